@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Runs every part of the tests in order, goes on after a failure, and ends with
+# a table, the list of what failed, the list of what could not run, and the
+# line "N passed, N failed". What could not run is a failure when CI=true.
+#
+#   .ci/test.sh [PART...]      only the named parts, in the same order
+#
+# The full output of a part is kept in out/test/PART.log.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly logs=out/test
+readonly bin="$PWD/out/bin"
+readonly cannot=77 # the exit code of a part that could not run
+
+# part NAME LIMIT COMMAND: the parts in order, with a limit in seconds.
+names=() limits=() commands=()
+part() {
+	names+=("$1") limits+=("$2") commands+=("$3")
+}
+
+part prepare 1500 'bash .ci/prepare.sh'
+part build 900 'go build ./...'
+part vet 900 'go vet ./... && go vet -tags e2e ./...'
+part tools 1200 'GOBIN="$bin" go -C internal/tools install tool || { echo "the pinned tools could not be built"; exit "$cannot"; }'
+part fmt 300 'need golangci-lint && "$bin/golangci-lint" fmt --diff'
+part lint 1200 'need golangci-lint && "$bin/golangci-lint" run --timeout 15m ./...'
+part unit 1500 'go test -race -timeout 10m -v ./...'
+part e2e 1800 'go test -tags e2e -timeout 25m -v ./internal/e2e/...'
+for os in linux darwin windows; do
+	for arch in amd64 arm64; do
+		part "$os-$arch" 900 "export CGO_ENABLED=0 GOOS=$os GOARCH=$arch; go build ./... && go vet ./..."
+	done
+done
+
+# need TOOL: the part cannot run without it.
+need() {
+	[ -x "$bin/$1" ] || {
+		echo "$1 is not there: see $logs/tools.log"
+		return "$cannot"
+	}
+}
+export -f need
+export bin logs cannot
+
+# running is the process group of the part at work, watcher the one that ends
+# it when its time is over.
+running='' watcher=''
+finish() {
+	local pid
+	for pid in $watcher $running; do
+		kill -TERM -- "-$pid" 2>/dev/null || true
+	done
+	[ -z "$running" ] || { sleep 1 && kill -KILL -- "-$running" 2>/dev/null; } || true
+	running='' watcher=''
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# run COMMAND LIMIT LOG: runs a part in a process group of its own, so that
+# everything it started ends with it.
+run() {
+	local code=0
+	set -m
+	bash -o pipefail -c "$1" </dev/null >"$3" 2>&1 &
+	running=$!
+	(sleep "$2" && echo "ended after $2 s" >>"$3" && kill -TERM -- "-$running") </dev/null >/dev/null 2>&1 &
+	watcher=$!
+	set +m
+	wait "$running" || code=$?
+	kill -TERM -- "-$watcher" 2>/dev/null || true
+	wait "$watcher" 2>/dev/null || true
+	watcher=''
+	kill -KILL -- "-$running" 2>/dev/null || true # what the part left behind
+	running=''
+	return "$code"
+}
+
+# show LOG: the lines of a failed part that say why.
+show() {
+	grep -E -A 25 '^ *--- FAIL|^panic:|^FAIL|DATA RACE|^# ' "$1" | head -n 150 || true
+	echo "... the last lines of $1:"
+	tail -n 40 "$1"
+}
+
+mkdir -p "$logs"
+passed=0 failed=0
+table=() failures=() absent=()
+for i in "${!names[@]}"; do
+	name=${names[$i]} log="$logs/${names[$i]}.log"
+	if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
+	printf '==> %s\n' "$name"
+	start=$SECONDS code=0
+	run "${commands[$i]}" "${limits[$i]}" "$log" || code=$?
+
+	# Tests that were skipped are parts that could not run.
+	skipped=0
+	while IFS= read -r line; do
+		absent+=("$name: $line")
+		skipped=$((skipped + 1))
+	done < <(sed -n 's/^ *--- SKIP: \([^ ]*\).*/\1/p' "$log")
+
+	if [ "$code" -eq "$cannot" ]; then
+		absent+=("$name: $(tail -n 1 "$log")")
+	fi
+	if [ "$code" -eq 0 ] && { [ "$skipped" -eq 0 ] || [ "${CI:-}" != true ]; }; then
+		result=passed passed=$((passed + 1))
+	elif [ "$code" -eq "$cannot" ] && [ "${CI:-}" != true ]; then
+		result='not run'
+	else
+		result=FAILED failed=$((failed + 1))
+		failures+=("$name: exit code $code, $skipped not run, see $log")
+		show "$log"
+	fi
+	table+=("$(printf '%-14s %-8s %6d s' "$name" "$result" $((SECONDS - start)))")
+done
+
+printf '\n%s\n' "part           result   seconds"
+printf '%s\n' "${table[@]}"
+if [ ${#absent[@]} -gt 0 ]; then
+	printf '\ncould not run:\n'
+	printf '  %s\n' "${absent[@]}"
+fi
+if [ ${#failures[@]} -gt 0 ]; then
+	printf '\nfailed:\n'
+	printf '  %s\n' "${failures[@]}"
+fi
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

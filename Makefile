@@ -1,0 +1,74 @@
+# Everything that is done to this repository by hand has a target here.
+# `make` alone lists them.
+
+GO  ?= go
+BIN := $(CURDIR)/out/bin
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## compile everything, and toolgate into out/bin
+	$(GO) build ./...
+	@if [ -d cmd/toolgate ]; then mkdir -p $(BIN) && $(GO) build -trimpath -o $(BIN)/ ./cmd/toolgate; fi
+
+.PHONY: vet
+vet: ## go vet, tests and end-to-end tests included
+	$(GO) vet ./...
+	$(GO) vet -tags e2e ./...
+
+.PHONY: tools
+tools: ## build the pinned tools into out/bin (minutes the first time, then seconds)
+	GOBIN=$(BIN) $(GO) -C internal/tools install tool
+
+.PHONY: fmt
+fmt: tools ## format the code and group the imports
+	$(BIN)/golangci-lint fmt
+
+.PHONY: fmt-check
+fmt-check: tools ## fail if `make fmt` would change something
+	$(BIN)/golangci-lint fmt --diff
+
+.PHONY: lint
+lint: tools ## run the linters of .golangci.yml
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: vuln
+vuln: tools ## look for known vulnerabilities (asks the Go vulnerability database)
+	$(BIN)/govulncheck ./...
+
+.PHONY: test-unit
+test-unit: ## the tests of the packages, with the race detector
+	$(GO) test -race -timeout 10m ./...
+
+.PHONY: test-e2e
+test-e2e: ## toolgate between real clients and servers (installs them once)
+	$(GO) test -tags e2e -timeout 20m ./internal/e2e/...
+
+.PHONY: test
+test: ## everything, in order, with a summary; installs what it needs
+	@bash .ci/test.sh
+
+.PHONY: bench
+bench: ## the benchmarks of the packages, then the table of ratios
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) run ./internal/bench
+
+.PHONY: soak
+soak: ## the counts that are too long for every run, in full
+	$(GO) run ./internal/bench -soak
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@bash .ci/fuzz.sh
+
+.PHONY: generate
+generate: ## write generated files anew
+	$(GO) generate ./...
+
+.PHONY: clean
+clean: ## remove what the other targets made
+	rm -rf out internal/e2e/.cache

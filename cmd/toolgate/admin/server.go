@@ -1,0 +1,309 @@
+package admin
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// Server is what `ls` shows of one upstream server.
+type Server struct {
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Kind      string  `json:"kind"`
+	State     string  `json:"state"`
+	Reason    string  `json:"reason,omitempty"`
+	Stale     bool    `json:"stale,omitempty"`
+	Era       string  `json:"era,omitempty"`
+	Version   string  `json:"protocol_version,omitempty"`
+	Tools     int     `json:"tools"`
+	Prompts   int     `json:"prompts"`
+	Resources int     `json:"resources"`
+	Templates int     `json:"resource_templates"`
+	Tokens    int     `json:"tokens"`
+	Seconds   float64 `json:"seconds"` // in the state
+	// Pending names what changed in the file and waits until a person asks for
+	// a reload.
+	Pending []string `json:"pending,omitempty"`
+}
+
+// Gateway is what the control side needs of a running gateway.
+type Gateway interface {
+	// Servers returns the state of every server, sorted by name.
+	Servers() []Server
+	// Reload reads the configuration again at a person's wish.
+	Reload() error
+	// ServeStdio serves one MCP client until it or the context ends. key is
+	// its API key, empty when it has none; refuse is called instead of serving
+	// when the key is not accepted.
+	ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error
+}
+
+// Headers of the control protocol.
+const (
+	headerToken  = "Toolgate-Token"
+	headerAPIKey = "Toolgate-Api-Key"
+	upgradeStdio = "toolgate-stdio"
+)
+
+// Handler serves the control protocol. Every request needs the token; an empty
+// token refuses all.
+func Handler(g Gateway, token string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/servers", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]any{"servers": g.Servers()})
+	})
+	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
+		if err := g.Reload(); err != nil {
+			writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, map[string]any{})
+	})
+	mux.HandleFunc("POST /v1/stdio", func(w http.ResponseWriter, r *http.Request) { serveStdio(w, r, g) })
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))
+		if token == "" || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": "the admin token is missing or wrong"})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// serveStdio turns the connection into one on which a client speaks MCP.
+func serveStdio(w http.ResponseWriter, r *http.Request, g Gateway) {
+	var conn net.Conn
+	accept := func() (io.Reader, io.Writer, error) {
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return nil, nil, err
+		}
+		conn = c
+		_ = c.SetDeadline(time.Time{})
+		_, err = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+upgradeStdio+"\r\n\r\n")
+		return rw.Reader, c, err
+	}
+	refuse := func(err error) { writeJSON(w, http.StatusForbidden, map[string]any{"error": err.Error()}) }
+	// The request's context would end with the client's input, while answers
+	// are still on their way.
+	_ = g.ServeStdio(context.WithoutCancel(r.Context()), r.Header.Get(headerAPIKey), accept, refuse)
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// Listen opens the control socket. A socket that a dead gateway left is
+// replaced; whoever calls holds the lock of the store, so no living one has it.
+func Listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := listenPrivate(path)
+	if err != nil {
+		return nil, err
+	}
+	return &checked{l}, nil
+}
+
+// checked accepts connections of the own user only.
+type checked struct{ net.Listener }
+
+func (l *checked) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if samePeer(c) {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// exchangeTime is how long an answer on the control socket may take.
+const exchangeTime = 30 * time.Second
+
+// Client talks to the gateway behind a control socket.
+type Client struct {
+	Path  string
+	Token string
+	// Timeout is how long one exchange may take; 0 is 30 s. A connection of
+	// [Client.Stdio] lives on after it.
+	Timeout time.Duration
+}
+
+// ErrNotRunning tells that no gateway answers on the socket.
+var ErrNotRunning = errors.New("no gateway is running with this configuration")
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.Path)
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			conn.Close()
+		}
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, ErrNotRunning
+	}
+	return conn, conn.SetDeadline(time.Now().Add(cmp.Or(c.Timeout, exchangeTime)))
+}
+
+// Servers returns what `ls` shows.
+func (c *Client) Servers(ctx context.Context) ([]Server, error) {
+	var out struct {
+		Servers []Server `json:"servers"`
+	}
+	err := c.do(ctx, http.MethodGet, "/v1/servers", &out)
+	return out.Servers, err
+}
+
+// Reload makes the gateway read its configuration again.
+func (c *Client) Reload(ctx context.Context) error {
+	return c.do(ctx, http.MethodPost, "/v1/reload", nil)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, out any) error {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	resp, _, err := c.roundTrip(ctx, conn, method, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return apiError(resp)
+	}
+	if out == nil {
+		return nil
+	}
+	return unanswered(ctx, json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(out))
+}
+
+func (c *Client) roundTrip(ctx context.Context, conn net.Conn, method, path string, header http.Header) (*http.Response, *bufio.Reader, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://toolgate"+path, http.NoBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(r.Header, header)
+	r.Header.Set(headerToken, c.Token)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := r.Write(conn); err != nil {
+		return nil, nil, unanswered(ctx, err)
+	}
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, r)
+	return resp, in, unanswered(ctx, err)
+}
+
+// unanswered says why there is no answer; nil stays nil.
+func unanswered(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("the gateway gives no answer on its control socket: %w", err)
+}
+
+func apiError(resp *http.Response) error {
+	var body struct {
+		Error string `json:"error"`
+	}
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&body)
+	if resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized {
+		return &RefusedError{body.Error}
+	}
+	if resp.StatusCode == http.StatusUnprocessableEntity {
+		return &ReloadError{body.Error}
+	}
+	if body.Error == "" {
+		body.Error = "the gateway answered " + resp.Status
+	}
+	return errors.New(strings.TrimSpace(body.Error))
+}
+
+// RefusedError tells that the gateway does not accept who asks.
+type RefusedError struct{ Reason string }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Reason }
+
+// ReloadError tells why the gateway goes on with its old configuration.
+type ReloadError struct{ Reason string }
+
+// Error implements error.
+func (e *ReloadError) Error() string { return e.Reason }
+
+// Stdio opens a connection on which MCP is spoken line by line, as whoever the
+// API key stands for. The caller closes it.
+func (c *Client) Stdio(ctx context.Context, apiKey string) (io.ReadWriteCloser, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Connection": {"Upgrade"}, "Upgrade": {upgradeStdio}}
+	if apiKey != "" {
+		header.Set(headerAPIKey, apiKey)
+	}
+	resp, in, err := c.roundTrip(ctx, conn, http.MethodPost, "/v1/stdio", header)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		defer conn.Close()
+		defer resp.Body.Close()
+		return nil, apiError(resp)
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &joined{Conn: conn, in: in}, nil
+}
+
+// joined is a connection whose first bytes may have been read ahead.
+type joined struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (j *joined) Read(p []byte) (int, error) { return j.in.Read(p) }
+
+// CloseWrite ends the writing side, so that the gateway sees the end of input.
+func (j *joined) CloseWrite() error {
+	if u, ok := j.Conn.(*net.UnixConn); ok {
+		return u.CloseWrite()
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+func newCall(o *options) *cobra.Command {
+	var arguments, path string
+	c := &cobra.Command{
+		Use:   "call TOOL [NAME=VALUE ...]",
+		Short: "Call a tool through the gateway",
+		Long: `Call a tool through the gateway, with everything that a client's call passes.
+A value that is valid JSON is sent as such, everything else as text.`,
+		Example: "  toolgate call demo__add a=2 b=40\n  toolgate call files__read_file --json '{\"path\":\"README.md\"}'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			params, err := callParams(args[0], args[1:], arguments)
+			if err != nil {
+				return err
+			}
+			return o.withClient(cmd.Context(), path, func(ctx context.Context, client *lineClient) error {
+				result, err := client.request(ctx, mcp.MethodToolsCall, params)
+				if err != nil {
+					return refusal(err)
+				}
+				return o.showResult(result)
+			})
+		},
+	}
+	c.Flags().StringVar(&arguments, "json", "", "arguments as a JSON `object`")
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+// callParams builds the params of tools/call.
+func callParams(tool string, pairs []string, object string) ([]byte, error) {
+	arguments := []byte("{}")
+	if object != "" {
+		if err := mcp.Validate([]byte(object), mcp.Limits{}); err != nil || !mcp.IsObject([]byte(object)) {
+			return nil, exitf(exitUsage, "--json must be a JSON object")
+		}
+		arguments = []byte(object)
+	}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, exitf(exitUsage, "%q is not NAME=VALUE", pair)
+		}
+		raw := []byte(value)
+		if mcp.Validate(raw, mcp.Limits{}) != nil {
+			raw = mcp.Quote(value)
+		}
+		arguments = mcp.SetMember(arguments, name, bytes.TrimSpace(raw))
+	}
+	params := append([]byte(`{"name":`), mcp.Quote(tool)...)
+	params = append(append(append(params, `,"arguments":`...), arguments...), '}')
+	return params, nil
+}
+
+// showResult prints a tool's result: its texts for a person, or all of it.
+func (o *options) showResult(result []byte) error {
+	failed := string(mcp.Lookup(result, "isError")) == "true"
+	refused := mcp.Lookup(result, "_meta", proxy.RefusalKey)
+	switch o.output {
+	case "json":
+		var out bytes.Buffer
+		if err := json.Indent(&out, result, "", "  "); err != nil {
+			return err
+		}
+		fmt.Println(out.String())
+	case "yaml":
+		if err := writeYAML(os.Stdout, json.RawMessage(result)); err != nil {
+			return err
+		}
+	default:
+		content := mcp.Lookup(result, "content")
+		for e := range mcp.Elements(content) {
+			block := e.Of(content)
+			if text, ok := mcp.LookupString(block, "text"); ok {
+				fmt.Println(text)
+				continue
+			}
+			kind, _ := mcp.LookupString(block, "type")
+			fmt.Printf("[%s, %d bytes]\n", kind, len(block))
+		}
+	}
+	if !failed {
+		return nil
+	}
+	if refused != nil {
+		return refusedExit(refused, errors.New("the gateway refused the call"))
+	}
+	return exitf(exitTool, "the tool reports an error")
+}
+
+// refusal gives an error of the gateway its exit code.
+func refusal(err error) error {
+	var fault *mcp.Error
+	if !errors.As(err, &fault) {
+		return err
+	}
+	if fault.Data != nil && mcp.Lookup(fault.Data, "kind") != nil {
+		return refusedExit(fault.Data, err)
+	}
+	return exit(exitTool, err)
+}
+
+// refusedExit maps the kind of a refusal to an exit code.
+func refusedExit(refusal []byte, err error) error {
+	kind, _ := mcp.LookupString(refusal, "kind")
+	switch kind {
+	case "denied", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
+		return exit(exitDenied, err)
+	case "budget", "rate":
+		return exit(exitBudget, err)
+	case "breaker_open":
+		return exit(exitBreaker, err)
+	case string(mcp.FailLogin):
+		return exit(exitAuth, err)
+	case string(mcp.FailUnavailable), string(mcp.FailTimeout), string(mcp.FailDisabled), string(mcp.FailBusy):
+		return exit(exitUnreachable, err)
+	}
+	return exit(exitTool, err)
+}

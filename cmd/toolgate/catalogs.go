@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+const (
+	// catalogPurpose separates these MACs from all others of the same key.
+	catalogPurpose = "catalog"
+	// credentialKey is the part of a record's key for the one credential that
+	// a server has.
+	credentialKey = "static"
+	// saveTime bounds the loading of one catalog and the saving of all.
+	saveTime = 5 * time.Second
+)
+
+// catalogSaver keeps the last good catalog of every server, so that the next
+// start can offer it at once. What comes back is served only when it is
+// genuine: the store holds it, the gateway's key authenticates it.
+type catalogSaver struct {
+	store *store.Store
+	keys  *proxy.Keyring
+	log   *slog.Logger
+	wake  chan struct{}
+
+	saved map[string]*mcp.Listing // by server; run's alone
+}
+
+// load returns the last good catalog of a server, nil when there is none.
+func (c *catalogSaver) load(ctx context.Context, spec *upstream.Spec) *mcp.Listing {
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	r, ok, err := c.store.Catalogs().Load(ctx, spec.Key, credentialKey, spec.Hash())
+	if err != nil || !ok {
+		if err != nil {
+			c.log.Warn("last catalog not loaded", "server", spec.Key, "err", err)
+		}
+		return nil
+	}
+	if !c.keys.Verify(catalogPurpose, authenticated(&r), r.MAC) {
+		c.log.Warn("last catalog is not genuine and is not served", "server", spec.Key)
+		return nil
+	}
+	l, err := mcp.DecodeListing(r.Body)
+	if err != nil {
+		c.log.Warn("last catalog not readable", "server", spec.Key, "err", err)
+		return nil
+	}
+	return l
+}
+
+// authenticated returns the bytes that a record's MAC covers.
+func authenticated(r *store.CatalogRecord) []byte {
+	out := make([]byte, 0, len(r.Body)+256)
+	for _, part := range [][]byte{[]byte(r.Server), []byte(r.Credential), []byte(r.Spec), r.Body} {
+		out = binary.BigEndian.AppendUint64(out, uint64(len(part)))
+		out = append(out, part...)
+	}
+	return binary.BigEndian.AppendUint64(out, uint64(r.SavedAt.UnixNano()))
+}
+
+func (c *catalogSaver) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run saves what is new until the context ends, and what is then not saved yet.
+func (c *catalogSaver) run(ctx context.Context, in *instance) error {
+	for {
+		select {
+		case <-ctx.Done():
+			c.save(context.WithoutCancel(ctx), in.list())
+			return nil
+		case <-c.wake:
+			c.save(ctx, in.list())
+		}
+	}
+}
+
+// save saves the listings that are not the ones saved last. All of them share
+// one deadline, so that they do not hold up the end of the gateway.
+func (c *catalogSaver) save(ctx context.Context, servers []*runningServer) {
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	for _, s := range servers {
+		l, _ := s.Listing()
+		if l == nil || l.Stale || c.saved[s.Name()] == l {
+			continue
+		}
+		spec := s.Spec()
+		r := store.CatalogRecord{
+			Server: s.Name(), Credential: credentialKey, Spec: spec.Hash(), Body: l.Encode(), SavedAt: time.Now().UTC(),
+		}
+		r.MAC = c.keys.MAC(catalogPurpose, authenticated(&r))
+		if err := c.store.Catalogs().Save(ctx, r); err != nil {
+			c.log.Warn("catalog not saved", "server", s.Name(), "err", err)
+			continue
+		}
+		c.saved[s.Name()] = l
+	}
+}

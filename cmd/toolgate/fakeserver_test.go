@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// fakeCommand makes the test binary a legacy stdio server of a few tools.
+const fakeCommand = "fake-server"
+
+// fakeTools are listed unless "tools=" says how many others there are. The
+// order is not sorted and the schema has what a gateway must not touch.
+var fakeTools = []string{
+	`{"name":"slow","description":"Wait for a file","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`,
+	`{"name":"pid","description":"Tell the process id","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`,
+	`{ "name": "echo", "x-own": 9007199254740993, "inputSchema": {"type":"object"} }`,
+	`{"name":"fail","inputSchema":{"type":"object"}}`,
+	`{"name":"fault","inputSchema":{"type":"object"}}`,
+	`{"name":"picture","inputSchema":{"type":"object"}}`,
+}
+
+type fakeServer struct {
+	mu    sync.Mutex
+	tools []string
+}
+
+// runFake serves on stdin and stdout. Its arguments change it: "hang" never
+// answers, "broken=FILE" exits at once while the file exists, "tools=N" lists N
+// tools, "long=N" one with a name of N characters, "child=FILE" starts a process
+// and writes its id, any other one only tells two servers apart.
+func runFake(args []string) int {
+	s := &fakeServer{tools: fakeTools}
+	hang := false
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		n, _ := strconv.Atoi(value)
+		switch name {
+		case "hang":
+			hang = true
+		case "broken":
+			if _, err := os.Stat(value); err == nil {
+				fmt.Fprintln(os.Stderr, "the server is broken")
+				return 1
+			}
+		case "tools":
+			s.tools = nil
+			for i := range n {
+				s.tools = append(s.tools, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
+			}
+		case "long":
+			s.tools = append(s.tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("l", n)))
+		case "child":
+			child := exec.Command(os.Args[0], fakeCommand, "hang")
+			if _, err := child.StdinPipe(); err != nil { // never closed before our own end
+				return 1
+			}
+			if err := child.Start(); err != nil {
+				return 1
+			}
+			if err := os.WriteFile(value, []byte(strconv.Itoa(child.Process.Pid)), 0o600); err != nil {
+				return 1
+			}
+		}
+	}
+	in := bufio.NewReader(os.Stdin)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return 0
+		}
+		if !hang {
+			go s.handle(line)
+		}
+	}
+}
+
+func (s *fakeServer) handle(line []byte) {
+	var r struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			ProtocolVersion string
+			Name            string
+			Arguments       struct {
+				File string // written when the call begins
+				Wait string // the call ends when this file exists
+			}
+		}
+	}
+	if json.Unmarshal(line, &r) != nil || r.ID == nil {
+		return
+	}
+	text := func(s string) string {
+		quoted, _ := json.Marshal(s)
+		return fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, quoted)
+	}
+	result := ""
+	switch r.Method {
+	case "initialize":
+		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`, r.Params.ProtocolVersion)
+	case "tools/list":
+		result = `{"tools":[` + strings.Join(s.tools, ",") + `]}`
+	case "ping":
+		result = `{}`
+	case "tools/call":
+		switch r.Params.Name {
+		case "pid":
+			result = text(strconv.Itoa(os.Getpid()))
+		case "echo":
+			var whole struct {
+				Params struct{ Arguments json.RawMessage }
+			}
+			_ = json.Unmarshal(line, &whole) // parsed above
+			result = text(string(whole.Params.Arguments))
+		case "slow":
+			_ = os.WriteFile(r.Params.Arguments.File, nil, 0o600)
+			for _, err := os.Stat(r.Params.Arguments.Wait); err != nil; _, err = os.Stat(r.Params.Arguments.Wait) {
+				<-time.After(10 * time.Millisecond)
+			}
+			result = text("waited")
+		case "fail":
+			result = `{"content":[{"type":"text","text":"it did not work"}],"isError":true}`
+		case "picture":
+			result = `{"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}]}`
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if result == "" {
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"not here"}}`+"\n", r.ID)
+		return
+	}
+	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", r.ID, result)
+}

@@ -1,0 +1,415 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+// drainTime is how long a server that was removed may finish its calls.
+const drainTime = 10 * time.Second
+
+// instance is one running gateway with all its parts. It is made by
+// newInstance and lives as long as run.
+type instance struct {
+	opts    *options
+	log     *slog.Logger
+	state   *stateDir
+	store   *store.Store
+	audit   *audit.Log
+	keys    *proxy.Keyring
+	metrics *telemetry.Metrics
+	gateway *proxy.Gateway
+	saver   *catalogSaver
+
+	apiKeys   atomic.Pointer[auth.Keys] // nil without authentication, from the start to the end
+	generated string                    // hash of the key that was made for the listener; empty for none
+
+	ctx     context.Context // of run
+	running sync.WaitGroup  // servers
+
+	reloading sync.Mutex // one reload at a time; taken before mu
+
+	mu       sync.Mutex
+	config   *config.Config
+	servers  map[string]*runningServer
+	pending  []config.Pending
+	progress *progress // shows the servers; nil for nobody
+	started  time.Time
+}
+
+// runningServer is a server with what ends it.
+type runningServer struct {
+	*upstream.Server
+	hash string
+	stop context.CancelFunc
+}
+
+// loadConfig finds and reads the configuration of a command. An empty argument
+// and no file anywhere give the demo.
+func (o *options) loadConfig(arg string) (*config.Config, error) {
+	userDir, _ := os.UserConfigDir()
+	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	return o.readConfig(path)
+}
+
+func (o *options) readConfig(path string) (*config.Config, error) {
+	flags := maps.Clone(o.set)
+	if o.listen != "" {
+		if flags == nil {
+			flags = make(map[string]string)
+		}
+		flags["listen.http"] = o.listen
+	}
+	opts := config.Options{LookupEnv: os.LookupEnv, Environ: os.Environ(), Flags: flags, Input: promptInput}
+	if self, err := os.Executable(); err == nil {
+		opts.Self = append(opts.Self, self)
+	}
+	var c *config.Config
+	var err error
+	if path == "" {
+		c, err = config.Default(opts)
+		if err == nil {
+			err = addDemo(c)
+		}
+	} else {
+		c, err = config.Load(path, opts)
+	}
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	return c, nil
+}
+
+// newInstance opens everything that a gateway needs. What it opened is closed
+// by run, or by close when run is not reached.
+func newInstance(ctx context.Context, o *options, c *config.Config, state *stateDir, generatedKey string) (_ *instance, err error) {
+	in := &instance{
+		opts: o, log: o.logger(), state: state, config: c, servers: make(map[string]*runningServer),
+		metrics: telemetry.New(version), started: time.Now(), generated: generatedKey,
+	}
+	defer func() {
+		if err != nil {
+			in.close()
+		}
+	}()
+	path := strings.TrimPrefix(c.Toolgate.Store, "sqlite:")
+	if path == "" {
+		path = filepath.Join(state.path, "store.db")
+	}
+	if in.store, err = store.Open(ctx, store.Options{Path: path, Logger: in.log}); err != nil {
+		if _, busy := errors.AsType[*store.InUseError](err); busy {
+			return nil, exit(exitUnreachable, err)
+		}
+		return nil, err
+	}
+	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	apiKeys, err := knownKeys(c, generatedKey)
+	if err != nil {
+		return nil, err
+	}
+	in.apiKeys.Store(apiKeys)
+	if in.audit, err = openAudit(c, state, apiKeys != nil, in.log); err != nil {
+		return nil, err
+	}
+	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
+
+	g := gatewayOptions(c)
+	g.Authenticator, g.Auditor, g.Keys, g.Logger = in, in.audit, in.keys, in.log
+	g.AnyHost = apiKeys != nil && !loopback(c.Toolgate.Listen.HTTP)
+	g.CapabilityIDs = in.capabilityIDs
+	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
+	if in.gateway, err = proxy.New(g); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+func openAudit(c *config.Config, state *stateDir, authenticated bool, log *slog.Logger) (*audit.Log, error) {
+	path := c.Toolgate.Audit.Path
+	if path == "" {
+		path = filepath.Join(state.path, "audit.jsonl")
+	}
+	o := audit.Options{Logger: log, Mode: audit.BestEffort}
+	if c.Toolgate.Audit.Mode == "required" || c.Toolgate.Audit.Mode == "" && authenticated {
+		o.Mode = audit.Required
+	}
+	switch c.Toolgate.Audit.Fsync {
+	case "always":
+		o.Fsync = audit.FsyncAlways
+	case "never":
+		o.Fsync = audit.FsyncNone
+	}
+	return audit.Open(path, o)
+}
+
+func (in *instance) capabilityIDs(ctx context.Context, keys []proxy.CapabilityKey) ([]string, error) {
+	own := make([]store.CapabilityKey, len(keys))
+	for i, k := range keys {
+		own[i] = store.CapabilityKey{Server: k.Server, Kind: k.Kind, Original: k.Original}
+	}
+	return in.store.Capabilities().IDs(ctx, own)
+}
+
+func (in *instance) count(e *audit.Entry) {
+	tool := ""
+	if e.Kind == "tool" && e.Server != "" {
+		tool = e.Name
+	}
+	in.metrics.Call(e.Method, e.Transport, tool, string(e.Outcome), e.Code, time.Duration(e.DurationUS)*time.Microsecond)
+}
+
+// run starts the parts, applies the configuration, calls serve and ends
+// everything when that returns or the context ends.
+func (in *instance) run(ctx context.Context, serve func(context.Context) error) error {
+	defer in.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// What others still need while they end runs on until they have.
+	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
+	var late errgroup.Group
+	late.Go(func() error { return in.store.Run(last) })
+	late.Go(func() error { return in.audit.Run(last) })
+
+	group, gctx := errgroup.WithContext(ctx)
+	in.ctx = gctx
+	if err := in.apply(in.config); err != nil {
+		stopLast()
+		return errors.Join(err, late.Wait())
+	}
+	group.Go(func() error { return in.gateway.Run(gctx) })
+	group.Go(func() error { return in.saver.run(gctx, in) })
+	group.Go(func() error {
+		defer cancel()
+		return serve(gctx)
+	})
+	err := group.Wait()
+	in.running.Wait()
+	stopLast()
+	return errors.Join(err, late.Wait())
+}
+
+func (in *instance) close() {
+	if in.audit != nil {
+		if err := in.audit.Close(); err != nil {
+			in.log.Error("close the audit log", "err", err)
+		}
+	}
+	if in.store != nil {
+		if err := in.store.Close(); err != nil {
+			in.log.Error("close the store", "err", err)
+		}
+	}
+}
+
+// apply makes a configuration the running one: equal servers keep their
+// connections, others start beside them, removed ones finish their calls.
+func (in *instance) apply(c *config.Config) error {
+	authenticated := in.apiKeys.Load() != nil
+	gates, err := chain(c, authenticated && len(c.Toolgate.Auth.Keys) > 0)
+	if err != nil {
+		return err
+	}
+	apiKeys, err := knownKeys(c, in.generated)
+	switch {
+	case err != nil:
+		return err
+	case authenticated != (apiKeys != nil):
+		return exitf(exitConfig, "%s: a running gateway cannot begin or cease to ask for API keys; start it again for that", c.Path)
+	}
+	in.apiKeys.Store(apiKeys)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	next := make(map[string]*runningServer, len(c.Servers))
+	mounts := make([]proxy.Mount, 0, len(c.Servers))
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		spec := upstreamSpec(s, c, authenticated)
+		running := in.servers[s.Key]
+		if running == nil || running.hash != fingerprint(spec) {
+			running = in.start(spec)
+		}
+		next[s.Key] = running
+		mounts = append(mounts, mount(s, running.Server, c.Toolgate.Limits.Queue))
+	}
+	removed := make([]*runningServer, 0)
+	for key, old := range in.servers {
+		if next[key] != old {
+			removed = append(removed, old)
+			if next[key] == nil {
+				in.metrics.Forget(key)
+			}
+		}
+	}
+	in.servers, in.config = next, c
+	in.gateway.Apply(proxy.Config{Mounts: mounts, Chain: gates, Limiter: limiter(c)})
+	if apiKeys != nil { // whoever's key is gone is served nothing more
+		in.gateway.EndSessions(apiKeys.Knows)
+	}
+	for _, old := range removed {
+		in.running.Go(func() {
+			ctx, cancel := context.WithTimeout(in.ctx, drainTime)
+			defer cancel()
+			old.Drain(ctx)
+			old.stop()
+		})
+	}
+	return nil
+}
+
+// fingerprint tells whether a server must be started anew.
+func fingerprint(s upstream.Spec) string {
+	return fmt.Sprintf("%s %v %v %v %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused)
+}
+
+// start makes a server and runs it; mu is held.
+func (in *instance) start(spec upstream.Spec) *runningServer {
+	server := upstream.New(spec, upstream.Options{
+		Sink: in, Credential: upstream.NewStatic(spec.Headers), Logger: in.log,
+		Identity: proxy.Implementation(version), Known: in.saver.load(in.ctx, &spec),
+	})
+	ctx, stop := context.WithCancel(in.ctx)
+	in.running.Go(func() { _ = server.Run(ctx) })
+	return &runningServer{Server: server, hash: fingerprint(spec), stop: stop}
+}
+
+// Changed implements upstream.Sink.
+func (in *instance) Changed(server string) {
+	in.gateway.Changed(server)
+	in.saver.signal()
+	if in.progress != nil {
+		in.progress.changed()
+	}
+}
+
+// Happened implements upstream.Sink.
+func (in *instance) Happened(ev mcp.Event) { in.gateway.Happened(ev) }
+
+// list returns the servers in the order of their keys.
+func (in *instance) list() []*runningServer {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	out := make([]*runningServer, 0, len(in.servers))
+	for _, key := range slices.Sorted(maps.Keys(in.servers)) {
+		out = append(out, in.servers[key])
+	}
+	return out
+}
+
+// current returns the configuration in force.
+func (in *instance) current() *config.Config {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.config
+}
+
+// settled tells whether every server has been heard of.
+func (in *instance) settled() bool {
+	for _, s := range in.list() {
+		if _, status := s.Listing(); status.State == mcp.Starting {
+			return false
+		}
+	}
+	return true
+}
+
+// reload reads the file again. An automatic reload never starts or changes a
+// command, argument, environment, URL or plugin; what waits is returned.
+func (in *instance) reload(manual bool) ([]config.Pending, error) {
+	in.reloading.Lock()
+	defer in.reloading.Unlock()
+	old := in.current()
+	c, err := in.opts.readConfig(old.Path)
+	if err != nil {
+		in.log.Error("reload refused; the old configuration goes on", "err", err)
+		return nil, err
+	}
+	var pending []config.Pending
+	if !manual {
+		c, pending = config.Merge(old, c)
+	}
+	if err := in.apply(c); err != nil {
+		in.log.Error("reload refused; the old configuration goes on", "err", err)
+		return nil, err
+	}
+	in.mu.Lock()
+	in.pending = pending
+	in.mu.Unlock()
+	for _, p := range pending {
+		in.log.Warn("waits for `toolgate reload`", "change", p.String())
+	}
+	for _, name := range atNextStart(&old.Toolgate, &c.Toolgate) {
+		in.log.Warn("takes effect at the next start only", "change", name)
+	}
+	return pending, nil
+}
+
+// atNextStart names the settings that differ and that a running gateway cannot
+// take over.
+func atNextStart(old, c *config.Toolgate) []string {
+	var names []string
+	for _, s := range []struct {
+		name string
+		a, b any
+	}{
+		{"listen", old.Listen, c.Listen},
+		{"limits", old.Limits, c.Limits},
+		{"store", old.Store, c.Store},
+		{"keys", old.Keys, c.Keys},
+		{"audit", old.Audit, c.Audit},
+	} {
+		if !reflect.DeepEqual(s.a, s.b) {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// Authenticate implements proxy.Authenticator with the keys in force.
+func (in *instance) Authenticate(r *http.Request) (*gate.Identity, error) {
+	if keys := in.apiKeys.Load(); keys != nil {
+		return keys.Authenticate(r)
+	}
+	return auth.Loopback{}.Authenticate(r)
+}
+
+// identity returns whom a client on the local socket or stdio speaks for: the
+// owner of its API key, or everyone on a gateway without authentication.
+func (in *instance) identity(key string) (*gate.Identity, error) {
+	keys := in.apiKeys.Load()
+	if keys == nil {
+		return gate.NewIdentity(gate.Identity{Principal: gate.Local}), nil
+	}
+	if id := keys.Lookup(key); id != nil {
+		return id, nil
+	}
+	return nil, exitf(exitAuth, "this gateway wants an API key; set TOOLGATE_API_KEY")
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func newList(o *options) *cobra.Command {
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:     "ls [FILE]",
+		Aliases: []string{"list"},
+		Short:   "List the servers with their state",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.awaitRunning(cmd.Context(), file(args), wait); err != nil {
+				return err
+			}
+			return o.withGateway(cmd.Context(), file(args), func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
+				var servers []admin.Server
+				if own != nil {
+					servers = own.Servers()
+				} else {
+					var err error
+					if servers, err = control.Servers(ctx); err != nil {
+						return controlError(err)
+					}
+				}
+				return o.print(os.Stdout, serverTable(servers))
+			})
+		},
+	}
+	c.Flags().DurationVar(&wait, "wait", 0, "wait for a running gateway until no server of it is starting")
+	o.outputFlag(c)
+	return c
+}
+
+// awaitRunning waits until a gateway of the configuration runs and none of its
+// servers is starting; a wait of 0 does not.
+func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	control, err := o.control(arg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	last := admin.ErrNotRunning // what the latest full answer lacked
+	for {
+		servers, err := control.Servers(ctx)
+		switch {
+		case err == nil && !slices.ContainsFunc(servers, func(s admin.Server) bool { return s.State == mcp.Starting.String() }):
+			return nil
+		case err == nil:
+			last = errStarting
+		case ctx.Err() == nil:
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return exitf(exitUnreachable, "after %v: %w", wait, last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+var errStarting = errors.New("a server is still starting")
+
+func serverTable(servers []admin.Server) table {
+	t := table{
+		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "TIME", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES"},
+		data:   map[string]any{"servers": slices.Concat([]admin.Server{}, servers)}, wide: 5,
+	}
+	for _, s := range servers {
+		state := s.State
+		if s.Stale && s.State != "stale" {
+			state += " (last known)"
+		}
+		t.rows = append(t.rows, []string{
+			s.Name, s.Kind, state, fmt.Sprint(s.Tools), short(s.Tokens), seconds(s.Seconds), s.Reason,
+			s.Namespace, s.Era, s.Version, fmt.Sprint(s.Prompts), fmt.Sprint(s.Resources + s.Templates),
+		})
+		t.names = append(t.names, s.Name)
+	}
+	return t
+}
+
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", s)
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+// Servers implements admin.Gateway.
+func (in *instance) Servers() []admin.Server {
+	running := in.list()
+	in.mu.Lock()
+	c := in.config
+	waiting := make(map[string][]string) // by server
+	for _, p := range in.pending {
+		if p.Server != "" {
+			waiting[p.Server] = append(waiting[p.Server], p.What)
+		}
+	}
+	in.mu.Unlock()
+	out := make([]admin.Server, 0, len(running))
+	for _, s := range running {
+		l, status := s.Listing()
+		spec := s.Spec()
+		row := admin.Server{
+			Name: s.Name(), Kind: spec.Kind(), State: status.State.String(), Reason: status.Reason,
+			Seconds: time.Since(status.Since).Seconds(), Tokens: listingTokens(l),
+		}
+		if own, ok := c.Server(s.Name()); ok {
+			row.Namespace = own.Namespace
+		}
+		if l != nil {
+			row.Stale, row.Era, row.Version = l.Stale, l.Era.String(), string(l.Version)
+			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])
+			row.Resources, row.Templates = len(l.Items[mcp.Resource]), len(l.Items[mcp.Template])
+		}
+		if changes := waiting[s.Name()]; changes != nil {
+			row.Pending = changes
+			row.Reason = strings.TrimPrefix(row.Reason+"; "+pendingReason(changes), "; ")
+			delete(waiting, s.Name())
+		}
+		out = append(out, row)
+	}
+	for name, changes := range waiting {
+		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
+	}
+	slices.SortFunc(out, func(a, b admin.Server) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// pendingReason says what an automatic reload has left undone (DESIGN 7).
+func pendingReason(changes []string) string {
+	return "waits for `toolgate reload`: " + strings.Join(changes, ", ")
+}
+
+func newTools(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tools [FILE]",
+		Short: "List the tools as clients see them, with what they cost in tokens",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withClient(cmd.Context(), file(args), o.tools)
+		},
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// withClient calls use with an MCP client of the gateway of a configuration.
+func (o *options) withClient(ctx context.Context, arg string, use func(context.Context, *lineClient) error) error {
+	return o.withGateway(ctx, arg, func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
+		stream, err := o.stream(ctx, control, own)
+		if err != nil {
+			return err
+		}
+		defer stream.Close()
+		client := newLineClient(stream)
+		if !o.quiet {
+			client.progress = func(message string) { note("%s", message) }
+		}
+		return use(ctx, client)
+	})
+}
+
+// toolRow is a tool as `tools` shows it.
+type toolRow struct {
+	Name        string `json:"name"`
+	Tokens      int    `json:"tokens"`
+	ReadOnly    *bool  `json:"read_only,omitempty"`
+	Description string `json:"description"`
+}
+
+func (o *options) tools(ctx context.Context, client *lineClient) error {
+	items, err := client.all(ctx, mcp.Tool)
+	if err != nil {
+		return refusal(err)
+	}
+	rows := make([]toolRow, 0, len(items))
+	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}}
+	total := 0
+	for _, raw := range items {
+		row := toolRow{Tokens: toolTokens(raw)}
+		row.Name, _ = mcp.LookupString(raw, "name")
+		row.Description, _ = mcp.LookupString(raw, "description")
+		readOnly := "-"
+		if hint := mcp.Lookup(raw, "annotations", "readOnlyHint"); hint != nil {
+			yes := string(hint) == "true"
+			row.ReadOnly = &yes
+			readOnly = map[bool]string{true: "yes", false: "no"}[yes]
+		}
+		total += row.Tokens
+		rows = append(rows, row)
+		t.rows = append(t.rows, []string{row.Name, fmt.Sprint(row.Tokens), readOnly, firstLine(row.Description, 72)})
+		t.names = append(t.names, row.Name)
+	}
+	warnings := limitWarnings(t.names)
+	t.data = map[string]any{"tools": rows, "tokens": total, "warnings": append([]string{}, warnings...)}
+	if err := o.print(os.Stdout, t); err != nil {
+		return err
+	}
+	if o.output == "table" || o.output == "wide" {
+		fmt.Printf("%d tools, about %s tokens\n", len(rows), short(total))
+		for _, w := range warnings {
+			note("warning: %s", w)
+		}
+	}
+	return nil
+}
+
+// firstLine returns the beginning of a text on one line.
+func firstLine(text string, most int) string {
+	runes := []rune(text)
+	for i, r := range runes {
+		if r == '\n' || r == '\r' {
+			runes = runes[:i]
+			break
+		}
+	}
+	if len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return string(runes)
+}
+
+// note writes one line for a person to stderr.
+func note(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}

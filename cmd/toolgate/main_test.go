@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// program is the built toolgate that the tests run.
+var program string
+
+// TestMain builds toolgate once and runs the tests. The same binary is also the
+// server that they put behind a gateway.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == fakeCommand {
+		os.Exit(runFake(os.Args[2:]))
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "tg")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "toolgate")
+	args := []string{"build", "-o", program}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build toolgate: %v\n%s", err, out)
+		return 1
+	}
+	// These tests wait for processes more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}
+
+func TestReport(t *testing.T) {
+	tests := []struct {
+		name string
+		err  error
+		code int
+	}{
+		{"nothing", nil, exitOK},
+		{"plain", errors.New("x"), exitUsage},
+		{"coded", exitf(exitBudget, "x"), exitBudget},
+		{"coded deeper", fmt.Errorf("while: %w", exitf(exitConfig, "x")), exitConfig},
+		{"outermost code", exit(exitAuth, exitf(exitTool, "x")), exitAuth},
+		{"asked to stop", context.Canceled, exitOK},
+		{"asked to stop before the answer", exit(exitUnreachable, context.Canceled), exitUnreachable},
+		{"no error has no code", exit(exitTool, nil), exitOK},
+	}
+	for _, tt := range tests {
+		if got := report(tt.err); got != tt.code {
+			t.Errorf("%s: exit code %d, want %d", tt.name, got, tt.code)
+		}
+	}
+}

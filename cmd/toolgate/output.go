@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// table is what a command prints: columns for people, the same rows as data
+// for programs.
+type table struct {
+	header []string
+	rows   [][]string
+	data   any      // for json and yaml
+	names  []string // for name
+	wide   int      // columns shown only in wide; from the right
+}
+
+// outputs are the values of -o.
+var outputs = []string{"table", "wide", "json", "yaml", "name"}
+
+// checkOutput refuses an unknown -o before anything is started for it.
+func checkOutput(output string) error {
+	if !slices.Contains(outputs, output) {
+		return exitf(exitUsage, "unknown output %q; write table, wide, json, yaml or name", output)
+	}
+	return nil
+}
+
+// print writes the table in the format that was asked for.
+func (o *options) print(w io.Writer, t table) error {
+	switch o.output {
+	case "json":
+		text, err := json.MarshalIndent(t.data, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "%s\n", text)
+		return err
+	case "yaml":
+		return writeYAML(w, t.data)
+	case "name":
+		for _, n := range t.names {
+			fmt.Fprintln(w, n)
+		}
+		return nil
+	default:
+		columns := len(t.header)
+		if o.output != "wide" {
+			columns -= t.wide
+		}
+		return writeColumns(w, t.header[:columns], t.rows, columns)
+	}
+}
+
+// writeYAML writes data with the names and the order that JSON gives it.
+func writeYAML(w io.Writer, data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	var node yaml.Node
+	if err := yaml.Unmarshal(text, &node); err != nil {
+		return err
+	}
+	block(&node)
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(&node); err != nil {
+		return err
+	}
+	_, err = w.Write(out.Bytes())
+	return err
+}
+
+// block takes JSON's flow style and quotes off a tree.
+func block(n *yaml.Node) {
+	n.Style = 0
+	for _, c := range n.Content {
+		block(c)
+	}
+}
+
+func writeColumns(w io.Writer, header []string, rows [][]string, columns int) error {
+	width := make([]int, columns)
+	for _, row := range append([][]string{header}, rows...) {
+		for i := range min(columns, len(row)) {
+			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	var out strings.Builder
+	for _, row := range append([][]string{header}, rows...) {
+		var line strings.Builder
+		for i := range min(columns, len(row)) {
+			line.WriteString(row[i])
+			line.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(row[i])+2))
+		}
+		out.WriteString(strings.TrimRight(line.String(), " "))
+		out.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}

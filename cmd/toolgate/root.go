@@ -1,0 +1,82 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// options are the flags that all commands share.
+type options struct {
+	config  string
+	listen  string
+	output  string
+	verbose bool
+	quiet   bool
+	set     map[string]string
+}
+
+func newRoot() *cobra.Command {
+	o := &options{}
+	root := &cobra.Command{
+		Use:   "toolgate",
+		Short: "One gateway between MCP clients and everything they can call",
+		Long: `toolgate stands between MCP clients and MCP servers. It takes a client's own
+configuration file, runs every server in it, and offers all of them behind one
+URL or one stdio process.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit(exitUsage, err) })
+	flags := root.PersistentFlags()
+	flags.StringVarP(&o.config, "config", "c", "", "configuration `file`: a client's own or a toolgate.yaml")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log everything")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log errors only and show no progress")
+	flags.StringToStringVar(&o.set, "set", nil, "override a `setting`, such as limits.body=1MiB")
+	root.AddCommand(
+		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
+		newConfig(o), newKey(), newVersion(), newDemo(),
+	)
+	return root
+}
+
+// outputFlag adds -o to a command.
+func (o *options) outputFlag(c *cobra.Command) {
+	c.PreRunE = func(*cobra.Command, []string) error { return checkOutput(o.output) }
+	c.Flags().StringVarP(&o.output, "output", "o", envOr("TOOLGATE_OUTPUT", "table"), "table, wide, json, yaml or name")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+// logger writes to stderr: stdout belongs to what a command is asked for, and
+// in stdio mode to MCP alone.
+func (o *options) logger() *slog.Logger {
+	level := slog.LevelWarn
+	switch {
+	case o.verbose:
+		level = slog.LevelDebug
+	case o.quiet:
+		level = slog.LevelError
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+}
+
+// file returns the argument that names a configuration file, if one is given.
+func file(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return ""
+}

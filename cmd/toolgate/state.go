@@ -1,0 +1,208 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// stateDir is where one configuration keeps what outlives a run: the store,
+// the audit log, the generated keys and the admin token. It belongs to its
+// user alone.
+type stateDir struct {
+	path   string
+	socket string
+}
+
+// openState returns the state folder of a configuration, made if absent.
+func openState(configPath string) (*stateDir, error) {
+	root, err := stateRoot()
+	if err != nil {
+		return nil, err
+	}
+	name := "default"
+	if configPath != "" {
+		abs, err := filepath.Abs(configPath)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", configPath, err)
+		}
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			abs = real
+		}
+		sum := sha256.Sum256([]byte(abs))
+		name = hex.EncodeToString(sum[:8])
+	}
+	s := &stateDir{path: filepath.Join(root, name)}
+	if err := os.MkdirAll(s.path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state folder: %w", err)
+	}
+	if err := makePrivate(s.path); err != nil {
+		return nil, err
+	}
+	if s.socket, err = socketPath(s.path, name); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// makePrivate takes from others what an earlier umask or a person gave them.
+func makePrivate(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		err = os.Chmod(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("make the state folder private: %w", err)
+	}
+	return nil
+}
+
+func stateRoot() (string, error) {
+	if dir := os.Getenv("TOOLGATE_STATE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "toolgate"), nil
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		dir, err := os.UserConfigDir()
+		return filepath.Join(dir, "toolgate", "state"), err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the state folder: %w; set TOOLGATE_STATE", err)
+	}
+	return filepath.Join(home, ".local", "state", "toolgate"), nil
+}
+
+// maxSocketPath is the shortest limit of the systems for a socket's path.
+const maxSocketPath = 100
+
+// socketPath returns where the control socket is: in the state folder, or in a
+// short private one where that path is too long.
+func socketPath(dir, name string) (string, error) {
+	path := filepath.Join(dir, "control.sock")
+	if len(path) <= maxSocketPath {
+		return path, nil
+	}
+	sum := sha256.Sum256([]byte(dir))
+	short := filepath.Join(os.TempDir(), "toolgate-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(short, 0o700); err != nil {
+		return "", fmt.Errorf("make the folder of the control socket: %w", err)
+	}
+	info, err := os.Lstat(short)
+	if err != nil || !info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+		return "", fmt.Errorf("the folder %s is not private to this user; remove it or set TOOLGATE_STATE to a short path", short)
+	}
+	return filepath.Join(short, hex.EncodeToString(sum[:8])+".sock"), nil
+}
+
+// secret returns the contents of a secret file, made with random text the
+// first time.
+func (s *stateDir) secret(name string) (string, error) {
+	path := filepath.Join(s.path, name)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
+	if err := s.create(name, base64.RawURLEncoding.EncodeToString(random[:])); err != nil {
+		return "", err
+	}
+	text, err = os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// create makes a file of one line that only its user reads: wholly or not at
+// all. Whoever is first wins; where the file exists, it stays as it is.
+func (s *stateDir) create(name, line string) error {
+	path := filepath.Join(s.path, name)
+	temp, err := os.CreateTemp(s.path, name+".*") // created with mode 0600
+	if err != nil {
+		return fmt.Errorf("make %s: %w", path, err)
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.WriteString(line + "\n")
+	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make %s: %w", path, err)
+	}
+	return nil
+}
+
+// keyring returns the keys that seal what clients carry: the configured ones,
+// or one of the state folder's own.
+func (s *stateDir) keyring(configured []config.Key) (*proxy.Keyring, error) {
+	if len(configured) == 0 {
+		text, err := s.secret("seal.key")
+		if err != nil {
+			return nil, err
+		}
+		secret, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			return nil, fmt.Errorf("the key in %s is damaged: %w", filepath.Join(s.path, "seal.key"), err)
+		}
+		return proxy.NewKeyring(proxy.Key{ID: "local", Secret: secret})
+	}
+	keys := make([]proxy.Key, len(configured))
+	for i, k := range configured {
+		text := os.Getenv(k.Env)
+		if k.File != "" {
+			raw, err := os.ReadFile(k.File)
+			if err != nil {
+				return nil, fmt.Errorf("read the key %s: %w", k.ID, err)
+			}
+			text = string(raw)
+		}
+		secret, err := decodeKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("the key %s: %w", k.ID, err)
+		}
+		keys[i] = proxy.Key{ID: k.ID, Secret: secret}
+	}
+	return proxy.NewKeyring(keys...)
+}
+
+// decodeKey reads a key of 32 raw bytes, or of at least 32 in hexadecimal or in
+// base64. Hexadecimal that is too short is neither raw nor base64: it has half the bits.
+func decodeKey(text string) ([]byte, error) {
+	raw, err := hex.DecodeString(strings.TrimSpace(text))
+	switch {
+	case err == nil && len(raw) >= 32:
+		return raw, nil
+	case err == nil:
+		return nil, errShortKey
+	case len(text) == 32:
+		return []byte(text), nil
+	}
+	text = strings.TrimSpace(text)
+	for _, coding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if raw, err := coding.DecodeString(text); err == nil && len(raw) >= 32 {
+			return raw, nil
+		}
+	}
+	return nil, errShortKey
+}
+
+var errShortKey = errors.New("needs 32 raw bytes, or at least 32 in hexadecimal or in base64")

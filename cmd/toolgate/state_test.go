@@ -1,0 +1,326 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config"
+)
+
+func modeOf(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode().Perm()
+}
+
+func TestSecretIsMadeOnce(t *testing.T) {
+	dir := t.TempDir()
+	const many = 32
+	var all [many]string
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() {
+			s := &stateDir{path: dir} // as other processes would
+			text, err := s.secret("admin.token")
+			if err != nil {
+				t.Error(err)
+			}
+			all[i] = text
+		})
+	}
+	wg.Wait()
+	for _, text := range all {
+		if text != all[0] {
+			t.Fatalf("two secrets: %q and %q", text, all[0])
+		}
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(all[0])
+	if err != nil || len(raw) != 32 {
+		t.Errorf("secret of %d bytes, %v", len(raw), err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+	if runtime.GOOS != "windows" && modeOf(t, filepath.Join(dir, "admin.token")) != 0o600 {
+		t.Errorf("mode %v", modeOf(t, filepath.Join(dir, "admin.token")))
+	}
+	other, err := (&stateDir{path: t.TempDir()}).secret("admin.token")
+	if err != nil || other == all[0] {
+		t.Errorf("another folder: the same secret, or %v", err)
+	}
+}
+
+func TestSecretFaults(t *testing.T) {
+	s := &stateDir{path: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(s.path, "admin.token"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := s.secret("admin.token"); err == nil {
+		t.Errorf("a folder gave the secret %q", text)
+	}
+	if text, err := (&stateDir{path: filepath.Join(s.path, "absent")}).secret("x"); err == nil {
+		t.Errorf("no folder gave the secret %q", text)
+	}
+}
+
+func TestOpenState(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("TOOLGATE_STATE", filepath.Join(root, "s"))
+	file := filepath.Join(root, "a.json")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(root, "link.json")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	open := func(path string) *stateDir {
+		t.Helper()
+		s, err := openState(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	one := open(file)
+	if one.path == open(filepath.Join(root, "b.json")).path || one.path == open("").path {
+		t.Error("two configurations share a state folder")
+	}
+	t.Chdir(root)
+	for _, same := range []string{"a.json", "./a.json", link, filepath.Join(root, "x", "..", "a.json")} {
+		if got := open(same).path; got != one.path {
+			t.Errorf("%s has the folder %s, not %s", same, got, one.path)
+		}
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	if got := modeOf(t, one.path); got != 0o700 {
+		t.Errorf("mode %v", got)
+	}
+	if err := os.Chmod(one.path, 0o755); err != nil { // what has to be mended
+		t.Fatal(err)
+	}
+	if got := modeOf(t, open(file).path); got != 0o700 {
+		t.Errorf("mode %v of a folder that was open to others", got)
+	}
+}
+
+func TestStateRoot(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Setenv("TOOLGATE_STATE", "rel")
+		if got, err := stateRoot(); err != nil || !filepath.IsAbs(got) {
+			t.Errorf("%s, %v", got, err)
+		}
+		return
+	}
+	for name, tt := range map[string]struct{ own, xdg, home, want string }{
+		"own":              {"/own", "/xdg", "/home/u", "/own"},
+		"XDG":              {"", "/xdg", "/home/u", "/xdg/toolgate"},
+		"XDG not absolute": {"", "xdg", "/home/u", "/home/u/.local/state/toolgate"},
+		"home":             {"", "", "/home/u", "/home/u/.local/state/toolgate"},
+		"nothing":          {"", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TOOLGATE_STATE", tt.own)
+			t.Setenv("XDG_STATE_HOME", tt.xdg)
+			t.Setenv("HOME", tt.home)
+			got, err := stateRoot()
+			if got != tt.want || (err != nil) != (tt.want == "") {
+				t.Errorf("%q, %v; want %q", got, err, tt.want)
+			}
+			if err != nil && !strings.Contains(err.Error(), "TOOLGATE_STATE") {
+				t.Errorf("%v does not say what to do", err)
+			}
+		})
+	}
+}
+
+func TestSocketPath(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return
+	}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	short, err := socketPath("/s/name", "name")
+	if err != nil || short != "/s/name/control.sock" {
+		t.Errorf("%s, %v", short, err)
+	}
+	edge := "/" + strings.Repeat("d", maxSocketPath-len("/")-len("/control.sock"))
+	if got, err := socketPath(edge, "name"); err != nil || len(got) != maxSocketPath || filepath.Dir(got) != edge {
+		t.Errorf("at the limit: %s, %v", got, err)
+	}
+	long, err := socketPath(edge+"d", "name")
+	if err != nil || !strings.HasPrefix(long, temp) {
+		t.Fatalf("beyond the limit: %s, %v", long, err)
+	}
+	if other, err := socketPath(edge+"e", "name"); err != nil || other == long {
+		t.Errorf("two folders share %s, %v", other, err)
+	}
+	private := filepath.Dir(long)
+	if got := modeOf(t, private); got != 0o700 {
+		t.Errorf("mode %v", got)
+	}
+	if err := os.Chmod(private, 0o777); err != nil { // what has to be refused
+		t.Fatal(err)
+	}
+	if got, err := socketPath(edge+"d", "name"); err == nil {
+		t.Errorf("a folder open to others is used: %s", got)
+	}
+	if err := os.Remove(private); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), private); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := socketPath(edge+"d", "name"); err == nil {
+		t.Errorf("a link of somebody's is followed: %s", got)
+	}
+}
+
+func TestDecodeKey(t *testing.T) {
+	raw := strings.Repeat("\xf1k", 16)
+	long := raw + "more"
+	tests := []struct {
+		name, text, want string
+	}{
+		{"raw", raw, raw},
+		{"hexadecimal", hex.EncodeToString([]byte(raw)), raw},
+		{"upper case, white space around", " " + strings.ToUpper(hex.EncodeToString([]byte(raw))) + "\r\n", raw},
+		{"base64", base64.StdEncoding.EncodeToString([]byte(long)) + "\n", long},
+		{"base64 without padding", base64.RawStdEncoding.EncodeToString([]byte(raw)), raw},
+		{"base64 for URLs", base64.URLEncoding.EncodeToString([]byte(raw)), raw},
+		{"base64 for URLs without padding", base64.RawURLEncoding.EncodeToString([]byte(long)), long},
+		{"empty", "", ""},
+		{"white space", " \n", ""},
+		{"one byte short", raw[1:], ""},
+		{"hexadecimal of 31 bytes", hex.EncodeToString([]byte(raw[1:])), ""},
+		{"hexadecimal of 16 bytes has 32 characters", strings.Repeat("0f", 16), ""},
+		{"the same with a newline", strings.Repeat("0f", 16) + "\n", ""},
+		{"base64 of 31 bytes", base64.StdEncoding.EncodeToString([]byte(raw[1:])), ""},
+		{"neither", strings.Repeat("!", 64), ""},
+	}
+	for _, tt := range tests {
+		got, err := decodeKey(tt.text)
+		if string(got) != tt.want || (err != nil) != (tt.want == "") {
+			t.Errorf("%s: %q, %v", tt.name, got, err)
+		}
+	}
+}
+
+func TestKeyring(t *testing.T) {
+	s := &stateDir{path: t.TempDir()}
+	own, err := s.keyring(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := own.MAC("test", []byte("x"))
+	again, err := s.keyring(nil)
+	if err != nil || !again.Verify("test", []byte("x"), mac) {
+		t.Errorf("the generated key is another one the next time: %v", err)
+	}
+	other, err := (&stateDir{path: t.TempDir()}).keyring(nil)
+	if err != nil || other.Verify("test", []byte("x"), mac) {
+		t.Errorf("two state folders have the same key, or %v", err)
+	}
+
+	file := filepath.Join(s.path, "mine")
+	if err := os.WriteFile(file, []byte(strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SEAL_KEY", strings.Repeat("cd", 32))
+	t.Setenv("SHORT_KEY", "abc")
+	both, err := s.keyring([]config.Key{{ID: "new", Env: "SEAL_KEY"}, {ID: "old", File: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := s.keyring([]config.Key{{ID: "old", File: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !both.Verify("test", []byte("x"), old.MAC("test", []byte("x"))) {
+		t.Error("the older key verifies nothing")
+	}
+	if old.Verify("test", []byte("x"), both.MAC("test", []byte("x"))) {
+		t.Error("the older key signs")
+	}
+	for name, keys := range map[string][]config.Key{
+		"the key a":   {{ID: "a", Env: "SHORT_KEY"}},
+		"the key b":   {{ID: "b", Env: "UNSET_KEY"}},
+		"the key c":   {{ID: "c", File: filepath.Join(s.path, "absent")}},
+		"used twice":  {{ID: "d", File: file}, {ID: "d", Env: "SEAL_KEY"}},
+		"must have 1": {{ID: "", File: file}},
+	} {
+		if k, err := s.keyring(keys); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, %v", name, k != nil, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.path, "seal.key"), []byte("not base64!\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.keyring(nil); err == nil || !strings.Contains(err.Error(), "seal.key is damaged") {
+		t.Errorf("a damaged key: %v", err)
+	}
+}
+
+func TestGuardKey(t *testing.T) {
+	s := &stateDir{path: t.TempDir()}
+	c := &config.Config{}
+	for _, address := range []string{"", "127.0.0.1:7777", "[::1]:7777", "localhost:7777"} {
+		c.Toolgate.Listen.HTTP = address
+		if sum, fresh, err := guardKey(c, s); sum != "" || fresh != "" || err != nil {
+			t.Errorf("%q: a key, or %v", address, err)
+		}
+	}
+	for _, address := range []string{"0.0.0.0:0", ":7777", "[::]:7777", "192.0.2.1:7777", "nonsense"} {
+		c.Toolgate.Listen.HTTP = address
+		if sum, fresh, err := guardKey(c, s); sum == "" || fresh == "" || err != nil {
+			t.Errorf("%q: no key, or %v", address, err)
+		}
+	}
+	if entries, err := os.ReadDir(s.path); err != nil || len(entries) != 0 {
+		t.Errorf("a key that nobody was shown is kept: %v, %v", entries, err)
+	}
+	sum, fresh, err := guardKey(c, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.create(guardKeyFile, sum); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := knownKeys(c, sum)
+	if err != nil || keys.Lookup(fresh) == nil {
+		t.Errorf("the key does not fit its hash: %v", err)
+	}
+	again, none, err := guardKey(c, s)
+	if diff := cmp.Diff([]any{sum, "", nil}, []any{again, none, err}); diff != "" {
+		t.Errorf("the next start (-want +got):\n%s", diff)
+	}
+	for _, damaged := range []string{"", "\n", "abc", sum[:62], sum + sum} {
+		if err := os.WriteFile(filepath.Join(s.path, guardKeyFile), []byte(damaged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if sum, fresh, err := guardKey(c, s); err == nil || sum != "" || fresh != "" {
+			t.Errorf("damaged to %q: served with %q", damaged, sum)
+		}
+	}
+	c.Toolgate.Auth.Keys = []config.APIKey{{ID: "a"}}
+	if sum, _, err := guardKey(c, s); sum != "" || err != nil {
+		t.Errorf("with configured keys: %q, %v", sum, err)
+	}
+}

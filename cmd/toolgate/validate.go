@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/proxy/auth"
+)
+
+func newValidate(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate [FILE]",
+		Short: "Check a configuration without starting anything",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := o.loadConfig(file(args))
+			if err != nil {
+				return err
+			}
+			if _, err := chain(c, len(c.Toolgate.Auth.Keys) > 0); err != nil {
+				return err
+			}
+			return o.print(os.Stdout, validationTable(c))
+		},
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// checkedServer is a server as `validate` shows it.
+type checkedServer struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Transport string `json:"transport"`
+	Target    string `json:"target"`
+	Status    string `json:"status"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+func validationTable(c *config.Config) table {
+	t := table{header: []string{"SERVER", "NAMESPACE", "TRANSPORT", "STATUS", "TARGET", "REASON"}}
+	servers := []checkedServer{}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		row := checkedServer{Name: s.Key, Namespace: s.Namespace, Transport: string(s.Transport), Status: "ok"}
+		row.Target = shownURL(s.Written.URL)
+		if s.Written.Command != "" {
+			row.Target = strings.Join(append([]string{s.Written.Command}, s.Written.Args...), " ")
+		}
+		switch {
+		case s.Disabled:
+			row.Status = "disabled"
+		case s.Refused != nil:
+			row.Status, row.Reason = "refused", strings.ReplaceAll(s.Refused.Error(), "\n", "; ")
+		}
+		servers = append(servers, row)
+		t.rows = append(t.rows, []string{row.Name, row.Namespace, row.Transport, row.Status, firstLine(row.Target, 60), row.Reason})
+		t.names = append(t.names, row.Name)
+	}
+	skipped := []string{}
+	for _, s := range c.Skipped {
+		skipped = append(skipped, fmt.Sprintf("%s (line %d): %s", s.Key, s.Line, s.Reason))
+		note("skipped: %s", skipped[len(skipped)-1])
+	}
+	for _, w := range c.Warnings {
+		note("warning: %s", w)
+	}
+	t.data = map[string]any{"file": c.Path, "servers": servers, "skipped": skipped}
+	return t
+}
+
+func newReload(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload [FILE]",
+		Short: "Make the running gateway read its configuration again",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			control, err := o.control(file(args))
+			if err != nil {
+				return err
+			}
+			if err := control.Reload(cmd.Context()); err != nil {
+				return controlError(err)
+			}
+			note("reloaded")
+			return nil
+		},
+	}
+}
+
+// control returns the client for the gateway of a configuration. The file
+// itself may be broken; it is not read.
+func (o *options) control(arg string) (*admin.Client, error) {
+	userDir, _ := os.UserConfigDir()
+	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	state, err := openState(path)
+	if err != nil {
+		return nil, err
+	}
+	token, err := state.secret("admin.token")
+	if err != nil {
+		return nil, err
+	}
+	return &admin.Client{Path: state.socket, Token: token}, nil
+}
+
+func newConfig(o *options) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Show the configuration in force"}
+	var origin bool
+	show := &cobra.Command{
+		Use:   "show [FILE]",
+		Short: "Show every setting, with --origin where it comes from",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := o.loadConfig(file(args))
+			if err != nil {
+				return err
+			}
+			return o.print(os.Stdout, settingsTable(c, origin))
+		},
+	}
+	show.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
+	o.outputFlag(show)
+	schema := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the file, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := os.Stdout.Write(config.Schema())
+			return err
+		},
+	}
+	c.AddCommand(show, schema)
+	return c
+}
+
+func newKey() *cobra.Command {
+	c := &cobra.Command{Use: "key", Short: "API keys"}
+	c.AddCommand(&cobra.Command{
+		Use:   "new",
+		Short: "Make an API key: its text for the client, its SHA-256 for the file",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, sum := auth.Generate()
+			fmt.Printf("key     %s\nsha256  %s\n", text, sum)
+			note("Give the key to the client and write the sha256 under toolgate.auth.keys; the key is not kept.")
+			return nil
+		},
+	})
+	return c
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			revision := ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" {
+						revision = " " + s.Value
+					}
+				}
+			}
+			fmt.Printf("toolgate %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+// promptInput asks for a value that a file leaves to its user, when there is a
+// user to ask.
+func promptInput(id, description string, password bool) (string, error) {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return "", errors.New("nobody can be asked: stdin is no terminal")
+	}
+	if description == "" {
+		description = id
+	}
+	fmt.Fprintf(os.Stderr, "%s: ", description)
+	if password {
+		text, err := term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(os.Stderr)
+		return string(text), err
+	}
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err
+}

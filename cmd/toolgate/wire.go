@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+// This file is the composition root: it turns a configuration, which is plain
+// data, into the parts of a gateway. No other package knows both.
+
+// upstreamSpec is a server of the configuration as package upstream takes it.
+func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstream.Spec {
+	env := make(map[string]string, len(s.Env))
+	for name, value := range s.Env {
+		env[name] = value.Reveal()
+	}
+	headers := make(map[string]string, len(s.Headers))
+	for name, value := range s.Headers {
+		headers[name] = value.Reveal()
+	}
+	limits := c.Toolgate.Limits
+	spec := upstream.Spec{
+		Key:       s.Key,
+		Transport: upstream.Transport(s.Transport),
+		Command:   s.Command,
+		Args:      s.Args,
+		Dir:       s.Cwd,
+		Env:       upstream.Environment(env, s.EnvInherit, os.LookupEnv),
+		URL:       s.URL,
+		Headers:   headers,
+		Isolation: upstream.Isolation(s.Isolation),
+		Off:       s.Disabled,
+		Timeouts: upstream.Timeouts{
+			Start: s.Timeouts.Start, List: s.Timeouts.List, Call: s.Timeouts.Call, Hard: s.Timeouts.Hard,
+		},
+		Limits: upstream.Limits{
+			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
+			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
+		},
+	}
+	if s.Refused != nil {
+		spec.Refused = s.Refused.Error()
+	}
+	if !authenticated {
+		spec.Local = gate.Local.Key()
+	}
+	switch s.Protocol {
+	case config.ProtocolLegacy:
+		spec.Era = mcp.Legacy
+	case config.ProtocolModern:
+		spec.Era = mcp.Modern
+	case config.ProtocolAuto:
+		spec.Era = mcp.EraUnknown
+	}
+	return spec
+}
+
+// mount is how a server of the configuration is shown and used.
+func mount(s *config.Server, b proxy.Backend, queue int) proxy.Mount {
+	m := proxy.Mount{
+		Backend:     b,
+		Namespace:   s.Namespace,
+		Include:     s.Include,
+		Exclude:     s.Exclude,
+		Concurrency: s.Concurrency,
+		Queue:       queue,
+		PerSession:  s.Isolation == config.IsolationSession,
+		Questions: proxy.Questions{
+			Sampling:    s.ClientRequests.Sampling.Allowed(),
+			Elicitation: s.ClientRequests.Elicitation.Allowed(),
+			Roots:       s.ClientRequests.Roots.Allowed(),
+		},
+	}
+	for name, t := range s.Tools {
+		shape := proxy.ToolShape{
+			Hidden: t.Hidden, Rename: t.Rename, Description: t.Description, Annotations: t.Annotations,
+			Timeout: t.Timeout, Cost: t.Cost,
+		}
+		for arg, a := range t.Args {
+			if shape.Arguments == nil {
+				shape.Arguments = make(map[string]proxy.ArgumentShape)
+			}
+			shape.Arguments[arg] = proxy.ArgumentShape{Fixed: a.Fixed, Default: a.Default, Hidden: a.Hidden}
+		}
+		if m.Tools == nil {
+			m.Tools = make(map[string]proxy.ToolShape)
+		}
+		m.Tools[name] = shape
+	}
+	return m
+}
+
+// chain is the gate of a configuration. Without authentication everyone is
+// local and may do everything; with it, that must have been said.
+func chain(c *config.Config, authenticated bool) (*gate.Chain, error) {
+	if authenticated && !c.Toolgate.Gate.Open {
+		return nil, exitf(exitConfig, "%s: authentication is configured, but nothing decides who may call what; "+
+			"write `gate: { open: true }` under toolgate if everyone known may call everything", c.Path)
+	}
+	return gate.NewChain(gate.Open{}), nil
+}
+
+// limiter is the budgets of a configuration.
+func limiter(*config.Config) *budget.Limiter { return budget.Unlimited() }
+
+// knownKeys are the API keys of a configuration, nil when it asks for none.
+// generated is the hash of the key made for a listener that everyone on the
+// network reaches, empty for none; it counts until keys are configured.
+func knownKeys(c *config.Config, generated string) (*auth.Keys, error) {
+	var keys []auth.Key
+	for _, k := range c.Toolgate.Auth.Keys {
+		keys = append(keys, auth.Key{
+			ID: k.ID, SHA256: k.SHA256, Subject: k.Subject, Tenant: k.Tenant, Persona: k.Persona, Groups: k.Groups, Plan: k.Plan,
+		})
+	}
+	if generated != "" && len(keys) == 0 {
+		keys = append(keys, auth.Key{ID: "generated", SHA256: generated, Subject: "generated"})
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	k, err := auth.NewKeys(keys)
+	return k, exit(exitConfig, err)
+}
+
+// loopback tells whether an address is of this machine alone.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// gatewayOptions are the options of the gateway that come from the file.
+func gatewayOptions(c *config.Config) proxy.Options {
+	l := c.Toolgate.Limits
+	o := proxy.Options{
+		Version:   version,
+		PublicURL: c.Toolgate.Listen.PublicURL,
+		Hosts:     c.Toolgate.Listen.Hosts,
+		Origins:   c.Toolgate.Listen.Origins,
+		Limits: proxy.Limits{
+			Body: int(l.Body), Depth: l.Depth, Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
+		},
+	}
+	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
+		o.Hosts = append([]string{u.Host}, o.Hosts...)
+	}
+	return o
+}
+
+// serverURL is where clients reach a listener.
+func serverURL(c *config.Config, address net.Addr) string {
+	if u := c.Toolgate.Listen.PublicURL; u != "" {
+		return u
+	}
+	scheme := "http"
+	if c.Toolgate.Listen.TLS.Cert != "" {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s", scheme, address)
+}

@@ -1,0 +1,60 @@
+package config
+
+import "strings"
+
+// availability says which settings this version uses; a setting that is not
+// listed is as its nearest listed parent. In a path "*" stands for a name chosen
+// in the file. Writing an unavailable one is an error, because ignoring what
+// someone wrote to protect something would be worse than refusing it.
+// The setting store is available in part: see formatStore.
+var availability = map[string]bool{
+	"listen":                 true,
+	"listen.tls.client_ca":   false,
+	"listen.trusted_proxies": false,
+	"store":                  true,
+	"redis":                  false,
+	"keys":                   true,
+	"servers":                true,
+	"servers.*.breaker":      false,
+	"servers.*.retry":        false,
+	"servers.*.auth":         false,
+	"auth":                   true,
+	"auth.jwt":               false,
+	"auth.introspection":     false,
+	"auth.mtls":              false,
+	"tenants":                false,
+	"gate":                   true,
+	"registry":               false,
+	"capsules":               false,
+	"spicedb":                false,
+	"opa":                    false,
+	"governance":             false,
+	"approvals":              false,
+	"plans":                  false,
+	"budgets":                false,
+	"rates":                  false,
+	"native":                 false,
+	"tools":                  false,
+	"audit":                  true,
+	"telemetry":              false,
+	"feedback":               false,
+	"limits":                 true,
+	"retention":              false,
+}
+
+// notAvailable is the problem of a setting this version does not use.
+const notAvailable = "not available in this version"
+
+// Available reports whether this version uses the setting of a path such as
+// "auth.jwt", with "*" where a path has a name chosen in the file. Paths of
+// unknown settings are not available.
+func Available(path string) bool {
+	for path != "" {
+		if ok, listed := availability[path]; listed {
+			return ok
+		}
+		i := strings.LastIndexByte(path, '.')
+		path = path[:max(i, 0)]
+	}
+	return false
+}

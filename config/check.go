@@ -1,0 +1,106 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// checkToolgate reports what only several values together can have wrong, and
+// settles the defaults that depend on others.
+func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string) {
+	servers := fieldsByKey(section.Get("servers"))
+	named := map[string]bool{}
+	for _, key := range serverKeys {
+		named[key] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Servers)) {
+		f := servers[key]
+		if !named[key] {
+			p.atField(f, "servers."+key, p.didYouMean(key, serverKeys), "no server has this name")
+			continue
+		}
+		checkServer(p, f.Value, "servers."+key, t.Servers[key])
+	}
+	ids, list := map[string]int{}, section.Get("keys")
+	for i, k := range t.Keys {
+		n, path := list.item(i), fmt.Sprintf("keys[%d]", i)
+		if k.File == "" && k.Env == "" {
+			p.at(n, path, "add file: or env:", "the key names nothing that holds it")
+		}
+		if k.File != "" && k.Env != "" {
+			p.at(n, path, "remove one", "the key has both a file and an env")
+		}
+		unique(p, n, path, "id", k.ID, ids)
+	}
+	ids, list = map[string]int{}, section.Get("auth").Get("keys")
+	hashes := map[string]int{}
+	for i, k := range t.Auth.Keys {
+		n, path := list.item(i), fmt.Sprintf("auth.keys[%d]", i)
+		unique(p, n, path, "id", k.ID, ids)
+		unique(p, n, path, "sha256", k.SHA256, hashes)
+	}
+	if t.Audit.Mode == "" {
+		t.Audit.Mode = "best_effort"
+		if len(t.Auth.Keys) > 0 {
+			t.Audit.Mode = "required"
+		}
+	}
+}
+
+func checkServer(p *problems, n *Node, path string, s ServerSettings) {
+	if t := s.Timeouts; t.Hard != 0 && t.Call > t.Hard {
+		p.at(n.Get("timeouts").Get("call"), path+".timeouts.call", "write at most hard", "%s is longer than hard, %s", t.Call, t.Hard)
+	}
+	names, tools := map[string]int{}, fieldsByKey(n.Get("tools"))
+	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
+		tool, at, toolPath := s.Tools[name], tools[name].Value, path+".tools."+name
+		unique(p, at, toolPath, "rename", tool.Rename, names)
+		args := fieldsByKey(at.Get("args"))
+		for _, arg := range slices.Sorted(maps.Keys(tool.Args)) {
+			if a := tool.Args[arg]; a.Fixed != nil && a.Default != nil {
+				p.at(args[arg].Value, toolPath+".args."+arg, "remove one", "an argument has either a fixed value or a default")
+			}
+		}
+	}
+}
+
+// unique reports the second use of a value in a list.
+func unique(p *problems, n *Node, path, key, value string, seen map[string]int) {
+	if value == "" {
+		return
+	}
+	at := n
+	if v := n.Get(key); v != nil {
+		at = v
+	}
+	line := 0
+	if at != nil {
+		line = at.Line
+	}
+	if first, dup := seen[value]; dup {
+		p.at(at, path+"."+key, "write another one", "the same %s is on line %d", key, first)
+		return
+	}
+	seen[value] = line
+}
+
+// item is the i-th element of a list, or nil.
+func (n *Node) item(i int) *Node {
+	if !n.isList() || i >= len(n.Items) {
+		return nil
+	}
+	return n.Items[i]
+}
+
+// fieldsByKey indexes a map, for loops over all of it.
+func fieldsByKey(n *Node) map[string]Field {
+	if !n.isMap() {
+		return nil
+	}
+	out := make(map[string]Field, len(n.Fields))
+	for _, f := range n.Fields {
+		out[f.Key] = f
+	}
+	return out
+}

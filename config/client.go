@@ -1,0 +1,263 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Client is whose file a configuration is. Files of clients that differ in
+// nothing that matters here are ClientOther.
+type Client string
+
+// The clients whose files are told apart.
+const (
+	ClientOther         Client = ""
+	ClientClaudeDesktop Client = "claude-desktop"
+	ClientClaudeCode    Client = "claude-code"
+	ClientVSCode        Client = "vscode"
+	ClientCursor        Client = "cursor"
+	ClientWindsurf      Client = "windsurf"
+	ClientZed           Client = "zed"
+	ClientGoose         Client = "goose"
+	ClientCodex         Client = "codex"
+	ClientGemini        Client = "gemini"
+	ClientContinue      Client = "continue"
+	ClientCline         Client = "cline"
+	ClientRoo           Client = "roo"
+	ClientOpenCode      Client = "opencode"
+	ClientAmp           Client = "amp"
+	ClientVibe          Client = "vibe"
+)
+
+// section is one place of a file that holds servers.
+type section struct {
+	path    string
+	servers *Node // a map by key, or a list with names
+	inputs  *Node // VS Code's input definitions beside it
+}
+
+// entry is one server as the file has it.
+type entry struct {
+	key  string
+	path string // of the entry in the file
+	line int
+	node *Node
+}
+
+// findSections returns every place of the file that holds servers, and whose
+// file it is. Names that other software uses for other things too (servers,
+// mcp, extensions) count only where something in them looks like a server.
+func findSections(name string, root *Node) ([]section, Client) {
+	var found []section
+	client := ClientOther
+	add := func(path string, n, inputs *Node, c Client) {
+		found = append(found, section{path, n, inputs})
+		if client == ClientOther {
+			client = c
+		}
+	}
+	if n := root.Get("mcpServers"); n.isMap() {
+		add("mcpServers", n, nil, clientByPath(name))
+		if client == ClientOther {
+			client = clientByEntries(n)
+		}
+	} else if n.isList() {
+		add("mcpServers", n, nil, ClientContinue)
+	}
+	if n := root.Get("servers"); holdsServers(n) {
+		add("servers", n, root.Get("inputs"), ClientVSCode)
+	}
+	if mcp := root.Get("mcp"); mcp.isMap() {
+		switch n := mcp.Get("servers"); {
+		case holdsServers(n) && n.isMap() && !looksLikeServer(n):
+			c := ClientVSCode
+			for _, f := range n.Fields {
+				if t := f.Value.Get("type"); t != nil && (t.Value == "local" || t.Value == "remote") {
+					c = ClientOpenCode
+				}
+			}
+			add("mcp.servers", n, mcp.Get("inputs"), c)
+		case holdsServers(mcp):
+			add("mcp", mcp, nil, ClientOpenCode)
+		}
+	}
+	if n := root.Get("mcp_servers"); n.isMap() {
+		add("mcp_servers", n, nil, ClientCodex)
+	} else if n.isList() {
+		add("mcp_servers", n, nil, ClientVibe)
+	}
+	if n := root.Get("context_servers"); n.isMap() {
+		add("context_servers", n, nil, ClientZed)
+	}
+	if n := root.Get("extensions"); holdsServers(n) {
+		add("extensions", n, nil, ClientGoose)
+	}
+	if n := root.Get("amp.mcpServers"); n.isMap() {
+		add("amp.mcpServers", n, nil, ClientAmp)
+	} else if n := root.Get("amp").Get("mcpServers"); n.isMap() {
+		add("amp.mcpServers", n, nil, ClientAmp)
+	}
+	if mcp := root.Get("customizations").Get("vscode").Get("mcp"); mcp.isMap() {
+		if n := mcp.Get("servers"); n.isMap() {
+			add("customizations.vscode.mcp.servers", n, mcp.Get("inputs"), ClientVSCode)
+		}
+	}
+	return found, client
+}
+
+// clientByPath tells clients that share the key mcpServers apart by the name of
+// the file or of its folder.
+func clientByPath(name string) Client {
+	parts := strings.Split(strings.ToLower(filepath.ToSlash(name)), "/")
+	base, dirs := parts[len(parts)-1], parts[:len(parts)-1]
+	parent := ""
+	if len(dirs) > 0 {
+		parent = dirs[len(dirs)-1]
+	}
+	in := func(dir string) bool { return slices.Contains(dirs, dir) }
+	switch {
+	case base == "claude_desktop_config.json":
+		return ClientClaudeDesktop
+	case base == ".mcp.json" || base == ".claude.json" || base == "managed-mcp.json":
+		return ClientClaudeCode
+	case base == "cline_mcp_settings.json" || parent == ".cline" || in("saoudrizwan.claude-dev"):
+		return ClientCline
+	case base == "mcp_settings.json" || parent == ".roo":
+		return ClientRoo
+	case parent == ".cursor":
+		return ClientCursor
+	case parent == ".vscode":
+		return ClientVSCode
+	case in(".codeium"):
+		return ClientWindsurf
+	case parent == ".gemini" && base == "settings.json":
+		return ClientGemini
+	case in(".continue"):
+		return ClientContinue
+	}
+	return ClientOther
+}
+
+// clientByEntries recognises spellings that one client alone uses.
+func clientByEntries(servers *Node) Client {
+	for _, f := range servers.Fields {
+		e := f.Value
+		switch {
+		case e.Get("httpUrl") != nil:
+			return ClientGemini
+		case e.Get("serverUrl") != nil:
+			return ClientWindsurf
+		case e.Get("alwaysAllow") != nil:
+			return ClientRoo
+		}
+		if t := e.Get("type"); t != nil && t.Value == "streamableHttp" {
+			return ClientCline
+		}
+	}
+	return ClientOther
+}
+
+// serverKeys are keys of which a server entry has at least one.
+var serverKeys = []string{"command", "cmd", "url", "uri", "httpUrl", "serverUrl"}
+
+func looksLikeServer(n *Node) bool {
+	for _, k := range serverKeys {
+		if v := n.Get(k); v != nil && (v.Kind == KindString || v.Kind == KindList) {
+			return true
+		}
+	}
+	return false
+}
+
+func holdsServers(n *Node) bool {
+	switch {
+	case n.isMap():
+		for _, f := range n.Fields {
+			if looksLikeServer(f.Value) {
+				return true
+			}
+		}
+	case n.isList():
+		return slices.ContainsFunc(n.Items, looksLikeServer)
+	}
+	return false
+}
+
+// collect lists the entries of all sections. A key that stands in two of them,
+// or twice in a list, is a fault of the file.
+func collect(p *problems, sections []section) []entry {
+	var entries []entry
+	first, full := map[string]int{}, false
+	add := func(e entry, column int) {
+		if line, dup := first[e.key]; dup {
+			p.at(&Node{Line: e.line, Column: column}, e.path, "rename one of the two", "a server named %q is already on line %d", e.key, line)
+			return
+		}
+		first[e.key] = e.line
+		if len(entries) == MaxServers {
+			if !full {
+				p.at(&Node{Line: e.line, Column: column}, e.path, "", "the file has more than %d servers", MaxServers)
+			}
+			full = true
+			return
+		}
+		entries = append(entries, e)
+	}
+	for _, s := range sections {
+		for _, f := range s.servers.Fields {
+			if f.Key == "" {
+				p.atField(f, s.path, "give the server a name", "a server has an empty name")
+				continue
+			}
+			add(entry{f.Key, s.path + "." + f.Key, f.Line, f.Value}, f.Column)
+		}
+		for i, item := range s.servers.Items {
+			path := fmt.Sprintf("%s[%d]", s.path, i)
+			name := item.Get("name")
+			if name == nil || name.Kind != KindString || name.Value == "" {
+				p.at(item, path, "add name: ...", "a server in a list needs a name")
+				continue
+			}
+			add(entry{name.Value, path, item.Line, item}, item.Column)
+		}
+	}
+	return entries
+}
+
+// otherProjects lists the servers that Claude Code keeps for single projects in
+// its user file.
+func otherProjects(root *Node) []Skipped {
+	var out []Skipped
+	projects := root.Get("projects")
+	if !projects.isMap() {
+		return nil
+	}
+	for _, p := range projects.Fields {
+		servers := p.Value.Get("mcpServers")
+		if !servers.isMap() {
+			continue
+		}
+		for _, f := range servers.Fields {
+			out = append(out, Skipped{
+				Key: f.Key, Line: f.Line,
+				Reason: fmt.Sprintf("it belongs to the project %s alone; copy it to the top-level mcpServers to use it here", p.Key),
+			})
+		}
+	}
+	return out
+}
+
+// geminiDisabled is what Gemini's mcp.allowed and mcp.excluded say about a key.
+func geminiDisabled(root *Node, key string) bool {
+	mcp := root.Get("mcp")
+	has := func(n *Node) bool {
+		return slices.ContainsFunc(n.Items, func(i *Node) bool { return i.Value == key })
+	}
+	if excluded := mcp.Get("excluded"); excluded.isList() && has(excluded) {
+		return true
+	}
+	allowed := mcp.Get("allowed")
+	return allowed.isList() && len(allowed.Items) > 0 && !has(allowed)
+}

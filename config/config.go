@@ -1,0 +1,232 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Config is one configuration, read and checked. It is plain data: nothing in
+// it changes after [Load] returned, and any number of goroutines may read it.
+type Config struct {
+	// Path is the file as it was named, "" where there is none.
+	Path string
+	// Client is what kind of file it is.
+	Client Client
+	// Servers are the servers of the file sorted by key, the disabled and
+	// the refused ones included.
+	Servers []Server
+	// Toolgate is the "toolgate" section with defaults and overrides in it.
+	Toolgate Toolgate
+	// Skipped are entries that are no servers of ours.
+	Skipped []Skipped
+	// Warnings are things worth telling, in file order.
+	Warnings []Warning
+	// Files are the absolute paths of every file that was read or is named
+	// by a setting, Path first: what [Watcher] looks at.
+	Files []string
+	// Origins says where each value came from, by its path: listen.http,
+	// limits.body, servers.github.url. A value without an entry is a
+	// default.
+	Origins map[string]Origin
+}
+
+// Server returns the server of a key.
+func (c *Config) Server(key string) (Server, bool) {
+	for i := range c.Servers {
+		if c.Servers[i].Key == key {
+			return c.Servers[i], true
+		}
+	}
+	return Server{}, false
+}
+
+// Origin returns where the value of a path came from.
+func (c *Config) Origin(path string) Origin {
+	if o, ok := c.Origins[path]; ok {
+		return o
+	}
+	return Origin{Kind: OriginDefault}
+}
+
+// Skipped is an entry of the file that was left out on purpose.
+type Skipped struct {
+	Key    string
+	Line   int
+	Reason string
+}
+
+// Transport is how a server is reached. The zero value is no transport.
+type Transport string
+
+// The transports.
+const (
+	TransportStdio Transport = "stdio"
+	TransportHTTP  Transport = "http" // streamable HTTP
+	TransportSSE   Transport = "sse"  // HTTP+SSE of 2024-11-05
+	// TransportAuto is a URL without a type: streamable HTTP first, then SSE.
+	TransportAuto Transport = "auto"
+)
+
+// Protocol is which protocol era is spoken to a server.
+type Protocol string
+
+// The protocol settings.
+const (
+	ProtocolAuto   Protocol = "auto"   // ask the server once and remember
+	ProtocolLegacy Protocol = "legacy" // 2025-11-25 and before
+	ProtocolModern Protocol = "modern" // 2026-07-28 and after
+)
+
+// Isolation is who shares a connection to a server.
+type Isolation string
+
+// The isolation settings.
+const (
+	IsolationAuto      Isolation = "auto" // shared for modern servers, one per principal for legacy ones
+	IsolationShared    Isolation = "shared"
+	IsolationPrincipal Isolation = "principal"
+	IsolationSession   Isolation = "session"
+)
+
+// Policy allows or denies something. The zero value denies.
+type Policy string
+
+// The policies.
+const (
+	PolicyDeny  Policy = "deny"
+	PolicyAllow Policy = "allow"
+)
+
+// Allowed reports whether the policy is [PolicyAllow].
+func (p Policy) Allowed() bool { return p == PolicyAllow }
+
+// Server is one upstream server with its settings, every variable expanded.
+type Server struct {
+	// Key is the server's name in the file, as it is written there.
+	Key string
+	// Namespace prefixes the names of its tools. It is "" only where
+	// toolgate.servers.<key>.namespace says so; no other server has the
+	// same one.
+	Namespace string
+	Transport Transport
+
+	// Command and Args start a stdio server. They may hold expanded
+	// secrets: show Written instead.
+	Command string   `json:"-"`
+	Args    []string `json:"-"`
+	// Env is what the file sets, env files included; EnvInherit are the
+	// names, sorted, of variables handed on from our own environment where
+	// they are set.
+	Env        map[string]Secret
+	EnvInherit []string
+	// Cwd is the absolute working folder, "" for our own.
+	Cwd string
+
+	// URL and Headers reach a remote server. URL may hold an expanded
+	// secret: show Written instead.
+	URL     string `json:"-"`
+	Headers map[string]Secret
+
+	// Written is how the file spells what is started or reached, before
+	// variables are expanded: what to show to a person.
+	Written Written
+
+	// Disabled servers are listed and never started.
+	Disabled bool
+	// Refused is why this server cannot be started as written, nil if it
+	// can. Each reason is an *[Error] with its line. Everything that would
+	// be started or reached is empty then, but for Transport and Written.
+	Refused error `json:"-"`
+
+	// Include are the only tools to list: nil is all, empty is none.
+	// Exclude are tools not to list; it wins over Include.
+	Include, Exclude []string
+
+	Timeouts       Timeouts
+	Protocol       Protocol
+	Isolation      Isolation
+	Concurrency    int // calls in flight
+	Processes      int // processes or connections at most
+	ClientRequests ClientRequests
+	// Tools shapes single tools, by their original names.
+	Tools map[string]Tool
+
+	// Line is where the server's entry begins in the file.
+	Line int
+}
+
+// Format writes the server's key and transport whatever the verb, because its
+// command line and address may hold expanded secrets.
+func (s Server) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "server %s (%s)", s.Key, s.Transport)
+}
+
+// Written is a server's command line or address as the file spells it. Secrets
+// that the file itself spells out are in it.
+type Written struct {
+	Command string
+	Args    []string
+	URL     string
+}
+
+// Timeouts are the deadlines of one server, all positive.
+type Timeouts struct {
+	Start time.Duration // until the server has answered its first request
+	List  time.Duration // one list, all its pages
+	Call  time.Duration // one call without progress
+	Hard  time.Duration // one call with progress
+}
+
+// Defaults of a [Server] (the timeouts of toolgate.servers.<key>.timeouts).
+const (
+	DefaultStart         = 30 * time.Second
+	DefaultLauncherStart = 60 * time.Second // for npx, uvx, docker and the like, which may download first
+	DefaultList          = 10 * time.Second
+	DefaultCall          = 120 * time.Second
+	DefaultHard          = 30 * time.Minute
+	DefaultConcurrency   = 32
+	DefaultProcesses     = 8
+)
+
+// ClientRequests says which questions of a server may reach a client. The zero
+// value denies all.
+type ClientRequests struct {
+	// Sampling lets the server ask the client's model for text. Absent: deny.
+	Sampling Policy `config:"sampling" enum:"allow|deny" default:"deny"`
+	// Elicitation lets the server ask the person something. Absent: allow.
+	Elicitation Policy `config:"elicitation" enum:"allow|deny" default:"allow"`
+	// Roots lets the server ask for the client's folders. Absent: deny.
+	Roots Policy `config:"roots" enum:"allow|deny" default:"deny"`
+}
+
+// Tool shapes one tool of a server.
+type Tool struct {
+	// Rename is the name shown instead of the tool's own. Absent: its own.
+	Rename string `config:"rename" format:"toolname"`
+	// Description replaces the tool's description. Absent: its own.
+	Description string `config:"description"`
+	// Args shapes single arguments, by name. Absent: all as they are.
+	Args map[string]Arg `config:"args"`
+	// Hidden takes the tool out of lists and calls. Absent: shown.
+	Hidden bool `config:"hidden"`
+	// Timeout is this tool's call deadline. Absent: the server's.
+	Timeout time.Duration `config:"timeout" min:"1ms" max:"24h"`
+	// Cost is what one call counts in budgets measured in cost. Absent: 1.
+	Cost int64 `config:"cost" default:"1" min:"0" max:"1000000000"`
+	// Annotations are laid over the tool's own annotations, key by key.
+	// Absent: its own.
+	Annotations json.RawMessage `config:"annotations" format:"object"`
+}
+
+// Arg shapes one argument of a tool.
+type Arg struct {
+	// Fixed is the value always sent; a caller cannot set another and does
+	// not see the argument. Absent: not fixed.
+	Fixed json.RawMessage `config:"fixed"`
+	// Default is the value sent when the caller gives none. Absent: none.
+	Default json.RawMessage `config:"default"`
+	// Hidden takes the argument out of the shown schema. Absent: shown
+	// unless fixed.
+	Hidden bool `config:"hidden"`
+}

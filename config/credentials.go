@@ -1,0 +1,187 @@
+package config
+
+import (
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// environment reads the variables of a stdio server: an env file, over it the
+// entry's own, and the names clients have for "hand this one on".
+func (x *reading) environment() {
+	if x.s.Transport != TransportStdio {
+		return
+	}
+	x.s.Env = map[string]Secret{}
+	if n := x.node.Get("envFile"); !n.isNull() {
+		x.envFile(n)
+	}
+	key, env := x.first("env", "envs", "environment")
+	if cmd := x.node.Get("command"); env == nil && cmd.isMap() {
+		key, env = "command.env", cmd.Get("env")
+	}
+	switch {
+	case env.isNull():
+	case !env.isMap():
+		x.refuse(env, key, "write { NAME: value }", "expected a map, found %s", env.Kind)
+	default:
+		for _, f := range env.Fields {
+			if f.Key == "" || strings.ContainsAny(f.Key, "=\x00") {
+				x.refuse(f.Value, key, "", "%.40q is not a name of an environment variable", f.Key)
+				continue
+			}
+			if f.Value.isNull() {
+				continue
+			}
+			x.s.Env[f.Key] = Secret(x.scalar(key+"."+f.Key, f.Value))
+			x.origin("env."+f.Key, f.Value)
+		}
+	}
+	x.inherited()
+	if len(x.s.Env) == 0 {
+		x.s.Env = nil
+	}
+}
+
+func (x *reading) envFile(n *Node) {
+	x.origin("envFile", n)
+	path := x.text("envFile", n)
+	if path == "" {
+		return
+	}
+	path = x.absolute(path)
+	*x.files = append(*x.files, path)
+	vars, err := readEnvFile(path)
+	if err != nil {
+		x.refuse(n, "envFile", "", "the env file cannot be used: %v", err)
+		return
+	}
+	for name, value := range vars {
+		if strings.ContainsRune(value, 0) {
+			x.refuse(n, "envFile", "", "the env file holds a NUL character in %s", name)
+			continue
+		}
+		x.s.Env[name] = Secret(value)
+		x.origin("env."+name, n)
+	}
+}
+
+// inherited reads Codex's env_vars, which are handed on where they are set, and
+// Goose's env_keys, secrets of its keyring that must be in our environment here.
+func (x *reading) inherited() {
+	if n := x.node.Get("env_vars"); n.isList() {
+		for _, item := range n.Items {
+			name := item
+			if item.isMap() {
+				name = item.Get("name")
+			}
+			if name == nil || !envName.MatchString(name.Value) {
+				x.refuse(item, "env_vars", "", "expected a name of an environment variable")
+				continue
+			}
+			x.s.EnvInherit = append(x.s.EnvInherit, name.Value)
+		}
+		x.origin("env_inherit", n)
+	}
+	if n := x.node.Get("env_keys"); n.isList() {
+		for _, item := range n.Items {
+			if _, have := x.s.Env[item.Value]; have {
+				continue
+			}
+			v, err := x.vars.env(item.Value)
+			if err != nil {
+				x.refuse(item, "env_keys", "Goose keeps it in its keyring, where toolgate does not look", "%v", err)
+				continue
+			}
+			x.s.Env[item.Value] = Secret(v)
+			x.origin("env."+item.Value, item)
+		}
+	}
+}
+
+// headers reads the headers of a remote server, in all the places clients put
+// them.
+func (x *reading) headers() {
+	if x.s.Transport == TransportStdio || x.s.Transport == "" {
+		return
+	}
+	x.s.Headers = map[string]Secret{}
+	key, n := x.first("headers", "http_headers")
+	if n == nil {
+		if n = x.node.Get("requestOptions").Get("headers"); n != nil {
+			key = "requestOptions.headers"
+		}
+	}
+	switch {
+	case n.isNull():
+	case !n.isMap():
+		x.refuse(n, key, "write { Name: value }", "expected a map, found %s", n.Kind)
+	default:
+		for _, f := range n.Fields {
+			x.header(key+"."+f.Key, f.Key, f.Value, x.scalar(key+"."+f.Key, f.Value))
+		}
+	}
+	if n := x.node.Get("env_http_headers"); n.isMap() {
+		for _, f := range n.Fields {
+			x.headerFromEnv("env_http_headers."+f.Key, f.Key, f.Value, "{token}")
+		}
+	}
+	if n := x.node.Get("bearer_token_env_var"); !n.isNull() {
+		x.headerFromEnv("bearer_token_env_var", "Authorization", n, "Bearer {token}")
+	}
+	if n := x.node.Get("api_key_env"); !n.isNull() && n.Value != "" {
+		name, format := "Authorization", "Bearer {token}"
+		if h := x.node.Get("api_key_header"); !h.isNull() {
+			name = h.Value
+		}
+		if f := x.node.Get("api_key_format"); !f.isNull() {
+			format = f.Value
+		}
+		x.headerFromEnv("api_key_env", name, n, format)
+	}
+	if len(x.s.Headers) == 0 {
+		x.s.Headers = nil
+	}
+}
+
+// headerFromEnv sets a header from a variable; {token} in the format is its
+// value.
+func (x *reading) headerFromEnv(key, name string, n *Node, format string) {
+	v, err := x.vars.env(n.Value)
+	if err != nil {
+		x.refuse(n, key, "", "%v", err)
+		return
+	}
+	x.header(key, name, n, strings.ReplaceAll(format, "{token}", v))
+}
+
+// hopHeaders are headers that the connection itself sets.
+var hopHeaders = []string{"Connection", "Content-Length", "Host", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// header sets one header after checking that it is one: a value with a line
+// break would smuggle in another.
+func (x *reading) header(key, name string, n *Node, value string) {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	switch {
+	case !validHeaderName(name):
+		x.refuse(n, key, "", "%.40q is not a name of a header", name)
+	case slices.Contains(hopHeaders, canonical):
+		x.refuse(n, key, "remove it", "the header %s is set by the connection itself", canonical)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }):
+		x.refuse(n, key, "", "the value of the header has a line break or another control character")
+	default:
+		x.s.Headers[canonical] = Secret(value)
+		x.origin("headers."+canonical, n)
+	}
+}
+
+func validHeaderName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return name != ""
+}

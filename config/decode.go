@@ -1,0 +1,324 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The struct tags that the decoder, the schema and the overrides all read:
+//
+//	config:"name"     the key in the file
+//	default:"text"    the value of an absent key, as it would be written
+//	enum:"a|b"        the allowed texts
+//	min:"…" max:"…"   the allowed range, in the notation of the type
+//	format:"name"     a further check, by name in formats
+//	required:"true"   an absent or empty value is an error
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	sizeType     = reflect.TypeFor[Size]()
+	rawType      = reflect.TypeFor[json.RawMessage]()
+)
+
+// decoder fills structs from a tree, strictly, noting every fault and the
+// origin of every value.
+type decoder struct {
+	*problems
+	dir     string // relative paths are relative to it
+	origins map[string]Origin
+}
+
+// setDefaults gives every field with a default tag its default, through nested
+// structs but not into maps and lists, whose elements get theirs when they are
+// read.
+func setDefaults(v reflect.Value) {
+	for i := range v.NumField() {
+		f, fv := v.Type().Field(i), v.Field(i)
+		if fv.Kind() == reflect.Struct {
+			setDefaults(fv)
+			continue
+		}
+		if text, ok := f.Tag.Lookup("default"); ok {
+			if _, err := setScalar(fv, &Node{Kind: KindString, Value: text}, true); err != nil {
+				panic("config: the default of " + f.Name + " " + err.Error()) // a mistake in this package's own tags
+			}
+		}
+	}
+}
+
+// decode reads n into v. The path is the value's own; the pattern is the same
+// with "*" for chosen names.
+func (d *decoder) decode(n *Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
+	if n.isNull() {
+		return
+	}
+	switch t := v.Type(); {
+	case t == rawType:
+		d.raw(n, v, tag, path)
+	case t.Kind() == reflect.Struct:
+		d.object(n, v, path, pattern)
+	case t.Kind() == reflect.Map:
+		d.mapping(n, v, tag, path, pattern)
+	case t.Kind() == reflect.Slice:
+		d.list(n, v, tag, path, pattern)
+	case t.Kind() == reflect.Pointer:
+		p := reflect.New(t.Elem())
+		before := len(d.problems.list)
+		d.decode(n, p.Elem(), tag, path, pattern)
+		if len(d.problems.list) == before {
+			v.Set(p)
+		}
+	default:
+		d.scalar(n, v, tag, path)
+	}
+}
+
+func (d *decoder) object(n *Node, v reflect.Value, path, pattern string) {
+	if n.Kind != KindMap {
+		d.at(n, path, "", "expected a map, found %s", n.Kind)
+		return
+	}
+	t := v.Type()
+	byKey := map[string]int{}
+	var known []string
+	for i := range t.NumField() {
+		key := t.Field(i).Tag.Get("config")
+		byKey[key] = i
+		if Available(join(pattern, key)) {
+			known = append(known, key)
+		}
+	}
+	for _, f := range n.Fields {
+		i, ok := byKey[f.Key]
+		switch {
+		case !ok:
+			d.atField(f, join(path, f.Key), d.didYouMean(f.Key, known), "unknown key")
+		case f.Value.isNull():
+		case !Available(join(pattern, f.Key)):
+			d.atField(f, join(path, f.Key), "remove it", notAvailable)
+		default:
+			d.decode(f.Value, v.Field(i), t.Field(i).Tag, join(path, f.Key), join(pattern, f.Key))
+		}
+	}
+	for key, i := range byKey {
+		if t.Field(i).Tag.Get("required") == "true" && n.Get(key).isNull() {
+			d.at(n, join(path, key), "add "+key+": ...", "is required and missing")
+		}
+	}
+}
+
+func (d *decoder) mapping(n *Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
+	if n.Kind != KindMap {
+		d.at(n, path, "", "expected a map, found %s", n.Kind)
+		return
+	}
+	m := reflect.MakeMapWithSize(v.Type(), len(n.Fields))
+	for _, f := range n.Fields {
+		elem := reflect.New(v.Type().Elem()).Elem()
+		if elem.Kind() == reflect.Struct {
+			setDefaults(elem)
+		}
+		d.decode(f.Value, elem, tag, join(path, f.Key), join(pattern, "*"))
+		m.SetMapIndex(reflect.ValueOf(f.Key), elem)
+	}
+	v.Set(m)
+}
+
+func (d *decoder) list(n *Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
+	items := n.Items
+	if n.origin != nil && n.Kind == KindString {
+		items = splitList(n)
+	} else if n.Kind != KindList {
+		d.at(n, path, "put it in [ ]", "expected a list, found %s", n.Kind)
+		return
+	}
+	s := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		p := path + "[" + strconv.Itoa(i) + "]"
+		if s.Index(i).Kind() == reflect.Struct {
+			setDefaults(s.Index(i))
+		}
+		if item.isNull() {
+			d.at(item, p, "remove it", "is empty")
+			continue
+		}
+		d.decode(item, s.Index(i), tag, p, pattern)
+	}
+	v.Set(s)
+	d.origins[path] = originOf(d.file, n)
+}
+
+// splitList reads the list that a flag or a variable gives, separated by commas.
+func splitList(n *Node) []*Node {
+	var items []*Node
+	for part := range strings.SplitSeq(n.Value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			items = append(items, &Node{Kind: KindString, Value: part, origin: n.origin})
+		}
+	}
+	return items
+}
+
+func (d *decoder) raw(n *Node, v reflect.Value, tag reflect.StructTag, path string) {
+	if tag.Get("format") == "object" && n.Kind != KindMap {
+		d.at(n, path, "", "expected a map, found %s", n.Kind)
+		return
+	}
+	raw, err := n.JSON()
+	if err != nil {
+		d.at(n, path, "", "%v", err)
+		return
+	}
+	v.SetBytes(raw)
+	d.origins[path] = originOf(d.file, n)
+}
+
+func (d *decoder) scalar(n *Node, v reflect.Value, tag reflect.StructTag, path string) {
+	if hint, err := setScalar(v, n, n.origin != nil); err != nil {
+		if enum := tag.Get("enum"); enum != "" {
+			hint = "write " + strings.ReplaceAll(enum, "|", " or ")
+		}
+		if tag.Get("format") == "address" {
+			hint = addressHint
+		}
+		d.at(n, path, hint, "%v", err)
+		return
+	}
+	d.origins[path] = originOf(d.file, n)
+	if enum := tag.Get("enum"); enum != "" {
+		allowed := strings.Split(enum, "|")
+		if !slices.Contains(allowed, v.String()) {
+			hint := "write " + strings.Join(allowed, " or ")
+			if near := nearest(v.String(), allowed); near != "" {
+				hint = "write " + near + " instead"
+			}
+			d.at(n, path, hint, "%q is not one of %s", v.String(), strings.Join(allowed, ", "))
+			return
+		}
+	}
+	d.bounds(n, v, tag, path)
+	if check := formats[tag.Get("format")]; check != nil {
+		text, hint, err := check(v.String(), d.dir)
+		if err != nil {
+			d.at(n, path, hint, "%v", err)
+			return
+		}
+		v.SetString(text)
+	} else if tag.Get("required") == "true" && v.Kind() == reflect.String && v.String() == "" {
+		d.at(n, path, "", "is required and empty")
+	}
+}
+
+func (d *decoder) bounds(n *Node, v reflect.Value, tag reflect.StructTag, path string) {
+	for _, name := range [...]string{"min", "max"} {
+		text, ok := tag.Lookup(name)
+		if !ok {
+			continue
+		}
+		bound := reflect.New(v.Type()).Elem()
+		if _, err := setScalar(bound, &Node{Kind: KindString, Value: text}, true); err != nil {
+			panic("config: a bound of " + path + " " + err.Error()) // a mistake in this package's own tags
+		}
+		c := compareNumbers(v, bound)
+		if name == "min" && c < 0 {
+			d.at(n, path, "write "+text+" or more", "%s is too small", n.Value)
+		}
+		if name == "max" && c > 0 {
+			d.at(n, path, "write "+text+" or less", "%s is too large", n.Value)
+		}
+	}
+}
+
+func compareNumbers(a, b reflect.Value) int {
+	if a.CanFloat() {
+		return big.NewFloat(a.Float()).Cmp(big.NewFloat(b.Float()))
+	}
+	return big.NewInt(a.Int()).Cmp(big.NewInt(b.Int()))
+}
+
+// setScalar converts a scalar to v's type. A lenient one comes from a flag, a
+// variable or a tag, where everything is text.
+func setScalar(v reflect.Value, n *Node, lenient bool) (hint string, err error) {
+	switch t := v.Type(); {
+	case t == durationType:
+		if n.Kind != KindString {
+			if n.Kind == KindNumber {
+				hint = fmt.Sprintf("write %ss", n.Value)
+			}
+			return hint, fmt.Errorf("expected a duration such as 30s, found %s", n.Kind)
+		}
+		dur, err := ParseDuration(n.Value)
+		if err != nil {
+			return "write a number with a unit, such as 500ms, 30s, 5m, 1h or 7d", err
+		}
+		v.SetInt(int64(dur))
+	case t == sizeType:
+		if n.Kind != KindString && n.Kind != KindNumber {
+			return "", fmt.Errorf("expected a size such as 16MiB, found %s", n.Kind)
+		}
+		size, err := ParseSize(n.Value)
+		if err != nil {
+			return "write a whole number with a unit, such as 64KiB, 16MiB or 10MB", err
+		}
+		v.SetInt(int64(size))
+	case t.Kind() == reflect.String:
+		if n.Kind != KindString {
+			if n.Kind == KindNumber || n.Kind == KindBool {
+				hint = "put it in quotes"
+			}
+			return hint, fmt.Errorf("expected text, found %s", n.Kind)
+		}
+		v.SetString(n.Value)
+	case t.Kind() == reflect.Bool:
+		if n.Kind != KindBool && (!lenient || n.Kind != KindString || n.Value != "true" && n.Value != "false") {
+			return "write true or false", fmt.Errorf("expected true or false, found %s", describe(n))
+		}
+		v.SetBool(n.Value == "true")
+	case v.CanInt():
+		i, ok := parseInteger(strings.ReplaceAll(n.Value, "_", ""))
+		if !ok || n.Kind != KindNumber && (!lenient || n.Kind != KindString) {
+			return "write a whole number", fmt.Errorf("expected a whole number, found %s", describe(n))
+		}
+		if !i.IsInt64() || v.OverflowInt(i.Int64()) {
+			return "", fmt.Errorf("the number %.40s is too large", n.Value)
+		}
+		v.SetInt(i.Int64())
+	case v.CanFloat():
+		f, err := strconv.ParseFloat(n.Value, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || n.Kind != KindNumber && (!lenient || n.Kind != KindString) {
+			return "write a number", fmt.Errorf("expected a number, found %s", describe(n))
+		}
+		v.SetFloat(f)
+	default:
+		return "", fmt.Errorf("cannot be set to %s", n.Kind)
+	}
+	return "", nil
+}
+
+// describe shows a scalar and its kind, short.
+func describe(n *Node) string {
+	switch n.Kind {
+	case KindString:
+		return fmt.Sprintf("the text %.40q", n.Value)
+	case KindNumber, KindBool:
+		return fmt.Sprintf("%.40s", n.Value)
+	default:
+		return n.Kind.String()
+	}
+}
+
+func join(path, key string) string {
+	switch {
+	case path == "":
+		return key
+	case key == "":
+		return path
+	}
+	return path + "." + key
+}

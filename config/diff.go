@@ -1,0 +1,295 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Changes is what differs between two configurations, split by what a reload
+// that nobody asked for may do. A file may have been written by a program that
+// toolgate itself serves, so such a reload never starts or changes what is
+// executed or reached, nor lifts what an operator has restricted; that waits
+// until a person asks for it. What takes a server away, and what changes only
+// how fast or under which name a running one is used, applies at once.
+type Changes struct {
+	// Added are servers that are new, all waiting. Removed are gone at once.
+	Added, Removed []string
+	// Changed are servers in both, sorted by key.
+	Changed []ServerChange
+	// Settings are changed settings of the toolgate section outside servers,
+	// by path.
+	Settings Parts
+}
+
+// ServerChange is what changed about one server.
+type ServerChange struct {
+	Key string
+	Parts
+}
+
+// Parts names changed values: those that apply at once and those that wait.
+type Parts struct {
+	Now, Pending []string
+}
+
+// Pending is one thing that waits for a reload that a person asks for.
+type Pending struct {
+	// Server is its key, "" for a setting of the toolgate section.
+	Server string
+	// What is the name of the value, or "start" for a server that would
+	// be started for the first time.
+	What string
+}
+
+// String renders the item for a list: "server github: url".
+func (p Pending) String() string {
+	if p.Server == "" {
+		return "setting " + p.What
+	}
+	return "server " + p.Server + ": " + p.What
+}
+
+// Empty reports whether nothing differs.
+func (c Changes) Empty() bool {
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Settings.Now)+len(c.Settings.Pending) == 0
+}
+
+// Pending lists everything that waits, servers first.
+func (c Changes) Pending() []Pending {
+	var out []Pending
+	for _, key := range c.Added {
+		out = append(out, Pending{key, "start"})
+	}
+	for _, s := range c.Changed {
+		for _, what := range s.Pending {
+			out = append(out, Pending{s.Key, what})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Pending) int { return strings.Compare(a.Server, b.Server) })
+	for _, what := range c.Settings.Pending {
+		out = append(out, Pending{"", what})
+	}
+	return out
+}
+
+// serverParts are the values of a server that wait: what is executed, reached,
+// or handed to it, and what its operator restricts. Every other one applies at
+// once. Headers are to a remote
+// server what the environment is to a process.
+var serverParts = []struct {
+	name  string
+	value func(Server) any
+	copy  func(from, to *Server)
+}{
+	{"transport", func(s Server) any { return s.Transport }, func(f, t *Server) { t.Transport = f.Transport }},
+	{"command", func(s Server) any { return s.Command }, func(f, t *Server) { t.Command = f.Command }},
+	{"args", func(s Server) any { return s.Args }, func(f, t *Server) { t.Args = f.Args }},
+	{"env", func(s Server) any { return s.Env }, func(f, t *Server) { t.Env = f.Env }},
+	{"env_inherit", func(s Server) any { return s.EnvInherit }, func(f, t *Server) { t.EnvInherit = f.EnvInherit }},
+	{"cwd", func(s Server) any { return s.Cwd }, func(f, t *Server) { t.Cwd = f.Cwd }},
+	{"url", func(s Server) any { return s.URL }, func(f, t *Server) { t.URL = f.URL }},
+	{"headers", func(s Server) any { return s.Headers }, func(f, t *Server) { t.Headers = f.Headers }},
+	// What an operator has restricted stays so until a person lifts it.
+	{"include", func(s Server) any { return [2]any{s.Include == nil, s.Include} }, func(f, t *Server) { t.Include = f.Include }},
+	{"exclude", func(s Server) any { return s.Exclude }, func(f, t *Server) { t.Exclude = f.Exclude }},
+	{"protocol", func(s Server) any { return s.Protocol }, func(f, t *Server) { t.Protocol = f.Protocol }},
+	{"isolation", func(s Server) any { return s.Isolation }, func(f, t *Server) { t.Isolation = f.Isolation }},
+	{"processes", func(s Server) any { return s.Processes }, func(f, t *Server) { t.Processes = f.Processes }},
+	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
+	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
+}
+
+// settingParts are the settings that wait, because they open something, or
+// because what they name is open already.
+var settingParts = []struct {
+	path  string
+	value func(*Toolgate) any
+	copy  func(from, to *Toolgate)
+}{
+	{"listen", func(t *Toolgate) any { return t.Listen }, func(f, t *Toolgate) { t.Listen = f.Listen }},
+	{"store", func(t *Toolgate) any { return t.Store }, func(f, t *Toolgate) { t.Store = f.Store }},
+	{"redis", func(t *Toolgate) any { return t.Redis }, func(f, t *Toolgate) { t.Redis = f.Redis }},
+	{"keys", func(t *Toolgate) any { return t.Keys }, func(f, t *Toolgate) { t.Keys = f.Keys }},
+	{"native", func(t *Toolgate) any { return t.Native }, func(f, t *Toolgate) { t.Native = f.Native }},
+	{"tools", func(t *Toolgate) any { return t.Tools }, func(f, t *Toolgate) { t.Tools = f.Tools }},
+	{"audit", func(t *Toolgate) any { return t.Audit }, func(f, t *Toolgate) { t.Audit = f.Audit }},
+}
+
+// Diff compares the running configuration with a new one.
+func Diff(old, new *Config) Changes {
+	_, c := merge(old, new)
+	return c
+}
+
+// Merge returns the configuration that an automatic reload runs: the new one,
+// with the running one's value for everything that waits. The second result
+// lists that; reloading on request runs the new configuration as it is.
+func Merge(old, new *Config) (*Config, []Pending) {
+	m, c := merge(old, new)
+	return m, c.Pending()
+}
+
+func merge(old, new *Config) (*Config, Changes) {
+	m := *new
+	m.Servers = nil
+	var c Changes
+	for _, o := range old.Servers {
+		if _, ok := new.Server(o.Key); !ok {
+			c.Removed = append(c.Removed, o.Key)
+		}
+	}
+	for _, n := range new.Servers {
+		o, ok := old.Server(n.Key)
+		if !ok {
+			c.Added = append(c.Added, n.Key)
+			continue
+		}
+		merged, parts := mergeServer(o, n)
+		m.Servers = append(m.Servers, merged)
+		if len(parts.Now)+len(parts.Pending) > 0 {
+			c.Changed = append(c.Changed, ServerChange{n.Key, parts})
+		}
+	}
+	m.Toolgate, c.Settings = mergeSettings(old.Toolgate, new.Toolgate)
+	return &m, c
+}
+
+// running reports whether a server is meant to run and can.
+func (s Server) running() bool { return !s.Disabled && s.Refused == nil }
+
+func mergeServer(o, n Server) (Server, Parts) {
+	merged, parts := n, Parts{Now: changedNow(o, n)}
+	var differ []string
+	for _, p := range serverParts {
+		if !same(p.value(o), p.value(n)) {
+			differ = append(differ, p.name)
+		}
+	}
+	keep := true
+	switch {
+	case o.running() && n.running():
+		parts.Pending = differ
+	case o.running() && !n.Disabled:
+		// What the new entry says cannot be run: the old one goes on.
+		merged.Refused = nil
+		parts.Pending = []string{"refused"}
+	case n.running():
+		merged.Disabled, merged.Refused = o.Disabled, o.Refused
+		parts.Pending = []string{"start"}
+	default:
+		// Nothing of it runs, so nothing has to wait.
+		parts.Now = append(parts.Now, differ...)
+		keep = false
+	}
+	if keep {
+		for _, p := range serverParts {
+			p.copy(&o, &merged)
+		}
+		merged.Written = o.Written
+	}
+	return merged, parts
+}
+
+// changedNow names the values that differ and apply at once.
+func changedNow(o, n Server) []string {
+	var now []string
+	if n.Disabled && !o.Disabled {
+		now = append(now, "disabled")
+	}
+	if !n.running() && !o.running() && errorText(o.Refused) != errorText(n.Refused) {
+		now = append(now, "refused")
+	}
+	for _, f := range []struct {
+		name     string
+		old, new any
+	}{
+		{"namespace", o.Namespace, n.Namespace},
+		{"timeouts", o.Timeouts, n.Timeouts},
+		{"concurrency", o.Concurrency, n.Concurrency},
+	} {
+		if !reflect.DeepEqual(f.old, f.new) {
+			now = append(now, f.name)
+		}
+	}
+	return now
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// same compares values of which nil and empty mean the same.
+func same(a, b any) bool {
+	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
+	if k := va.Kind(); (k == reflect.Slice || k == reflect.Map) && va.Len() == 0 && vb.Len() == 0 {
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func mergeSettings(o, n Toolgate) (Toolgate, Parts) {
+	merged, parts := n, Parts{}
+	for _, p := range settingParts {
+		if !reflect.DeepEqual(p.value(&o), p.value(&n)) {
+			parts.Pending = append(parts.Pending, p.path)
+			p.copy(&o, &merged)
+		}
+	}
+	// Opening the gate and letting someone in wait; closing and locking out do
+	// not.
+	switch {
+	case n.Gate.Open && !o.Gate.Open:
+		merged.Gate.Open = false
+		parts.Pending = append(parts.Pending, "gate.open")
+	case o.Gate.Open && !n.Gate.Open:
+		parts.Now = append(parts.Now, "gate.open")
+	}
+	keys, keyParts := mergeKeys(o.Auth.Keys, n.Auth.Keys)
+	merged.Auth.Keys = keys
+	parts.Pending = append(parts.Pending, keyParts.Pending...)
+	parts.Now = append(parts.Now, keyParts.Now...)
+	if !reflect.DeepEqual(o.Limits, n.Limits) {
+		parts.Now = append(parts.Now, "limits")
+	}
+	return merged, parts
+}
+
+// mergeKeys keeps the keys that are the same in both: a removed key is gone at
+// once, a new or changed one waits, a changed one losing its old meaning only
+// with the new one's beginning. Removing the last one waits too, because
+// without keys nobody is asked for one.
+func mergeKeys(o, n []APIKey) ([]APIKey, Parts) {
+	var parts Parts
+	if len(n) == 0 && len(o) > 0 {
+		return o, Parts{Pending: []string{"auth.keys"}}
+	}
+	byID := map[string]APIKey{}
+	for _, k := range n {
+		byID[k.ID] = k
+	}
+	oldIDs := map[string]bool{}
+	var keys []APIKey
+	for _, k := range o {
+		oldIDs[k.ID] = true
+		now, ok := byID[k.ID]
+		switch {
+		case !ok:
+			parts.Now = append(parts.Now, "auth.keys."+k.ID)
+			continue
+		case !reflect.DeepEqual(k, now):
+			parts.Pending = append(parts.Pending, "auth.keys."+k.ID)
+		}
+		keys = append(keys, k)
+	}
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		if !oldIDs[id] {
+			parts.Pending = append(parts.Pending, "auth.keys."+id)
+		}
+	}
+	return keys, parts
+}

@@ -1,0 +1,29 @@
+// Package config reads what a person writes down: an MCP client's own file,
+// unedited, or a toolgate file. It turns either into plain data and does
+// nothing else: it starts no process, dials nobody, and knows no other package
+// of this module.
+//
+// A file passes through five stages, one file of source each:
+//
+//   - [ParseDocument] reads JSON (with comments and trailing commas), YAML or
+//     TOML into one tree of [Node] that knows the line of everything;
+//   - overrides (flags, then TOOLGATE_* variables) are laid over the
+//     "toolgate" section of that tree;
+//   - the section is decoded strictly into [Toolgate];
+//   - the client's servers are found, whatever the client calls them, and each
+//     becomes a [Server];
+//   - the two are joined into a [Config], which is checked as a whole.
+//
+// Two kinds of fault are kept apart. Broken syntax, a wrong toolgate section
+// and clashing names are faults of the file: [Load] returns them all at once,
+// each with file, line, key and what to write instead. A server that cannot be
+// started as written (an unset variable, a transport that is not supported) is
+// refused alone, in [Server.Refused], and the rest of the file is used.
+//
+// Everything under "toolgate" is strict, everything else belongs to a client
+// and is read leniently: keys this package does not know are ignored there.
+//
+// Values that may be credentials have type [Secret] and print as "[redacted]".
+package config
+
+//go:generate go test -run=TestSchema -update .

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// maxEnvFile is the largest env file read, in bytes.
+const maxEnvFile = 1 << 20
+
+// readEnvFile reads the variables of an env file.
+func readEnvFile(path string) (map[string]string, error) {
+	data, err := readRegular(path, maxEnvFile)
+	if err != nil {
+		return nil, err
+	}
+	return parseEnvFile(data)
+}
+
+// parseEnvFile reads NAME=value lines: an optional "export", "#" comments,
+// single quotes taken literally, double quotes with \n, \r, \t, \" and \\.
+// Nothing is expanded.
+func parseEnvFile(data []byte) (map[string]string, error) {
+	vars := map[string]string{}
+	n := 0
+	for line := range bytes.Lines(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) {
+		n++
+		text := strings.TrimSpace(string(line))
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(text, "export "); ok {
+			text = strings.TrimSpace(rest)
+		}
+		name, value, ok := strings.Cut(text, "=")
+		name = strings.TrimSpace(name)
+		if !ok || !envName.MatchString(name) {
+			return nil, fmt.Errorf("line %d is not NAME=value", n)
+		}
+		value, err := envValue(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		vars[name] = value
+	}
+	return vars, nil
+}
+
+func envValue(s string) (string, error) {
+	if s == "" || s[0] != '\'' && s[0] != '"' {
+		if i := strings.Index(s, " #"); i >= 0 {
+			s = strings.TrimSpace(s[:i])
+		}
+		return s, nil
+	}
+	quote := s[0]
+	var out strings.Builder
+	for i := 1; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == quote:
+			if rest := strings.TrimSpace(s[i+1:]); rest != "" && rest[0] != '#' {
+				return "", fmt.Errorf("there is text after the closing quote")
+			}
+			return out.String(), nil
+		case c == '\\' && quote == '"' && i+1 < len(s):
+			i++
+			switch s[i] {
+			case 'n':
+				out.WriteByte('\n')
+			case 'r':
+				out.WriteByte('\r')
+			case 't':
+				out.WriteByte('\t')
+			case '"', '\\':
+				out.WriteByte(s[i])
+			default:
+				out.WriteByte('\\')
+				out.WriteByte(s[i])
+			}
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return "", fmt.Errorf("a quote is not closed")
+}
+
+// readRegular reads a regular file of at most limit bytes. Devices and pipes
+// are refused, because reading them may never end.
+func readRegular(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %s", path, Size(limit))
+	}
+	return data, nil
+}

@@ -1,0 +1,215 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// expander replaces the variables of one file. It remembers the answers to
+// inputs, so that each is asked for once.
+type expander struct {
+	client    Client
+	lookup    func(string) (string, bool)
+	ask       func(id, description string, password bool) (string, error)
+	inputs    map[string]*Node
+	answers   map[string]answer
+	home      string
+	workspace string
+	// quiet is set for servers that will not run, for whose sake nobody is
+	// asked anything.
+	quiet bool
+}
+
+type answer struct {
+	text string
+	err  error
+}
+
+// errQuiet is the answer to an input nobody was asked for.
+var errQuiet = errors.New("not asked for")
+
+// expand replaces, in one pass and never again in what it put in:
+//
+//	${VAR}  ${VAR:-default}  ${env:VAR}  ${input:id}
+//	${workspaceFolder}  ${workspaceFolderBasename}  ${userHome}  ${pathSeparator}
+//	${{ secrets.VAR }}  in any file, from the environment
+//	$VAR                in Gemini's files
+//	{env:VAR}           in OpenCode's files
+//
+// Everything that begins like a variable and cannot be replaced is an error;
+// nothing of that kind is ever passed on as text. A "$" before anything else
+// stands for itself.
+func (x *expander) expand(text string) (string, error) {
+	if !strings.ContainsAny(text, "${") {
+		return text, nil
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); {
+		rest := text[i:]
+		var body string
+		var resolve func(string) (string, error)
+		var n int
+		switch {
+		case strings.HasPrefix(rest, "${{"):
+			end := strings.Index(rest, "}}")
+			if end < 0 {
+				return "", fmt.Errorf("a variable begins with ${{ and has no }}")
+			}
+			body, resolve, n = rest[3:end], x.template, end+2
+		case strings.HasPrefix(rest, "${"):
+			end := strings.IndexByte(rest, '}')
+			if end < 0 {
+				return "", fmt.Errorf("a variable begins with ${ and has no }")
+			}
+			body, resolve, n = rest[2:end], x.variable, end+1
+		case x.client == ClientGemini && rest[0] == '$':
+			n = 1
+			for n < len(rest) && nameByte(rest[n], n == 1) {
+				n++
+			}
+			body, resolve = rest[1:n], x.env
+			if n == 1 {
+				resolve = nil
+			}
+		case x.client == ClientOpenCode && strings.HasPrefix(rest, "{env:"):
+			end := strings.IndexByte(rest, '}')
+			if end < 0 {
+				return "", fmt.Errorf("a variable begins with {env: and has no }")
+			}
+			body, resolve, n = rest[len("{env:"):end], x.env, end+1
+		case x.client == ClientOpenCode && strings.HasPrefix(rest, "{file:"):
+			return "", errors.New("{file:...} is not supported; put the value into a variable and write {env:NAME}")
+		default:
+			n = 1
+		}
+		if resolve == nil {
+			out.WriteString(rest[:n])
+		} else {
+			v, err := resolve(body)
+			if err != nil {
+				return "", err
+			}
+			out.WriteString(v)
+		}
+		i += n
+	}
+	return out.String(), nil
+}
+
+func nameByte(c byte, first bool) bool {
+	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || !first && c >= '0' && c <= '9'
+}
+
+// template resolves the body of ${{ ... }}.
+func (x *expander) template(body string) (string, error) {
+	if name, ok := strings.CutPrefix(strings.TrimSpace(body), "secrets."); ok {
+		return x.env(name)
+	}
+	return "", fmt.Errorf("${{%.60s}} is not a variable known here; write ${{ secrets.NAME }} or ${NAME}", body)
+}
+
+// variable resolves the body of ${...}.
+func (x *expander) variable(body string) (string, error) {
+	switch body {
+	case "workspaceFolder", "workspaceFolderBasename":
+		if x.workspace == "" {
+			return "", fmt.Errorf("${%s} is not known for this file; write the folder itself", body)
+		}
+		if body == "workspaceFolder" {
+			return x.workspace, nil
+		}
+		return filepath.Base(x.workspace), nil
+	case "userHome":
+		if x.home == "" {
+			return "", errors.New("${userHome} is not known; set HOME")
+		}
+		return x.home, nil
+	case "pathSeparator", "/":
+		return string(filepath.Separator), nil
+	}
+	if id, ok := strings.CutPrefix(body, "input:"); ok {
+		return x.input(id)
+	}
+	name, def, hasDefault := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
+	if strings.Contains(def, "${") {
+		return "", fmt.Errorf("the default of ${%s:-...} holds another variable; write a plain default", name)
+	}
+	if hasDefault && envName.MatchString(name) {
+		if v, ok := x.lookupEnv(name); ok && v != "" {
+			return v, nil
+		}
+		return def, nil
+	}
+	if !envName.MatchString(name) {
+		return "", fmt.Errorf("${%.60s} is not a variable known here; write ${NAME}, ${NAME:-default} or the value itself", body)
+	}
+	return x.env(name)
+}
+
+// env is the value of a variable that must be set.
+func (x *expander) env(name string) (string, error) {
+	if !envName.MatchString(name) {
+		return "", fmt.Errorf("%.60q is not a name of an environment variable", name)
+	}
+	if v, ok := x.lookupEnv(name); ok {
+		return v, nil
+	}
+	return "", fmt.Errorf("the environment variable %s is not set; set it before starting toolgate", name)
+}
+
+func (x *expander) lookupEnv(name string) (string, bool) {
+	if x.lookup == nil {
+		return "", false
+	}
+	return x.lookup(name)
+}
+
+// input is the answer of the person to an input of the file.
+func (x *expander) input(id string) (string, error) {
+	if a, ok := x.answers[id]; ok {
+		return a.text, a.err
+	}
+	if x.quiet {
+		return "", errQuiet
+	}
+	a := answer{}
+	def := x.inputs[id]
+	switch {
+	case def == nil:
+		a.err = fmt.Errorf("the input %q is not defined under inputs", id)
+	case def.Get("type") != nil && def.Get("type").Value == "command":
+		a.err = fmt.Errorf("the input %q comes from an editor command, which exists only there; write ${env:NAME} instead", id)
+	case x.ask == nil:
+		a.err = fmt.Errorf("the input %q must be typed in and there is nobody to ask; start toolgate on a terminal or write ${env:NAME} instead", id)
+	default:
+		password := def.Get("password") != nil && def.Get("password").Value == "true"
+		a.text, a.err = x.ask(id, inputDescription(def), password)
+		if a.err != nil {
+			a.err = fmt.Errorf("asking for the input %q: %w", id, a.err)
+		}
+	}
+	x.answers[id] = a
+	return a.text, a.err
+}
+
+// inputDescription is what to ask, with the choices of a pick list.
+func inputDescription(def *Node) string {
+	text := ""
+	if d := def.Get("description"); d != nil {
+		text = d.Value
+	}
+	options := def.Get("options")
+	if !options.isList() {
+		return text
+	}
+	var names []string
+	for _, o := range options.Items {
+		if v := o.Get("value"); v != nil {
+			o = v
+		}
+		names = append(names, o.Value)
+	}
+	return strings.TrimSpace(text + " (" + strings.Join(names, ", ") + ")")
+}

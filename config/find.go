@@ -1,0 +1,45 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// FileName is the name of a toolgate file that is found without being named.
+const FileName = "toolgate.yaml"
+
+// FindFile decides which file to read: the argument, else the --config flag,
+// else the variable TOOLGATE_CONFIG, else toolgate.yaml in the working folder,
+// else toolgate/toolgate.yaml in the user's configuration folder (configDir,
+// usually os.UserConfigDir; empty: none). A file that is named is returned
+// whether or not it exists, so that a misspelt name is reported rather than
+// replaced by another file. The result is "" where nothing is named or found.
+func FindFile(arg, flag, configDir string, lookupEnv func(string) (string, bool)) (string, error) {
+	if arg != "" {
+		return arg, nil
+	}
+	if flag != "" {
+		return flag, nil
+	}
+	if lookupEnv != nil {
+		if path, ok := lookupEnv("TOOLGATE_CONFIG"); ok && path != "" {
+			return path, nil
+		}
+	}
+	candidates := []string{FileName}
+	if configDir != "" {
+		candidates = append(candidates, filepath.Join(configDir, "toolgate", FileName))
+	}
+	for _, path := range candidates {
+		_, err := os.Stat(path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", &Error{File: path, Problem: "the file cannot be looked at: " + err.Error(), Hint: "check its permissions", err: err}
+		}
+	}
+	return "", nil
+}

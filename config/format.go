@@ -1,0 +1,160 @@
+package config
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// formats are the checks that a format tag names. Each gets the text and the
+// folder of the file, and returns the text to keep, or a problem with a hint.
+var formats = map[string]func(text, dir string) (kept, hint string, err error){
+	"address":   formatAddress,
+	"cidr":      formatCIDR,
+	"envname":   formatPattern(envName, "a name of an environment variable", "write letters, digits and _"),
+	"host":      formatHost,
+	"id":        formatPattern(idPattern, "an id", "write 1 to 64 of A-Z, a-z, 0-9, _, . and -"),
+	"namespace": formatNamespace,
+	"origin":    formatOrigin,
+	"path":      formatPath,
+	"sha256":    formatSHA256,
+	"store":     formatStore,
+	"toolname":  formatPattern(toolName, "a tool name", "write 1 to 128 of A-Z, a-z, 0-9, _, . and -"),
+	"url":       formatURL,
+}
+
+var (
+	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	toolName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+	namespace = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+)
+
+func formatPattern(re *regexp.Regexp, what, hint string) func(string, string) (string, string, error) {
+	return func(text, _ string) (string, string, error) {
+		if !re.MatchString(text) {
+			return "", hint, fmt.Errorf("%.80q is not %s", text, what)
+		}
+		return text, "", nil
+	}
+}
+
+func formatNamespace(text, _ string) (string, string, error) {
+	if text != "" && !namespace.MatchString(text) {
+		return "", "write 1 to 20 of a-z, 0-9 and -, a letter first, or leave it empty for no prefix", fmt.Errorf("%.80q is not a namespace", text)
+	}
+	return text, "", nil
+}
+
+const addressHint = "write host:port, such as 127.0.0.1:7777"
+
+func formatAddress(text, _ string) (string, string, error) {
+	if text == "" {
+		return "", "", nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", addressHint, fmt.Errorf("%.80q is not an address to listen on", text)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(n, 10) {
+		return "", addressHint, fmt.Errorf("%.80q has no port number from 0 to 65535", text)
+	}
+	if strings.ContainsAny(host, " /@") {
+		return "", addressHint, fmt.Errorf("%.80q is not an address to listen on", text)
+	}
+	return text, "", nil
+}
+
+func formatCIDR(text, _ string) (string, string, error) {
+	if _, err := netip.ParsePrefix(text); err == nil {
+		return text, "", nil
+	}
+	if _, err := netip.ParseAddr(text); err == nil {
+		return text, "", nil
+	}
+	return "", "write it as 10.0.0.0/8", fmt.Errorf("%.80q is not an address range", text)
+}
+
+func formatHost(text, _ string) (string, string, error) {
+	host := text
+	if h, _, err := net.SplitHostPort(text); err == nil {
+		host = h
+	}
+	if host == "" || strings.ContainsAny(host, "/@* \t") {
+		return "", "write a name as it stands in a URL, such as tools.example.com", fmt.Errorf("%.80q is not a host name", text)
+	}
+	return text, "", nil
+}
+
+func formatOrigin(text, _ string) (string, string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil || strings.Contains(u.Host, "*") {
+		return "", "write scheme://host, such as https://app.example.com", fmt.Errorf("%.80q is not a web origin", text)
+	}
+	return text, "", nil
+}
+
+func formatURL(text, _ string) (string, string, error) {
+	if text == "" {
+		return "", "", nil
+	}
+	if err := checkURL(text); err != nil {
+		return "", "write it as https://host/path", fmt.Errorf("%.80q %w", text, err)
+	}
+	return text, "", nil
+}
+
+// checkURL accepts absolute http and https URLs. Its error quotes nothing of
+// the URL, which may hold a secret.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("is not an http or https URL")
+	case u.Hostname() == "":
+		return errors.New("names no host")
+	}
+	return nil
+}
+
+func formatPath(text, dir string) (string, string, error) {
+	switch {
+	case text == "":
+		return "", "", nil
+	case strings.ContainsRune(text, 0):
+		return "", "", errors.New("a path cannot hold a NUL character")
+	case filepath.IsAbs(text) || dir == "":
+		return filepath.Clean(text), "", nil
+	}
+	return filepath.Join(dir, text), "", nil
+}
+
+func formatSHA256(text, _ string) (string, string, error) {
+	if b, err := hex.DecodeString(text); err != nil || len(b) != 32 {
+		return "", "write the 64 hex digits of the hash, not the key itself", errors.New("is not a SHA-256 hash")
+	}
+	return strings.ToLower(text), "", nil
+}
+
+// formatStore accepts what this version can open.
+func formatStore(text, dir string) (string, string, error) {
+	path, ok := strings.CutPrefix(text, "sqlite:")
+	switch {
+	case ok:
+		path, hint, err := formatPath(path, dir)
+		return "sqlite:" + path, hint, err
+	case strings.HasPrefix(text, "postgres:") || strings.HasPrefix(text, "postgresql:"):
+		// The text is not repeated: it usually holds a password.
+		return "", "write sqlite: or sqlite:PATH", fmt.Errorf("a postgres store is %s", notAvailable)
+	}
+	return "", "write sqlite: or sqlite:PATH", errors.New("is not a store")
+}

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Options are what a file is read with. This package reads nothing of its
+// process but the files named: what is not given here does not exist for it.
+type Options struct {
+	// LookupEnv looks variables up for ${VAR} and the like, usually
+	// os.LookupEnv. Nil: none is set.
+	LookupEnv func(name string) (value string, ok bool)
+	// Environ holds NAME=value pairs in which TOOLGATE_* variables override
+	// settings, usually os.Environ(). Nil: none do.
+	Environ []string
+	// Flags override settings and variables, by path: listen.http. Lists
+	// are separated by commas.
+	Flags map[string]string
+	// Input asks a person for an ${input:id} of the file, hiding what is
+	// typed if password is set. It is called at most once per id. Nil:
+	// servers that need one are refused, naming it.
+	Input func(id, description string, password bool) (string, error)
+	// Home is the home folder, for ${userHome} and "~/". Empty: the
+	// variable HOME, else USERPROFILE.
+	Home string
+	// WorkspaceFolder is what ${workspaceFolder} means. Empty: the folder
+	// that holds the file, or the one above it if that is a client's own
+	// (.vscode, .cursor and the like), unless that is the home folder.
+	WorkspaceFolder string
+	// Self are further names, paths and addresses that mean toolgate
+	// itself, such as os.Executable().
+	Self []string
+}
+
+func (o Options) lookup(name string) (string, bool) {
+	if o.LookupEnv == nil {
+		return "", false
+	}
+	return o.LookupEnv(name)
+}
+
+func (o Options) home() string {
+	if o.Home != "" {
+		return o.Home
+	}
+	for _, name := range [...]string{"HOME", "USERPROFILE"} {
+		if v, ok := o.lookup(name); ok && v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// clientFolders are folders in a project that hold one client's files.
+var clientFolders = []string{".vscode", ".cursor", ".roo", ".claude", ".continue", ".gemini", ".codex", ".kiro", ".zed", ".amp", ".vibe", ".opencode", ".windsurf", ".devcontainer", "mcpServers"}
+
+func (o Options) workspace(dir string) string {
+	if o.WorkspaceFolder != "" {
+		return o.WorkspaceFolder
+	}
+	for slices.Contains(clientFolders, filepath.Base(dir)) {
+		dir = filepath.Dir(dir)
+	}
+	if home := o.home(); home != "" && filepath.Clean(home) == dir {
+		return ""
+	}
+	return dir
+}
+
+// Load reads and checks a file. The error, if any, joins every fault found,
+// each an *[Error]; there is no Config then. See [Parse].
+func Load(path string, opts Options) (*Config, error) {
+	data, err := readRegular(path, MaxFileSize)
+	if err != nil {
+		e := &Error{File: path, Problem: "the file cannot be read: " + err.Error(), err: err}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			e.Problem, e.Hint = "there is no such file", "name an existing one, or leave it out to start without"
+		case errors.Is(err, fs.ErrPermission):
+			e.Problem, e.Hint = "the file may not be read", "check its permissions"
+		}
+		return nil, e
+	}
+	return Parse(path, data, opts)
+}
+
+// Parse checks the contents of a file of the given name. The name decides the
+// format and the client where the contents do not, and relative paths are
+// relative to its folder. It opens no file but env files the contents name.
+//
+// A server that cannot be started as written is in the Config, refused. The
+// error is for faults of the file as a whole.
+func Parse(name string, data []byte, opts Options) (*Config, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return nil, &Error{File: name, Problem: "its folder cannot be found: " + err.Error(), err: err}
+	}
+	p := &problems{file: name}
+	root := parseDocument(p, name, data)
+	if root == nil {
+		return nil, p.err()
+	}
+	if root.Kind != KindMap {
+		p.at(root, "", "begin with mcpServers: or toolgate:", "the document is %s, not a map", root.Kind)
+		return nil, p.err()
+	}
+	c := build(p, name, abs, root, opts)
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Default is the configuration where there is no file: no servers, every
+// default, overrides applied.
+func Default(opts Options) (*Config, error) {
+	p := &problems{}
+	c := build(p, "", "", &Node{Kind: KindMap}, opts)
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func build(p *problems, name, abs string, root *Node, opts Options) *Config {
+	dir := ""
+	c := &Config{Path: name, Origins: map[string]Origin{}}
+	if abs != "" {
+		dir = filepath.Dir(abs)
+		c.Files = []string{abs}
+	}
+	sections, client := findSections(name, root)
+	c.Client = client
+	checkTop(p, root, sections)
+	entries := collect(p, sections)
+	keys := make([]string, len(entries))
+	for i, e := range entries {
+		keys[i] = e.key
+	}
+
+	section, warnings := overlay(p, root.Get("toolgate"), keys, opts.Environ, opts.Flags)
+	c.Warnings = warnings
+	d := &decoder{problems: p, dir: dir, origins: map[string]Origin{}}
+	setDefaults(reflect.ValueOf(&c.Toolgate).Elem())
+	d.decode(section, reflect.ValueOf(&c.Toolgate).Elem(), "", "", "")
+	checkToolgate(p, section, &c.Toolgate, keys)
+	for _, k := range c.Toolgate.Keys {
+		if k.File != "" {
+			c.Files = append(c.Files, k.File)
+		}
+	}
+
+	r := &serverReader{
+		file: name, dir: dir, client: client,
+		warnings: &c.Warnings, files: &c.Files, origins: c.Origins,
+		vars: &expander{
+			client: client, lookup: opts.LookupEnv, ask: opts.Input,
+			inputs: inputs(sections), answers: map[string]answer{},
+			home: opts.home(), workspace: opts.workspace(dir),
+		},
+	}
+	us := newSelf(opts.Self, c.Toolgate.Listen)
+	for _, e := range entries {
+		if kind := clientOwn(e.node); kind != "" {
+			c.Skipped = append(c.Skipped, Skipped{e.key, e.line, "it is a " + kind + " extension, part of its own client and no server"})
+			continue
+		}
+		set, ok := c.Toolgate.Servers[e.key]
+		if !ok {
+			setDefaults(reflect.ValueOf(&set).Elem())
+		}
+		s := r.read(e, set, geminiDisabled(root, e.key) && client == ClientGemini)
+		if reason := us.reason(s); reason != "" {
+			c.Skipped = append(c.Skipped, Skipped{s.Key, s.Line, reason})
+			continue
+		}
+		if s.Refused != nil {
+			// Half of a command line must not run, even by mistake.
+			s.Command, s.Args, s.Env, s.EnvInherit, s.Cwd, s.URL, s.Headers = "", nil, nil, nil, "", "", nil
+		}
+		c.Servers = append(c.Servers, s)
+	}
+	c.Skipped = append(c.Skipped, otherProjects(root)...)
+	checkNamespaces(p, c.Servers, section.Get("servers"))
+	maps.Copy(c.Origins, d.origins)
+	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(c.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(c.Warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
+	return c
+}
+
+// checkTop catches a misspelt top-level key that would silently leave out
+// everything: a section name, or "toolgate" itself.
+func checkTop(p *problems, root *Node, sections []section) {
+	for _, f := range root.Fields {
+		if f.Key != "toolgate" && distance(strings.ToLower(f.Key), "toolgate") <= 2 {
+			p.atField(f, f.Key, "write toolgate instead", "unknown key")
+		}
+	}
+	if len(sections) > 0 || len(root.Fields) == 0 || root.Get("toolgate") != nil {
+		return
+	}
+	for _, key := range [...]string{"servers", "mcp", "extensions", "projects"} {
+		if root.Get(key).isMap() || root.Get(key).isList() {
+			return
+		}
+	}
+	f := root.Fields[0]
+	hint := "add mcpServers: { name: { command: ... } }"
+	for _, other := range root.Fields {
+		if near := nearest(other.Key, []string{"mcpServers", "context_servers", "mcp_servers"}); near != "" {
+			f, hint = other, "write "+near+" instead of "+other.Key
+			break
+		}
+	}
+	p.atField(f, "", hint, "this file has no servers and no toolgate section")
+}
+
+// clientOwn names the kind of an extension that runs inside its client.
+func clientOwn(n *Node) string {
+	if t := n.Get("type"); t != nil && slices.Contains([]string{"builtin", "platform", "frontend", "inline_python"}, t.Value) {
+		return t.Value
+	}
+	return ""
+}
+
+// inputs are the definitions of all sections, by id.
+func inputs(sections []section) map[string]*Node {
+	out := map[string]*Node{}
+	for _, s := range sections {
+		if !s.inputs.isList() {
+			continue
+		}
+		for _, def := range s.inputs.Items {
+			if id := def.Get("id"); id != nil {
+				out[id.Value] = def
+			}
+		}
+	}
+	return out
+}

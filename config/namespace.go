@@ -1,0 +1,62 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"slices"
+	"strings"
+)
+
+// maxNamespace is the longest namespace, in bytes.
+const maxNamespace = 20
+
+// Namespace derives a server's namespace from its key: lower case, every other
+// character a dash. A key that does not begin with a letter gets an "s" before
+// it. One that is too long or has no letter or digit at all ends in five
+// characters of its hash, so that similar long keys stay apart without knowing
+// of each other.
+func Namespace(key string) string {
+	var b strings.Builder
+	solid := false
+	for _, r := range strings.ToLower(key) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+			solid = true
+		} else {
+			b.WriteByte('-')
+		}
+	}
+	ns := strings.TrimLeft(b.String(), "-")
+	if ns == "" || ns[0] < 'a' {
+		ns = "s" + ns
+	}
+	if solid && len(ns) <= maxNamespace {
+		return ns
+	}
+	sum := sha256.Sum256([]byte(key))
+	tail := "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:5])
+	return strings.TrimRight(ns[:min(len(ns), maxNamespace-len(tail))], "-") + tail
+}
+
+// checkNamespaces reports namespaces that two servers share. Disabled and
+// refused servers count, because a file that becomes wrong by fixing a server
+// would be a trap.
+func checkNamespaces(p *problems, servers []Server, settings *Node) {
+	byLine := slices.Clone(servers)
+	slices.SortStableFunc(byLine, func(a, b Server) int { return cmp.Compare(a.Line, b.Line) })
+	first := map[string]Server{}
+	for _, s := range byLine {
+		other, taken := first[s.Namespace]
+		if !taken {
+			first[s.Namespace] = s
+			continue
+		}
+		at := &Node{Line: s.Line, Column: 1}
+		if n := settings.Get(s.Key).Get("namespace"); n != nil {
+			at = n
+		}
+		p.at(at, "servers."+s.Key+".namespace", "set another one in toolgate.servers."+s.Key+".namespace",
+			"the servers %q (line %d) and %q (line %d) both have the namespace %q", other.Key, other.Line, s.Key, s.Line, s.Namespace)
+	}
+}

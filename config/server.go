@@ -1,0 +1,390 @@
+package config
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// serverReader turns entries of one file into servers.
+type serverReader struct {
+	file     string
+	dir      string // relative folders and env files are relative to it
+	client   Client
+	vars     *expander
+	warnings *[]Warning
+	files    *[]string
+	origins  map[string]Origin
+}
+
+// reading is the state of one entry being read.
+type reading struct {
+	*serverReader
+	entry
+	s       Server
+	refused problems
+}
+
+// read turns one entry into a server. What makes it impossible to start is in
+// Refused; a server that is disabled is never refused.
+func (r *serverReader) read(e entry, settings ServerSettings, disabled bool) Server {
+	x := &reading{serverReader: r, entry: e, refused: problems{file: r.file}}
+	x.s = Server{Key: e.key, Line: e.line, Namespace: Namespace(e.key)}
+	if !e.node.isMap() {
+		x.refuse(e.node, "", "write { command: ... } or { url: ... }", "expected a map, found %s", kindOf(e.node))
+		x.s.Disabled = disabled
+	} else {
+		x.s.Disabled = disabled || x.switchedOff()
+		x.vars.quiet = x.s.Disabled
+		x.transport()
+		x.command()
+		x.environment()
+		x.address()
+		x.headers()
+		x.tools()
+		x.unsupported()
+	}
+	x.timeouts(settings.Timeouts)
+	x.settings(settings)
+	if !x.s.Disabled {
+		x.s.Refused = x.refused.err()
+	}
+	return x.s
+}
+
+func kindOf(n *Node) Kind {
+	if n == nil {
+		return KindNull
+	}
+	return n.Kind
+}
+
+// refuse notes a reason why this server cannot be started.
+func (x *reading) refuse(at *Node, key, hint, format string, args ...any) {
+	if at == nil {
+		at = x.node
+	}
+	x.refused.at(at, join(x.path, key), hint, format, args...)
+}
+
+// warn notes something that does not keep the server from starting.
+func (x *reading) warn(at *Node, key, text string) {
+	*x.warnings = append(*x.warnings, Warning{File: x.file, Line: at.Line, Key: join(x.path, key), Text: text})
+}
+
+// origin notes where a value of the server came from.
+func (x *reading) origin(key string, n *Node) {
+	x.origins["servers."+x.key+"."+key] = originOf(x.file, n)
+}
+
+// first returns the first of several spellings of a key that is written.
+func (x *reading) first(keys ...string) (string, *Node) {
+	for _, k := range keys {
+		if n := x.node.Get(k); !n.isNull() {
+			return k, n
+		}
+	}
+	return "", nil
+}
+
+// text reads a string and expands it.
+func (x *reading) text(key string, n *Node) string {
+	if n.Kind != KindString {
+		x.refuse(n, key, "put it in quotes", "expected text, found %s", n.Kind)
+		return ""
+	}
+	return x.expand(key, n)
+}
+
+// scalar reads text, a number or a boolean as text, as clients do for
+// arguments and variables, and expands it.
+func (x *reading) scalar(key string, n *Node) string {
+	if n.Kind != KindString && n.Kind != KindNumber && n.Kind != KindBool {
+		x.refuse(n, key, "", "expected text, found %s", n.Kind)
+		return ""
+	}
+	return x.expand(key, n)
+}
+
+func (x *reading) expand(key string, n *Node) string {
+	v, err := x.vars.expand(n.Value)
+	switch {
+	case errors.Is(err, errQuiet):
+		return ""
+	case err != nil:
+		x.refuse(n, key, "", "%v", err)
+		return ""
+	case strings.ContainsRune(v, 0):
+		x.refuse(n, key, "", "a NUL character cannot be passed on")
+		return ""
+	}
+	return v
+}
+
+// switchedOff reads both spellings; either can switch a server off.
+func (x *reading) switchedOff() bool {
+	off := false
+	for key, want := range map[string]string{"disabled": "true", "enabled": "false"} {
+		n := x.node.Get(key)
+		if n.isNull() {
+			continue
+		}
+		if n.Kind != KindBool {
+			x.refuse(n, key, "write true or false", "expected true or false, found %s", describe(n))
+			continue
+		}
+		if n.Value == want {
+			off = true
+		}
+		x.origin("disabled", n)
+	}
+	return off
+}
+
+// transport decides how the server is reached: by its type where it has one,
+// else by what it names. A URL without a type is TransportAuto, except in
+// Gemini's files, where "url" is the older SSE transport and "httpUrl" the
+// newer one, and in Cline's, where a missing type has always meant SSE. VS Code
+// falls back to SSE for its type http, so that is TransportAuto too.
+func (x *reading) transport() {
+	typeKey, typ := x.first("type", "transport", "transportType")
+	_, cmd := x.first("command", "cmd")
+	urlKey, url := x.first("httpUrl", "serverUrl", "url", "uri")
+	if typ != nil && typ.Kind != KindString {
+		x.refuse(typ, typeKey, "", "expected text, found %s", typ.Kind)
+		return
+	}
+	if typ != nil {
+		x.origin("transport", typ)
+		switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(typ.Value)) {
+		case "stdio", "local":
+			x.s.Transport = TransportStdio
+		case "http", "streamablehttp":
+			x.s.Transport = TransportHTTP
+			if x.client == ClientVSCode {
+				x.s.Transport = TransportAuto
+			}
+		case "sse":
+			x.s.Transport = TransportSSE
+		case "remote":
+			x.s.Transport = TransportAuto
+		case "ws", "websocket":
+			x.refuse(typ, typeKey, "", "WebSocket is no transport of MCP and is not supported; ask the server's maker for an http address")
+			return
+		default:
+			x.refuse(typ, typeKey, "write stdio, http or sse", "%.40q is not a supported transport", typ.Value)
+			return
+		}
+	} else {
+		switch {
+		case cmd != nil && url != nil:
+			x.refuse(cmd, "", "remove one, or add type: stdio or type: http", "names both a command and a %s", urlKey)
+			return
+		case cmd != nil:
+			x.s.Transport = TransportStdio
+		case urlKey == "httpUrl":
+			x.s.Transport = TransportHTTP
+		case url != nil && (x.client == ClientGemini && urlKey == "url" || x.client == ClientCline):
+			x.s.Transport = TransportSSE
+		case url != nil:
+			x.s.Transport = TransportAuto
+		case x.client == ClientZed:
+			x.refuse(nil, "", "add command and args", "its command comes from a Zed extension, which exists only in Zed")
+			return
+		default:
+			x.refuse(nil, "", "add command: ... or url: ...", "names neither a command nor a url")
+			return
+		}
+	}
+	if x.s.Transport == TransportStdio && cmd == nil {
+		x.refuse(nil, "command", "add command: ...", "a stdio server needs a command")
+	}
+	if x.s.Transport != TransportStdio && url == nil {
+		x.refuse(nil, "url", "add url: ...", "a remote server needs a url")
+	}
+}
+
+// command reads what to start, in the three shapes clients have: a text with
+// args, one list, and Zed's older map of path, args and env.
+func (x *reading) command() {
+	if x.s.Transport != TransportStdio {
+		return
+	}
+	key, cmd := x.first("command", "cmd")
+	if cmd == nil {
+		return
+	}
+	x.origin("command", cmd)
+	var args []*Node
+	argsNode := x.node.Get("args")
+	switch cmd.Kind {
+	case KindList:
+		if len(cmd.Items) == 0 {
+			x.refuse(cmd, key, "", "the command is empty")
+			return
+		}
+		args = cmd.Items[1:]
+		cmd = cmd.Items[0]
+	case KindMap:
+		argsNode = cmd.Get("args")
+		if cmd = cmd.Get("path"); cmd.isNull() {
+			x.refuse(nil, key+".path", "add path: ...", "the command has no path")
+			return
+		}
+	default: // a text; everything else is refused when it is read as one
+	}
+	switch {
+	case argsNode.isNull():
+	case !argsNode.isList():
+		x.refuse(argsNode, "args", "put it in [ ]", "expected a list, found %s", argsNode.Kind)
+	default:
+		x.origin("args", argsNode)
+		args = append(slices.Clone(args), argsNode.Items...)
+	}
+	x.s.Command = x.text(key, cmd)
+	x.s.Written.Command = cmd.Value
+	for _, a := range args {
+		x.s.Args = append(x.s.Args, x.scalar("args", a))
+		x.s.Written.Args = append(x.s.Written.Args, a.Value)
+	}
+	switch ext := strings.ToLower(filepath.Ext(x.s.Command)); {
+	case cmd.Kind == KindString && strings.TrimSpace(cmd.Value) == "":
+		x.refuse(cmd, key, "", "the command is empty")
+	case ext == ".mcpb" || ext == ".dxt":
+		x.refuse(cmd, key, "unpack it and name the command inside", "a %s bundle can be installed by its own client only", ext)
+	}
+	if n := x.node.Get("cwd"); !n.isNull() {
+		x.origin("cwd", n)
+		if cwd := x.text("cwd", n); cwd != "" {
+			x.s.Cwd = x.absolute(cwd)
+		}
+	}
+	if n := x.node.Get("sandboxEnabled"); n != nil && n.Value == "true" {
+		x.warn(n, "sandboxEnabled", "toolgate does not run this server in a sandbox")
+	}
+}
+
+// absolute resolves a path of an entry: "~/" is the home folder, everything
+// relative is relative to the workspace, else to the file.
+func (x *reading) absolute(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && x.vars.home != "" && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
+		return filepath.Join(x.vars.home, rest)
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	base := x.dir
+	if x.vars.workspace != "" {
+		base = x.vars.workspace
+	}
+	return filepath.Join(base, path)
+}
+
+// address reads the URL of a remote server.
+func (x *reading) address() {
+	if x.s.Transport == TransportStdio || x.s.Transport == "" {
+		return
+	}
+	key, n := x.first("httpUrl", "serverUrl", "url", "uri")
+	if n == nil {
+		return
+	}
+	x.origin("url", n)
+	x.s.URL = x.text(key, n)
+	x.s.Written.URL = n.Value
+	switch {
+	case x.s.URL == "":
+		if n.Value == "" {
+			x.refuse(n, key, "", "the url is empty")
+		}
+	case strings.HasPrefix(x.s.URL, "unix:") || strings.HasPrefix(x.s.URL, "pipe:"):
+		x.refuse(n, key, "write an http or https address", "local sockets and pipes are not supported")
+	default:
+		if err := checkURL(x.s.URL); err != nil {
+			x.refuse(n, key, "write it as https://host/path", "the url %v", err)
+		}
+	}
+}
+
+// tools reads the lists of tools that clients include or exclude. Goose writes
+// an empty list where it means all.
+func (x *reading) tools() {
+	read := func(field string, keys ...string) []string {
+		key, n := x.first(keys...)
+		if n == nil {
+			return nil
+		}
+		if !n.isList() {
+			x.refuse(n, key, "put it in [ ]", "expected a list, found %s", n.Kind)
+			return nil
+		}
+		if len(n.Items) == 0 && key == "available_tools" {
+			return nil
+		}
+		x.origin(field, n)
+		names := make([]string, 0, len(n.Items))
+		for _, item := range n.Items {
+			if item.Kind != KindString {
+				x.refuse(item, key, "", "expected the name of a tool, found %s", item.Kind)
+				continue
+			}
+			names = append(names, item.Value)
+		}
+		return names
+	}
+	x.s.Include = read("include", "enabled_tools", "includeTools", "available_tools")
+	x.s.Exclude = read("exclude", "disabled_tools", "excludeTools", "disabledTools")
+}
+
+// unsupported refuses what cannot work without something only the client has.
+func (x *reading) unsupported() {
+	_, authorized := x.s.Headers["Authorization"]
+	if n := x.node.Get("headersHelper"); !n.isNull() {
+		x.refuse(n, "headersHelper", "write the header under headers, with ${NAME} for the secret", "toolgate does not run programs that make headers")
+	}
+	if n := x.node.Get("authProviderType"); !n.isNull() && n.Value != "dynamic_discovery" && !authorized {
+		x.refuse(n, "authProviderType", "write an Authorization header under headers", "this way to log in is %s", notAvailable)
+	}
+	if authorized || x.s.Transport == TransportStdio {
+		return
+	}
+	for _, key := range [...]string{"oauth", "auth"} {
+		n := x.node.Get(key)
+		if !n.isMap() {
+			continue
+		}
+		if e := n.Get("enabled"); e != nil && e.Value == "false" {
+			continue
+		}
+		x.refuse(n, key, "write an Authorization header under headers, with ${NAME} for the token", "logging in with OAuth is %s", notAvailable)
+	}
+}
+
+// settings lays what toolgate.servers.<key> says over what the client's entry
+// says.
+func (x *reading) settings(set ServerSettings) {
+	s := &x.s
+	if set.Namespace != nil {
+		s.Namespace = *set.Namespace
+	}
+	s.Protocol, s.Isolation = ProtocolAuto, IsolationAuto
+	if set.Protocol != "" {
+		s.Protocol = set.Protocol
+	}
+	if set.Isolation != "" {
+		s.Isolation = set.Isolation
+	}
+	s.Concurrency, s.Processes = DefaultConcurrency, DefaultProcesses
+	if set.Concurrency != 0 {
+		s.Concurrency = set.Concurrency
+	}
+	if set.Processes != 0 {
+		s.Processes = set.Processes
+	}
+	s.EnvInherit = slices.Concat(s.EnvInherit, set.EnvInherit)
+	slices.Sort(s.EnvInherit)
+	s.EnvInherit = slices.Compact(s.EnvInherit)
+	s.ClientRequests = set.ClientRequests
+	s.Tools = set.Tools
+}

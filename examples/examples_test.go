@@ -1,0 +1,84 @@
+package examples_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// programs are the binaries that the scripts call, by the packages they are
+// built from.
+var programs = []string{"../cmd/toolgate", "./notes-server"}
+
+var bin string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	bin = dir
+	for _, p := range programs {
+		out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), p).CombinedOutput()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", p, err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// TestExamples runs the script of every example with its folder's files.
+func TestExamples(t *testing.T) {
+	scripts, err := filepath.Glob("*/example.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, script := range scripts {
+		folder := filepath.Dir(script)
+		t.Run(folder, func(t *testing.T) {
+			if _, err := os.Stat(filepath.Join(folder, "README.md")); err != nil {
+				t.Errorf("the example does not say what it shows: %v", err)
+			}
+			testscript.Run(t, testscript.Params{
+				Files: []string{script},
+				Setup: func(e *testscript.Env) error {
+					e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+					e.Setenv("TOOLGATE_STATE", filepath.Join(e.WorkDir, "state"))
+					e.Setenv("TOOLGATE_LISTEN_METRICS", "")
+					return copyFiles(folder, e.WorkDir)
+				},
+			})
+		})
+	}
+}
+
+func copyFiles(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() || e.Name() == "example.txtar" {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(from, e.Name()))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, e.Name()), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package gate
+
+import (
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+)
+
+// Principal is who a request belongs to: always all three parts. It is the only
+// key of budgets, pools, sessions, parks, seals, caches and audit entries.
+type Principal struct {
+	Issuer  string // who vouches for the subject
+	Tenant  string
+	Subject string
+}
+
+// Errors of whoever finds out who is calling. The first two are answered with
+// HTTP 401 and differ in the challenge (RFC 6750 section 3.1).
+var (
+	ErrNoCredential  = errors.New("authentication is required")
+	ErrBadCredential = errors.New("the token is not valid")
+	// ErrForbidden is answered with HTTP 403: no token would help.
+	ErrForbidden = errors.New("this gateway has no authentication and serves its own machine only")
+)
+
+// DefaultTenant is the tenant of an identity that names none.
+const DefaultTenant = "default"
+
+// Local is the principal of everyone on a gateway without authentication.
+var Local = Principal{Issuer: "toolgate", Tenant: DefaultTenant, Subject: "local"}
+
+// Key encodes the principal injectively: no two principals have the same key.
+func (p Principal) Key() string {
+	var b strings.Builder
+	for _, part := range [...]string{p.Issuer, p.Tenant, p.Subject} {
+		b.WriteString(strconv.Itoa(len(part)))
+		b.WriteByte(':')
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// Identity is what is known of the caller. It is not changed once made.
+type Identity struct {
+	Principal
+	Persona string
+	Groups  []string
+	Scopes  []string
+	Plan    string
+	// Credential names what the caller authenticated with, such as the id of
+	// an API key; never the secret.
+	Credential string
+	// Admin may use the administration.
+	Admin bool
+
+	key string
+}
+
+// NewIdentity returns an identity with its key made and an empty tenant set to
+// [DefaultTenant].
+func NewIdentity(id Identity) *Identity {
+	if id.Tenant == "" {
+		id.Tenant = DefaultTenant
+	}
+	id.key = id.Principal.Key()
+	return &id
+}
+
+// Key returns the key of the principal.
+func (i *Identity) Key() string {
+	if i.key == "" {
+		return i.Principal.Key()
+	}
+	return i.key
+}
+
+// LogValue implements slog.LogValuer.
+func (i *Identity) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("issuer", i.Issuer), slog.String("tenant", i.Tenant), slog.String("subject", i.Subject))
+}

@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// maxString bounds one string of an entry, in bytes before escaping.
+	maxString = 4096
+	// cutMark ends a string that was cut.
+	cutMark = "…"
+	// noChar is how a byte that is not UTF-8 is written.
+	noChar = `\ufffd`
+)
+
+const hex = "0123456789abcdef"
+
+// plain says which bytes stand for themselves inside a JSON string.
+var plain = func() (t [utf8.RuneSelf]bool) {
+	for c := range t {
+		t[c] = c >= ' ' && c != '"' && c != '\\' // RFC 8259, section 7
+	}
+	return t
+}()
+
+// appendEntry appends e as one line of JSON, with its newline.
+func appendEntry(b []byte, e *Entry) []byte {
+	b = append(b, `{"time":"`...)
+	b = e.Time.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	b = appendField(b, `,"call_id":`, e.CallID)
+	b = appendField(b, `,"principal":{"issuer":`, e.Principal.Issuer)
+	b = appendField(b, `,"tenant":`, e.Principal.Tenant)
+	b = appendField(b, `,"subject":`, e.Principal.Subject)
+	b = appendField(b, `},"session":`, e.Session)
+	b = appendField(b, `,"client":{"name":`, e.Client.Name)
+	b = appendField(b, `,"version":`, e.Client.Version)
+	b = appendField(b, `},"transport":`, e.Transport)
+	b = appendField(b, `,"protocol_version":`, e.ProtocolVersion)
+	b = appendField(b, `,"method":`, e.Method)
+	b = appendField(b, `,"kind":`, e.Kind)
+	b = appendField(b, `,"name":`, e.Name)
+	b = appendField(b, `,"server":`, e.Server)
+	b = appendField(b, `,"original_name":`, e.OriginalName)
+	b = appendField(b, `,"capability_id":`, e.CapabilityID)
+	b = appendField(b, `,"args_hash":`, e.ArgsHash)
+	b = appendNumber(b, `,"rounds":`, int64(e.Rounds))
+	b = appendField(b, `,"outcome":`, string(e.Outcome))
+	b = appendField(b, `,"code":`, e.Code)
+	b = appendField(b, `,"reason":`, e.Reason)
+	b = appendNumber(b, `,"duration_us":`, e.DurationUS)
+	b = appendNumber(b, `,"upstream_us":`, e.UpstreamUS)
+	b = appendNumber(b, `,"bytes_in":`, e.BytesIn)
+	b = appendNumber(b, `,"bytes_out":`, e.BytesOut)
+	b = appendField(b, `,"trace_id":`, e.TraceID)
+	return append(b, "}\n"...)
+}
+
+func appendNumber(b []byte, key string, n int64) []byte {
+	return strconv.AppendInt(append(b, key...), n, 10)
+}
+
+func appendField(b []byte, key, s string) []byte {
+	return appendString(append(b, key...), s)
+}
+
+// appendString appends s as a JSON string, at most maxString bytes of it. It
+// escapes what JSON requires, and the two line separators of Unicode that
+// some readers of lines take for line ends.
+func appendString(b []byte, s string) []byte {
+	cut := len(s) > maxString
+	if cut {
+		s = s[:clip(s)]
+	}
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if plain[c] {
+				i++
+				continue
+			}
+			b = append(b, s[start:i]...)
+			b = appendEscape(b, c)
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if (r == utf8.RuneError && size == 1) || r == '\u2028' || r == '\u2029' {
+			b = append(b, s[start:i]...)
+			if size == 1 {
+				b = append(b, noChar...)
+			} else {
+				b = append(b, `\u202`...)
+				b = append(b, hex[r&0xf])
+			}
+			i += size
+			start = i
+			continue
+		}
+		i += size
+	}
+	b = append(b, s[start:]...)
+	if cut {
+		b = append(b, cutMark...)
+	}
+	return append(b, '"')
+}
+
+// appendEscape appends an ASCII byte that cannot stand for itself.
+func appendEscape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\b':
+		return append(b, `\b`...)
+	case '\f':
+		return append(b, `\f`...)
+	case '\n':
+		return append(b, `\n`...)
+	case '\r':
+		return append(b, `\r`...)
+	case '\t':
+		return append(b, `\t`...)
+	}
+	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+}
+
+// clip returns where to cut a string above maxString: at maxString, or a
+// little before so that no character is cut in two.
+func clip(s string) int {
+	n := maxString
+	for i := n; i > n-utf8.UTFMax; i-- {
+		if utf8.RuneStart(s[i]) {
+			return i
+		}
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+package audit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/internal/audit"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// example is an entry with something in every field.
+func example() audit.Entry {
+	return audit.Entry{
+		Time:            time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.FixedZone("CET", 3600)),
+		CallID:          "01k7c3v0x2",
+		Principal:       audit.Principal{Issuer: "https://id.example", Tenant: "acme", Subject: "ci"},
+		Session:         "sha256:5f1d",
+		Client:          audit.Client{Name: "an IDE", Version: "1.2.3"},
+		Transport:       "http",
+		ProtocolVersion: "2026-07-28",
+		Method:          "tools/call",
+		Kind:            "tool",
+		Name:            "gh__create_issue",
+		Server:          "github",
+		OriginalName:    "create_issue",
+		CapabilityID:    "cap_abcdefghijklmnopqrstuvwxyz",
+		ArgsHash:        "sha256:9b74",
+		Rounds:          1,
+		Outcome:         audit.OutcomeDenied,
+		Code:            "budget_exhausted",
+		Reason:          "budget \"team\": 5000 of 5000 calls used",
+		DurationUS:      1500,
+		UpstreamUS:      1200,
+		BytesIn:         256,
+		BytesOut:        math.MaxInt64,
+		TraceID:         "4bf92f3577b34da6a3ce929d0e0e4736",
+	}
+}
+
+// reference encodes e with the standard library.
+func reference(t testing.TB, e audit.Entry) string {
+	t.Helper()
+	e.Time = e.Time.UTC()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestEntryIsWrittenAsAlways(t *testing.T) {
+	e := example()
+	got := audit.AppendEntry(nil, &e)
+	got = audit.AppendEntry(got, &audit.Entry{})
+	golden := filepath.Join("testdata", "entries.jsonl")
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(reference(t, e)+reference(t, audit.Entry{}), string(got)); diff != "" {
+		t.Errorf("lines (-encoding/json +got):\n%s", diff)
+	}
+}
+
+func TestLongStringsAreCut(t *testing.T) {
+	const mark = "…"
+	for name, tc := range map[string]struct{ in, want string }{
+		"at the limit":      {strings.Repeat("a", audit.MaxString), strings.Repeat("a", audit.MaxString)},
+		"one above":         {strings.Repeat("a", audit.MaxString+1), strings.Repeat("a", audit.MaxString) + mark},
+		"inside a rune":     {strings.Repeat("a", audit.MaxString-1) + "€uro", strings.Repeat("a", audit.MaxString-1) + mark},
+		"at the rune's end": {strings.Repeat("a", audit.MaxString-3) + "€uro", strings.Repeat("a", audit.MaxString-3) + "€" + mark},
+		"no runes at all":   {strings.Repeat("\x80", audit.MaxString+1), strings.Repeat("\ufffd", audit.MaxString) + mark},
+	} {
+		var got audit.Entry
+		if err := json.Unmarshal(audit.AppendEntry(nil, &audit.Entry{Name: tc.in}), &got); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got.Name != tc.want {
+			t.Errorf("%s: %d bytes ending in %q, want %d ending in %q", name, len(got.Name), tail(got.Name), len(tc.want), tail(tc.want))
+		}
+	}
+}
+
+func tail(s string) string { return s[max(0, len(s)-8):] }
+
+func FuzzEncode(f *testing.F) {
+	f.Add("plain", "", int64(0), int64(0))
+	f.Add("quote \" slash \\ / control \x00\x01\x1f\x7f\b\f\n\r\t", "<script>&amp;", int64(-1), int64(math.MaxInt64))
+	f.Add("bad \xff\xc3\x28\xed\xa0\x80 utf-8", "\u2028\u2029\ufffd\U0010ffff", int64(1763719200123456789), int64(math.MinInt64))
+	f.Add(strings.Repeat("€", 1500), strings.Repeat("\xf0\x9f", 3000), int64(1), int64(1))
+	f.Fuzz(func(t *testing.T, a, b string, nanos, n int64) {
+		e := audit.Entry{
+			Time: time.Unix(0, nanos), CallID: a, Session: b, Method: a, Name: b, Code: a, Reason: b, TraceID: a + b,
+			Principal: audit.Principal{Issuer: a, Tenant: b, Subject: a}, Client: audit.Client{Name: b, Version: a},
+			Outcome: audit.Outcome(b), Rounds: int(int32(n)), DurationUS: n, BytesOut: -n,
+		}
+		line := audit.AppendEntry(nil, &e)
+		if !json.Valid(line) || !utf8.Valid(line) {
+			t.Fatalf("not JSON: %q", line)
+		}
+		if i := bytes.IndexByte(line, '\n'); i != len(line)-1 {
+			t.Fatalf("not one line: %q", line)
+		}
+		if len(a)+len(b) > audit.MaxString {
+			return // cut, which the standard library does not do
+		}
+		if want := reference(t, e); string(line) != want {
+			t.Fatalf("got  %swant %s", line, want)
+		}
+	})
+}

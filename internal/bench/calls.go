@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// maxRatio is what a call may cost, in those of the reverse proxy.
+	maxRatio = 1.2
+	// maxAllocated is what a call may allocate, in KB.
+	maxAllocated = 24.0
+)
+
+// contestant is a proxy with the load in front of it.
+type contestant struct {
+	*server
+	load *loader
+
+	cpu       series // µs per call, by round
+	p50, p99  series // µs
+	allocated float64
+	calls     int
+}
+
+// enroll lets clients talk to a proxy and warms it up.
+func (r *room) enroll(s *server, era string, warm int) (*contestant, error) {
+	load, err := r.loader(s.url+"/mcp", era)
+	if err != nil {
+		return nil, err
+	}
+	c := &contestant{server: s, load: load}
+	if _, err := load.order(order{Do: "open", Count: clients}); err != nil {
+		return nil, s.failure(err)
+	}
+	if _, err := load.order(order{Do: "echo", Count: warm}); err != nil {
+		return nil, s.failure(err)
+	}
+	return c, nil
+}
+
+// measure carries out an order and returns the CPU time that the proxy used
+// for it.
+func (c *contestant) measure(o order) (report, time.Duration, error) {
+	before, err := cpuTime(c.pid())
+	if err != nil {
+		return report{}, 0, err
+	}
+	r, err := c.load.order(o)
+	if err != nil {
+		return r, 0, c.failure(err)
+	}
+	if r.Done == 0 {
+		return r, 0, c.failure(fmt.Errorf("not one call in %v", o.Most))
+	}
+	after, err := cpuTime(c.pid())
+	return r, after - before, err
+}
+
+// round is one round of calls.
+func (c *contestant) round(ctx context.Context, o order) error {
+	var before counters
+	var err error
+	if c.metrics != "" {
+		if before, err = c.counters(ctx); err != nil {
+			return err
+		}
+	}
+	r, used, err := c.measure(o)
+	if err != nil {
+		return err
+	}
+	c.cpu = append(c.cpu, micros(used, r.Done))
+	c.p50, c.p99 = append(c.p50, micros(r.P50, 1)), append(c.p99, micros(r.P99, 1))
+	c.calls += r.Done
+	if c.metrics != "" {
+		after, err := c.counters(ctx)
+		if err != nil {
+			return err
+		}
+		c.allocated += after.allocated - before.allocated
+	}
+	return nil
+}
+
+// benchCalls compares the cost of an echo of 100 bytes over 16 clients.
+func benchCalls(ctx context.Context, l *lab, n *counts, s setting) (_ []row, err error) {
+	r := l.enter(ctx)
+	defer leave(r, &err)
+	up, err := r.fastUpstream(s)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := r.serve("reverse", "-to", up.url)
+	if err != nil {
+		return nil, err
+	}
+	gate, err := r.gateway(mounts{"fast": up.url + "/mcp"})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.ready(gate, s.era, 2); err != nil {
+		return nil, err
+	}
+	a, err := r.enroll(plain, s.era, n.warm)
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.enroll(gate, s.era, n.warm)
+	if err != nil {
+		return nil, err
+	}
+	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
+	for i := range n.rounds {
+		first, second := a, b
+		if i%2 == 1 {
+			first, second = b, a
+		}
+		if err := first.round(ctx, o); err != nil {
+			return nil, err
+		}
+		if err := second.round(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	ratio, kb := b.cpu.per(a.cpu), b.allocated/1024/float64(b.calls)
+	v := within(ratio.median(), maxRatio)
+	if kb > maxAllocated {
+		v = missed
+	}
+	return []row{
+		{
+			name: "echo, " + s.String(), reverse: a.cpu.both("µs"), toolgate: b.cpu.both("µs"),
+			ratio: short(ratio.median()), limit: fmt.Sprintf("%v, %v KB", maxRatio, maxAllocated), alloc: short(kb), verdict: v,
+		},
+		{
+			name:    "- p50 / p99 seen by the client",
+			reverse: short(a.p50.median()) + " / " + short(a.p99.median()) + " µs", toolgate: short(b.p50.median()) + " / " + short(b.p99.median()) + " µs",
+			ratio: short(b.p50.per(a.p50).median()) + " / " + short(b.p99.per(a.p99).median()),
+		},
+	}, nil
+}
+
+// leave ends a room and keeps the first error.
+func leave(r *room, err *error) {
+	if ended := r.leave(); *err == nil {
+		*err = ended
+	}
+}

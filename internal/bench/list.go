@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+const (
+	// maxListTime is the CPU time of a list of 1,000 tools, in µs.
+	maxListTime = 500.0
+	// listServers and listTools make the 1,000 tools.
+	listServers, listTools = 10, 100
+	// ownTools are those that the fast server has in any case.
+	ownTools = 2
+)
+
+// benchList measures a full tools/list of 1,000 tools from 10 servers.
+func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
+	r := l.enter(ctx)
+	defer leave(r, &err)
+	s := setting{"legacy", "json"}
+	up, err := r.fastUpstream(s, "-tools", strconv.Itoa(listTools-ownTools))
+	if err != nil {
+		return nil, err
+	}
+	m := mounts{}
+	for i := range listServers {
+		m[fmt.Sprintf("s%d", i)] = fmt.Sprintf("%s/%d", up.url, i)
+	}
+	gate, err := r.gateway(m)
+	if err != nil {
+		return nil, err
+	}
+	const all = listServers * listTools
+	if err := r.ready(gate, s.era, all); err != nil {
+		return nil, err
+	}
+	load, err := r.loader(gate.url+"/mcp", s.era)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := load.order(order{Do: "open", Count: 4}); err != nil {
+		return nil, gate.failure(err)
+	}
+	c := &contestant{server: gate, load: load}
+	o := order{Do: "tools", Count: n.lists, Most: n.roundTime}
+	if _, err := load.order(o); err != nil { // warm
+		return nil, gate.failure(err)
+	}
+	for range n.rounds {
+		before, err := gate.counters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		report, used, err := c.measure(o)
+		if err != nil {
+			return nil, err
+		}
+		if report.Items != all {
+			return nil, gate.failure(fmt.Errorf("lists of %d tools, want %d", report.Items, all))
+		}
+		after, err := gate.counters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.cpu = append(c.cpu, micros(used, report.Done))
+		c.calls += report.Done
+		c.allocated += after.allocated - before.allocated
+	}
+	return []row{{
+		name: fmt.Sprintf("tools/list, %d tools of %d servers", all, listServers), toolgate: c.cpu.both("µs"),
+		limit: fmt.Sprintf("%v µs", maxListTime), alloc: short(c.allocated / 1024 / float64(c.calls)),
+		verdict: within(c.cpu.median(), maxListTime),
+	}}, nil
+}

@@ -1,0 +1,142 @@
+package depcheck_test
+
+const module = "github.com/toolgate/toolgate"
+
+// rule says what the packages of one folder may import besides the standard
+// library, outside their tests.
+type rule struct {
+	ours   []string // folders of this module; "x/..." is x and everything in it
+	others []string // modules, or packages in them, by prefix
+	why    string
+}
+
+// anything allows every import.
+const anything = "..."
+
+// rules is the whole table. A key is a folder, or "folder/..." for a folder
+// and everything in it; the longest key that fits a package is its rule. What
+// is listed need not exist yet; what exists must be listed.
+var rules = map[string]rule{
+	"cmd/toolgate/...": {
+		ours: []string{anything}, others: []string{anything},
+		why: "the composition root wires everything, so that nothing else has to",
+	},
+
+	"proxy": {
+		ours:   []string{"gate", "budget", "internal/..."},
+		others: []string{"golang.org/x/crypto", "github.com/sony/gobreaker/v2"},
+		why:    "the request path sees upstreams and native tools only as a Backend, so that neither is a special case; x/crypto seals what clients carry",
+	},
+	"proxy/auth": {
+		ours:   []string{"gate"},
+		others: []string{"github.com/modelcontextprotocol/go-sdk/auth", "github.com/golang-jwt/jwt/v5"},
+		why:    "finds out who calls; what they may do is the gate's",
+	},
+
+	"upstream": {
+		ours:   []string{"internal/mcp"},
+		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex", "golang.org/x/sys"},
+		why:    "speaks to one server and knows nothing of callers, policy or catalogs; x/sys ends process trees",
+	},
+	"upstream/...": {
+		ours:   []string{"upstream", "internal/mcp"},
+		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex", "golang.org/x/sys"},
+		why:    "a transport or credential is a folder beside the state machine",
+	},
+
+	"native": {
+		ours:   []string{"internal/mcp", "internal/sandbox"},
+		others: []string{"github.com/hashicorp/go-plugin"},
+		why:    "runs plugin processes, confined; policy sees them as backends",
+	},
+	"native/...": {
+		ours:   []string{"native/...", "internal/mcp", "internal/sandbox"},
+		others: []string{"github.com/hashicorp/go-plugin", "google.golang.org/grpc", "google.golang.org/protobuf"},
+		why:    "the plugin protocol, its SDK and the shipped tools",
+	},
+
+	"gate": {
+		ours: []string{"internal/mcp"},
+		why:  "what a decision is must not depend on who makes it, or on any driver",
+	},
+	"gate/registry": {
+		ours: []string{"gate", "internal/mcp", "internal/store"},
+		why:  "the capability catalog is in the store",
+	},
+	"gate/capsule":    {ours: []string{"gate", "internal/mcp"}, why: "sets of capabilities are configuration only"},
+	"gate/governance": {ours: []string{"gate", "internal/mcp"}, why: "rules about arguments are configuration only"},
+	"gate/approval": {
+		ours: []string{"gate", "internal/mcp", "internal/store"},
+		why:  "a grant is used once, across restarts",
+	},
+	"gate/spicedb": {
+		ours:   []string{"gate", "internal/mcp"},
+		others: []string{"github.com/authzed/authzed-go", "google.golang.org/grpc"},
+		why:    "the driver stays in the one phase that asks it",
+	},
+	"gate/opa": {
+		ours:   []string{"gate", "internal/mcp", "internal/store"},
+		others: []string{"github.com/open-policy-agent/opa"},
+		why:    "the driver stays in the one phase that asks it",
+	},
+
+	"budget": {
+		why: "a new store needs nothing but this package to be written",
+	},
+	"budget/budgettest": {ours: []string{"budget"}, why: "the suite that every store passes"},
+	"budget/sqlstore":   {ours: []string{"budget", "internal/store"}, why: "budgets in the store"},
+	"budget/redis": {
+		ours:   []string{"budget"},
+		others: []string{"github.com/redis/go-redis/v9"},
+		why:    "budgets in a driver of their own",
+	},
+
+	"config": {
+		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2", "github.com/fsnotify/fsnotify"},
+		why:    "reads files into values and knows nobody who uses them, so that every package can be configured without it",
+	},
+
+	"internal/mcp": {
+		why: "the protocol's words and bytes: everything stands on it, so it stands on nothing",
+	},
+	"internal/store": {
+		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},
+		why:    "the only package that knows there is a database",
+	},
+	"internal/audit": {
+		why: "must work when everything else does not",
+	},
+	"internal/telemetry": {
+		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+		why:    "metrics and traces are recorded by everyone and depend on nobody",
+	},
+	"internal/sandbox": {
+		others: []string{"golang.org/x/sys", "github.com/landlock-lsm/go-landlock"},
+		why:    "confines a process; what runs in it is not its business",
+	},
+
+	"internal/bench/...":    {ours: []string{anything}, others: []string{anything}, why: "measures whole programs"},
+	"internal/e2e/...":      {ours: []string{anything}, others: []string{anything}, why: "tests whole programs"},
+	"internal/depcheck/...": {ours: []string{anything}, others: []string{anything}, why: "looks at everything from outside"},
+	"examples/...":          {ours: []string{anything}, others: []string{anything}, why: "shows how others use toolgate"},
+}
+
+// closed are folders that nobody imports but themselves: what is only ever
+// run must be free to change. Their reasons are in rules.
+var closed = []string{"cmd/...", "internal/bench/...", "internal/e2e/...", "internal/depcheck/...", "examples/..."}
+
+// testOthers is what test files may import besides what their package may: the
+// independent implementations we compare with, and what makes tests short.
+var testOthers = []string{
+	"github.com/modelcontextprotocol/go-sdk",      // the official SDK, as client and server
+	"github.com/mark3labs/mcp-go",                 // a second implementation, independent of the first
+	"github.com/go-json-experiment/json/jsontext", // a strict JSON parser to fuzz ours against
+	"github.com/google/go-cmp",                    // differences that can be read
+	"go.uber.org/goleak",                          // goroutines that outlive their owner
+	"golang.org/x/tools/txtar",                    // conversations as text files
+	"github.com/santhosh-tekuri/jsonschema/v6",    // checks the schema of our configuration file
+}
+
+// emptyNames are names that say what kind of thing is inside and not what it
+// is for; whoever needs one has not found the thing's home yet.
+var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types", "misc"}

@@ -1,0 +1,45 @@
+// The TypeScript SDK of the legacy era: @modelcontextprotocol/sdk.
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import { main } from './script.mjs';
+
+function transport(t) {
+  switch (t.transport) {
+    case 'http':
+      return new StreamableHTTPClientTransport(new URL(t.url));
+    case 'sse':
+      return new SSEClientTransport(new URL(t.url));
+    default:
+      return new StdioClientTransport({ command: t.command, args: t.args, env: t.env, stderr: 'inherit' });
+  }
+}
+
+async function connect(t) {
+  const client = new Client({ name: 'toolgate-e2e-sdk-old', version: '1' }, { capabilities: {} });
+  const wire = transport(t);
+  let protocol = '';
+  const set = wire.setProtocolVersion?.bind(wire);
+  wire.setProtocolVersion = v => {
+    protocol = v;
+    set?.(v);
+  };
+  await client.connect(wire);
+  return {
+    protocol,
+    tools: async () => (await client.listTools()).tools,
+    prompts: async () => (await client.listPrompts()).prompts,
+    resources: async () => (await client.listResources()).resources,
+    templates: async () => (await client.listResourceTemplates()).resourceTemplates,
+    call: (name, args, options) => client.callTool({ name, arguments: args }, undefined, options),
+    read: uri => client.readResource({ uri }),
+    prompt: (name, args) => client.getPrompt({ name, arguments: args }),
+    watchTools: async fn => client.setNotificationHandler(ToolListChangedNotificationSchema, fn),
+    close: () => client.close(),
+  };
+}
+
+await main('typescript-sdk-1', '@modelcontextprotocol/sdk', connect);

@@ -1,0 +1,88 @@
+"""The Python SDK: package mcp."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import mcp_types
+from mcp.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters
+
+from script import Adapter, main
+
+
+class SDK(Adapter):
+    def __init__(self, client, changed, stack):
+        self.client, self.changed, self.stack = client, changed, stack
+        self.protocol = client.protocol_version
+
+    async def tools(self):
+        return [t.name for t in (await self.client.list_tools()).tools]
+
+    async def prompts(self):
+        return [p.name for p in (await self.client.list_prompts()).prompts]
+
+    async def resources(self):
+        return [str(r.uri) for r in (await self.client.list_resources()).resources]
+
+    async def templates(self):
+        return [t.uri_template for t in (await self.client.list_resource_templates()).resource_templates]
+
+    async def call(self, name, arguments, on_progress=None):
+        async def progress(value, _total, _message):
+            await on_progress(value)
+
+        return await self.client.call_tool(name, arguments, progress_callback=progress if on_progress else None)
+
+    async def read(self, uri):
+        return (await self.client.read_resource(uri)).contents[0].text
+
+    async def prompt(self, name, arguments):
+        return (await self.client.get_prompt(name, arguments)).messages[0].content.text
+
+    async def watch(self):
+        if self.protocol < "2026-07-28":
+            return self.changed
+        # A modern client hears of changes only on a stream that it asks for.
+        opened = asyncio.Event()
+
+        async def follow():
+            async with self.client.listen(tools_list_changed=True) as events:
+                opened.set()
+                async for _ in events:
+                    self.changed.set()
+
+        self.stack.append(asyncio.create_task(follow()))
+        await asyncio.wait_for(opened.wait(), 5)
+        return self.changed
+
+
+@asynccontextmanager
+async def connect(target):
+    changed = asyncio.Event()
+
+    async def on_message(message):
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            changed.set()
+
+    match target["transport"]:
+        case "http":
+            server = target["url"]
+        case "sse":
+            server = sse_client(target["url"])
+        case _:
+            server = StdioServerParameters(
+                command=target["command"], args=target.get("args", []), env=target.get("env")
+            )
+    mode = "auto" if target.get("era") == "modern" else "legacy"
+    tasks = []
+    async with Client(server, mode=mode, message_handler=on_message) as client:
+        try:
+            yield SDK(client, changed, tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+main("python-sdk", "mcp", connect)

@@ -1,0 +1,267 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Capability is a kind of thing that a server offers and the gate decides on.
+type Capability uint8
+
+// The four kinds. The zero Capability is none.
+const (
+	NoCapability Capability = iota
+	Tool
+	Prompt
+	Resource
+	Template
+)
+
+// Capabilities are the four kinds in the order in which they are listed.
+var Capabilities = [...]Capability{Tool, Prompt, Resource, Template}
+
+// String returns the kind's name as configuration, audit and policies write it.
+func (c Capability) String() string {
+	switch c {
+	case Tool:
+		return "tool"
+	case Prompt:
+		return "prompt"
+	case Resource:
+		return "resource"
+	case Template:
+		return "template"
+	default:
+		return "none"
+	}
+}
+
+// ListMethod is the method that lists the kind.
+func (c Capability) ListMethod() string {
+	switch c {
+	case Tool:
+		return MethodToolsList
+	case Prompt:
+		return MethodPromptsList
+	case Resource:
+		return MethodResources
+	case Template:
+		return MethodTemplates
+	default:
+		return ""
+	}
+}
+
+// ListKey is the member of a list result that holds the kind's items.
+func (c Capability) ListKey() string {
+	switch c {
+	case Tool:
+		return "tools"
+	case Prompt:
+		return "prompts"
+	case Resource:
+		return "resources"
+	case Template:
+		return "resourceTemplates"
+	default:
+		return ""
+	}
+}
+
+// KeyMember is the member of an item that names it.
+func (c Capability) KeyMember() string {
+	switch c {
+	case Tool, Prompt:
+		return "name"
+	case Resource:
+		return "uri"
+	case Template:
+		return "uriTemplate"
+	default:
+		return ""
+	}
+}
+
+// Feature is the member of the server capabilities under which the kind is
+// declared.
+func (c Capability) Feature() string {
+	switch c {
+	case Tool:
+		return "tools"
+	case Prompt:
+		return "prompts"
+	case Resource, Template:
+		return "resources"
+	default:
+		return ""
+	}
+}
+
+// Changed is the notification that announces a changed list of the kind.
+func (c Capability) Changed() string {
+	switch c {
+	case Tool:
+		return NotifyToolsChanged
+	case Prompt:
+		return NotifyPromptsChanged
+	case Resource, Template:
+		return NotifyResourcesChanged
+	default:
+		return ""
+	}
+}
+
+// State is what a backend is doing.
+type State uint8
+
+// The states of a backend. The zero State is starting.
+const (
+	Starting State = iota
+	Ready
+	Reconnecting
+	Degraded
+	Stale
+	NeedsLogin
+	Failed
+	Disabled
+)
+
+// String returns the state's name.
+func (s State) String() string {
+	switch s {
+	case Starting:
+		return "starting"
+	case Ready:
+		return "ready"
+	case Reconnecting:
+		return "reconnecting"
+	case Degraded:
+		return "degraded"
+	case Stale:
+		return "stale"
+	case NeedsLogin:
+		return "needs_login"
+	case Failed:
+		return "failed"
+	case Disabled:
+		return "disabled"
+	default:
+		return "unknown"
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *State) UnmarshalText(text []byte) error {
+	for c := Starting; c <= Disabled; c++ {
+		if c.String() == string(text) {
+			*s = c
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown state %q", text)
+}
+
+// Status is the state of a backend with its reason, for a person.
+type Status struct {
+	State  State
+	Reason string    // a sentence; empty when there is nothing to say
+	Since  time.Time // when the state was entered
+}
+
+// Call is one request on its way to a backend. The backend does not change it
+// and does not keep it after it has answered.
+type Call struct {
+	Method string
+	// Params is the params object with the server's own names and without hop
+	// keys in _meta; nil when there are none.
+	Params []byte
+	// Kind and Key name the listed item that the call is about, where it is
+	// about one.
+	Kind Capability
+	Key  string
+
+	// Capabilities are the client capabilities, raw, that the server may rely
+	// on for this call; nil means none.
+	Capabilities []byte
+	// LogLevel asks for log messages of this call; empty means none.
+	LogLevel string
+	// Progress asks for progress notifications.
+	Progress bool
+	// Headers are Mcp-Param-* headers that belong to no listed argument.
+	Headers http.Header
+
+	// Timeout replaces the server's call timeout; 0 keeps it.
+	Timeout time.Duration
+
+	// Principal is the injective key of who calls, Session the legacy session
+	// or connection it comes from; both choose the connection.
+	Principal string
+	Session   string
+
+	// Notify receives the notifications that belong to this call, in order and
+	// before the answer, from one goroutine at a time. It does not block. Nil
+	// drops them.
+	Notify func(method string, params []byte)
+	// Ask relays a request of the server that this call caused and returns the
+	// client's result. Nil refuses.
+	Ask func(ctx context.Context, method string, params []byte) ([]byte, *Error)
+}
+
+// Answer is what a server answered: a result or a fault, verbatim.
+type Answer struct {
+	Result []byte // the raw result object; nil when Fault is set
+	Fault  *Error
+	// Era is the era of the server that answered.
+	Era Era
+}
+
+// FailureKind classes why a backend gave no answer.
+type FailureKind string
+
+// The kinds; they are stable and appear in refusals and audit entries.
+const (
+	FailUnavailable FailureKind = "upstream_unavailable" // not connected, or the connection was lost
+	FailTimeout     FailureKind = "upstream_timeout"     // no answer within the deadline
+	FailProtocol    FailureKind = "upstream_error"       // an answer that is no MCP
+	FailTooLarge    FailureKind = "upstream_too_large"   // an answer beyond the size limit
+	FailLogin       FailureKind = "needs_login"          // 401 or 403
+	FailBusy        FailureKind = "upstream_busy"        // no place in its queue
+	FailDisabled    FailureKind = "upstream_disabled"    // switched off or misconfigured
+)
+
+// Failure is why a backend gave no answer.
+type Failure struct {
+	Kind   FailureKind
+	Server string
+	Reason string // a sentence for a person, without secrets
+	// Delivered tells that the server may have seen the request.
+	Delivered bool
+	Err       error // for the log; may be nil
+}
+
+// Error implements error.
+func (f *Failure) Error() string {
+	if f.Reason == "" {
+		return string(f.Kind)
+	}
+	return f.Reason
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Event is something that a server said outside any call.
+type Event struct {
+	Server string
+	// Principal and Session own the connection that it came over; both are
+	// empty for a connection that several share.
+	Principal string
+	Session   string
+	Method    string
+	Params    []byte
+}

@@ -1,0 +1,73 @@
+package mcp
+
+// AppendRequest appends a request; params may be nil.
+func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	return appendCall(dst, method, params)
+}
+
+// AppendNotification appends a notification; params may be nil.
+func AppendNotification(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0"`...)
+	return appendCall(dst, method, params)
+}
+
+func appendCall(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `,"method":`...)
+	dst = AppendQuote(dst, method)
+	if params != nil {
+		dst = append(dst, `,"params":`...)
+		dst = append(dst, params...)
+	}
+	return append(dst, '}')
+}
+
+// AppendResult appends the answer to a request.
+func AppendResult(dst []byte, id ID, result []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"result":`...)
+	dst = append(dst, result...)
+	return append(dst, '}')
+}
+
+// AppendFault appends the refusal of a request. An absent id becomes null, as
+// JSON-RPC 2.0 wants for a message whose id could not be read.
+func AppendFault(dst []byte, id ID, fault *Error) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	if id.Absent() {
+		dst = append(dst, "null"...)
+	} else {
+		dst = append(dst, id...)
+	}
+	dst = append(dst, `,"error":`...)
+	dst = fault.Append(dst)
+	return append(dst, '}')
+}
+
+// Compact reports whether a message can be framed as one line as it is: it
+// holds no line feed and no carriage return. Inside strings both are always
+// escaped, so that they are white space wherever they occur.
+func Compact(raw []byte) bool {
+	for _, c := range raw {
+		if c == '\n' || c == '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendLine appends a validated message with the line breaks between its
+// tokens left out, so that it is one line of a newline-delimited stream.
+func AppendLine(dst, raw []byte) []byte {
+	if Compact(raw) {
+		return append(dst, raw...)
+	}
+	for _, c := range raw {
+		if c != '\n' && c != '\r' {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,68 @@
+package mcp
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Error codes of JSON-RPC 2.0 and of the MCP revisions.
+const (
+	CodeParse          = -32700
+	CodeInvalidRequest = -32600
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+
+	// CodeResourceNotFound is of 2025-11-25 and earlier; later revisions use
+	// CodeInvalidParams.
+	CodeResourceNotFound = -32002
+
+	CodeHeaderMismatch     = -32020 // 2026-07-28, streamable HTTP
+	CodeMissingCapability  = -32021 // 2026-07-28
+	CodeUnsupportedVersion = -32022 // 2026-07-28
+)
+
+// Error is a JSON-RPC error object.
+type Error struct {
+	Code    int
+	Message string
+	Data    []byte // raw JSON; nil when there is none
+	// Raw is the whole error object as an upstream server sent it; when set it
+	// is what goes out, so that nothing of it is lost.
+	Raw []byte
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+
+// Errorf returns an Error with a formatted message.
+func Errorf(code int, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Append appends the error object.
+func (e *Error) Append(dst []byte) []byte {
+	if e.Raw != nil {
+		return append(dst, e.Raw...)
+	}
+	dst = append(dst, `{"code":`...)
+	dst = strconv.AppendInt(dst, int64(e.Code), 10)
+	dst = append(dst, `,"message":`...)
+	dst = AppendQuote(dst, e.Message)
+	if e.Data != nil {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
+	return append(dst, '}')
+}
+
+// ParseError reads a validated error object and keeps its bytes. A code that is
+// not an integer counts as CodeInternal.
+func ParseError(raw []byte) *Error {
+	e := &Error{Code: CodeInternal, Raw: raw, Data: Lookup(raw, "data")}
+	if n, err := strconv.Atoi(string(Lookup(raw, "code"))); err == nil {
+		e.Code = n
+	}
+	e.Message, _ = LookupString(raw, "message")
+	return e
+}

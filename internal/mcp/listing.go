@@ -1,0 +1,156 @@
+package mcp
+
+import (
+	"errors"
+	"strconv"
+	"time"
+)
+
+// Item is one listed tool, prompt, resource or template with its verbatim JSON.
+type Item struct {
+	Key    string        // its name, URI or URI template at its server
+	Raw    []byte        // as the server sent it
+	Params []ParamHeader // of a tool: arguments mirrored into headers
+}
+
+// Listing is all that one server offers to one credential. It is not changed
+// once it is published.
+type Listing struct {
+	Era          Era
+	Version      Version
+	ServerInfo   []byte // raw; nil when unknown
+	Capabilities []byte // raw server capabilities; nil when unknown
+	Instructions string
+	Items        map[Capability][]Item
+	// TTL is what a modern server gave as ttlMs, by kind.
+	TTL       map[Capability]time.Duration
+	FetchedAt time.Time
+	// Announced counts how often the server has announced a change of a list.
+	Announced map[Capability]uint64
+	// Stale tells that the listing is the last good one and not confirmed by
+	// the server since.
+	Stale bool
+}
+
+// Declares tells whether the server capabilities have a member at the path.
+func (l *Listing) Declares(path ...string) bool {
+	if l == nil {
+		return false
+	}
+	v := Lookup(l.Capabilities, path...)
+	return v != nil && string(v) != "null" && string(v) != "false"
+}
+
+// Find returns the item of a kind with a key, nil when there is none.
+func (l *Listing) Find(kind Capability, key string) *Item {
+	if l == nil {
+		return nil
+	}
+	items := l.Items[kind]
+	for i := range items {
+		if items[i].Key == key {
+			return &items[i]
+		}
+	}
+	return nil
+}
+
+// ParseItem reads one validated element of a list result. An element without
+// its name or URI is an error, and so is a tool whose header annotations break
+// the specification.
+func ParseItem(kind Capability, raw []byte) (Item, error) {
+	if !IsObject(raw) {
+		return Item{}, errors.New("not an object")
+	}
+	key, ok := LookupString(raw, kind.KeyMember())
+	if !ok || key == "" {
+		return Item{}, errors.New("without a " + kind.KeyMember())
+	}
+	item := Item{Key: key, Raw: raw}
+	if kind == Tool {
+		var err error
+		if item.Params, err = ParamHeaders(Lookup(raw, "inputSchema")); err != nil {
+			return Item{}, err
+		}
+	}
+	return item, nil
+}
+
+// Encode returns the listing in the form that [DecodeListing] reads. Every
+// item keeps its bytes.
+func (l *Listing) Encode() []byte {
+	size := 256
+	for _, items := range l.Items {
+		for i := range items {
+			size += len(items[i].Raw) + 1
+		}
+	}
+	dst := make([]byte, 0, size)
+	dst = append(dst, `{"era":`...)
+	dst = strconv.AppendUint(dst, uint64(l.Era), 10)
+	dst = append(dst, `,"version":`...)
+	dst = AppendQuote(dst, string(l.Version))
+	dst = append(dst, `,"fetched_at":`...)
+	dst = strconv.AppendInt(dst, l.FetchedAt.UnixMilli(), 10)
+	dst = append(dst, `,"instructions":`...)
+	dst = AppendQuote(dst, l.Instructions)
+	for _, raw := range []struct {
+		key   string
+		value []byte
+	}{{"server_info", l.ServerInfo}, {"capabilities", l.Capabilities}} {
+		if raw.value != nil {
+			dst = append(AppendQuote(append(dst, ','), raw.key), ':')
+			dst = append(dst, raw.value...)
+		}
+	}
+	for _, kind := range Capabilities {
+		dst = append(AppendQuote(append(dst, ','), kind.String()), `:{"ttl":`...)
+		dst = strconv.AppendInt(dst, l.TTL[kind].Milliseconds(), 10)
+		dst = append(dst, `,"items":[`...)
+		for i := range l.Items[kind] {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, l.Items[kind][i].Raw...)
+		}
+		dst = append(dst, "]}"...)
+	}
+	return append(dst, '}')
+}
+
+// DecodeListing reads what [Listing.Encode] wrote. The caller has
+// authenticated the bytes; they are validated all the same.
+func DecodeListing(data []byte) (*Listing, error) {
+	if err := Validate(data, Limits{LoneSurrogates: true}); err != nil {
+		return nil, err
+	}
+	number := func(path ...string) int64 {
+		n, _ := strconv.ParseInt(string(Lookup(data, path...)), 10, 64)
+		return n
+	}
+	l := &Listing{
+		Era:          Era(number("era")),
+		FetchedAt:    time.UnixMilli(number("fetched_at")),
+		ServerInfo:   Lookup(data, "server_info"),
+		Capabilities: Lookup(data, "capabilities"),
+		Items:        map[Capability][]Item{},
+		TTL:          map[Capability]time.Duration{},
+	}
+	version, _ := LookupString(data, "version")
+	l.Version = Version(version)
+	l.Instructions, _ = LookupString(data, "instructions")
+	for _, kind := range Capabilities {
+		list := Lookup(data, kind.String(), "items")
+		for e := range Elements(list) {
+			item, err := ParseItem(kind, e.Of(list))
+			if err != nil {
+				return nil, err
+			}
+			l.Items[kind] = append(l.Items[kind], item)
+		}
+		if ms := number(kind.String(), "ttl"); ms > 0 {
+			l.TTL[kind] = time.Duration(ms) * time.Millisecond
+		}
+	}
+	return l, nil
+}

@@ -1,0 +1,146 @@
+package mcp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Edit replaces the bytes of a span with new ones.
+type Edit struct {
+	Span
+	New []byte
+}
+
+// Splice returns raw with the edits made, in memory of its own; every byte
+// outside them is kept. The edits may come in any order, in which Splice leaves
+// them sorted, and must not overlap; at one place, insertions come first.
+func Splice(raw []byte, edits ...Edit) []byte {
+	slices.SortStableFunc(edits, func(a, b Edit) int {
+		return cmp.Or(a.Start-b.Start, a.End-b.End)
+	})
+	size := len(raw)
+	for _, e := range edits {
+		size += len(e.New) - (e.End - e.Start)
+	}
+	out := make([]byte, 0, size)
+	at := 0
+	for _, e := range edits {
+		out = append(out, raw[at:e.Start]...)
+		out = append(out, e.New...)
+		at = e.End
+	}
+	return append(out, raw[at:]...)
+}
+
+// SetMember returns the object with the member set to value: replaced in its
+// place, or put first when the object does not have it. A nil object counts as
+// an empty one.
+func SetMember(object []byte, key string, value []byte) []byte {
+	if at := LookupSpan(object, key); !at.Absent() {
+		return Splice(object, Edit{at, value})
+	}
+	member := append(AppendQuote(nil, key), ':')
+	return insertFirst(object, append(member, value...))
+}
+
+// insertFirst returns the object with the text of members put before its own.
+func insertFirst(object, members []byte) []byte {
+	i := skipSpace(object, 0)
+	out := make([]byte, 0, len(object)+len(members)+3)
+	if i >= len(object) {
+		out = append(out, '{')
+		out = append(out, members...)
+		return append(out, '}')
+	}
+	out = append(out, object[:i+1]...)
+	out = append(out, members...)
+	if j := skipSpace(object, i+1); j < len(object) && object[j] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, object[i+1:]...)
+}
+
+// RemoveMember returns the object without the member and the comma that
+// belonged to it; the same bytes when the object does not have it.
+func RemoveMember(object []byte, key string) []byte {
+	var previous Span
+	cut := Span{}
+	for m := range Members(object) {
+		switch {
+		case keyIs(object[m.KeyText.Start:m.KeyText.End], key):
+			cut = m.All
+			if !previous.Absent() {
+				cut.Start = previous.End
+			}
+		case !cut.Absent() && previous.Absent():
+			cut.End = m.All.Start // the first member goes with the comma behind it
+			return Splice(object, Edit{cut, nil})
+		default:
+			if !cut.Absent() {
+				return Splice(object, Edit{cut, nil})
+			}
+			previous = m.All
+		}
+	}
+	if cut.Absent() {
+		return object
+	}
+	return Splice(object, Edit{cut, nil})
+}
+
+// HopKey tells whether a member of _meta belongs to one hop of the way and
+// ends at the gateway: the protocol's own keys and the progress token.
+func HopKey(key string) bool {
+	return key == MetaProgressToken || strings.HasPrefix(key, MetaPrefix)
+}
+
+// RewriteMeta returns params or result with a _meta that has lost every hop
+// key (see [HopKey]) and gained add, which is the text of members without
+// braces, such as `"progressToken":7`. All other members keep their bytes.
+// A _meta that has lost its last member is left out; one that is no object is
+// kept, or gives way to add. A nil object counts as an empty one.
+func RewriteMeta(object, add []byte) []byte {
+	at := Span{}
+	for m := range Members(object) {
+		if keyIs(object[m.KeyText.Start:m.KeyText.End], "_meta") {
+			at = m.Value
+			break
+		}
+	}
+	if at.Absent() {
+		if len(add) == 0 {
+			return object
+		}
+		meta := append(append([]byte{'{'}, add...), '}')
+		return SetMember(object, "_meta", meta)
+	}
+	old := at.Of(object)
+	kept := make([]byte, 0, len(old)+len(add)+3)
+	kept = append(kept, '{')
+	dropped := false
+	for m := range Members(old) {
+		if HopKey(unescape(old[m.KeyText.Start:m.KeyText.End])) {
+			dropped = true
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, m.All.Of(old)...)
+	}
+	if !dropped && len(add) == 0 {
+		return object
+	}
+	if len(add) > 0 {
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, add...)
+	}
+	if len(kept) == 1 {
+		return RemoveMember(object, "_meta")
+	}
+	kept = append(kept, '}')
+	return Splice(object, Edit{at, kept})
+}

@@ -1,0 +1,129 @@
+package mcp
+
+import "strings"
+
+// Methods of the protocol, in all revisions.
+const (
+	MethodInitialize  = "initialize"
+	MethodDiscover    = "server/discover"
+	MethodPing        = "ping"
+	MethodToolsList   = "tools/list"
+	MethodToolsCall   = "tools/call"
+	MethodPromptsList = "prompts/list"
+	MethodPromptsGet  = "prompts/get"
+	MethodResources   = "resources/list"
+	MethodTemplates   = "resources/templates/list"
+	MethodRead        = "resources/read"
+	MethodSubscribe   = "resources/subscribe"
+	MethodUnsubscribe = "resources/unsubscribe"
+	MethodListen      = "subscriptions/listen"
+	MethodComplete    = "completion/complete"
+	MethodSetLevel    = "logging/setLevel"
+	MethodSampling    = "sampling/createMessage"
+	MethodElicit      = "elicitation/create"
+	MethodRoots       = "roots/list"
+
+	NotifyInitialized      = "notifications/initialized"
+	NotifyCancelled        = "notifications/cancelled"
+	NotifyProgress         = "notifications/progress"
+	NotifyMessage          = "notifications/message"
+	NotifyToolsChanged     = "notifications/tools/list_changed"
+	NotifyPromptsChanged   = "notifications/prompts/list_changed"
+	NotifyResourcesChanged = "notifications/resources/list_changed"
+	NotifyResourceUpdated  = "notifications/resources/updated"
+	NotifyRootsChanged     = "notifications/roots/list_changed"
+	NotifyAcknowledged     = "notifications/subscriptions/acknowledged"
+	NotifyElicitComplete   = "notifications/elicitation/complete"
+)
+
+// Members of _meta that belong to the protocol (2026-07-28 basic, _meta).
+const (
+	MetaPrefix         = "io.modelcontextprotocol/"
+	MetaVersion        = MetaPrefix + "protocolVersion"
+	MetaClientInfo     = MetaPrefix + "clientInfo"
+	MetaCapabilities   = MetaPrefix + "clientCapabilities"
+	MetaLogLevel       = MetaPrefix + "logLevel"
+	MetaSubscriptionID = MetaPrefix + "subscriptionId"
+	MetaServerInfo     = MetaPrefix + "serverInfo"
+	MetaProgressToken  = "progressToken"
+)
+
+// Result types of 2026-07-28.
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
+)
+
+// Transport headers.
+const (
+	HeaderVersion   = "Mcp-Protocol-Version"
+	HeaderMethod    = "Mcp-Method"
+	HeaderName      = "Mcp-Name"
+	HeaderSession   = "Mcp-Session-Id"
+	HeaderParam     = "Mcp-Param-"
+	HeaderLastEvent = "Last-Event-Id"
+)
+
+// methodNames shares one string per known method among all messages.
+var methodNames = func() map[string]string {
+	names := map[string]string{}
+	for _, n := range []string{
+		MethodInitialize, MethodDiscover, MethodPing, MethodToolsList, MethodToolsCall,
+		MethodPromptsList, MethodPromptsGet, MethodResources, MethodTemplates, MethodRead,
+		MethodSubscribe, MethodUnsubscribe, MethodListen, MethodComplete, MethodSetLevel,
+		MethodSampling, MethodElicit, MethodRoots,
+		NotifyInitialized, NotifyCancelled, NotifyProgress, NotifyMessage, NotifyToolsChanged,
+		NotifyPromptsChanged, NotifyResourcesChanged, NotifyResourceUpdated, NotifyRootsChanged,
+		NotifyAcknowledged, NotifyElicitComplete,
+	} {
+		names[n] = n
+	}
+	return names
+}()
+
+// protocolKeys are the keys that the gateway or a peer reads at each recorded
+// level, each under itself. A key that equals one of them but for its case is
+// refused.
+var protocolKeys = [levels]map[string]string{
+	levelEnvelope: keyNames("jsonrpc", "id", "method", "params", "result", "error"),
+	levelParams: keyNames("_meta", "name", "arguments", "uri", "cursor", "requestState", "inputResponses",
+		"progressToken", "progress", "total", "message", "requestId", "reason", "ref", "argument", "context",
+		"level", "logger", "data", "notifications", "taskId", "task", "protocolVersion", "capabilities",
+		"clientInfo", "mode", "elicitationId"),
+	levelResult: keyNames("_meta", "resultType", "inputRequests", "requestState", "isError", "content",
+		"structuredContent", "nextCursor", "tools", "prompts", "resources", "resourceTemplates", "contents",
+		"messages", "completion", "ttlMs", "cacheScope", "protocolVersion", "supportedVersions",
+		"capabilities", "serverInfo", "instructions", "taskId", "task"),
+	levelError: keyNames("code", "message", "data"),
+	levelParamsMeta: keyNames(MetaProgressToken, MetaVersion, MetaClientInfo, MetaCapabilities, MetaLogLevel,
+		MetaSubscriptionID),
+	levelResultMeta: keyNames(MetaServerInfo, MetaSubscriptionID),
+}
+
+// foldedKeys are the protocolKeys in lower case.
+var foldedKeys = func() (folded [levels]map[string]bool) {
+	for lvl, keys := range protocolKeys {
+		folded[lvl] = make(map[string]bool, len(keys))
+		for k := range keys {
+			folded[lvl][strings.ToLower(k)] = true
+		}
+	}
+	return folded
+}()
+
+func keyNames(names ...string) map[string]string {
+	set := make(map[string]string, len(names))
+	for _, n := range names {
+		set[n] = n
+	}
+	return set
+}
+
+var logLevels = map[string]int{
+	"emergency": 1, "alert": 2, "critical": 3, "error": 4,
+	"warning": 5, "notice": 6, "info": 7, "debug": 8,
+}
+
+// LogLevel orders the log levels of RFC 5424 by how much they let through; 0 is
+// no level.
+func LogLevel(name string) int { return logLevels[name] }

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+)
+
+// Migrations returns the names of the embedded migrations in order.
+func Migrations() ([]string, error) {
+	list, err := migrations()
+	names := make([]string, len(list))
+	for i, m := range list {
+		names[i] = m.name
+	}
+	return names, err
+}
+
+// MigrateTo makes a store at path as the build left it that knew only the
+// first n migrations, and returns it for more.
+func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
+	list, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	if err := createPrivate(path, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, err
+	}
+	db, err := connect(path, 1, writerParams(false))
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range list[:n] {
+		if err := step(ctx, db, m, i+1); err != nil {
+			return db, err
+		}
+	}
+	return db, nil
+}

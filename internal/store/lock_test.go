@@ -1,0 +1,61 @@
+package store_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+func TestSecondOpenInThisProcessIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, store.Options{Path: path})
+	requireInUse(t, path, os.Getpid())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, store.Options{Path: path})
+}
+
+func TestSecondProcessIsRefusedUntilTheFirstEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	cmd, _ := startChild(t, path)
+	requireInUse(t, path, cmd.Process.Pid)
+	open(t, store.Options{Path: path, ReadOnly: true}) // readers need no lock
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() //nolint:errcheck // it was killed
+	open(t, store.Options{Path: path})
+}
+
+func TestTwoNamesOfOneStoreMeetAtOneLock(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Log("symbolic links need a privilege here")
+		return
+	}
+	dir := t.TempDir()
+	path, alias := filepath.Join(dir, "store.db"), filepath.Join(dir, "alias.db")
+	open(t, store.Options{Path: path})
+	if err := os.Symlink(path, alias); err != nil {
+		t.Fatal(err)
+	}
+	requireInUse(t, alias, os.Getpid())
+}
+
+func requireInUse(t *testing.T, path string, pid int) {
+	t.Helper()
+	_, err := store.Open(t.Context(), store.Options{Path: path})
+	in, ok := errors.AsType[*store.InUseError](err)
+	if !ok {
+		t.Fatalf("error = %v, want *InUseError", err)
+	}
+	if in.PID != pid || !strings.Contains(err.Error(), "process "+strconv.Itoa(pid)) {
+		t.Errorf("error %q names process %d, want %d", err, in.PID, pid)
+	}
+}

@@ -1,0 +1,193 @@
+package store_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// schema returns the definitions of everything in the store, one per
+// paragraph, without comments and layout.
+func schema(t *testing.T, s *store.Store) string {
+	t.Helper()
+	var b strings.Builder
+	err := s.View(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var kind, name, text string
+			if err := rows.Scan(&kind, &name, &text); err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "%s %s\n", kind, name)
+			for line := range strings.Lines(text) {
+				line, _, _ = strings.Cut(line, "--")
+				if line = strings.Join(strings.Fields(line), " "); line != "" {
+					fmt.Fprintf(&b, "\t%s\n", line)
+				}
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestSchemaIsWhatIsWrittenDown(t *testing.T) {
+	got := schema(t, open(t, store.Options{}))
+	golden := filepath.Join("testdata", "schema.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("schema (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryEarlierVersionIsMigrated(t *testing.T) {
+	names, err := store.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := schema(t, open(t, store.Options{}))
+	// What each version can already hold, and must still hold afterwards.
+	content := []string{
+		"INSERT INTO meta VALUES ('k', 'v', 1)",
+		"INSERT INTO capability VALUES ('cap_x', 'files', 'tool', 'read', 1)",
+		"INSERT INTO catalog VALUES ('files', '', 'spec', 'body', 'mac', 9000000000000000000)",
+	}
+	if len(content) != len(names) {
+		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])
+	}
+	for n := range len(names) + 1 {
+		t.Run(fmt.Sprintf("from %d", n), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store.db")
+			db, err := store.MigrateTo(t.Context(), path, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range content[:n] {
+				if _, err := db.Exec(text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, store.Options{Path: path})
+			if diff := cmp.Diff(want, schema(t, s)); diff != "" {
+				t.Errorf("schema (-want +got):\n%s", diff)
+			}
+			requireContent(t, s, n)
+		})
+	}
+}
+
+// requireContent checks that the first n contents can be read through their
+// handles.
+func requireContent(t *testing.T, s *store.Store, n int) {
+	t.Helper()
+	ctx := t.Context()
+	_, meta, err := s.Meta().Get(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, capability, err := s.Capabilities().Key(ctx, "cap_x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, catalog, err := s.Catalogs().Load(ctx, "files", "", "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []bool{meta, capability, catalog}
+	if diff := cmp.Diff([]bool{n >= 1, n >= 2, n >= 3}, got); diff != "" {
+		t.Errorf("meta, capability, catalog found (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailedMigrationLeavesTheVersionBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := store.MigrateTo(t.Context(), path, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A table in the way of the third migration; the second succeeds.
+	if _, err := db.Exec("CREATE TABLE catalog (x)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(t.Context(), store.Options{Path: path}); err == nil || !strings.Contains(err.Error(), "0003_catalogs") {
+		t.Fatalf("error = %v, want one that names the migration", err)
+	}
+	var version int
+	if err := db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 2 {
+		t.Errorf("version = %d, %v; want 2", version, err)
+	}
+	if _, err := db.Exec("DROP TABLE catalog"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, store.Options{Path: path}) // goes on where it stopped
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	names, err := store.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.MigrateTo(t.Context(), path, len(names))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version=%d", len(names)+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		_, err := store.Open(t.Context(), store.Options{Path: path, ReadOnly: readOnly})
+		if err == nil || !strings.Contains(err.Error(), "newer toolgate") || !strings.Contains(err.Error(), path) {
+			t.Errorf("read-only %v: %v, want an error that names the file and says newer toolgate", readOnly, err)
+		}
+	}
+}
+
+func TestReaderDoesNotMigrate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := store.MigrateTo(t.Context(), path, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Open(t.Context(), store.Options{Path: path, ReadOnly: true})
+	if err == nil || !strings.Contains(err.Error(), "start toolgate once") {
+		t.Errorf("error = %v, want what to do", err)
+	}
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// Primary result codes of SQLite (https://www.sqlite.org/rescode.html) that a
+// person can do something about. The extended code has them in its low byte.
+const (
+	codePerm     = 3
+	codeBusy     = 5
+	codeReadOnly = 8
+	codeIOErr    = 10
+	codeCorrupt  = 11
+	codeFull     = 13
+	codeCantOpen = 14
+	codeNotADB   = 26
+)
+
+// damaged is what to do about a file that is not sound. Everything in it
+// except operator decisions fills again by itself.
+const damaged = "move the file away together with its -wal and -shm neighbours, then restore a backup or start with an empty store"
+
+// busyTimeout is how long a connection waits for another process's lock, in
+// milliseconds. Only readers of other processes and backups can hold one.
+const busyTimeout = "5000"
+
+// writerParams are the settings of the writing connection.
+func writerParams(durable bool) url.Values {
+	sync := "NORMAL"
+	if durable {
+		sync = "FULL"
+	}
+	v := commonParams()
+	v.Set("_journal_mode", "WAL")
+	v.Set("_synchronous", sync)
+	v.Set("_foreign_keys", "1")
+	// A transaction takes the write lock when it begins, so that it cannot
+	// find out half-way that it will not get it.
+	v.Set("_txlock", "immediate")
+	// The write-ahead log is cut back to this after a checkpoint.
+	v.Add("_pragma", "journal_size_limit(16777216)")
+	return v
+}
+
+// readerParams are the settings of the reading connections.
+func readerParams() url.Values {
+	v := commonParams()
+	v.Set("mode", "ro")
+	v.Set("_query_only", "1")
+	return v
+}
+
+// commonParams are SQLite's defences against a file that someone else
+// prepared, and errors that speak of the failed operation only.
+func commonParams() url.Values {
+	return url.Values{
+		"_busy_timeout": {busyTimeout},
+		"_defensive":    {"1"},
+		"_dqs":          {"0"},
+		"_error_rc":     {"1"},
+		"_pragma":       {"trusted_schema(0)", "cell_size_check(1)"},
+	}
+}
+
+// connect returns a pool of at most conns connections to the database at path.
+// Nothing is opened until the first use.
+func connect(path string, conns int, params url.Values) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(dsn(path, params))
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(conns)
+	// Connections are kept: opening one reads the schema again, and the one
+	// connection of a store in memory is the store.
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// dsn names path as a URI, so that no character of it is taken for a
+// parameter.
+func dsn(path string, params url.Values) string {
+	if path == Memory {
+		return "file::memory:?" + params.Encode()
+	}
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") { // a drive letter
+		path = "/" + path
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()
+}
+
+// requireWAL refuses a file system on which SQLite cannot use its write-ahead
+// log: readers would block the writer there, and locks do not hold.
+func requireWAL(ctx context.Context, db *sql.DB, path string) error {
+	var mode string
+	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return explain(path, "open store", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("open store %s: its file system does not allow a write-ahead log (journal mode is %q): put the store on a local disk", path, mode)
+	}
+	return nil
+}
+
+// explain turns an error of the driver into a sentence that says what
+// happened, where, and what to do. The driver's error stays in the chain.
+func explain(path, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if advice := advise(err); advice != "" {
+		return fmt.Errorf("%s %s: %s (%w)", doing, path, advice, err)
+	}
+	return fmt.Errorf("%s %s: %w", doing, path, err)
+}
+
+// advise says what a person can do about err, or nothing.
+func advise(err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "no permission: check the owner and mode of the file and its folder"
+	}
+	se, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return ""
+	}
+	switch se.Code() & 0xff {
+	case codeNotADB:
+		return "the file is damaged or is not a database: " + damaged
+	case codeCorrupt:
+		return "the file is damaged: " + damaged
+	case codeFull:
+		return "the disk is full: make room on it"
+	case codePerm, codeReadOnly, codeCantOpen:
+		return "the file cannot be opened or written: check the owner, mode and mount of the file and its folder"
+	case codeIOErr:
+		return "the disk answered with an error: check the disk and the room on it"
+	case codeBusy:
+		return "another process kept the file locked for 5 s: end what else has it open for writing"
+	}
+	return ""
+}

@@ -1,0 +1,337 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	// maxBatch is how many writes one transaction commits at most.
+	maxBatch = 256
+	// linger is how long a write that nobody waits for may wait for company.
+	linger = 20 * time.Millisecond
+	// commitTimeout bounds one batch, from its first statement to its commit.
+	commitTimeout = 10 * time.Second
+	// drainTimeout bounds the commits after Run was told to end.
+	drainTimeout = 5 * time.Second
+	// pruneEvery is how often Run removes what has outlived its use.
+	pruneEvery = time.Hour
+)
+
+// errDrain is the outcome of a write that was still queued when the time to
+// drain was over.
+var errDrain = errors.New("not written: the store was stopped before the write had its turn")
+
+// Stats are counters since [Open], and the length of the queue now.
+type Stats struct {
+	Queued  int    // writes that wait for the writer
+	Writes  uint64 // writes committed
+	Batches uint64 // transactions committed
+	Failed  uint64 // writes that nobody waited for and that failed
+}
+
+// Stats returns the counters of the writer.
+func (s *Store) Stats() Stats {
+	queued, _ := s.writer.pending()
+	c := &s.writer.stats
+	return Stats{Queued: queued, Writes: c.writes.Load(), Batches: c.batches.Load(), Failed: c.failed.Load()}
+}
+
+// Do runs fn inside a transaction and returns when it is committed, or not:
+// an error means that nothing of fn was written. An error of fn is returned
+// as it is, and a panic of fn as an error; neither disturbs other writes.
+//
+// ctx bounds the wait for a place in the queue and for the turn. Once fn has
+// been started Do returns its outcome, at most 10 s later, whatever ctx says;
+// the context that fn receives is not ctx. fn must use tx only, must not keep
+// it, and must not call another method of the store.
+//
+// While [Store.Run] is not running the write is committed at once, alone.
+func (s *Store) Do(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	w := newWrite(fn, true)
+	direct, err := s.writer.push(ctx, w)
+	switch {
+	case err != nil:
+		return s.unwritten(err)
+	case direct:
+		return s.commitAlone(ctx, w)
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		if w.state.CompareAndSwap(stateWaiting, stateAbandoned) {
+			return s.unwritten(ctx.Err())
+		}
+		<-w.done
+	}
+	return w.err
+}
+
+// Enqueue queues fn to be committed within about 20 ms, without waiting for
+// it. It returns [ErrQueueFull] when there is no place; it never waits for
+// one. What goes wrong later is logged and counted in [Stats.Failed]. What
+// [Store.Do] says about fn holds here, too.
+//
+// While [Store.Run] is not running the write is committed at once, and its
+// error returned.
+func (s *Store) Enqueue(fn func(ctx context.Context, tx *Tx) error) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	w := newWrite(fn, false)
+	direct, err := s.writer.push(context.Background(), w)
+	switch {
+	case err != nil:
+		return s.unwritten(err)
+	case direct:
+		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+		defer cancel()
+		return s.commitAlone(ctx, w)
+	}
+	return nil
+}
+
+// Run is the writer: it commits what [Store.Do] and [Store.Enqueue] queue
+// until ctx ends or the store is closed, then commits what is still queued
+// within 5 s and returns nil. It also removes catalogs that are too old to be
+// served, at its start and every hour. Only one Run may be active.
+func (s *Store) Run(ctx context.Context) error {
+	if s.write == nil {
+		if s.read == nil {
+			return ErrClosed
+		}
+		// A reader has nothing to write, but may be run like a writer.
+		select {
+		case <-ctx.Done():
+		case <-s.writer.closing:
+		}
+		return nil
+	}
+	if !s.writer.start() {
+		return errors.New("run store: it is closed or already running")
+	}
+	prune := time.NewTicker(pruneEvery)
+	defer prune.Stop()
+	s.prune(ctx)
+	for s.await(ctx, prune.C) {
+		if batch := s.writer.take(maxBatch); len(batch) > 0 {
+			s.commit(context.WithoutCancel(ctx), batch)
+		}
+	}
+	s.drain(context.WithoutCancel(ctx))
+	return nil
+}
+
+// await returns true when a batch is worth committing: someone waits for one
+// of its writes, it is full, or its first write has lingered long enough. It
+// returns false when Run should end.
+func (s *Store) await(ctx context.Context, prune <-chan time.Time) bool {
+	var lingered <-chan time.Time
+	for {
+		queued, urgent := s.writer.pending()
+		if urgent > 0 || queued >= maxBatch {
+			return ctx.Err() == nil
+		}
+		if queued > 0 && lingered == nil {
+			t := time.NewTimer(linger)
+			defer t.Stop()
+			lingered = t.C
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-s.writer.closing:
+			return false
+		case <-lingered:
+			return true
+		case <-prune:
+			s.prune(ctx)
+		case <-s.writer.wake:
+		}
+	}
+}
+
+// drain commits what is queued and ends the running state. Writes that the
+// time does not reach are refused.
+func (s *Store) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	for !s.writer.stopIfEmpty() {
+		batch := s.writer.take(maxBatch)
+		if ctx.Err() != nil {
+			s.fail(batch, s.unwritten(errDrain))
+			continue
+		}
+		s.commit(ctx, batch)
+	}
+}
+
+// commitAlone commits one write on the caller's goroutine.
+func (s *Store) commitAlone(ctx context.Context, w *write) error {
+	w.state.Store(stateTaken)
+	select {
+	case s.writer.turn <- struct{}{}:
+	case <-ctx.Done():
+		return s.unwritten(ctx.Err())
+	case <-s.writer.closing:
+		return s.unwritten(ErrClosed)
+	}
+	defer func() { <-s.writer.turn }()
+	if ctx.Err() != nil {
+		return s.unwritten(ctx.Err())
+	}
+	w.waited = true // its error is returned, not logged
+	s.transact(context.WithoutCancel(ctx), []*write{w})
+	return w.err
+}
+
+// commit commits a batch and makes its outcome known.
+func (s *Store) commit(ctx context.Context, batch []*write) {
+	if len(batch) == 0 {
+		return
+	}
+	s.writer.turn <- struct{}{} // short: only commitAlone competes, before Run started
+	defer func() { <-s.writer.turn }()
+	s.transact(ctx, batch)
+}
+
+// transact runs the writes of batch inside one transaction, each behind its
+// own savepoint. The caller has the turn.
+func (s *Store) transact(ctx context.Context, batch []*write) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	raw, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		s.fail(batch, explain(s.path, "write to store", err))
+		return
+	}
+	outcomes := make([]error, len(batch))
+	good := uint64(0)
+	for i, w := range batch {
+		outcomes[i], err = s.attempt(ctx, raw, w)
+		if err != nil {
+			break
+		}
+		if outcomes[i] == nil {
+			good++
+		}
+	}
+	if err == nil {
+		err = raw.Commit()
+	}
+	if err != nil {
+		raw.Rollback() //nolint:errcheck // the transaction is lost either way, and err says why
+		s.fail(batch, explain(s.path, "write to store", err))
+		return
+	}
+	s.writer.stats.batches.Add(1)
+	s.writer.stats.writes.Add(good)
+	s.settle(batch, outcomes)
+}
+
+// attempt runs one write behind a savepoint. The first result is the write's
+// own outcome; the second ends the whole batch: without its savepoint the
+// transaction is no longer the one that was begun (SQLite itself rolls back
+// when, for example, the disk is full).
+func (s *Store) attempt(ctx context.Context, raw *sql.Tx, w *write) (own, whole error) {
+	if _, err := raw.ExecContext(ctx, "SAVEPOINT w"); err != nil {
+		return nil, err
+	}
+	end := "RELEASE w"
+	if own = call(ctx, w.fn, &Tx{raw: raw}); own != nil {
+		end = "ROLLBACK TO w; RELEASE w"
+	}
+	if _, err := raw.ExecContext(ctx, end); err != nil {
+		return own, errors.Join(own, err)
+	}
+	return s.explained("write to store", own), nil
+}
+
+// call runs fn and turns a panic into an error: the goroutine of the writer
+// belongs to everyone, and must not end for one caller's mistake.
+func call(ctx context.Context, fn func(context.Context, *Tx) error, tx *Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a write: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return fn(ctx, tx)
+}
+
+// fail gives every write of batch the same error.
+func (s *Store) fail(batch []*write, err error) {
+	outcomes := make([]error, len(batch))
+	for i := range outcomes {
+		outcomes[i] = err
+	}
+	s.settle(batch, outcomes)
+}
+
+// settle makes outcomes known: to whom waits, else in one line of log.
+func (s *Store) settle(batch []*write, outcomes []error) {
+	var first error
+	lost := 0
+	for i, w := range batch {
+		if outcomes[i] != nil && !w.waited {
+			lost++
+			if first == nil {
+				first = outcomes[i]
+			}
+		}
+	}
+	// Counted before anyone who waited goes on, so that the counters are
+	// never behind what a caller knows.
+	s.writer.stats.failed.Add(uint64(lost))
+	for i, w := range batch {
+		w.finish(outcomes[i])
+	}
+	if lost > 0 {
+		s.log.Error("writes to the store are lost", slog.Int("writes", lost), slog.Any("error", first))
+	}
+}
+
+// writable returns why the store cannot be written, or nil.
+func (s *Store) writable() error {
+	switch {
+	case s.write != nil:
+		return nil
+	case s.read != nil:
+		return s.unwritten(ErrReadOnly)
+	}
+	return ErrClosed
+}
+
+// unwritten wraps the reason why a write was not even begun.
+func (s *Store) unwritten(err error) error {
+	return fmt.Errorf("write to store %s: %w", s.path, err)
+}
+
+// explained adds advice to an error of the driver and leaves others as they
+// are: they are the caller's own.
+func (s *Store) explained(doing string, err error) error {
+	if err == nil || advise(err) == "" {
+		return err
+	}
+	return explain(s.path, doing, err)
+}
+
+// prune removes what Run keeps tidy. A failure is logged and tried again
+// after pruneEvery.
+func (s *Store) prune(ctx context.Context) {
+	w := newWrite(func(ctx context.Context, tx *Tx) error {
+		n, err := pruneCatalogs(ctx, tx, time.Now())
+		if n > 0 {
+			s.log.Info("removed catalogs that are too old to be served", slog.Int64("catalogs", n))
+		}
+		return err
+	}, false)
+	s.commit(context.WithoutCancel(ctx), []*write{w})
+}

@@ -1,0 +1,109 @@
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// buckets are those of the OpenTelemetry semantic conventions for MCP, in
+// seconds.
+var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
+
+// maxTools bounds the tool label; what comes later is counted as "_other".
+const maxTools = 2000
+
+// Metrics are the gateway's counters. They are safe for concurrent use.
+type Metrics struct {
+	registry  *prometheus.Registry
+	operation *prometheus.HistogramVec
+	total     *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	denied    *prometheus.CounterVec
+	sessions  prometheus.Gauge
+	state     *prometheus.GaugeVec
+
+	mu    sync.Mutex
+	tools map[string]bool
+}
+
+// New returns the counters of one gateway of a version.
+func New(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), tools: make(map[string]bool)}
+	m.operation = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "mcp_server_operation_duration_seconds", Help: "Duration of MCP operations served to clients.", Buckets: buckets,
+	}, []string{"mcp_method_name", "network_transport", "outcome"})
+	m.total = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tool_execution_total", Help: "Tool calls by exposed name and outcome.",
+	}, []string{"tool_name", "status"})
+	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "tool_execution_duration", Help: "Duration of tool calls in seconds.", Buckets: buckets,
+	}, []string{"tool_name"})
+	m.denied = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tool_permission_denied", Help: "Refused tool calls by exposed name and kind of refusal.",
+	}, []string{"tool_name", "kind"})
+	m.sessions = prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolgate_sessions", Help: "Open legacy sessions."})
+	m.state = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "toolgate_upstream_state", Help: "1 for the state that an upstream server is in.",
+	}, []string{"server", "state"})
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "toolgate_build_info", Help: "Version of the gateway.",
+	}, []string{"version", "go_version"})
+	info.WithLabelValues(version, runtime.Version()).Set(1)
+	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.state, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Call counts one closed call. tool is its exposed name where it exists, empty
+// otherwise; code is the kind of refusal or error.
+func (m *Metrics) Call(method, transport, tool, outcome, code string, took time.Duration) {
+	m.operation.WithLabelValues(method, transport, outcome).Observe(took.Seconds())
+	if tool == "" {
+		return
+	}
+	tool = m.label(tool)
+	m.total.WithLabelValues(tool, outcome).Inc()
+	m.duration.WithLabelValues(tool).Observe(took.Seconds())
+	if outcome == "denied" {
+		m.denied.WithLabelValues(tool, code).Inc()
+	}
+}
+
+// label bounds the names that become labels.
+func (m *Metrics) label(tool string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tools[tool] {
+		return tool
+	}
+	if len(m.tools) >= maxTools {
+		return "_other"
+	}
+	m.tools[tool] = true
+	return tool
+}
+
+// Sessions sets the number of open sessions.
+func (m *Metrics) Sessions(n int) { m.sessions.Set(float64(n)) }
+
+// State sets the state of a server.
+func (m *Metrics) State(server, state string) {
+	m.state.DeletePartialMatch(prometheus.Labels{"server": server})
+	m.state.WithLabelValues(server, state).Set(1)
+}
+
+// Forget drops a server that is no longer configured.
+func (m *Metrics) Forget(server string) {
+	m.state.DeletePartialMatch(prometheus.Labels{"server": server})
+}
+
+// Handler serves the counters in the Prometheus text format.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+}

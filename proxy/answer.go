@@ -1,0 +1,255 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// writeTime bounds one write to a client over HTTP.
+const writeTime = 30 * time.Second
+
+// httpAnswer is the answer to one POST. It is held back until it is there, so
+// that it can go out as plain JSON; a first notification, or the end of the
+// wait, makes it a stream of events.
+type httpAnswer struct {
+	g *Gateway
+	w http.ResponseWriter
+	s *Session // of a legacy client, whose stream can be resumed; else nil
+
+	mu        sync.Mutex
+	timer     *time.Timer
+	kept      *replayed // what the stream said, once it has begun
+	streaming bool
+	finished  bool
+	broken    bool // the client is gone
+}
+
+func (g *Gateway) newAnswer(w http.ResponseWriter, s *Session) *httpAnswer {
+	a := &httpAnswer{g: g, w: w, s: s}
+	a.mu.Lock() // the tick reads the timer
+	defer a.mu.Unlock()
+	a.timer = time.AfterFunc(g.opts.Limits.JSONWait, a.tick)
+	return a
+}
+
+// tick begins the stream when the wait is over, and keeps it alive after.
+func (a *httpAnswer) tick() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.finished || a.broken {
+		return
+	}
+	if !a.streaming {
+		a.begin()
+	}
+	a.write([]byte(":\n\n"))
+}
+
+// begin sends the headers of a stream; mu is held.
+func (a *httpAnswer) begin() {
+	a.streaming = true
+	streamHeaders(a.w.Header())
+	a.w.WriteHeader(http.StatusOK)
+	if a.s == nil || !a.s.resumable() {
+		return
+	}
+	a.kept = a.g.replays.open(a.s.id)
+	if a.s.primed() {
+		a.event(nil, false)
+	}
+}
+
+// event sends one message of the stream and keeps it for a client that comes
+// back; mu is held. A nil message opens a stream that can be resumed.
+func (a *httpAnswer) event(message []byte, last bool) {
+	if a.kept == nil {
+		a.write(eventStart, message, eventEnd)
+		return
+	}
+	n := a.kept.add(message, last)
+	a.write(a.g.identified(a.s, a.kept.number, n, message))
+}
+
+func streamHeaders(h http.Header) {
+	h["Content-Type"] = []string{"text/event-stream"}
+	h["Cache-Control"] = []string{"no-cache, no-transform"}
+	h["X-Accel-Buffering"] = []string{"no"}
+}
+
+// write sends bytes of the stream at once; mu is held.
+func (a *httpAnswer) write(parts ...[]byte) {
+	if a.broken {
+		return
+	}
+	rc := http.NewResponseController(a.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
+	for _, p := range parts {
+		if _, err := a.w.Write(p); err != nil {
+			a.broken = true
+			return
+		}
+	}
+	if rc.Flush() != nil {
+		a.broken = true
+	}
+	a.timer.Reset(a.g.opts.Limits.KeepAlive)
+}
+
+var (
+	eventStart = []byte("event: message\ndata: ")
+	eventEnd   = []byte("\n\n")
+)
+
+// notify implements [way].
+func (a *httpAnswer) notify(raw []byte) { a.send(raw) }
+
+// ask implements [way].
+func (a *httpAnswer) ask(_ context.Context, raw []byte) bool { return a.send(raw) }
+
+func (a *httpAnswer) send(raw []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.finished || a.broken && a.kept == nil {
+		return false
+	}
+	if !a.streaming {
+		a.begin()
+	}
+	a.event(oneLine(raw), false)
+	return !a.broken || a.kept != nil
+}
+
+// oneLine returns a message without line breaks, which an event could not
+// carry in one data line.
+func oneLine(raw []byte) []byte {
+	if mcp.Compact(raw) {
+		return raw
+	}
+	return mcp.AppendLine(make([]byte, 0, len(raw)), raw)
+}
+
+// finish sends the answer itself.
+func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer a.timer.Stop()
+	if a.finished {
+		return
+	}
+	a.finished = true
+	if r.silent {
+		if a.kept != nil {
+			a.kept.end()
+		}
+		if !a.streaming {
+			a.w.WriteHeader(http.StatusAccepted) // cancelled: there is no answer
+		}
+		return
+	}
+	head, body, tail := envelope(id, &r)
+	switch {
+	case a.kept != nil:
+		a.event(oneLine(slices.Concat(head, body, tail)), true)
+		return
+	case a.streaming:
+		a.write(eventStart, head, oneLine(body), tail, eventEnd)
+		return
+	}
+	writeJSON(a.w, status, head, body, tail)
+}
+
+// envelope returns the parts of an answer; a large result is not copied.
+func envelope(id mcp.ID, r *reply) (head, body, tail []byte) {
+	if r.fault != nil {
+		return mcp.AppendFault(nil, id, r.fault), nil, nil
+	}
+	head = make([]byte, 0, 48+len(id))
+	head = append(head, `{"jsonrpc":"2.0","id":`...)
+	head = append(head, id...)
+	head = append(head, `,"result":`...)
+	return head, r.result, closing
+}
+
+var closing = []byte("}")
+
+func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Content-Length"] = []string{strconv.Itoa(size)}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime + time.Duration(size>>20)*time.Second))
+	w.WriteHeader(status)
+	for _, p := range parts {
+		if len(p) == 0 {
+			continue
+		}
+		if _, err := w.Write(p); err != nil {
+			return
+		}
+	}
+}
+
+// writeFault sends a refusal of the binding itself. Every refusal is a JSON-RPC
+// body: clients decide by it whether to try another era.
+func writeFault(w http.ResponseWriter, status int, id mcp.ID, fault *mcp.Error) {
+	writeJSON(w, status, mcp.AppendFault(nil, id, fault))
+}
+
+// event returns the parts of an event. What has an id is an event already.
+func event(raw []byte) [][]byte {
+	if len(raw) > 0 && raw[0] != '{' && raw[0] != '[' {
+		return [][]byte{raw}
+	}
+	return [][]byte{eventStart, oneLine(raw), eventEnd}
+}
+
+// stream is a long-lived stream of events that one goroutine writes: the GET
+// stream of a session or the stream of the HTTP+SSE transport.
+func (g *Gateway) stream(ctx context.Context, w http.ResponseWriter, box mailbox, first ...[]byte) {
+	rc := http.NewResponseController(w)
+	streamHeaders(w.Header())
+	w.WriteHeader(http.StatusOK)
+	write := func(parts ...[]byte) bool {
+		_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
+		for _, p := range parts {
+			if _, err := w.Write(p); err != nil {
+				return false
+			}
+		}
+		return rc.Flush() == nil
+	}
+	if !write(bytes.Join(first, nil)) {
+		return
+	}
+	alive := time.NewTicker(g.opts.Limits.KeepAlive)
+	defer alive.Stop()
+	for {
+		ok := true
+		select {
+		case raw := <-box:
+			ok = write(event(raw)...)
+		case <-alive.C:
+			ok = write([]byte(":\n\n"))
+		case <-ctx.Done():
+			for len(box) > 0 { // what was said before the end
+				if !write(event(<-box)...) {
+					return
+				}
+			}
+			return
+		}
+		if !ok {
+			return
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// questioner is a backend whose tools ask before they answer; what the client
+// said is in the result.
+func questioner(t *testing.T, era mcp.Era, method, params string) *script {
+	b := newScript(t, "s", era, tool("ask"))
+	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+		answer, refused := call.Ask(ctx, method, []byte(params))
+		if ctx.Err() != nil {
+			return mcp.Answer{}, context.Cause(ctx)
+		}
+		if refused != nil {
+			answer = refused.Append(nil)
+		}
+		return result(era, `{"content":[],"said":`+string(answer)+`}`), nil
+	}
+	return b
+}
+
+func said(w string) string { return string(mcp.Lookup([]byte(w), "result", "said")) }
+
+// A question that the client did not declare, or the operator does not allow,
+// or that a modern client cannot be asked, is declined without asking.
+func TestDeclinedQuestions(t *testing.T) {
+	const (
+		declined = `{"action":"decline"}`
+		rejected = `{"code":-1,"message":"User rejected sampling request"}`
+		noRoots  = `{"code":-32601,"message":"Method not found: the client does not offer roots/list"}`
+	)
+	tests := []struct {
+		name, capabilities string
+		questions          Questions
+		method, params     string
+		want               string
+	}{
+		{"elicitation not declared", `{}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"message":"m"}`, declined},
+		{"elicitation not allowed", `{"elicitation":{}}`, Questions{}, mcp.MethodElicit, `{"message":"m"}`, declined},
+		{"elicitation by URL not declared", `{"elicitation":{}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url"}`, declined},
+		{"elicitation by form not declared", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"message":"m"}`, declined},
+		{"sampling not declared", `{"elicitation":{}}`, Questions{Sampling: true}, mcp.MethodSampling, `{"messages":[]}`, rejected},
+		{"sampling not allowed", `{"sampling":{}}`, Questions{Elicitation: true}, mcp.MethodSampling, `{"messages":[]}`, rejected},
+		{"roots not declared", `{}`, Questions{Roots: true}, mcp.MethodRoots, ``, noRoots},
+		{"roots not allowed", `{"roots":{}}`, Questions{}, mcp.MethodRoots, ``, noRoots},
+		{"no question at all", `{}`, Questions{true, true, true}, "tools/call", `{}`, `{"code":-32601,"message":"Method not found: the client does not offer tools/call"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := questioner(t, mcp.Legacy, tt.method, tt.params)
+			mounts := mounted(b)
+			mounts[0].Questions = tt.questions
+			r := newRig(t, mounts)
+			init := strings.Replace(initBody, `{"sampling":{},"elicitation":{},"roots":{}}`, tt.capabilities, 1)
+			session := r.post(init).field("Mcp-Session-Id")
+			w := r.legacy(session, "1", "tools/call", `{"name":"s__ask"}`)
+			if w.field("Content-Type") != "application/json" || said(w.text()) != tt.want {
+				t.Errorf("%s, want %s", w.text(), tt.want)
+			}
+		})
+	}
+	r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`)))
+	if w := r.modern("1", "tools/call", `"name":"s__ask"`); said(w.text()) != declined || w.field("Content-Type") != "application/json" {
+		t.Errorf("a modern client: %s", w.text())
+	}
+}
+
+// A question goes to the client whose call caused it, on any transport, and
+// its answer comes from there alone.
+func TestAskedOnStdio(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodRoots, ``))).run()
+		asked, other := r.stdio(person("alice")), r.stdio(person("alice"))
+		asked.send(initBody)
+		other.send(initBody)
+		synctest.Wait()
+		asked.out.drain()
+		other.out.drain()
+		asked.send(request("1", "tools/call", `{"name":"s__ask"}`))
+		synctest.Wait()
+		if got := asked.out.drain(); got != `{"jsonrpc":"2.0","id":"toolgate-1","method":"roots/list"}`+"\n" {
+			t.Errorf("asked %q", got)
+		}
+		const answer = `{"jsonrpc":"2.0","id":"toolgate-1","result":{"roots":[{"uri":"file:///home","n":9007199254740993}],"_meta":{"io.modelcontextprotocol/x":1,"own":2}}}`
+		other.send(answer)
+		asked.send(`{"jsonrpc":"2.0","id":"toolgate-2","result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		synctest.Wait()
+		if got := asked.out.drain() + other.out.drain(); got != "" {
+			t.Errorf("answered by somebody else: %s", got)
+		}
+		asked.send(answer, answer) // the second is to nothing
+		synctest.Wait()
+		if got, want := said(asked.out.drain()), `{"roots":[{"uri":"file:///home","n":9007199254740993}],"_meta":{"own":2}}`; got != want {
+			t.Errorf("the server was told %s, want %s", got, want)
+		}
+	})
+}
+
+// What the client says no with reaches the server as it is.
+func TestQuestionsAnsweredByErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m","requestedSchema":{}}`))).run()
+		c := r.stdio(person("alice"))
+		c.send(initBody, request("1", "tools/call", `{"name":"s__ask"}`))
+		synctest.Wait()
+		c.out.drain()
+		const no = `{"data":{"n":9007199254740993},"code":-7,"message":"n\u006f","more":1}`
+		c.send(`{"jsonrpc":"2.0","id":"toolgate-1","error":` + no + `}`)
+		synctest.Wait()
+		if got := said(c.out.drain()); got != no {
+			t.Errorf("the server was told %s, want %s", got, no)
+		}
+	})
+}
+
+// A question whose call is given up is withdrawn.
+func TestQuestionsAreWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`))).run()
+		session := r.open()
+		w, _ := r.begin(httpRequest("POST", "/mcp", request("1", "tools/call", `{"name":"s__ask"}`), "Mcp-Session-Id", session))
+		synctest.Wait()
+		w.next()
+		r.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "Mcp-Session-Id", session)
+		<-w.done
+		if got := w.next(); !strings.Contains(got, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"toolgate-1"}}`) || strings.Contains(got, `"result"`) {
+			t.Errorf("the client was told %q", got)
+		}
+		// So does the end of the session, which has nobody to tell.
+		w, _ = r.begin(httpRequest("POST", "/mcp", request("2", "tools/call", `{"name":"s__ask"}`), "Mcp-Session-Id", session))
+		synctest.Wait()
+		r.do(httpRequest("DELETE", "/mcp", "", "Mcp-Session-Id", session))
+		<-w.done
+		time.Sleep(time.Second)
+		// The server may still answer between the end of the question and that of
+		// the call; either way the call is closed.
+		if got := r.ledger.outcomes(); len(got) != 2 || got[0] != "cancelled" {
+			t.Errorf("audit %v", got)
+		}
+	})
+}
+
+// A batch has no way to ask: the question fails instead of waiting.
+func TestQuestionsInABatch(t *testing.T) {
+	r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`)))
+	session := r.post(strings.Replace(initBody, "2025-11-25", "2025-03-26", 1)).field("Mcp-Session-Id")
+	w := r.post(`[`+request("1", "tools/call", `{"name":"s__ask"}`)+`]`, "Mcp-Session-Id", session)
+	if !strings.Contains(w.text(), `"said":{"code":-32603,"message":"the client did not answer"}`) {
+		t.Errorf("%s", w.text())
+	}
+}

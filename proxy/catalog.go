@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Catalog is everything that is exposed, by kind and name. It is immutable, but
+// for what is rendered of it on demand.
+type Catalog struct {
+	lists    map[mcp.Capability]*list
+	servers  []*served // sorted by key
+	byServer map[string]*served
+	byPrefix map[string]*served // by namespace
+
+	// shadowed are routes that are not offered, because their names are of
+	// the form of another server's.
+	shadowed []*Route
+
+	pagesMu sync.Mutex
+	pages   map[pageKey][]byte // whole lists, rendered at their first use
+}
+
+// list is one kind, sorted by exposed name.
+type list struct {
+	entries []*Route
+	byName  map[string]*Route
+}
+
+// served is one backend with its listing as it was when the catalog was made.
+type served struct {
+	mount    *Mount
+	backend  Backend
+	listing  *mcp.Listing
+	rendered map[mcp.Capability][]*Route // sorted by exposed name
+	digest   map[mcp.Capability]uint64   // of what clients see of it
+	slots    *slots
+}
+
+// Route is where an exposed name leads. It is immutable.
+type Route struct {
+	Kind         mcp.Capability
+	Server       string // key in the configuration
+	Original     string // name or URI at the server
+	Exposed      string
+	CapabilityID string
+	Params       []mcp.ParamHeader
+
+	to    *served
+	shape *ToolShape
+	raw   []byte // as it is listed
+}
+
+// names returns the exposed names of a kind for the server's items.
+func (s *served) names(kind mcp.Capability, items []mcp.Item) []string {
+	names := make([]string, len(items))
+	twins := make(map[string]int, len(items))
+	for i := range items {
+		twins[strings.ToLower(items[i].Key)]++
+	}
+	for i := range items {
+		original := items[i].Key
+		switch kind {
+		case mcp.Tool, mcp.Prompt:
+			shown := original
+			if shape := s.shape(kind, original); shape != nil && shape.Rename != "" {
+				shown = shape.Rename
+			}
+			twin := twins[strings.ToLower(original)] > 1 && shown == original
+			names[i] = exposedName(s.mount.Namespace, s.backend.Name(), shown, twin)
+		default:
+			names[i] = exposedURI(s.mount.Namespace, original)
+		}
+	}
+	return names
+}
+
+func (s *served) shape(kind mcp.Capability, original string) *ToolShape {
+	if kind != mcp.Tool {
+		return nil
+	}
+	if shape, ok := s.mount.Tools[original]; ok {
+		return &shape
+	}
+	return nil
+}
+
+// shown tells whether the operator shows a tool at all.
+func (s *served) shown(kind mcp.Capability, original string) bool {
+	if kind != mcp.Tool {
+		return true
+	}
+	if len(s.mount.Include) > 0 && !slices.Contains(s.mount.Include, original) {
+		return false
+	}
+	return !slices.Contains(s.mount.Exclude, original)
+}
+
+// render makes the routes of everything that the listing offers.
+func (s *served) render(ids map[CapabilityKey]string) {
+	s.rendered = make(map[mcp.Capability][]*Route)
+	s.digest = make(map[mcp.Capability]uint64)
+	if s.listing == nil {
+		return
+	}
+	for _, kind := range mcp.Capabilities {
+		items := s.listing.Items[kind]
+		names := s.names(kind, items)
+		routes := make([]*Route, 0, len(items))
+		for i := range items {
+			shape := s.shape(kind, items[i].Key)
+			if shape != nil && shape.Hidden || !s.shown(kind, items[i].Key) {
+				continue
+			}
+			r := &Route{
+				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: names[i],
+				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
+				Params:       items[i].Params, to: s, shape: shape,
+			}
+			r.raw = s.renderItem(r, items[i].Raw)
+			routes = append(routes, r)
+		}
+		slices.SortFunc(routes, func(a, b *Route) int { return cmp.Compare(a.Exposed, b.Exposed) })
+		var h maphash.Hash
+		h.SetSeed(digestSeed)
+		for _, r := range routes {
+			h.Write(r.raw)
+			h.WriteByte(0)
+		}
+		// A change that the server announces counts, even where its list is the
+		// same: it may know more of it than the list tells.
+		maphash.WriteComparable(&h, s.listing.Announced[kind])
+		s.rendered[kind], s.digest[kind] = routes, h.Sum64()
+	}
+}
+
+var digestSeed = maphash.MakeSeed()
+
+// renderItem returns an item's bytes as clients see them.
+func (s *served) renderItem(r *Route, raw []byte) []byte {
+	if s.mount.Namespace == "" && r.shape == nil {
+		return raw
+	}
+	if r.Kind != mcp.Tool {
+		return mcp.SetMember(raw, r.Kind.KeyMember(), mcp.Quote(r.Exposed))
+	}
+	out := r.shape.render(raw, r.Exposed)
+	if s.mount.Namespace == "" {
+		return out
+	}
+	// MCP Apps name their resource in the tool's _meta, in two spellings.
+	w := uriWalk{namespace: s.mount.Namespace, raw: out}
+	meta := w.member(w.all(), "_meta")
+	w.uri(w.member(w.member(meta, "ui"), "resourceUri"))
+	w.uri(w.member(meta, "ui/resourceUri"))
+	if len(w.edits) == 0 {
+		return out
+	}
+	return mcp.Splice(out, w.edits...)
+}
+
+// newCatalog merges what the backends offer.
+func newCatalog(servers []*served) *Catalog {
+	c := &Catalog{
+		lists: make(map[mcp.Capability]*list), byServer: make(map[string]*served), byPrefix: make(map[string]*served),
+		pages: make(map[pageKey][]byte),
+	}
+	c.servers = slices.Clone(servers)
+	slices.SortFunc(c.servers, func(a, b *served) int { return cmp.Compare(a.backend.Name(), b.backend.Name()) })
+	for _, s := range c.servers {
+		c.byServer[s.backend.Name()] = s
+		c.byPrefix[s.mount.Namespace] = s
+	}
+	for _, kind := range mcp.Capabilities {
+		l := &list{byName: make(map[string]*Route)}
+		for _, s := range c.servers {
+			for _, r := range s.rendered[kind] {
+				if s.mount.Namespace == "" && c.claimed(r) {
+					c.shadowed = append(c.shadowed, r)
+					continue
+				}
+				if _, taken := l.byName[r.Exposed]; !taken {
+					l.byName[r.Exposed] = r
+					l.entries = append(l.entries, r)
+				}
+			}
+		}
+		slices.SortFunc(l.entries, func(a, b *Route) int { return cmp.Compare(a.Exposed, b.Exposed) })
+		c.lists[kind] = l
+	}
+	return c
+}
+
+// claimed tells whether a name of the server without a namespace is of the
+// form that another server's names have. It is not offered then: no server may
+// take the place of another.
+func (c *Catalog) claimed(r *Route) bool {
+	prefix, _, ok := strings.Cut(r.Exposed, "__")
+	if r.Kind == mcp.Resource || r.Kind == mcp.Template {
+		prefix, ok = namespaceOf(r.Exposed)
+	}
+	return ok && prefix != "" && c.byPrefix[prefix] != nil
+}
+
+// resolve returns the route of an exposed name within a scope, nil when there
+// is none. A resource that is not listed is routed by its namespace, because
+// it may come out of a template.
+func (c *Catalog) resolve(kind mcp.Capability, name string, scope Scope) *Route {
+	r := c.lists[kind].byName[name]
+	if r == nil && kind == mcp.Resource {
+		r = c.unlisted(name)
+	}
+	if r == nil || scope.Server != "" && r.Server != scope.Server {
+		return nil
+	}
+	return r
+}
+
+func (c *Catalog) unlisted(uri string) *Route {
+	s := c.byPrefix[""]
+	if ns, ok := namespaceOf(uri); ok && c.byPrefix[ns] != nil {
+		s = c.byPrefix[ns]
+	}
+	if s == nil {
+		return nil
+	}
+	original, ok := originalURI(s.mount.Namespace, uri)
+	if !ok || !s.listing.Declares("resources") {
+		return nil
+	}
+	return &Route{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri, to: s}
+}
+
+// ttl is how long a list of a kind may be taken for fresh: the shortest of the
+// servers in scope.
+func (c *Catalog) ttl(kind mcp.Capability, scope Scope) time.Duration {
+	least := time.Hour
+	for _, s := range c.servers {
+		if scope.Server != "" && s.backend.Name() != scope.Server || s.listing == nil {
+			continue
+		}
+		own := 10 * time.Second
+		switch {
+		case s.listing.Stale:
+			own = 5 * time.Second
+		case s.listing.Era == mcp.Modern:
+			own = s.listing.TTL[kind]
+		case s.listing.Declares(kind.Feature(), "listChanged"):
+			own = time.Minute
+		}
+		least = min(least, own)
+	}
+	return least
+}
+
+// Scope narrows what a connection sees.
+type Scope struct {
+	Server string // one server alone; empty is all
+}

@@ -1,0 +1,222 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// duplex is a client on one shared channel: stdio, or HTTP+SSE. Every message
+// to it goes through one queue and one writer.
+type duplex struct {
+	s   *Session
+	box mailbox
+	wg  sync.WaitGroup
+
+	mu      sync.Mutex
+	running int  // requests that are not answered yet
+	closed  bool // none may begin any more
+
+	// ended is closed when the client's input has ended; what it asked before
+	// is still answered.
+	ended chan struct{}
+}
+
+func newDuplex(s *Session) *duplex {
+	d := &duplex{s: s, box: make(mailbox, s.g.opts.Limits.Queue), ended: make(chan struct{})}
+	s.mu.Lock()
+	s.out, s.duplex = d.box, d
+	s.mu.Unlock()
+	return d
+}
+
+// notify implements [way]. A client that reads too slowly loses notifications,
+// so that no call holds its place at a server for it.
+func (d *duplex) notify(raw []byte) { d.box.offer(raw) }
+
+// ask implements [way].
+func (d *duplex) ask(ctx context.Context, raw []byte) bool {
+	select {
+	case d.box <- raw:
+		return true
+	case <-ctx.Done():
+	case <-d.s.ctx.Done():
+	}
+	return false
+}
+
+// put queues a message that must not be lost; it waits while the queue is
+// full and the client is there. A client that reads nothing for so long that an
+// answer cannot be queued has gone.
+func (d *duplex) put(raw []byte) {
+	if d.box.offer(raw) {
+		return
+	}
+	timer := time.NewTimer(writeTime)
+	defer timer.Stop()
+	select {
+	case d.box <- raw:
+	case <-d.s.ctx.Done():
+	case <-timer.C:
+		d.s.end(errSessionEnded)
+	}
+}
+
+// run serves a request on its own. As many as may be in flight run or wait for
+// a client that reads slowly; beyond them, and once the client has gone, it is
+// false.
+func (d *duplex) run(serve func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.running >= d.s.g.opts.Limits.InFlight {
+		return false
+	}
+	d.running++
+	d.wg.Go(func() {
+		defer func() {
+			d.mu.Lock()
+			d.running--
+			d.mu.Unlock()
+		}()
+		serve()
+	})
+	return true
+}
+
+// drain lets no request begin and waits for those that run.
+func (d *duplex) drain() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.wg.Wait()
+}
+
+// busy is the answer to a request that finds too many others. It is queued by
+// whoever reads, so that a client that does not read is not read from either.
+func busy() *mcp.Error { return mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", errBusy) }
+
+// receive handles one message of the client. Requests run on their own; the
+// number of them is bounded by the session.
+func (d *duplex) receive(raw []byte) {
+	g := d.s.g
+	if mcp.IsArray(raw) {
+		d.batch(raw)
+		return
+	}
+	msg, err := mcp.Parse(raw, g.parseLimits())
+	if err != nil {
+		d.put(mcp.AppendFault(nil, msg.ID, asFault(err)))
+		return
+	}
+	if msg.Kind != mcp.KindRequest {
+		d.s.received(msg)
+		return
+	}
+	if msg.Method == mcp.MethodInitialize && msg.Meta(mcp.MetaVersion) == nil {
+		d.answer(msg.ID, d.s.serve(d.s.ctx, msg, d)) // before anything that follows
+		return
+	}
+	if !d.run(func() {
+		if msg.Meta(mcp.MetaVersion) != nil && d.s.transport == "stdio" {
+			d.answer(msg.ID, d.modern(msg))
+			return
+		}
+		if msg.Method == mcp.MethodDiscover && d.s.transport == "stdio" {
+			d.answer(msg.ID, faulty(mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)))
+			return
+		}
+		d.answer(msg.ID, d.s.serve(d.s.ctx, msg, d))
+	}) {
+		d.answer(msg.ID, faulty(busy()))
+	}
+}
+
+// modern serves one request of 2026-07-28 on a shared channel.
+func (d *duplex) modern(msg mcp.Message) reply {
+	x := &Exchange{
+		Message: msg, Identity: d.s.identity, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
+	}
+	if fault := x.modernMeta(); fault != nil {
+		return faulty(fault)
+	}
+	ctx, done, err := d.s.begin(d.s.ctx, msg.ID)
+	if err != nil {
+		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", err))
+	}
+	defer done()
+	return d.s.g.serveRequest(ctx, x)
+}
+
+func (d *duplex) batch(raw []byte) {
+	if !d.run(func() {
+		answers, err := d.s.batch(d.s.ctx, raw, d)
+		switch {
+		case err != nil:
+			d.put(mcp.AppendFault(nil, "", asFault(err)))
+		case answers != nil:
+			d.put(answers)
+		}
+	}) {
+		d.put(mcp.AppendFault(nil, "", busy()))
+	}
+}
+
+func (d *duplex) answer(id mcp.ID, got reply) {
+	if got.silent {
+		return
+	}
+	head, body, tail := envelope(id, &got)
+	out := make([]byte, 0, len(head)+len(body)+len(tail))
+	out = append(append(append(out, head...), body...), tail...)
+	d.put(out)
+}
+
+// serveSSE serves the stream of the HTTP+SSE transport (2024-11-05
+// basic/transports). The session lives as long as its stream.
+func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", "GET")
+		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
+		return
+	}
+	s, err := g.openSession(id, Scope{}, "sse")
+	if err != nil {
+		writeFault(w, http.StatusServiceUnavailable, "", mcp.Errorf(codeRate, "Too many sessions are open; end one of them first"))
+		return
+	}
+	defer s.end(errSessionEnded)
+	d := newDuplex(s)
+	defer d.drain()
+	defer s.cancel(errSessionEnded)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
+	defer stop()
+	g.stream(ctx, w, d.box, []byte("event: endpoint\ndata: "+g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
+}
+
+// serveMessage takes the messages of an HTTP+SSE client.
+func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", "POST")
+		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
+		return
+	}
+	s := g.session(r.URL.Query().Get("sessionId"), id, Scope{})
+	if s == nil || s.duplex == nil {
+		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
+		return
+	}
+	body, ok := g.readMessage(w, r)
+	if !ok {
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	_ = http.NewResponseController(w).Flush()
+	s.touch()
+	s.duplex.receive(body)
+}

@@ -1,0 +1,326 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// script is a backend in memory that answers as the test says.
+type script struct {
+	name  string
+	reply func(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
+
+	mu      sync.Mutex
+	listing *mcp.Listing
+	status  mcp.Status
+	got     []mcp.Call
+	ended   []string
+}
+
+func (b *script) Name() string                { return b.name }
+func (b *script) Probe(context.Context) error { return nil }
+
+func (b *script) Listing() (*mcp.Listing, mcp.Status) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.listing, b.status
+}
+
+func (b *script) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	seen := *call
+	seen.Params = bytes.Clone(call.Params)
+	b.mu.Lock()
+	b.got = append(b.got, seen)
+	b.mu.Unlock()
+	if b.reply == nil {
+		return result(b.era(), `{}`), nil
+	}
+	return b.reply(ctx, call)
+}
+
+func (b *script) EndSession(principal, session string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = append(b.ended, principal+" "+session)
+}
+
+func (b *script) era() mcp.Era {
+	l, _ := b.Listing()
+	if l == nil {
+		return mcp.Legacy
+	}
+	return l.Era
+}
+
+// seen returns the calls of a method, all of them for an empty one.
+func (b *script) seen(method string) []mcp.Call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []mcp.Call
+	for _, c := range b.got {
+		if method == "" || c.Method == method {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// offer replaces what the backend lists: lines of a kind and an item's JSON.
+func (b *script) offer(t testing.TB, era mcp.Era, capabilities string, items ...string) {
+	t.Helper()
+	l := &mcp.Listing{Era: era, Capabilities: []byte(capabilities), Items: map[mcp.Capability][]mcp.Item{}}
+	for _, line := range items {
+		word, raw, _ := strings.Cut(line, " ")
+		i := slices.IndexFunc(mcp.Capabilities[:], func(c mcp.Capability) bool { return c.String() == word })
+		if i < 0 {
+			t.Fatalf("%q names no kind", line)
+		}
+		item, err := mcp.ParseItem(mcp.Capabilities[i], []byte(raw))
+		if err != nil {
+			t.Fatalf("item %s: %v", raw, err)
+		}
+		l.Items[mcp.Capabilities[i]] = append(l.Items[mcp.Capabilities[i]], item)
+	}
+	b.mu.Lock()
+	b.listing, b.status = l, mcp.Status{State: mcp.Ready}
+	b.mu.Unlock()
+}
+
+// everything is what a server declares that offers all there is.
+const everything = `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}}`
+
+// newScript returns a backend with a few things on offer.
+func newScript(t testing.TB, name string, era mcp.Era, items ...string) *script {
+	t.Helper()
+	b := &script{name: name}
+	b.offer(t, era, everything, items...)
+	return b
+}
+
+func tool(name string) string { return `tool {"name":"` + name + `","inputSchema":{"type":"object"}}` }
+
+func result(era mcp.Era, raw string) mcp.Answer {
+	return mcp.Answer{Result: []byte(raw), Era: era}
+}
+
+func fault(era mcp.Era, raw string) mcp.Answer {
+	return mcp.Answer{Fault: mcp.ParseError([]byte(raw)), Era: era}
+}
+
+// journal notes what happens in which order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
+
+func (j *journal) all() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.lines)
+}
+
+// ledger is an auditor in memory.
+type ledger struct {
+	journal *journal
+
+	mu      sync.Mutex
+	entries []audit.Entry
+	down    error
+}
+
+func (l *ledger) Append(e *audit.Entry) error {
+	l.journal.add("audit %s", e.Outcome)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, *e)
+	return nil
+}
+
+func (l *ledger) Healthy() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down
+}
+
+func (l *ledger) all() []audit.Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.entries)
+}
+
+// outcomes are the outcomes of all entries, in order.
+func (l *ledger) outcomes() []audit.Outcome {
+	var out []audit.Outcome
+	for _, e := range l.all() {
+		out = append(out, e.Outcome)
+	}
+	return out
+}
+
+// rule is a phase of the gate in a function.
+type rule func(ctx context.Context, r *gate.Request) (gate.Decision, error)
+
+func (rule) Name() string { return "rule" }
+func (f rule) Check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
+	return f(ctx, r)
+}
+
+// person is an identity for tests.
+func person(name string) *gate.Identity {
+	return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "test", Subject: name}})
+}
+
+// names authenticates `Bearer NAME` for the people it knows.
+type names map[string]*gate.Identity
+
+func (n names) Authenticate(r *http.Request) (*gate.Identity, error) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return nil, gate.ErrNoCredential
+	}
+	name, _ := strings.CutPrefix(header, "Bearer ")
+	if id := n[name]; id != nil {
+		return id, nil
+	}
+	return nil, gate.ErrBadCredential
+}
+
+// rig is a gateway with everything around it in memory.
+type rig struct {
+	*Gateway
+	t       testing.TB
+	journal *journal
+	ledger  *ledger
+	log     *syncBuffer
+}
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// drain returns what was written since it was last called.
+func (b *syncBuffer) drain() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.buf.String()
+	b.buf.Reset()
+	return s
+}
+
+var testKey = Key{ID: "k1", Secret: bytes.Repeat([]byte{7}, 32)}
+
+// newRig makes a gateway that serves the mounts to alice and bob, with an open
+// gate and no budget. The changes are made before it serves.
+func newRig(t testing.TB, mounts []Mount, changes ...func(*Options, *Config)) *rig {
+	t.Helper()
+	keys, err := NewKeyring(testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, journal: &journal{}, log: &syncBuffer{}}
+	r.ledger = &ledger{journal: r.journal}
+	people := names{"alice": person("alice"), "bob": person("bob")}
+	opts := Options{
+		Authenticator: people, Auditor: r.ledger, Keys: keys, Version: "1.0.0",
+		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
+	}
+	config := Config{Mounts: mounts, Chain: gate.NewChain(gate.Open{}), Limiter: budget.Unlimited()}
+	for _, change := range changes {
+		change(&opts, &config)
+	}
+	if r.Gateway, err = New(opts); err != nil {
+		t.Fatal(err)
+	}
+	r.instance = "call"
+	r.Apply(config)
+	return r
+}
+
+// run keeps the gateway running until the test ends.
+func (r *rig) run() *rig {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	})
+	return r
+}
+
+// mounted mounts backends under their own names.
+func mounted(backends ...*script) []Mount {
+	mounts := make([]Mount, 0, len(backends))
+	for _, b := range backends {
+		mounts = append(mounts, Mount{
+			Backend: b, Namespace: b.name, Questions: Questions{Sampling: true, Elicitation: true, Roots: true},
+		})
+	}
+	return mounts
+}
+
+var errBoom = errors.New("boom")
+
+// hide keeps everybody from viewing what has one of these original names, and
+// forbid from calling it.
+func hide(originals ...string) func(*Options, *Config)   { return refuse(gate.View, originals) }
+func forbid(originals ...string) func(*Options, *Config) { return refuse(gate.Call, originals) }
+
+func refuse(action gate.Action, originals []string) func(*Options, *Config) {
+	return func(_ *Options, c *Config) {
+		c.Chain = gate.NewChain(rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
+			if slices.Contains(originals, r.Original) && r.Action == action {
+				return gate.Decision{Effect: gate.Deny, Reason: "it is not for you"}, nil
+			}
+			return gate.Decision{Effect: gate.Allow}, nil
+		}))
+	}
+}
+
+// waitFor waits until something that another goroutine does has happened.
+func waitFor(t testing.TB, happened func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !happened() {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+		runtime.Gosched()
+	}
+}

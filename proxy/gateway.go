@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Gateway serves clients over all transports. Make one with [New], give it
+// something to serve with [Gateway.Apply] and keep it alive with
+// [Gateway.Run]. It is safe for concurrent use.
+type Gateway struct {
+	opts       Options
+	log        *slog.Logger
+	serverInfo []byte // Implementation, raw
+	serverMeta []byte // the member of _meta that holds it
+	instance   string // prefix of call ids
+	calls      atomic.Uint64
+
+	config   atomic.Pointer[Config]
+	snapshot atomic.Pointer[Snapshot]
+	dirty    chan struct{} // capacity 1
+	building sync.Mutex    // one rebuild at a time
+	rounds   rounds
+	replays  replays
+
+	started   time.Time
+	first     chan struct{} // closed when the first lists need not wait any more
+	firstOnce sync.Once
+
+	life context.Context // of Run; ends all sessions
+	stop context.CancelCauseFunc
+	wg   sync.WaitGroup
+
+	sessionsMu   sync.Mutex
+	sessions     map[string]*Session
+	perPrincipal map[string]int
+
+	listensMu sync.Mutex
+	listens   map[*listen]bool
+
+	watchMu  sync.Mutex
+	watchers map[resourceKey]map[subscriber]bool
+}
+
+// New returns a gateway that serves nothing yet.
+func New(opts Options) (*Gateway, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	opts.Limits = opts.Limits.withDefaults()
+	g := &Gateway{
+		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), first: make(chan struct{}), started: time.Now(),
+		sessions: make(map[string]*Session), perPrincipal: make(map[string]int),
+		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]bool),
+	}
+	g.rounds = rounds{g: g, open: make(map[string]*openCall)}
+	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
+	g.serverInfo = Implementation(opts.Version)
+	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
+	var instance [8]byte
+	_, _ = rand.Read(instance[:]) // never fails
+	g.instance = hex.EncodeToString(instance[:])
+	g.life, g.stop = context.WithCancelCause(context.Background())
+	g.config.Store(&Config{})
+	g.snapshot.Store(&Snapshot{catalog: newCatalog(nil)})
+	return g, nil
+}
+
+// Implementation is how toolgate names itself to clients and servers.
+func Implementation(version string) []byte {
+	return fmt.Appendf(nil, `{"name":"toolgate","title":"toolgate","version":%s}`, mcp.Quote(version))
+}
+
+// Apply makes a configuration the one that is served. Requests that run keep
+// what they began with.
+func (g *Gateway) Apply(c Config) {
+	g.config.Store(&c)
+	g.rebuild(g.life)
+}
+
+// Changed takes the news that a backend's listing or status is another.
+func (g *Gateway) Changed(string) { g.markDirty() }
+
+func (g *Gateway) markDirty() {
+	select {
+	case g.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the catalog and the sessions until the context ends. Then it ends
+// every session and subscription and returns when their goroutines have ended.
+func (g *Gateway) Run(ctx context.Context) error {
+	defer g.shutdown()
+	sweep := time.NewTicker(max(g.opts.Limits.Idle/20, 10*time.Millisecond))
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-g.dirty:
+			g.rebuild(ctx)
+			select { // what follows at once is gathered into one more rebuild
+			case <-time.After(gather):
+			case <-ctx.Done():
+				return nil
+			}
+		case now := <-sweep.C:
+			g.sweepSessions(now)
+			g.rounds.sweep(now)
+			g.replays.sweep(now)
+		}
+	}
+}
+
+// sweepSessions ends the sessions that nobody has used for a while.
+func (g *Gateway) sweepSessions(now time.Time) {
+	g.sessionsMu.Lock()
+	var idle []*Session
+	for _, s := range g.sessions {
+		if since, resting := s.idleSince(); resting && now.Sub(since) > g.opts.Limits.Idle {
+			idle = append(idle, s)
+		}
+	}
+	g.sessionsMu.Unlock()
+	for _, s := range idle {
+		s.end(errSessionEnded)
+	}
+}
+
+func (g *Gateway) shutdown() {
+	g.stop(errSessionEnded)
+	g.sessionsMu.Lock()
+	all := make([]*Session, 0, len(g.sessions))
+	for _, s := range g.sessions {
+		all = append(all, s)
+	}
+	g.sessionsMu.Unlock()
+	for _, s := range all {
+		s.end(errSessionEnded)
+	}
+	g.wg.Wait()
+	g.rounds.closeAll()
+}
+
+// Sessions returns how many legacy sessions are open.
+func (g *Gateway) Sessions() int {
+	g.sessionsMu.Lock()
+	defer g.sessionsMu.Unlock()
+	return len(g.sessions)
+}

@@ -1,0 +1,141 @@
+package proxy
+
+import (
+	"context"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// initialize answers the handshake of a legacy client and makes its session
+// ready (2025-11-25 basic/lifecycle).
+func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
+	asked, ok := msg.ParamString("protocolVersion")
+	if !ok {
+		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "protocolVersion" must be a string`))
+	}
+	capabilities := msg.Param("capabilities")
+	if capabilities != nil && !mcp.IsObject(capabilities) {
+		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "capabilities" must be an object`))
+	}
+	version := mcp.NegotiateLegacy(mcp.Version(asked))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ready {
+		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: the session is initialized already"))
+	}
+	s.version, s.ready = version, true
+	// Copies: the message holds the memory of the whole request.
+	s.capabilities = append([]byte(nil), capabilities...)
+	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
+
+	out := []byte(`{"protocolVersion":"` + string(version) + `","capabilities":`)
+	out = append(out, g.capabilities(s.scope, mcp.Legacy)...)
+	out = append(out, `,"serverInfo":`...)
+	out = append(out, g.serverInfo...)
+	if text := g.instructions(s.scope); text != "" {
+		out = append(out, `,"instructions":`...)
+		out = mcp.AppendQuote(out, text)
+	}
+	return reply{result: append(out, '}')}
+}
+
+// discover answers server/discover (2026-07-28 server/discover) from what is
+// known; no server is asked.
+func (g *Gateway) discover(_ context.Context, x *Exchange) reply {
+	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
+	out = append(out, g.capabilities(x.Scope, mcp.Modern)...)
+	if text := g.instructions(x.Scope); text != "" {
+		out = append(out, `,"instructions":`...)
+		out = mcp.AppendQuote(out, text)
+	}
+	return reply{result: append(g.appendCaching(out, discoverTTL), '}')}
+}
+
+// discoverTTL is how long, in milliseconds, a discovery may be taken for fresh.
+const discoverTTL = 60_000
+
+// supportedVersions are the revisions of this gateway, newest first.
+const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+
+// capabilities composes what the servers in scope offer. While a server is not
+// known yet, everything it may turn out to offer is declared.
+func (g *Gateway) capabilities(scope Scope, era mcp.Era) []byte {
+	var tools, prompts, resources, subscribe, logging, completions bool
+	extensions := map[string][]byte{}
+	for _, s := range g.snapshot.Load().catalog.servers {
+		if scope.Server != "" && s.backend.Name() != scope.Server {
+			continue
+		}
+		l := s.listing
+		if l == nil {
+			if _, status := s.backend.Listing(); status.State != mcp.Disabled && status.State != mcp.Failed {
+				tools, prompts, resources, subscribe, logging, completions = true, true, true, true, true, true
+			}
+			continue
+		}
+		tools = tools || l.Declares("tools")
+		prompts = prompts || l.Declares("prompts")
+		resources = resources || l.Declares("resources")
+		subscribe = subscribe || l.Declares("resources", "subscribe")
+		logging = logging || l.Declares("logging")
+		completions = completions || l.Declares("completions")
+		offered := mcp.Lookup(l.Capabilities, "extensions")
+		for m := range mcp.Members(offered) {
+			if name, _ := mcp.Unquote(offered[m.KeyText.Start-1 : m.KeyText.End+1]); name != tasksExtension && extensions[name] == nil {
+				extensions[name] = m.Value.Of(offered)
+			}
+		}
+	}
+	var parts []string
+	add := func(on bool, text string) {
+		if on {
+			parts = append(parts, text)
+		}
+	}
+	add(tools, `"tools":{"listChanged":true}`)
+	add(prompts, `"prompts":{"listChanged":true}`)
+	add(resources && subscribe, `"resources":{"subscribe":true,"listChanged":true}`)
+	add(resources && !subscribe, `"resources":{"listChanged":true}`)
+	add(logging, `"logging":{}`)
+	add(completions, `"completions":{}`)
+	if len(extensions) > 0 && era == mcp.Modern {
+		var own []string
+		for _, name := range sortedKeys(extensions) {
+			own = append(own, string(mcp.Quote(name))+":"+string(extensions[name]))
+		}
+		parts = append(parts, `"extensions":{`+strings.Join(own, ",")+`}`)
+	}
+	return []byte("{" + strings.Join(parts, ",") + "}")
+}
+
+// maxInstructions is how much a server may say of itself.
+const maxInstructions = 16 << 10
+
+// instructions composes what the servers in scope say of themselves.
+func (g *Gateway) instructions(scope Scope) string {
+	var parts []string
+	prefixed := false
+	for _, s := range g.snapshot.Load().catalog.servers {
+		if scope.Server != "" && s.backend.Name() != scope.Server || s.listing == nil {
+			continue
+		}
+		text := s.listing.Instructions
+		if len(text) > maxInstructions {
+			text = strings.ToValidUTF8(text[:maxInstructions], "") + "..."
+		}
+		if s.mount.Namespace != "" {
+			prefixed = prefixed || len(s.rendered[mcp.Tool])+len(s.rendered[mcp.Prompt]) > 0
+			if text != "" {
+				text = s.mount.Namespace + "__*: " + text
+			}
+		}
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if prefixed {
+		parts = append([]string{"Tools and prompts are named SERVER__NAME after the server that they come from."}, parts...)
+	}
+	return strings.Join(parts, "\n\n")
+}

@@ -1,0 +1,408 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER, /sse with
+// /message, /livez and /readyz. Paths are compared exactly; nothing is cleaned
+// or redirected, so that there is no second spelling of a door.
+func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serveHTTP) }
+
+// NewServer returns an HTTP server with the time limits that keep slow clients
+// from holding it. Streams set their own write deadlines.
+func NewServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTime,
+		ReadTimeout:       readTime,
+		IdleTimeout:       idleConnTime,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
+
+func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	if r.URL.RawPath != "" { // spelled with escapes that it does not need
+		path = r.URL.RawPath
+	}
+	switch path {
+	case "/livez":
+		plain(w, http.StatusOK, "ok")
+		return
+	case "/readyz":
+		g.readyz(w)
+		return
+	}
+	if !g.guard(w, r) {
+		return
+	}
+	id, ok := g.authenticate(w, r)
+	if !ok {
+		return
+	}
+	server, isServer := strings.CutPrefix(path, "/mcp/s/")
+	switch {
+	case path == "/mcp":
+		g.serveStreamable(w, r, id, Scope{})
+	case isServer && g.config.Load().has(server):
+		g.serveStreamable(w, r, id, Scope{Server: server})
+	case path == "/sse":
+		g.serveSSE(w, r, id)
+	case path == "/message":
+		g.serveMessage(w, r, id)
+	default:
+		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "There is nothing at this path; the endpoint is /mcp"))
+	}
+}
+
+// has tells whether a server is mounted.
+func (c *Config) has(server string) bool {
+	for i := range c.Mounts {
+		if c.Mounts[i].Backend.Name() == server {
+			return true
+		}
+	}
+	return false
+}
+
+func plain(w http.ResponseWriter, status int, word string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, word+"\n")
+}
+
+// readyz tells whether the gateway serves. It never waits for a server.
+func (g *Gateway) readyz(w http.ResponseWriter) {
+	switch {
+	case g.life.Err() != nil:
+		plain(w, http.StatusServiceUnavailable, "stopping")
+	case g.opts.Auditor.Healthy() != nil:
+		plain(w, http.StatusServiceUnavailable, "audit")
+	default:
+		plain(w, http.StatusOK, "ok")
+	}
+}
+
+// guard refuses requests that a web page sent through the user's browser: by
+// their Host, which DNS rebinding cannot forge, and by their Origin.
+func (g *Gateway) guard(w http.ResponseWriter, r *http.Request) bool {
+	if !g.opts.AnyHost && !allowedHost(r.Host, g.opts.Hosts) {
+		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
+			"The host of this request is not one of this gateway; add it to listen.hosts if it should be"))
+		return false
+	}
+	origins := r.Header["Origin"]
+	if len(origins) == 0 {
+		return true
+	}
+	if len(origins) > 1 || !allowedOrigin(origins[0], g.opts.Origins) {
+		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
+			"The origin of this request is not allowed; add it to listen.origins if it should be"))
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origins[0])
+	h.Set("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate")
+	if r.Method == http.MethodOptions {
+		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name")
+		h.Set("Access-Control-Max-Age", "600")
+		w.WriteHeader(http.StatusNoContent)
+		return false
+	}
+	return true
+}
+
+func allowedHost(host string, also []string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if loopbackName(name) {
+		return true
+	}
+	for _, a := range also {
+		if strings.EqualFold(a, host) || strings.EqualFold(a, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func loopbackName(name string) bool {
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// allowedOrigin accepts configured origins and pages of this machine.
+func allowedOrigin(origin string, also []string) bool {
+	for _, a := range also {
+		if strings.EqualFold(a, origin) {
+			return true
+		}
+	}
+	scheme, host, ok := strings.Cut(origin, "://")
+	if !ok || scheme != "http" && scheme != "https" || strings.ContainsAny(host, "/@?#") {
+		return false
+	}
+	return allowedHost(host, nil)
+}
+
+// authenticate finds out who is calling and answers 401 or 403 otherwise. The
+// challenge says nothing of any server behind the gateway.
+func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request) (*gate.Identity, bool) {
+	id, err := g.opts.Authenticator.Authenticate(r)
+	if err == nil && id != nil {
+		return id, true
+	}
+	status, text := http.StatusUnauthorized, "Authentication is required: send an API key as a bearer token"
+	switch {
+	case errors.Is(err, gate.ErrForbidden):
+		status, text = http.StatusForbidden, err.Error()
+	case errors.Is(err, gate.ErrNoCredential):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	default:
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		text = "The token is not valid"
+	}
+	writeFault(w, status, "", mcp.Errorf(mcp.CodeInvalidRequest, "%s", text))
+	return nil, false
+}
+
+// readMessage reads the body of a POST within its limits, or answers.
+func (g *Gateway) readMessage(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if !jsonContent(r.Header.Get("Content-Type")) {
+		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content type must be application/json"))
+		return nil, false
+	}
+	limit := int64(g.opts.Limits.Body)
+	if r.ContentLength > limit {
+		return nil, tooLarge(w, g.opts.Limits.Body)
+	}
+	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, tooLarge(w, g.opts.Limits.Body)
+		}
+		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeParse, "Parse error: the body could not be read"))
+		return nil, false
+	}
+	return body, true
+}
+
+func tooLarge(w http.ResponseWriter, limit int) bool {
+	w.Header().Set("Connection", "close")
+	writeFault(w, http.StatusRequestEntityTooLarge, "", mcp.Errorf(mcp.CodeInvalidRequest, "The message is larger than %d bytes", limit))
+	return false
+}
+
+// readAll reads a body of a known size into memory of that size.
+func readAll(r io.Reader, known int64) ([]byte, error) {
+	if known < 0 {
+		return io.ReadAll(r)
+	}
+	body := make([]byte, known)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+func jsonContent(value string) bool {
+	if value == "application/json" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	return err == nil && kind == "application/json"
+}
+
+// serveStreamable serves the streamable HTTP transport in all revisions on one
+// URL: 2026-07-28 request by request, the legacy ones with sessions.
+func (g *Gateway) serveStreamable(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
+	switch r.Method {
+	case http.MethodPost:
+	case http.MethodGet:
+		g.legacyStream(w, r, id, scope)
+		return
+	case http.MethodDelete:
+		g.legacyEnd(w, r, id, scope)
+		return
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
+		return
+	}
+	if !accepts(r.Header["Accept"]) {
+		writeFault(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.CodeInvalidRequest,
+			"The client must accept application/json and text/event-stream"))
+		return
+	}
+	body, ok := g.readMessage(w, r)
+	if !ok {
+		return
+	}
+	if mcp.IsArray(body) {
+		g.legacyBatch(w, r, id, scope, body)
+		return
+	}
+	msg, err := mcp.Parse(body, g.parseLimits())
+	switch {
+	case err != nil:
+		writeFault(w, http.StatusBadRequest, msg.ID, asFault(err))
+	case modern(r.Header, &msg):
+		g.serveModern(w, r, id, scope, msg)
+	default:
+		g.serveLegacy(w, r, id, scope, msg)
+	}
+}
+
+func (g *Gateway) parseLimits() mcp.Limits { return mcp.Limits{Depth: g.opts.Limits.Depth} }
+
+func asFault(err error) *mcp.Error {
+	if fault, ok := errors.AsType[*mcp.Error](err); ok {
+		return fault
+	}
+	return mcp.Errorf(mcp.CodeInternal, "Internal error")
+}
+
+// accepts tells whether a client takes both kinds of answers. Wildcards and a
+// missing header count.
+func accepts(values []string) bool {
+	if len(values) == 0 {
+		return true
+	}
+	var json, events bool
+	for _, v := range values {
+		json = json || strings.Contains(v, "application/json") || strings.Contains(v, "*/*") || strings.Contains(v, "application/*")
+		events = events || strings.Contains(v, "text/event-stream") || strings.Contains(v, "*/*") || strings.Contains(v, "text/*")
+	}
+	return json && events
+}
+
+// modern tells whether a message is of the modern era: its header names such a
+// revision, or its _meta names any.
+func modern(h http.Header, msg *mcp.Message) bool {
+	return mcp.Version(h.Get(mcp.HeaderVersion)).Era() == mcp.Modern && !strings.HasPrefix(h.Get(mcp.HeaderVersion), "v") ||
+		msg.Meta(mcp.MetaVersion) != nil
+}
+
+// serveModern serves one message of 2026-07-28: everything that it needs is in
+// it, and closing the connection cancels it.
+func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
+	switch msg.Kind {
+	case mcp.KindRequest:
+	case mcp.KindNotification:
+		w.WriteHeader(http.StatusAccepted)
+		return
+	default:
+		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a client sends no responses"))
+		return
+	}
+	x := &Exchange{Message: msg, Identity: id, Scope: scope, Transport: "http", Header: r.Header}
+	fault := checkVersion(r.Header, &msg)
+	if fault == nil {
+		fault = x.modernMeta()
+	}
+	if fault == nil && methods[msg.Method].modern { // what is not served has no headers to compare
+		fault = checkMirrors(r.Header, &msg)
+	}
+	if fault != nil {
+		if kind := called(msg.Method); kind != mcp.NoCapability {
+			g.refuseCall(x, kind, "", fault)
+		}
+		writeFault(w, http.StatusBadRequest, msg.ID, fault)
+		return
+	}
+	answer := g.newAnswer(w, nil)
+	x.way = answer
+	got := g.serveRequest(r.Context(), x)
+	answer.finish(msg.ID, got, got.httpStatus())
+}
+
+// checkVersion compares the version header with the body and refuses what is
+// not served (2026-07-28 streamable HTTP, Protocol Version Header).
+func checkVersion(h http.Header, msg *mcp.Message) *mcp.Error {
+	meta := msg.Meta(mcp.MetaVersion)
+	version, err := mcp.Unquote(meta)
+	switch {
+	case meta == nil:
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)
+	case err != nil:
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s must be a string", mcp.MetaVersion)
+	}
+	if fault := mcp.CheckNamed(h, mcp.HeaderVersion, version); fault != nil {
+		return fault
+	}
+	return unsupported(version)
+}
+
+// checkMirrors compares the headers that mirror the body (2026-07-28 streamable
+// HTTP, Server Validation). Those of arguments are compared behind the gate.
+func checkMirrors(h http.Header, msg *mcp.Message) *mcp.Error {
+	if fault := mcp.CheckNamed(h, mcp.HeaderMethod, msg.Method); fault != nil {
+		return fault
+	}
+	switch msg.Method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		if name, ok := msg.ParamString("name"); ok {
+			return mcp.CheckNamed(h, mcp.HeaderName, name)
+		}
+	case mcp.MethodRead:
+		if uri, ok := msg.ParamString("uri"); ok {
+			return mcp.CheckNamed(h, mcp.HeaderName, uri)
+		}
+	}
+	return nil
+}
+
+// unsupported is the refusal of a revision that is not served without a
+// handshake.
+func unsupported(version string) *mcp.Error {
+	if v := mcp.Version(version); v.Supported() && v.Era() == mcp.Modern {
+		return nil
+	}
+	fault := mcp.Errorf(mcp.CodeUnsupportedVersion, "Unsupported protocol version")
+	fault.Data = []byte(`{"supported":` + supportedVersions + `,"requested":`)
+	fault.Data = append(mcp.AppendQuote(fault.Data, version), '}')
+	return fault
+}
+
+// modernMeta reads what a modern request says of its client (2026-07-28 basic,
+// Per-request protocol fields).
+func (x *Exchange) modernMeta() *mcp.Error {
+	version, err := mcp.Unquote(x.Message.Meta(mcp.MetaVersion))
+	if err != nil {
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)
+	}
+	if fault := unsupported(version); fault != nil {
+		return fault
+	}
+	capabilities := x.Message.Meta(mcp.MetaCapabilities)
+	if !mcp.IsObject(capabilities) {
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s, an object", mcp.MetaCapabilities)
+	}
+	x.Era, x.Version, x.Capabilities = mcp.Modern, mcp.Version(version), capabilities
+	if info := x.Message.Meta(mcp.MetaClientInfo); mcp.IsObject(info) {
+		x.ClientInfo = info
+	}
+	if level := x.Message.Meta(mcp.MetaLogLevel); level != nil {
+		text, _ := mcp.Unquote(level)
+		if mcp.LogLevel(text) == 0 {
+			return mcp.Errorf(mcp.CodeInvalidParams, "Invalid log level")
+		}
+		x.LogLevel = text
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Time limits of the HTTP server.
+const (
+	readHeaderTime = 10 * time.Second
+	readTime       = 60 * time.Second
+	idleConnTime   = 120 * time.Second
+)
+
+// serveLegacy serves one message of a session (2025-03-26 to 2025-11-25
+// basic/transports, Streamable HTTP).
+func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
+	if msg.Kind == mcp.KindRequest && msg.Method == mcp.MethodInitialize && r.Header.Get(mcp.HeaderSession) == "" {
+		g.legacyInitialize(w, id, scope, &msg)
+		return
+	}
+	s := g.legacySession(w, r, id, scope, msg.ID)
+	if s == nil {
+		return
+	}
+	if msg.Kind != mcp.KindRequest {
+		s.received(msg)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	answer := g.newAnswer(w, s)
+	// A client that goes away does not cancel its request: it may come back
+	// for the answer, and says so explicitly when it gives up.
+	got := s.serve(context.WithoutCancel(r.Context()), msg, answer)
+	answer.finish(msg.ID, got, http.StatusOK)
+}
+
+// legacyInitialize opens a session.
+func (g *Gateway) legacyInitialize(w http.ResponseWriter, id *gate.Identity, scope Scope, msg *mcp.Message) {
+	s, err := g.openSession(id, scope, "http")
+	if err != nil {
+		writeFault(w, http.StatusServiceUnavailable, msg.ID, mcp.Errorf(codeRate, "Too many sessions are open; end one of them first"))
+		return
+	}
+	got := g.initialize(s, msg)
+	if got.fault != nil {
+		s.end(errSessionEnded)
+		writeFault(w, http.StatusBadRequest, msg.ID, got.fault)
+		return
+	}
+	w.Header()[mcp.HeaderSession] = []string{s.id}
+	head, body, tail := envelope(msg.ID, &got)
+	writeJSON(w, http.StatusOK, head, body, tail)
+}
+
+// legacySession returns the session that a request names, or answers.
+func (g *Gateway) legacySession(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msgID mcp.ID) *Session {
+	named := r.Header[mcp.HeaderSession]
+	if len(named) != 1 {
+		writeFault(w, http.StatusBadRequest, msgID, mcp.Errorf(mcp.CodeInvalidRequest,
+			"Invalid Request: send initialize first, then the Mcp-Session-Id that it returned"))
+		return nil
+	}
+	s := g.session(named[0], id, scope)
+	if s == nil || s.transport != "http" {
+		writeFault(w, http.StatusNotFound, msgID, mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
+		return nil
+	}
+	if versions := r.Header[mcp.HeaderVersion]; len(versions) > 0 {
+		s.mu.Lock()
+		negotiated := s.version
+		s.mu.Unlock()
+		if len(versions) > 1 || mcp.Version(versions[0]) != negotiated {
+			writeFault(w, http.StatusBadRequest, msgID, mcp.Errorf(mcp.CodeInvalidRequest,
+				"Invalid Request: the session was negotiated for protocol version %s", negotiated))
+			return nil
+		}
+	}
+	return s
+}
+
+// serve answers one request of the session.
+func (s *Session) serve(parent context.Context, msg mcp.Message, w way) reply {
+	ctx, done, err := s.begin(parent, msg.ID)
+	if err != nil {
+		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", err))
+	}
+	defer done()
+	stop := context.AfterFunc(s.ctx, func() { s.cancelRequest([]byte(msg.ID)) })
+	defer stop()
+	s.mu.Lock()
+	x := &Exchange{
+		Message: msg, Identity: s.identity, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
+		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, way: w,
+	}
+	ready := s.ready
+	s.mu.Unlock()
+	if msg.Method == mcp.MethodInitialize {
+		return s.g.initialize(s, &msg)
+	}
+	if !ready && msg.Method != mcp.MethodPing {
+		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: send initialize first"))
+	}
+	return s.g.serveRequest(ctx, x)
+}
+
+// legacyStream serves the standalone stream of a session: what the server says
+// outside of any request.
+func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
+	if r.Header.Get(mcp.HeaderSession) == "" {
+		w.Header().Set("Allow", "POST")
+		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "A stream needs a session; send initialize first"))
+		return
+	}
+	if !acceptsEvents(r.Header["Accept"]) {
+		writeFault(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.CodeInvalidRequest, "The client must accept text/event-stream"))
+		return
+	}
+	s := g.legacySession(w, r, id, scope, "")
+	if s == nil {
+		return
+	}
+	if last := r.Header.Get(mcp.HeaderLastEvent); last != "" {
+		if err := g.resume(w, r, s, last); err != nil {
+			// Not 404, which would tell the client that its session has ended.
+			writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "The stream cannot be resumed: %v", err))
+		}
+		return
+	}
+	box := make(mailbox, g.opts.Limits.Queue)
+	if !s.attach(box) {
+		writeFault(w, http.StatusConflict, "", mcp.Errorf(mcp.CodeInvalidRequest, "The session has a stream already"))
+		return
+	}
+	defer s.detach()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
+	defer stop()
+	g.stream(ctx, w, box)
+}
+
+func acceptsEvents(values []string) bool {
+	return len(values) == 0 || accepts(append([]string{"application/json"}, values...))
+}
+
+// legacyEnd ends a session at the wish of its client.
+func (g *Gateway) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
+	if s := g.legacySession(w, r, id, scope, ""); s != nil {
+		s.end(errSessionEnded)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// legacyBatch serves a JSON-RPC batch, which 2025-03-26 alone has.
+func (g *Gateway) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, body []byte) {
+	if r.Header.Get(mcp.HeaderSession) == "" {
+		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a batch needs a session of 2025-03-26"))
+		return
+	}
+	s := g.legacySession(w, r, id, scope, "")
+	if s == nil {
+		return
+	}
+	answers, err := s.batch(context.WithoutCancel(r.Context()), body, silentWay{})
+	switch {
+	case err != nil:
+		writeFault(w, http.StatusBadRequest, "", asFault(err))
+	case answers == nil:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		writeJSON(w, http.StatusOK, answers)
+	}
+}
+
+var errNoBatch = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: only 2025-03-26 has batches")
+
+// batch serves all messages of a batch at once and returns the answers as one
+// array, nil when there are none.
+func (s *Session) batch(ctx context.Context, body []byte, w way) ([]byte, error) {
+	s.mu.Lock()
+	version := s.version
+	s.mu.Unlock()
+	if version != mcp.V20250326 {
+		return nil, errNoBatch
+	}
+	messages, _, err := mcp.SplitBatch(body, s.g.parseLimits(), s.g.opts.Limits.Batch)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([][]byte, len(messages))
+	var all sync.WaitGroup
+	for i, raw := range messages {
+		msg, err := mcp.Parse(raw, s.g.parseLimits())
+		switch {
+		case err != nil:
+			answers[i] = mcp.AppendFault(nil, msg.ID, asFault(err))
+		case msg.Kind != mcp.KindRequest:
+			s.received(msg)
+		case msg.Method == mcp.MethodInitialize:
+			answers[i] = mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: initialize in a batch"))
+		default:
+			all.Go(func() {
+				got := s.serve(ctx, msg, w)
+				if !got.silent {
+					head, body, tail := envelope(msg.ID, &got)
+					answers[i] = append(append(head, body...), tail...)
+				}
+			})
+		}
+	}
+	all.Wait()
+	var out []byte
+	for _, a := range answers {
+		if a == nil {
+			continue
+		}
+		if out == nil {
+			out = append(out, '[')
+		} else {
+			out = append(out, ',')
+		}
+		out = append(out, a...)
+	}
+	if out != nil {
+		out = append(out, ']')
+	}
+	return out, nil
+}
+
+// silentWay is the way of a batch, whose one answer holds no notifications.
+type silentWay struct{}
+
+func (silentWay) notify([]byte)                    {}
+func (silentWay) ask(context.Context, []byte) bool { return false }

@@ -1,0 +1,166 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// list answers one page of a list: what the caller may view, in the order of
+// the exposed names, behind the cursor.
+func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) reply {
+	g.waitFirst(ctx)
+	snap := g.snapshot.Load()
+	catalog := snap.Catalog(x.Identity)
+	entries := catalog.lists[kind].entries
+	cursor := x.Message.Param("cursor")
+	first := cursor == nil || string(cursor) == "null"
+	if !first {
+		last, fault := g.openCursor(x, kind, cursor)
+		if fault != nil {
+			return faulty(fault)
+		}
+		at, found := slices.BinarySearchFunc(entries, last, func(r *Route, name string) int {
+			return strings.Compare(r.Exposed, name)
+		})
+		if found {
+			at++
+		}
+		entries = entries[at:]
+	}
+	p, err := g.visible(ctx, snap, x, entries)
+	if err != nil {
+		return g.refuse(x, err)
+	}
+	if first && p.whole {
+		return reply{result: catalog.page(pageKey{kind, x.Era, x.Scope}, func() []byte {
+			return g.renderPage(catalog, x, kind, p, "")
+		})}
+	}
+	next := ""
+	if p.more {
+		if next, err = g.opts.Keys.seal(labelCursor, cursorContext(x, kind), []byte(p.routes[len(p.routes)-1].Exposed)); err != nil {
+			return g.broken("seal a cursor", err)
+		}
+	}
+	return reply{result: g.renderPage(catalog, x, kind, p, next)}
+}
+
+// page is what one answer of a list holds.
+type page struct {
+	routes []*Route
+	size   int  // bytes of the items
+	more   bool // the caller may view something behind it
+	whole  bool // it is everything in scope, so that every caller's is the same
+}
+
+// visible asks the gate about the entries until a page is full.
+func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (page, error) {
+	p := page{whole: true, routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
+	question := gate.Request{Action: gate.View, Identity: x.Identity}
+	for _, r := range entries {
+		if x.Scope.Server != "" && r.Server != x.Scope.Server {
+			continue
+		}
+		d := snap.view(ctx, &question, r)
+		if d.Err != nil {
+			return page{}, unavailable(d)
+		}
+		if d.Effect != gate.Allow {
+			p.whole = false
+			continue
+		}
+		if len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes {
+			p.more, p.whole = true, false
+			break
+		}
+		p.routes, p.size = append(p.routes, r), p.size+len(r.raw)+1
+	}
+	return p, nil
+}
+
+// renderPage returns the result that holds a page.
+func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p page, next string) []byte {
+	body := make([]byte, 0, p.size+len(next)+len(g.serverMeta)+160)
+	body = append(body, '{')
+	if x.Era == mcp.Modern {
+		body = append(body, `"resultType":"complete",`...)
+	}
+	body = append(body, '"')
+	body = append(body, kind.ListKey()...)
+	body = append(body, `":[`...)
+	for i, r := range p.routes {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, r.raw...)
+	}
+	body = append(body, ']')
+	if next != "" {
+		body = append(body, `,"nextCursor":`...)
+		body = mcp.AppendQuote(body, next)
+	}
+	if x.Era == mcp.Modern {
+		body = g.appendCaching(body, c.ttl(kind, x.Scope).Milliseconds())
+	}
+	return append(body, '}')
+}
+
+// pageKey names a whole list as callers of an era and scope see it who may view
+// all of it.
+type pageKey struct {
+	kind  mcp.Capability
+	era   mcp.Era
+	scope Scope
+}
+
+// page returns the rendered whole list, made at the first use.
+func (c *Catalog) page(key pageKey, render func() []byte) []byte {
+	c.pagesMu.Lock()
+	defer c.pagesMu.Unlock()
+	body, ok := c.pages[key]
+	if !ok {
+		body = render()
+		c.pages[key] = body
+	}
+	return body
+}
+
+// appendCaching appends what a modern result says of its freshness and maker
+// (2026-07-28 server/utilities/caching). What depends on the caller is private.
+func (g *Gateway) appendCaching(body []byte, ttl int64) []byte {
+	body = append(body, `,"ttlMs":`...)
+	body = strconv.AppendInt(body, ttl, 10)
+	body = append(body, `,"cacheScope":"private","_meta":{`...)
+	body = append(body, g.serverMeta...)
+	return append(body, '}')
+}
+
+// cursorContext binds a cursor to its list and caller.
+func cursorContext(x *Exchange, kind mcp.Capability) string {
+	return kind.ListMethod() + "\x00" + x.Scope.Server + "\x00" + x.Identity.Key()
+}
+
+// openCursor returns the exposed name behind which a page starts.
+func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (string, *mcp.Error) {
+	text, err := mcp.Unquote(raw)
+	if err == nil {
+		var last []byte
+		if last, err = g.opts.Keys.open(labelCursor, cursorContext(x, kind), text); err == nil {
+			return string(last), nil
+		}
+	}
+	return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
+}
+
+// view asks the gate whether the caller may know of a route. The question is
+// reused by the loop that asks.
+func (s *Snapshot) view(ctx context.Context, question *gate.Request, r *Route) gate.Decision {
+	question.Kind, question.Server, question.Original = r.Kind, r.Server, r.Original
+	question.Exposed, question.CapabilityID = r.Exposed, r.CapabilityID
+	return s.Chain.Decide(ctx, question)
+}

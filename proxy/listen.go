@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// listen is one subscriptions/listen request of a modern client (2026-07-28
+// basic/patterns/subscriptions).
+type listen struct {
+	x       *Exchange
+	methods map[string]bool // list changes that it wants
+	meta    []byte          // the member of _meta that names the subscription
+	box     mailbox
+	revoked chan struct{} // closed when its caller may not go on
+
+	mu   sync.Mutex
+	subs []*subscription
+}
+
+// mailbox is a bounded queue to a goroutine that writes to a client.
+type mailbox chan []byte
+
+// offer implements [outbox].
+func (m mailbox) offer(raw []byte) bool {
+	select {
+	case m <- raw:
+		return true
+	default:
+		return false
+	}
+}
+
+// listen answers subscriptions/listen: it stays open, acknowledges what it
+// will honour and then delivers it until the client or the gateway ends it.
+func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
+	filter := x.Message.Param("notifications")
+	if !mcp.IsObject(filter) {
+		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "notifications" must be an object`))
+	}
+	l := &listen{
+		x: x, methods: make(map[string]bool), box: make(mailbox, g.opts.Limits.Queue), revoked: make(chan struct{}),
+		meta: append([]byte(`"`+mcp.MetaSubscriptionID+`":`), x.Message.ID...),
+	}
+	if !g.addListen(l) {
+		return g.refuse(x, &Refusal{
+			Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
+			Text: "Too many subscriptions are open; end one of them first.",
+		})
+	}
+	defer g.removeListen(l)
+	x.way.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
+	for {
+		select {
+		case raw := <-l.box:
+			x.way.ask(ctx, raw)
+		case <-ctx.Done():
+			if g.life.Err() != nil {
+				continue // on a shared channel both end at once
+			}
+			return reply{silent: true}
+		case <-x.inputEnded():
+			return reply{silent: true}
+		case <-l.revoked:
+			return reply{silent: true}
+		case <-g.life.Done():
+			return reply{result: append(append([]byte(`{"resultType":"complete","_meta":{`), l.meta...), "}}"...)}
+		}
+	}
+}
+
+// acknowledge takes up what the filter asks for and returns the notification
+// that says what of it is honoured.
+func (l *listen) acknowledge(ctx context.Context, g *Gateway, filter []byte) []byte {
+	honoured := []byte(`{`)
+	member := func(text string) {
+		if len(honoured) > 1 {
+			honoured = append(honoured, ',')
+		}
+		honoured = append(honoured, text...)
+	}
+	for _, kind := range []mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource} {
+		name := kind.Feature() + "ListChanged"
+		if string(mcp.Lookup(filter, name)) == "true" {
+			l.mu.Lock()
+			l.methods[kind.Changed()] = true
+			l.mu.Unlock()
+			member(`"` + name + `":true`)
+		}
+	}
+	if asked := mcp.Lookup(filter, "resourceSubscriptions"); mcp.IsArray(asked) {
+		list := []byte(`"resourceSubscriptions":[`)
+		count := 0
+		for e := range mcp.Elements(asked) {
+			uri, err := mcp.Unquote(e.Of(asked))
+			if err != nil || count == maxWatches || !l.watch(ctx, g, uri) {
+				continue
+			}
+			if count++; count > 1 {
+				list = append(list, ',')
+			}
+			list = mcp.AppendQuote(list, uri)
+		}
+		member(string(append(list, ']')))
+	}
+	params := append([]byte(`{"_meta":{`), l.meta...)
+	params = append(params, `},"notifications":`...)
+	params = append(params, honoured...)
+	return mcp.AppendNotification(nil, mcp.NotifyAcknowledged, append(params, "}}"...))
+}
+
+func (l *listen) watch(ctx context.Context, g *Gateway, uri string) bool {
+	route, err := g.resource(ctx, l.x, uri)
+	if err == nil {
+		err = g.watch(ctx, l.x, l, route)
+	}
+	if err != nil {
+		return false
+	}
+	l.mu.Lock()
+	l.subs = append(l.subs, &subscription{resourceKey{route.Server, route.Original}, route})
+	l.mu.Unlock()
+	return true
+}
+
+func (l *listen) owner() (principal, session string) {
+	return l.x.Identity.Key(), l.x.sessionID()
+}
+
+// updated implements [subscriber].
+func (l *listen) updated(params []byte) {
+	l.box.offer(mcp.AppendNotification(nil, mcp.NotifyResourceUpdated, mcp.RewriteMeta(params, l.meta)))
+}
+
+// listChanged tells the client about a changed list, if it wants to know.
+func (l *listen) listChanged(method string) {
+	l.mu.Lock()
+	wants := l.methods[method]
+	l.mu.Unlock()
+	if wants {
+		l.box.offer(mcp.AppendNotification(nil, method, mcp.RewriteMeta(nil, l.meta)))
+	}
+}
+
+// addListen registers a subscription within the cap of its principal.
+func (g *Gateway) addListen(l *listen) bool {
+	g.listensMu.Lock()
+	defer g.listensMu.Unlock()
+	own := 0
+	for other := range g.listens {
+		if other.x.Identity.Key() == l.x.Identity.Key() {
+			own++
+		}
+	}
+	if own >= g.opts.Limits.Listens {
+		return false
+	}
+	g.listens[l] = true
+	return true
+}
+
+func (g *Gateway) removeListen(l *listen) {
+	g.listensMu.Lock()
+	delete(g.listens, l)
+	g.listensMu.Unlock()
+	l.mu.Lock()
+	subs := l.subs
+	l.subs = nil
+	l.mu.Unlock()
+	if len(subs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for _, sub := range subs {
+		g.unwatch(ctx, l.x, l, sub)
+	}
+}
+
+// tell sends list changes to everyone whose scope they show in.
+func (g *Gateway) tell(changed []change) {
+	methods := []string{mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged}
+	g.sessionsMu.Lock()
+	sessions := make([]*Session, 0, len(g.sessions))
+	for _, s := range g.sessions {
+		sessions = append(sessions, s)
+	}
+	g.sessionsMu.Unlock()
+	g.listensMu.Lock()
+	listens := make([]*listen, 0, len(g.listens))
+	for l := range g.listens {
+		listens = append(listens, l)
+	}
+	g.listensMu.Unlock()
+	for _, method := range methods {
+		for _, s := range sessions {
+			if concerns(changed, s.scope, method) {
+				s.listChanged(method)
+			}
+		}
+		for _, l := range listens {
+			if concerns(changed, l.x.Scope, method) {
+				l.listChanged(method)
+			}
+		}
+	}
+}

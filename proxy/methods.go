@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// method is what a request of a client leads to.
+type method struct {
+	legacy, modern bool
+	serve          func(*Gateway, context.Context, *Exchange) reply
+}
+
+// methods are all requests that clients may send; initialize is the binding's.
+var methods = map[string]method{
+	mcp.MethodToolsList:   {true, true, lists(mcp.Tool)},
+	mcp.MethodPromptsList: {true, true, lists(mcp.Prompt)},
+	mcp.MethodResources:   {true, true, lists(mcp.Resource)},
+	mcp.MethodTemplates:   {true, true, lists(mcp.Template)},
+	mcp.MethodToolsCall:   {true, true, calls(mcp.Tool, "name")},
+	mcp.MethodPromptsGet:  {true, true, calls(mcp.Prompt, "name")},
+	mcp.MethodRead:        {true, true, calls(mcp.Resource, "uri")},
+	mcp.MethodComplete:    {true, true, (*Gateway).complete},
+	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) reply { return empty }},
+	mcp.MethodSetLevel:    {true, false, (*Gateway).setLevel},
+	mcp.MethodSubscribe:   {true, false, (*Gateway).subscribe},
+	mcp.MethodUnsubscribe: {true, false, (*Gateway).unsubscribe},
+	mcp.MethodDiscover:    {false, true, (*Gateway).discover},
+	mcp.MethodListen:      {false, true, (*Gateway).listen},
+}
+
+var empty = reply{result: []byte("{}")}
+
+// serveRequest answers one request. A panic in it becomes an error of this request
+// alone.
+func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.log.Error("panic in a request", "method", x.Message.Method, "panic", p, "stack", string(debug.Stack()))
+			answer = faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
+		}
+		if ctx.Err() != nil && errors.Is(context.Cause(ctx), errCancelled) {
+			answer = reply{silent: true}
+		}
+	}()
+	m, ok := methods[x.Message.Method]
+	if !ok || x.Era == mcp.Legacy && !m.legacy || x.Era == mcp.Modern && !m.modern {
+		return faulty(mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", x.Message.Method))
+	}
+	return m.serve(g, ctx, x)
+}
+
+func lists(kind mcp.Capability) func(*Gateway, context.Context, *Exchange) reply {
+	return func(g *Gateway, ctx context.Context, x *Exchange) reply { return g.list(ctx, x, kind) }
+}
+
+func calls(kind mcp.Capability, member string) func(*Gateway, context.Context, *Exchange) reply {
+	return func(g *Gateway, ctx context.Context, x *Exchange) reply {
+		name, ok := x.Message.ParamString(member)
+		if !ok {
+			return g.refuseCall(x, kind, "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %q must be a string", member))
+		}
+		if arguments := x.Message.Param("arguments"); arguments != nil && kind != mcp.Resource && !mcp.IsObject(arguments) {
+			return g.refuseCall(x, kind, name, mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "arguments" must be an object`))
+		}
+		return g.call(ctx, x, kind, name)
+	}
+}
+
+// called returns the kind of thing that a method calls, NoCapability for
+// methods that call nothing.
+func called(method string) mcp.Capability {
+	switch method {
+	case mcp.MethodToolsCall:
+		return mcp.Tool
+	case mcp.MethodPromptsGet:
+		return mcp.Prompt
+	case mcp.MethodRead:
+		return mcp.Resource
+	}
+	return mcp.NoCapability
+}
+
+// refuseCall answers a call that does not reach the pipeline. It leaves an audit
+// entry as every call does.
+func (g *Gateway) refuseCall(x *Exchange, kind mcp.Capability, name string, fault *mcp.Error) (answer reply) {
+	rec := g.newRecord(x, kind, name)
+	defer func() { rec.close(&answer, nil) }()
+	return g.refuse(x, rec.refused(fault))
+}
+
+// complete answers completion/complete for a prompt, a template or a resource.
+func (g *Gateway) complete(ctx context.Context, x *Exchange) reply {
+	ref := x.Message.Param("ref")
+	switch kind, _ := mcp.LookupString(ref, "type"); kind {
+	case "ref/prompt":
+		if name, ok := mcp.LookupString(ref, "name"); ok {
+			return g.call(ctx, x, mcp.Prompt, name)
+		}
+	case "ref/resource":
+		if uri, ok := mcp.LookupString(ref, "uri"); ok {
+			kind := mcp.Template
+			if g.snapshot.Load().Catalog(x.Identity).resolve(kind, uri, x.Scope) == nil {
+				kind = mcp.Resource
+			}
+			return g.call(ctx, x, kind, uri)
+		}
+	}
+	return g.refuseCall(x, mcp.Prompt, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "ref" must name a prompt or a resource`))
+}
+
+// setLevel sets the least severe log messages that the session wants.
+func (g *Gateway) setLevel(_ context.Context, x *Exchange) reply {
+	level, _ := x.Message.ParamString("level")
+	if mcp.LogLevel(level) == 0 {
+		return faulty(mcp.Errorf(mcp.CodeInvalidParams, "Invalid log level"))
+	}
+	x.Session.mu.Lock()
+	x.Session.level = level
+	x.Session.mu.Unlock()
+	return empty
+}

@@ -1,0 +1,24 @@
+package proxy
+
+import "github.com/toolgate/toolgate/internal/audit"
+
+// Metrics is called when something countable happens. Nil fields, and a nil
+// Metrics, count nothing. The functions must not block.
+type Metrics struct {
+	// Call is called once for each closed call, with its audit entry.
+	Call func(*audit.Entry)
+	// Sessions is called with the number of open legacy sessions.
+	Sessions func(int)
+}
+
+func (m *Metrics) call(e *audit.Entry) {
+	if m != nil && m.Call != nil {
+		m.Call(e)
+	}
+}
+
+func (m *Metrics) sessions(n int) {
+	if m != nil && m.Sessions != nil {
+		m.Sessions(n)
+	}
+}

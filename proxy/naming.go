@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// maxName is the longest exposed name: the 64 characters that models accept
+// less what clients put in front.
+const maxName = 45
+
+// hashChars is how many characters of a hash tell names apart that had to be
+// changed.
+const hashChars = 7
+
+var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// exposedName returns the name under which a tool or prompt is listed: the
+// namespace and its name where that loses nothing, else a shortened form with
+// a hash. It never depends on other servers, and on its own server only
+// through twin, which tells that another name differs by case alone.
+func exposedName(namespace, server, original string, twin bool) string {
+	if namespace == "" {
+		return original
+	}
+	full := namespace + "__" + original
+	if !twin && len(full) <= maxName && plainName(original) {
+		return full
+	}
+	cleaned := []byte(full)
+	for i, c := range cleaned {
+		if !plainNameByte(c) {
+			cleaned[i] = '_'
+		}
+	}
+	sum := sha256.New()
+	sum.Write([]byte(server))
+	sum.Write([]byte{0})
+	sum.Write([]byte(original))
+	tail := "_" + lowerBase32.EncodeToString(sum.Sum(nil))[:hashChars]
+	return string(cleaned[:min(len(cleaned), maxName-len(tail))]) + tail
+}
+
+func plainName(s string) bool {
+	for i := range len(s) {
+		if !plainNameByte(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func plainNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+const uiScheme = "ui://"
+
+// exposedURI returns the URI under which a resource is listed: the namespace
+// in front of its scheme, or for MCP Apps behind `ui://`, which clients
+// recognise by its scheme.
+func exposedURI(namespace, uri string) string {
+	if namespace == "" {
+		return uri
+	}
+	if rest, ok := strings.CutPrefix(uri, uiScheme); ok {
+		return uiScheme + namespace + "+" + rest
+	}
+	return namespace + "+" + uri
+}
+
+// originalURI is the inverse of exposedURI; ok is false when the URI is not of
+// the namespace.
+func originalURI(namespace, uri string) (original string, ok bool) {
+	if namespace == "" {
+		return uri, true
+	}
+	if rest, found := strings.CutPrefix(uri, uiScheme); found {
+		rest, ok = strings.CutPrefix(rest, namespace+"+")
+		return uiScheme + rest, ok
+	}
+	return strings.CutPrefix(uri, namespace+"+")
+}
+
+// namespaceOf returns the namespace that a URI names; ok is false when it
+// names none.
+func namespaceOf(uri string) (namespace string, ok bool) {
+	rest := strings.TrimPrefix(uri, uiScheme)
+	namespace, _, ok = strings.Cut(rest, "+")
+	return namespace, ok
+}
+
+// uriEdit returns the edit that exposes the URI in a string token of a message.
+func uriEdit(namespace string, raw []byte, at mcp.Span) (mcp.Edit, bool) {
+	token := at.Of(raw)
+	uri, err := mcp.Unquote(token)
+	if err != nil {
+		return mcp.Edit{}, false
+	}
+	if bytes.HasPrefix(token, []byte(`"`+uiScheme)) {
+		place := at.Start + 1 + len(uiScheme)
+		return mcp.Edit{Span: mcp.Span{Start: place, End: place}, New: []byte(namespace + "+")}, true
+	}
+	if strings.HasPrefix(uri, uiScheme) { // written with escapes
+		return mcp.Edit{Span: at, New: mcp.Quote(exposedURI(namespace, uri))}, true
+	}
+	place := at.Start + 1
+	return mcp.Edit{Span: mcp.Span{Start: place, End: place}, New: []byte(namespace + "+")}, true
+}

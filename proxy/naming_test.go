@@ -1,0 +1,263 @@
+package proxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func TestExposedName(t *testing.T) {
+	long := strings.Repeat("x", 41)
+	tests := []struct {
+		name, namespace, original string
+		twin                      bool
+		want                      string
+	}{
+		{"lossless", "gh", "create_issue-2", false, "gh__create_issue-2"},
+		{"just long enough", "gh", long, false, "gh__" + long},
+		{"cut", "gh", long + "y", false, "gh__" + long[:33] + "_5z375vy"},
+		{"sanitised", "gh", "a.b", false, "gh__a_b_kmnaec4"},
+		{"not ASCII", "gh", "größe", false, ""},
+		{"the shape of a changed name", "gh", "a_b_kmnaec4", false, "gh__a_b_kmnaec4"},
+		{"twin", "gh", "Read", true, ""},
+		{"no namespace", "", "any thing/ü", false, "any thing/ü"},
+	}
+	for _, tt := range tests {
+		got := exposedName(tt.namespace, "github", tt.original, tt.twin)
+		if tt.want == "" {
+			if !regexp.MustCompile(`^gh__[A-Za-z0-9_-]*_[a-z2-7]{7}$`).MatchString(got) {
+				t.Errorf("%s: %q has no hash", tt.name, got)
+			}
+			continue
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+var exposable = regexp.MustCompile(`^[A-Za-z0-9_-]{1,45}$`)
+
+// Names never depend on other servers, fit every client, and lead back to the
+// one tool that they stand for.
+func TestNamesAreIndependent(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	pieces := []string{"a", "A", "read", "Read", "READ", ".", "/", "__", "-", " ", "é", "\u212a", "\x00", "very_long_name_of_a_tool_that_goes_on", "0"}
+	word := func() string {
+		var b strings.Builder
+		for range 1 + random.IntN(4) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		return b.String()
+	}
+	for range 200 {
+		var mounts []Mount
+		originals := map[string][]string{}
+		for i := range 1 + random.IntN(4) {
+			name := fmt.Sprintf("s%d", i)
+			seen := map[string]bool{}
+			var items []string
+			for range 1 + random.IntN(8) {
+				if w := word(); !seen[w] {
+					seen[w] = true
+					originals[name] = append(originals[name], w)
+					items = append(items, `tool {"name":`+string(mcp.Quote(w))+`}`)
+				}
+			}
+			mounts = append(mounts, Mount{Backend: newScript(t, name, mcp.Modern, items...), Namespace: name})
+		}
+		together := exposedOf(newRig(t, mounts))
+		for i := range mounts {
+			alone := exposedOf(newRig(t, mounts[i:i+1]))
+			for key, name := range alone {
+				if together[key] != name {
+					t.Fatalf("%q is %q alone and %q with others", key, name, together[key])
+				}
+			}
+		}
+		total, taken := 0, map[string]string{}
+		for server, names := range originals {
+			total += len(names)
+			for _, original := range names {
+				key := server + "\x00" + original
+				name := together[key]
+				if !exposable.MatchString(name) || !strings.HasPrefix(name, server+"__") {
+					t.Fatalf("%q is exposed as %q", key, name)
+				}
+				if other, ok := taken[strings.ToLower(name)]; ok {
+					t.Fatalf("%q and %q are both %q but for case", key, other, name)
+				}
+				taken[strings.ToLower(name)] = key
+			}
+		}
+		if len(together) != total {
+			t.Fatalf("%d tools are listed, want %d", len(together), total)
+		}
+	}
+}
+
+// exposedOf maps server and original name to the exposed one.
+func exposedOf(r *rig) map[string]string {
+	out := map[string]string{}
+	for _, route := range r.snapshot.Load().catalog.lists[mcp.Tool].entries {
+		out[route.Server+"\x00"+route.Original] = route.Exposed
+	}
+	return out
+}
+
+// The server gets its own name back, whatever it is exposed as.
+func TestOriginalNamesGoBack(t *testing.T) {
+	originals := []string{"plain", "a.b", "größe", "Read", "read", strings.Repeat("l", 120), "with__two", `quo"te`}
+	var items []string
+	for _, name := range originals {
+		items = append(items, `tool {"name":`+string(mcp.Quote(name))+`}`)
+	}
+	b := newScript(t, "s", mcp.Modern, items...)
+	r := newRig(t, mounted(b))
+	for key, name := range exposedOf(r) {
+		r.modern("1", "tools/call", `"name":`+string(mcp.Quote(name)))
+		calls := b.seen("")
+		got, _ := mcp.LookupString(calls[len(calls)-1].Params, "name")
+		if _, want, _ := strings.Cut(key, "\x00"); got != want || calls[len(calls)-1].Key != want {
+			t.Errorf("%q was called as %q, want %q", name, got, want)
+		}
+	}
+	if got := len(b.seen("")); got != len(originals) {
+		t.Errorf("%d calls, want %d", got, len(originals))
+	}
+	// The original name alone is nobody's.
+	if w := r.modern("1", "tools/call", `"name":"plain"`); !strings.Contains(w.text(), "Unknown tool: plain") {
+		t.Errorf("the name without its namespace: %s", w.text())
+	}
+}
+
+// With an empty namespace a server is shown as it is; where two servers have
+// the same name, the first by key keeps it, always.
+func TestNoNamespace(t *testing.T) {
+	items := []string{tool("a.b"), `resource {"uri":"file:///r","name":"r"}`}
+	one, two := newScript(t, "one", mcp.Modern, items...), newScript(t, "two", mcp.Modern, items...)
+	for _, mounts := range [][]Mount{{{Backend: one}, {Backend: two}}, {{Backend: two}, {Backend: one}}} {
+		r := newRig(t, mounts)
+		names, _ := listed(t, mcp.Tool, r.modern("1", "tools/list", ""))
+		if !slices.Equal(names, []string{"a.b"}) {
+			t.Errorf("listed %v", names)
+		}
+		r.modern("1", "tools/call", `"name":"a.b"`)
+	}
+	if len(one.seen("")) != 2 || len(two.seen("")) != 0 {
+		t.Errorf("%d calls of the first, %d of the second; want 2 and 0", len(one.seen("")), len(two.seen("")))
+	}
+}
+
+func TestURIRoundTrip(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	pieces := []string{"file://", "ui://", "+", "a", "/", "é", "%2f", "{x}", "gh", "gh+", "ui:", "//", "?", "#", ":"}
+	for range 5000 {
+		var b strings.Builder
+		for range random.IntN(6) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		uri := b.String()
+		for _, namespace := range []string{"", "gh", "a-b"} {
+			exposed := exposedURI(namespace, uri)
+			back, ok := originalURI(namespace, exposed)
+			if !ok || back != uri {
+				t.Fatalf("%q in %q is exposed as %q, which leads back to %q, %t", uri, namespace, exposed, back, ok)
+			}
+			if namespace == "" {
+				continue
+			}
+			if ns, ok := namespaceOf(exposed); !ok || ns != namespace {
+				t.Fatalf("%q names the namespace %q, want %q", exposed, ns, namespace)
+			}
+			if strings.HasPrefix(uri, "ui://") != strings.HasPrefix(exposed, "ui://") {
+				t.Fatalf("%q is exposed as %q", uri, exposed)
+			}
+		}
+	}
+	if got := exposedURI("gh", "file:///x"); got != "gh+file:///x" {
+		t.Errorf("%q", got)
+	}
+	if got := exposedURI("gh", "ui://app/x"); got != "ui://gh+app/x" {
+		t.Errorf("%q", got)
+	}
+	if _, ok := originalURI("gh", "hub+file:///x"); ok {
+		t.Error("the URI of another namespace was taken")
+	}
+}
+
+func TestExposeURIs(t *testing.T) {
+	tests := []struct{ name, method, in, want string }{
+		{
+			"tool result", mcp.MethodToolsCall,
+			`{"uri":"no","content":[{"type":"resource_link", "uri" : "file:///a"},{"type":"resource","resource":{"uri":"ui://x"}},{"type":"text","text":"uri\"","uri":"no"},{"type":"other","uri":"no"},7],"structuredContent":{"uri":"no"}}`,
+			`{"uri":"no","content":[{"type":"resource_link", "uri" : "n+file:///a"},{"type":"resource","resource":{"uri":"ui://n+x"}},{"type":"text","text":"uri\"","uri":"no"},{"type":"other","uri":"no"},7],"structuredContent":{"uri":"no"}}`,
+		},
+		{"escapes", mcp.MethodToolsCall, `{"content":[{"type":"resource_link","uri":"\u0075i://x"},{"type":"resource_link","uri":"f\u003aé"}]}`, `{"content":[{"type":"resource_link","uri":"ui://n+x"},{"type":"resource_link","uri":"n+f\u003aé"}]}`},
+		{"odd types", mcp.MethodToolsCall, `{"content":[{"type":"resource_link","uri":7},{"type":"resource"},{"type":"resource","resource":[{"uri":"x"}]},{"uri":"x"}]}`, `{"content":[{"type":"resource_link","uri":7},{"type":"resource"},{"type":"resource","resource":[{"uri":"x"}]},{"uri":"x"}]}`},
+		{"nested tool result", mcp.MethodSampling, `{"messages":[{"content":{"type":"tool_result","content":[{"type":"resource_link","uri":"a:b"}]}}]}`, `{"messages":[{"content":{"type":"tool_result","content":[{"type":"resource_link","uri":"n+a:b"}]}}]}`},
+		{"prompt", mcp.MethodPromptsGet, `{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"a:b"}}},{"content":[{"type":"resource_link","uri":"a:c"}]}]}`, `{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"n+a:b"}}},{"content":[{"type":"resource_link","uri":"n+a:c"}]}]}`},
+		{"read", mcp.MethodRead, `{"contents":[{"uri":"a:b","text":"x"},{"text":"y","uri":"ui://z"}]}`, `{"contents":[{"uri":"n+a:b","text":"x"},{"text":"y","uri":"ui://n+z"}]}`},
+		{"updated", mcp.NotifyResourceUpdated, `{"uri":"a:b"}`, `{"uri":"n+a:b"}`},
+		{"another method", mcp.MethodComplete, `{"uri":"a:b"}`, `{"uri":"a:b"}`},
+	}
+	for _, tt := range tests {
+		if got := string(exposeURIs("n", tt.method, []byte(tt.in))); got != tt.want {
+			t.Errorf("%s: %s\nwant %s", tt.name, got, tt.want)
+		}
+		in := []byte(tt.in)
+		if got := exposeURIs("", tt.method, in); &got[0] != &in[0] {
+			t.Errorf("%s: without a namespace the bytes were copied", tt.name)
+		}
+	}
+	plain := []byte(`{"content":[{"type":"text","text":"x"}]}`)
+	if got := exposeURIs("n", mcp.MethodToolsCall, plain); &got[0] != &plain[0] {
+		t.Error("a result without URIs was copied")
+	}
+}
+
+// Every way in takes the exposed URI and gives the server its own.
+func TestURIsGoBack(t *testing.T) {
+	b := newScript(t, "n", mcp.Modern, `resource {"uri":"file:///r","name":"r"}`, `resource {"uri":"ui://app/x","name":"x"}`, `template {"uriTemplate":"file:///{p}","name":"t"}`)
+	r := newRig(t, mounted(b))
+	for _, kind := range []struct {
+		kind mcp.Capability
+		want []string
+	}{
+		{mcp.Resource, []string{"n+file:///r", "ui://n+app/x"}},
+		{mcp.Template, []string{"n+file:///{p}"}},
+	} {
+		if names, _ := listed(t, kind.kind, r.modern("1", kind.kind.ListMethod(), "")); !slices.Equal(names, kind.want) {
+			t.Errorf("%s: listed %v, want %v", kind.kind, names, kind.want)
+		}
+	}
+	var got []string
+	ask := func(method, members string) {
+		before := len(b.seen(""))
+		w, leave := r.begin(modernRequest(modernBody("1", method, members, "")))
+		waitFor(t, func() bool { return len(b.seen("")) > before })
+		leave()
+		<-w.done
+		got = append(got, string(mcp.RemoveMember(b.seen("")[before].Params, "_meta")))
+	}
+	ask("resources/read", `"uri":"n+file:///r"`)
+	ask("resources/read", `"uri":"n+file:///made/from/a/template"`)
+	ask("resources/read", `"uri":"ui://n+app/x"`)
+	ask("completion/complete", `"ref":{"type":"ref/resource","uri":"n+file:///{p}"}`)
+	ask("completion/complete", `"ref":{"type":"ref/resource","uri":"n+file:///r"}`)
+	ask("subscriptions/listen", `"notifications":{"resourceSubscriptions":["n+file:///r"]}`)
+	want := []string{
+		`{"uri":"file:///r"}`, `{"uri":"file:///made/from/a/template"}`, `{"uri":"ui://app/x"}`,
+		`{"ref":{"type":"ref/resource","uri":"file:///{p}"}}`, `{"ref":{"type":"ref/resource","uri":"file:///r"}}`, `{"uri":"file:///r"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the server was asked (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Backend is what an upstream server and the native host both are. It is safe
+// for concurrent use.
+type Backend interface {
+	// Name is the backend's key in the configuration.
+	Name() string
+	// Listing returns what the backend offers, nil while nothing is known, and
+	// the state that it is in. It does not block.
+	Listing() (*mcp.Listing, mcp.Status)
+	// Call carries one request. Every error but the cause of an ended context
+	// is a [mcp.Failure].
+	Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
+	// Probe asks whether the backend is alive, without running a tool.
+	Probe(ctx context.Context) error
+}
+
+// SessionEnder is a [Backend] that keeps something per client session.
+type SessionEnder interface {
+	EndSession(principal, session string)
+}
+
+// Auditor takes one closed entry per call. It is safe for concurrent use and
+// does not keep the entry.
+type Auditor interface {
+	Append(*audit.Entry) error
+	// Healthy returns why entries cannot be kept, so that calls are refused
+	// where every call must leave one.
+	Healthy() error
+}
+
+// Authenticator finds out who sent an HTTP request.
+type Authenticator interface {
+	Authenticate(r *http.Request) (*gate.Identity, error)
+}
+
+// CapabilityKey is what a capability id is issued for.
+type CapabilityKey struct {
+	Server, Kind, Original string
+}
+
+// Options are what a [Gateway] is made of. Authenticator, Auditor, Keys and
+// Logger are required.
+type Options struct {
+	Authenticator Authenticator
+	Auditor       Auditor
+	Keys          *Keyring
+	Logger        *slog.Logger
+	Metrics       *Metrics // nil counts nothing
+
+	// CapabilityIDs issues or finds the ids of capabilities, in the order of
+	// the keys; nil leaves them empty.
+	CapabilityIDs func(context.Context, []CapabilityKey) ([]string, error)
+
+	// Version is shown to clients and servers.
+	Version string
+	// PublicURL is where clients reach the gateway, empty when that is where
+	// it listens.
+	PublicURL string
+	// Hosts and Origins are accepted besides the loopback ones. AnyHost
+	// switches the host check off, for a listener that is not on loopback and
+	// authenticates.
+	Hosts, Origins []string
+	AnyHost        bool
+
+	Limits Limits
+}
+
+// Limits bound what clients may use. Zero values are replaced by the defaults.
+type Limits struct {
+	Body                 int           // bytes of one HTTP body or line; 16 MiB
+	Depth                int           // nesting of one message; mcp.DefaultDepth
+	Sessions             int           // legacy sessions in all; 10000
+	SessionsPerPrincipal int           // legacy sessions of one principal; 100
+	Idle                 time.Duration // until an unused session ends; 30 min
+	InFlight             int           // requests in flight per connection; 256
+	Batch                int           // messages of one 2025-03-26 batch; 100
+	Listens              int           // subscriptions per principal; 100
+	Queue                int           // messages waiting for a slow client; 1024
+	Page                 int           // items of one list page; 1000
+	PageBytes            int           // bytes of one list page; 4 MiB
+	// FirstList is how long the first lists after the start wait for servers
+	// of which no catalog is known yet; 400 ms. Negative means not at all.
+	FirstList time.Duration
+	// JSONWait is how long an answer is held back so that it can be sent as
+	// plain JSON; KeepAlive the pause between comments on a silent stream.
+	JSONWait  time.Duration // 5 s
+	KeepAlive time.Duration // 15 s
+	// RoundTime is how long a client may take to answer an input request.
+	RoundTime time.Duration // 15 min
+	// Replay is how many bytes of broken streams are kept in all for clients
+	// that come back; 64 MiB. ReplayTime is how long after their end; 60 s.
+	Replay     int
+	ReplayTime time.Duration
+	Rounds     int // calls that wait for such an answer; 10000
+}
+
+func (l Limits) withDefaults() Limits {
+	num := func(v *int, to int) {
+		if *v <= 0 {
+			*v = to
+		}
+	}
+	num(&l.Body, 16<<20)
+	num(&l.Depth, mcp.DefaultDepth)
+	num(&l.Sessions, 10000)
+	num(&l.SessionsPerPrincipal, 100)
+	num(&l.InFlight, 256)
+	num(&l.Batch, 100)
+	num(&l.Listens, 100)
+	num(&l.Queue, 1024)
+	num(&l.Page, 1000)
+	num(&l.PageBytes, 4<<20)
+	num(&l.Rounds, 10000)
+	num(&l.Replay, 64<<20)
+	dur := func(v *time.Duration, to time.Duration) {
+		if *v <= 0 {
+			*v = to
+		}
+	}
+	dur(&l.Idle, 30*time.Minute)
+	dur(&l.JSONWait, 5*time.Second)
+	dur(&l.KeepAlive, 15*time.Second)
+	dur(&l.RoundTime, 15*time.Minute)
+	dur(&l.ReplayTime, time.Minute)
+	if l.FirstList == 0 {
+		l.FirstList = 400 * time.Millisecond
+	}
+	return l
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Authenticator == nil:
+		return errors.New("a gateway needs an authenticator")
+	case o.Auditor == nil:
+		return errors.New("a gateway needs an auditor")
+	case o.Keys == nil:
+		return errors.New("a gateway needs keys for its seals")
+	case o.Logger == nil:
+		return errors.New("a gateway needs a logger")
+	}
+	return nil
+}
+
+// Mount is a backend with how it is shown and used. It is not changed once it
+// is given to a [Gateway].
+type Mount struct {
+	Backend Backend
+	// Namespace goes in front of every name; empty shows the backend as it is.
+	Namespace string
+	// Include and Exclude name the tools to show; an empty Include is all.
+	Include, Exclude []string
+	// Tools shapes tools by their name at the server.
+	Tools map[string]ToolShape
+	// Concurrency is how many calls may run at once, Queue how many may wait;
+	// 32 and 256 when zero.
+	Concurrency, Queue int
+	// Questions says what the server may ask clients.
+	Questions Questions
+	// PerSession tells that the backend keeps client sessions apart.
+	PerSession bool
+}
+
+// Questions is what a server may ask of clients. The zero value allows
+// nothing.
+type Questions struct {
+	Sampling, Elicitation, Roots bool
+}
+
+// Config is one generation of what the gateway serves.
+type Config struct {
+	Mounts  []Mount
+	Chain   *gate.Chain
+	Limiter *budget.Limiter
+}

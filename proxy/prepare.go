@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// prepare makes what the backend is to be sent: its own name or URI, the
+// final arguments, no hop keys.
+func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
+	params := x.Message.Params()
+	switch {
+	case x.Message.Method == mcp.MethodComplete:
+		params = completion(params, r)
+	case r.Kind == mcp.Tool || r.Kind == mcp.Prompt:
+		if r.Original != r.Exposed {
+			params = mcp.SetMember(params, "name", mcp.Quote(r.Original))
+		}
+		if r.Kind == mcp.Tool {
+			given := x.Message.Param("arguments")
+			if x.Header != nil {
+				if fault := mcp.CheckParams(x.Header, r.Params, given); fault != nil {
+					return nil, fault
+				}
+			}
+			final, fault := r.shape.arguments(given)
+			if fault != nil {
+				return nil, &Refusal{Kind: "invalid_arguments", Code: codeArguments, Phase: "arguments", Text: fault.Message + "."}
+			}
+			if r.shape != nil && final != nil {
+				params = mcp.SetMember(params, "arguments", final)
+			}
+		}
+	case r.Kind == mcp.Resource:
+		if r.Original != r.Exposed {
+			params = mcp.SetMember(params, "uri", mcp.Quote(r.Original))
+		}
+	}
+	call := g.newCall(x, r.to, x.Message.Method, mcp.RewriteMeta(params, nil))
+	call.Kind, call.Key = r.Kind, r.Original
+	if r.shape != nil {
+		call.Timeout = r.shape.Timeout
+	}
+	call.Headers = foreignParams(x.Header, r.Params)
+	return call, nil
+}
+
+// completion returns the params of completion/complete with the server's own
+// name or URI in the reference.
+func completion(params []byte, r *Route) []byte {
+	member := "uri"
+	if r.Kind == mcp.Prompt {
+		member = "name"
+	}
+	ref := mcp.Lookup(params, "ref")
+	return mcp.SetMember(params, "ref", mcp.SetMember(ref, member, mcp.Quote(r.Original)))
+}
+
+// newCall returns a call of a method with the way back to the client.
+func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte) *mcp.Call {
+	call := &mcp.Call{
+		Method: method, Params: params,
+		Principal: x.Identity.Key(), Session: x.sessionID(),
+		LogLevel: x.LogLevel,
+	}
+	if x.Era == mcp.Modern {
+		call.Capabilities = relayable(x.Capabilities, to.mount.Questions)
+	}
+	token := x.token()
+	call.Progress = token != nil
+	if call.Progress || call.LogLevel != "" {
+		call.Notify = func(method string, params []byte) { g.notifyCaller(x, to, token, method, params) }
+	}
+	call.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *mcp.Error) {
+		return g.ask(ctx, x, to, method, params)
+	}
+	return call
+}
+
+// notifyCaller passes a notification of a call on to its client, under the
+// client's own progress token and with the server's name before the logger.
+func (g *Gateway) notifyCaller(x *Exchange, to *served, token []byte, method string, params []byte) {
+	switch method {
+	case mcp.NotifyProgress:
+		if token == nil {
+			return
+		}
+		params = mcp.SetMember(params, "progressToken", token)
+	case mcp.NotifyMessage:
+		if !wanted(params, x.LogLevel) {
+			return
+		}
+		params = namespacedLogger(to.mount.Namespace, params)
+	default:
+		return
+	}
+	x.way.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
+}
+
+// namespacedLogger puts the namespace before the logger's name.
+func namespacedLogger(namespace string, params []byte) []byte {
+	if namespace == "" {
+		return params
+	}
+	name := namespace
+	if logger, ok := mcp.LookupString(params, "logger"); ok && logger != "" {
+		name += "/" + logger
+	}
+	return mcp.SetMember(params, "logger", mcp.Quote(name))
+}
+
+// wanted tells whether a log message passes a level.
+func wanted(params []byte, level string) bool {
+	own, _ := mcp.LookupString(params, "level")
+	return mcp.LogLevel(own) > 0 && mcp.LogLevel(own) <= mcp.LogLevel(level)
+}
+
+// foreignParams returns the Mcp-Param-* headers that no argument of the tool
+// is mirrored into: they are passed on unchanged when their value is valid.
+func foreignParams(h http.Header, known []mcp.ParamHeader) http.Header {
+	var out http.Header
+	for name, values := range h {
+		if !strings.HasPrefix(name, mcp.HeaderParam) || len(values) != 1 || recognised(name, known) {
+			continue
+		}
+		if _, err := mcp.DecodeHeaderValue(values[0]); err != nil {
+			continue
+		}
+		if out == nil {
+			out = make(http.Header)
+		}
+		out[name] = values
+	}
+	return out
+}
+
+func recognised(name string, known []mcp.ParamHeader) bool {
+	for _, p := range known {
+		if http.CanonicalHeaderKey(mcp.HeaderParam+p.Name) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// relayable returns the client capabilities less what the gateway does not
+// relay: tasks, and what the operator does not let the server ask.
+func relayable(capabilities []byte, q Questions) []byte {
+	out := mcp.RemoveMember(capabilities, "tasks")
+	for _, c := range []struct {
+		name string
+		ok   bool
+	}{{"sampling", q.Sampling}, {"elicitation", q.Elicitation}, {"roots", q.Roots}} {
+		if !c.ok {
+			out = mcp.RemoveMember(out, c.name)
+		}
+	}
+	if extensions := mcp.Lookup(out, "extensions"); extensions != nil {
+		if cut := mcp.RemoveMember(extensions, tasksExtension); len(cut) != len(extensions) {
+			out = mcp.SetMember(out, "extensions", cut)
+		}
+	}
+	return out
+}
+
+const tasksExtension = mcp.MetaPrefix + "tasks"

@@ -1,0 +1,179 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// settleTime bounds what is done for a call after it has ended.
+const settleTime = 5 * time.Second
+
+// record is the audit entry of one call while it is open. It belongs to the
+// goroutine of the call; between the rounds of a call the rounds own it.
+type record struct {
+	g      *Gateway
+	x      *Exchange
+	entry  audit.Entry
+	began  time.Time
+	sent   time.Time
+	refund func(context.Context) error
+	parked bool // the call goes on with another request
+	cost   int64
+}
+
+func (g *Gateway) newRecord(x *Exchange, kind mcp.Capability, name string) *record {
+	rec := &record{g: g, x: x, began: time.Now()}
+	e := &rec.entry
+	e.CallID = g.callID()
+	e.Principal = audit.Principal{Issuer: x.Identity.Issuer, Tenant: x.Identity.Tenant, Subject: x.Identity.Subject}
+	if x.Session != nil {
+		e.Session = x.Session.auditID
+	}
+	e.Client.Name, _ = mcp.LookupString(x.ClientInfo, "name")
+	e.Client.Version, _ = mcp.LookupString(x.ClientInfo, "version")
+	e.Transport, e.ProtocolVersion = x.Transport, string(x.Version)
+	e.Method, e.Kind, e.Name = x.Message.Method, kind.String(), name
+	e.BytesIn = int64(len(x.Message.Raw))
+	if trace, ok := mcp.Unquote(x.Message.Meta("traceparent")); ok == nil {
+		e.TraceID = traceID(trace)
+	}
+	return rec
+}
+
+// callID returns the id of a new call: unique among all gateways, cheap.
+func (g *Gateway) callID() string {
+	return g.instance + "-" + strconv.FormatUint(g.calls.Add(1), 36)
+}
+
+// traceID returns the trace id of a W3C traceparent, empty when it is none.
+func traceID(parent string) string {
+	if len(parent) < 55 || parent[2] != '-' || parent[35] != '-' {
+		return ""
+	}
+	id := parent[3:35]
+	for i := range len(id) {
+		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	return id
+}
+
+func (rec *record) routed(r *Route) {
+	rec.entry.Server, rec.entry.OriginalName, rec.entry.CapabilityID = r.Server, r.Original, r.CapabilityID
+	rec.cost = 1
+	if r.shape != nil && r.shape.Cost > 0 {
+		rec.cost = r.shape.Cost
+	}
+}
+
+func (rec *record) usage() budget.Usage {
+	id := rec.x.Identity
+	rec.sent = time.Now()
+	return budget.Usage{
+		CallID: rec.entry.CallID, Principal: id.Key(), Tenant: id.Tenant, Persona: id.Persona, Plan: id.Plan,
+		Method: rec.entry.Method, Server: rec.entry.Server, Tool: rec.entry.Name, Cost: rec.cost,
+	}
+}
+
+// settle gives a charge back when the call surely was not delivered.
+func (rec *record) settle(err error) {
+	if !rec.sent.IsZero() {
+		rec.entry.UpstreamUS = time.Since(rec.sent).Microseconds()
+	}
+	var failure *mcp.Failure
+	if rec.refund == nil || err == nil || !errors.As(err, &failure) || failure.Delivered {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	if err := rec.refund(ctx); err != nil {
+		rec.g.log.Error("charge not given back", "call", rec.entry.CallID, "err", err)
+	}
+}
+
+// refused notes why the call is refused and returns the reason, classed.
+func (rec *record) refused(err error) error {
+	err = classify(err)
+	e := &rec.entry
+	var refusal *Refusal
+	var fault *mcp.Error
+	switch {
+	case errors.As(err, &refusal):
+		own := *refusal // which several calls may share
+		own.Decision = e.CallID
+		err, refusal = &own, &own
+		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
+		if refusal.Phase == "upstream" || refusal.Kind == "internal" {
+			e.Outcome = audit.OutcomeError
+		}
+	case errors.As(err, &fault):
+		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, strconv.Itoa(fault.Code), fault.Message
+	default:
+		e.Outcome, e.Reason = audit.OutcomeCancelled, err.Error()
+	}
+	return err
+}
+
+// close writes the entry, unless the call goes on with another request. A
+// panic of the call becomes its answer.
+func (rec *record) close(answer *reply, panicked any) {
+	if panicked != nil {
+		rec.g.log.Error("panic in a call", "call", rec.entry.CallID, "panic", panicked, "stack", string(debug.Stack()))
+		*answer = faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
+		rec.entry.Outcome, rec.entry.Reason = audit.OutcomeError, "panic"
+	}
+	if rec.parked {
+		return
+	}
+	rec.finish(answer)
+}
+
+func (rec *record) finish(answer *reply) {
+	e := &rec.entry
+	e.Time = time.Now()
+	e.DurationUS = e.Time.Sub(rec.began).Microseconds()
+	e.BytesOut = int64(len(answer.result))
+	if e.Outcome == "" {
+		switch {
+		case answer.fault != nil:
+			e.Outcome, e.Code, e.Reason = audit.OutcomeError, strconv.Itoa(answer.fault.Code), answer.fault.Message
+		case isError(answer.result):
+			e.Outcome = audit.OutcomeToolError
+		default:
+			e.Outcome = audit.OutcomeOK
+		}
+	}
+	if e.ArgsHash == "" {
+		rec.hashArguments()
+	}
+	rec.g.opts.Metrics.call(e)
+	if err := rec.g.opts.Auditor.Append(e); err != nil {
+		rec.g.log.Error("audit entry not kept", "call", e.CallID, "err", err)
+	}
+}
+
+// hashArguments notes the hash of what the caller gave.
+func (rec *record) hashArguments() {
+	var sum [sha256.Size]byte
+	switch rec.x.Message.Method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		sum = mcp.Hash(rec.x.Message.Param("arguments"))
+	default:
+		sum = mcp.Hash(rec.x.Message.Param("uri"))
+	}
+	rec.entry.ArgsHash = hex.EncodeToString(sum[:])
+}
+
+func isError(result []byte) bool {
+	return string(mcp.Lookup(result, "isError")) == "true"
+}

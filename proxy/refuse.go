@@ -1,0 +1,217 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// This file renders every refusal (DESIGN 13). A refusal is classed once, as a
+// [Refusal] or an [mcp.Error], and becomes bytes here alone.
+
+// Refusal is why the gateway does not answer a call with the backend's answer.
+type Refusal struct {
+	Kind       string // stable: what clients and operators may act on
+	Code       int    // JSON-RPC code where the method has no isError; 1001 to 1007
+	Phase      string // which part refused
+	Text       string // one sentence that a model can act on
+	RetryAfter time.Duration
+	Budget     *budget.Refusal
+	Decision   string // id of the decision: the call id
+	// Protocol makes it an error even for tools: the gateway itself cannot
+	// decide.
+	Protocol bool
+	Err      error // for the log
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Text }
+
+// Unwrap returns the cause.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Codes of refusals, outside the range that JSON-RPC reserves.
+const (
+	codeUnavailable = 1001 // authorization, policy, store, audit or backend
+	codeDenied      = 1002
+	codeArguments   = 1003
+	codeApproval    = 1004
+	codeRate        = 1005
+	codeBudget      = 1006
+	codeBreaker     = 1007
+)
+
+// RefusalKey is the member of _meta that holds a refusal.
+const RefusalKey = "dev.toolgate/refusal"
+
+// reply is the answer to one request before it has an id.
+type reply struct {
+	result []byte
+	fault  *mcp.Error
+	status int  // HTTP status of a modern answer; 0 is chosen by the fault
+	silent bool // the request was cancelled: nothing is answered
+}
+
+func faulty(e *mcp.Error) reply { return reply{fault: e} }
+
+// httpStatus is the status of an answer to a modern request (2026-07-28
+// streamable HTTP): malformed requests 400, unknown methods 404, all else 200.
+func (r *reply) httpStatus() int {
+	switch {
+	case r.status != 0:
+		return r.status
+	case r.fault == nil:
+		return http.StatusOK
+	}
+	switch r.fault.Code {
+	case mcp.CodeParse, mcp.CodeInvalidRequest, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		return http.StatusBadRequest
+	case mcp.CodeMethodNotFound:
+		return http.StatusNotFound
+	}
+	return http.StatusOK
+}
+
+// maxEcho is how much of a name a refusal repeats.
+const maxEcho = 256
+
+// unknown is the answer for what does not exist and for what the caller may
+// not view: byte for byte the same.
+func unknown(x *Exchange, kind mcp.Capability, name string) *mcp.Error {
+	if len(name) > maxEcho {
+		name = strings.ToValidUTF8(name[:maxEcho], "") + "..."
+	}
+	switch kind {
+	case mcp.Prompt:
+		return mcp.Errorf(mcp.CodeInvalidParams, "Unknown prompt: %s", name)
+	case mcp.Resource, mcp.Template:
+		code := mcp.CodeInvalidParams
+		if x.Era == mcp.Legacy {
+			code = mcp.CodeResourceNotFound // 2025-11-25 server/resources, Error Handling
+		}
+		e := mcp.Errorf(code, "Unknown resource: %s", name)
+		e.Data = append(append([]byte(`{"uri":`), mcp.Quote(name)...), '}')
+		return e
+	default:
+		return mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", name)
+	}
+}
+
+// unavailable is the refusal of a gate that could not decide.
+func unavailable(d gate.Decision) *Refusal {
+	return &Refusal{
+		Kind: "policy_error", Code: codeUnavailable, Phase: d.Phase, Protocol: true,
+		Text: "It cannot be decided at the moment whether this is allowed.", Err: d.Err,
+	}
+}
+
+// denied is the refusal of something viewable that may not be called.
+func denied(d gate.Decision) *Refusal {
+	return &Refusal{Kind: "denied", Code: codeDenied, Phase: d.Phase, Text: "This call is not allowed: " + d.Reason + "."}
+}
+
+// classify turns the error of a call into a refusal. The cause of an ended
+// context stays what it is.
+func classify(err error) error {
+	var refusal *Refusal
+	var fault *mcp.Error
+	var failure *mcp.Failure
+	var used *budget.Refusal
+	switch {
+	case err == nil || errors.As(err, &refusal) || errors.As(err, &fault):
+		return err
+	case errors.As(err, &failure):
+		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), Err: err}
+	case errors.As(err, &used):
+		return &Refusal{
+			Kind: "budget", Code: codeBudget, Phase: "budget", Budget: used, Err: err,
+			Text: "The budget " + used.Budget + " is used up until " + used.ResetAt.UTC().Format(time.RFC3339) + ".",
+		}
+	case errors.Is(err, errCancelled), errors.Is(err, errSessionEnded), errors.Is(err, context.Canceled):
+		return err
+	}
+	return &Refusal{
+		Kind: "internal", Code: codeUnavailable, Protocol: true, Err: err,
+		Text: "The gateway could not handle this call; its log says why.",
+	}
+}
+
+// refuse renders an error of a call for the client.
+func (g *Gateway) refuse(x *Exchange, err error) reply {
+	var fault *mcp.Error
+	var refusal *Refusal
+	switch err := classify(err); {
+	case errors.As(err, &fault):
+		return faulty(fault)
+	case errors.As(err, &refusal):
+		if refusal.Kind == "internal" || refusal.Kind == "policy_error" {
+			g.log.Error("call refused", "method", x.Message.Method, "kind", refusal.Kind, "err", refusal.Err)
+		}
+		if x.Message.Method == mcp.MethodToolsCall && !refusal.Protocol {
+			return reply{result: g.refusedResult(x, refusal)}
+		}
+		return faulty(&mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()})
+	default:
+		return reply{silent: true}
+	}
+}
+
+// refusedResult is a tool result that a model can act on.
+func (g *Gateway) refusedResult(x *Exchange, r *Refusal) []byte {
+	out := []byte(`{`)
+	if x.Era == mcp.Modern {
+		out = append(out, `"resultType":"complete",`...)
+	}
+	out = append(out, `"content":[{"type":"text","text":`...)
+	out = mcp.AppendQuote(out, r.Text)
+	out = append(out, `}],"isError":true,"_meta":{"`+RefusalKey+`":`...)
+	out = append(out, r.data()...)
+	if x.Era == mcp.Modern {
+		out = append(append(out, ','), g.serverMeta...)
+	}
+	return append(out, "}}"...)
+}
+
+// data is the machine-readable side of a refusal.
+func (r *Refusal) data() []byte {
+	out := []byte(`{"kind":`)
+	out = mcp.AppendQuote(out, r.Kind)
+	out = append(out, `,"code":`...)
+	out = strconv.AppendInt(out, int64(r.Code), 10)
+	if r.Phase != "" {
+		out = append(out, `,"phase":`...)
+		out = mcp.AppendQuote(out, r.Phase)
+	}
+	if r.RetryAfter > 0 {
+		out = append(out, `,"retry_after_ms":`...)
+		out = strconv.AppendInt(out, r.RetryAfter.Milliseconds(), 10)
+	}
+	if b := r.Budget; b != nil {
+		out = append(out, `,"budget":`...)
+		out = mcp.AppendQuote(out, b.Budget)
+		out = append(out, `,"limit":`...)
+		out = strconv.AppendInt(out, b.Limit, 10)
+		out = append(out, `,"used":`...)
+		out = strconv.AppendInt(out, b.Used, 10)
+		out = append(out, `,"reset_at":`...)
+		out = mcp.AppendQuote(out, b.ResetAt.UTC().Format(time.RFC3339))
+	}
+	if r.Decision != "" {
+		out = append(out, `,"decision_id":`...)
+		out = mcp.AppendQuote(out, r.Decision)
+	}
+	return append(out, '}')
+}
+
+// broken is the answer when the gateway itself fails.
+func (g *Gateway) broken(what string, err error) reply {
+	g.log.Error("the gateway itself fails", "doing", what, "err", err)
+	return faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
+}

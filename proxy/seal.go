@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// Key is one of the gateway's keys: at least 32 random bytes.
+type Key struct {
+	ID     string // in the clear in every seal
+	Secret []byte
+}
+
+// Keyring seals what clients carry for the gateway: cursors, request states
+// and ids. The first key seals, all open. The zero Keyring seals nothing and
+// opens nothing. It is safe for concurrent use.
+type Keyring struct {
+	keys []Key
+}
+
+var (
+	errSeal    = errors.New("not a value of this gateway")
+	errNoKey   = errors.New("there is no key to seal with")
+	sealCoding = base64.RawURLEncoding
+)
+
+// NewKeyring returns the keyring of the keys, newest first.
+func NewKeyring(keys ...Key) (*Keyring, error) {
+	seen := map[string]bool{}
+	for _, k := range keys {
+		switch {
+		case k.ID == "" || strings.ContainsAny(k.ID, ".") || len(k.ID) > 32:
+			return nil, fmt.Errorf("the key id %q must have 1 to 32 characters and no dot", k.ID)
+		case len(k.Secret) < 32:
+			return nil, fmt.Errorf("the key %q has %d bytes and needs at least 32", k.ID, len(k.Secret))
+		case seen[k.ID]:
+			return nil, fmt.Errorf("the key id %q is used twice", k.ID)
+		}
+		seen[k.ID] = true
+	}
+	return &Keyring{keys: keys}, nil
+}
+
+// label names what a seal is for; a value sealed for one purpose never opens
+// for another.
+type label string
+
+const (
+	labelCursor label = "cursor"
+	labelRound  label = "round"
+	labelEvent  label = "event"
+)
+
+// seal encrypts and authenticates text under a label and context, such as the
+// principal (XChaCha20-Poly1305). The nonce is derived from the text, so that
+// the same input gives the same bytes on every replica.
+func (k *Keyring) seal(l label, context string, text []byte) (string, error) {
+	if len(k.keys) == 0 {
+		return "", errNoKey
+	}
+	key := k.keys[0]
+	secret, err := subkey(key.Secret, l)
+	if err != nil {
+		return "", err
+	}
+	aead, err := chacha20poly1305.NewX(secret[:32])
+	if err != nil {
+		return "", err
+	}
+	mac := hmac.New(sha256.New, secret[32:])
+	fmt.Fprintf(mac, "%d:%s", len(context), context)
+	mac.Write(text)
+	nonce := mac.Sum(nil)[:chacha20poly1305.NonceSizeX]
+	sealed := aead.Seal(nonce, nonce, text, []byte(context))
+	return key.ID + "." + sealCoding.EncodeToString(sealed), nil
+}
+
+// open returns the text of a seal made under the same label and context.
+func (k *Keyring) open(l label, context, sealed string) ([]byte, error) {
+	id, body, ok := strings.Cut(sealed, ".")
+	if !ok || strings.ContainsAny(body, "\r\n") { // which the decoder would skip
+		return nil, errSeal
+	}
+	raw, err := sealCoding.DecodeString(body)
+	if err != nil || sealCoding.EncodeToString(raw) != body || len(raw) < chacha20poly1305.NonceSizeX {
+		return nil, errSeal
+	}
+	for _, key := range k.keys {
+		if key.ID != id {
+			continue
+		}
+		secret, err := subkey(key.Secret, l)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := chacha20poly1305.NewX(secret[:32])
+		if err != nil {
+			return nil, err
+		}
+		text, err := aead.Open(nil, raw[:chacha20poly1305.NonceSizeX], raw[chacha20poly1305.NonceSizeX:], []byte(context))
+		if err != nil {
+			return nil, errSeal
+		}
+		return text, nil
+	}
+	return nil, errSeal
+}
+
+// MAC authenticates data for a purpose with the first key.
+func (k *Keyring) MAC(purpose string, data []byte) []byte {
+	if len(k.keys) == 0 {
+		return nil
+	}
+	return k.mac(k.keys[0], purpose, data)
+}
+
+// Verify tells whether a MAC was made by one of the keys.
+func (k *Keyring) Verify(purpose string, data, mac []byte) bool {
+	for _, key := range k.keys {
+		if hmac.Equal(k.mac(key, purpose, data), mac) {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *Keyring) mac(key Key, purpose string, data []byte) []byte {
+	secret, err := subkey(key.Secret, label("mac:"+purpose))
+	if err != nil {
+		return nil
+	}
+	h := hmac.New(sha256.New, secret)
+	h.Write(data)
+	return h.Sum(nil)
+}
+
+// subkey derives 64 bytes for one purpose from a key.
+func subkey(secret []byte, l label) ([]byte, error) {
+	return hkdf.Key(sha256.New, secret, nil, "toolgate/"+string(l), 64)
+}

@@ -1,0 +1,314 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Session is the state of one legacy client, or of one stdio connection of
+// either era. It belongs to the principal that opened it and is never an
+// authentication of its own.
+type Session struct {
+	g         *Gateway
+	id        string
+	auditID   string // a hash of the id, which itself is a credential
+	identity  *gate.Identity
+	scope     Scope
+	transport string
+
+	ctx    context.Context // ends with the session
+	cancel context.CancelCauseFunc
+
+	mu           sync.Mutex
+	out          outbox  // where messages outside of requests go; nil when nowhere
+	duplex       *duplex // of a client on one shared channel; else nil
+	version      mcp.Version
+	capabilities []byte
+	clientInfo   []byte
+	level        string
+	ready        bool // initialize was answered
+	used         time.Time
+	requests     map[string]context.CancelCauseFunc // in flight, by the key of the id
+	questions    map[string]chan mcp.Message        // of ours, by id
+	asked        int64
+	missed       map[string]bool // list changes while there was no stream
+	subscribed   map[string]*subscription
+}
+
+// outbox is a stream to a client. offer queues a message without blocking and
+// tells whether there was room.
+type outbox interface {
+	offer(raw []byte) bool
+}
+
+var (
+	errSessionEnded = errors.New("the session has ended")
+	errTooMany      = errors.New("too many sessions")
+	errDuplicate    = errors.New("a request with this id is in flight")
+	errBusy         = errors.New("too many requests in flight")
+)
+
+// openSession starts a session of an identity, within the caps.
+func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) (*Session, error) {
+	var secret [24]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	s := &Session{g: g, id: hex.EncodeToString(secret[:]), identity: id, scope: scope, transport: transport, used: time.Now()}
+	sum := sha256.Sum256([]byte(s.id))
+	s.auditID = hex.EncodeToString(sum[:8])
+	s.ctx, s.cancel = context.WithCancelCause(g.life)
+
+	g.sessionsMu.Lock()
+	defer g.sessionsMu.Unlock()
+	if len(g.sessions) >= g.opts.Limits.Sessions || g.perPrincipal[id.Key()] >= g.opts.Limits.SessionsPerPrincipal {
+		s.cancel(errTooMany)
+		return nil, errTooMany
+	}
+	g.sessions[s.id] = s
+	g.perPrincipal[id.Key()]++
+	g.opts.Metrics.sessions(len(g.sessions))
+	return s, nil
+}
+
+// session returns the session with an id, nil when there is none that belongs
+// to the identity: whose it is cannot be found out.
+func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
+	g.sessionsMu.Lock()
+	s := g.sessions[id]
+	g.sessionsMu.Unlock()
+	if s == nil || s.identity.Key() != who.Key() || s.scope != scope {
+		return nil
+	}
+	return s
+}
+
+// end closes the session and everything that it holds.
+func (s *Session) end(why error) {
+	s.g.sessionsMu.Lock()
+	if s.g.sessions[s.id] != s {
+		s.g.sessionsMu.Unlock()
+		return
+	}
+	delete(s.g.sessions, s.id)
+	if s.g.perPrincipal[s.identity.Key()]--; s.g.perPrincipal[s.identity.Key()] == 0 {
+		delete(s.g.perPrincipal, s.identity.Key())
+	}
+	s.g.opts.Metrics.sessions(len(s.g.sessions))
+	s.g.sessionsMu.Unlock()
+	s.cancel(why)
+	s.g.unsubscribeAll(s)
+	for _, m := range s.g.config.Load().Mounts {
+		if ender, ok := m.Backend.(SessionEnder); ok {
+			ender.EndSession(s.identity.Key(), s.id)
+		}
+	}
+}
+
+// EndSessions ends the sessions, streams and subscriptions of every caller that
+// keep does not know any more, such as those whose API key was revoked.
+func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
+	g.sessionsMu.Lock()
+	var gone []*Session
+	for _, s := range g.sessions {
+		if !keep(s.identity) {
+			gone = append(gone, s)
+		}
+	}
+	g.sessionsMu.Unlock()
+	for _, s := range gone {
+		s.end(errSessionEnded)
+	}
+	g.listensMu.Lock()
+	defer g.listensMu.Unlock()
+	for l := range g.listens {
+		if !keep(l.x.Identity) {
+			close(l.revoked)
+			delete(g.listens, l)
+		}
+	}
+}
+
+// touch marks the session as used.
+func (s *Session) touch() {
+	s.mu.Lock()
+	s.used = time.Now()
+	s.mu.Unlock()
+}
+
+// idleSince returns since when nothing has happened on the session; a session
+// with a stream or a request in flight is not idle.
+func (s *Session) idleSince() (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used, s.out == nil && len(s.requests) == 0
+}
+
+// begin registers a request, so that it can be cancelled. The returned
+// function ends it.
+func (s *Session) begin(parent context.Context, id mcp.ID) (context.Context, func(), error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	key := id.Key()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.requests[key] != nil:
+		cancel(nil)
+		return nil, nil, errDuplicate
+	case len(s.requests) >= s.g.opts.Limits.InFlight:
+		cancel(nil)
+		return nil, nil, errBusy
+	}
+	if s.requests == nil {
+		s.requests = make(map[string]context.CancelCauseFunc)
+	}
+	s.requests[key], s.used = cancel, time.Now()
+	return ctx, func() {
+		s.mu.Lock()
+		delete(s.requests, key)
+		s.used = time.Now()
+		s.mu.Unlock()
+		cancel(nil)
+	}, nil
+}
+
+// cancelRequest ends a request that the client gave up.
+func (s *Session) cancelRequest(raw []byte) {
+	id, ok := mcp.ParseID(raw)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	cancel := s.requests[id.Key()]
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel(errCancelled)
+	}
+}
+
+// notify sends a message outside of any request; it is lost when the client
+// has no stream open, or reads too slowly.
+func (s *Session) notify(raw []byte) bool {
+	s.mu.Lock()
+	out := s.out
+	s.mu.Unlock()
+	return out != nil && out.offer(raw)
+}
+
+// listChanged tells the client about a changed list, now or when it opens its
+// stream.
+func (s *Session) listChanged(method string) {
+	s.mu.Lock()
+	ready := s.ready && s.version.Era() == mcp.Legacy
+	s.mu.Unlock()
+	if !ready {
+		return
+	}
+	if s.notify(mcp.AppendNotification(nil, method, nil)) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.missed == nil {
+		s.missed = make(map[string]bool)
+	}
+	s.missed[method] = true
+}
+
+// attach makes a stream the session's own; false when it has one already.
+func (s *Session) attach(out outbox) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out != nil {
+		return false
+	}
+	s.out, s.used = out, time.Now()
+	for _, method := range sortedKeys(s.missed) {
+		out.offer(mcp.AppendNotification(nil, method, nil))
+	}
+	s.missed = nil
+	return true
+}
+
+func (s *Session) detach() {
+	s.mu.Lock()
+	s.out, s.used = nil, time.Now()
+	s.mu.Unlock()
+}
+
+// question sends a request to the client by the given way and waits for its
+// answer.
+func (s *Session) question(ctx context.Context, w way, method string, params []byte) (mcp.Message, error) {
+	s.mu.Lock()
+	s.asked++
+	id := mcp.StringID("toolgate-" + strconv.FormatInt(s.asked, 10))
+	answer := make(chan mcp.Message, 1)
+	if s.questions == nil {
+		s.questions = make(map[string]chan mcp.Message)
+	}
+	s.questions[id.Key()] = answer
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.questions, id.Key())
+		s.mu.Unlock()
+	}()
+	if !w.ask(ctx, mcp.AppendRequest(nil, id, method, params)) {
+		return mcp.Message{}, errSessionEnded
+	}
+	select {
+	case msg := <-answer:
+		return msg, nil
+	case <-ctx.Done():
+		if params := append(append([]byte(`{"requestId":`), id...), '}'); s.ctx.Err() == nil {
+			w.notify(mcp.AppendNotification(nil, mcp.NotifyCancelled, params))
+		}
+		return mcp.Message{}, context.Cause(ctx)
+	case <-s.ctx.Done():
+		return mcp.Message{}, errSessionEnded
+	}
+}
+
+// resumable tells whether the session's revision has resumable streams.
+func (s *Session) resumable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version >= mcp.V20250326
+}
+
+// primed tells whether a stream begins with an event that has an id and no
+// message, so that it can be resumed from its start (2025-11-25).
+func (s *Session) primed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version >= mcp.V20251125
+}
+
+// answer hands over what the client answered; an answer to nothing is dropped.
+func (s *Session) answer(msg mcp.Message) {
+	s.mu.Lock()
+	waiting := s.questions[msg.ID.Key()]
+	delete(s.questions, msg.ID.Key())
+	s.mu.Unlock()
+	if waiting != nil {
+		waiting <- msg
+	}
+}
+
+// received takes a notification or an answer of the client.
+func (s *Session) received(msg mcp.Message) {
+	s.touch()
+	switch {
+	case msg.Kind == mcp.KindResponse:
+		s.answer(msg)
+	case msg.Method == mcp.NotifyCancelled:
+		s.cancelRequest(msg.Param("requestId"))
+	}
+}

@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	defaultConcurrency = 32
+	queuePerSlot       = 8
+	// queueTime bounds the wait for a place.
+	queueTime = 30 * time.Second
+)
+
+// slots bounds how many calls run at one backend. Waiting calls are served
+// round robin over the principals, so that none of them waits behind all the
+// calls of another.
+type slots struct {
+	mu      sync.Mutex
+	size    int
+	queue   int
+	running int
+	waiting int
+	order   []string           // principals that wait, next first
+	calls   map[string][]*turn // of each, oldest first
+}
+
+// turn is one waiting call.
+type turn struct {
+	ready   chan struct{} // closed when it may run, or is refused
+	refused bool          // it had to make room; set before ready is closed
+}
+
+func newSlots(size, queue int) *slots {
+	s := &slots{calls: make(map[string][]*turn)}
+	s.resize(size, queue)
+	return s
+}
+
+// resize sets the bounds; running and waiting calls go on.
+func (s *slots) resize(size, queue int) {
+	if size <= 0 {
+		size = defaultConcurrency
+	}
+	if queue <= 0 {
+		queue = queuePerSlot * size
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.size, s.queue = size, queue
+	s.next()
+}
+
+// take waits for a place. It returns a refusal when the queue is full and the
+// cause of the context when that ends first. The place is given back by give.
+func (s *slots) take(ctx context.Context, server, principal string) error {
+	s.mu.Lock()
+	if s.running < s.size && s.waiting == 0 {
+		s.running++
+		s.mu.Unlock()
+		return nil
+	}
+	if s.waiting >= s.queue && !s.displace(principal) {
+		s.mu.Unlock()
+		return queueFull(server)
+	}
+	mine := &turn{ready: make(chan struct{})}
+	if len(s.calls[principal]) == 0 {
+		s.order = append(s.order, principal)
+	}
+	s.calls[principal] = append(s.calls[principal], mine)
+	s.waiting++
+	s.mu.Unlock()
+	timer := time.NewTimer(queueTime)
+	defer timer.Stop()
+	var why error
+	select {
+	case <-mine.ready:
+	case <-timer.C:
+		why = queueFull(server)
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case why != nil && s.forget(principal, mine):
+		return why
+	case mine.refused:
+		return queueFull(server)
+	}
+	return nil // or the turn came at the same moment
+}
+
+func queueFull(server string) *Refusal {
+	return &Refusal{
+		Kind: "upstream_busy", Code: codeUnavailable, Phase: "concurrency",
+		Text: "The server " + server + " has too many calls waiting; try again in a moment.",
+	}
+}
+
+// displace makes room in a full queue for a principal that has clearly fewer
+// calls in it than another one: the other's newest is refused. mu is held.
+func (s *slots) displace(principal string) bool {
+	most := ""
+	for p, calls := range s.calls {
+		if n := len(calls); n > len(s.calls[most]) || n == len(s.calls[most]) && p < most {
+			most = p
+		}
+	}
+	if len(s.calls[most]) <= len(s.calls[principal])+1 {
+		return false
+	}
+	last := s.calls[most][len(s.calls[most])-1]
+	s.forget(most, last)
+	last.refused = true
+	close(last.ready)
+	return true
+}
+
+// give returns a place.
+func (s *slots) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.next()
+}
+
+// next hands free places to those who wait; mu is held.
+func (s *slots) next() {
+	for s.running < s.size && len(s.order) > 0 {
+		principal := s.order[0]
+		s.order = s.order[1:]
+		calls := s.calls[principal]
+		close(calls[0].ready)
+		s.running++
+		s.waiting--
+		if len(calls) == 1 {
+			delete(s.calls, principal)
+			continue
+		}
+		s.calls[principal] = calls[1:]
+		s.order = append(s.order, principal)
+	}
+}
+
+// forget takes a waiting call out; false means that it does not wait any more.
+func (s *slots) forget(principal string, gone *turn) bool {
+	calls := s.calls[principal]
+	for i, c := range calls {
+		if c != gone {
+			continue
+		}
+		s.waiting--
+		if len(calls) == 1 {
+			delete(s.calls, principal)
+			for j, p := range s.order {
+				if p == principal {
+					s.order = append(s.order[:j:j], s.order[j+1:]...)
+					break
+				}
+			}
+			return true
+		}
+		s.calls[principal] = append(calls[:i:i], calls[i+1:]...)
+		return true
+	}
+	return false
+}

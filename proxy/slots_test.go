@@ -1,0 +1,212 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queued asks for a place in the background and writes the name of its
+// principal when it gets one.
+func queued(ctx context.Context, s *slots, j *journal, principal string) {
+	go func() {
+		if err := s.take(ctx, "s", principal); err == nil {
+			j.add("%s", principal)
+		}
+	}()
+	synctest.Wait()
+}
+
+// A principal with many calls waiting does not keep another waiting: each has
+// its turn, and its own calls keep their order.
+func TestSlotsAreFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, j := newSlots(1, 100), &journal{}
+		if err := s.take(t.Context(), "s", "first"); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []string{"a", "a", "a", "a", "b", "b", "c"} {
+			queued(t.Context(), s, j, p)
+		}
+		for range 7 {
+			s.give()
+			synctest.Wait()
+		}
+		if want := []string{"a", "b", "c", "a", "b", "a", "a"}; !slices.Equal(j.all(), want) {
+			t.Errorf("served %v, want %v", j.all(), want)
+		}
+	})
+}
+
+// Nobody passes those who wait.
+func TestSlotsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, j := newSlots(1, 100), &journal{}
+		_ = s.take(t.Context(), "s", "a")
+		queued(t.Context(), s, j, "b")
+		s.give() // b has it now
+		queued(t.Context(), s, j, "c")
+		s.give()
+		synctest.Wait()
+		if want := []string{"b", "c"}; !slices.Equal(j.all(), want) {
+			t.Errorf("served %v, want %v", j.all(), want)
+		}
+	})
+}
+
+// A full queue of one principal has room for another one, and nobody waits in
+// it for ever.
+func TestSlotsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, 4)
+		_ = s.take(t.Context(), "s", "a")
+		ends := make(chan string, 10)
+		wait := func(who string) {
+			go func() {
+				if err := s.take(t.Context(), "s", who); err != nil {
+					ends <- who + " refused"
+					return
+				}
+				ends <- who
+			}()
+			synctest.Wait()
+		}
+		for range 4 {
+			wait("a")
+		}
+		wait("b")
+		if got := <-ends; got != "a refused" {
+			t.Fatalf("for b: %s", got)
+		}
+		s.give()
+		s.give()
+		if got := []string{<-ends, <-ends}; !slices.Contains(got, "a") || !slices.Contains(got, "b") {
+			t.Errorf("served %v", got)
+		}
+		time.Sleep(queueTime + time.Second)
+		synctest.Wait()
+		for range 2 {
+			if got := <-ends; got != "a refused" {
+				t.Errorf("after the longest wait: %s", got)
+			}
+		}
+	})
+}
+
+func TestSlotsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, j := newSlots(1, 2), &journal{}
+		_ = s.take(t.Context(), "s", "a")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		refused := make(chan error, 1)
+		go func() { refused <- s.take(ctx, "s", "a") }()
+		synctest.Wait()
+		queued(t.Context(), s, j, "b")
+		var refusal *Refusal
+		if err := s.take(t.Context(), "s", "c"); !errors.As(err, &refusal) || refusal.Kind != "upstream_busy" {
+			t.Errorf("with the queue full: %v", err)
+		}
+		cancel(errBoom)
+		if err := <-refused; !errors.Is(err, errBoom) {
+			t.Errorf("given up: %v, want the cause", err)
+		}
+		queued(t.Context(), s, j, "c") // there is room in the queue again
+		for range 2 {
+			s.give()
+			synctest.Wait()
+		}
+		if want := []string{"b", "c"}; !slices.Equal(j.all(), want) {
+			t.Errorf("served %v, want %v", j.all(), want)
+		}
+		s.give()
+		if s.running != 0 || s.waiting != 0 || len(s.order) != 0 || len(s.calls) != 0 {
+			t.Errorf("left behind: %+v", s)
+		}
+	})
+}
+
+func TestSlotsResize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, j := newSlots(1, 10), &journal{}
+		for _, p := range []string{"a", "b", "c", "d"} {
+			queued(t.Context(), s, j, p)
+		}
+		s.resize(3, 10)
+		synctest.Wait()
+		if want := []string{"a", "b", "c"}; !slices.Equal(slices.Sorted(slices.Values(j.all())), want) {
+			t.Errorf("with three places %v run, want %v", j.all(), want)
+		}
+		s.resize(1, 10)
+		s.give()
+		s.give()
+		synctest.Wait()
+		if len(j.all()) != 3 {
+			t.Errorf("with one place again, %v run", j.all())
+		}
+		s.give()
+		synctest.Wait()
+		if len(j.all()) != 4 {
+			t.Errorf("the last one waits for ever: %v", j.all())
+		}
+	})
+	if s := newSlots(0, 0); s.size != 32 || s.queue != 256 {
+		t.Errorf("defaults %d and %d, want 32 and 256", s.size, s.queue)
+	}
+}
+
+// However calls come, go and give up: never more run than there are places,
+// never more wait than the queue holds, and in the end nothing is left.
+func TestSlotsBounds(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		size, queue := 1+random.IntN(4), 1+random.IntN(8)
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlots(size, queue)
+			var running, most, served, refused, left atomic.Int64
+			var all sync.WaitGroup
+			for i := range 300 {
+				principal := fmt.Sprint("p", random.IntN(3))
+				patience := time.Duration(1+random.IntN(40)) * time.Millisecond
+				work := time.Duration(random.IntN(10)) * time.Millisecond
+				start := time.Duration(i/2) * time.Millisecond
+				all.Go(func() {
+					time.Sleep(start)
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					err := s.take(ctx, "s", principal)
+					s.mu.Lock()
+					if s.running > size || s.waiting > queue {
+						t.Errorf("%d run and %d wait, with %d places and a queue of %d", s.running, s.waiting, size, queue)
+					}
+					s.mu.Unlock()
+					switch {
+					case err == nil:
+						served.Add(1)
+						most.Store(max(most.Load(), running.Add(1)))
+						time.Sleep(work)
+						running.Add(-1)
+						s.give()
+					case errors.Is(err, context.DeadlineExceeded):
+						left.Add(1)
+					default:
+						refused.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if most.Load() > int64(size) || served.Load()+refused.Load()+left.Load() != 300 || served.Load() == 0 {
+				t.Errorf("%d at once with %d places; %d served, %d refused, %d left", most.Load(), size, served.Load(), refused.Load(), left.Load())
+			}
+			if s.running != 0 || s.waiting != 0 || len(s.order) != 0 || len(s.calls) != 0 {
+				t.Errorf("left behind: running %d, waiting %d, %v, %v", s.running, s.waiting, s.order, s.calls)
+			}
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Snapshot is what one request sees from its beginning to its end: the
+// catalog, the gate and the limits of one generation. It is immutable.
+type Snapshot struct {
+	Chain   *gate.Chain
+	Limiter *budget.Limiter
+
+	catalog  *Catalog
+	overlays map[string]*Catalog // by principal key
+}
+
+// Catalog returns what a caller's requests are resolved in: the catalog of
+// everyone, or the caller's own where there is one.
+func (s *Snapshot) Catalog(id *gate.Identity) *Catalog {
+	if own := s.overlays[id.Key()]; own != nil {
+		return own
+	}
+	return s.catalog
+}
+
+const (
+	// gather is how long changes of several servers are collected.
+	gather = 10 * time.Millisecond
+	// idsTime bounds the issuing of capability ids.
+	idsTime = 5 * time.Second
+)
+
+// rebuild makes the next snapshot and tells the clients whose lists it
+// changes.
+func (g *Gateway) rebuild(ctx context.Context) {
+	g.building.Lock()
+	defer g.building.Unlock()
+	old, config := g.snapshot.Load(), g.config.Load()
+	var servers []*served
+	for i := range config.Mounts {
+		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
+	}
+	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, catalog: newCatalog(servers)}
+	g.snapshot.Store(next)
+	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
+		r := next.catalog.shadowed[0]
+		g.log.Warn("a server without a namespace lists names of another server's; they are not offered",
+			"server", r.Server, "names", n, "such_as", r.Exposed)
+	}
+	g.announce(old.catalog, next.catalog)
+	g.checkFirst(servers)
+}
+
+// serve returns a mount as it is now; what has not changed is taken from the
+// snapshot before.
+func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
+	listing, _ := m.Backend.Listing()
+	before := old.catalog.byServer[m.Backend.Name()]
+	if before != nil && before.mount == m && before.listing == listing {
+		return before
+	}
+	s := &served{mount: m, backend: m.Backend, listing: listing}
+	if before != nil && before.backend == m.Backend {
+		s.slots = before.slots
+		s.slots.resize(m.Concurrency, m.Queue)
+	} else {
+		s.slots = newSlots(m.Concurrency, m.Queue)
+	}
+	s.render(g.capabilityIDs(ctx, m.Backend.Name(), listing))
+	return s
+}
+
+// capabilityIDs issues the ids of everything listed. Without them calls are
+// made all the same; they are asked for again at the next change.
+func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listing) map[CapabilityKey]string {
+	if g.opts.CapabilityIDs == nil || l == nil {
+		return nil
+	}
+	var keys []CapabilityKey
+	for _, kind := range mcp.Capabilities {
+		for i := range l.Items[kind] {
+			keys = append(keys, CapabilityKey{server, kind.String(), l.Items[kind][i].Key})
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, idsTime)
+	defer cancel()
+	ids, err := g.opts.CapabilityIDs(ctx, keys)
+	if err != nil || len(ids) != len(keys) {
+		g.log.Warn("capability ids not issued", "server", server, "err", err)
+		return nil
+	}
+	byKey := make(map[CapabilityKey]string, len(keys))
+	for i, key := range keys {
+		byKey[key] = ids[i]
+	}
+	return byKey
+}
+
+// announce tells clients which lists are others now.
+func (g *Gateway) announce(old, next *Catalog) {
+	var changed []change
+	names := make(map[string]bool)
+	for _, c := range []*Catalog{old, next} {
+		for _, s := range c.servers {
+			names[s.backend.Name()] = true
+		}
+	}
+	for name := range names {
+		for _, kind := range mcp.Capabilities {
+			if digest(old.byServer[name], kind) != digest(next.byServer[name], kind) {
+				changed = append(changed, change{server: name, method: kind.Changed()})
+			}
+		}
+	}
+	if len(changed) > 0 {
+		g.tell(changed)
+	}
+}
+
+func digest(s *served, kind mcp.Capability) uint64 {
+	if s == nil || len(s.rendered[kind]) == 0 {
+		return 0
+	}
+	return s.digest[kind]
+}
+
+// change is one list of one server that is another now.
+type change struct{ server, method string }
+
+// concerns tells whether any of the changes shows within a scope.
+func concerns(changed []change, scope Scope, method string) bool {
+	return slices.ContainsFunc(changed, func(c change) bool {
+		return c.method == method && (scope.Server == "" || scope.Server == c.server)
+	})
+}
+
+// checkFirst ends the wait of the first lists once every server has been
+// heard of: it has a listing, or it has failed.
+func (g *Gateway) checkFirst(servers []*served) {
+	for _, s := range servers {
+		listing, status := s.backend.Listing()
+		if listing == nil && status.State == mcp.Starting {
+			return
+		}
+		if listing != s.listing {
+			return // a newer one is on its way into a snapshot
+		}
+	}
+	g.firstOnce.Do(func() { close(g.first) })
+}
+
+// waitFirst holds a list back at the very start, when nothing is known of some
+// server yet and it may answer in a moment. A server with a known catalog is
+// never waited for.
+func (g *Gateway) waitFirst(ctx context.Context) {
+	select {
+	case <-g.first:
+		return
+	default:
+	}
+	timer := time.NewTimer(time.Until(g.started.Add(g.opts.Limits.FirstList)))
+	defer timer.Stop()
+	select {
+	case <-g.first:
+	case <-timer.C:
+		g.firstOnce.Do(func() { close(g.first) })
+	case <-ctx.Done():
+	}
+}
+
+// WaitFirst sets how long the first lists wait for servers of which nothing is
+// known. It must be called before the gateway serves.
+func (g *Gateway) WaitFirst(d time.Duration) { g.opts.Limits.FirstList = d }
+
+// Settle waits until what the backends offer at this moment is in the catalog.
+func (g *Gateway) Settle(ctx context.Context) {
+	for !g.current() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gather / 2):
+		}
+	}
+}
+
+// current tells whether the snapshot holds the latest listings.
+func (g *Gateway) current() bool {
+	catalog := g.snapshot.Load().catalog
+	for i := range g.config.Load().Mounts {
+		b := g.config.Load().Mounts[i].Backend
+		listing, _ := b.Listing()
+		if s := catalog.byServer[b.Name()]; s == nil || s.listing != listing {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// lastAnswers is how long a client that has closed its end still gets answers.
+const lastAnswers = 5 * time.Second
+
+// ServeStdio serves one client on a pair of streams, in every revision, until
+// the input ends, the output breaks or the context ends. Nothing but messages
+// is written to w. The caller closes the streams: a read that blocks for ever
+// keeps the reading goroutine, not ServeStdio.
+func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope, r io.Reader, w io.Writer) error {
+	s, err := g.openSession(id, scope, "stdio")
+	if err != nil {
+		return err
+	}
+	defer s.end(errSessionEnded)
+	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
+	defer stop()
+	d := newDuplex(s)
+
+	written := make(chan error, 1)
+	go func() { written <- d.writeLines(w) }() // ends with the session
+	read := make(chan error, 1)
+	go func() { read <- d.readLines(r, g.opts.Limits.Body) }() // ends with its input
+	select {
+	case err = <-read:
+		close(d.ended)
+		timer := time.AfterFunc(lastAnswers, func() { s.cancel(errSessionEnded) })
+		d.drain()
+		timer.Stop()
+		s.cancel(errSessionEnded)
+		if werr := <-written; err == nil {
+			err = werr
+		}
+	case err = <-written:
+		s.cancel(errSessionEnded)
+		d.drain()
+	}
+	return err
+}
+
+// readLines receives the lines of the client.
+func (d *duplex) readLines(r io.Reader, limit int) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := readLine(in, limit)
+		if errors.Is(err, errLineTooLong) {
+			d.put(mcp.AppendFault(nil, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes", limit)))
+			continue
+		}
+		if len(line) > 0 {
+			d.receive(line)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the client's messages: %w", err)
+		}
+		select {
+		case <-d.s.ctx.Done():
+			return nil
+		default:
+		}
+	}
+}
+
+var errLineTooLong = errors.New("line too long")
+
+// readLine returns the next line without its end, in memory of its own. A line
+// beyond the limit is read to its end and dropped.
+func readLine(in *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > limit+1 {
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = in.ReadSlice('\n')
+			}
+			if err != nil {
+				return nil, err
+			}
+			return nil, errLineTooLong
+		}
+		line = append(line, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		return trimLine(line), err
+	}
+}
+
+func trimLine(line []byte) []byte {
+	for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r' || line[len(line)-1] == ' ' || line[len(line)-1] == '\t') {
+		line = line[:len(line)-1]
+	}
+	for len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
+		line = line[1:]
+	}
+	return line
+}
+
+// writeLines writes the queued messages, one line each, until the session has
+// ended and the queue is empty.
+func (d *duplex) writeLines(w io.Writer) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	var line []byte
+	write := func(raw []byte) error {
+		if cap(line) > 1<<20 {
+			line = nil
+		}
+		line = append(mcp.AppendLine(line[:0], raw), '\n')
+		if _, err := out.Write(line); err != nil {
+			return fmt.Errorf("write to the client: %w", err)
+		}
+		if len(d.box) > 0 {
+			return nil // more is coming
+		}
+		if err := out.Flush(); err != nil {
+			return fmt.Errorf("write to the client: %w", err)
+		}
+		return nil
+	}
+	for {
+		select {
+		case raw := <-d.box:
+			if err := write(raw); err != nil {
+				return err
+			}
+		case <-d.s.ctx.Done():
+			d.lastWords()
+			for len(d.box) > 0 {
+				if err := write(<-d.box); err != nil {
+					return err
+				}
+			}
+			return out.Flush()
+		}
+	}
+}
+
+// lastWords waits a moment for the requests that end with the session, so that
+// what they still say is written.
+func (d *duplex) lastWords() {
+	said := make(chan struct{})
+	go func() { // ends before ServeStdio, which waits for the same
+		d.drain()
+		close(said)
+	}()
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-said:
+	case <-timer.C:
+	}
+}

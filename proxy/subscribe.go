@@ -1,0 +1,294 @@
+package proxy
+
+import (
+	"context"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// resourceKey is a resource at its server.
+type resourceKey struct{ server, uri string }
+
+// subscriber is who wants to hear of updates: a legacy session or a modern
+// listen.
+type subscriber interface {
+	updated(params []byte)
+	owner() (principal, session string)
+}
+
+// subscription is one resource that a subscriber watches.
+type subscription struct {
+	key   resourceKey
+	route *Route
+}
+
+// resource resolves the URI of a subscription and asks the gate about it.
+func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route, error) {
+	snap := g.snapshot.Load()
+	route := snap.Catalog(x.Identity).resolve(mcp.Resource, uri, x.Scope)
+	if route == nil {
+		return nil, unknown(x, mcp.Resource, uri)
+	}
+	for _, action := range []gate.Action{gate.View, gate.Call} {
+		switch d := snap.decide(ctx, action, x, route); {
+		case d.Err != nil:
+			return nil, unavailable(d)
+		case d.Effect != gate.Allow && action == gate.View:
+			return nil, unknown(x, mcp.Resource, uri)
+		case d.Effect != gate.Allow:
+			return nil, denied(d)
+		}
+	}
+	return route, nil
+}
+
+// subscribe answers resources/subscribe.
+func (g *Gateway) subscribe(ctx context.Context, x *Exchange) reply {
+	uri, ok := x.Message.ParamString("uri")
+	if !ok {
+		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
+	}
+	route, err := g.resource(ctx, x, uri)
+	if err == nil && x.Session.watches(uri) >= maxWatches {
+		err = errTooManyWatches
+	}
+	if err == nil {
+		err = g.watch(ctx, x, x.Session, route)
+	}
+	if err != nil {
+		return g.refuse(x, err)
+	}
+	x.Session.mu.Lock()
+	defer x.Session.mu.Unlock()
+	if x.Session.subscribed == nil {
+		x.Session.subscribed = make(map[string]*subscription)
+	}
+	x.Session.subscribed[uri] = &subscription{resourceKey{route.Server, route.Original}, route}
+	return empty
+}
+
+// unsubscribe answers resources/unsubscribe.
+func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) reply {
+	uri, ok := x.Message.ParamString("uri")
+	if !ok {
+		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
+	}
+	x.Session.mu.Lock()
+	sub := x.Session.subscribed[uri]
+	delete(x.Session.subscribed, uri)
+	x.Session.mu.Unlock()
+	if sub != nil {
+		g.unwatch(ctx, x, x.Session, sub)
+	}
+	return empty
+}
+
+// maxWatches bounds the resources that one subscriber watches.
+const maxWatches = 1000
+
+var errTooManyWatches = &Refusal{
+	Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
+	Text: "Too many resources are subscribed to; end one of the subscriptions first.",
+}
+
+// watches returns how many resources the session watches besides one.
+func (s *Session) watches(besides string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.subscribed)
+	if s.subscribed[besides] != nil {
+		n--
+	}
+	return n
+}
+
+// watch adds a subscriber to a resource. The first of a principal subscribes
+// at the server.
+func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
+	key := resourceKey{r.Server, r.Original}
+	g.watchMu.Lock()
+	if g.watchers[key] == nil {
+		g.watchers[key] = make(map[subscriber]bool)
+	}
+	first := !g.watched(key, x.Identity.Key(), r.to.session(who))
+	g.watchers[key][who] = true
+	g.watchMu.Unlock()
+	if !first {
+		return nil
+	}
+	params := append(append([]byte(`{"uri":`), mcp.Quote(r.Original)...), '}')
+	call := g.newCall(x, r.to, mcp.MethodSubscribe, params)
+	call.Notify, call.Progress, call.Ask = nil, false, nil
+	got, err := r.to.backend.Call(ctx, call)
+	if err == nil && got.Fault != nil {
+		err = g.upstreamFault(x, r, got.Fault)
+	}
+	if err != nil {
+		g.watchMu.Lock()
+		g.removeWatcher(key, who)
+		g.watchMu.Unlock()
+	}
+	return err
+}
+
+// watched tells whether a principal watches a resource, where a session is
+// given from that session; watchMu is held.
+func (g *Gateway) watched(key resourceKey, principal, session string) bool {
+	for w := range g.watchers[key] {
+		if p, s := w.owner(); p == principal && (session == "" || s == session) {
+			return true
+		}
+	}
+	return false
+}
+
+// session returns the session of a subscriber where the server keeps sessions
+// apart, empty where it does not.
+func (s *served) session(who subscriber) string {
+	if !s.mount.PerSession {
+		return ""
+	}
+	_, session := who.owner()
+	return session
+}
+
+// removeWatcher takes a subscriber off a resource; watchMu is held.
+func (g *Gateway) removeWatcher(key resourceKey, who subscriber) {
+	delete(g.watchers[key], who)
+	if len(g.watchers[key]) == 0 {
+		delete(g.watchers, key)
+	}
+}
+
+// unwatch takes a subscriber off a resource. The last of a principal
+// unsubscribes at the server.
+func (g *Gateway) unwatch(ctx context.Context, x *Exchange, who subscriber, sub *subscription) {
+	g.watchMu.Lock()
+	g.removeWatcher(sub.key, who)
+	last := !g.watched(sub.key, x.Identity.Key(), sub.route.to.session(who))
+	g.watchMu.Unlock()
+	if !last {
+		return
+	}
+	params := append(append([]byte(`{"uri":`), mcp.Quote(sub.key.uri)...), '}')
+	call := g.newCall(x, sub.route.to, mcp.MethodUnsubscribe, params)
+	call.Notify, call.Progress, call.Ask = nil, false, nil
+	if _, err := sub.route.to.backend.Call(ctx, call); err != nil {
+		g.log.Debug("not unsubscribed", "server", sub.key.server, "err", err)
+	}
+}
+
+// unsubscribeAll ends the subscriptions of a session that has ended.
+func (g *Gateway) unsubscribeAll(s *Session) {
+	s.mu.Lock()
+	subs := s.subscribed
+	s.subscribed = nil
+	s.mu.Unlock()
+	if len(subs) == 0 {
+		return
+	}
+	g.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), settleTime)
+		defer cancel()
+		x := &Exchange{Identity: s.identity, Scope: s.scope, Session: s, Era: mcp.Legacy}
+		for _, sub := range subs {
+			g.unwatch(ctx, x, s, sub)
+		}
+	})
+}
+
+func (s *Session) owner() (principal, session string) { return s.identity.Key(), s.id }
+
+// updated implements [subscriber].
+func (s *Session) updated(params []byte) {
+	s.notify(mcp.AppendNotification(nil, mcp.NotifyResourceUpdated, params))
+}
+
+// Happened takes what a server said outside any call. It goes to whom it
+// belongs, and to nobody when that cannot be told.
+func (g *Gateway) Happened(ev mcp.Event) {
+	switch ev.Method {
+	case mcp.NotifyResourceUpdated:
+		g.resourceUpdated(ev)
+	case mcp.NotifyMessage, mcp.NotifyElicitComplete:
+		if s := g.onlySession(ev); s != nil {
+			g.sayTo(s, ev)
+		}
+	}
+}
+
+// resourceUpdated tells the subscribers of a resource, or of one that it is
+// part of, that share the connection which the news came over.
+func (g *Gateway) resourceUpdated(ev mcp.Event) {
+	uri, ok := mcp.LookupString(ev.Params, "uri")
+	s := g.snapshot.Load().catalog.byServer[ev.Server]
+	if !ok || s == nil {
+		return
+	}
+	params := mcp.RewriteMeta(exposeURIs(s.mount.Namespace, mcp.NotifyResourceUpdated, ev.Params), nil)
+	g.watchMu.Lock()
+	var concerned []subscriber
+	for key, watchers := range g.watchers {
+		if key.server != ev.Server || !partOf(uri, key.uri) {
+			continue
+		}
+		for w := range watchers {
+			principal, session := w.owner()
+			if (ev.Principal == "" || ev.Principal == principal) && (ev.Session == "" || ev.Session == session) {
+				concerned = append(concerned, w)
+			}
+		}
+	}
+	g.watchMu.Unlock()
+	for _, w := range concerned {
+		w.updated(params)
+	}
+}
+
+// partOf tells whether a URI is that of a resource or of something within it: a
+// longer name beside it is another resource.
+func partOf(uri, whole string) bool {
+	rest, ok := strings.CutPrefix(uri, whole)
+	return ok && (rest == "" || strings.HasSuffix(whole, "/") || strings.ContainsRune("/?#", rune(rest[0])))
+}
+
+// onlySession returns the one legacy session that an event can belong to, nil
+// when there are several.
+func (g *Gateway) onlySession(ev mcp.Event) *Session {
+	if ev.Principal == "" {
+		return nil
+	}
+	g.sessionsMu.Lock()
+	defer g.sessionsMu.Unlock()
+	if ev.Session != "" {
+		return g.sessions[ev.Session]
+	}
+	var only *Session
+	for _, s := range g.sessions {
+		if s.identity.Key() != ev.Principal || s.scope.Server != "" && s.scope.Server != ev.Server {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = s
+	}
+	return only
+}
+
+func (g *Gateway) sayTo(s *Session, ev mcp.Event) {
+	params := ev.Params
+	if ev.Method == mcp.NotifyMessage {
+		s.mu.Lock()
+		level := s.level
+		s.mu.Unlock()
+		to := g.snapshot.Load().catalog.byServer[ev.Server]
+		if to == nil || !wanted(params, level) {
+			return
+		}
+		params = namespacedLogger(to.mount.Namespace, params)
+	}
+	s.notify(mcp.AppendNotification(nil, ev.Method, mcp.RewriteMeta(params, nil)))
+}

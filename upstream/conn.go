@@ -1,0 +1,354 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+const (
+	// answerQueue is how many answers to a server's unattributed requests may
+	// wait to be sent.
+	answerQueue = 64
+	// asksPerCall is how many questions a server may have open on one call.
+	asksPerCall = 8
+	// cancelTime bounds the sending of a cancellation.
+	cancelTime = 5 * time.Second
+)
+
+// Conn is a live connection with one server after its handshake. It is safe
+// for concurrent use.
+type Conn struct {
+	link     link
+	shared   bool // one channel for all requests, as on stdio and HTTP+SSE
+	spec     *Spec
+	log      *slog.Logger
+	identity []byte // clientInfo, raw
+	declared []byte // capabilities declared to a legacy server, raw
+	key      connKey
+	inbox    func(*Conn, mcp.Message) // notifications that belong to no call
+
+	era          mcp.Era
+	version      mcp.Version
+	info         []byte
+	capabilities []byte
+	instructions string
+
+	// settled is set once the fields above do not change any more.
+	settled atomic.Bool
+
+	ids     atomic.Int64
+	calls   atomic.Int64 // in flight
+	used    atomic.Int64 // unix nanoseconds of the last use
+	asked   atomic.Bool  // the server asked a question on a shared channel
+	serial  chan struct{}
+	answers chan []byte
+	deaf    atomic.Bool // the server does not read its answers
+
+	// life ends when the connection is closed, with everything on it.
+	life context.Context
+	end  context.CancelCauseFunc
+
+	spawning sync.Mutex
+	closing  bool // nothing is started any more
+	wg       sync.WaitGroup
+
+	levelMu sync.Mutex
+	level   int // the most verbose log level asked for; 0 is none
+
+	watch watch
+}
+
+// errCallTimeout ends a call whose deadline has passed.
+var errCallTimeout = errors.New("no answer within the deadline")
+
+// newConn returns a connection without a link. On a shared one a question of
+// the server cannot be attributed while several calls run.
+func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
+	c := &Conn{
+		spec: spec, log: log, identity: identity, shared: shared,
+		serial: make(chan struct{}, 1), answers: make(chan []byte, answerQueue),
+	}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	c.used.Store(time.Now().UnixNano())
+	return c
+}
+
+// spawn starts a goroutine that close waits for. It returns false, and starts
+// nothing, once the connection is closing.
+func (c *Conn) spawn(f func()) bool {
+	c.spawning.Lock()
+	defer c.spawning.Unlock()
+	if !c.closing {
+		c.wg.Go(f)
+	}
+	return !c.closing
+}
+
+// Call carries one request to the server. annotations are the arguments that
+// are mirrored into headers.
+func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader) (mcp.Answer, error) {
+	c.calls.Add(1)
+	defer func() {
+		c.used.Store(time.Now().UnixNano())
+		c.calls.Add(-1)
+	}()
+	if c.life.Err() != nil {
+		return mcp.Answer{}, &undelivered{errClosed}
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	hard := time.Now().Add(c.spec.Timeouts.Hard)
+	patience := cmp.Or(call.Timeout, c.spec.Timeouts.Call)
+	timer := time.AfterFunc(min(patience, c.spec.Timeouts.Hard), func() { cancel(errCallTimeout) })
+	defer timer.Stop()
+	if c.shared && c.asked.Load() {
+		select {
+		case c.serial <- struct{}{}:
+			defer func() { <-c.serial }()
+			timer.Reset(min(patience, time.Until(hard)))
+		case <-ctx.Done():
+			return mcp.Answer{}, &undelivered{context.Cause(ctx)}
+		case <-c.link.done():
+			return mcp.Answer{}, &undelivered{c.link.cause()}
+		}
+	}
+	if call.LogLevel != "" && c.era == mcp.Legacy {
+		c.raiseLevel(ctx, call.LogLevel)
+	}
+	if !c.shared { // a shared channel ends its requests itself
+		stop := context.AfterFunc(c.life, func() { cancel(errClosed) })
+		defer stop()
+	}
+
+	id := mcp.NumberID(c.ids.Add(1))
+	req := c.outgoing(c.era, id, call, annotations)
+	var open questions
+	defer open.wg.Wait()
+	defer cancel(nil)
+	req.arrived = func(msg mcp.Message) {
+		if msg.Kind == mcp.KindRequest {
+			c.relay(ctx, call, msg, &open)
+			return
+		}
+		switch msg.Method {
+		case mcp.NotifyProgress:
+			timer.Reset(min(patience, time.Until(hard)))
+		case mcp.NotifyCancelled:
+			open.takeBack(msg.Param("requestId"))
+			return
+		}
+		if call.Notify != nil && ofCall(call, msg.Method) {
+			call.Notify(msg.Method, msg.Params())
+		} else if !ofCall(nil, msg.Method) {
+			c.inbox(c, msg)
+		}
+	}
+	msg, err := c.link.roundTrip(ctx, req)
+	if err != nil {
+		if ctx.Err() != nil {
+			c.withdraw(id, err)
+		}
+		return mcp.Answer{}, err
+	}
+	return c.answer(msg), nil
+}
+
+// ofCall tells whether a notification belongs to the call that it came with
+// and the call wants it. A nil call wants everything that can belong to one.
+func ofCall(call *mcp.Call, method string) bool {
+	switch method {
+	case mcp.NotifyProgress:
+		return call == nil || call.Progress
+	case mcp.NotifyMessage:
+		return call == nil || call.LogLevel != ""
+	}
+	return false
+}
+
+func (c *Conn) answer(msg mcp.Message) mcp.Answer {
+	a := mcp.Answer{Result: msg.Result(), Era: c.era}
+	if fault := msg.Fault(); fault != nil {
+		a.Fault = mcp.ParseError(fault)
+	}
+	return a
+}
+
+// outgoing builds the message of a call with what belongs to this hop: the id,
+// the progress token, and for a modern server _meta and headers.
+func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mcp.ParamHeader) *outgoing {
+	var meta []byte
+	if call.Progress {
+		meta = append(append(meta, `"progressToken":`...), id...)
+	}
+	req := &outgoing{id: id, askable: call.Kind != mcp.NoCapability}
+	if era == mcp.Modern {
+		if meta != nil {
+			meta = append(meta, ',')
+		}
+		meta = c.appendMeta(meta, call.Capabilities, call.LogLevel)
+		req.header = c.headers(call, annotations)
+	}
+	params := mcp.RewriteMeta(call.Params, meta)
+	req.raw = mcp.AppendRequest(make([]byte, 0, len(params)+len(call.Method)+64), id, call.Method, params)
+	return req
+}
+
+// appendMeta appends the protocol's own members of _meta (2026-07-28 basic,
+// Per-request protocol fields).
+func (c *Conn) appendMeta(dst, capabilities []byte, level string) []byte {
+	if capabilities == nil {
+		capabilities = []byte("{}")
+	}
+	dst = slices.Grow(dst, 192+len(c.identity)+len(capabilities))
+	dst = append(dst, `"`+mcp.MetaVersion+`":"`...)
+	dst = append(dst, mcp.LatestModern...)
+	dst = append(dst, `","`+mcp.MetaClientInfo+`":`...)
+	dst = append(dst, c.identity...)
+	dst = append(dst, `,"`+mcp.MetaCapabilities+`":`...)
+	dst = append(dst, capabilities...)
+	if level != "" {
+		dst = append(dst, `,"`+mcp.MetaLogLevel+`":`...)
+		dst = mcp.AppendQuote(dst, level)
+	}
+	return dst
+}
+
+// headers mirrors the body into headers (2026-07-28 streamable HTTP, Request
+// Metadata). They are made of what is sent, never of what came in, but for
+// headers that belong to no listed argument.
+func (c *Conn) headers(call *mcp.Call, annotations []mcp.ParamHeader) http.Header {
+	h := make(http.Header, 3+len(call.Headers)+len(annotations))
+	maps.Copy(h, call.Headers)
+	h[mcp.HeaderVersion] = []string{string(mcp.LatestModern)}
+	h[mcp.HeaderMethod] = []string{mcp.EncodeHeaderValue(call.Method)}
+	switch call.Method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodRead:
+		member := "name"
+		if call.Method == mcp.MethodRead {
+			member = "uri"
+		}
+		if name, ok := mcp.LookupString(call.Params, member); ok {
+			h[mcp.HeaderName] = []string{mcp.EncodeHeaderValue(name)}
+		}
+	}
+	if len(annotations) > 0 {
+		arguments := mcp.Lookup(call.Params, "arguments")
+		for _, a := range annotations {
+			name := http.CanonicalHeaderKey(mcp.HeaderParam + a.Name)
+			delete(h, name)
+			if value, ok := a.Value(arguments); ok {
+				h[name] = []string{mcp.EncodeHeaderValue(value)}
+			}
+		}
+	}
+	return h
+}
+
+// withdraw tells the server that nobody waits for an answer any more: the
+// disconnect has done so over modern HTTP, everywhere else a notification.
+func (c *Conn) withdraw(id mcp.ID, why error) {
+	if !c.shared && c.era == mcp.Modern {
+		return
+	}
+	if !wasDelivered(why) || errors.Is(why, errClosed) {
+		return
+	}
+	params := append([]byte(`{"requestId":`), id...)
+	if errors.Is(why, errCallTimeout) {
+		params = append(params, `,"reason":"timeout"`...)
+	}
+	params = append(params, '}')
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(c.life, cancelTime)
+		defer cancel()
+		if err := c.link.send(ctx, mcp.AppendNotification(nil, mcp.NotifyCancelled, params), nil); err != nil {
+			c.log.Debug("cancellation not sent", "err", err)
+		}
+	})
+}
+
+// raiseLevel asks a legacy server for log messages of a level, unless it was
+// asked for as much already.
+func (c *Conn) raiseLevel(ctx context.Context, level string) {
+	if v := mcp.Lookup(c.capabilities, "logging"); v == nil {
+		return
+	}
+	c.levelMu.Lock()
+	defer c.levelMu.Unlock()
+	if mcp.LogLevel(level) <= c.level {
+		return
+	}
+	params := append(append([]byte(`{"level":`), mcp.Quote(level)...), '}')
+	ctx, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
+	if msg, err := c.request(ctx, c.era, mcp.MethodSetLevel, params); err == nil && msg.Fault() == nil {
+		c.level = mcp.LogLevel(level)
+	}
+}
+
+// request sends one of the gateway's own requests.
+func (c *Conn) request(ctx context.Context, era mcp.Era, method string, params []byte) (mcp.Message, error) {
+	call := &mcp.Call{Method: method, Params: params, Capabilities: c.declared}
+	req := c.outgoing(era, mcp.NumberID(c.ids.Add(1)), call, nil)
+	req.handshake = method == mcp.MethodInitialize
+	req.arrived = func(msg mcp.Message) {
+		if msg.Kind == mcp.KindRequest || msg.Method != mcp.NotifyProgress {
+			c.receive(msg)
+		}
+	}
+	return c.link.roundTrip(ctx, req)
+}
+
+// probe asks whether the server is alive, without running anything of it.
+func (c *Conn) probe(ctx context.Context) error {
+	method := mcp.MethodPing
+	if c.era == mcp.Modern {
+		method = mcp.MethodDiscover
+	}
+	msg, err := c.request(ctx, c.era, method, nil)
+	if err != nil {
+		return err
+	}
+	if fault := msg.Fault(); fault != nil && c.era == mcp.Modern {
+		return fmt.Errorf("%s: %w", method, mcp.ParseError(fault))
+	}
+	return nil // a legacy server that does not know ping has answered all the same
+}
+
+// recognised asks whether the server still speaks the era of the connection;
+// it returns why not.
+func (c *Conn) recognised(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, reprobe, errCallTimeout)
+	defer cancel()
+	if c.era == mcp.Modern {
+		_, err := c.discover(ctx)
+		return err
+	}
+	msg, err := c.request(ctx, c.era, mcp.MethodPing, nil)
+	if err == nil && msg.Fault() != nil {
+		err = mcp.ParseError(msg.Fault())
+	}
+	return err
+}
+
+// close ends the connection and everything that it started.
+func (c *Conn) close(ctx context.Context) {
+	c.spawning.Lock()
+	c.closing = true
+	c.spawning.Unlock()
+	c.end(errClosed)
+	c.link.close(ctx)
+	c.wg.Wait()
+}

@@ -1,0 +1,211 @@
+package upstream
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// scriptVariable names what the part "mcp" of the test binary does.
+const scriptVariable = "TOOLGATE_TEST_SCRIPT"
+
+// child is a scripted MCP server on stdio, in a process of its own.
+type child struct {
+	in *bufio.Reader
+	on map[string]func(mcp.Message)
+}
+
+func init() {
+	reexec["mcp"] = func() {
+		c := &child{in: bufio.NewReader(os.Stdin), on: make(map[string]func(mcp.Message))}
+		script := scripts[os.Getenv(scriptVariable)]
+		if script == nil {
+			fmt.Fprintln(os.Stderr, "no such script")
+			os.Exit(97)
+		}
+		script(c)
+	}
+}
+
+// scripts are the servers, by name.
+var scripts = map[string]func(*child){
+	"legacy":  func(c *child) { c.legacy(); c.serve() },
+	"modern":  func(c *child) { c.modern(); c.serve() },
+	"hostile": func(c *child) { c.legacy(); c.hostile(); c.serve() },
+	// mute ignores what it does not know, the probe too.
+	"mute": func(c *child) {
+		c.legacy()
+		c.on[mcp.MethodDiscover] = func(mcp.Message) {}
+		c.serve()
+	},
+	// early talks before it is asked, and in the middle of the handshake.
+	"early": func(c *child) {
+		c.say(`Server starting on stdio...`)
+		c.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}`)
+		c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		c.say(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
+		c.legacy()
+		c.serve()
+	},
+	// deaf never reads.
+	"deaf": func(*child) { select {} },
+	// once ends after its first call, and remembers nothing.
+	"dies": func(*child) {
+		fmt.Fprintln(os.Stderr, "no licence found")
+		os.Exit(4)
+	},
+}
+
+// childServer is the configuration of a script.
+func childServer(script string, era mcp.Era) Spec {
+	return Spec{
+		Key: "srv", Transport: Stdio, Command: os.Args[0], Era: era, Local: "me",
+		Env: []string{childVariable + "=mcp", scriptVariable + "=" + script, raceSetting},
+	}
+}
+
+func (c *child) say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
+
+// next returns the next message; ok is false at the end of the input.
+func (c *child) next() (mcp.Message, bool) {
+	line, err := c.in.ReadBytes('\n')
+	if err != nil {
+		return mcp.Message{}, false
+	}
+	msg, err := mcp.Parse(line, mcp.Limits{})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "the gateway sent %q: %v\n", line, err)
+		os.Exit(99)
+	}
+	return msg, true
+}
+
+// serve handles messages until the input ends.
+func (c *child) serve() {
+	for {
+		msg, ok := c.next()
+		if !ok {
+			return
+		}
+		method := msg.Method
+		if msg.Kind == mcp.KindResponse {
+			method = "answer"
+		}
+		switch do := c.on[method]; {
+		case do != nil:
+			do(msg)
+		case msg.Kind == mcp.KindRequest:
+			c.say(jsonFault(msg.ID, mcp.CodeMethodNotFound, "Method not found"))
+		}
+	}
+}
+
+// result answers requests of a method always the same.
+func (c *child) result(method, result string) {
+	c.on[method] = func(msg mcp.Message) { c.say(jsonAnswer(msg.ID, result)) }
+}
+
+func (c *child) echo(msg mcp.Message) {
+	c.say(jsonAnswer(msg.ID, `{"content":[],"params":`+string(msg.Params())+`}`))
+}
+
+func (c *child) legacy() {
+	c.result(mcp.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"child","version":"1"}}`)
+	c.result(mcp.MethodToolsList, toolList("echo"))
+	c.result(mcp.MethodSubscribe, `{}`)
+	c.result(mcp.MethodPing, `{}`)
+	c.on[mcp.MethodToolsCall] = c.echo
+}
+
+func (c *child) modern() {
+	c.result(mcp.MethodDiscover, discoverResult)
+	c.result(mcp.MethodToolsList, toolList("echo"))
+	c.on[mcp.MethodToolsCall] = c.echo
+	c.on[mcp.MethodListen] = func(msg mcp.Message) {
+		meta := `"_meta":{"` + mcp.MetaSubscriptionID + `":` + string(msg.ID) + `}`
+		c.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + meta + `,"notifications":` + string(msg.Param("notifications")) + `}}`)
+		if strings.Contains(string(msg.Raw), "resourceSubscriptions") {
+			c.say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{` + meta + `,"uri":"file:///a"}}`)
+		}
+	}
+}
+
+// odd is a list of tools such as careless servers send.
+const odd = `{"tools":[{"name":"echo"},{"inputSchema":{},"name":"no type","x":1e400},{"name":"null schema","inputSchema":null},` +
+	`{"name":"big","inputSchema":{"type":"object","maximum":123456789012345678901234567890}},{"name":"half \ud83d","inputSchema":{"type":"object"}},` +
+	`{"name":"echo","inputSchema":{"second":true}},{"description":"no name"},7,{"name":""},{"name":5}]}`
+
+// hostile adds tools that misbehave, by name.
+func (c *child) hostile() {
+	c.result(mcp.MethodToolsList, odd)
+	var silenced []mcp.ID
+	c.on[mcp.NotifyCancelled] = func(mcp.Message) {
+		for _, id := range silenced {
+			c.say(jsonAnswer(id, `{"too":"late"}`))
+		}
+		silenced = nil
+	}
+	c.on[mcp.MethodToolsCall] = func(msg mcp.Message) {
+		name, _ := mcp.LookupString(msg.Params(), "name")
+		id := string(msg.ID)
+		answer := jsonAnswer(msg.ID, `{"tool":"`+name+`"}`)
+		switch name {
+		case "echo":
+			c.echo(msg)
+		case "garbage":
+			for _, line := range []string{
+				"npm warn using --force", "", "   ", "\x00\x01\xff\xfe", "{", "}{", "[1,2", "null", "7", `"text"`,
+				"{}", "[]", `[` + answer + `]`, `{"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","method":7}`, `{"jsonrpc":"2.0","result":{}}`,
+				`{"jsonrpc":"2.0","id":{},"result":{}}`, `{"jsonrpc":"2.0","id":"` + id + `","result":{}}`,
+				`{"jsonrpc":"2.0","id":4294967296,"result":{"not":"yours"}}`, strings.Repeat("x", 1<<20),
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":{},"progress":1}}`,
+				`{"jsonrpc":"2.0","method":"notifications/` + strings.Repeat("y", 100000) + `"}`,
+			} {
+				c.say(line)
+			}
+			c.say(answer + "\r")
+			c.say(answer) // twice
+		case "half":
+			_, _ = os.Stdout.WriteString(answer[:10])
+			<-time.After(50 * time.Millisecond)
+			_, _ = os.Stdout.WriteString(answer[10:] + "\n" + answer[:7] + "\n")
+		case "huge":
+			c.say(jsonAnswer(msg.ID, `{"text":"`+strings.Repeat("h", 20<<20)+`"}`))
+		case "over":
+			c.say(jsonAnswer(msg.ID, `{"text":"`+strings.Repeat("o", 21<<20)+`"}`))
+		case "no JSON":
+			c.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"a":}}`)
+		case "duplicate keys":
+			c.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"a":{"b":1,"b":2}}}`)
+		case "surrogate":
+			c.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"\ud83d"}}`)
+		case "silent":
+			silenced = append(silenced, msg.ID)
+		case "flood":
+			w := bufio.NewWriter(os.Stdout)
+			for n := range 20_000 {
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`+"\n", id, n)
+				fmt.Fprintln(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":1}}`)
+			}
+			_ = w.Flush()
+			c.say(answer)
+		case "ask":
+			for n := range 1000 {
+				c.say(question(fmt.Sprint(n), mcp.MethodSampling))
+			}
+			c.say(answer)
+		case "crash":
+			fmt.Fprintln(os.Stderr, "segmentation fault, sort of")
+			os.Exit(3)
+		case "exit":
+			os.Exit(0)
+		case "close":
+			os.Stdout.Close()
+			<-time.After(time.Hour)
+		}
+	}
+}

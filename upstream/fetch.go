@@ -1,0 +1,106 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// maxTTL bounds what a server may ask for as ttlMs.
+const maxTTL = 24 * time.Hour
+
+// fetch reads everything that the server lists. A list that breaks a limit is
+// cut there and the reason returned besides what was read; an error means that
+// nothing can be said.
+func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.spec.Timeouts.List, errCallTimeout)
+	defer cancel()
+	l := &mcp.Listing{
+		Era: c.era, Version: c.version, ServerInfo: c.info, Capabilities: c.capabilities,
+		Instructions: c.instructions, FetchedAt: time.Now(),
+		Items: make(map[mcp.Capability][]mcp.Item), TTL: make(map[mcp.Capability]time.Duration),
+	}
+	bytes := 0
+	for _, kind := range mcp.Capabilities {
+		if !l.Declares(kind.Feature()) {
+			continue
+		}
+		why, err := c.fetchKind(ctx, kind, l, &bytes)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", kind.ListMethod(), err)
+		}
+		if why != "" {
+			if cut != "" {
+				cut += "; "
+			}
+			cut += kind.ListMethod() + ": " + why
+		}
+	}
+	return l, cut, nil
+}
+
+// fetchKind reads all pages of one list (2026-07-28 server/utilities/pagination).
+func (c *Conn) fetchKind(ctx context.Context, kind mcp.Capability, l *mcp.Listing, bytes *int) (cut string, err error) {
+	limits := &c.spec.Limits
+	var cursor []byte
+	cursors, keys := make(map[string]bool), make(map[string]bool)
+	skipped := 0
+	for page := 0; ; page++ {
+		if page == limits.Pages {
+			return fmt.Sprintf("more than %d pages; the rest is left out", limits.Pages), nil
+		}
+		var params []byte
+		if cursor != nil {
+			params = append(append([]byte(`{"cursor":`), cursor...), '}')
+		}
+		msg, err := c.request(ctx, c.era, kind.ListMethod(), params)
+		if err != nil {
+			return "", err
+		}
+		if raw := msg.Fault(); raw != nil {
+			fault := mcp.ParseError(raw)
+			if fault.Code == mcp.CodeMethodNotFound {
+				return cut, nil // declared, but not offered
+			}
+			return "", fault
+		}
+		if *bytes += len(msg.Raw); *bytes > limits.Catalog {
+			return fmt.Sprintf("more than %d bytes; the rest is left out", limits.Catalog), nil
+		}
+		list := msg.ResultMember(kind.ListKey())
+		for e := range mcp.Elements(list) {
+			if len(l.Items[kind]) == limits.Items {
+				return fmt.Sprintf("more than %d items; the rest is left out", limits.Items), nil
+			}
+			item, err := mcp.ParseItem(kind, e.Of(list))
+			if err != nil || keys[item.Key] {
+				if skipped++; skipped == 1 { // of each list, not one line per item
+					c.log.Warn("the server lists something that cannot be offered", "kind", kind.String(), "item", item.Key, "err", err)
+				}
+				cut = fmt.Sprintf("%d items are invalid and left out", skipped)
+				continue
+			}
+			keys[item.Key] = true
+			l.Items[kind] = append(l.Items[kind], item)
+		}
+		if ms, err := strconv.ParseInt(string(msg.ResultMember("ttlMs")), 10, 64); err == nil && ms >= 0 {
+			if ttl := min(time.Duration(min(ms, maxTTL.Milliseconds()))*time.Millisecond, maxTTL); page == 0 || ttl < l.TTL[kind] {
+				l.TTL[kind] = ttl
+			}
+		}
+		cursor = msg.ResultMember("nextCursor")
+		if cursor == nil || string(cursor) == "null" {
+			return cut, nil
+		}
+		if _, err := mcp.Unquote(cursor); err != nil {
+			return "a next cursor that is no string; the rest is left out", nil
+		}
+		if cursors[string(cursor)] {
+			return "the same next cursor twice; the rest is left out", nil
+		}
+		cursors[string(cursor)] = true
+	}
+}

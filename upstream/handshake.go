@@ -1,0 +1,193 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// probeTime is how long a server on a shared channel gets to answer
+// server/discover before the legacy handshake is tried beside it: some legacy
+// servers ignore what they do not know.
+const probeTime = 3 * time.Second
+
+// errNotModern tells that a server answered the probe as a legacy one does.
+var errNotModern = errors.New("the server is of the legacy era")
+
+// discovery is what a server said about itself.
+type discovery struct {
+	version            mcp.Version
+	info, capabilities []byte
+	instructions       string
+}
+
+// handshake finds out the server's era, unless it is known, and opens the
+// conversation (2026-07-28 basic/versioning, Backward Compatibility).
+func (c *Conn) handshake(ctx context.Context, known mcp.Era) error {
+	d, err := c.negotiate(ctx, known)
+	if err != nil {
+		return err
+	}
+	c.era, c.version = d.version.Era(), d.version
+	c.info, c.capabilities, c.instructions = d.info, d.capabilities, d.instructions
+	c.settled.Store(true)
+	if c.era == mcp.Legacy {
+		if l, ok := c.link.(*streamableLink); ok && c.version >= mcp.V20250618 {
+			l.version = []string{string(c.version)}
+		}
+		raw := mcp.AppendNotification(nil, mcp.NotifyInitialized, nil)
+		if err := c.link.send(ctx, raw, nil); err != nil {
+			return fmt.Errorf("%s: %w", mcp.NotifyInitialized, err)
+		}
+	}
+	c.link.negotiated(c.version)
+	return nil
+}
+
+func (c *Conn) negotiate(ctx context.Context, known mcp.Era) (discovery, error) {
+	_, old := c.link.(*sseLink) // HTTP+SSE is of the legacy era alone
+	switch {
+	case known == mcp.Legacy || old:
+		return c.initialize(ctx)
+	case known == mcp.Modern:
+		return c.discover(ctx)
+	case c.shared:
+		return c.race(ctx)
+	}
+	d, err := c.discover(ctx)
+	if errors.Is(err, errNotModern) {
+		return c.initialize(ctx)
+	}
+	return d, err
+}
+
+// race probes over a channel that may never answer the probe: after probeTime
+// the legacy handshake starts beside it, and the first success counts.
+func (c *Conn) race(ctx context.Context) (discovery, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		discovery
+		err error
+	}
+	try := func(f func(context.Context) (discovery, error)) <-chan outcome {
+		out := make(chan outcome, 1)
+		c.wg.Go(func() { // ends with ctx at the latest
+			d, err := f(ctx)
+			out <- outcome{d, err}
+		})
+		return out
+	}
+	probed := try(c.discover)
+	timer := time.NewTimer(probeTime)
+	defer timer.Stop()
+	select {
+	case o := <-probed:
+		if errors.Is(o.err, errNotModern) {
+			return c.initialize(ctx)
+		}
+		return o.discovery, o.err
+	case <-timer.C:
+	}
+	began := try(c.initialize)
+	select {
+	case o := <-began:
+		if o.err == nil {
+			return o.discovery, nil
+		}
+		if p := <-probed; p.err == nil {
+			return p.discovery, nil
+		}
+		return discovery{}, o.err
+	case p := <-probed:
+		if p.err == nil {
+			return p.discovery, nil
+		}
+		o := <-began
+		return o.discovery, o.err
+	}
+}
+
+// discover asks a server for its modern side. Every answer but a discovery or
+// an error that only modern servers give means that it is a legacy one.
+func (c *Conn) discover(ctx context.Context) (discovery, error) {
+	msg, err := c.request(ctx, mcp.Modern, mcp.MethodDiscover, nil)
+	if err != nil {
+		var status *httpError
+		if ctx.Err() == nil && (errors.As(err, &status) || errors.Is(err, errNoAnswer)) && isRejection(status) {
+			return discovery{}, errNotModern
+		}
+		return discovery{}, fmt.Errorf("%s: %w", mcp.MethodDiscover, err)
+	}
+	if raw := msg.Fault(); raw != nil {
+		fault := mcp.ParseError(raw)
+		supported := mcp.Lookup(raw, "data", "supported")
+		switch {
+		case fault.Code == mcp.CodeHeaderMismatch, fault.Code == mcp.CodeMissingCapability:
+			return discovery{}, fmt.Errorf("%s: the server is modern and turns the probe down: %w", mcp.MethodDiscover, fault)
+		case fault.Code == mcp.CodeUnsupportedVersion && supported != nil && !offers(supported, mcp.Legacy):
+			return discovery{}, fmt.Errorf("%s: the server speaks %s, of which toolgate knows none: %w",
+				mcp.MethodDiscover, excerpt(supported), fault)
+		}
+		return discovery{}, errNotModern
+	}
+	result := msg.Result()
+	if !offers(mcp.Lookup(result, "supportedVersions"), mcp.Modern) {
+		return discovery{}, errNotModern
+	}
+	d := discovery{
+		version:      mcp.LatestModern,
+		info:         mcp.Lookup(result, "_meta", mcp.MetaServerInfo),
+		capabilities: mcp.Lookup(result, "capabilities"),
+	}
+	d.instructions, _ = mcp.LookupString(result, "instructions")
+	return d, nil
+}
+
+// isRejection tells whether a status is how a legacy server turns an unknown
+// request down. A nil status is an empty acceptance, which is one too.
+func isRejection(status *httpError) bool {
+	return status == nil || status.status/100 == 4 && status.status != 429
+}
+
+// offers tells whether a list of versions has a supported one of the era.
+func offers(list []byte, era mcp.Era) bool {
+	for e := range mcp.Elements(list) {
+		v, err := mcp.Unquote(e.Of(list))
+		if err == nil && mcp.Version(v).Supported() && mcp.Version(v).Era() == era {
+			return true
+		}
+	}
+	return false
+}
+
+// initialize opens a legacy conversation (2025-11-25 basic/lifecycle).
+func (c *Conn) initialize(ctx context.Context) (discovery, error) {
+	params := []byte(`{"protocolVersion":"` + string(mcp.LatestLegacy) + `","capabilities":`)
+	params = append(params, c.declared...)
+	params = append(params, `,"clientInfo":`...)
+	params = append(params, c.identity...)
+	params = append(params, '}')
+	msg, err := c.request(ctx, mcp.Legacy, mcp.MethodInitialize, params)
+	if err != nil {
+		return discovery{}, fmt.Errorf("%s: %w", mcp.MethodInitialize, err)
+	}
+	if raw := msg.Fault(); raw != nil {
+		return discovery{}, fmt.Errorf("%s: %w", mcp.MethodInitialize, mcp.ParseError(raw))
+	}
+	version, _ := mcp.LookupString(msg.Result(), "protocolVersion")
+	v := mcp.Version(version)
+	if !v.Supported() || v.Era() != mcp.Legacy {
+		return discovery{}, fmt.Errorf("%s: the server wants the unknown revision %q", mcp.MethodInitialize, version)
+	}
+	d := discovery{
+		version:      v,
+		info:         mcp.Lookup(msg.Result(), "serverInfo"),
+		capabilities: mcp.Lookup(msg.Result(), "capabilities"),
+	}
+	d.instructions, _ = mcp.LookupString(msg.Result(), "instructions")
+	return d, nil
+}

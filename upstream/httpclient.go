@@ -1,0 +1,198 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// httpClient is what both HTTP transports share: an own connection pool, the
+// credential on every request, no redirects, bounded answers.
+type httpClient struct {
+	url        *url.URL
+	pool       *http.Transport
+	credential Credential
+	principal  string
+	limits     Limits
+}
+
+// newHTTPTransport returns the connection pool of one server. Nothing of it is
+// shared with another server.
+func newHTTPTransport(limits Limits) *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           max(64, 2*limits.Concurrency),
+		MaxIdleConnsPerHost:    max(64, 2*limits.Concurrency),
+		IdleConnTimeout:        90 * time.Second,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		DisableCompression:     true,
+	}
+}
+
+// request builds a request with the credential of the principal.
+func (c *httpClient) request(ctx context.Context, method string, to *url.URL, body []byte, header http.Header) (*http.Request, error) {
+	r := &http.Request{
+		Method: method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header, 8+len(header)),
+	}
+	if body != nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		r.ContentLength = int64(len(body))
+		r.Header["Content-Type"] = contentJSON
+	}
+	credential, err := c.credential.Headers(ctx, c.principal)
+	if err != nil {
+		return nil, err
+	}
+	if to.User != nil {
+		password, _ := to.User.Password()
+		r.SetBasicAuth(to.User.Username(), password)
+	}
+	maps.Copy(r.Header, credential)
+	maps.Copy(r.Header, header)
+	return r.WithContext(ctx), nil
+}
+
+var (
+	contentJSON      = []string{"application/json"}
+	acceptBoth       = []string{"application/json, text/event-stream"}
+	acceptEvents     = []string{"text/event-stream"}
+	errNoContentType = invalid("an answer without a content type")
+)
+
+// do sends a request over the pool itself, which follows no redirect: one would
+// carry the body and every header but Authorization to another host. An error
+// of it tells by [wasDelivered] whether the server can have seen the request.
+func (c *httpClient) do(r *http.Request) (*http.Response, error) {
+	resp, err := c.pool.RoundTrip(r)
+	if err == nil {
+		return resp, nil
+	}
+	if cause := context.Cause(r.Context()); cause != nil {
+		return nil, cause
+	}
+	var op *net.OpError
+	var dns *net.DNSError
+	if errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) {
+		return nil, &undelivered{fmt.Errorf("connect: %w", err)}
+	}
+	return nil, fmt.Errorf("request: %w", err)
+}
+
+// mediaType returns the content type of an answer without its parameters.
+func mediaType(resp *http.Response) string {
+	value := resp.Header.Get("Content-Type")
+	if value == "application/json" || value == "text/event-stream" {
+		return value
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	if err != nil {
+		return ""
+	}
+	return kind
+}
+
+// refusal turns a status that is not 2xx into an error. The body is read in
+// part, for its JSON-RPC error if it has one.
+func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error) {
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		return mcp.Message{}, &undelivered{&loginError{resp.StatusCode}}
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		return mcp.Message{}, &undelivered{fmt.Errorf("the server redirects (HTTP %d), which is not followed; configure the final URL", resp.StatusCode)}
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err == nil && mediaType(resp) == "application/json" {
+		msg, err := mcp.Parse(body, mcp.Limits{Depth: c.limits.Depth, LoneSurrogates: true})
+		if err == nil && msg.Kind == mcp.KindResponse && msg.Fault() != nil && (msg.ID.Absent() || msg.ID.Key() == id.Key()) {
+			return msg, nil
+		}
+	}
+	return mcp.Message{}, &httpError{resp.StatusCode, excerpt(body)}
+}
+
+// excerpt returns the beginning of a body as one printable line.
+func excerpt(body []byte) string {
+	const most = 120
+	text := strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7F {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(body[:min(len(body), 4*most)]), ""))
+	if text = strings.Join(strings.Fields(text), " "); len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+// blocks are pieces of large answers whose size is not known beforehand.
+var blocks = sync.Pool{New: func() any { b := make([]byte, blockSize); return &b }}
+
+const blockSize = 256 << 10
+
+// readBody reads an answer of at most limit bytes into memory of exactly its
+// size. known is its size where it was announced, else -1.
+func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
+	if known > int64(limit) {
+		return nil, errTooLarge
+	}
+	if known >= 0 {
+		buf := make([]byte, known)
+		_, err := io.ReadFull(r, buf)
+		return buf, err
+	}
+	small := make([]byte, 4<<10)
+	n, err := io.ReadFull(r, small)
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		return small[:n:n], nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var full []*[]byte
+	defer func() {
+		for _, b := range full {
+			blocks.Put(b)
+		}
+	}()
+	size := n
+	for {
+		b := blocks.Get().(*[]byte)
+		full = append(full, b)
+		n, err := io.ReadFull(r, *b)
+		if size += n; size > limit {
+			return nil, errTooLarge
+		}
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := make([]byte, 0, size)
+	out = append(out, small...)
+	for _, b := range full {
+		out = append(out, (*b)[:min(blockSize, size-len(out))]...)
+	}
+	return out, nil
+}

@@ -1,0 +1,288 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"regexp"
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// mux correlates the messages of a channel that all requests share: the
+// stdout of a process or the stream of an HTTP+SSE server.
+//
+// Attribution is never guessed: a notification belongs to the request whose
+// progress token it carries, any other notification or request of the server
+// to the only askable request in flight, or to none.
+type mux struct {
+	log     *slog.Logger
+	limits  Limits
+	inbound func(mcp.Message) // what belongs to no request
+	// several principals share the channel: then nothing is attributed by
+	// being the only call in flight, because the server may still talk about
+	// an earlier one.
+	several bool
+
+	mu      sync.Mutex
+	pending map[string]*pending // by the key of the id
+	err     error
+	lost    chan struct{}
+
+	dropped int // notifications beyond the queue of a call, answers to nobody
+}
+
+// pending is one request in flight. Its queue is filled by the reader and
+// drained by the goroutine of the request.
+type pending struct {
+	askable bool
+	stream  bool // of a subscription
+
+	mu     sync.Mutex
+	queue  []mcp.Message
+	answer *mcp.Message
+	err    error         // instead of an answer
+	wake   chan struct{} // capacity 1
+}
+
+func newMux(log *slog.Logger, limits Limits, inbound func(mcp.Message)) *mux {
+	return &mux{
+		log: log, limits: limits, inbound: inbound,
+		pending: make(map[string]*pending), lost: make(chan struct{}),
+	}
+}
+
+// roundTrip registers a request, lets write send it and waits for the answer.
+func (m *mux) roundTrip(ctx context.Context, req *outgoing, write func([]byte) error) (mcp.Message, error) {
+	p := &pending{askable: req.askable, stream: req.stream, wake: make(chan struct{}, 1)}
+	key := req.id.Key()
+	m.mu.Lock()
+	if m.err != nil {
+		m.mu.Unlock()
+		return mcp.Message{}, &undelivered{m.err}
+	}
+	m.pending[key] = p
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		delete(m.pending, key)
+		m.mu.Unlock()
+	}()
+
+	if err := write(req.raw); err != nil {
+		return mcp.Message{}, err
+	}
+	for {
+		p.mu.Lock()
+		queue, answer, err := p.queue, p.answer, p.err
+		p.queue = nil
+		p.mu.Unlock()
+		for _, msg := range queue {
+			if req.arrived != nil {
+				req.arrived(msg)
+			}
+		}
+		if answer != nil || err != nil {
+			return cmpAnswer(answer), err
+		}
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			return mcp.Message{}, context.Cause(ctx)
+		case <-m.lost:
+			p.mu.Lock()
+			answered := p.answer != nil || p.err != nil
+			p.mu.Unlock()
+			if !answered {
+				return mcp.Message{}, m.cause()
+			}
+		}
+	}
+}
+
+// deliver hands one message to whom it belongs. It never blocks on a request.
+func (m *mux) deliver(msg mcp.Message) {
+	switch msg.Kind {
+	case mcp.KindInvalid:
+		return
+	case mcp.KindResponse:
+		m.mu.Lock()
+		p := m.pending[msg.ID.Key()]
+		if p == nil {
+			m.dropped++ // unknown, answered already, or cancelled
+		}
+		m.mu.Unlock()
+		if p != nil {
+			p.finish(msg)
+		}
+		return
+	case mcp.KindNotification, mcp.KindRequest:
+		if p := m.owner(&msg); p != nil {
+			if p.push(msg, m.limits.Events) {
+				return
+			}
+			if msg.Kind == mcp.KindNotification {
+				m.mu.Lock()
+				m.dropped++
+				m.mu.Unlock()
+				return
+			}
+		}
+	}
+	m.inbound(msg)
+}
+
+// spoil ends the request that an invalid answer names, so that its caller does
+// not wait for the deadline.
+func (m *mux) spoil(msg mcp.Message, why error) {
+	if id := invalidAnswer(&msg); !id.Absent() {
+		m.spoilID(id, invalid("an invalid answer: %w", why))
+	}
+}
+
+// answerID finds the id in the beginning of an answer that cannot be read. The
+// ids of requests are integers of the gateway's own.
+var answerID = regexp.MustCompile(`^\s*\{[^{}\[\]]*?"id"\s*:\s*(\d{1,18})\s*[,}]`)
+
+// answerHead is how much of an answer is searched for its id.
+const answerHead = 200
+
+// invalidAnswer returns the id that a message which is no valid one answers,
+// absent when that cannot be told.
+func invalidAnswer(msg *mcp.Message) mcp.ID {
+	switch {
+	case msg.Method != "":
+		return ""
+	case !msg.ID.Absent():
+		return msg.ID
+	}
+	return answerIn(msg.Raw[:min(len(msg.Raw), answerHead)])
+}
+
+// answerIn returns the id of the answer that begins with head.
+func answerIn(head []byte) mcp.ID {
+	found := answerID.FindSubmatch(head)
+	if found == nil || bytes.Contains(head, []byte(`"method"`)) {
+		return ""
+	}
+	return mcp.ID(found[1])
+}
+
+// spoilID ends the request with an id, if there is one.
+func (m *mux) spoilID(id mcp.ID, why error) {
+	m.mu.Lock()
+	p := m.pending[id.Key()]
+	m.mu.Unlock()
+	if p != nil {
+		p.spoil(why)
+	}
+}
+
+// owner returns the request that a message belongs to, nil when that cannot be
+// told.
+func (m *mux) owner(msg *mcp.Message) *pending {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id, ok := mcp.ParseID(msg.Meta(mcp.MetaSubscriptionID)); ok {
+		return m.pending[id.Key()]
+	}
+	switch msg.Method {
+	case mcp.NotifyProgress:
+		if id, ok := mcp.ParseID(msg.Param("progressToken")); ok {
+			return m.pending[id.Key()]
+		}
+		return nil
+	case mcp.NotifyCancelled:
+		// Of a subscription (2026-07-28 basic/patterns/cancellation), else of
+		// a question, which carries the server's own id.
+		if id, ok := mcp.ParseID(msg.Param("requestId")); ok {
+			if p := m.pending[id.Key()]; p != nil && p.stream {
+				return p
+			}
+		}
+		return m.only()
+	case mcp.NotifyMessage, mcp.MethodSampling, mcp.MethodElicit, mcp.MethodRoots:
+		return m.only()
+	}
+	return nil
+}
+
+// only returns the request that the server may ask about, if there is exactly
+// one; mu is held.
+func (m *mux) only() *pending {
+	if m.several {
+		return nil
+	}
+	var only *pending
+	for _, p := range m.pending {
+		if !p.askable {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = p
+	}
+	return only
+}
+
+// fail ends every request in flight; the first cause is kept.
+func (m *mux) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err == nil {
+		m.err = err
+		close(m.lost)
+	}
+}
+
+func (m *mux) cause() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// push queues a message and tells whether there was room.
+func (p *pending) push(msg mcp.Message, most int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answer != nil || p.err != nil || len(p.queue) >= most {
+		return false
+	}
+	p.queue = append(p.queue, msg)
+	p.signal()
+	return true
+}
+
+func (p *pending) finish(msg mcp.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answer == nil && p.err == nil {
+		p.answer = &msg
+	}
+	p.signal()
+}
+
+func (p *pending) spoil(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answer == nil && p.err == nil {
+		p.err = err
+	}
+	p.signal()
+}
+
+func cmpAnswer(msg *mcp.Message) mcp.Message {
+	if msg == nil {
+		return mcp.Message{}
+	}
+	return *msg
+}
+
+func (p *pending) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}

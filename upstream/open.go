@@ -1,0 +1,126 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// open dials the server and shakes hands, within the start timeout.
+func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.spec.Timeouts.Start,
+		fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start))
+	defer cancel()
+	var first error
+	for _, d := range s.dialers(key) {
+		conn, err := s.openWith(ctx, d, key)
+		if err == nil {
+			return conn, nil
+		}
+		var status *httpError
+		if !errors.As(err, &status) || !isRejection(status) {
+			return nil, err // reached, or unreachable: another transport changes nothing
+		}
+		first = cmpErr(first, err)
+	}
+	return nil, first
+}
+
+func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, error) {
+	_, separate := d.(*streamableDialer)
+	conn := newConn(&s.spec, s.log, s.opts.Identity, !separate)
+	conn.key, conn.inbox, conn.declared = key, s.heard, s.declares(key)
+	if key == (connKey{}) {
+		conn.watch.broken = func() { signal(s.relist) }
+	}
+	link, err := d.dial(ctx, conn.receive)
+	if err != nil {
+		conn.end(err)
+		return nil, err
+	}
+	conn.link = link
+	conn.spawn(conn.run)
+	s.mu.Lock()
+	era := s.era
+	if s.spec.Era == mcp.EraUnknown && time.Since(s.eraSince) >= eraMemory {
+		era = mcp.EraUnknown
+	}
+	s.mu.Unlock()
+	if err := conn.handshake(ctx, era); err != nil {
+		if l, ok := link.(*stdioLink); ok {
+			s.mu.Lock()
+			s.stderr = l.proc.Stderr()
+			s.mu.Unlock()
+		}
+		if cause := link.cause(); cause != nil && wasDelivered(err) {
+			err = cause
+		}
+		closeConn(conn)
+		return nil, err
+	}
+	s.mu.Lock()
+	if era != conn.era {
+		s.era, s.eraSince = conn.era, time.Now()
+	}
+	s.mu.Unlock()
+	return conn, nil
+}
+
+// dialers returns the ways to reach the server, best first.
+func (s *Server) dialers(key connKey) []dialer {
+	if s.spec.Command != "" {
+		return []dialer{&stdioDialer{spec: s.spec, several: s.several(key), log: s.log}}
+	}
+	to, err := url.Parse(s.spec.URL)
+	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+		return []dialer{failing{fmt.Errorf("the URL %q is none of http or https", redactURL(s.spec.URL))}}
+	}
+	to.Fragment = ""
+	client := httpClient{
+		url: to, pool: s.http, credential: s.opts.Credential,
+		principal: key.principal, limits: s.spec.Limits,
+	}
+	old := &sseDialer{client, s.several(key), s.log}
+	switch s.spec.Transport {
+	case SSE:
+		return []dialer{old}
+	case Streamable:
+		return []dialer{&streamableDialer{client, s.log}}
+	default:
+		return []dialer{&streamableDialer{client, s.log}, old}
+	}
+}
+
+// failing is the dialer of a server that cannot be dialled.
+type failing struct{ err error }
+
+func (f failing) dial(context.Context, func(mcp.Message)) (link, error) { return nil, f.err }
+
+// redactURL returns a URL without its user information and query.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(unreadable)"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+// declares returns the capabilities to declare on a connection: all that can
+// be relayed when one principal owns it, none when several share it.
+func (s *Server) declares(key connKey) []byte {
+	if s.several(key) && s.spec.Isolation == IsolateShared {
+		return []byte("{}")
+	}
+	return fullCapabilities
+}
+
+// several tells whether principals share a connection.
+func (s *Server) several(key connKey) bool { return key.principal == "" && s.spec.Local == "" }
+
+// fullCapabilities are all that toolgate can relay with attribution.
+var fullCapabilities = []byte(`{"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}`)

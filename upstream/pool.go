@@ -1,0 +1,388 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// connKey tells whose a connection is. The zero connKey is the gateway's own.
+type connKey struct{ principal, session string }
+
+// slot is one place of the pool: a connection, or one being opened.
+type slot struct {
+	opened chan struct{} // closed when conn or err is set
+	conn   *Conn
+	err    error
+}
+
+// idleTime is how long a principal's connection is kept without a call.
+const idleTime = 10 * time.Minute
+
+// keyFor returns whose connection a call takes (DESIGN 5, Isolation).
+func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
+	switch s.spec.Isolation {
+	case IsolateShared:
+		return connKey{}
+	case IsolateSession:
+		return connKey{call.Principal, call.Session}
+	case IsolateAuto:
+		if era == mcp.Modern {
+			return connKey{}
+		}
+	case IsolatePrincipal:
+	}
+	if call.Principal == s.spec.Local {
+		return connKey{}
+	}
+	return connKey{principal: call.Principal}
+}
+
+// Call carries one request to the server over the connection that it belongs
+// to. A session that the server has lost is renewed once, as the server cannot
+// have run the request. Every error is a [mcp.Failure], but for the cause of a
+// context that ended.
+func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	for attempt := 0; ; attempt++ {
+		conn, err := s.conn(ctx, call)
+		if err != nil {
+			return mcp.Answer{}, s.failure(ctx, err)
+		}
+		answer, err := s.callOn(ctx, conn, call)
+		switch {
+		case err == nil && attempt == 0 && headersRefused(conn, &answer):
+			s.refreshNow(ctx, conn) // the schema that the headers were made of is old
+			continue
+		case err == nil && answer.Era == mcp.Modern && answer.Fault != nil && hopFault(answer.Fault.Code):
+			return mcp.Answer{}, &mcp.Failure{
+				Kind: mcp.FailProtocol, Server: s.spec.Key,
+				Reason: fmt.Sprintf("%s turned the gateway's request down (%d)", s.spec.Key, answer.Fault.Code), Err: answer.Fault,
+			}
+		case err == nil:
+			return answer, nil
+		case attempt == 0 && errors.Is(err, errSessionLost) && !wasDelivered(err):
+			s.lose(conn, err)
+			continue
+		case attempt == 0 && conn.key != connKey{} && errors.Is(err, errClosed) && !wasDelivered(err):
+			continue // it had to make room before the call began
+		}
+		if login := (*loginError)(nil); errors.As(err, &login) && conn.key == (connKey{}) {
+			signal(s.refetch) // the lists tell whether it is the credential or this call
+		}
+		return mcp.Answer{}, s.failure(ctx, err)
+	}
+}
+
+// headersRefused tells whether a server found that the headers of a request
+// do not fit its body, before it ran it.
+func headersRefused(conn *Conn, answer *mcp.Answer) bool {
+	return !conn.shared && conn.era == mcp.Modern &&
+		answer.Fault != nil && answer.Fault.Code == mcp.CodeHeaderMismatch
+}
+
+// hopFault tells whether an error code of a modern server is of the range that
+// 2026-07-28 keeps for the hop between gateway and server, so that no client
+// may see it. A missing client capability is the client's affair.
+func hopFault(code int) bool {
+	return code <= mcp.CodeHeaderMismatch && code > mcp.CodeHeaderMismatch-10 && code != mcp.CodeMissingCapability
+}
+
+func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call) (mcp.Answer, error) {
+	switch call.Method {
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		uri, _ := mcp.LookupString(call.Params, "uri")
+		return s.subscribe(ctx, conn, uri, call.Method == mcp.MethodSubscribe)
+	}
+	var annotations []mcp.ParamHeader
+	if call.Kind == mcp.Tool && conn.era == mcp.Modern {
+		s.mu.Lock()
+		if item := s.listing.Find(mcp.Tool, call.Key); item != nil {
+			annotations = item.Params
+		}
+		s.mu.Unlock()
+	}
+	return conn.Call(ctx, call, annotations)
+}
+
+// Probe asks whether the server is alive.
+func (s *Server) Probe(ctx context.Context) error {
+	s.mu.Lock()
+	conn := s.main
+	s.mu.Unlock()
+	if conn == nil {
+		signal(s.kick)
+		return s.failure(ctx, errClosed)
+	}
+	return conn.probe(ctx)
+}
+
+// conn returns the connection for a call and waits for it while the server is
+// starting, as long as its start may take.
+func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
+	var deadline *time.Timer
+	for {
+		s.mu.Lock()
+		main, status, moved, renewing := s.main, s.status, s.moved, s.renewing
+		stopped := s.stopped
+		s.mu.Unlock()
+		switch {
+		case stopped || s.spec.Off || s.spec.Refused != "":
+			return nil, &undelivered{errClosed}
+		case main != nil && main.link.cause() == nil:
+			key := s.keyFor(call, main.era)
+			if key == (connKey{}) {
+				main.used.Store(time.Now().UnixNano())
+				return main, nil
+			}
+			return s.pooled(ctx, key)
+		}
+		signal(s.kick)
+		if main == nil && status.State != mcp.Starting && !renewing {
+			return nil, &undelivered{errClosed}
+		}
+		if deadline == nil {
+			deadline = time.NewTimer(s.spec.Timeouts.Start)
+			defer deadline.Stop()
+		}
+		select {
+		case <-moved:
+		case <-deadline.C:
+			return nil, &undelivered{fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start)}
+		case <-ctx.Done():
+			return nil, &undelivered{context.Cause(ctx)}
+		}
+	}
+}
+
+// pooled returns the connection of a principal or session, opening it first
+// when there is none. Callers that come together wait for one opening.
+func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
+	s.mu.Lock()
+	sl := s.pool[key]
+	if sl != nil && sl.conn != nil && sl.conn.link.cause() != nil {
+		s.release(key, sl)
+		sl = nil
+	}
+	if sl == nil {
+		if s.stopped || !s.makeRoom() {
+			s.mu.Unlock()
+			return nil, &undelivered{errPoolFull}
+		}
+		sl = &slot{opened: make(chan struct{})}
+		s.pool[key] = sl
+		s.wg.Go(func() { s.fill(key, sl) })
+	}
+	s.mu.Unlock()
+	select {
+	case <-sl.opened:
+		return sl.conn, sl.err
+	case <-ctx.Done():
+		return nil, &undelivered{context.Cause(ctx)}
+	}
+}
+
+var errPoolFull = errors.New("all its connections are in use")
+
+// fill opens the connection of a slot and takes up its subscriptions again.
+func (s *Server) fill(key connKey, sl *slot) {
+	s.mu.Lock()
+	life := s.life
+	s.mu.Unlock()
+	conn, err := s.open(life, key)
+	s.mu.Lock()
+	if err != nil {
+		err = &undelivered{err}
+	}
+	if conn != nil && !s.stopped && s.pool[key] != sl { // its session ended meanwhile
+		unwanted := conn
+		s.wg.Go(func() { closeConn(unwanted) })
+		conn, err = nil, &undelivered{errClosed}
+	}
+	sl.conn, sl.err = conn, err
+	if err != nil && s.pool[key] == sl {
+		delete(s.pool, key)
+	}
+	s.mu.Unlock()
+	close(sl.opened)
+	if err == nil {
+		s.resubscribe(life, conn)
+	}
+}
+
+// resubscribe takes up the subscriptions of a connection's predecessor. What
+// changed in between is not known, so each counts as updated.
+func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
+	s.mu.Lock()
+	uris := slices.Sorted(maps.Keys(s.subs[conn.key]))
+	s.mu.Unlock()
+	conn.watch.add(uris) // to have all on one stream
+	for _, uri := range uris {
+		if err := conn.follow(ctx, uri); err != nil {
+			s.log.Debug("subscription not renewed", "err", err)
+			continue
+		}
+		params := append(append([]byte(`{"uri":`), mcp.Quote(uri)...), '}')
+		s.event(conn, mcp.NotifyResourceUpdated, params)
+	}
+}
+
+// makeRoom ends idle connections until one more fits, the least recently used
+// first; mu is held.
+func (s *Server) makeRoom() bool {
+	now := time.Now().UnixNano()
+	for {
+		var oldest connKey
+		var found *slot
+		for key, sl := range s.pool {
+			select {
+			case <-sl.opened:
+			default:
+				continue
+			}
+			if sl.conn == nil || sl.conn.calls.Load() > 0 {
+				continue
+			}
+			if found == nil || sl.conn.used.Load() < found.conn.used.Load() {
+				oldest, found = key, sl
+			}
+		}
+		expired := found != nil && now-found.conn.used.Load() > int64(idleTime)
+		if len(s.pool)+1 < s.spec.Limits.Conns && !expired {
+			return true
+		}
+		if found == nil {
+			return false
+		}
+		s.release(oldest, found)
+	}
+}
+
+// release takes a connection out of the pool and closes it in the background;
+// mu is held.
+func (s *Server) release(key connKey, sl *slot) {
+	delete(s.pool, key)
+	if sl.conn != nil {
+		s.wg.Go(func() { s.retire(sl.conn) })
+	}
+}
+
+// lose gives up a connection whose session the server has forgotten.
+func (s *Server) lose(conn *Conn, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main == conn {
+		s.renewing = true
+		conn.link.fail(err)
+		return
+	}
+	if sl := s.pool[conn.key]; sl != nil && sl.conn == conn {
+		s.release(conn.key, sl)
+	}
+}
+
+// EndSession closes the connections that belong to a session that has ended.
+func (s *Server) EndSession(principal, session string) {
+	key := connKey{principal, session}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subs, key)
+	if sl := s.pool[key]; sl != nil {
+		s.release(key, sl)
+	}
+}
+
+// subscribe adds or takes off one subscriber of a resource on a connection.
+// Several principals may share it, so that only the first and the last one
+// concern the server. What is subscribed is kept for the connection's
+// successor.
+func (s *Server) subscribe(ctx context.Context, conn *Conn, uri string, on bool) (mcp.Answer, error) {
+	done := mcp.Answer{Result: []byte("{}"), Era: conn.era}
+	if !on && s.count(conn.key, uri, -1) > 0 {
+		return done, nil
+	}
+	if on && s.count(conn.key, uri, 0) > 0 {
+		s.count(conn.key, uri, +1)
+		return done, nil
+	}
+	answer, err := conn.Subscribe(ctx, uri, on)
+	if on && err == nil && answer.Fault == nil {
+		s.count(conn.key, uri, +1)
+	}
+	return answer, err
+}
+
+// count adds to the number of subscribers of a resource and returns it.
+func (s *Server) count(key connKey, uri string, add int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := max(s.subs[key][uri]+add, 0)
+	switch {
+	case n == 0:
+		delete(s.subs[key], uri)
+	case s.subs[key] == nil:
+		s.subs[key] = map[string]int{uri: n}
+	default:
+		s.subs[key][uri] = n
+	}
+	return n
+}
+
+// refreshNow fetches the lists again before a call is retried.
+func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
+	listing, cut, err := conn.fetch(ctx)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	listing.Announced = maps.Clone(s.announced)
+	s.listing = listing
+	if cut != "" {
+		s.status.Reason = cut
+	}
+	s.mu.Unlock()
+	s.opts.Sink.Changed(s.spec.Key)
+}
+
+// failure classes an error of a call. What it says to a client is a fixed
+// sentence: details of the server, such as the last line of its stderr, its
+// path or its address, are for the operator, in `ls` and in the log.
+func (s *Server) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, errCallTimeout) {
+		return context.Cause(ctx)
+	}
+	f := &mcp.Failure{Server: s.spec.Key, Err: err, Delivered: wasDelivered(err)}
+	s.mu.Lock()
+	state := s.status.State
+	s.mu.Unlock()
+	var login *loginError
+	var status *httpError
+	var nonsense *protocolError
+	name := s.spec.Key
+	switch {
+	case s.spec.Off:
+		f.Kind, f.Reason = mcp.FailDisabled, "The server "+name+" is switched off."
+	case s.spec.Refused != "":
+		f.Kind, f.Reason = mcp.FailDisabled, "The server "+name+" is not usable as it is configured; the operator sees why with `toolgate ls`."
+	case errors.Is(err, errCallTimeout):
+		f.Kind, f.Reason = mcp.FailTimeout, "The server "+name+" did not answer within its deadline."
+	case errors.Is(err, errTooLarge):
+		f.Kind, f.Reason = mcp.FailTooLarge, "The answer of the server "+name+" is larger than the limit."
+	case errors.Is(err, errPoolFull):
+		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use; try again in a moment."
+	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
+		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
+	case errors.As(err, &status), errors.As(err, &nonsense):
+		f.Kind, f.Reason = mcp.FailProtocol, "The server "+name+" gave an answer that is not valid."
+	case state == mcp.Ready || state == mcp.Degraded:
+		f.Kind, f.Reason = mcp.FailUnavailable, "The connection to the server "+name+" was lost or refused; try again in a moment."
+	default:
+		f.Kind, f.Reason = mcp.FailUnavailable, "The server "+name+" is not available at the moment ("+state.String()+"); try again later."
+	}
+	s.log.Debug("call failed", "kind", string(f.Kind), "err", err)
+	return f
+}

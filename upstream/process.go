@@ -1,0 +1,413 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// groupSettle is how long the rest of a group gets, after its leader has
+	// exited, to end by itself: npx and uvx may go before the server they run.
+	groupSettle = time.Second
+	// drainWait is how long output is waited for once the group is dead.
+	// Something that left the group may hold a pipe open for ever.
+	drainWait = 200 * time.Millisecond
+	// drainBytes is how much standard output is read once the group is dead;
+	// no pipe holds more.
+	drainBytes = 1 << 20
+	// killWait is how long Stop waits for the dead.
+	killWait = 5 * time.Second
+)
+
+// processSpec says what to run.
+type processSpec struct {
+	// Command is a path, relative to Dir if it is not absolute, or a name to
+	// look up in the PATH of Env.
+	Command string
+	Args    []string
+	// Dir is the working directory; empty is the gateway's own.
+	Dir string
+	// Env is the whole environment as NAME=value; nothing is added to it.
+	Env []string
+	// StderrLines and StderrBytes limit what is kept of the standard error;
+	// zero is 200 lines and 64 KiB.
+	StderrLines, StderrBytes int
+}
+
+// process is a child process with all it starts, for as long as that stays in
+// its process group (Unix) or job (Windows, where nothing can leave). The group
+// ends with its leader: what is left then is told to terminate and, within a
+// second, killed. On Linux the leader is killed with the gateway, however that
+// ends; elsewhere on Unix, and for the rest of the group, the end of the
+// gateway shows as the end of their standard input.
+//
+// All methods may be called concurrently.
+type process struct {
+	command string
+	stdin   *os.File
+	stdout  *childOutput
+	stderr  *lineRing
+	group   *processGroup
+	began   time.Time
+	done    chan struct{}
+
+	stopping atomic.Bool // the gateway wants the end
+
+	mu     sync.Mutex // no signal is sent during or after the reaping
+	reaped bool
+	cause  error      // of the end of the context, if that ended the process
+	exit   *exitError // set before done is closed
+}
+
+// startProcess starts the command of spec in a process group of its own. ctx is
+// for the life of the process, not for its start alone: its end kills the group
+// at once, so that a caller who goes away leaves nothing behind. Stop ends it
+// gently before. The caller reads Stdout to its end, or closes it.
+//
+// The error says which command could not be started, where, and why.
+func startProcess(ctx context.Context, spec processSpec) (*process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Command, err)
+	}
+	path, err := lookCommand(spec.Command, spec.Dir, spec.Env)
+	if err != nil {
+		return nil, err
+	}
+	pipes, err := openPipes()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: open its pipes: %w", spec.Command, err)
+	}
+	p := &process{
+		command: spec.Command,
+		stdin:   pipes.stdin,
+		stdout:  &childOutput{file: pipes.stdout, left: drainBytes},
+		stderr:  newLineRing(spec.StderrLines, spec.StderrBytes),
+		done:    make(chan struct{}),
+	}
+	started := make(chan error, 1)
+	go p.run(ctx, path, spec, pipes, started)
+	select {
+	case err = <-started:
+	case <-ctx.Done():
+		// The goroutine still starts it, if the system ever lets it, and ends
+		// it at once.
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		pipes.stdout.Close()
+		return nil, fmt.Errorf("start %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// run starts the process, waits for its end, ends the rest of its group and
+// reaps it.
+//
+// It keeps to one thread because on Linux a child gets its death signal when
+// the thread that started it ends, even if the gateway lives on. That thread
+// blocks here until the child is dead, as waiting for a child needs one anyway.
+func (p *process) run(ctx context.Context, path string, spec processSpec, pipes *childPipes, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	p.began = time.Now()
+	group, err := startGroup(path, append([]string{spec.Command}, spec.Args...), &os.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   append([]string{}, spec.Env...), // never nil, which would stand for ours
+		Files: pipes.child[:],
+	})
+	for _, file := range pipes.child {
+		file.Close()
+	}
+	if err != nil {
+		pipes.stdin.Close()
+		pipes.stderr.Close()
+		started <- err
+		return
+	}
+	p.group = group
+	unhook := context.AfterFunc(ctx, func() {
+		p.stopping.Store(true)
+		p.signal(func() {
+			p.cause = context.Cause(ctx)
+			group.kill()
+		})
+	})
+	defer unhook()
+	stderrEnded := make(chan struct{})
+	go func() {
+		defer close(stderrEnded)
+		_, _ = io.Copy(p.stderr, pipes.stderr) // its end is all there is to learn
+		pipes.stderr.Close()
+	}()
+	started <- nil
+
+	// From here to the reaping the dead leader keeps the number of its group
+	// from being given to others.
+	waitErr := group.awaitExit()
+	exit := &exitError{Command: p.command, After: time.Since(p.began), Stopped: p.stopping.Load()}
+	p.stdin.Close() // frees a writer, where something still holds the other end
+	p.signal(group.terminate)
+	settle := time.NewTimer(groupSettle)
+	defer settle.Stop()
+	select {
+	case <-stderrEnded: // by all who had it, so most likely nobody is left
+	case <-settle.C:
+	}
+	p.reap(exit)
+	exit.Err = errors.Join(exit.Err, waitErr)
+	p.stdout.drain()
+	_ = pipes.stderr.SetReadDeadline(time.Now().Add(drainWait)) // closed, or its job is dead
+	<-stderrEnded
+	exit.LastLine = p.stderr.Last()
+	p.exit = exit
+	close(p.done)
+}
+
+// signal sends what send sends, unless the group has gone.
+func (p *process) signal(send func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		send()
+	}
+}
+
+// reap kills the rest of the group and adds the leader's exit status to exit.
+func (p *process) reap(exit *exitError) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.group.kill()
+	p.reaped = true
+	if exit.Stopped {
+		exit.Cause = p.cause
+	}
+	state, err := p.group.wait()
+	if err != nil {
+		exit.Err = err
+		return
+	}
+	exit.Code, exit.Signal = state.ExitCode(), exitSignal(state)
+}
+
+// Stdin is the standard input. A write blocks while the process does not read,
+// until it exits or Stdin is closed.
+func (p *process) Stdin() io.WriteCloser { return p.stdin }
+
+// Stdout is the standard output, for one reader. After the exit it gives what
+// was written before and then io.EOF, whoever still holds the other end.
+func (p *process) Stdout() io.ReadCloser { return p.stdout }
+
+// Stderr returns the last lines of the standard error, oldest first, safe to
+// print.
+func (p *process) Stderr() []string { return p.stderr.Lines() }
+
+// Done is closed when the process has exited and was reaped, its group is dead
+// and its standard error was read.
+func (p *process) Done() <-chan struct{} { return p.done }
+
+// Err says for a person how the process ended, as an *exitError. It is nil
+// before Done is closed and never after.
+func (p *process) Err() error {
+	select {
+	case <-p.done:
+		return p.exit
+	default:
+		return nil
+	}
+}
+
+// Stop ends the process: it closes the standard input, waits for grace, tells
+// the group to terminate, waits for grace again, and kills the group. When ctx
+// ends, the rest follows at once. It returns when the process has been reaped,
+// at once if it was before; an error only for one that outlives its killing,
+// which it is then still watched for.
+func (p *process) Stop(ctx context.Context, grace time.Duration) error {
+	p.stopping.Store(true)
+	p.stdin.Close()
+	if p.endsWithin(ctx, grace) {
+		return nil
+	}
+	p.signal(p.group.terminate)
+	if p.endsWithin(ctx, grace) {
+		return nil
+	}
+	p.signal(p.group.kill)
+	if p.endsWithin(context.WithoutCancel(ctx), killWait) {
+		return nil
+	}
+	return fmt.Errorf("%s (process %d) is still there %v after it was killed: the system does not let go of it, see what it waits for",
+		p.command, p.group.pid(), killWait)
+}
+
+// endsWithin waits for the end of the process, but no longer than d or ctx.
+func (p *process) endsWithin(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// exitError is how a process ended.
+type exitError struct {
+	Command  string
+	Code     int           // exit code, -1 where a signal ended it
+	Signal   string        // name of that signal, or empty
+	After    time.Duration // how long it lived
+	Stopped  bool          // the gateway ended it
+	Cause    error         // the cause of the context whose end ended it, or nil
+	LastLine string        // of its standard error, safe to print
+	Err      error         // why Code and Signal are not known, or nil
+}
+
+// maxLastLine is how much of the last line is shown.
+const maxLastLine = 200
+
+// Error returns one sentence.
+func (e *exitError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Command)
+	switch {
+	case e.Cause != nil:
+		fmt.Fprintf(&b, " was stopped (%v):", e.Cause)
+	case e.Stopped:
+		b.WriteString(" was stopped:")
+	}
+	switch {
+	case e.Err != nil:
+		fmt.Fprintf(&b, " ended in an unknown way (%v)", e.Err)
+	case e.Signal != "":
+		fmt.Fprintf(&b, " ended by signal %s", e.Signal)
+	default:
+		fmt.Fprintf(&b, " exited with code %d", e.Code)
+	}
+	fmt.Fprintf(&b, " after %v", e.After.Round(time.Millisecond))
+	if line := e.LastLine; line != "" {
+		if len(line) > maxLastLine {
+			line = strings.ToValidUTF8(line[:maxLastLine], "") + "…"
+		}
+		fmt.Fprintf(&b, "; its last line on stderr: %s", line)
+	}
+	return b.String()
+}
+
+// Unwrap returns Err and Cause, as far as there are any.
+func (e *exitError) Unwrap() []error {
+	var all []error
+	for _, err := range []error{e.Err, e.Cause} {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// childPipes are the three pipes of a child: our ends, and the child's in the
+// order of their numbers.
+type childPipes struct {
+	stdin, stdout, stderr *os.File
+	child                 [3]*os.File
+}
+
+func openPipes() (*childPipes, error) {
+	var (
+		p    childPipes
+		errs [3]error
+	)
+	p.child[0], p.stdin, errs[0] = os.Pipe()
+	p.stdout, p.child[1], errs[1] = os.Pipe()
+	p.stderr, p.child[2], errs[2] = os.Pipe()
+	if err := errors.Join(errs[:]...); err != nil {
+		for _, file := range append(p.child[:], p.stdin, p.stdout, p.stderr) {
+			file.Close() // on those that were not opened it does nothing
+		}
+		return nil, err
+	}
+	return &p, nil
+}
+
+// childOutput is our end of a child's standard output. Once the child is gone
+// nothing can make Read wait: what is in the pipe is read, and then it has
+// ended, even if something that left the group keeps it open. Reading it to its
+// end frees it, as Close does.
+type childOutput struct {
+	file *os.File
+	gone atomic.Bool
+
+	// Read's own.
+	left int   // bytes that may be read once the child is gone
+	err  error // the end
+}
+
+// drain says that the child is gone.
+func (o *childOutput) drain() {
+	o.gone.Store(true)
+	o.limitWait()
+}
+
+// limitWait bounds the wait of the Read under way and of the next. Where pipes
+// know no deadlines (Windows), the job has closed all other ends.
+func (o *childOutput) limitWait() {
+	_ = o.file.SetReadDeadline(time.Now().Add(drainWait))
+}
+
+// Read implements io.Reader.
+func (o *childOutput) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for o.err == nil {
+		gone := o.gone.Load()
+		if gone {
+			if o.left <= 0 {
+				o.err = io.EOF
+				break
+			}
+			p = p[:min(len(p), o.left)]
+			o.limitWait()
+		}
+		n, err := o.file.Read(p)
+		if gone {
+			o.left -= n
+		}
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			o.err = err
+		case gone:
+			o.err = io.EOF
+		default: // the child went meanwhile, and may have left something
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	o.file.Close()
+	return 0, o.err
+}
+
+// Close frees the pipe; a child that still writes gets an error or a SIGPIPE.
+// It ends a Read under way, and may be called again.
+func (o *childOutput) Close() error {
+	if err := o.file.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}

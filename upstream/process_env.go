@@ -1,0 +1,102 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// lookCommand returns the absolute path of command. Entries of PATH that are
+// not absolute are passed over: what lies in a working directory must not stand
+// in for a command.
+func lookCommand(command, dir string, env []string) (string, error) {
+	if command == "" {
+		return "", errors.New("no command to start: set \"command\"")
+	}
+	if strings.ContainsRune(command, '/') || strings.ContainsRune(command, filepath.Separator) {
+		path, err := filepath.Abs(filepath.Join(dirOf(command, dir), command))
+		if err != nil {
+			return "", fmt.Errorf("find command %q: %w", command, err)
+		}
+		found, err := findExecutable(path, env)
+		if err != nil {
+			return "", fmt.Errorf("find command %q: %w", command, err)
+		}
+		return found, nil
+	}
+	search := lookVariable(env, "PATH")
+	var unusable error
+	for _, entry := range filepath.SplitList(search) {
+		if !filepath.IsAbs(entry) {
+			continue
+		}
+		found, err := findExecutable(filepath.Join(entry, command), env)
+		if err == nil {
+			return found, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) && unusable == nil {
+			unusable = err
+		}
+	}
+	if unusable != nil {
+		return "", fmt.Errorf("find command %q: %w", command, unusable)
+	}
+	return "", fmt.Errorf("command %q is not in its PATH %q: install it, set PATH in the server's env, or give its full path: %w",
+		command, search, os.ErrNotExist)
+}
+
+// dirOf returns what command is relative to.
+func dirOf(command, dir string) string {
+	if filepath.IsAbs(command) {
+		return ""
+	}
+	return dir
+}
+
+// lookVariable returns the value that a child sees for name.
+func lookVariable(env []string, name string) string {
+	name = variableKey(name)
+	for _, entry := range slices.Backward(env) {
+		if key, value, ok := strings.Cut(entry, "="); ok && variableKey(key) == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// baseEnv returns the environment of a child as sorted NAME=value entries: the
+// few variables without which programs do not run, those named in inherit, and
+// configured, which wins. The first two are taken from lookup where it has
+// them; nothing else of the gateway's environment is passed on.
+func baseEnv(configured map[string]string, inherit []string, lookup func(string) (string, bool)) []string {
+	type variable struct{ name, value string }
+	all := make(map[string]variable)
+	set := func(name, value string) {
+		if name != "" && !strings.ContainsAny(name, "=\x00") {
+			all[variableKey(name)] = variable{name, value}
+		}
+	}
+	for _, name := range slices.Concat(baseVariables, inherit) {
+		if value, ok := lookup(name); ok {
+			set(name, value)
+		}
+	}
+	// In order, for names that differ in case only where case does not count.
+	names := make([]string, 0, len(configured))
+	for name := range configured {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		set(name, configured[name])
+	}
+	env := make([]string, 0, len(all))
+	for _, v := range all {
+		env = append(env, v.name+"="+v.value)
+	}
+	slices.Sort(env)
+	return env
+}

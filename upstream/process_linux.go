@@ -1,0 +1,27 @@
+package upstream
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// groupAttr makes a child lead a group, and die with the thread that starts it:
+// see process.run, which keeps that thread.
+func groupAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// awaitExit blocks until the child pid has exited, and does not reap it.
+func awaitExit(pid int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err == nil {
+			return nil
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("wait for process %d: %w", pid, err)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// baseVariables are what programs need to run at all.
+var baseVariables = []string{
+	"PATH", "PATHEXT", "COMSPEC", "SystemRoot", "SystemDrive", "windir", "OS",
+	"TEMP", "TMP", "HOMEDRIVE", "HOMEPATH", "USERPROFILE", "USERNAME",
+	"APPDATA", "LOCALAPPDATA", "ProgramData", "ProgramFiles", "ProgramFiles(x86)", "ProgramW6432",
+	"NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE", "HOME", "LANG",
+}
+
+// variableKey returns what two spellings of one variable have in common.
+func variableKey(name string) string { return strings.ToUpper(name) }
+
+// processGroup is a process and the job that it and all its descendants are in.
+// Its methods other than awaitExit must not be called once wait was.
+type processGroup struct {
+	leader *os.Process
+	job    windows.Handle
+}
+
+// startGroup starts path in a job of its own, which ends with its last handle:
+// ours, so at the latest with the gateway. The process is created suspended and
+// runs its first instruction within the job.
+func startGroup(path string, argv []string, attr *os.ProcAttr) (*processGroup, error) {
+	attr.Sys = &syscall.SysProcAttr{
+		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP,
+		HideWindow:    true,
+	}
+	if isBatch(path) {
+		system, err := windows.GetSystemDirectory()
+		if err != nil {
+			return nil, fmt.Errorf("find the system directory: %w", err)
+		}
+		if attr.Sys.CmdLine, err = batchCommandLine(path, argv[1:]); err != nil {
+			return nil, err
+		}
+		path = filepath.Join(system, "cmd.exe")
+	}
+	job, err := newJob()
+	if err != nil {
+		return nil, err
+	}
+	leader, err := os.StartProcess(path, argv, attr)
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return nil, err
+	}
+	g := &processGroup{leader: leader, job: job}
+	if err := g.confine(); err != nil {
+		_ = leader.Kill()
+		_, _ = g.wait()
+		return nil, err
+	}
+	return g, nil
+}
+
+// newJob creates a job whose processes are killed when its last handle closes.
+func newJob() (windows.Handle, error) {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return 0, fmt.Errorf("create a job object: %w", err)
+	}
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{
+			LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+		},
+	}
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits)))
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return 0, fmt.Errorf("limit a job object: %w", err)
+	}
+	return job, nil
+}
+
+// confine puts the suspended leader into the job and lets it run.
+func (g *processGroup) confine() error {
+	var assignErr error
+	err := g.leader.WithHandle(func(handle uintptr) {
+		assignErr = windows.AssignProcessToJobObject(g.job, windows.Handle(handle))
+	})
+	if err := errors.Join(err, assignErr); err != nil {
+		return fmt.Errorf("assign process %d to its job: %w", g.leader.Pid, err)
+	}
+	if err := resume(uint32(g.leader.Pid)); err != nil {
+		return fmt.Errorf("resume process %d: %w", g.leader.Pid, err)
+	}
+	return nil
+}
+
+// resume resumes the only thread of a process that was created suspended.
+func resume(pid uint32) error {
+	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
+	if err != nil {
+		return fmt.Errorf("list threads: %w", err)
+	}
+	defer func() { _ = windows.CloseHandle(snapshot) }()
+
+	entry := windows.ThreadEntry32{Size: uint32(unsafe.Sizeof(windows.ThreadEntry32{}))}
+	for err = windows.Thread32First(snapshot, &entry); err == nil; err = windows.Thread32Next(snapshot, &entry) {
+		if entry.OwnerProcessID != pid {
+			continue
+		}
+		thread, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, entry.ThreadID)
+		if err != nil {
+			return fmt.Errorf("open thread %d: %w", entry.ThreadID, err)
+		}
+		_, err = windows.ResumeThread(thread)
+		_ = windows.CloseHandle(thread)
+		return err
+	}
+	return fmt.Errorf("find its thread: %w", err)
+}
+
+func (g *processGroup) pid() int { return g.leader.Pid }
+
+// awaitExit blocks until the leader has exited.
+func (g *processGroup) awaitExit() error {
+	var waitErr error
+	err := g.leader.WithHandle(func(handle uintptr) {
+		_, waitErr = windows.WaitForSingleObject(windows.Handle(handle), windows.INFINITE)
+	})
+	if err := errors.Join(err, waitErr); err != nil {
+		return fmt.Errorf("wait for process %d: %w", g.leader.Pid, err)
+	}
+	return nil
+}
+
+// wait takes the leader's exit code and closes the job.
+func (g *processGroup) wait() (*os.ProcessState, error) {
+	state, err := g.leader.Wait()
+	_ = windows.CloseHandle(g.job)
+	return state, err
+}
+
+// terminate asks the group to end, with the nearest there is to a signal. It
+// reaches those on our console only.
+func (g *processGroup) terminate() {
+	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(g.leader.Pid))
+}
+
+// kill ends all of the job. That fails only when nobody is left in it.
+func (g *processGroup) kill() { _ = windows.TerminateJobObject(g.job, 1) }
+
+// exitSignal returns "": no signal ends a process here.
+func exitSignal(*os.ProcessState) string { return "" }
+
+// findExecutable returns path with the first extension of PATHEXT that makes it
+// a file, or path itself if it has one of them already.
+func findExecutable(path string, env []string) (string, error) {
+	extensions := lookVariable(env, "PATHEXT")
+	if extensions == "" {
+		extensions = ".COM;.EXE;.BAT;.CMD"
+	}
+	var all []string
+	for extension := range strings.SplitSeq(extensions, ";") {
+		if extension == "" {
+			continue
+		}
+		if strings.EqualFold(filepath.Ext(path), extension) {
+			all = []string{path}
+			break
+		}
+		all = append(all, path+extension)
+	}
+	for _, candidate := range all {
+		if info, err := os.Stat(candidate); err == nil && !info.IsDir() {
+			return candidate, nil
+		}
+	}
+	return "", &os.PathError{Op: "find", Path: path, Err: os.ErrNotExist}
+}
+
+// isBatch reports whether path is run by cmd.exe, as npx and its like are.
+func isBatch(path string) bool {
+	extension := filepath.Ext(path)
+	return strings.EqualFold(extension, ".bat") || strings.EqualFold(extension, ".cmd")
+}
+
+// batchCommandLine returns the command line for cmd.exe that runs a batch file.
+// cmd.exe reads it by rules of its own, under which an argument could become a
+// second command; all is quoted here, and what quotes cannot hold is refused.
+func batchCommandLine(path string, args []string) (string, error) {
+	var b strings.Builder
+	b.WriteString(`cmd.exe /e:ON /v:OFF /d /s /c "`)
+	for i, arg := range append([]string{path}, args...) {
+		if strings.ContainsAny(arg, "\"%\r\n\x00") {
+			return "", fmt.Errorf(`%s is a batch file and cannot be given %q: quotes, percent signs and line breaks are not safe there; run its program directly (for npx: node and the script)`, path, arg)
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteByte('"')
+		b.WriteString(arg)
+		// A backslash before the closing quote would escape it for the program.
+		for n := len(arg); n > 0 && arg[n-1] == '\\'; n-- {
+			b.WriteByte('\\')
+		}
+		b.WriteByte('"')
+	}
+	b.WriteByte('"')
+	return b.String(), nil
+}

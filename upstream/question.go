@@ -1,0 +1,163 @@
+package upstream
+
+import (
+	"context"
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// questions are what the server asks during one call and is still open, by
+// the key of the question's id.
+type questions struct {
+	mu   sync.Mutex
+	open map[string]context.CancelFunc
+	wg   sync.WaitGroup // of those who answer
+}
+
+// add opens a question. Its context ends with the call or when the server
+// takes it back. It returns false for one question too many, and for an id
+// that is open already.
+func (q *questions) add(ctx context.Context, id mcp.ID) (context.Context, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.open) >= asksPerCall || q.open[id.Key()] != nil {
+		return nil, false
+	}
+	if q.open == nil {
+		q.open = make(map[string]context.CancelFunc)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	q.open[id.Key()] = cancel
+	return ctx, true
+}
+
+// close ends a question and tells whether its answer is still wanted.
+func (q *questions) close(ctx context.Context, id mcp.ID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	wanted := ctx.Err() == nil
+	if cancel := q.open[id.Key()]; cancel != nil {
+		cancel()
+		delete(q.open, id.Key())
+	}
+	return wanted
+}
+
+// takeBack ends the question with an id, given raw, because the server does
+// not wait for its answer any more.
+func (q *questions) takeBack(raw []byte) {
+	id, ok := mcp.ParseID(raw)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if cancel := q.open[id.Key()]; ok && cancel != nil {
+		cancel()
+	}
+}
+
+// relay hands a question of the server to the client whose call caused it. It
+// does not wait for the answer: progress goes on meanwhile.
+func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open *questions) {
+	if c.shared {
+		c.asked.Store(true)
+	}
+	switch {
+	case msg.Method == mcp.MethodPing:
+		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
+		return
+	case c.era == mcp.Modern:
+		c.refuse(msg.ID, "a server asks by input_required since 2026-07-28, not by %s", msg.Method)
+		return
+	case !c.declares(msg.Method):
+		c.refuse(msg.ID, "%s was not declared on this connection", msg.Method)
+		return
+	case call.Ask == nil:
+		c.refuse(msg.ID, "nobody can answer %s on this connection", msg.Method)
+		return
+	}
+	asking, ok := open.add(ctx, msg.ID)
+	if !ok {
+		c.reply(mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInternal,
+			"more than %d open questions on one call, or the same id twice", asksPerCall)))
+		return
+	}
+	open.wg.Go(func() {
+		result, fault := call.Ask(asking, msg.Method, msg.Params())
+		if !open.close(asking, msg.ID) {
+			return // the call is over, or the question taken back: nothing more is said
+		}
+		var raw []byte
+		if fault != nil {
+			raw = mcp.AppendFault(nil, msg.ID, fault)
+		} else {
+			raw = mcp.AppendResult(nil, msg.ID, result)
+		}
+		if err := c.link.send(ctx, raw, nil); err != nil {
+			c.log.Debug("answer to the server's question not sent", "err", err)
+		}
+	})
+}
+
+// declares tells whether a server was told that it may ask.
+func (c *Conn) declares(method string) bool {
+	switch method {
+	case mcp.MethodSampling:
+		return mcp.Lookup(c.declared, "sampling") != nil
+	case mcp.MethodElicit:
+		return mcp.Lookup(c.declared, "elicitation") != nil
+	case mcp.MethodRoots:
+		return mcp.Lookup(c.declared, "roots") != nil
+	}
+	return false
+}
+
+// receive takes what the link could not attribute to a request.
+func (c *Conn) receive(msg mcp.Message) {
+	switch {
+	case msg.Kind == mcp.KindNotification:
+		if c.settled.Load() { // before, its lists are not read and nobody subscribed
+			c.inbox(c, msg)
+		}
+	case msg.Method == mcp.MethodPing:
+		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
+	default:
+		if c.shared {
+			c.asked.Store(true)
+		}
+		c.refuse(msg.ID, "%s cannot be attributed to one client's request, so it is not relayed", msg.Method)
+	}
+}
+
+func (c *Conn) refuse(id mcp.ID, why, method string) {
+	c.reply(mcp.AppendFault(nil, id, mcp.Errorf(mcp.CodeMethodNotFound, why, method)))
+}
+
+// reply queues an answer for the server. A server that asks faster than it
+// reads gets no answers beyond the queue.
+func (c *Conn) reply(raw []byte) {
+	select {
+	case c.answers <- raw:
+	default:
+		if !c.deaf.Swap(true) {
+			c.log.Warn("the server asks faster than it reads; not all of its requests are answered")
+		}
+	}
+}
+
+// run sends queued answers until the link is lost.
+func (c *Conn) run() {
+	for {
+		select {
+		case raw := <-c.answers:
+			ctx, cancel := context.WithTimeout(c.life, cancelTime)
+			if err := c.link.send(ctx, raw, nil); err != nil {
+				c.log.Debug("answer to the server not sent", "err", err)
+			}
+			cancel()
+		case <-c.link.done():
+			return
+		case <-c.life.Done():
+			return
+		}
+	}
+}

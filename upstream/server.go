@@ -1,0 +1,364 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Sink hears of what happens at a server outside of calls. Its methods are
+// called from the server's goroutines and must not block.
+type Sink interface {
+	// Changed tells that the listing or the status of a server is another.
+	Changed(server string)
+	// Happened hands over a notification that belongs to no call.
+	Happened(mcp.Event)
+}
+
+// Options are what a [Server] needs besides its spec. All fields but Known are
+// required.
+type Options struct {
+	Sink       Sink
+	Credential Credential
+	Logger     *slog.Logger
+	// Identity is the clientInfo that servers see, raw JSON.
+	Identity []byte
+	// Known is the last good listing, offered until the server confirms or
+	// replaces it; nil when there is none.
+	Known *mcp.Listing
+}
+
+const (
+	// retryMax bounds the wait between attempts to reach a server over the
+	// network, processMax that between starts of a process.
+	retryMax   = 800 * time.Millisecond
+	processMax = 30 * time.Second
+	// loginRetry is the wait after a refused credential.
+	loginRetry = 30 * time.Second
+	// settle gathers list changes that come together, settleMax those of a
+	// server that announces one after the other.
+	settle    = 50 * time.Millisecond
+	settleMax = 2 * time.Second
+	// steady is how long something must have gone well for its backoff to
+	// begin anew.
+	steady = 5 * time.Second
+	// renewMax is how many lost sessions in a row are renewed without a wait.
+	renewMax = 2
+	// reprobe bounds the question whether a server that refuses its lists is
+	// still the one that it was.
+	reprobe = 5 * time.Second
+	// eraMemory is how long a probed era is trusted.
+	eraMemory = 24 * time.Hour
+	// drainStep is how often a draining server looks whether it is idle.
+	drainStep = 50 * time.Millisecond
+	// closeTime bounds the end of one connection.
+	closeTime = 8 * time.Second
+)
+
+// Server is one configured server. The zero Server is not usable; see [New].
+type Server struct {
+	spec Spec
+	hash string
+	opts Options
+	log  *slog.Logger
+	http *http.Transport
+
+	kick    chan struct{} // try to connect now
+	refetch chan struct{} // the lists have changed
+	relist  chan struct{} // the listen stream ended
+	wg      sync.WaitGroup
+	life    context.Context // of Run; set before anything uses it
+
+	mu       sync.Mutex
+	status   mcp.Status
+	listing  *mcp.Listing
+	era      mcp.Era
+	eraSince time.Time
+	main     *Conn // the gateway's own connection; nil while there is none
+	renewing bool  // main was lost in a way that a new one cures at once
+	moved    chan struct{}
+	pool     map[connKey]*slot
+	subs     map[connKey]map[string]int
+	stderr   []string
+	// announced counts the list changes that the server has announced.
+	announced map[mcp.Capability]uint64
+	stopped   bool
+}
+
+// New returns a server that does nothing until [Server.Run].
+func New(spec Spec, opts Options) *Server {
+	s := &Server{
+		spec: spec.withDefaults(), hash: spec.Hash(), opts: opts,
+		log:  opts.Logger.With("server", spec.Key),
+		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1),
+		moved: make(chan struct{}), pool: make(map[connKey]*slot), subs: make(map[connKey]map[string]int),
+		announced: make(map[mcp.Capability]uint64),
+		era:       spec.Era,
+	}
+	s.http = newHTTPTransport(s.spec.Limits)
+	s.status = mcp.Status{State: mcp.Starting, Since: time.Now()}
+	switch {
+	case spec.Off:
+		s.status = mcp.Status{State: mcp.Disabled, Reason: "switched off in the configuration", Since: time.Now()}
+	case spec.Refused != "":
+		s.status = mcp.Status{State: mcp.Failed, Reason: spec.Refused, Since: time.Now()}
+	case opts.Known != nil:
+		known := *opts.Known
+		known.Stale = true
+		s.listing = &known
+		if s.era == mcp.EraUnknown && time.Since(known.FetchedAt) < eraMemory {
+			s.era, s.eraSince = known.Era, known.FetchedAt
+		}
+	}
+	return s
+}
+
+// Name returns the server's key in the configuration.
+func (s *Server) Name() string { return s.spec.Key }
+
+// Spec returns the configuration of the server.
+func (s *Server) Spec() Spec { return s.spec }
+
+// Listing returns what the server offers, nil while nothing is known, and the
+// state that it is in.
+func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listing, s.status
+}
+
+// Stderr returns the last lines that the server's process wrote to its stderr.
+func (s *Server) Stderr() []string {
+	s.mu.Lock()
+	main, kept := s.main, s.stderr
+	s.mu.Unlock()
+	if main != nil {
+		if l, ok := main.link.(*stdioLink); ok {
+			return l.proc.Stderr()
+		}
+	}
+	return kept
+}
+
+// Run connects to the server, keeps its listing fresh and its connection up
+// until the context ends. It returns nil then, when every process and
+// goroutine of the server has ended.
+func (s *Server) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.life = ctx
+	s.mu.Unlock()
+	defer s.shutdown()
+	if s.spec.Off || s.spec.Refused != "" {
+		<-ctx.Done()
+		return nil
+	}
+	wait := backoff{Base: 50 * time.Millisecond, Max: retryMax}
+	if s.spec.Command != "" {
+		wait.Max = processMax
+	}
+	renewals := 0
+	for ctx.Err() == nil {
+		conn, err := s.open(ctx, connKey{})
+		if err != nil {
+			s.unreachable(err)
+			pause := wait.next()
+			if _, ok := errors.AsType[*loginError](err); ok {
+				pause = loginRetry
+			}
+			s.await(ctx, pause)
+			continue
+		}
+		began := time.Now()
+		err = s.serve(ctx, conn)
+		s.dropMain(conn, err)
+		if time.Since(began) > steady {
+			wait.reset()
+			renewals = 0
+		}
+		var login *loginError
+		switch {
+		case errors.As(err, &login):
+			s.await(ctx, loginRetry)
+		case errors.Is(err, errSessionLost) && renewals < renewMax:
+			renewals++ // a new session cures it at once
+		default:
+			s.await(ctx, wait.next())
+		}
+	}
+	return nil
+}
+
+// await waits before the next attempt; a call that needs the server ends the
+// wait early, unless the server is a process that just ended.
+func (s *Server) await(ctx context.Context, pause time.Duration) {
+	var kick <-chan struct{}
+	if s.spec.Command == "" && pause < loginRetry {
+		kick = s.kick
+		select { // one attempt per 20 ms, however many calls ask for it
+		case <-time.After(min(pause, 20*time.Millisecond)):
+		case <-ctx.Done():
+			return
+		}
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-kick:
+	case <-ctx.Done():
+	}
+}
+
+// serve publishes the connection and its listing and follows both until the
+// connection is lost.
+func (s *Server) serve(ctx context.Context, conn *Conn) error {
+	s.mu.Lock()
+	s.main, s.renewing = conn, false
+	s.setStatus(s.status.State, s.status.Reason)
+	s.mu.Unlock()
+	retry := backoff{Base: 250 * time.Millisecond, Max: processMax}
+	gather := backoff{Base: settle, Max: settleMax, Jitter: -1}
+	relisten := backoff{Base: 250 * time.Millisecond, Max: processMax}
+	var changed, listened time.Time // when the last one of each was seen to
+	due := time.Now()
+	lists, stream := time.NewTimer(0), time.NewTimer(time.Hour)
+	stream.Stop()
+	defer lists.Stop()
+	defer stream.Stop()
+	resubscribed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-conn.link.done():
+			return conn.link.cause()
+		case <-s.refetch:
+			if time.Since(changed) > steady {
+				gather.reset()
+			}
+			changed = time.Now()
+			if at := changed.Add(gather.next()); at.Before(due) {
+				due = at
+				lists.Reset(time.Until(due))
+			}
+		case <-lists.C:
+			drain(s.refetch)
+			next := s.fetchInto(ctx, conn, &retry)
+			due = time.Now().Add(next)
+			lists.Reset(next)
+			if !resubscribed {
+				resubscribed = true
+				conn.spawn(func() { s.resubscribe(conn.life, conn) })
+			}
+		case <-s.relist:
+			if time.Since(listened) > steady {
+				relisten.reset()
+			}
+			stream.Reset(relisten.next())
+		case <-stream.C:
+			listened = time.Now()
+			if err := conn.listen(ctx); err != nil {
+				s.log.Debug("subscriptions not renewed", "err", err)
+				signal(s.relist)
+			}
+			signal(s.refetch) // what changed in between is not known, if it is the same server
+		}
+	}
+}
+
+// fetchInto fetches the lists, publishes them and returns when to look again.
+func (s *Server) fetchInto(ctx context.Context, conn *Conn, retry *backoff) time.Duration {
+	if conn.era == mcp.Modern {
+		// Listening begins before the lists are read, so that no change
+		// between the two is missed.
+		if err := conn.listen(ctx); err != nil && ctx.Err() == nil {
+			s.log.Debug("subscriptions not opened", "err", err)
+			signal(s.relist)
+		}
+	}
+	s.mu.Lock()
+	announced := maps.Clone(s.announced)
+	s.mu.Unlock()
+	listing, cut, err := conn.fetch(ctx)
+	if err != nil {
+		s.unlisted(ctx, conn, err)
+		return retry.next()
+	}
+	listing.Announced = announced
+	retry.reset()
+	state := mcp.Ready
+	if cut != "" {
+		state = mcp.Degraded
+	}
+	s.publish(listing, state, cut)
+	if listing.Declares("tools", "listChanged") {
+		return time.Hour
+	}
+	return 5 * time.Minute
+}
+
+// retire closes a connection once no call is on it any more: what is in flight
+// over HTTP may still get its answer.
+func (s *Server) retire(conn *Conn) {
+	for conn.calls.Load() > 0 && sleep(s.life, drainStep) == nil {
+	}
+	closeConn(conn)
+}
+
+func closeConn(conn *Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	conn.close(ctx)
+}
+
+// Drain waits until no call is in flight, as long as the context lasts.
+func (s *Server) Drain(ctx context.Context) {
+	for s.inFlight() > 0 {
+		if sleep(ctx, drainStep) != nil {
+			return
+		}
+	}
+}
+
+func (s *Server) inFlight() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := int64(0)
+	if s.main != nil {
+		n += s.main.calls.Load()
+	}
+	for _, sl := range s.pool {
+		if sl.conn != nil {
+			n += sl.conn.calls.Load()
+		}
+	}
+	return n
+}
+
+// shutdown ends every connection and waits for every goroutine.
+func (s *Server) shutdown() {
+	s.mu.Lock()
+	s.stopped = true
+	s.setStatus(s.status.State, s.status.Reason) // nobody waits for it any more
+	slots := s.pool
+	s.pool = make(map[connKey]*slot)
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, sl := range slots {
+		all.Go(func() {
+			<-sl.opened
+			if sl.conn != nil {
+				closeConn(sl.conn)
+			}
+		})
+	}
+	all.Wait()
+	s.wg.Wait()
+	s.http.CloseIdleConnections()
+}

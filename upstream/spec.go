@@ -1,0 +1,160 @@
+package upstream
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Transport is how a server is reached.
+type Transport string
+
+// The transports. Auto tries streamable HTTP and then HTTP+SSE, as
+// 2026-07-28 basic/transports/streamable-http (Backward Compatibility) tells.
+const (
+	Stdio      Transport = "stdio"
+	Streamable Transport = "http"
+	SSE        Transport = "sse"
+	Auto       Transport = "auto"
+)
+
+// Isolation is who shares a connection (DESIGN 5).
+type Isolation string
+
+// The isolations. IsolateAuto shares modern servers and gives every principal
+// its own connection to legacy ones.
+const (
+	IsolateAuto      Isolation = "auto"
+	IsolateShared    Isolation = "shared"
+	IsolatePrincipal Isolation = "principal"
+	IsolateSession   Isolation = "session"
+)
+
+// Spec is one server as configured. A Spec is not changed once it is given to
+// a [Server].
+type Spec struct {
+	Key       string // its name in the configuration
+	Transport Transport
+
+	Command string
+	Args    []string
+	Dir     string
+	Env     []string // complete; nothing is inherited
+
+	URL     string
+	Headers map[string]string // sent with every request; values are secrets
+
+	Era       mcp.Era // EraUnknown probes
+	Isolation Isolation
+	// Local is the principal key that shares the gateway's own connection,
+	// empty when every principal is told apart.
+	Local string
+
+	// Refused tells why the server cannot be used as configured; Off that it
+	// is switched off.
+	Refused string
+	Off     bool
+
+	Timeouts Timeouts
+	Limits   Limits
+}
+
+// Timeouts bound the waits on one server. Zero values are replaced by the
+// defaults.
+type Timeouts struct {
+	Start time.Duration // from start to the end of the handshake; 30 s
+	List  time.Duration // for one complete catalog; 10 s
+	Call  time.Duration // for one call, extended by progress; 120 s
+	Hard  time.Duration // for one call, whatever happens; 30 min
+}
+
+// Limits bound what one server may send and hold. Zero values are replaced by
+// the defaults.
+type Limits struct {
+	Result      int // bytes of one answer; 32 MiB
+	Line        int // bytes of one line of a process; 32 MiB
+	Depth       int // nesting of one message; mcp.DefaultDepth
+	Pages       int // pages of one list; 1000
+	Items       int // items of one list; 5000
+	Catalog     int // bytes of all lists; 64 MiB
+	Concurrency int // calls that are expected at once, for which connections are kept; 32
+	Conns       int // connections or processes; 8
+	Events      int // notifications waiting for one call; 256
+}
+
+func (s *Spec) withDefaults() Spec {
+	d := *s
+	def := func(v *time.Duration, to time.Duration) {
+		if *v <= 0 {
+			*v = to
+		}
+	}
+	def(&d.Timeouts.Start, 30*time.Second)
+	def(&d.Timeouts.List, 10*time.Second)
+	def(&d.Timeouts.Call, 120*time.Second)
+	def(&d.Timeouts.Hard, 30*time.Minute)
+	num := func(v *int, to int) {
+		if *v <= 0 {
+			*v = to
+		}
+	}
+	num(&d.Limits.Result, 32<<20)
+	num(&d.Limits.Line, 32<<20)
+	num(&d.Limits.Depth, mcp.DefaultDepth)
+	num(&d.Limits.Pages, 1000)
+	num(&d.Limits.Items, 5000)
+	num(&d.Limits.Catalog, 64<<20)
+	num(&d.Limits.Concurrency, 32)
+	num(&d.Limits.Conns, 8)
+	num(&d.Limits.Events, 256)
+	if d.Isolation == "" {
+		d.Isolation = IsolateAuto
+	}
+	return d
+}
+
+// Hash identifies what the server is: two specs with the same hash reach the
+// same server with the same credential. Timeouts and limits are not part of it.
+func (s *Spec) Hash() string {
+	h := sha256.New()
+	part := func(values ...string) {
+		for _, v := range values {
+			fmt.Fprintf(h, "%d:%s,", len(v), v)
+		}
+		fmt.Fprint(h, ";")
+	}
+	part(s.Key, string(s.Transport), s.Command, s.Dir, s.URL, s.Era.String(), cmp.Or(string(s.Isolation), string(IsolateAuto)), s.Local)
+	part(s.Args...)
+	part(s.Env...)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		part(name, s.Headers[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Kind is what `ls` shows: the transport, or the launcher of a process.
+func (s *Spec) Kind() string {
+	if s.Transport == Stdio || s.Transport == "" && s.Command != "" {
+		base := s.Command[strings.LastIndexAny(s.Command, `/\`)+1:]
+		switch base {
+		case "npx", "uvx", "docker", "node", "python", "python3", "uv", "bunx", "deno":
+			return base
+		}
+		return string(Stdio)
+	}
+	return "http"
+}
+
+// Environment returns the environment of a server's process as NAME=value
+// entries: PATH, HOME, LANG and TMPDIR (and what Windows needs), the variables
+// named in inherit where lookup has them, and the configured ones, which win.
+func Environment(configured map[string]string, inherit []string, lookup func(string) (string, bool)) []string {
+	return baseEnv(configured, inherit, lookup)
+}

@@ -1,0 +1,206 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// sseDialer reaches a server over the HTTP+SSE transport of 2024-11-05.
+type sseDialer struct {
+	http    httpClient
+	several bool // principals share the stream
+	log     *slog.Logger
+}
+
+// sseLink is one stream of events with the endpoint that takes the messages.
+type sseLink struct {
+	httpClient
+	mux      *mux
+	log      *slog.Logger
+	endpoint *url.URL
+	body     io.ReadCloser
+	life     context.Context
+	cancel   context.CancelFunc
+	once     sync.Once
+	spawning sync.Mutex // against the end of life
+	wg       sync.WaitGroup
+}
+
+var errEndpoint = errors.New("the server names an endpoint on another host")
+
+// dial opens the stream and waits for the endpoint event, as long as the
+// context lasts.
+func (d *sseDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link, error) {
+	l := &sseLink{httpClient: d.http, log: d.log, mux: newMux(d.log, d.http.limits, inbound)}
+	l.mux.several = d.several
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.life, l.cancel = life, cancel
+	stop := context.AfterFunc(ctx, cancel) // until the endpoint is known
+	r, err := l.request(life, http.MethodGet, l.url, nil, nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	r.Header["Accept"] = acceptEvents
+	resp, err := l.do(r)
+	if err != nil {
+		cancel()
+		return nil, cmpErr(context.Cause(ctx), err)
+	}
+	l.body = resp.Body
+	if resp.StatusCode != http.StatusOK || mediaType(resp) != "text/event-stream" {
+		_, err := l.refusal(resp, "")
+		resp.Body.Close()
+		cancel()
+		return nil, cmpErr(err, errors.New("the server offers no stream of events"))
+	}
+	events := newEventReader(resp.Body, l.limits.Result)
+	if l.endpoint, err = l.readEndpoint(events); err == nil && !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		resp.Body.Close()
+		cancel()
+		return nil, cmpErr(context.Cause(ctx), err)
+	}
+	l.wg.Go(func() { l.read(events) })
+	return l, nil
+}
+
+// readEndpoint waits for the endpoint event, which must come before any
+// message and name a URL on the same origin.
+func (l *sseLink) readEndpoint(events *eventReader) (*url.URL, error) {
+	for {
+		ev, err := events.next()
+		if err != nil {
+			return nil, fmt.Errorf("wait for the endpoint event: %w", err)
+		}
+		if ev.Event != "endpoint" {
+			continue
+		}
+		ref, err := url.Parse(string(ev.Data))
+		if err != nil {
+			return nil, fmt.Errorf("the endpoint event: %w", err)
+		}
+		to := l.url.ResolveReference(ref)
+		if to.Scheme != l.url.Scheme || !strings.EqualFold(to.Host, l.url.Host) || ref.User != nil {
+			return nil, errEndpoint
+		}
+		to.User = l.url.User
+		return to, nil
+	}
+}
+
+func (l *sseLink) read(events *eventReader) {
+	for {
+		ev, err := events.next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the server closed the stream")
+			}
+			l.mux.fail(err)
+			return
+		}
+		if len(ev.Data) == 0 || ev.Event != "" && ev.Event != "message" {
+			continue
+		}
+		msg, err := mcp.Parse(ev.Data, mcp.Limits{Depth: l.limits.Depth, LoneSurrogates: true})
+		if err != nil {
+			l.log.Debug("the server sent an invalid message", "err", err)
+			l.mux.spoil(msg, err)
+			continue
+		}
+		l.mux.deliver(msg)
+	}
+}
+
+// roundTrip does not wait for the POST: some servers accept it only once they
+// have run the request, and until then report progress and ask.
+func (l *sseLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Message, error) {
+	post, stop := context.WithCancelCause(l.life)
+	sent := make(chan struct{})
+	msg, err := l.mux.roundTrip(ctx, req, func(raw []byte) error {
+		if !l.spawn(func() {
+			defer close(sent)
+			if err := l.send(post, raw, nil); err != nil {
+				l.mux.spoilID(req.id, err)
+			}
+		}) {
+			return &undelivered{errClosed}
+		}
+		return nil
+	})
+	select {
+	case <-sent:
+		stop(nil)
+	default:
+		if err != nil {
+			stop(err)
+		} else {
+			time.AfterFunc(endTime, func() { stop(nil) })
+		}
+	}
+	return msg, err
+}
+
+// spawn starts a goroutine that close waits for, unless the link is closing.
+func (l *sseLink) spawn(f func()) bool {
+	l.spawning.Lock()
+	defer l.spawning.Unlock()
+	if l.life.Err() == nil {
+		l.wg.Go(f)
+		return true
+	}
+	return false
+}
+
+func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
+	r, err := l.request(ctx, http.MethodPost, l.endpoint, raw, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := l.do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+		return nil
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		return &undelivered{errSessionLost}
+	}
+	_, err = l.refusal(resp, "")
+	err = cmpErr(err, &httpError{status: resp.StatusCode})
+	if resp.StatusCode/100 == 5 && !turnedAway(resp) {
+		return err // the request may have been run all the same
+	}
+	return &undelivered{err}
+}
+
+func (l *sseLink) negotiated(mcp.Version) {}
+func (l *sseLink) done() <-chan struct{}  { return l.mux.lost }
+func (l *sseLink) cause() error           { return l.mux.cause() }
+func (l *sseLink) fail(err error)         { l.mux.fail(err) }
+
+func (l *sseLink) close(context.Context) {
+	l.once.Do(func() {
+		l.mux.fail(errClosed)
+		l.spawning.Lock()
+		l.cancel()
+		l.spawning.Unlock()
+		l.body.Close()
+	})
+	l.wg.Wait()
+}

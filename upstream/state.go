@@ -1,0 +1,161 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// unlisted records that the lists cannot be read. Where the reason is the
+// connection, it is given up for a new one: the credential or the session is
+// not good any more, or behind the URL is another server than before.
+func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
+	if ctx.Err() != nil || conn.link.cause() != nil {
+		return
+	}
+	var login *loginError
+	var status *httpError
+	var fault *mcp.Error
+	switch {
+	case errors.As(err, &login), errors.Is(err, errSessionLost):
+		conn.link.fail(err)
+		return
+	case !conn.shared && (errors.As(err, &fault) || errors.As(err, &status) && isRejection(status)):
+		if gone := conn.recognised(ctx); gone != nil {
+			conn.link.fail(fmt.Errorf("the server is not the one it was: %w", gone))
+			return
+		}
+	}
+	s.publish(nil, mcp.Degraded, "connected, but its lists cannot be read: "+describe(err))
+}
+
+// publish sets the listing (nil keeps the last one) and the state.
+func (s *Server) publish(listing *mcp.Listing, state mcp.State, reason string) {
+	s.mu.Lock()
+	if listing != nil {
+		s.listing = listing
+	}
+	s.setStatus(state, reason)
+	s.mu.Unlock()
+	s.opts.Sink.Changed(s.spec.Key)
+}
+
+// setStatus enters a state and wakes whoever waits for one; mu is held.
+func (s *Server) setStatus(state mcp.State, reason string) {
+	if s.status.State != state {
+		s.status.Since = time.Now()
+	}
+	s.status.State, s.status.Reason = state, reason
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// unreachable records a failed attempt.
+func (s *Server) unreachable(err error) {
+	var login *loginError
+	s.mu.Lock()
+	s.renewing = false
+	s.era = s.spec.Era // what was remembered may be the reason
+	state := mcp.Failed
+	switch {
+	case errors.As(err, &login):
+		state = mcp.NeedsLogin
+	case s.listing != nil && !s.listing.Stale:
+		state = mcp.Reconnecting
+	case s.listing != nil:
+		state = mcp.Stale
+	}
+	reason := describe(err)
+	entered, changed := s.status.State != state, s.status.State != state || s.status.Reason != reason
+	s.setStatus(state, reason)
+	s.mu.Unlock()
+	if entered {
+		s.log.Warn("not connected", "state", state.String(), "err", err)
+	}
+	if changed {
+		s.opts.Sink.Changed(s.spec.Key)
+	}
+}
+
+// dropMain ends the gateway's own connection.
+func (s *Server) dropMain(conn *Conn, err error) {
+	s.mu.Lock()
+	if s.main == conn {
+		s.main = nil
+	}
+	if l, ok := conn.link.(*stdioLink); ok {
+		s.stderr = l.proc.Stderr()
+	}
+	s.renewing = errors.Is(err, errSessionLost)
+	if !s.stopped && s.life.Err() == nil {
+		state := mcp.Reconnecting
+		if login := (*loginError)(nil); errors.As(err, &login) {
+			state = mcp.NeedsLogin
+		}
+		s.setStatus(state, describe(err))
+	}
+	s.mu.Unlock()
+	s.opts.Sink.Changed(s.spec.Key)
+	if conn.shared {
+		closeConn(conn) // one process ends before the next starts
+		return
+	}
+	s.wg.Go(func() { s.retire(conn) })
+}
+
+// heard takes a notification that belongs to no call.
+func (s *Server) heard(conn *Conn, msg mcp.Message) {
+	switch msg.Method {
+	case mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged:
+		s.mu.Lock()
+		for _, kind := range mcp.Capabilities {
+			if kind.Changed() == msg.Method {
+				s.announced[kind]++
+			}
+		}
+		s.mu.Unlock()
+		signal(s.refetch)
+	case mcp.NotifyResourceUpdated, mcp.NotifyMessage, mcp.NotifyElicitComplete:
+		s.event(conn, msg.Method, msg.Params())
+	}
+}
+
+// event hands a notification to the sink with whom the connection belongs to.
+func (s *Server) event(conn *Conn, method string, params []byte) {
+	principal := conn.key.principal
+	if principal == "" && s.spec.Isolation != IsolateShared && conn.era == mcp.Legacy {
+		principal = s.spec.Local
+	}
+	s.opts.Sink.Happened(mcp.Event{
+		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Method: method, Params: params,
+	})
+}
+
+// describe renders an error as a sentence for a person.
+func describe(err error) string {
+	if err == nil {
+		return ""
+	}
+	if errors.Is(err, context.Canceled) {
+		return "stopped"
+	}
+	return err.Error()
+}
+
+// signal sets a flag channel of capacity 1.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func drain(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}

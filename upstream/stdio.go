@@ -1,0 +1,166 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// stopGrace is how long a process gets after its stdin was closed, and again
+// after it was told to terminate.
+const stopGrace = 2 * time.Second
+
+// writeQueue is how many messages may wait for a process to read its stdin.
+const writeQueue = 64
+
+// stdioDialer starts the process of a server (2026-07-28 transports/stdio; the
+// framing is the same in all revisions).
+type stdioDialer struct {
+	spec    Spec
+	several bool // principals share the process
+	log     *slog.Logger
+}
+
+// stdioLink is a running process.
+type stdioLink struct {
+	mux    *mux
+	proc   *process
+	log    *slog.Logger
+	limits Limits
+	out    chan []byte
+	stop   chan struct{}
+	once   sync.Once
+	wg     sync.WaitGroup
+}
+
+func (d *stdioDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link, error) {
+	// The process lives until the link is closed, not as long as its start.
+	proc, err := startProcess(context.WithoutCancel(ctx), processSpec{
+		Command: d.spec.Command, Args: d.spec.Args, Dir: d.spec.Dir, Env: d.spec.Env,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &stdioLink{
+		mux: newMux(d.log, d.spec.Limits, inbound), proc: proc, log: d.log, limits: d.spec.Limits,
+		out: make(chan []byte, writeQueue), stop: make(chan struct{}),
+	}
+	l.mux.several = d.several
+	l.wg.Go(l.read)
+	l.wg.Go(l.write)
+	return l, nil
+}
+
+// read delivers the lines of the process until its stdout ends.
+func (l *stdioLink) read() {
+	lines := newLineReader(l.proc.Stdout(), l.limits.Line, func(line []byte) {
+		l.log.Debug("the server wrote something else than a message to its stdout", "line", string(line))
+	})
+	lines.onTooLong = func(head []byte) {
+		l.log.Warn("the server wrote a line beyond the limit", "limit", l.limits.Line)
+		if id := answerIn(head); !id.Absent() {
+			l.mux.spoilID(id, errTooLarge)
+		}
+	}
+	parse := mcp.Limits{Depth: l.limits.Depth, LoneSurrogates: true}
+	for {
+		line, err := lines.next()
+		if err != nil {
+			<-l.reaped()
+			if errors.Is(err, io.EOF) || l.proc.Err() != nil {
+				err = fmt.Errorf("the process ended: %w", cmpErr(l.proc.Err(), io.EOF))
+			}
+			l.mux.fail(err)
+			return
+		}
+		msg, err := mcp.Parse(line, parse)
+		if err != nil {
+			l.log.Debug("the server sent an invalid message", "err", err)
+			l.mux.spoil(msg, err)
+			continue
+		}
+		l.mux.deliver(msg)
+	}
+}
+
+// reaped waits for the end of a process whose stdout has ended, but not for
+// long: a process may close its stdout and live on.
+func (l *stdioLink) reaped() <-chan struct{} {
+	select {
+	case <-l.proc.Done():
+	case <-time.After(200 * time.Millisecond):
+		ended := make(chan struct{})
+		close(ended)
+		return ended
+	}
+	return l.proc.Done()
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// write writes queued lines until the link closes.
+func (l *stdioLink) write() {
+	for {
+		select {
+		case line := <-l.out:
+			if _, err := l.proc.Stdin().Write(line); err != nil {
+				l.mux.fail(fmt.Errorf("write to the process: %w", err))
+				return
+			}
+		case <-l.stop:
+			return
+		case <-l.mux.lost:
+			return
+		}
+	}
+}
+
+func (l *stdioLink) queue(ctx context.Context, raw []byte) error {
+	line := append(mcp.AppendLine(make([]byte, 0, len(raw)+1), raw), '\n')
+	select {
+	case l.out <- line:
+		return nil
+	case <-ctx.Done():
+		return &undelivered{context.Cause(ctx)}
+	case <-l.mux.lost:
+		return &undelivered{l.mux.cause()}
+	case <-l.stop:
+		return &undelivered{errClosed}
+	}
+}
+
+func (l *stdioLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Message, error) {
+	return l.mux.roundTrip(ctx, req, func(raw []byte) error { return l.queue(ctx, raw) })
+}
+
+func (l *stdioLink) send(ctx context.Context, raw []byte, _ http.Header) error {
+	return l.queue(ctx, raw)
+}
+
+func (l *stdioLink) negotiated(mcp.Version) {}
+
+func (l *stdioLink) done() <-chan struct{} { return l.mux.lost }
+func (l *stdioLink) cause() error          { return l.mux.cause() }
+func (l *stdioLink) fail(err error)        { l.mux.fail(err) }
+
+// close ends the process and waits for everything that dial started.
+func (l *stdioLink) close(ctx context.Context) {
+	l.once.Do(func() { close(l.stop) })
+	if err := l.proc.Stop(ctx, stopGrace); err != nil {
+		l.log.Error("the process does not end", "err", err)
+	}
+	l.mux.fail(errClosed)
+	l.wg.Wait()
+}
