@@ -95,12 +95,9 @@ func (d *duplex) drain() {
 	d.wg.Wait()
 }
 
-// busy is the answer to a request that finds too many others. It is queued by
-// whoever reads, so that a client that does not read is not read from either.
-func busy() *mcp.Error { return mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", errBusy) }
-
 // receive handles one message of the client. Requests run on their own; the
-// number of them is bounded by the session.
+// number of them is bounded by the session. A refusal is queued by whoever
+// reads, so that a client that does not read is not read from either.
 func (d *duplex) receive(raw []byte) {
 	g := d.s.g
 	if mcp.IsArray(raw) {
@@ -116,39 +113,44 @@ func (d *duplex) receive(raw []byte) {
 		d.s.received(msg)
 		return
 	}
-	if msg.Method == mcp.MethodInitialize && msg.Meta(mcp.MetaVersion) == nil {
-		d.answer(msg.ID, d.s.serve(d.s.ctx, msg, d)) // before anything that follows
+	x, fault := d.exchange(msg)
+	if fault != nil {
+		d.answer(msg.ID, d.s.g.reject(x, fault))
 		return
 	}
-	if !d.run(func() {
-		if msg.Meta(mcp.MetaVersion) != nil && d.s.transport == "stdio" {
-			d.answer(msg.ID, d.modern(msg))
-			return
-		}
-		if msg.Method == mcp.MethodDiscover && d.s.transport == "stdio" {
-			d.answer(msg.ID, faulty(mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)))
-			return
-		}
-		d.answer(msg.ID, d.s.serve(d.s.ctx, msg, d))
-	}) {
-		d.answer(msg.ID, faulty(busy()))
+	ctx, done, err := d.s.begin(d.s.ctx, msg.ID) // here, so that a cancellation that follows finds it
+	if err != nil {
+		d.answer(msg.ID, d.s.g.reject(x, err))
+		return
+	}
+	serve := func() {
+		got := d.s.serve(ctx, x)
+		done()
+		d.answer(msg.ID, got)
+	}
+	switch {
+	case x.Era == mcp.Legacy && (msg.Method == mcp.MethodInitialize || msg.Method == mcp.MethodSetLevel):
+		serve() // before anything that follows
+	case !d.run(serve):
+		done()
+		d.answer(msg.ID, d.s.g.reject(x, errBusy))
 	}
 }
 
-// modern serves one request of 2026-07-28 on a shared channel.
-func (d *duplex) modern(msg mcp.Message) reply {
+// exchange is a request of the client in its revision: on stdio each request
+// may be of either era.
+func (d *duplex) exchange(msg mcp.Message) (*Exchange, *mcp.Error) {
+	if d.s.transport != "stdio" || msg.Meta(mcp.MetaVersion) == nil {
+		x := d.s.exchange(msg, d)
+		if msg.Method == mcp.MethodDiscover && d.s.transport == "stdio" {
+			return x, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)
+		}
+		return x, nil
+	}
 	x := &Exchange{
 		Message: msg, Identity: d.s.identity, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
 	}
-	if fault := x.modernMeta(); fault != nil {
-		return faulty(fault)
-	}
-	ctx, done, err := d.s.begin(d.s.ctx, msg.ID)
-	if err != nil {
-		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", err))
-	}
-	defer done()
-	return d.s.g.serveRequest(ctx, x)
+	return x, x.modernMeta()
 }
 
 func (d *duplex) batch(raw []byte) {
@@ -161,7 +163,7 @@ func (d *duplex) batch(raw []byte) {
 			d.put(answers)
 		}
 	}) {
-		d.put(mcp.AppendFault(nil, "", busy()))
+		d.put(mcp.AppendFault(nil, "", invalid(errBusy)))
 	}
 }
 

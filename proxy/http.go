@@ -319,9 +319,7 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.I
 		fault = checkMirrors(r.Header, &msg)
 	}
 	if fault != nil {
-		if kind := called(msg.Method); kind != mcp.NoCapability {
-			g.refuseCall(x, kind, "", fault)
-		}
+		g.reject(x, fault)
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}

@@ -36,7 +36,7 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 	answer := g.newAnswer(w, s)
 	// A client that goes away does not cancel its request: it may come back
 	// for the answer, and says so explicitly when it gives up.
-	got := s.serve(context.WithoutCancel(r.Context()), msg, answer)
+	got := s.post(context.WithoutCancel(r.Context()), msg, answer)
 	answer.finish(msg.ID, got, http.StatusOK)
 }
 
@@ -84,27 +84,39 @@ func (g *Gateway) legacySession(w http.ResponseWriter, r *http.Request, id *gate
 	return s
 }
 
-// serve answers one request of the session.
-func (s *Session) serve(parent context.Context, msg mcp.Message, w way) reply {
+// post serves one request of the session that came by a POST, or in a batch.
+func (s *Session) post(parent context.Context, msg mcp.Message, w way) reply {
+	x := s.exchange(msg, w)
 	ctx, done, err := s.begin(parent, msg.ID)
 	if err != nil {
-		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", err))
+		return s.g.reject(x, err)
 	}
 	defer done()
 	stop := context.AfterFunc(s.ctx, func() { s.cancelRequest([]byte(msg.ID)) })
 	defer stop()
+	return s.serve(ctx, x)
+}
+
+// exchange is a request in the session's own revision.
+func (s *Session) exchange(msg mcp.Message, w way) *Exchange {
 	s.mu.Lock()
-	x := &Exchange{
+	defer s.mu.Unlock()
+	return &Exchange{
 		Message: msg, Identity: s.identity, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
 		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, way: w,
 	}
-	ready := s.ready
-	s.mu.Unlock()
-	if msg.Method == mcp.MethodInitialize {
-		return s.g.initialize(s, &msg)
+}
+
+// serve answers one request that has begun.
+func (s *Session) serve(ctx context.Context, x *Exchange) reply {
+	if x.Era == mcp.Modern {
+		return s.g.serveRequest(ctx, x)
 	}
-	if !ready && msg.Method != mcp.MethodPing {
-		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: send initialize first"))
+	if x.Message.Method == mcp.MethodInitialize {
+		return s.g.initialize(s, &x.Message)
+	}
+	if x.Version == "" && x.Message.Method != mcp.MethodPing {
+		return s.g.reject(x, errUninitialized)
 	}
 	return s.g.serveRequest(ctx, x)
 }
@@ -206,7 +218,7 @@ func (s *Session) batch(ctx context.Context, body []byte, w way) ([]byte, error)
 			answers[i] = mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: initialize in a batch"))
 		default:
 			all.Go(func() {
-				got := s.serve(ctx, msg, w)
+				got := s.post(ctx, msg, w)
 				if !got.silent {
 					head, body, tail := envelope(msg.ID, &got)
 					answers[i] = append(append(head, body...), tail...)

@@ -92,6 +92,26 @@ func (g *Gateway) refuseCall(x *Exchange, kind mcp.Capability, name string, faul
 	return g.refuse(x, rec.refused(fault))
 }
 
+// reject answers a request that is not served at all: not understood, at the
+// wrong time, or one too many. When it would have called something it leaves an
+// audit entry.
+func (g *Gateway) reject(x *Exchange, err error) reply {
+	fault := invalid(err)
+	if kind := called(x.Message.Method); kind != mcp.NoCapability {
+		return g.refuseCall(x, kind, "", fault)
+	}
+	return faulty(fault)
+}
+
+// invalid is the fault of a request that is not served at all.
+func invalid(err error) *mcp.Error {
+	var fault *mcp.Error
+	if errors.As(err, &fault) {
+		return fault
+	}
+	return mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", err)
+}
+
 // complete answers completion/complete for a prompt, a template or a resource.
 func (g *Gateway) complete(ctx context.Context, x *Exchange) reply {
 	ref := x.Message.Param("ref")

@@ -55,6 +55,8 @@ var (
 	errTooMany      = errors.New("too many sessions")
 	errDuplicate    = errors.New("a request with this id is in flight")
 	errBusy         = errors.New("too many requests in flight")
+	// errUninitialized is for what comes before initialize.
+	errUninitialized = errors.New("send initialize first")
 )
 
 // openSession starts a session of an identity, within the caps.
