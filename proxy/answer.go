@@ -215,7 +215,7 @@ func event(raw []byte) [][]byte {
 
 // stream is a long-lived stream of events that one goroutine writes: the GET
 // stream of a session or the stream of the HTTP+SSE transport.
-func (g *Gateway) stream(ctx context.Context, w http.ResponseWriter, box mailbox, first ...[]byte) {
+func (g *Gateway) stream(ctx context.Context, w http.ResponseWriter, box *mailbox, first ...[]byte) {
 	rc := http.NewResponseController(w)
 	streamHeaders(w.Header())
 	w.WriteHeader(http.StatusOK)
@@ -236,13 +236,15 @@ func (g *Gateway) stream(ctx context.Context, w http.ResponseWriter, box mailbox
 	for {
 		ok := true
 		select {
-		case raw := <-box:
-			ok = write(event(raw)...)
+		case <-box.ready:
+			if raw := box.take(); raw != nil {
+				ok = write(event(raw)...)
+			}
 		case <-alive.C:
 			ok = write([]byte(":\n\n"))
 		case <-ctx.Done():
-			for len(box) > 0 { // what was said before the end
-				if !write(event(<-box)...) {
+			for raw := box.take(); raw != nil; raw = box.take() { // what was said before the end
+				if !write(event(raw)...) {
 					return
 				}
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -14,7 +13,7 @@ import (
 // to it goes through one queue and one writer.
 type duplex struct {
 	s   *Session
-	box mailbox
+	box *mailbox
 	wg  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -27,7 +26,7 @@ type duplex struct {
 }
 
 func newDuplex(s *Session) *duplex {
-	d := &duplex{s: s, box: make(mailbox, s.g.opts.Limits.Queue), ended: make(chan struct{})}
+	d := &duplex{s: s, box: s.g.newMailbox(), ended: make(chan struct{})}
 	s.mu.Lock()
 	s.out, s.duplex = d.box, d
 	s.mu.Unlock()
@@ -40,13 +39,11 @@ func (d *duplex) notify(raw []byte) { d.box.offer(raw) }
 
 // ask implements [way].
 func (d *duplex) ask(ctx context.Context, raw []byte) bool {
-	select {
-	case d.box <- raw:
-		return true
-	case <-ctx.Done():
-	case <-d.s.ctx.Done():
-	}
-	return false
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(d.s.ctx, cancel)
+	defer stop()
+	return d.box.put(ctx, raw) == nil
 }
 
 // put queues a message that must not be lost; it waits while the queue is
@@ -56,12 +53,9 @@ func (d *duplex) put(raw []byte) {
 	if d.box.offer(raw) {
 		return
 	}
-	timer := time.NewTimer(writeTime)
-	defer timer.Stop()
-	select {
-	case d.box <- raw:
-	case <-d.s.ctx.Done():
-	case <-timer.C:
+	ctx, cancel := context.WithTimeout(d.s.ctx, writeTime)
+	defer cancel()
+	if d.box.put(ctx, raw) != nil {
 		d.s.end(errSessionEnded)
 	}
 }

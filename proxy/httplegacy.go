@@ -144,7 +144,7 @@ func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.
 		}
 		return
 	}
-	box := make(mailbox, g.opts.Limits.Queue)
+	box := g.newMailbox()
 	if !s.attach(box) {
 		writeFault(w, http.StatusConflict, "", mcp.Errorf(mcp.CodeInvalidRequest, "The session has a stream already"))
 		return

@@ -13,24 +13,11 @@ type listen struct {
 	x       *Exchange
 	methods map[string]bool // list changes that it wants
 	meta    []byte          // the member of _meta that names the subscription
-	box     mailbox
+	box     *mailbox
 	revoked chan struct{} // closed when its caller may not go on
 
 	mu   sync.Mutex
 	subs []*subscription
-}
-
-// mailbox is a bounded queue to a goroutine that writes to a client.
-type mailbox chan []byte
-
-// offer implements [outbox].
-func (m mailbox) offer(raw []byte) bool {
-	select {
-	case m <- raw:
-		return true
-	default:
-		return false
-	}
 }
 
 // listen answers subscriptions/listen: it stays open, acknowledges what it
@@ -41,7 +28,7 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "notifications" must be an object`))
 	}
 	l := &listen{
-		x: x, methods: make(map[string]bool), box: make(mailbox, g.opts.Limits.Queue), revoked: make(chan struct{}),
+		x: x, methods: make(map[string]bool), box: g.newMailbox(), revoked: make(chan struct{}),
 		meta: append([]byte(`"`+mcp.MetaSubscriptionID+`":`), x.Message.ID...),
 	}
 	if !g.addListen(l) {
@@ -54,8 +41,10 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 	x.way.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
 	for {
 		select {
-		case raw := <-l.box:
-			x.way.ask(ctx, raw)
+		case <-l.box.ready:
+			if raw := l.box.take(); raw != nil {
+				x.way.ask(ctx, raw)
+			}
 		case <-ctx.Done():
 			if g.life.Err() != nil {
 				continue // on a shared channel both end at once

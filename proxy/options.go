@@ -90,6 +90,7 @@ type Limits struct {
 	Batch                int           // messages of one 2025-03-26 batch; 100
 	Listens              int           // subscriptions per principal; 100
 	Queue                int           // messages waiting for a slow client; 1024
+	QueueBytes           int           // bytes of them, beyond the first message; 4 MiB
 	Page                 int           // items of one list page; 1000
 	PageBytes            int           // bytes of one list page; 4 MiB
 	// FirstList is how long the first lists after the start wait for servers
@@ -122,6 +123,7 @@ func (l Limits) withDefaults() Limits {
 	num(&l.Batch, 100)
 	num(&l.Listens, 100)
 	num(&l.Queue, 1024)
+	num(&l.QueueBytes, 4<<20)
 	num(&l.Page, 1000)
 	num(&l.PageBytes, 4<<20)
 	num(&l.Rounds, 10000)

@@ -304,7 +304,7 @@ func TestPanicIsAlone(t *testing.T) {
 		}
 		return result(mcp.Modern, `{"content":[]}`), nil
 	}
-	r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Mounts[0].Concurrency = 2 })
+	r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Mounts[0].Concurrency, c.Mounts[0].Queue = 2, 40 })
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {

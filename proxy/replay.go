@@ -172,7 +172,7 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, las
 	if _, _, _, err := stream.after(n); err != nil {
 		return err
 	}
-	box := make(mailbox, 1)
+	box := newMailbox(1, 0)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
@@ -187,9 +187,7 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, las
 			}
 			for _, e := range events {
 				n++
-				select {
-				case box <- g.identified(s, number, n, e):
-				case <-ctx.Done():
+				if box.put(ctx, g.identified(s, number, n, e)) != nil {
 					return
 				}
 			}

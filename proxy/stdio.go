@@ -124,7 +124,7 @@ func (d *duplex) writeLines(w io.Writer) error {
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("write to the client: %w", err)
 		}
-		if len(d.box) > 0 {
+		if !d.box.empty() {
 			return nil // more is coming
 		}
 		if err := out.Flush(); err != nil {
@@ -134,14 +134,16 @@ func (d *duplex) writeLines(w io.Writer) error {
 	}
 	for {
 		select {
-		case raw := <-d.box:
-			if err := write(raw); err != nil {
-				return err
+		case <-d.box.ready:
+			if raw := d.box.take(); raw != nil {
+				if err := write(raw); err != nil {
+					return err
+				}
 			}
 		case <-d.s.ctx.Done():
 			d.lastWords()
-			for len(d.box) > 0 {
-				if err := write(<-d.box); err != nil {
+			for raw := d.box.take(); raw != nil; raw = d.box.take() {
+				if err := write(raw); err != nil {
 					return err
 				}
 			}
