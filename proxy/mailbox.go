@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+)
+
+// mailbox is a queue to the one goroutine that writes to a client. It is
+// bounded in messages and in bytes; an empty one takes a message of any size.
+type mailbox struct {
+	most, mostBytes int
+
+	// ready holds a token while there is something to take, room one while
+	// there may be a place: each wakes one waiter, who passes it on.
+	ready, room chan struct{}
+
+	mu    sync.Mutex
+	queue [][]byte
+	bytes int
+}
+
+func (g *Gateway) newMailbox() *mailbox {
+	return newMailbox(g.opts.Limits.Queue, g.opts.Limits.QueueBytes)
+}
+
+func newMailbox(most, mostBytes int) *mailbox {
+	return &mailbox{most: most, mostBytes: mostBytes, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+// offer implements [outbox].
+func (m *mailbox) offer(raw []byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) > 0 && (len(m.queue) >= m.most || m.bytes+len(raw) > m.mostBytes) {
+		return false
+	}
+	m.queue = append(m.queue, raw)
+	m.bytes += len(raw)
+	signal(m.ready)
+	if len(m.queue) < m.most {
+		signal(m.room)
+	}
+	return true
+}
+
+// put waits for a place. It returns the cause of the context when that ends
+// first.
+func (m *mailbox) put(ctx context.Context, raw []byte) error {
+	for !m.offer(raw) {
+		select {
+		case <-m.room:
+		case <-ctx.Done():
+			signal(m.room) // for whoever else waits
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// take returns the oldest message, nil when there is none.
+func (m *mailbox) take() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) == 0 {
+		return nil
+	}
+	raw := m.queue[0]
+	m.queue[0] = nil
+	if m.queue = m.queue[1:]; len(m.queue) == 0 {
+		m.queue = nil
+	} else {
+		signal(m.ready)
+	}
+	m.bytes -= len(raw)
+	signal(m.room)
+	return raw
+}
+
+// empty tells whether nothing waits.
+func (m *mailbox) empty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.queue) == 0
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
