@@ -107,9 +107,9 @@ func (d *duplex) receive(raw []byte) {
 		d.s.received(msg)
 		return
 	}
-	x, fault := d.exchange(msg)
-	if fault != nil {
-		d.answer(msg.ID, d.s.g.reject(x, fault))
+	x, err := d.exchange(msg)
+	if err != nil {
+		d.answer(msg.ID, d.s.g.reject(x, err))
 		return
 	}
 	ctx, done, err := d.s.begin(d.s.ctx, msg.ID) // here, so that a cancellation that follows finds it
@@ -133,18 +133,21 @@ func (d *duplex) receive(raw []byte) {
 
 // exchange is a request of the client in its revision: on stdio each request
 // may be of either era.
-func (d *duplex) exchange(msg mcp.Message) (*Exchange, *mcp.Error) {
+func (d *duplex) exchange(msg mcp.Message) (*Exchange, error) {
 	if d.s.transport != "stdio" || msg.Meta(mcp.MetaVersion) == nil {
 		x := d.s.exchange(msg, d)
 		if msg.Method == mcp.MethodDiscover && d.s.transport == "stdio" {
 			return x, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)
 		}
-		return x, nil
+		return x, x.premature()
 	}
 	x := &Exchange{
 		Message: msg, Identity: d.s.identity, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
 	}
-	return x, x.modernMeta()
+	if fault := x.modernMeta(); fault != nil {
+		return x, fault
+	}
+	return x, nil
 }
 
 func (d *duplex) batch(raw []byte) {
@@ -205,6 +208,9 @@ func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.
 	s := g.session(r.URL.Query().Get("sessionId"), id, Scope{})
 	if s == nil || s.duplex == nil {
 		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
+		return
+	}
+	if !g.announced(w, r) {
 		return
 	}
 	body, ok := g.readMessage(w, r)

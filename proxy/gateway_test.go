@@ -137,7 +137,7 @@ func TestRunEnds(t *testing.T) {
 		if got := b.seen(mcp.MethodUnsubscribe); len(got) != 1 {
 			t.Errorf("unsubscribed %d times, want once", len(got))
 		}
-		if got := r.ledger.outcomes(); len(got) != 1 || got[0] != "cancelled" {
+		if got := r.ledger.outcomes(); len(got) != 2 || got[0] != "ok" || got[1] != "cancelled" { // the subscription and the call
 			t.Errorf("audit %v", got)
 		}
 	})

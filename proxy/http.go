@@ -115,12 +115,26 @@ func (g *Gateway) guard(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate")
 	if r.Method == http.MethodOptions {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name")
+		h.Set("Access-Control-Allow-Headers", strings.Join(append(paramHeaders(r.Header),
+			"Authorization", "Content-Type", "Accept", "Last-Event-ID", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"), ", "))
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 		return false
 	}
 	return true
+}
+
+// paramHeaders returns the Mcp-Param-* headers that a page asks leave to send;
+// no list can name those of all tools.
+func paramHeaders(h http.Header) []string {
+	var out []string
+	for name := range strings.SplitSeq(h.Get("Access-Control-Request-Headers"), ",") {
+		name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+		if strings.HasPrefix(name, mcp.HeaderParam) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func allowedHost(host string, also []string) bool {
@@ -183,17 +197,23 @@ func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request) (*gate.Id
 	return nil, false
 }
 
+// announced checks what the headers of a POST say of its body and of the
+// answer that it wants, in the order in which clients are told, or answers.
+func (g *Gateway) announced(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case r.ContentLength > int64(g.opts.Limits.Body):
+		tooLarge(w, g.opts.Limits.Body)
+	case !jsonContent(r.Header.Get("Content-Type")):
+		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content type must be application/json"))
+	default:
+		return true
+	}
+	return false
+}
+
 // readMessage reads the body of a POST within its limits, or answers.
 func (g *Gateway) readMessage(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	if !jsonContent(r.Header.Get("Content-Type")) {
-		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content type must be application/json"))
-		return nil, false
-	}
-	limit := int64(g.opts.Limits.Body)
-	if r.ContentLength > limit {
-		return nil, tooLarge(w, g.opts.Limits.Body)
-	}
-	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
+	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(g.opts.Limits.Body)), r.ContentLength)
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, tooLarge(w, g.opts.Limits.Body)
@@ -210,14 +230,25 @@ func tooLarge(w http.ResponseWriter, limit int) bool {
 	return false
 }
 
-// readAll reads a body of a known size into memory of that size.
+// believed is how much memory is taken for a body because its sender says that
+// it is so large.
+const believed = 1 << 20
+
+// readAll reads a body, of a known size unless that is negative. Beyond what is
+// believed its memory grows with what really comes.
 func readAll(r io.Reader, known int64) ([]byte, error) {
 	if known < 0 {
 		return io.ReadAll(r)
 	}
-	body := make([]byte, known)
-	_, err := io.ReadFull(r, body)
-	return body, err
+	body := make([]byte, min(known, believed))
+	n, err := io.ReadFull(r, body)
+	for err == nil && int64(n) < known {
+		body = append(body, make([]byte, min(known-int64(n), int64(n)))...)
+		var more int
+		more, err = io.ReadFull(r, body[n:])
+		n += more
+	}
+	return body[:n], err
 }
 
 func jsonContent(value string) bool {
@@ -244,8 +275,11 @@ func (g *Gateway) serveStreamable(w http.ResponseWriter, r *http.Request, id *ga
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
+	if !g.announced(w, r) {
+		return
+	}
 	if !accepts(r.Header["Accept"]) {
-		writeFault(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.CodeInvalidRequest,
+		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest,
 			"The client must accept application/json and text/event-stream"))
 		return
 	}

@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,9 +62,9 @@ func TestHTTPRefusals(t *testing.T) {
 		{"no content type", list, []string{"Content-Type", ""}, 415, "-32600", "null"},
 		{"two content types", list, []string{"Content-Type", "application/json, text/plain"}, 415, "-32600", "null"},
 		{"too large", `"` + strings.Repeat("a", 4096) + `"`, nil, 413, "-32600", "null"},
-		{"accepts JSON alone", list, []string{"Accept", "application/json"}, 406, "-32600", "null"},
-		{"accepts events alone", list, []string{"Accept", "text/event-stream"}, 406, "-32600", "null"},
-		{"accepts pages", list, []string{"Accept", "text/html"}, 406, "-32600", "null"},
+		{"accepts JSON alone", list, []string{"Accept", "application/json"}, 400, "-32600", "null"},
+		{"accepts events alone", list, []string{"Accept", "text/event-stream"}, 400, "-32600", "null"},
+		{"accepts pages", list, []string{"Accept", "text/html"}, 400, "-32600", "null"},
 
 		// 3. The envelope.
 		{"no JSON", "{", nil, 400, "-32700", "null"},
@@ -334,7 +337,11 @@ func TestMethodsOfHTTP(t *testing.T) {
 
 func TestBrowserPreflight(t *testing.T) {
 	r := newRig(t, nil, func(o *Options, _ *Config) { o.Origins = []string{"https://app.example"} })
-	w := r.do(httpRequest("OPTIONS", "/mcp", "", "Origin", "https://app.example", "Authorization", ""))
+	w := r.do(httpRequest("OPTIONS", "/mcp", "", "Origin", "https://app.example", "Authorization", "",
+		"Access-Control-Request-Headers", "content-type, mcp-param-region,Mcp-Param-Zone , x-other"))
+	if got := w.field("Access-Control-Allow-Headers"); !strings.HasPrefix(got, "Mcp-Param-Region, Mcp-Param-Zone, Authorization, ") || strings.Contains(got, "X-Other") {
+		t.Errorf("headers that a page may send: %s", got)
+	}
 	if w.code() != http.StatusNoContent || w.field("Access-Control-Allow-Origin") != "https://app.example" || w.field("Vary") != "Origin" {
 		t.Errorf("status %d, headers %v", w.code(), w.sent)
 	}
@@ -397,5 +404,22 @@ func TestModernNotification(t *testing.T) {
 	w := r.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "Mcp-Protocol-Version", "2026-07-28")
 	if w.code() != http.StatusAccepted || w.text() != "" {
 		t.Errorf("status %d, body %q", w.code(), w.text())
+	}
+}
+
+// The memory for a body is not taken before it comes.
+func TestReadAll(t *testing.T) {
+	for _, size := range []int{0, 1, believed - 1, believed, believed + 1, 5*believed + 3} {
+		want := bytes.Repeat([]byte("b"), size)
+		for _, known := range []int64{int64(size), -1} {
+			got, err := readAll(bytes.NewReader(want), known)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, announced as %d: %d bytes, %v", size, known, len(got), err)
+			}
+		}
+	}
+	got, err := readAll(strings.NewReader("short"), 1<<40)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(got) > 2*believed {
+		t.Errorf("a body that ends early: %v, %d bytes of memory", err, cap(got))
 	}
 }

@@ -107,6 +107,15 @@ func (s *Session) exchange(msg mcp.Message, w way) *Exchange {
 	}
 }
 
+// premature tells what is wrong with a legacy request that comes before
+// initialize.
+func (x *Exchange) premature() error {
+	if x.Version != "" || x.Message.Method == mcp.MethodPing || x.Message.Method == mcp.MethodInitialize {
+		return nil
+	}
+	return errUninitialized
+}
+
 // serve answers one request that has begun.
 func (s *Session) serve(ctx context.Context, x *Exchange) reply {
 	if x.Era == mcp.Modern {
@@ -115,8 +124,8 @@ func (s *Session) serve(ctx context.Context, x *Exchange) reply {
 	if x.Message.Method == mcp.MethodInitialize {
 		return s.g.initialize(s, &x.Message)
 	}
-	if x.Version == "" && x.Message.Method != mcp.MethodPing {
-		return s.g.reject(x, errUninitialized)
+	if err := x.premature(); err != nil {
+		return s.g.reject(x, err)
 	}
 	return s.g.serveRequest(ctx, x)
 }

@@ -78,7 +78,7 @@ func called(method string) mcp.Capability {
 		return mcp.Tool
 	case mcp.MethodPromptsGet:
 		return mcp.Prompt
-	case mcp.MethodRead:
+	case mcp.MethodRead, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		return mcp.Resource
 	}
 	return mcp.NoCapability
@@ -105,8 +105,7 @@ func (g *Gateway) reject(x *Exchange, err error) reply {
 
 // invalid is the fault of a request that is not served at all.
 func invalid(err error) *mcp.Error {
-	var fault *mcp.Error
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*mcp.Error](err); ok {
 		return fault
 	}
 	return mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: %v", err)

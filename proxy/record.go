@@ -168,6 +168,8 @@ func (rec *record) hashArguments() {
 	switch rec.x.Message.Method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
 		sum = mcp.Hash(rec.x.Message.Param("arguments"))
+	case mcp.MethodComplete:
+		sum = mcp.Hash(rec.x.Message.Param("argument"))
 	default:
 		sum = mcp.Hash(rec.x.Message.Param("uri"))
 	}

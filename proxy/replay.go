@@ -121,6 +121,18 @@ func (r *replays) sweep(now time.Time) {
 	})
 }
 
+// forget drops the streams of a session that has ended.
+func (r *replays) forget(session string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.streams = slices.DeleteFunc(r.streams, func(s *replayed) bool {
+		if s.session == session {
+			r.bytes -= s.drop()
+		}
+		return s.session == session
+	})
+}
+
 // find returns a stream of a session.
 func (r *replays) find(session string, number int64) *replayed {
 	r.mu.Lock()

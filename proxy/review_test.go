@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -98,5 +102,49 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 	if n := len(r.modern("1", "tools/call", `"name":"`+strings.Repeat("é", 4*maxEcho)+`"`).text()); n > 2*maxEcho {
 		t.Errorf("a refusal of %d bytes", n)
+	}
+}
+
+// A call that is turned down before the pipeline leaves an entry as well: with
+// an id in flight, before initialize, one too many.
+func TestTurnedDownCallsAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, tool("slow"))
+		b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
+			<-ctx.Done()
+			return mcp.Answer{}, context.Cause(ctx)
+		}
+		r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Limits.InFlight = 1 }).run()
+		c := r.stdio(person("alice"))
+		call := func(id string) string { return request(id, "tools/call", `{"name":"s__slow"}`) }
+		c.send(call("0"), initBody, call("1"), call("1"), call("2"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		synctest.Wait()
+		var got []string
+		for _, e := range r.ledger.all() {
+			got = append(got, string(e.Outcome)+" "+e.Reason)
+		}
+		want := []string{
+			"denied Invalid Request: send initialize first",
+			"denied Invalid Request: a request with this id is in flight",
+			"denied Invalid Request: too many requests in flight",
+			"cancelled cancelled by the client", // though it came right behind its request
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("audit (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The streams of a session end with it.
+func TestReplaysEndWithTheirSession(t *testing.T) {
+	var r replays
+	r.most = 100
+	a, b := r.open("a"), r.open("b")
+	a.add([]byte("one"), false)
+	b.add([]byte("two"), false)
+	r.forget("a")
+	a.add([]byte("late"), true)
+	if r.find("a", a.number) != nil || r.find("b", b.number) == nil || r.bytes != 3 {
+		t.Errorf("%d bytes are kept, a is %v", r.bytes, r.find("a", a.number))
 	}
 }

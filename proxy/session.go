@@ -107,6 +107,7 @@ func (s *Session) end(why error) {
 	s.g.sessionsMu.Unlock()
 	s.cancel(why)
 	s.g.unsubscribeAll(s)
+	s.g.replays.forget(s.id)
 	for _, m := range s.g.config.Load().Mounts {
 		if ender, ok := m.Backend.(SessionEnder); ok {
 			ender.EndSession(s.identity.Key(), s.id)

@@ -45,20 +45,25 @@ func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route
 }
 
 // subscribe answers resources/subscribe.
-func (g *Gateway) subscribe(ctx context.Context, x *Exchange) reply {
+func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	uri, ok := x.Message.ParamString("uri")
 	if !ok {
-		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
+		return g.refuseCall(x, mcp.Resource, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
 	}
+	rec := g.newRecord(x, mcp.Resource, uri)
+	defer func() { rec.close(&answer, recover()) }()
 	route, err := g.resource(ctx, x, uri)
-	if err == nil && x.Session.watches(uri) >= maxWatches {
-		err = errTooManyWatches
+	if err == nil {
+		rec.routed(route)
+		if x.Session.watches(uri) >= maxWatches {
+			err = errTooManyWatches
+		}
 	}
 	if err == nil {
 		err = g.watch(ctx, x, x.Session, route)
 	}
 	if err != nil {
-		return g.refuse(x, err)
+		return g.refuse(x, rec.refused(err))
 	}
 	x.Session.mu.Lock()
 	defer x.Session.mu.Unlock()
@@ -70,16 +75,19 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) reply {
 }
 
 // unsubscribe answers resources/unsubscribe.
-func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) reply {
+func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) (answer reply) {
 	uri, ok := x.Message.ParamString("uri")
 	if !ok {
-		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
+		return g.refuseCall(x, mcp.Resource, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
 	}
+	rec := g.newRecord(x, mcp.Resource, uri)
+	defer func() { rec.close(&answer, recover()) }()
 	x.Session.mu.Lock()
 	sub := x.Session.subscribed[uri]
 	delete(x.Session.subscribed, uri)
 	x.Session.mu.Unlock()
 	if sub != nil {
+		rec.routed(sub.route)
 		g.unwatch(ctx, x, x.Session, sub)
 	}
 	return empty

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -67,6 +68,15 @@ func TestSubscriptionCounts(t *testing.T) {
 		}
 		if len(r.watchers) != 0 {
 			t.Errorf("left behind: %v", r.watchers)
+		}
+		entries := r.ledger.all()
+		if len(entries) != 7 {
+			t.Errorf("%d audit entries, want one for each of the 7 requests", len(entries))
+		}
+		for _, e := range entries {
+			if e.Kind != "resource" || e.Name != "s+file:///r" || e.Outcome != audit.OutcomeOK || e.Server != "s" && e.Method == mcp.MethodSubscribe {
+				t.Errorf("audit entry %+v", e)
+			}
 		}
 	})
 }
