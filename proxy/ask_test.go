@@ -30,7 +30,7 @@ func questioner(t *testing.T, era mcp.Era, method, params string) *script {
 func said(w string) string { return string(mcp.Lookup([]byte(w), "result", "said")) }
 
 // A question that the client did not declare, or the operator does not allow,
-// or that a modern client cannot be asked, is declined without asking.
+// is declined without asking, in either era.
 func TestDeclinedQuestions(t *testing.T) {
 	const (
 		declined = `{"action":"decline"}`
@@ -47,6 +47,9 @@ func TestDeclinedQuestions(t *testing.T) {
 		{"elicitation not allowed", `{"elicitation":{}}`, Questions{}, mcp.MethodElicit, `{"message":"m"}`, declined},
 		{"elicitation by URL not declared", `{"elicitation":{}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url"}`, declined},
 		{"elicitation by form not declared", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"message":"m"}`, declined},
+		{"elicitation by an unsafe URL", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url","url":"http://example.com/"}`, declined},
+		{"elicitation by a script", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url","url":"javascript:alert(1)"}`, declined},
+		{"sampling with tools not declared", `{"sampling":{}}`, Questions{Sampling: true}, mcp.MethodSampling, `{"messages":[],"tools":[]}`, rejected},
 		{"sampling not declared", `{"elicitation":{}}`, Questions{Sampling: true}, mcp.MethodSampling, `{"messages":[]}`, rejected},
 		{"sampling not allowed", `{"sampling":{}}`, Questions{Elicitation: true}, mcp.MethodSampling, `{"messages":[]}`, rejected},
 		{"roots not declared", `{}`, Questions{Roots: true}, mcp.MethodRoots, ``, noRoots},
@@ -65,11 +68,12 @@ func TestDeclinedQuestions(t *testing.T) {
 			if w.field("Content-Type") != "application/json" || said(w.text()) != tt.want {
 				t.Errorf("%s, want %s", w.text(), tt.want)
 			}
+			w = r.do(modernRequest(strings.Replace(modernBody("1", "tools/call", `"name":"s__ask"`, ""),
+				`{"sampling":{},"elicitation":{"form":{}}}`, tt.capabilities, 1)))
+			if w.field("Content-Type") != "application/json" || said(w.text()) != tt.want {
+				t.Errorf("a modern client: %s, want %s", w.text(), tt.want)
+			}
 		})
-	}
-	r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`)))
-	if w := r.modern("1", "tools/call", `"name":"s__ask"`); said(w.text()) != declined || w.field("Content-Type") != "application/json" {
-		t.Errorf("a modern client: %s", w.text())
 	}
 }
 
@@ -148,12 +152,12 @@ func TestQuestionsAreWithdrawn(t *testing.T) {
 	})
 }
 
-// A batch has no way to ask: the question fails instead of waiting.
+// A batch has no way to ask: the question is declined.
 func TestQuestionsInABatch(t *testing.T) {
 	r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`)))
 	session := r.post(strings.Replace(initBody, "2025-11-25", "2025-03-26", 1)).field("Mcp-Session-Id")
 	w := r.post(`[`+request("1", "tools/call", `{"name":"s__ask"}`)+`]`, "Mcp-Session-Id", session)
-	if !strings.Contains(w.text(), `"said":{"code":-32603,"message":"the client did not answer"}`) {
+	if !strings.Contains(w.text(), `"said":{"action":"decline"}`) {
 		t.Errorf("%s", w.text())
 	}
 }

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -43,7 +45,8 @@ type served struct {
 	slots    *slots
 }
 
-// Route is where an exposed name leads. It is immutable.
+// Route is where an exposed name leads. It is immutable, but for what is
+// rendered of it on demand.
 type Route struct {
 	Kind         mcp.Capability
 	Server       string // key in the configuration
@@ -55,6 +58,21 @@ type Route struct {
 	to    *served
 	shape *ToolShape
 	raw   []byte // as it is listed
+
+	byRevision [revisions]atomic.Pointer[[]byte] // raw for each revision, made at the first use
+}
+
+// listed returns the item's bytes for clients of a revision.
+func (r *Route) listed(rev revision) []byte {
+	if made := r.byRevision[rev].Load(); made != nil {
+		return *made
+	}
+	made := &r.raw
+	if item := downgradedItem(revisionVersions[rev], r.Kind, r.raw); !bytes.Equal(item, r.raw) {
+		made = &item
+	}
+	r.byRevision[rev].Store(made) // whoever comes at the same time makes the same
+	return *made
 }
 
 // names returns the exposed names of a kind for the server's items.
@@ -237,26 +255,50 @@ func (c *Catalog) unlisted(uri string) *Route {
 	return &Route{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri, to: s}
 }
 
+// Freshness of a list, by who contributes to it (DESIGN 6).
+const (
+	nobodyTTL    = time.Hour        // no server in scope has such a list
+	announcedTTL = time.Minute      // a legacy server that announces changes
+	legacyTTL    = 10 * time.Second // one that does not
+	passingTTL   = 5 * time.Second  // a server that is about to be heard of
+)
+
 // ttl is how long a list of a kind may be taken for fresh: the shortest of the
-// servers in scope.
+// servers in scope that have such a list, or may soon turn out to.
 func (c *Catalog) ttl(kind mcp.Capability, scope Scope) time.Duration {
-	least := time.Hour
+	least := time.Duration(-1)
 	for _, s := range c.servers {
-		if scope.Server != "" && s.backend.Name() != scope.Server || s.listing == nil {
+		if scope.Server != "" && s.backend.Name() != scope.Server {
 			continue
 		}
-		own := 10 * time.Second
-		switch {
-		case s.listing.Stale:
-			own = 5 * time.Second
-		case s.listing.Era == mcp.Modern:
-			own = s.listing.TTL[kind]
-		case s.listing.Declares(kind.Feature(), "listChanged"):
-			own = time.Minute
+		if own, contributes := s.ttl(kind); contributes && (least < 0 || own < least) {
+			least = own
 		}
-		least = min(least, own)
+	}
+	if least < 0 {
+		return nobodyTTL
 	}
 	return least
+}
+
+// ttl is how long the server's part of a list may be taken for fresh;
+// contributes is false when it has none.
+func (s *served) ttl(kind mcp.Capability) (own time.Duration, contributes bool) {
+	switch l := s.listing; {
+	case l == nil:
+		_, status := s.backend.Listing()
+		return passingTTL, status.State != mcp.Disabled
+	case l.Stale:
+		return passingTTL, true
+	case !l.Declares(kind.Feature()):
+		return 0, false
+	case l.Era == mcp.Modern:
+		return l.TTL[kind], true
+	case l.Declares(kind.Feature(), "listChanged"):
+		return announcedTTL, true
+	default:
+		return legacyTTL, true
+	}
 }
 
 // Scope narrows what a connection sees.

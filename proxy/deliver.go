@@ -9,10 +9,19 @@ import (
 // deliver turns the backend's answer into the client's. Within one era the
 // bytes stay as they are, but for URIs, hop keys and the state of a round.
 func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, got mcp.Answer) reply {
-	if got.Fault != nil {
+	result, way := got.Result, ""
+	switch {
+	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && call.Method != mcp.MethodComplete:
+		result, way = urlQuestions(got.Fault.Data), wayAgain
+		if result == nil {
+			return faulty(g.upstreamFault(x, r, got.Fault))
+		}
+		rec.park = nil // it has ended
+	case got.Fault != nil:
 		return faulty(g.upstreamFault(x, r, got.Fault))
+	case rec.park != nil:
+		way = wayParked
 	}
-	result := got.Result
 	kind, typed := mcp.LookupString(result, "resultType")
 	if typed && kind != mcp.ResultComplete {
 		if kind != mcp.ResultInputRequired || x.Era != mcp.Modern || call.Method == mcp.MethodComplete {
@@ -21,8 +30,11 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 				Text: fmt.Sprintf("The server %s answered with the result type %q, which this client cannot take.", r.Server, kind),
 			}))
 		}
-		sealed, err := g.rounds.seal(x, r, rec, call, result)
+		sealed, err := g.rounds.seal(x, r, rec, call, result, way)
 		if err != nil {
+			if rec.park != nil {
+				rec.park.cancel(errParkEnded)
+			}
 			return g.refuse(x, rec.refused(err))
 		}
 		return reply{result: g.modernResult(sealed, true, false)}
@@ -73,4 +85,28 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, fault *mcp.Error) *mcp.Er
 		return &own
 	}
 	return fault
+}
+
+// urlQuestions makes an input request of the data of a legacy server's error
+// that wants its user to visit URLs first (2025-11-25 client/elicitation, URL
+// Elicitation Required Error); nil when there are none.
+func urlQuestions(data []byte) []byte {
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	count := 0
+	elicitations := mcp.Lookup(data, "elicitations")
+	for e := range mcp.Elements(elicitations) {
+		params := e.Of(elicitations)
+		if mode, _ := mcp.LookupString(params, "mode"); mode != "url" || count == maxInputs {
+			return nil
+		}
+		if count++; count > 1 {
+			out = append(out, ',')
+		}
+		out = fmt.Appendf(out, `"q%d":{"method":"`+mcp.MethodElicit+`","params":`, count)
+		out = append(append(out, mcp.RemoveMember(params, "elicitationId")...), '}')
+	}
+	if count == 0 {
+		return nil
+	}
+	return append(out, "}}"...)
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 
@@ -37,6 +38,15 @@ type way interface {
 	ask(ctx context.Context, raw []byte) bool
 }
 
+// client is the exchange without its request: who it is and what it can be
+// asked, in memory of its own.
+func (x *Exchange) client() *Exchange {
+	return &Exchange{
+		Identity: x.Identity, Scope: x.Scope, Era: x.Era, Version: x.Version, Transport: x.Transport,
+		Capabilities: bytes.Clone(x.Capabilities),
+	}
+}
+
 // token is the progress token that the client gave, nil when it gave none.
 func (x *Exchange) token() []byte {
 	token := x.Message.Meta(mcp.MetaProgressToken)
@@ -67,7 +77,11 @@ func (x *Exchange) sessionID() string {
 func (x *Exchange) declares(method string, params []byte) bool {
 	switch method {
 	case mcp.MethodSampling:
-		return mcp.IsObject(mcp.Lookup(x.Capabilities, "sampling"))
+		sampling := mcp.Lookup(x.Capabilities, "sampling")
+		if mcp.Lookup(params, "tools") != nil || mcp.Lookup(params, "toolChoice") != nil {
+			return mcp.IsObject(mcp.Lookup(sampling, "tools"))
+		}
+		return mcp.IsObject(sampling)
 	case mcp.MethodRoots:
 		return mcp.IsObject(mcp.Lookup(x.Capabilities, "roots"))
 	case mcp.MethodElicit:

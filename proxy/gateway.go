@@ -61,7 +61,7 @@ func New(opts Options) (*Gateway, error) {
 		sessions: make(map[string]*Session), perPrincipal: make(map[string]int),
 		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]bool),
 	}
-	g.rounds = rounds{g: g, open: make(map[string]*openCall)}
+	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)

@@ -101,10 +101,14 @@ func (s *Session) post(parent context.Context, msg mcp.Message, w way) reply {
 func (s *Session) exchange(msg mcp.Message, w way) *Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &Exchange{
+	x := &Exchange{
 		Message: msg, Identity: s.identity, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
 		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, way: w,
 	}
+	if _, batch := w.(silentWay); batch { // in which the client cannot be asked
+		x.Capabilities = nil
+	}
+	return x
 }
 
 // premature tells what is wrong with a legacy request that comes before

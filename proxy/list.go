@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strconv"
@@ -37,7 +38,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 		return g.refuse(x, err)
 	}
 	if first && p.whole {
-		return reply{result: catalog.page(pageKey{kind, x.Era, x.Scope}, func() []byte {
+		return reply{result: catalog.page(pageKey{kind, x.Era, revisionOf(x.Version), x.Scope}, func() []byte {
 			return g.renderPage(catalog, x, kind, p, "")
 		})}
 	}
@@ -93,11 +94,12 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p pag
 	body = append(body, '"')
 	body = append(body, kind.ListKey()...)
 	body = append(body, `":[`...)
+	rev := revisionOf(x.Version)
 	for i, r := range p.routes {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = append(body, r.raw...)
+		body = append(body, r.listed(rev)...)
 	}
 	body = append(body, ']')
 	if next != "" {
@@ -110,23 +112,32 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p pag
 	return append(body, '}')
 }
 
-// pageKey names a whole list as callers of an era and scope see it who may view
-// all of it.
+// pageKey names a whole list as callers of a revision and scope see it who may
+// view all of it.
 type pageKey struct {
-	kind  mcp.Capability
-	era   mcp.Era
-	scope Scope
+	kind     mcp.Capability
+	era      mcp.Era
+	revision revision
+	scope    Scope
 }
 
-// page returns the rendered whole list, made at the first use.
+// page returns the rendered whole list, made at the first use. Revisions for
+// which it is the same share one.
 func (c *Catalog) page(key pageKey, render func() []byte) []byte {
 	c.pagesMu.Lock()
 	defer c.pagesMu.Unlock()
-	body, ok := c.pages[key]
-	if !ok {
-		body = render()
-		c.pages[key] = body
+	if body, ok := c.pages[key]; ok {
+		return body
 	}
+	body := render()
+	same := key
+	for same.revision = range revisions {
+		if other := c.pages[same]; bytes.Equal(other, body) {
+			body = other
+			break
+		}
+	}
+	c.pages[key] = body
 	return body
 }
 

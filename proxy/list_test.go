@@ -251,6 +251,14 @@ func TestListTTL(t *testing.T) {
 	stale := newScript(t, "stale", mcp.Modern)
 	stale.listing.Stale = true
 	unknown := &script{name: "unknown"}
+	off := &script{name: "off", status: mcp.Status{State: mcp.Disabled}}
+	failed := &script{name: "failed", status: mcp.Status{State: mcp.Failed}}
+	lasting := newScript(t, "lasting", mcp.Modern)
+	lasting.listing.TTL = map[mcp.Capability]time.Duration{mcp.Tool: 24 * time.Hour}
+	moment := newScript(t, "moment", mcp.Modern)
+	others := []*script{newScript(t, "prompts", mcp.Legacy), newScript(t, "nothing", mcp.Modern)}
+	others[0].listing.Capabilities = []byte(`{"prompts":{},"resources":{}}`)
+	others[1].listing.Capabilities = []byte(`{}`)
 	for _, tt := range []struct {
 		name    string
 		servers []*script
@@ -261,7 +269,14 @@ func TestListTTL(t *testing.T) {
 		{"a legacy one that tells", []*script{telling}, "60000"},
 		{"a legacy one that does not", []*script{modern, silent}, "10000"},
 		{"a stale one", []*script{modern, telling, stale}, "5000"},
-		{"one that is not known yet", []*script{modern, unknown}, "30000"},
+		{"one that is not known yet", []*script{modern, unknown}, "5000"},
+		{"one that may come back", []*script{failed}, "5000"},
+		{"one that is switched off", []*script{modern, off}, "30000"},
+		{"longer than an hour", []*script{lasting}, "86400000"},
+		{"the shorter of two", []*script{lasting, modern}, "30000"},
+		{"a modern one that gives none", []*script{moment, modern}, "0"},
+		{"those without tools", []*script{others[0], modern, others[1]}, "30000"},
+		{"nobody with tools", others, "3600000"},
 	} {
 		r := newRig(t, mounted(tt.servers...), func(o *Options, _ *Config) { o.Limits.FirstList = -1 })
 		w := r.modern("1", "tools/list", "")

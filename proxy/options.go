@@ -65,6 +65,12 @@ type Options struct {
 	// the keys; nil leaves them empty.
 	CapabilityIDs func(context.Context, []CapabilityKey) ([]string, error)
 
+	// UseRound notes that a round of a call is used and tells whether this was
+	// its first use, at whichever gateway that shares the memory of it. It is
+	// remembered until the time. Nil leaves each gateway with its own memory,
+	// which ends with it.
+	UseRound func(ctx context.Context, call string, round int, until time.Time) (first bool, err error)
+
 	// Version is shown to clients and servers.
 	Version string
 	// PublicURL is where clients reach the gateway, empty when that is where
@@ -106,7 +112,11 @@ type Limits struct {
 	// that come back; 64 MiB. ReplayTime is how long after their end; 60 s.
 	Replay     int
 	ReplayTime time.Duration
-	Rounds     int // calls that wait for such an answer; 10000
+	// Rounds is how many calls may wait for such an answer; 10000 in all,
+	// 1000 of one principal. Parked ones are those on which a legacy server
+	// still works: 8 of one principal, 256 at one server.
+	Rounds, RoundsPerPrincipal          int
+	ParkedPerPrincipal, ParkedPerServer int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -127,6 +137,9 @@ func (l Limits) withDefaults() Limits {
 	num(&l.Page, 1000)
 	num(&l.PageBytes, 4<<20)
 	num(&l.Rounds, 10000)
+	num(&l.RoundsPerPrincipal, 1000)
+	num(&l.ParkedPerPrincipal, 8)
+	num(&l.ParkedPerServer, 256)
 	num(&l.Replay, 64<<20)
 	dur := func(v *time.Duration, to time.Duration) {
 		if *v <= 0 {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -27,41 +28,61 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(unknown(x, kind, name))
 	}
 	rec.routed(route)
-	if d := snap.decide(ctx, gate.View, x, route); d.Err != nil {
-		return refuse(unavailable(d))
-	} else if d.Effect != gate.Allow {
-		return refuse(unknown(x, kind, name))
-	}
-	if d := snap.decide(ctx, gate.Call, x, route); d.Err != nil {
-		return refuse(unavailable(d))
-	} else if d.Effect != gate.Allow {
-		return refuse(denied(d))
+	if err := g.permit(ctx, x, route); err != nil {
+		return refuse(err)
 	}
 	call, err := g.prepare(x, route)
 	if err != nil {
 		return refuse(err)
 	}
-	retry, err := g.rounds.admit(x, route, rec, call)
+	waited, err := route.to.slots.take(ctx, route.Server, x.Identity.Key())
 	if err != nil {
 		return refuse(err)
 	}
-	if err := route.to.slots.take(ctx, route.Server, x.Identity.Key()); err != nil {
+	defer route.to.slots.give()
+	if waited > decisionAge {
+		if err := g.permit(ctx, x, route); err != nil {
+			return refuse(err)
+		}
+	}
+	retry, err := g.rounds.admit(ctx, x, route, rec, call)
+	if err != nil {
 		return refuse(err)
 	}
-	defer route.to.slots.give()
-	if !retry { // a retry is part of a call that was charged
+	if retry == nil { // a retry is part of a call that was charged
 		refund, err := snap.Limiter.Charge(ctx, rec.usage())
 		if err != nil {
 			return refuse(err)
 		}
 		rec.refund = refund
 	}
-	got, err := route.to.backend.Call(ctx, call)
+	got, err := g.carry(ctx, x, route, rec, call, retry)
 	rec.settle(err)
 	if err != nil {
 		return refuse(err)
 	}
 	return g.deliver(x, route, rec, call, got)
+}
+
+// decisionAge is how old a decision of the gate may be when it is acted on.
+const decisionAge = time.Second
+
+// permit asks the gate whether the caller may view something, and then whether
+// it may call it. It returns the refusal.
+func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) error {
+	snap := g.snapshot.Load()
+	for _, action := range [...]gate.Action{gate.View, gate.Call} {
+		switch d := snap.decide(ctx, action, x, r); {
+		case d.Err != nil:
+			return unavailable(d)
+		case d.Effect == gate.Allow:
+		case action == gate.View:
+			return unknown(x, r.Kind, r.Exposed)
+		default:
+			return denied(d)
+		}
+	}
+	return nil
 }
 
 // decide asks the gate about a route.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -59,45 +58,18 @@ func completion(params []byte, r *Route) []byte {
 	return mcp.SetMember(params, "ref", mcp.SetMember(ref, member, mcp.Quote(r.Original)))
 }
 
-// newCall returns a call of a method with the way back to the client.
+// newCall returns a call of a method for a client.
 func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte) *mcp.Call {
 	call := &mcp.Call{
 		Method: method, Params: params,
 		Principal: x.Identity.Key(), Session: x.sessionID(),
 		LogLevel: x.LogLevel,
 	}
-	if x.Era == mcp.Modern {
+	if to.listing != nil && to.listing.Era == mcp.Modern { // a legacy server was told when its connection began
 		call.Capabilities = relayable(x.Capabilities, to.mount.Questions)
 	}
-	token := x.token()
-	call.Progress = token != nil
-	if call.Progress || call.LogLevel != "" {
-		call.Notify = func(method string, params []byte) { g.notifyCaller(x, to, token, method, params) }
-	}
-	call.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *mcp.Error) {
-		return g.ask(ctx, x, to, method, params)
-	}
+	call.Progress = x.token() != nil
 	return call
-}
-
-// notifyCaller passes a notification of a call on to its client, under the
-// client's own progress token and with the server's name before the logger.
-func (g *Gateway) notifyCaller(x *Exchange, to *served, token []byte, method string, params []byte) {
-	switch method {
-	case mcp.NotifyProgress:
-		if token == nil {
-			return
-		}
-		params = mcp.SetMember(params, "progressToken", token)
-	case mcp.NotifyMessage:
-		if !wanted(params, x.LogLevel) {
-			return
-		}
-		params = namespacedLogger(to.mount.Namespace, params)
-	default:
-		return
-	}
-	x.way.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
 }
 
 // namespacedLogger puts the namespace before the logger's name.

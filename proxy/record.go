@@ -26,7 +26,8 @@ type record struct {
 	began  time.Time
 	sent   time.Time
 	refund func(context.Context) error
-	parked bool // the call goes on with another request
+	parked bool  // the call goes on with another request
+	park   *park // of a call to a legacy server for a modern client; else nil
 	cost   int64
 }
 

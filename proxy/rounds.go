@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,127 +15,251 @@ import (
 // rounds are the calls whose server has asked the client something and whose
 // next round is awaited (2026-07-28 basic/patterns/mrtr). The state that the
 // client carries meanwhile is sealed for its principal, bound to the same
-// capability and arguments, and admitted once.
+// method, capability and arguments, and admitted once: a call that is not
+// awaited is not gone on with.
 type rounds struct {
 	g *Gateway
 
-	mu   sync.Mutex
-	open map[string]*openCall // by call id, until the seal expires
+	mu       sync.Mutex
+	open     map[string]*openCall // by call id
+	of       map[string]int       // how many, by principal
+	parked   map[string]int       // how many of them are parked, by principal
+	parkedAt map[string]int       // and by server
 }
 
-// openCall is one call between its rounds, or after its last one for as long
-// as an old state of it could still be presented.
+func newRounds(g *Gateway) rounds {
+	return rounds{
+		g: g, open: make(map[string]*openCall),
+		of: make(map[string]int), parked: make(map[string]int), parkedAt: make(map[string]int),
+	}
+}
+
+// openCall is one call between two of its rounds.
 type openCall struct {
-	next    int     // the round that may come
-	rec     *record // nil while a round runs and when the call has ended
+	principal, server string
+
+	round   int // that may come
+	rec     *record
+	park    *park // of a call that its server still works on; else nil
 	expires time.Time
 }
 
-var errRound = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState")
+// retry is an admitted round of a call after its first.
+type retry struct {
+	park      *park  // nil where the backend is called again
+	responses []byte // InputResponses, raw; nil when there are none
+}
+
+var (
+	errRound        = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState")
+	errRoundExpired = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState: it has expired")
+	errResponses    = mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "inputResponses" must be an object of objects`)
+	errParkGone     = &Refusal{
+		Kind: "call_lost", Code: codeUnavailable, Phase: "rounds",
+		Text: "The gateway does not have this call any more: it was restarted, or another one began the call. The call was not made again; what it had done so far is done. Begin a new call if that is wanted.",
+	}
+	errRoundsFull = &Refusal{
+		Kind: "too_many_open_calls", Code: codeRate, Phase: "rounds",
+		Text: "Too many calls wait for an answer of their user; answer or leave some of them first.",
+	}
+)
+
+// roundState is what the client carries between two rounds.
+type roundState struct {
+	call                     string
+	round                    int
+	expires                  int64 // Unix milliseconds
+	server, kind, name, args string
+	method                   string
+	way                      string // parked, again, or empty
+	inner                    []byte // the server's own state, raw; nil when it has none
+}
+
+// Ways in which a call goes on.
+const (
+	wayParked = "parked" // the server still works on it
+	wayAgain  = "again"  // it is made as at first: what it wanted was done elsewhere
+)
+
+func (s *roundState) encode() []byte {
+	out := append([]byte(`{"call":`), mcp.Quote(s.call)...)
+	out = fmt.Appendf(out, `,"round":%d,"expires":%d`, s.round, s.expires)
+	for _, m := range [...][2]string{
+		{"server", s.server}, {"kind", s.kind}, {"original", s.name}, {"args", s.args}, {"method", s.method}, {"way", s.way},
+	} {
+		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
+	}
+	if s.inner != nil {
+		out = append(append(out, `,"state":`...), s.inner...)
+	}
+	return append(out, '}')
+}
+
+func decodeRoundState(raw []byte) roundState {
+	field := func(name string) string { s, _ := mcp.LookupString(raw, name); return s }
+	number := func(name string) int64 { n, _ := strconv.ParseInt(string(mcp.Lookup(raw, name)), 10, 64); return n }
+	return roundState{
+		call: field("call"), round: int(number("round")), expires: number("expires"),
+		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"),
+		method: field("method"), way: field("way"), inner: mcp.Lookup(raw, "state"),
+	}
+}
 
 // admit lets a retry pass: its state is genuine, of this caller and this call,
 // not expired and not used before. It swaps the server's own state into the
-// call and tells that this is a retry.
-func (r *rounds) admit(x *Exchange, route *Route, rec *record, call *mcp.Call) (retry bool, err error) {
+// call. For a request that is no retry it returns nil.
+func (r *rounds) admit(ctx context.Context, x *Exchange, route *Route, rec *record, call *mcp.Call) (*retry, error) {
 	raw := x.Message.Param("requestState")
 	if raw == nil {
-		return false, nil
+		return nil, nil
 	}
 	text, err := mcp.Unquote(raw)
 	if err != nil || x.Era != mcp.Modern {
-		return false, errRound
+		return nil, errRound
 	}
-	state, err := r.g.opts.Keys.open(labelRound, x.Identity.Key(), text)
+	opened, err := r.g.opts.Keys.open(labelRound, x.Identity.Key(), text)
 	if err != nil {
-		return false, errRound
+		return nil, errRound
 	}
-	field := func(name string) string { s, _ := mcp.LookupString(state, name); return s }
-	number := func(name string) int64 { n, _ := strconv.ParseInt(string(mcp.Lookup(state, name)), 10, 64); return n }
+	state := decodeRoundState(opened)
 	rec.hashArguments()
-	if field("server") != route.Server || field("kind") != route.Kind.String() || field("original") != route.Original ||
-		field("args") != rec.entry.ArgsHash || time.Now().UnixMilli() >= number("expires") {
-		return false, errRound
+	if state.server != route.Server || state.kind != route.Kind.String() || state.name != route.Original ||
+		state.args != rec.entry.ArgsHash || state.method != call.Method {
+		return nil, errRound
 	}
-	id, round := field("call"), int(number("round"))
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known := r.open[id]
-	if known == nil && !strings.HasPrefix(id, r.g.instance+"-") {
-		return false, errRound // of before a restart: whether it was used is not known
+	if time.Now().UnixMilli() >= state.expires {
+		return nil, errRoundExpired
 	}
-	if known == nil {
-		known = &openCall{next: round, expires: time.UnixMilli(number("expires"))}
-		if len(r.open) >= r.g.opts.Limits.Rounds {
-			return false, errRoundsFull
-		}
-		r.open[id] = known
+	again := &retry{responses: x.Message.Param("inputResponses")}
+	if !responsesWellFormed(again.responses) {
+		return nil, errResponses
 	}
-	if round != known.next {
-		return false, errRound
+	if again.park, err = r.begin(ctx, &state, rec); err != nil {
+		return nil, err
 	}
-	known.next++
-	if known.rec != nil {
-		rec.began, rec.entry.BytesIn = known.rec.began, rec.entry.BytesIn+known.rec.entry.BytesIn
-		known.rec = nil
+	call.Params = mcp.RemoveMember(call.Params, "requestState")
+	switch {
+	case state.way == wayAgain:
+		call.Params = mcp.RemoveMember(call.Params, "inputResponses")
+	case state.inner != nil:
+		call.Params = mcp.SetMember(call.Params, "requestState", state.inner)
 	}
-	rec.entry.CallID, rec.entry.Rounds = id, round
-
-	if inner := mcp.Lookup(state, "state"); inner != nil {
-		call.Params = mcp.SetMember(call.Params, "requestState", inner)
-	} else {
-		call.Params = mcp.RemoveMember(call.Params, "requestState")
-	}
-	return true, nil
+	return again, nil
 }
 
-var errRoundsFull = &Refusal{
-	Kind: "too_many_open_calls", Code: codeUnavailable, Phase: "rounds",
-	Text: "Too many calls wait for an answer of their user; try again later.",
+// begin uses a state up and returns the park that the round belongs to.
+func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*park, error) {
+	own := strings.HasPrefix(state.call, r.g.instance+"-")
+	if use := r.g.opts.UseRound; use != nil {
+		switch first, err := use(ctx, state.call, state.round, time.UnixMilli(state.expires)); {
+		case err != nil:
+			return nil, &Refusal{
+				Kind: "store_unavailable", Code: codeUnavailable, Phase: "rounds", Protocol: true, Err: err,
+				Text: "It cannot be found out at the moment whether this answer was given before.",
+			}
+		case !first:
+			return nil, errRound
+		}
+	} else if !own {
+		return nil, errRound // whether another gateway has used it is not known
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open := r.open[state.call]
+	switch {
+	case open == nil && own, open != nil && open.round != state.round:
+		return nil, errRound // used before
+	case open == nil && state.way == wayParked:
+		return nil, errParkGone
+	}
+	rec.entry.CallID, rec.entry.Rounds = state.call, state.round
+	if open == nil {
+		return nil, nil // begun by another gateway, gone on with here
+	}
+	r.remove(state.call, open)
+	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
+	return open.park, nil
+}
+
+// remove takes a call out; mu is held.
+func (r *rounds) remove(id string, open *openCall) {
+	delete(r.open, id)
+	less := func(count map[string]int, key string) {
+		if count[key]--; count[key] <= 0 {
+			delete(count, key)
+		}
+	}
+	less(r.of, open.principal)
+	if open.park != nil {
+		less(r.parked, open.principal)
+		less(r.parkedAt, open.server)
+	}
+}
+
+// responsesWellFormed tells whether input responses are an object of objects;
+// none are well-formed.
+func responsesWellFormed(raw []byte) bool {
+	if raw == nil {
+		return true
+	}
+	for m := range mcp.Members(raw) {
+		if !mcp.IsObject(m.Value.Of(raw)) {
+			return false
+		}
+	}
+	return mcp.IsObject(raw)
 }
 
 // seal replaces the server's state in an input request by the gateway's and
 // keeps the call open for its next round.
-func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, result []byte) ([]byte, error) {
+func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, result []byte, way string) ([]byte, error) {
 	if fault := r.allowed(x, route, result); fault != nil {
 		return nil, fault
 	}
 	if rec.entry.ArgsHash == "" {
 		rec.hashArguments()
 	}
-	expires := time.Now().Add(r.g.opts.Limits.RoundTime)
-	round := rec.entry.Rounds + 1
-	state := []byte(`{"call":`)
-	state = mcp.AppendQuote(state, rec.entry.CallID)
-	state = fmt.Appendf(state, `,"round":%d,"expires":%d`, round, expires.UnixMilli())
-	for _, m := range [...][2]string{
-		{"server", route.Server}, {"kind", route.Kind.String()}, {"original", route.Original}, {"args", rec.entry.ArgsHash},
-	} {
-		state = append(append(mcp.AppendQuote(append(state, ','), m[0]), ':'), mcp.Quote(m[1])...)
+	state := roundState{
+		call: rec.entry.CallID, round: rec.entry.Rounds + 1, expires: time.Now().Add(r.g.opts.Limits.RoundTime).UnixMilli(),
+		server: route.Server, kind: route.Kind.String(), name: route.Original, args: rec.entry.ArgsHash,
+		method: call.Method, way: way, inner: mcp.Lookup(result, "requestState"),
 	}
-	if inner := mcp.Lookup(result, "requestState"); inner != nil {
-		state = append(append(state, `,"state":`...), inner...)
-	}
-	sealed, err := r.g.opts.Keys.seal(labelRound, x.Identity.Key(), append(state, '}'))
+	sealed, err := r.g.opts.Keys.seal(labelRound, x.Identity.Key(), state.encode())
 	if err != nil {
 		return nil, err
 	}
+	if err := r.keep(&state, x, route, rec); err != nil {
+		return nil, err
+	}
+	if way != wayParked { // else the questions are in the client's form already
+		result = exposeQuestions(route.to.mount.Namespace, result)
+	}
+	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
+}
 
+// keep opens the next round of a call, within the caps.
+func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record) error {
+	who, limits := x.Identity.Key(), &r.g.opts.Limits
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	open := r.open[rec.entry.CallID]
-	if open == nil {
-		if len(r.open) >= r.g.opts.Limits.Rounds {
-			return nil, errRoundsFull
-		}
-		open = &openCall{}
-		r.open[rec.entry.CallID] = open
+	if len(r.open) >= limits.Rounds || r.of[who] >= limits.RoundsPerPrincipal {
+		return errRoundsFull
 	}
-	open.next, open.rec, open.expires = round, rec, expires
+	if rec.park != nil {
+		if r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer {
+			return errRoundsFull
+		}
+		r.parked[who]++
+		r.parkedAt[route.Server]++
+	}
+	r.of[who]++
+	r.open[state.call] = &openCall{
+		principal: who, server: route.Server,
+		round: state.round, rec: rec, park: rec.park, expires: time.UnixMilli(state.expires),
+	}
 	rec.parked = true
-	rec.x = &Exchange{Identity: x.Identity} // not the memory of the whole request
-	result = exposeQuestions(route.to.mount.Namespace, result)
-	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
+	rec.x = x.client() // not the memory of the whole request
+	return nil
 }
 
 // allowed refuses an input request with a question that the client did not
@@ -142,57 +267,39 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 func (r *rounds) allowed(x *Exchange, route *Route, result []byte) error {
 	requests := mcp.Lookup(result, "inputRequests")
 	if requests != nil && !mcp.IsObject(requests) {
-		return &Refusal{
-			Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream",
-			Text: fmt.Sprintf("The server %s asked for input in a form that is not of the protocol.", route.Server),
-		}
+		return badQuestions(route)
 	}
 	for m := range mcp.Members(requests) {
 		request := m.Value.Of(requests)
 		method, _ := mcp.LookupString(request, "method")
-		if !route.to.mount.Questions.allow(method) || !x.declares(method, mcp.Lookup(request, "params")) {
-			return &Refusal{
-				Kind: "question_refused", Code: codeUnavailable, Phase: "upstream",
-				Text: fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", route.Server, method),
-			}
+		params := mcp.Lookup(request, "params")
+		if !route.to.mount.Questions.allow(method) || !x.declares(method, params) || !safeURL(params) {
+			return questionRefused(route, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", route.Server, method))
 		}
 	}
 	return nil
 }
 
-// sweep closes the entries of calls whose next round never came and forgets
-// states that have expired.
+// sweep ends the calls whose next round never came.
 func (r *rounds) sweep(now time.Time) {
 	r.mu.Lock()
-	var abandoned []*record
+	var abandoned []*openCall
 	for id, open := range r.open {
 		if now.Before(open.expires) {
 			continue
 		}
-		if open.rec != nil {
-			abandoned = append(abandoned, open.rec)
-		}
-		delete(r.open, id)
+		abandoned = append(abandoned, open)
+		r.remove(id, open)
 	}
 	r.mu.Unlock()
-	for _, rec := range abandoned {
-		rec.entry.Outcome, rec.entry.Reason = audit.OutcomeAbandoned, "the client did not answer the server's question"
-		rec.finish(&reply{})
+	for _, open := range abandoned {
+		if open.park != nil {
+			open.park.cancel(errParkExpired)
+		}
+		open.rec.entry.Outcome, open.rec.entry.Reason = audit.OutcomeAbandoned, "the client did not answer the server's question"
+		open.rec.finish(&reply{})
 	}
 }
 
-// closeAll closes what is open when the gateway ends.
+// closeAll ends what is open when the gateway ends.
 func (r *rounds) closeAll() { r.sweep(time.Now().Add(365 * 24 * time.Hour)) }
-
-// allow tells whether the operator lets the server ask a question.
-func (q Questions) allow(method string) bool {
-	switch method {
-	case mcp.MethodSampling:
-		return q.Sampling
-	case mcp.MethodElicit:
-		return q.Elicitation
-	case mcp.MethodRoots:
-		return q.Roots
-	}
-	return false
-}

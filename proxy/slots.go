@@ -52,19 +52,29 @@ func (s *slots) resize(size, queue int) {
 	s.next()
 }
 
+// resume takes a place for a call that gave its own back for a while. It does
+// not wait: the call runs already, and so may be one beyond the bound.
+func (s *slots) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running++
+}
+
 // take waits for a place. It returns a refusal when the queue is full and the
-// cause of the context when that ends first. The place is given back by give.
-func (s *slots) take(ctx context.Context, server, principal string) error {
+// cause of the context when that ends first, else how long it waited. The
+// place is given back by give.
+func (s *slots) take(ctx context.Context, server, principal string) (time.Duration, error) {
 	s.mu.Lock()
 	if s.running < s.size && s.waiting == 0 {
 		s.running++
 		s.mu.Unlock()
-		return nil
+		return 0, nil
 	}
 	if s.waiting >= s.queue && !s.displace(principal) {
 		s.mu.Unlock()
-		return queueFull(server)
+		return 0, queueFull(server)
 	}
+	began := time.Now()
 	mine := &turn{ready: make(chan struct{})}
 	if len(s.calls[principal]) == 0 {
 		s.order = append(s.order, principal)
@@ -86,11 +96,11 @@ func (s *slots) take(ctx context.Context, server, principal string) error {
 	defer s.mu.Unlock()
 	switch {
 	case why != nil && s.forget(principal, mine):
-		return why
+		return 0, why
 	case mine.refused:
-		return queueFull(server)
+		return 0, queueFull(server)
 	}
-	return nil // or the turn came at the same moment
+	return time.Since(began), nil // or the turn came at the same moment
 }
 
 func queueFull(server string) *Refusal {

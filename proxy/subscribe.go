@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -31,17 +30,7 @@ func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route
 	if route == nil {
 		return nil, unknown(x, mcp.Resource, uri)
 	}
-	for _, action := range []gate.Action{gate.View, gate.Call} {
-		switch d := snap.decide(ctx, action, x, route); {
-		case d.Err != nil:
-			return nil, unavailable(d)
-		case d.Effect != gate.Allow && action == gate.View:
-			return nil, unknown(x, mcp.Resource, uri)
-		case d.Effect != gate.Allow:
-			return nil, denied(d)
-		}
-	}
-	return route, nil
+	return route, g.permit(ctx, x, route)
 }
 
 // subscribe answers resources/subscribe.

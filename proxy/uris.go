@@ -31,17 +31,21 @@ func exposeURIs(namespace, method string, object []byte) []byte {
 }
 
 // exposeQuestions returns a result that asks for input with every URI of the
-// server in its questions exposed under the namespace.
+// server in its questions exposed under the namespace, and with the server
+// named where a user is asked something.
 func exposeQuestions(namespace string, result []byte) []byte {
-	if namespace == "" || !bytes.Contains(result, []byte(`uri"`)) {
+	if namespace == "" {
 		return result
 	}
 	w := uriWalk{namespace: namespace, raw: result}
 	requests := w.member(w.all(), "inputRequests")
 	for m := range mcp.Members(requests.Of(result)) {
 		at := mcp.Span{Start: requests.Start + m.Value.Start, End: requests.Start + m.Value.End}
-		if method, _ := mcp.LookupString(at.Of(result), "method"); method == mcp.MethodSampling {
+		switch method, _ := mcp.LookupString(at.Of(result), "method"); method {
+		case mcp.MethodSampling:
 			w.messages(w.member(at, "params"))
+		case mcp.MethodElicit:
+			w.asker(w.member(w.member(at, "params"), "message"))
 		}
 	}
 	if len(w.edits) == 0 {
@@ -103,6 +107,15 @@ func (w *uriWalk) block(at mcp.Span) {
 		w.uri(w.member(w.member(at, "resource"), "uri"))
 	case `"tool_result"`:
 		w.each(w.member(at, "content"), w.block)
+	}
+}
+
+// asker puts the namespace in front of a message to a user (2026-07-28
+// client/elicitation: it must be clear which server asks).
+func (w *uriWalk) asker(at mcp.Span) {
+	if text := at.Of(w.raw); len(text) > 0 && text[0] == '"' {
+		begin := mcp.Span{Start: at.Start + 1, End: at.Start + 1}
+		w.edits = append(w.edits, mcp.Edit{Span: begin, New: []byte("[" + w.namespace + "] ")})
 	}
 }
 

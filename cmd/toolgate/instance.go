@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +44,8 @@ type instance struct {
 	gateway *proxy.Gateway
 	saver   *catalogSaver
 
+	makeRoom  func()                    // ends this gateway for another one; nil where that may not be
+	begun     config.Toolgate           // the settings at the start; some stay in force to the end
 	apiKeys   atomic.Pointer[auth.Keys] // nil without authentication, from the start to the end
 	generated string                    // hash of the key that was made for the listener; empty for none
 
@@ -57,6 +58,7 @@ type instance struct {
 	config   *config.Config
 	servers  map[string]*runningServer
 	pending  []config.Pending
+	later    []string  // settings of the file that the next start takes over
 	progress *progress // shows the servers; nil for nobody
 	started  time.Time
 }
@@ -71,12 +73,18 @@ type runningServer struct {
 // loadConfig finds and reads the configuration of a command. An empty argument
 // and no file anywhere give the demo.
 func (o *options) loadConfig(arg string) (*config.Config, error) {
-	userDir, _ := os.UserConfigDir()
-	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	path, err := o.findFile(arg)
 	if err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, err
 	}
 	return o.readConfig(path)
+}
+
+// findFile finds the configuration of a command; empty for the demo.
+func (o *options) findFile(arg string) (string, error) {
+	userDir, _ := os.UserConfigDir()
+	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	return path, exit(exitConfig, err)
 }
 
 func (o *options) readConfig(path string) (*config.Config, error) {
@@ -112,7 +120,7 @@ func (o *options) readConfig(path string) (*config.Config, error) {
 func newInstance(ctx context.Context, o *options, c *config.Config, state *stateDir, generatedKey string) (_ *instance, err error) {
 	in := &instance{
 		opts: o, log: o.logger(), state: state, config: c, servers: make(map[string]*runningServer),
-		metrics: telemetry.New(version), started: time.Now(), generated: generatedKey,
+		metrics: telemetry.New(version), started: time.Now(), generated: generatedKey, begun: c.Toolgate,
 	}
 	defer func() {
 		if err != nil {
@@ -146,6 +154,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.Authenticator, g.Auditor, g.Keys, g.Logger = in, in.audit, in.keys, in.log
 	g.AnyHost = apiKeys != nil && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
+	g.UseRound = in.store.Rounds().Use
 	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
@@ -341,58 +350,6 @@ func (in *instance) settled() bool {
 	return true
 }
 
-// reload reads the file again. An automatic reload never starts or changes a
-// command, argument, environment, URL or plugin; what waits is returned.
-func (in *instance) reload(manual bool) ([]config.Pending, error) {
-	in.reloading.Lock()
-	defer in.reloading.Unlock()
-	old := in.current()
-	c, err := in.opts.readConfig(old.Path)
-	if err != nil {
-		in.log.Error("reload refused; the old configuration goes on", "err", err)
-		return nil, err
-	}
-	var pending []config.Pending
-	if !manual {
-		c, pending = config.Merge(old, c)
-	}
-	if err := in.apply(c); err != nil {
-		in.log.Error("reload refused; the old configuration goes on", "err", err)
-		return nil, err
-	}
-	in.mu.Lock()
-	in.pending = pending
-	in.mu.Unlock()
-	for _, p := range pending {
-		in.log.Warn("waits for `toolgate reload`", "change", p.String())
-	}
-	for _, name := range atNextStart(&old.Toolgate, &c.Toolgate) {
-		in.log.Warn("takes effect at the next start only", "change", name)
-	}
-	return pending, nil
-}
-
-// atNextStart names the settings that differ and that a running gateway cannot
-// take over.
-func atNextStart(old, c *config.Toolgate) []string {
-	var names []string
-	for _, s := range []struct {
-		name string
-		a, b any
-	}{
-		{"listen", old.Listen, c.Listen},
-		{"limits", old.Limits, c.Limits},
-		{"store", old.Store, c.Store},
-		{"keys", old.Keys, c.Keys},
-		{"audit", old.Audit, c.Audit},
-	} {
-		if !reflect.DeepEqual(s.a, s.b) {
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
 // Authenticate implements proxy.Authenticator with the keys in force.
 func (in *instance) Authenticate(r *http.Request) (*gate.Identity, error) {
 	if keys := in.apiKeys.Load(); keys != nil {
@@ -411,5 +368,8 @@ func (in *instance) identity(key string) (*gate.Identity, error) {
 	if id := keys.Lookup(key); id != nil {
 		return id, nil
 	}
-	return nil, exitf(exitAuth, "this gateway wants an API key; set TOOLGATE_API_KEY")
+	if key == "" {
+		return nil, exitf(exitAuth, "this gateway asks for an API key; set the variable TOOLGATE_API_KEY to one of those under toolgate.auth.keys (`toolgate key new` makes one)")
+	}
+	return nil, exitf(exitAuth, "this gateway does not know the API key in TOOLGATE_API_KEY; set it to one of those under toolgate.auth.keys (`toolgate key new` makes one)")
 }

@@ -16,6 +16,8 @@ const (
 	// CodeResourceNotFound is of 2025-11-25 and earlier; later revisions use
 	// CodeInvalidParams.
 	CodeResourceNotFound = -32002
+	// CodeURLElicitation is of 2025-11-25 alone.
+	CodeURLElicitation = -32042
 
 	CodeHeaderMismatch     = -32020 // 2026-07-28, streamable HTTP
 	CodeMissingCapability  = -32021 // 2026-07-28

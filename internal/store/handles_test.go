@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,5 +241,54 @@ func TestMetaLimits(t *testing.T) {
 	}
 	if v, ok, err := m.Get(t.Context(), "nil"); !ok || err != nil || len(v) != 0 {
 		t.Errorf("nil value: %v, %v, %v; want an empty one", v, ok, err)
+	}
+}
+
+// A round is used once, by whichever handle, and after a restart too, until it
+// is worth nothing any more.
+func TestRoundsAreUsedOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, store.Options{Path: path})
+	until := time.Now().Add(time.Hour)
+	var all sync.WaitGroup
+	var firsts atomic.Int32
+	for range 8 {
+		all.Go(func() {
+			first, err := s.Rounds().Use(t.Context(), "call-1", 1, until)
+			if err != nil {
+				t.Error(err)
+			}
+			if first {
+				firsts.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if firsts.Load() != 1 {
+		t.Errorf("%d first uses, want 1", firsts.Load())
+	}
+	use := func(s *store.Store, call string, round int, until time.Time) bool {
+		t.Helper()
+		first, err := s.Rounds().Use(t.Context(), call, round, until)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first
+	}
+	if !use(s, "call-1", 2, until) || !use(s, "call-2", 1, time.Now().Add(-time.Second)) {
+		t.Error("another round and another call are not new")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, store.Options{Path: path})
+	if use(s, "call-1", 1, until) || use(s, "call-1", 2, until) {
+		t.Error("after a restart a used round is new")
+	}
+	if !use(s, "call-2", 1, until) {
+		t.Error("a round that has expired is still remembered")
+	}
+	if _, err := new(store.Rounds).Use(t.Context(), "c", 1, until); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("the zero Rounds: %v", err)
 	}
 }

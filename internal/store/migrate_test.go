@@ -76,6 +76,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO meta VALUES ('k', 'v', 1)",
 		"INSERT INTO capability VALUES ('cap_x', 'files', 'tool', 'read', 1)",
 		"INSERT INTO catalog VALUES ('files', '', 'spec', 'body', 'mac', 9000000000000000000)",
+		"INSERT INTO round VALUES ('call-1', 1, 9000000000000000000)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

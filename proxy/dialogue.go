@@ -1,0 +1,186 @@
+package proxy
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// maxQuestions is how many questions a server may ask during one call.
+const maxQuestions = 64
+
+// dialogue is what a server says and asks during one call, on its way to the
+// client whose call it is. It is safe for concurrent use.
+type dialogue struct {
+	g    *Gateway
+	x    *Exchange
+	to   *served
+	park *park // of a call that outlives the requests of its client; else nil
+
+	asked    atomic.Int32
+	answered atomic.Int32
+
+	mu      sync.Mutex
+	waiting int // questions that a legacy client thinks about
+}
+
+// heard returns the request that notifications belong to, nil when there is
+// none at the moment.
+func (d *dialogue) heard() *Exchange {
+	if d.park != nil {
+		return d.park.heard()
+	}
+	return d.x
+}
+
+// notify passes a notification on to the client, under the client's own
+// progress token and with the server's name before the logger.
+func (d *dialogue) notify(method string, params []byte) {
+	x := d.heard()
+	if x == nil {
+		return
+	}
+	switch method {
+	case mcp.NotifyProgress:
+		token := x.token()
+		if token == nil {
+			return
+		}
+		params = mcp.SetMember(params, "progressToken", token)
+	case mcp.NotifyMessage:
+		if !wanted(params, x.LogLevel) {
+			return
+		}
+		params = namespacedLogger(d.to.mount.Namespace, params)
+	default:
+		return
+	}
+	x.way.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
+}
+
+// ask relays a request of a legacy server to the client whose call caused it,
+// in the form of the client's revision. A question that the client did not
+// declare, that the operator does not allow, or that is one too many is
+// declined without asking anybody.
+func (d *dialogue) ask(ctx context.Context, method string, params []byte) ([]byte, *mcp.Error) {
+	client := d.x
+	if d.park != nil {
+		client = d.park.asks()
+	}
+	if !d.may(client, method, params) || d.park == nil && client.Era == mcp.Modern {
+		return decline(method)
+	}
+	params = questionFor(client, d.to.mount.Namespace, method, params)
+	if d.park != nil {
+		answer, err := d.park.ask(ctx, method, params)
+		if err != nil {
+			return decline(method)
+		}
+		d.answered.Add(1)
+		return mcp.RewriteMeta(answer, nil), nil
+	}
+	msg, err := d.waitFor(ctx, client, method, params)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInternal, "the client did not answer")
+	}
+	d.answered.Add(1)
+	if fault := msg.Fault(); fault != nil {
+		return nil, mcp.ParseError(fault)
+	}
+	return mcp.RewriteMeta(msg.Result(), nil), nil
+}
+
+// waitFor asks a legacy client by a request on the stream of its call. While
+// the client thinks, its call holds no place at the server.
+func (d *dialogue) waitFor(ctx context.Context, client *Exchange, method string, params []byte) (mcp.Message, error) {
+	d.rest(+1)
+	defer d.rest(-1)
+	ctx, cancel := context.WithTimeout(ctx, d.g.opts.Limits.RoundTime)
+	defer cancel()
+	return client.Session.question(ctx, client.way, method, params)
+}
+
+// rest gives the call's place at the server back while one or more questions
+// are open.
+func (d *dialogue) rest(open int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting += open
+	switch {
+	case open > 0 && d.waiting == 1:
+		d.to.slots.give()
+	case d.waiting == 0:
+		d.to.slots.resume()
+	}
+}
+
+// may tells whether a question may be put to a client.
+func (d *dialogue) may(client *Exchange, method string, params []byte) bool {
+	return d.asked.Add(1) <= maxQuestions && d.to.mount.Questions.allow(method) && client.declares(method, params) && safeURL(params)
+}
+
+// safeURL tells whether a user can be sent where a question wants: over TLS, or
+// to this machine. A question without a URL sends nobody anywhere.
+func safeURL(params []byte) bool {
+	if mode, _ := mcp.LookupString(params, "mode"); mode != "url" {
+		return true
+	}
+	text, _ := mcp.LookupString(params, "url")
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	return strings.EqualFold(u.Scheme, "https") || strings.EqualFold(u.Scheme, "http") && loopbackName(u.Hostname())
+}
+
+// questionFor returns the params of a question in the form of the client's
+// revision. The message of an elicitation names the server that asks.
+func questionFor(client *Exchange, namespace, method string, params []byte) []byte {
+	params = mcp.RewriteMeta(exposeURIs(namespace, method, params), nil)
+	if client.Era == mcp.Modern { // 2026-07-28 changelog: both are gone
+		params = mcp.RemoveMember(mcp.RemoveMember(params, "elicitationId"), "task")
+	}
+	if method == mcp.MethodElicit {
+		if client.Version < mcp.V20251125 {
+			params = mcp.RemoveMember(params, "mode") // only forms are left
+		}
+		w := uriWalk{namespace: namespace, raw: params}
+		if w.asker(w.member(w.all(), "message")); namespace != "" && len(w.edits) > 0 {
+			params = mcp.Splice(params, w.edits...)
+		}
+	}
+	if len(params) == 0 {
+		return nil
+	}
+	return params
+}
+
+// decline is the answer that each question has for a user who does not want
+// to answer it.
+func decline(method string) ([]byte, *mcp.Error) {
+	switch method {
+	case mcp.MethodElicit:
+		return []byte(`{"action":"decline"}`), nil
+	case mcp.MethodSampling:
+		return nil, &mcp.Error{Code: -1, Message: "User rejected sampling request"} // 2025-11-25 client/sampling, Error Handling
+	default:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: the client does not offer %s", method)
+	}
+}
+
+// allow tells whether the operator lets the server ask a question.
+func (q Questions) allow(method string) bool {
+	switch method {
+	case mcp.MethodSampling:
+		return q.Sampling
+	case mcp.MethodElicit:
+		return q.Elicitation
+	case mcp.MethodRoots:
+		return q.Roots
+	}
+	return false
+}

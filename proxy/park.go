@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// park is one call of a modern client to a legacy server. Such a server asks by
+// requests while it works, and such a client answers only with another request
+// of its own. So the call runs apart from the requests of its client: where the
+// server asks, the client gets an input request and the call waits, parked,
+// holding its place at no server, until the retry brings the answers.
+//
+// A park ends with its call, when its round expires, when the request that it
+// serves is cancelled, and with the gateway. What it has begun is never begun
+// again.
+type park struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the server has answered
+	answer mcp.Answer    // set before
+	err    error         // set before
+
+	fresh chan struct{} // capacity 1: a question came, or one was taken back
+
+	mu     sync.Mutex
+	now    *Exchange // the request that is served; nil while the client is asked
+	client *Exchange // what the client last said of itself, without its request
+	open   map[string]*inquiry
+	names  []string // keys of open, in the order of asking
+	asked  int
+}
+
+// inquiry is a question of a legacy server whose answer is awaited.
+type inquiry struct {
+	request []byte // an InputRequest, raw
+	answer  chan []byte
+}
+
+// gatherQuestions is how long further questions are waited for when one has come: a
+// server that asks several at once asks them in one round.
+const gatherQuestions = 10 * time.Millisecond
+
+var (
+	errParkExpired = errors.New("the client did not answer in time")
+	errParkEnded   = errors.New("the call has ended")
+)
+
+// newPark begins a call that may be parked. begin runs it; its context outlives
+// the request and ends with the gateway.
+func (g *Gateway) newPark(ctx context.Context, x *Exchange, begin func(context.Context, *park) (mcp.Answer, error)) *park {
+	p := &park{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*inquiry), now: x, client: x.client()}
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	p.cancel = cancel
+	stop := context.AfterFunc(g.life, func() { cancel(errSessionEnded) })
+	g.wg.Go(func() { // ends with the call
+		defer close(p.done)
+		defer stop()
+		defer cancel(errParkEnded)
+		p.answer, p.err = begin(life, p)
+	})
+	return p
+}
+
+// round serves one request of the client: it hands over the answers that the
+// request brings and waits for the result, or for questions. When the request
+// ends, so does the call.
+func (p *park) round(ctx context.Context, x *Exchange, responses []byte) (mcp.Answer, error) {
+	stop := context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })
+	defer stop()
+	p.mu.Lock()
+	p.now, p.client = x, x.client()
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.now = nil
+		p.mu.Unlock()
+	}()
+	if left := p.hand(responses); left {
+		signal(p.fresh) // what was left out is asked again
+	}
+	for {
+		select {
+		case <-p.done:
+			return p.answer, p.err
+		case <-p.fresh:
+		}
+		more := time.NewTimer(gatherQuestions)
+		select {
+		case <-p.done:
+			more.Stop()
+			return p.answer, p.err
+		case <-more.C:
+		}
+		if result := p.questions(); result != nil && ctx.Err() == nil {
+			return mcp.Answer{Result: result, Era: mcp.Modern}, nil
+		}
+	}
+}
+
+// hand gives the answers of a retry to the questions that wait and tells
+// whether any is left. Answers to questions that nobody asked are ignored
+// (2026-07-28 basic/patterns/mrtr, Error Handling).
+func (p *park) hand(responses []byte) (left bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for m := range mcp.Members(responses) {
+		key, err := mcp.Unquote(responses[m.KeyText.Start-1 : m.KeyText.End+1])
+		if err != nil {
+			continue
+		}
+		if q := p.open[key]; q != nil {
+			q.answer <- append([]byte(nil), m.Value.Of(responses)...) // capacity 1, and this is the one
+			p.remove(key)
+		}
+	}
+	return len(p.open) > 0
+}
+
+// questions returns the input request of what is open, nil when nothing is.
+func (p *park) questions() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) == 0 {
+		return nil
+	}
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, key := range p.names {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(mcp.AppendQuote(out, key), ':'), p.open[key].request...)
+	}
+	return append(out, "}}"...)
+}
+
+// ask waits for the client's answer to a question: its result, or the cause of
+// the context.
+func (p *park) ask(ctx context.Context, method string, params []byte) ([]byte, error) {
+	request := append([]byte(`{"method":`), mcp.Quote(method)...)
+	if len(params) > 0 {
+		request = append(append(request, `,"params":`...), params...)
+	}
+	q := &inquiry{request: append(request, '}'), answer: make(chan []byte, 1)}
+	p.mu.Lock()
+	p.asked++
+	key := "q" + strconv.Itoa(p.asked)
+	p.open[key] = q
+	p.names = append(p.names, key)
+	p.mu.Unlock()
+	signal(p.fresh)
+	select {
+	case answer := <-q.answer:
+		return answer, nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	p.remove(key)
+	p.mu.Unlock()
+	return nil, context.Cause(ctx)
+}
+
+// remove forgets a question; mu is held.
+func (p *park) remove(key string) {
+	delete(p.open, key)
+	for i, name := range p.names {
+		if name == key {
+			p.names = append(p.names[:i:i], p.names[i+1:]...)
+			return
+		}
+	}
+}
+
+// heard returns the request that the park serves, nil while the client is
+// asked: what the server says then belongs to no request.
+func (p *park) heard() *Exchange {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// asks returns who may be asked.
+func (p *park) asks() *Exchange {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.client
+}

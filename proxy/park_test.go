@@ -1,0 +1,386 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// inquirer is a legacy backend that asks the given questions, one after the
+// other, and then answers with what it was told. Lines of a question are asked
+// at once.
+func inquirer(t *testing.T, questions ...string) *script {
+	b := newScript(t, "s", mcp.Legacy, tool("ask"), tool("plain"), `prompt {"name":"ask"}`, `resource {"uri":"file:///ask","name":"r"}`)
+	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+		if call.Key == "plain" {
+			return result(mcp.Legacy, `{"content":[]}`), nil
+		}
+		said := []string{}
+		for _, round := range questions {
+			lines := strings.Split(round, "\n")
+			answers := make([]string, len(lines))
+			var all sync.WaitGroup
+			for i, line := range lines {
+				method, params, _ := strings.Cut(line, " ")
+				all.Go(func() {
+					answer, fault := call.Ask(ctx, method, []byte(params))
+					if answers[i] = string(answer); fault != nil {
+						answers[i] = string(fault.Append(nil))
+					}
+				})
+				time.Sleep(time.Millisecond) // in order
+			}
+			all.Wait()
+			said = append(said, answers...)
+			if call.Notify != nil {
+				call.Notify(mcp.NotifyProgress, fmt.Appendf(nil, `{"progress":%d}`, len(said)))
+			}
+		}
+		if ctx.Err() != nil {
+			return mcp.Answer{}, context.Cause(ctx)
+		}
+		return result(mcp.Legacy, `{"content":[],"said":[`+strings.Join(said, ",")+`]}`), nil
+	}
+	return b
+}
+
+const askForm = `elicitation/create {"message":"who?","requestedSchema":{"type":"object","properties":{}}}`
+
+// retry is the next round of a call that was answered by w.
+func (r *rig) retry(w *recorder, members, responses string, headers ...string) *recorder {
+	r.t.Helper()
+	if responses != "" {
+		members += `,"inputResponses":` + responses
+	}
+	return r.modern("2", "tools/call", members+`,"requestState":"`+stateOf(r.t, w)+`"`, headers...)
+}
+
+func inputs(w *recorder) string {
+	return string(mcp.Lookup([]byte(w.text()), "result", "inputRequests"))
+}
+
+// A legacy server asks a modern client by way of input requests; its call is
+// made once, charged once and recorded once, and holds no place while the
+// client thinks.
+func TestPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inquirer(t, askForm, `sampling/createMessage {"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}],"task":{}}`)
+		r := noted(t, b, nil, nil).run()
+		r.config.Load().Mounts[0].Concurrency = 1
+		w := r.modern("1", "tools/call", `"name":"s__ask","_meta2":1`)
+		if got, want := inputs(w), `{"q1":{"method":"elicitation/create","params":{"message":"[s] who?","requestedSchema":{"type":"object","properties":{}}}}}`; got != want {
+			t.Fatalf("asked %s, want %s", got, want)
+		}
+		if got := r.modern("5", "tools/call", `"name":"s__plain"`); !strings.Contains(got.text(), `"content":[]`) {
+			t.Errorf("beside a parked call: %s", got.text())
+		}
+		time.Sleep(14 * time.Minute)
+		w = r.retry(w, `"name":"s__ask","_meta2":1`, `{"q1":{"action":"accept","content":{"n":9007199254740993},"_meta":{"io.modelcontextprotocol/x":1}},"other":{}}`)
+		if got, want := inputs(w), `{"q2":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"resource_link","uri":"s+file:///a"}}]}}}`; got != want {
+			t.Fatalf("asked %s, want %s", got, want)
+		}
+		time.Sleep(14 * time.Minute)
+		last := w
+		w = r.retry(last, `"name":"s__ask","_meta2":1`, `{"q2":{"role":"assistant","content":{"type":"text","text":"a"},"model":"m"}}`)
+		if got, want := string(mcp.Lookup([]byte(w.text()), "result", "said")), `[{"action":"accept","content":{"n":9007199254740993}},{"role":"assistant","content":{"type":"text","text":"a"},"model":"m"}]`; got != want {
+			t.Errorf("the server was told %s, want %s: %s", got, want, w.text())
+		}
+		if got := r.retry(last, `"name":"s__ask","_meta2":1`, `{}`); got.text() != badState {
+			t.Errorf("a second use: %s", got.text())
+		}
+		if n := len(b.seen(mcp.MethodToolsCall)); n != 2 {
+			t.Errorf("%d calls reached the server, want one of each tool", n)
+		}
+		var own []audit.Entry
+		for _, e := range r.ledger.all() {
+			if e.CallID == "call-1" {
+				own = append(own, e)
+			}
+		}
+		if len(own) != 1 || own[0].Rounds != 2 || own[0].Outcome != audit.OutcomeOK || own[0].DurationUS < (28*time.Minute).Microseconds() {
+			t.Errorf("entries of the call %+v, want one with 2 rounds", own)
+		}
+		if steps := strings.Join(r.steps(), ", "); strings.Count(steps, "charge call-1 ") != 1 {
+			t.Errorf("steps %s: want one charge of the call", steps)
+		}
+		if len(r.rounds.open)+len(r.rounds.parked)+len(r.rounds.parkedAt)+len(r.rounds.of) != 0 {
+			t.Errorf("left behind: %v", r.rounds.open)
+		}
+	})
+}
+
+// What a server asks at once is one round; what the client leaves out of its
+// answer is asked again, what it adds is ignored, and what is no answer is an
+// error that uses nothing up. Prompts and resources may ask as tools do.
+func TestParkedQuestions(t *testing.T) {
+	for _, q := range []struct{ method, members string }{
+		{"tools/call", `"name":"s__ask"`}, {"prompts/get", `"name":"s__ask"`}, {"resources/read", `"uri":"s+file:///ask"`},
+	} {
+		t.Run(q.method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, mounted(inquirer(t, askForm+"\n"+askForm+"\n"+strings.Replace(askForm, "who", "why", 1)))).run()
+				w := r.modern("1", q.method, q.members)
+				if n := strings.Count(inputs(w), `"message":`); n != 3 || !strings.Contains(inputs(w), `"q3":{"method":"elicitation/create","params":{"message":"[s] why?"`) {
+					t.Fatalf("%d questions in the round: %s", n, w.text())
+				}
+				state := stateOf(t, w)
+				again := func(responses string) *recorder {
+					return r.modern("2", q.method, q.members+`,"inputResponses":`+responses+`,"requestState":"`+state+`"`)
+				}
+				for _, bad := range []string{`[]`, `"x"`, `null`, `{"q1":1}`, `{"q1":null}`, `{"q1":{"action":"accept"},"q2":[]}`} {
+					if got := again(bad); !strings.Contains(got.text(), `"error":{"code":-32602`) {
+						t.Errorf("the answers %s: %s", bad, got.text())
+					}
+				}
+				w = again(`{"q2":{"action":"accept","content":{"a":2}},"q9":{"action":"accept"}}`)
+				if got := inputs(w); strings.Count(got, `"message":`) != 2 || strings.Contains(got, `"q2"`) {
+					t.Fatalf("asked again %s, want q1 and q3", got)
+				}
+				state = stateOf(t, w)
+				w = again(`{"q3":{"action":"cancel"},"q1":{"action":"decline"},"q2":{"action":"accept"}}`)
+				if got, want := said(w.text()), `[{"action":"decline"},{"action":"accept","content":{"a":2}},{"action":"cancel"}]`; got != want {
+					t.Errorf("the server was told %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// A park that is gone is an error that says so, and its call is not made again.
+func TestLostParks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inquirer(t, askForm)
+		one, two := newRig(t, mounted(b)).run(), newRig(t, mounted(b), func(o *Options, _ *Config) {
+			o.UseRound = func(context.Context, string, int, time.Time) (bool, error) { return true, nil }
+		})
+		one.instance = "before"
+		w := one.modern("1", "tools/call", `"name":"s__ask"`)
+		got := two.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`)
+		if !strings.Contains(got.text(), `"isError":true`) || !strings.Contains(got.text(), `"kind":"call_lost"`) {
+			t.Errorf("at a gateway that does not have it: %s", got.text())
+		}
+		if n := len(b.seen("")); n != 1 {
+			t.Errorf("the tool was called %d times", n)
+		}
+		time.Sleep(17 * time.Minute)
+		synctest.Wait()
+		got = one.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`)
+		if !strings.Contains(got.text(), `"code":-32602,"message":"Invalid requestState: it has expired"`) {
+			t.Errorf("too late: %s", got.text())
+		}
+		entries := one.ledger.all()
+		if len(entries) != 2 || entries[0].Outcome != audit.OutcomeAbandoned {
+			t.Errorf("entries %+v, want the call abandoned", entries)
+		}
+		if len(b.seen("")) != 1 || len(one.rounds.open) != 0 {
+			t.Errorf("calls %d, open %d", len(b.seen("")), len(one.rounds.open))
+		}
+	})
+}
+
+// Two retries that race: one resumes the call.
+func TestRacingRetriesOfAPark(t *testing.T) {
+	b := inquirer(t, askForm)
+	r := newRig(t, mounted(b)).run()
+	for n := range 10 {
+		w := r.modern("1", "tools/call", `"name":"s__ask"`)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		won := 0
+		for range 6 {
+			all.Go(func() {
+				got := r.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case said(got.text()) == `[{"action":"accept"}]`:
+					won++
+				case got.text() != badState:
+					t.Errorf("the loser got %s", got.text())
+				}
+			})
+		}
+		all.Wait()
+		if won != 1 || len(b.seen("")) != n+1 {
+			t.Fatalf("%d of 6 racing retries went on, %d calls", won, len(b.seen("")))
+		}
+	}
+}
+
+// Parks are capped, per principal and per server; what cannot be parked ends,
+// also at its server.
+func TestParksAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(inquirer(t, askForm)), func(o *Options, _ *Config) {
+			o.Limits.ParkedPerPrincipal, o.Limits.ParkedPerServer = 2, 3
+		}).run()
+		ask := func(who string) *recorder {
+			return r.modern("1", "tools/call", `"name":"s__ask"`, "Authorization", "Bearer "+who)
+		}
+		full := func(w *recorder) bool { return strings.Contains(w.text(), `"kind":"too_many_open_calls"`) }
+		first := ask("alice")
+		ask("alice")
+		if w := ask("alice"); !full(w) {
+			t.Errorf("a third of one principal: %s", w.text())
+		}
+		ask("bob")
+		if w := ask("bob"); !full(w) {
+			t.Errorf("a fourth at one server: %s", w.text())
+		}
+		if w := r.retry(first, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`); said(w.text()) != `[{"action":"accept"}]` {
+			t.Errorf("one of them: %s", w.text())
+		}
+		if w := ask("bob"); full(w) {
+			t.Errorf("after one has ended: %s", w.text())
+		}
+		synctest.Wait()
+	})
+}
+
+// A server cannot ask for ever: beyond the cap of a call it is told no.
+func TestQuestionsAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := make([]string, maxQuestions+100)
+		for i := range lines {
+			lines[i] = askForm
+		}
+		r := newRig(t, mounted(inquirer(t, strings.Join(lines, "\n")))).run()
+		w := r.modern("1", "tools/call", `"name":"s__ask"`)
+		asked := 0
+		for inputs(w) != "" {
+			var answers []string
+			for m := range mcp.Members([]byte(inputs(w))) {
+				answers = append(answers, `"`+string(m.KeyText.Of([]byte(inputs(w))))+`":{"action":"accept"}`)
+			}
+			asked += len(answers)
+			w = r.retry(w, `"name":"s__ask"`, `{`+strings.Join(answers, ",")+`}`)
+		}
+		if got := said(w.text()); asked != maxQuestions || strings.Count(got, "accept") != maxQuestions || strings.Count(got, "decline") != 100 {
+			t.Errorf("the client was asked %d times, want %d", asked, maxQuestions)
+		}
+	})
+}
+
+// A client that goes away in a round, or cancels it, ends the call at the
+// server too.
+func TestRoundOfAParkIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, tool("ask"))
+		why := make(chan error, 2)
+		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+			_, _ = call.Ask(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
+			<-ctx.Done()
+			why <- context.Cause(ctx)
+			return mcp.Answer{}, context.Cause(ctx)
+		}
+		r := newRig(t, mounted(b)).run()
+		w := r.modern("1", "tools/call", `"name":"s__ask"`)
+		running, leave := r.begin(modernRequest(modernBody("2", "tools/call", `"name":"s__ask","inputResponses":{"q1":{"action":"accept"}},"requestState":"`+stateOf(t, w)+`"`, "")))
+		synctest.Wait()
+		leave()
+		<-running.done
+		if got := <-why; !errors.Is(got, context.Canceled) {
+			t.Errorf("the call at the server ended with %v", got)
+		}
+		c := r.stdio(person("alice"))
+		c.send(modernBody("7", "tools/call", `"name":"s__ask"`, ""))
+		time.Sleep(time.Second)
+		state, _ := mcp.LookupString([]byte(c.out.drain()), "result", "requestState")
+		c.send(modernBody("8", "tools/call", `"name":"s__ask","inputResponses":{"q1":{"action":"accept"}},"requestState":"`+state+`"`, ""))
+		synctest.Wait()
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
+		if got := <-why; !errors.Is(got, errCancelled) {
+			t.Errorf("the call at the server ended with %v", got)
+		}
+		synctest.Wait()
+		if got := c.out.drain(); got != "" {
+			t.Errorf("a cancelled request was answered: %s", got)
+		}
+		if got := r.ledger.outcomes(); len(got) != 2 || got[0] != audit.OutcomeCancelled || got[1] != audit.OutcomeCancelled {
+			t.Errorf("audit %v", got)
+		}
+	})
+}
+
+// Progress goes out under the token of the round that it falls in, and nowhere
+// between rounds; a result that came meanwhile is there for the retry.
+func TestProgressOfAPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, tool("ask"))
+		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":7,"progress":1}`))
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			_, _ = call.Ask(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
+			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":7,"progress":2}`))
+			return result(mcp.Legacy, `{"content":[],"waited":`+fmt.Sprint(ctx.Err() != nil)+`}`), nil
+		}
+		r := newRig(t, mounted(b)).run()
+		call := func(token, state string) *recorder {
+			members := `"name":"s__ask"`
+			if state != "" {
+				members += `,"inputResponses":{"q1":{"action":"accept"}},"requestState":"` + state + `"`
+			}
+			return r.do(modernRequest(modernBody(token, "tools/call", members, `"progressToken":`+token)))
+		}
+		stateIn := func(stream string) string {
+			_, data, _ := strings.Cut(stream[strings.LastIndex(stream, "data: "):], " ")
+			state, _ := mcp.LookupString([]byte(data), "result", "requestState")
+			return state
+		}
+		w := call("11", "")
+		if !strings.Contains(w.text(), `"params":{"progressToken":11,"progress":1}`) {
+			t.Errorf("the first round: %s", w.text())
+		}
+		w = call("12", stateIn(w.text()))
+		if !strings.Contains(w.text(), `"params":{"progressToken":12,"progress":2}`) || strings.Contains(w.text(), `"progress":1`) {
+			t.Errorf("the second round: %s", w.text())
+		}
+		w = call("13", "")
+		time.Sleep(2 * time.Minute) // the server does not wait so long
+		w = call("14", stateIn(w.text()))
+		if strings.Contains(w.text(), `"progress"`) || !strings.Contains(w.text(), `"waited":true`) {
+			t.Errorf("after the server has gone on: %s", w.text())
+		}
+	})
+}
+
+// A server that wants its user to visit URLs first gets its call again when
+// that is done (2025-11-25 client/elicitation).
+func TestURLsFirst(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, tool("ask"))
+	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+		if len(b.seen("")) > 1 {
+			return result(mcp.Legacy, `{"content":[]}`), nil
+		}
+		return fault(mcp.Legacy, `{"code":-32042,"message":"first","data":{"elicitations":[{"mode":"url","message":"log in","url":"https://x.example/","elicitationId":"e"}]}}`), nil
+	}
+	r := noted(t, b, nil, nil)
+	urls := func(body string) string {
+		return strings.Replace(body, `{"sampling":{},"elicitation":{"form":{}}}`, `{"elicitation":{"url":{}}}`, 1)
+	}
+	w := r.do(modernRequest(urls(modernBody("1", "tools/call", `"name":"s__ask"`, ""))))
+	if got, want := inputs(w), `{"q1":{"method":"elicitation/create","params":{"mode":"url","message":"[s] log in","url":"https://x.example/"}}}`; got != want {
+		t.Fatalf("asked %s, want %s", got, want)
+	}
+	w = r.do(modernRequest(urls(modernBody("2", "tools/call", `"name":"s__ask","inputResponses":{"q1":{"action":"accept"}},"requestState":"`+stateOf(t, w)+`"`, ""))))
+	if !strings.Contains(w.text(), `"resultType":"complete"`) {
+		t.Errorf("after the visit: %s", w.text())
+	}
+	for i, c := range b.seen("") {
+		if string(c.Params) != `{"name":"ask"}` {
+			t.Errorf("call %d had the params %s", i, c.Params)
+		}
+	}
+	if steps := strings.Join(r.steps(), ", "); strings.Count(steps, "charge") != 1 {
+		t.Errorf("steps %s: want one charge", steps)
+	}
+}
