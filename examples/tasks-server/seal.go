@@ -1,0 +1,20 @@
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+)
+
+// sign authenticates what the server gives to a client to bring back.
+func (s *server) sign(data []byte) []byte {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write(data)
+	return mac.Sum(nil)
+}
+
+func (s *server) signed(data, sum []byte) bool { return hmac.Equal(s.sign(data), sum) }
+
+func encode(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
+
+func decodeText(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }
