@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -100,6 +101,31 @@ func (c *Chain) Decide(ctx context.Context, r *Request) Decision {
 	return verdict
 }
 
+// Classifier is a [Phase] that tells which callers it lets view the same.
+type Classifier interface {
+	// ViewClass returns the same string for two callers only if the phase
+	// decides the same for both, on every capability, for the action View.
+	ViewClass(id *Identity) string
+}
+
+// ViewClass returns the same string for two callers only if they may view the
+// same. Where a phase cannot tell, each caller is a class of its own.
+func (c *Chain) ViewClass(id *Identity) string {
+	if c == nil || id == nil {
+		return ""
+	}
+	var class strings.Builder
+	for _, p := range c.phases {
+		own, ok := p.(Classifier)
+		if !ok {
+			return "principal:" + id.Key()
+		}
+		part := own.ViewClass(id)
+		fmt.Fprintf(&class, "%d:%s", len(part), part)
+	}
+	return class.String()
+}
+
 // Open is the phase that allows everything to everyone who is known. It is in
 // a chain only where that was said: on a loopback gateway without
 // authentication, or by `gate: { open: true }`.
@@ -107,6 +133,9 @@ type Open struct{}
 
 // Name implements [Phase].
 func (Open) Name() string { return "open" }
+
+// ViewClass implements [Classifier]: everyone views everything.
+func (Open) ViewClass(*Identity) string { return "" }
 
 // Check implements [Phase].
 func (Open) Check(context.Context, *Request) (Decision, error) {

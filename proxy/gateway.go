@@ -138,13 +138,7 @@ func (g *Gateway) sweepSessions(now time.Time) {
 
 func (g *Gateway) shutdown() {
 	g.stop(errSessionEnded)
-	g.sessionsMu.Lock()
-	all := make([]*Session, 0, len(g.sessions))
-	for _, s := range g.sessions {
-		all = append(all, s)
-	}
-	g.sessionsMu.Unlock()
-	for _, s := range all {
+	for _, s := range g.everySession() {
 		s.end(errSessionEnded)
 	}
 	g.wg.Wait()

@@ -167,32 +167,3 @@ func (g *Gateway) removeListen(l *listen) {
 		g.unwatch(ctx, l.x, l, sub)
 	}
 }
-
-// tell sends list changes to everyone whose scope they show in.
-func (g *Gateway) tell(changed []change) {
-	methods := []string{mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged}
-	g.sessionsMu.Lock()
-	sessions := make([]*Session, 0, len(g.sessions))
-	for _, s := range g.sessions {
-		sessions = append(sessions, s)
-	}
-	g.sessionsMu.Unlock()
-	g.listensMu.Lock()
-	listens := make([]*listen, 0, len(g.listens))
-	for l := range g.listens {
-		listens = append(listens, l)
-	}
-	g.listensMu.Unlock()
-	for _, method := range methods {
-		for _, s := range sessions {
-			if concerns(changed, s.scope, method) {
-				s.listChanged(method)
-			}
-		}
-		for _, l := range listens {
-			if concerns(changed, l.x.Scope, method) {
-				l.listChanged(method)
-			}
-		}
-	}
-}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
@@ -53,7 +52,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		g.log.Warn("a server without a namespace lists names of another server's; they are not offered",
 			"server", r.Server, "names", n, "such_as", r.Exposed)
 	}
-	g.announce(old.catalog, next.catalog)
+	g.announce(ctx, old, next)
 	g.checkFirst(servers)
 }
 
@@ -103,44 +102,6 @@ func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listi
 		byKey[key] = ids[i]
 	}
 	return byKey
-}
-
-// announce tells clients which lists are others now.
-func (g *Gateway) announce(old, next *Catalog) {
-	var changed []change
-	names := make(map[string]bool)
-	for _, c := range []*Catalog{old, next} {
-		for _, s := range c.servers {
-			names[s.backend.Name()] = true
-		}
-	}
-	for name := range names {
-		for _, kind := range mcp.Capabilities {
-			if digest(old.byServer[name], kind) != digest(next.byServer[name], kind) {
-				changed = append(changed, change{server: name, method: kind.Changed()})
-			}
-		}
-	}
-	if len(changed) > 0 {
-		g.tell(changed)
-	}
-}
-
-func digest(s *served, kind mcp.Capability) uint64 {
-	if s == nil || len(s.rendered[kind]) == 0 {
-		return 0
-	}
-	return s.digest[kind]
-}
-
-// change is one list of one server that is another now.
-type change struct{ server, method string }
-
-// concerns tells whether any of the changes shows within a scope.
-func concerns(changed []change, scope Scope, method string) bool {
-	return slices.ContainsFunc(changed, func(c change) bool {
-		return c.method == method && (scope.Server == "" || scope.Server == c.server)
-	})
 }
 
 // checkFirst ends the wait of the first lists once every server has been

@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"context"
+	"hash/maphash"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// change is one list of one server that is another now.
+type change struct {
+	server string
+	kind   mcp.Capability
+}
+
+// audience is a class of clients that see the same: those that the gate does
+// not tell apart, on the same endpoint.
+type audience struct {
+	class string
+	scope Scope
+}
+
+// announce tells clients that a list is another now, those alone whose own
+// view of it is. It is called for one snapshot after the other, so that what
+// it costs is bounded by one pass over the classes of clients.
+func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
+	changed := changes(old, next)
+	if len(changed) == 0 {
+		return
+	}
+	known := make(map[audience]map[string]bool)
+	news := func(id *gate.Identity, scope Scope) map[string]bool {
+		who := audience{next.Chain.ViewClass(id), scope}
+		methods, ok := known[who]
+		if !ok {
+			methods = seen(ctx, old, next, id, scope, changed)
+			known[who] = methods
+		}
+		return methods
+	}
+	for _, s := range g.everySession() {
+		methods := news(s.identity, s.scope)
+		for _, kind := range listKinds {
+			if methods[kind.Changed()] {
+				s.listChanged(kind.Changed())
+			}
+		}
+	}
+	for _, l := range g.everyListen() {
+		methods := news(l.x.Identity, l.x.Scope)
+		for _, kind := range listKinds {
+			if methods[kind.Changed()] {
+				l.listChanged(kind.Changed())
+			}
+		}
+	}
+}
+
+// listKinds are the kinds whose lists have a notification of their own;
+// templates share that of resources.
+var listKinds = [...]mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource}
+
+// changes returns the lists that differ between two snapshots, before anybody's
+// view of them. Behind another gate all may.
+func changes(old, next *Snapshot) []change {
+	var changed []change
+	names := make(map[string]bool)
+	for _, c := range []*Catalog{old.catalog, next.catalog} {
+		for _, s := range c.servers {
+			names[s.backend.Name()] = true
+		}
+	}
+	for name := range names {
+		for _, kind := range mcp.Capabilities {
+			if old.Chain != next.Chain || digest(old.catalog.byServer[name], kind) != digest(next.catalog.byServer[name], kind) {
+				changed = append(changed, change{name, kind})
+			}
+		}
+	}
+	return changed
+}
+
+func digest(s *served, kind mcp.Capability) uint64 {
+	if s == nil || len(s.rendered[kind]) == 0 {
+		return 0
+	}
+	return s.digest[kind]
+}
+
+// seen returns the notifications of those changes that a caller can see.
+func seen(ctx context.Context, old, next *Snapshot, id *gate.Identity, scope Scope, changed []change) map[string]bool {
+	methods := make(map[string]bool)
+	for _, c := range changed {
+		if methods[c.kind.Changed()] || scope.Server != "" && scope.Server != c.server {
+			continue
+		}
+		if old.viewed(ctx, id, c) != next.viewed(ctx, id, c) {
+			methods[c.kind.Changed()] = true
+		}
+	}
+	return methods
+}
+
+// viewed returns a digest of what a caller may view of one list of one server,
+// 0 for nothing.
+func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, c change) uint64 {
+	of := s.Catalog(id).byServer[c.server]
+	if of == nil {
+		return 0
+	}
+	var h maphash.Hash
+	h.SetSeed(digestSeed)
+	question := gate.Request{Action: gate.View, Identity: id}
+	some := false
+	for _, r := range of.rendered[c.kind] {
+		if d := s.view(ctx, &question, r); d.Effect == gate.Allow {
+			h.Write(r.raw)
+			h.WriteByte(0)
+			some = true
+		}
+	}
+	if !some {
+		return 0
+	}
+	// A change that the server announces counts, even where its list is the
+	// same: it may know more of it than the list tells.
+	maphash.WriteComparable(&h, of.listing.Announced[c.kind])
+	return h.Sum64()
+}
+
+func (g *Gateway) everySession() []*Session {
+	g.sessionsMu.Lock()
+	defer g.sessionsMu.Unlock()
+	all := make([]*Session, 0, len(g.sessions))
+	for _, s := range g.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+func (g *Gateway) everyListen() []*listen {
+	g.listensMu.Lock()
+	defer g.listensMu.Unlock()
+	all := make([]*listen, 0, len(g.listens))
+	for l := range g.listens {
+		all = append(all, l)
+	}
+	return all
+}
