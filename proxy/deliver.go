@@ -48,7 +48,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 			result = mcp.RemoveMember(result, member)
 		}
 	}
-	return reply{result: mcp.RewriteMeta(result, nil)}
+	return reply{result: downgraded(x.Version, call.Method, mcp.RewriteMeta(result, nil))}
 }
 
 // modernResult gives a result what 2026-07-28 wants on every one: its type,

@@ -141,6 +141,7 @@ func safeURL(params []byte) bool {
 // revision. The message of an elicitation names the server that asks.
 func questionFor(client *Exchange, namespace, method string, params []byte) []byte {
 	params = mcp.RewriteMeta(exposeURIs(namespace, method, params), nil)
+	params = downgraded(client.Version, method, params)
 	if client.Era == mcp.Modern { // 2026-07-28 changelog: both are gone
 		params = mcp.RemoveMember(mcp.RemoveMember(params, "elicitationId"), "task")
 	}
