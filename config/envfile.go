@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -88,6 +89,8 @@ func envValue(s string) (string, error) {
 	return "", fmt.Errorf("a quote is not closed")
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 // readRegular reads a regular file of at most limit bytes. Devices and pipes
 // are refused, because reading them may never end.
 func readRegular(path string, limit int64) ([]byte, error) {
@@ -96,7 +99,7 @@ func readRegular(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+		return nil, fmt.Errorf("%s is %w", path, errNotRegular)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -85,6 +85,8 @@ func Load(path string, opts Options) (*Config, error) {
 			e.Problem, e.Hint = "there is no such file", "name an existing one, or leave it out to start without"
 		case errors.Is(err, fs.ErrPermission):
 			e.Problem, e.Hint = "the file may not be read", "check its permissions"
+		case errors.Is(err, errNotRegular):
+			e.Problem, e.Hint = "it is a folder, device or pipe, not a file", "name the file itself"
 		}
 		return nil, e
 	}

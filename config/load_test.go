@@ -117,7 +117,7 @@ func TestLoadMissing(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "there is no such file") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Load(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := Load(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "it is a folder, device or pipe, not a file; name the file itself") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -29,10 +29,10 @@ A value that is valid JSON is sent as such, everything else as text.`,
 			if err != nil {
 				return err
 			}
-			return o.withClient(cmd.Context(), path, func(ctx context.Context, client *lineClient) error {
+			return o.withClient(cmd.Context(), path, func(ctx context.Context, client *lineClient, status statusFunc) error {
 				result, err := client.request(ctx, mcp.MethodToolsCall, params)
 				if err != nil {
-					return refusal(err)
+					return explainUnknown(ctx, args[0], refusal(err), client, status)
 				}
 				return o.showResult(result)
 			})
@@ -40,8 +40,31 @@ A value that is valid JSON is sent as such, everything else as text.`,
 	}
 	c.Flags().StringVar(&arguments, "json", "", "arguments as a JSON `object`")
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	c.ValidArgsFunction = o.completeTools(&path)
 	o.outputFlag(c)
 	return c
+}
+
+// explainUnknown says more of a tool that the gateway does not know: which
+// one may have been meant, and which servers offer nothing now.
+func explainUnknown(ctx context.Context, tool string, err error, client *lineClient, status statusFunc) error {
+	if fault, ok := errors.AsType[*mcp.Error](err); !ok || fault.Message != "Unknown tool: "+tool {
+		return err
+	}
+	hint := ""
+	tools, listErr := client.all(ctx, mcp.Tool)
+	if listErr != nil {
+		return err
+	}
+	for _, raw := range tools {
+		if name, _ := mcp.LookupString(raw, "name"); hint == "" && similar(tool, name) {
+			hint = fmt.Sprintf("; did you mean %s?", name)
+		}
+	}
+	for _, why := range status.absent(ctx) {
+		hint += "; " + why
+	}
+	return exitf(exitTool, "%w%s; `toolgate tools` lists what there is", err, hint)
 }
 
 // callParams builds the params of tools/call.
@@ -49,14 +72,14 @@ func callParams(tool string, pairs []string, object string) ([]byte, error) {
 	arguments := []byte("{}")
 	if object != "" {
 		if err := mcp.Validate([]byte(object), mcp.Limits{}); err != nil || !mcp.IsObject([]byte(object)) {
-			return nil, exitf(exitUsage, "--json must be a JSON object")
+			return nil, exitf(exitUsage, "--json must be a JSON object, such as --json '{\"a\": 2}'")
 		}
 		arguments = []byte(object)
 	}
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, exitf(exitUsage, "%q is not NAME=VALUE", pair)
+			return nil, exitf(exitUsage, "%q is not NAME=VALUE; write each argument of the tool as such, or all of them with --json", pair)
 		}
 		raw := []byte(value)
 		if mcp.Validate(raw, mcp.Limits{}) != nil {

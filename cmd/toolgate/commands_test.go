@@ -153,7 +153,7 @@ func TestCall(t *testing.T) {
 		{"the tool's error", []string{"a__fail"}, exitTool, "it did not work\n", "the tool reports an error"},
 		{"the server's error", []string{"a__fault"}, exitTool, "", "not here"},
 		{"no such tool", []string{"a__absent"}, exitTool, "", "Unknown tool: a__absent"},
-		{"no tool", nil, exitUsage, "", "requires at least 1 arg"},
+		{"no tool", nil, exitUsage, "", "lacks an argument"},
 		{"no pair", []string{"a__echo", "x"}, exitUsage, "", `"x" is not NAME=VALUE`},
 		{"no name", []string{"a__echo", "=x"}, exitUsage, "", "is not NAME=VALUE"},
 		{"no object", []string{"a__echo", "--json", "[]"}, exitUsage, "", "--json must be a JSON object"},

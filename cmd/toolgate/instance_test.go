@@ -136,7 +136,7 @@ func TestReload(t *testing.T) {
 	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
 
 	h.write(t, servers{"same": fake("one"), "changed": fake("two"), "added": fake("one")}, nil)
-	if err := r.Reload(); err != nil {
+	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	r.settle(t)
@@ -187,16 +187,16 @@ func TestAutomaticReloadStartsAndChangesNothing(t *testing.T) {
 	other["env"] = map[string]string{"X": "y"}
 	h.write(t, servers{"a": fake("two"), "b": other, "new": fake("one")},
 		map[string]any{"servers": map[string]any{"a": map[string]any{"namespace": "aa"}}, "audit": map[string]any{"mode": "required"}})
-	pending, err := r.reload(false)
+	got, err := r.reload(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make([]string, len(pending))
-	for i, p := range pending {
-		said[i] = p.String()
+	want := admin.Reloaded{
+		File: h.file, Applied: []string{"server a: namespace", "server c: removed"},
+		Pending: []string{"server a: args", "server b: env", "server new: start"}, AtNextStart: []string{"audit.mode"},
 	}
-	if diff := cmp.Diff([]string{"server a: args", "server b: env", "server new: start", "setting audit"}, said); diff != "" {
-		t.Errorf("pending (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reloaded (-want +got):\n%s", diff)
 	}
 	// What is only shown otherwise, and what goes away, does so at once.
 	if got := text(t, client, "aa__pid", "{}"); got != a {
@@ -217,10 +217,10 @@ func TestAutomaticReloadStartsAndChangesNothing(t *testing.T) {
 	}
 
 	// The same file once more is no other result; a person's wish is.
-	if again, err := r.reload(false); err != nil || len(again) != len(pending) {
+	if again, err := r.reload(false); err != nil || !slices.Equal(again.Pending, want.Pending) || len(again.Applied) != 0 {
 		t.Errorf("again: %v, %v", again, err)
 	}
-	if err := r.Reload(); err != nil {
+	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	r.settle(t)
@@ -250,7 +250,7 @@ func TestReloadOfABrokenFile(t *testing.T) {
 		"not here yet": `{"mcpServers":{},"toolgate":{"redis":"localhost:6379"}}`,
 	} {
 		h.writeText(t, broken)
-		err := r.Reload()
+		_, err := r.Reload()
 		var coded *exitError
 		if !errors.As(err, &coded) || coded.code != exitConfig || !strings.Contains(err.Error(), "toolgate.yaml") {
 			t.Errorf("%s: %v", name, err)

@@ -37,7 +37,7 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 	stop := context.AfterFunc(ctx, func() { c.stream.Close() })
 	defer stop()
 	if _, err := c.stream.Write(line); err != nil {
-		return nil, exitf(exitUnreachable, "the gateway is gone: %w", err)
+		return nil, exitf(exitUnreachable, "the gateway went away: %w; try again, and see `toolgate ls`", err)
 	}
 	for {
 		raw, err := c.in.ReadBytes('\n')
@@ -45,7 +45,7 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 			return nil, exitf(exitUnreachable, "no answer was waited for: %w", context.Cause(ctx))
 		}
 		if err != nil {
-			return nil, exitf(exitUnreachable, "the gateway is gone: %w", err)
+			return nil, exitf(exitUnreachable, "the gateway went away before it answered: %w; a call may have run, so check that before you try again", err)
 		}
 		msg, err := mcp.Parse(raw[:len(raw)-1], mcp.Limits{LoneSurrogates: true})
 		if err != nil {
@@ -103,8 +103,8 @@ func (o *options) withGateway(ctx context.Context, arg string, use func(ctx cont
 	if err != nil {
 		return err
 	}
-	control, in, err := o.joinOrOwn(ctx, c, state, func(control *admin.Client) error {
-		_, err := control.Servers(ctx)
+	control, in, err := o.joinOrOwn(ctx, c, state, joinAttempts, func(control *admin.Client) error {
+		_, err := control.Status(ctx)
 		return err
 	})
 	if err != nil {
@@ -126,15 +126,15 @@ func (in *instance) waitSettled(ctx context.Context, o *options) {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	began, told := time.Now(), time.Now()
+	began, next := time.Now(), 2*time.Second // said again after twice the time, and so on
 	for !in.settled() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if time.Since(told) > 2*time.Second && !o.quiet {
-			told = time.Now()
+		if time.Since(began) > next && !o.quiet {
+			next *= 2
 			for _, s := range in.list() {
 				if _, status := s.Listing(); status.State == mcp.Starting {
 					note("waiting for %s, %.0f s", s.Name(), time.Since(began).Seconds())
@@ -175,6 +175,9 @@ func newPipe() (a, b *pipe) {
 	r2, w2 := io.Pipe()
 	return &pipe{r1, w2}, &pipe{r2, w1}
 }
+
+// CloseWrite ends the writing side, so that the other end sees the end of input.
+func (p *pipe) CloseWrite() error { return p.PipeWriter.Close() }
 
 // Close ends both directions.
 func (p *pipe) Close() error { return errors.Join(p.PipeReader.Close(), p.PipeWriter.Close()) }

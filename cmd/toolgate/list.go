@@ -28,16 +28,14 @@ func newList(o *options) *cobra.Command {
 				return err
 			}
 			return o.withGateway(cmd.Context(), file(args), func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
-				var servers []admin.Server
 				if own != nil {
-					servers = own.Servers()
-				} else {
-					var err error
-					if servers, err = control.Servers(ctx); err != nil {
-						return controlError(err)
-					}
+					return o.printStatus(own.Status())
 				}
-				return o.print(os.Stdout, serverTable(servers))
+				status, err := control.Status(ctx)
+				if err != nil {
+					return controlError(err)
+				}
+				return o.printStatus(status)
 			})
 		},
 	}
@@ -60,9 +58,9 @@ func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Durati
 	defer cancel()
 	last := admin.ErrNotRunning // what the latest full answer lacked
 	for {
-		servers, err := control.Servers(ctx)
+		status, err := control.Status(ctx)
 		switch {
-		case err == nil && !slices.ContainsFunc(servers, func(s admin.Server) bool { return s.State == mcp.Starting.String() }):
+		case err == nil && !slices.ContainsFunc(status.Servers, func(s admin.Server) bool { return s.State == mcp.Starting.String() }):
 			return nil
 		case err == nil:
 			last = errStarting
@@ -71,18 +69,53 @@ func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Durati
 		}
 		select {
 		case <-ctx.Done():
+			if errors.Is(last, admin.ErrNotRunning) {
+				last = o.notRunning(arg)
+			}
 			return exitf(exitUnreachable, "after %v: %w", wait, last)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-var errStarting = errors.New("a server is still starting")
+var errStarting = errors.New("a server is still starting; see `toolgate ls`, or wait longer")
+
+// notRunning says which gateway is not running, and how to start it.
+func (o *options) notRunning(arg string) error {
+	path, err := o.findFile(arg)
+	switch {
+	case err != nil:
+		return err
+	case path == "":
+		return exitf(exitUnreachable, "%w; start one with `toolgate up`", admin.ErrNotRunning)
+	}
+	return exitf(exitUnreachable, "%w, %s; start one with `toolgate up %s`", admin.ErrNotRunning, path, path)
+}
+
+// printStatus prints the servers, and below them for a person what waits.
+func (o *options) printStatus(s admin.Status) error {
+	t := serverTable(s.Servers)
+	s.Servers = slices.Concat([]admin.Server{}, s.Servers)
+	t.data = s
+	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+		return err
+	}
+	if len(s.Pending) > 0 {
+		fmt.Println("waits for `toolgate reload`:")
+		for _, path := range s.Pending {
+			fmt.Println("  setting " + path)
+		}
+	}
+	for _, row := range laterRows(s.AtNextStart) {
+		fmt.Println(row[0])
+	}
+	return nil
+}
 
 func serverTable(servers []admin.Server) table {
 	t := table{
 		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "TIME", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES"},
-		data:   map[string]any{"servers": slices.Concat([]admin.Server{}, servers)}, wide: 5,
+		wide:   5,
 	}
 	for _, s := range servers {
 		state := s.State
@@ -110,7 +143,21 @@ func seconds(s float64) string {
 	}
 }
 
-// Servers implements admin.Gateway.
+// Status implements admin.Gateway.
+func (in *instance) Status() admin.Status {
+	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, p := range in.pending {
+		if p.Server == "" {
+			out.Pending = append(out.Pending, p.What)
+		}
+	}
+	out.AtNextStart = append(out.AtNextStart, in.later...)
+	return out
+}
+
+// Servers returns the state of every server, sorted by name.
 func (in *instance) Servers() []admin.Server {
 	running := in.list()
 	in.mu.Lock()
@@ -170,8 +217,9 @@ func newTools(o *options) *cobra.Command {
 	return c
 }
 
-// withClient calls use with an MCP client of the gateway of a configuration.
-func (o *options) withClient(ctx context.Context, arg string, use func(context.Context, *lineClient) error) error {
+// withClient calls use with an MCP client of the gateway of a configuration,
+// and with what tells the state of that.
+func (o *options) withClient(ctx context.Context, arg string, use func(context.Context, *lineClient, statusFunc) error) error {
 	return o.withGateway(ctx, arg, func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
 		stream, err := o.stream(ctx, control, own)
 		if err != nil {
@@ -182,8 +230,31 @@ func (o *options) withClient(ctx context.Context, arg string, use func(context.C
 		if !o.quiet {
 			client.progress = func(message string) { note("%s", message) }
 		}
-		return use(ctx, client)
+		return use(ctx, client, func(ctx context.Context) (admin.Status, error) {
+			if own != nil {
+				return own.Status(), nil
+			}
+			return control.Status(ctx)
+		})
 	})
+}
+
+// statusFunc returns the state of a gateway.
+type statusFunc func(context.Context) (admin.Status, error)
+
+// absent says of each server that offers nothing now why that is.
+func (f statusFunc) absent(ctx context.Context) []string {
+	status, err := f(ctx)
+	if err != nil {
+		return nil // the command itself says more
+	}
+	var out []string
+	for _, s := range status.Servers {
+		if s.State != mcp.Ready.String() && s.State != mcp.Disabled.String() && !s.Stale {
+			out = append(out, strings.TrimSuffix(fmt.Sprintf("server %s is %s: %s", s.Name, s.State, s.Reason), ": "))
+		}
+	}
+	return out
 }
 
 // toolRow is a tool as `tools` shows it.
@@ -194,7 +265,7 @@ type toolRow struct {
 	Description string `json:"description"`
 }
 
-func (o *options) tools(ctx context.Context, client *lineClient) error {
+func (o *options) tools(ctx context.Context, client *lineClient, status statusFunc) error {
 	items, err := client.all(ctx, mcp.Tool)
 	if err != nil {
 		return refusal(err)
@@ -224,7 +295,7 @@ func (o *options) tools(ctx context.Context, client *lineClient) error {
 	}
 	if o.output == "table" || o.output == "wide" {
 		fmt.Printf("%d tools, about %s tokens\n", len(rows), short(total))
-		for _, w := range warnings {
+		for _, w := range slices.Concat(status.absent(ctx), warnings) {
 			note("warning: %s", w)
 		}
 	}

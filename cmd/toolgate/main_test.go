@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -21,6 +22,9 @@ var program string
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == fakeCommand {
 		os.Exit(runFake(os.Args[2:]))
+	}
+	if slices.Contains(os.Args, "-test.fuzzworker") { // runs no program
+		os.Exit(m.Run())
 	}
 	os.Exit(runTests(m))
 }

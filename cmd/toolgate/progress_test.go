@@ -48,7 +48,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.write(t, servers{"a": fake("broken="+broken, "other"), "off": {"command": "x", "disabled": true}}, nil)
-	if err := r.Reload(); err != nil {
+	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	r.settle(t)

@@ -29,7 +29,7 @@ URL or one stdio process.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit(exitUsage, err) })
+	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", "", "configuration `file`: a client's own or a toolgate.yaml")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log everything")
@@ -39,6 +39,8 @@ URL or one stdio process.`,
 		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
 		newConfig(o), newKey(), newVersion(), newDemo(),
 	)
+	root.InitDefaultCompletionCmd()
+	explainUsage(root)
 	return root
 }
 

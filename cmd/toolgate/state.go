@@ -26,8 +26,8 @@ type stateDir struct {
 	socket string
 }
 
-// openState returns the state folder of a configuration, made if absent.
-func openState(configPath string) (*stateDir, error) {
+// findState returns the state folder of a configuration, which need not exist.
+func findState(configPath string) (*stateDir, error) {
 	root, err := stateRoot()
 	if err != nil {
 		return nil, err
@@ -45,14 +45,26 @@ func openState(configPath string) (*stateDir, error) {
 		name = hex.EncodeToString(sum[:8])
 	}
 	s := &stateDir{path: filepath.Join(root, name)}
+	s.socket = socketPath(s.path)
+	return s, nil
+}
+
+// openState returns the state folder of a configuration, made if absent.
+func openState(configPath string) (*stateDir, error) {
+	s, err := findState(configPath)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(s.path, 0o700); err != nil {
-		return nil, fmt.Errorf("make the state folder: %w", err)
+		return nil, fmt.Errorf("make the state folder: %w; set TOOLGATE_STATE to a folder that you may write to", err)
 	}
 	if err := makePrivate(s.path); err != nil {
 		return nil, err
 	}
-	if s.socket, err = socketPath(s.path, name); err != nil {
-		return nil, err
+	if filepath.Dir(s.socket) != s.path {
+		if err := makeSocketDir(filepath.Dir(s.socket), os.Getuid()); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -90,24 +102,50 @@ func stateRoot() (string, error) {
 // maxSocketPath is the shortest limit of the systems for a socket's path.
 const maxSocketPath = 100
 
-// socketPath returns where the control socket is: in the state folder, or in a
-// short private one where that path is too long.
-func socketPath(dir, name string) (string, error) {
+// socketPath returns where the control socket of a state folder is: in it, or
+// in a short folder of the user where that path is too long.
+func socketPath(dir string) string {
 	path := filepath.Join(dir, "control.sock")
 	if len(path) <= maxSocketPath {
-		return path, nil
+		return path
 	}
 	sum := sha256.Sum256([]byte(dir))
 	short := filepath.Join(os.TempDir(), "toolgate-"+strconv.Itoa(os.Getuid()))
-	if err := os.MkdirAll(short, 0o700); err != nil {
-		return "", fmt.Errorf("make the folder of the control socket: %w", err)
-	}
-	info, err := os.Lstat(short)
-	if err != nil || !info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
-		return "", fmt.Errorf("the folder %s is not private to this user; remove it or set TOOLGATE_STATE to a short path", short)
-	}
-	return filepath.Join(short, hex.EncodeToString(sum[:8])+".sock"), nil
+	return filepath.Join(short, hex.EncodeToString(sum[:8])+".sock")
 }
+
+// makeSocketDir makes the short folder, or checks the one that is there:
+// everybody may make one of that name where temporary files are. Only a folder
+// itself, of the user and for the user alone, is used.
+func makeSocketDir(dir string, uid int) error {
+	err := os.Mkdir(dir, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the folder of the control socket: %w; set TOOLGATE_STATE to a short path, so that the socket fits into it", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("look at the folder of the control socket: %w", err)
+	}
+	fault := ""
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		fault = "is a link"
+	case !info.IsDir():
+		fault = "is no folder"
+	case !ownedBy(info, uid):
+		fault = "belongs to another user"
+	case runtime.GOOS != "windows" && info.Mode().Perm() != 0o700:
+		fault = fmt.Sprintf("has the mode %#o instead of 0700, so that others reach it", info.Mode().Perm())
+	default:
+		return nil
+	}
+	return exitf(exitConfig, "%s, for the control socket, %s; remove it, or set TOOLGATE_STATE to a path of at most %d characters, so that it is not needed",
+		dir, fault, maxStatePath)
+}
+
+// maxStatePath is how long TOOLGATE_STATE may be for the control socket to fit
+// into the folder of a configuration below it.
+const maxStatePath = maxSocketPath - len("/0123456789abcdef/control.sock")
 
 // secret returns the contents of a secret file, made with random text the
 // first time.
@@ -151,6 +189,22 @@ func (s *stateDir) create(name, line string) error {
 	return nil
 }
 
+// replace makes a file of one line that only its user reads, in the place of
+// the one that is there.
+func (s *stateDir) replace(name, line string) error {
+	path := filepath.Join(s.path, name)
+	temp, err := os.CreateTemp(s.path, name+".*") // created with mode 0600
+	if err != nil {
+		return fmt.Errorf("make %s: %w", path, err)
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.WriteString(line + "\n")
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(temp.Name(), path)
+}
+
 // keyring returns the keys that seal what clients carry: the configured ones,
 // or one of the state folder's own.
 func (s *stateDir) keyring(configured []config.Key) (*proxy.Keyring, error) {
@@ -161,23 +215,26 @@ func (s *stateDir) keyring(configured []config.Key) (*proxy.Keyring, error) {
 		}
 		secret, err := base64.RawURLEncoding.DecodeString(text)
 		if err != nil {
-			return nil, fmt.Errorf("the key in %s is damaged: %w", filepath.Join(s.path, "seal.key"), err)
+			return nil, fmt.Errorf("the key in %s is damaged: %w; remove the file, and the next start makes a new one (open cursors and sessions end with the old one)", filepath.Join(s.path, "seal.key"), err)
 		}
 		return proxy.NewKeyring(proxy.Key{ID: "local", Secret: secret})
 	}
 	keys := make([]proxy.Key, len(configured))
 	for i, k := range configured {
 		text := os.Getenv(k.Env)
+		if k.Env != "" && text == "" {
+			return nil, fmt.Errorf("the key %s: the variable %s is not set; set it, or name a file under toolgate.keys", k.ID, k.Env)
+		}
 		if k.File != "" {
 			raw, err := os.ReadFile(k.File)
 			if err != nil {
-				return nil, fmt.Errorf("read the key %s: %w", k.ID, err)
+				return nil, fmt.Errorf("the key %s: %w; make the file, such as with `openssl rand -hex 32`, or name another under toolgate.keys", k.ID, err)
 			}
 			text = string(raw)
 		}
 		secret, err := decodeKey(text)
 		if err != nil {
-			return nil, fmt.Errorf("the key %s: %w", k.ID, err)
+			return nil, fmt.Errorf("the key %s: %w; make one such as with `openssl rand -hex 32`", k.ID, err)
 		}
 		keys[i] = proxy.Key{ID: k.ID, Secret: secret}
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -157,39 +159,71 @@ func TestSocketPath(t *testing.T) {
 	}
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	short, err := socketPath("/s/name", "name")
-	if err != nil || short != "/s/name/control.sock" {
-		t.Errorf("%s, %v", short, err)
+	if short := socketPath("/s/name"); short != "/s/name/control.sock" {
+		t.Errorf("%s", short)
 	}
 	edge := "/" + strings.Repeat("d", maxSocketPath-len("/")-len("/control.sock"))
-	if got, err := socketPath(edge, "name"); err != nil || len(got) != maxSocketPath || filepath.Dir(got) != edge {
-		t.Errorf("at the limit: %s, %v", got, err)
+	if got := socketPath(edge); len(got) != maxSocketPath || filepath.Dir(got) != edge {
+		t.Errorf("at the limit: %s", got)
 	}
-	long, err := socketPath(edge+"d", "name")
-	if err != nil || !strings.HasPrefix(long, temp) {
-		t.Fatalf("beyond the limit: %s, %v", long, err)
+	long := socketPath(edge + "d")
+	if want := filepath.Join(temp, fmt.Sprintf("toolgate-%d", os.Getuid())); filepath.Dir(long) != want {
+		t.Fatalf("beyond the limit: %s", long)
 	}
-	if other, err := socketPath(edge+"e", "name"); err != nil || other == long {
-		t.Errorf("two folders share %s, %v", other, err)
+	if other := socketPath(edge + "e"); other == long {
+		t.Errorf("two folders share %s", other)
 	}
-	private := filepath.Dir(long)
-	if got := modeOf(t, private); got != 0o700 {
-		t.Errorf("mode %v", got)
+	// What the messages say fits, does.
+	root := "/" + strings.Repeat("d", maxStatePath-1)
+	t.Setenv("TOOLGATE_STATE", root)
+	if s, err := findState("x.json"); err != nil || filepath.Dir(s.socket) != s.path || len(s.socket) != maxSocketPath {
+		t.Errorf("%+v, %v", s, err)
 	}
-	if err := os.Chmod(private, 0o777); err != nil { // what has to be refused
-		t.Fatal(err)
+}
+
+func TestSocketDir(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return
 	}
-	if got, err := socketPath(edge+"d", "name"); err == nil {
-		t.Errorf("a folder open to others is used: %s", got)
+	us := os.Getuid()
+	tests := []struct {
+		name string
+		make func(dir string) error
+		uid  int
+		want string // in the error; empty for none
+	}{
+		{"absent", func(string) error { return nil }, us, ""},
+		{"ours", func(dir string) error { return os.Mkdir(dir, 0o700) }, us, ""},
+		{"another's", func(dir string) error { return os.Mkdir(dir, 0o700) }, us + 1, "belongs to another user"},
+		{"open to others", func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o711)) }, us, "has the mode 0711"},
+		{"not open to us", func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o500)) }, us, "has the mode 0500"},
+		{"a link to ours", func(dir string) error { return errors.Join(os.Mkdir(dir+".x", 0o700), os.Symlink(dir+".x", dir)) }, us, "is a link"},
+		{"a link to nothing", func(dir string) error { return os.Symlink(dir+".y", dir) }, us, "is a link"},
+		{"a file", func(dir string) error { return os.WriteFile(dir, nil, 0o700) }, us, "is no folder"},
 	}
-	if err := os.Remove(private); err != nil {
-		t.Fatal(err)
+	for _, tt := range tests {
+		dir := filepath.Join(t.TempDir(), "short")
+		if err := tt.make(dir); err != nil {
+			t.Fatal(err)
+		}
+		err := makeSocketDir(dir, tt.uid)
+		if (err == nil) != (tt.want == "") {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if err == nil {
+			if got := modeOf(t, dir); got != 0o700 {
+				t.Errorf("%s: mode %v", tt.name, got)
+			}
+			continue
+		}
+		for _, part := range []string{dir, tt.want, "remove it", "TOOLGATE_STATE", fmt.Sprint(maxStatePath)} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q does not say %q", tt.name, err, part)
+			}
+		}
 	}
-	if err := os.Symlink(t.TempDir(), private); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := socketPath(edge+"d", "name"); err == nil {
-		t.Errorf("a link of somebody's is followed: %s", got)
+	if err := makeSocketDir(filepath.Join(t.TempDir(), "no", "short"), us); err == nil || !strings.Contains(err.Error(), "TOOLGATE_STATE") {
+		t.Errorf("no place for it: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -46,23 +47,57 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 	if err != nil {
 		return err
 	}
-	var stream io.ReadWriteCloser
-	_, own, err := o.joinOrOwn(ctx, c, state, func(control *admin.Client) (err error) {
-		stream, err = control.Stdio(ctx, apiKey())
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case own != nil:
-		return o.ownStdio(ctx, own, wait)
+	client := newRelay(os.Stdin, os.Stdout, int(c.Toolgate.Limits.Body), c.Toolgate.Limits.Depth)
+	defer client.close()
+	attempts := joinAttempts
+	for {
+		var stream io.ReadWriteCloser
+		_, own, err := o.joinOrOwn(ctx, c, state, attempts, func(control *admin.Client) (err error) {
+			if attempts == takeOverAttempts && client.over.Load() {
+				return errClientEnded
+			}
+			stream, err = control.Stdio(ctx, apiKey())
+			return err
+		})
+		switch {
+		case errors.Is(err, errClientEnded):
+			err = nil
+		case err != nil:
+		case own != nil:
+			err = o.ownStdio(ctx, own, wait, client)
+		default:
+			err = client.serve(ctx, stream)
+		}
+		if !errors.Is(err, errGatewayGone) {
+			client.giveUp()
+			return err
+		}
+		// A gateway that is to take its place has to be quicker than we are, and
+		// a client that is ending too needs no other.
+		select {
+		case <-time.After(takeOverPause):
+		case <-ctx.Done():
+		}
+		if client.over.Load() || ctx.Err() != nil {
+			client.giveUp()
+			return nil
+		}
+		o.logger().Warn("the gateway is gone; this client goes on with the next one, which this process starts if no other does")
+		c, attempts = o.successor(c, state), takeOverAttempts
 	}
-	return bridge(ctx, stream)
 }
 
+// errClientEnded tells that a client that waited for a gateway needs none.
+var errClientEnded = errors.New("the client has ended")
+
+// takeOverPause is how long a client without a gateway waits before it looks
+// for one.
+const takeOverPause = 100 * time.Millisecond
+
 // joinOrOwn finds the running gateway of a configuration, with which join
-// succeeds, or makes one of its own, which is then not nil.
-func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stateDir, join func(*admin.Client) error) (*admin.Client, *instance, error) {
+// succeeds, or makes one of its own, which is then not nil. While the state
+// folder is locked by a gateway that cannot be joined, it tries again.
+func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stateDir, attempts int, join func(*admin.Client) error) (*admin.Client, *instance, error) {
 	token, err := state.secret("admin.token")
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +108,7 @@ func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stateD
 			return control, nil, controlError(err)
 		}
 		own, err := newInstance(ctx, o, c, state, "")
-		if _, busy := errors.AsType[*store.InUseError](err); !busy || attempt >= joinAttempts {
+		if _, busy := errors.AsType[*store.InUseError](err); !busy || attempt >= attempts {
 			return nil, own, err
 		}
 		// A gateway of this configuration is just starting, or ending.
@@ -101,49 +136,65 @@ func controlError(err error) error {
 const (
 	joinAttempts = 50
 	joinPause    = 100 * time.Millisecond
+	// takeOverAttempts are more, because a gateway that ends first ends its
+	// servers, which may take them a while.
+	takeOverAttempts = 300
 )
 
-// ownStdio is the gateway of one client, which others may join meanwhile.
-func (o *options) ownStdio(ctx context.Context, in *instance, wait time.Duration) error {
-	id, err := in.identity(apiKey())
-	if err != nil {
+// ownStdio is the gateway of one client, which others may join meanwhile. It
+// returns errGatewayGone when it has made room for another gateway.
+func (o *options) ownStdio(ctx context.Context, in *instance, wait time.Duration, client *relay) error {
+	if _, err := in.identity(apiKey()); err != nil {
 		in.close()
 		return err
 	}
 	if wait > 0 {
 		in.gateway.WaitFirst(wait)
 	}
+	in.state.remember(in.config)
+	room, makeRoom := context.WithCancelCause(ctx)
+	defer makeRoom(nil)
+	in.makeRoom = func() { makeRoom(errGatewayGone) }
 	return in.run(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		stop := context.AfterFunc(room, func() { cancel(context.Cause(room)) })
+		defer stop()
 		var others sync.WaitGroup
 		defer others.Wait()
-		defer cancel()
+		defer cancel(nil)
 		others.Go(func() {
 			if err := in.serveControl(ctx); err != nil {
 				in.log.Warn("others cannot join this gateway", "err", err)
 			}
 		})
-		others.Go(func() { _ = in.watchFiles(ctx) })
+		others.Go(func() {
+			if client.generationNow() > 0 { // the file may have changed under the gateway before
+				_, _ = in.reload(false) // logged there
+			}
+			_ = in.watchFiles(ctx)
+		})
 		others.Go(func() { _ = in.watchSignals(ctx) })
-		return in.gateway.ServeStdio(ctx, id, proxy.Scope{}, os.Stdin, os.Stdout)
+		for {
+			stream, err := o.stream(ctx, nil, in)
+			if err != nil {
+				return err
+			}
+			// Its own session may end before the gateway does.
+			if err := client.serve(ctx, stream); !errors.Is(err, errGatewayGone) || ctx.Err() != nil {
+				return err
+			}
+		}
 	})
 }
 
-// bridge joins stdin and stdout with a running gateway.
-func bridge(ctx context.Context, stream io.ReadWriteCloser) error {
-	defer stream.Close()
-	stop := context.AfterFunc(ctx, func() { stream.Close() })
-	defer stop()
-	go func() { // ends with stdin, or with the process
-		_, _ = io.Copy(stream, os.Stdin)
-		if half, ok := stream.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite()
-		}
-	}()
-	if _, err := io.Copy(os.Stdout, stream); err != nil && ctx.Err() == nil {
-		return exitf(exitUnreachable, "the gateway is gone: %w", err)
+// MakeRoom implements admin.Gateway: only the gateway of a `toolgate stdio`,
+// whose client can be served by another, ends for one.
+func (in *instance) MakeRoom() error {
+	if in.makeRoom == nil {
+		return fmt.Errorf("process %d serves this configuration already", os.Getpid())
 	}
+	in.makeRoom()
 	return nil
 }
 

@@ -103,7 +103,10 @@ func TestStdioJoins(t *testing.T) {
 	}
 	open.says(t, open.out, pidIn.String())
 	up.stop(t, syscall.SIGTERM)
-	open.wait(t)
+	open.in.Close()
+	if code := open.wait(t); code != exitOK {
+		t.Errorf("exit code %d\n%s", code, open.err)
+	}
 	onlyMCP(t, open.out.String())
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
@@ -59,6 +60,9 @@ func (o *options) up(ctx context.Context, arg string) error {
 	for _, w := range c.Warnings {
 		note("warning: %s", w)
 	}
+	if len(c.Servers) == 0 {
+		note("warning: %s", noServers(c))
+	}
 	for _, s := range c.Skipped {
 		note("skipped: %s (line %d): %s", s.Key, s.Line, s.Reason)
 	}
@@ -73,7 +77,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 	if listener != nil {
 		defer listener.Close()
 	}
-	in, err := newInstance(ctx, o, c, state, generated)
+	in, err := o.takePlace(ctx, c, state, generated)
 	if err != nil {
 		return err
 	}
@@ -85,6 +89,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		}
 	}
 	in.progress = newProgress(o, in)
+	state.remember(c)
 	return in.run(ctx, func(ctx context.Context) error {
 		fmt.Printf("toolgate %s  %s\n", version, source(c))
 		if fresh != "" {
@@ -109,6 +114,49 @@ func (o *options) up(ctx context.Context, arg string) error {
 	})
 }
 
+// takePlace makes the gateway of a configuration. One that serves only clients
+// of `toolgate stdio` ends for it, and its clients join this one.
+func (o *options) takePlace(ctx context.Context, c *config.Config, state *stateDir, generated string) (*instance, error) {
+	token, err := state.secret("admin.token")
+	if err != nil {
+		return nil, err
+	}
+	control := &admin.Client{Path: state.socket, Token: token, Timeout: makeRoomTime}
+	told := o.quiet
+	for end := time.Now().Add(takePlaceTime); ; {
+		in, err := newInstance(ctx, o, c, state, generated)
+		held, busy := errors.AsType[*store.InUseError](err)
+		if !busy || time.Now().After(end) {
+			return in, err
+		}
+		// Without an answer it is just ending, or another one is starting.
+		answer := control.MakeRoom(ctx)
+		_, stays := errors.AsType[*admin.StaysError](answer)
+		if _, refused := errors.AsType[*admin.RefusedError](answer); stays || refused {
+			return nil, err
+		}
+		if !told {
+			note("waiting for process %d, which holds %s, to end", held.PID, held.Path)
+			told = true
+		}
+		select {
+		case <-time.After(takePlacePause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+const (
+	// takePlaceTime is how long the gateway before may take to end.
+	takePlaceTime = 30 * time.Second
+	// makeRoomTime is how long its answer may take.
+	makeRoomTime = 3 * time.Second
+	// takePlacePause is shorter than that of clients which look for a gateway,
+	// so that they find this one rather than start their own.
+	takePlacePause = takeOverPause / 5
+)
+
 // source names where the configuration came from.
 func source(c *config.Config) string {
 	if c.Path == "" {
@@ -119,6 +167,11 @@ func source(c *config.Config) string {
 		servers = "server"
 	}
 	return fmt.Sprintf("%d %s from %s", len(c.Servers), servers, c.Path)
+}
+
+// noServers says that a configuration has none, and how one is added.
+func noServers(c *config.Config) string {
+	return c.Path + " names no server to run; add one such as mcpServers: { name: { command: ... } }"
 }
 
 // listen opens the main listener; nil when none is configured.
@@ -132,7 +185,7 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, exitf(exitUnreachable, "%s is in use; another gateway may be running (try `toolgate ls`), or choose an address with --listen", c.Toolgate.Listen.HTTP)
 		}
-		return nil, exit(exitUnreachable, err)
+		return nil, exitf(exitUnreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
 	}
 	if c.Toolgate.Listen.TLS.Cert == "" {
 		return l, nil
@@ -140,7 +193,7 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 	cert, err := tls.LoadX509KeyPair(c.Toolgate.Listen.TLS.Cert, c.Toolgate.Listen.TLS.Key)
 	if err != nil {
 		l.Close()
-		return nil, exitf(exitConfig, "listen.tls: %w", err)
+		return nil, exitf(exitConfig, "listen.tls: %w; cert and key must name the PEM files of one certificate and of its key", err)
 	}
 	return tls.NewListener(l, &tls.Config{
 		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
@@ -226,7 +279,7 @@ func (in *instance) serveMetrics(ctx context.Context) error {
 			in.log.Warn("no metrics: the default address is in use", "address", address)
 			return nil
 		}
-		return exitf(exitUnreachable, "listen.metrics: %w", err)
+		return exitf(exitUnreachable, "listen.metrics: %w; write another address, or \"\" to serve no metrics", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", in.metrics.Handler())
@@ -261,10 +314,4 @@ func (in *instance) watchSignals(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// Reload implements admin.Gateway.
-func (in *instance) Reload() error {
-	_, err := in.reload(true)
-	return err
 }

@@ -364,7 +364,7 @@ func TestReloadTheProgram(t *testing.T) {
 		t.Errorf("reload of a broken file: %+v", o)
 	}
 	h.write(t, servers{"a": fake("one"), "c": fake("two")}, nil)
-	if o := h.run(t, "reload", h.file); o.code != exitOK || o.stderr != "reloaded\n" || o.stdout != "" {
+	if o := h.run(t, "reload", h.file); o.code != exitOK || o.stderr != "" || o.stdout != "reloaded "+h.file+"\n  server c: args\n" {
 		t.Errorf("reload: %+v", o)
 	}
 	if got := h.pid(t, "a"); got != a {
@@ -435,7 +435,7 @@ func TestShutdownWhileBusy(t *testing.T) {
 	if line, err := bufio.NewReader(stream.Body).ReadString('\n'); err != nil || line != "event: endpoint\n" {
 		t.Fatalf("stream: %q, %v", line, err)
 	}
-	joined := h.start(t, "stdio", h.file)
+	joined := h.stdioClient(t)
 	call := h.start(t, "call", "a__slow", "file="+h.path("began"), "wait="+h.path("never"), "--file", h.file)
 	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(h.path("began")); return err == nil })
 
@@ -451,13 +451,16 @@ func TestShutdownWhileBusy(t *testing.T) {
 			t.Errorf("process %d is left", pid)
 		}
 	}
-	if left := h.sockets(t); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
-	}
 	if code := call.wait(t); code == exitOK {
 		t.Errorf("the call that was cut off has exit code %d: %s", code, call.out)
 	}
-	joined.wait(t)
+	joined.says(t, joined.err, "this client goes on")
+	if code := joined.stop(t, syscall.SIGTERM); code != exitOK {
+		t.Errorf("the client that went on: exit code %d", code)
+	}
+	if left := h.sockets(t); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
 }
 
 func TestCallThatIsInterrupted(t *testing.T) {

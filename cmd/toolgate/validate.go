@@ -75,36 +75,19 @@ func validationTable(c *config.Config) table {
 	for _, w := range c.Warnings {
 		note("warning: %s", w)
 	}
+	if len(c.Servers) == 0 {
+		note("warning: %s", noServers(c))
+	}
 	t.data = map[string]any{"file": c.Path, "servers": servers, "skipped": skipped}
 	return t
-}
-
-func newReload(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "reload [FILE]",
-		Short: "Make the running gateway read its configuration again",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			control, err := o.control(file(args))
-			if err != nil {
-				return err
-			}
-			if err := control.Reload(cmd.Context()); err != nil {
-				return controlError(err)
-			}
-			note("reloaded")
-			return nil
-		},
-	}
 }
 
 // control returns the client for the gateway of a configuration. The file
 // itself may be broken; it is not read.
 func (o *options) control(arg string) (*admin.Client, error) {
-	userDir, _ := os.UserConfigDir()
-	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	path, err := o.findFile(arg)
 	if err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, err
 	}
 	state, err := openState(path)
 	if err != nil {

@@ -39,12 +39,40 @@ type Server struct {
 	Pending []string `json:"pending,omitempty"`
 }
 
+// Status is what `ls` shows of a running gateway.
+type Status struct {
+	// Servers is the state of every server, sorted by name.
+	Servers []Server `json:"servers"`
+	// Pending names settings that changed in the file and wait until a person
+	// asks for a reload.
+	Pending []string `json:"pending"`
+	// AtNextStart names settings that changed in the file and that a gateway
+	// reads only when it starts.
+	AtNextStart []string `json:"at_next_start"`
+}
+
+// Reloaded is what a reload did.
+type Reloaded struct {
+	// File is the configuration, empty for the demo.
+	File string `json:"file"`
+	// Applied names what changed.
+	Applied []string `json:"applied"`
+	// Pending names what an automatic reload left; it is empty after one that
+	// a person asked for.
+	Pending []string `json:"-"`
+	// AtNextStart is as in [Status].
+	AtNextStart []string `json:"at_next_start"`
+}
+
 // Gateway is what the control side needs of a running gateway.
 type Gateway interface {
-	// Servers returns the state of every server, sorted by name.
-	Servers() []Server
+	// Status returns what `ls` shows.
+	Status() Status
 	// Reload reads the configuration again at a person's wish.
-	Reload() error
+	Reload() (Reloaded, error)
+	// MakeRoom ends the gateway soon, so that another one can take its place,
+	// or says why it does not.
+	MakeRoom() error
 	// ServeStdio serves one MCP client until it or the context ends. key is
 	// its API key, empty when it has none; refuse is called instead of serving
 	// when the key is not accepted.
@@ -62,12 +90,20 @@ const (
 // token refuses all.
 func Handler(g Gateway, token string) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/servers", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{"servers": g.Servers()})
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, g.Status())
 	})
 	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
-		if err := g.Reload(); err != nil {
+		did, err := g.Reload()
+		if err != nil {
 			writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, did)
+	})
+	mux.HandleFunc("POST /v1/make-room", func(w http.ResponseWriter, _ *http.Request) {
+		if err := g.MakeRoom(); err != nil {
+			writeJSON(w, http.StatusConflict, map[string]any{"error": err.Error()})
 			return
 		}
 		writeJSON(w, http.StatusOK, map[string]any{})
@@ -77,7 +113,7 @@ func Handler(g Gateway, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))
 		if token == "" || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": "the admin token is missing or wrong"})
+			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": "the admin token is missing or wrong; if admin.token in the state folder has changed since this gateway started, start the gateway again"})
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -171,18 +207,24 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(cmp.Or(c.Timeout, exchangeTime)))
 }
 
-// Servers returns what `ls` shows.
-func (c *Client) Servers(ctx context.Context) ([]Server, error) {
-	var out struct {
-		Servers []Server `json:"servers"`
-	}
-	err := c.do(ctx, http.MethodGet, "/v1/servers", &out)
-	return out.Servers, err
+// Status returns what `ls` shows.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var out Status
+	err := c.do(ctx, http.MethodGet, "/v1/status", &out)
+	return out, err
 }
 
 // Reload makes the gateway read its configuration again.
-func (c *Client) Reload(ctx context.Context) error {
-	return c.do(ctx, http.MethodPost, "/v1/reload", nil)
+func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
+	var out Reloaded
+	err := c.do(ctx, http.MethodPost, "/v1/reload", &out)
+	return out, err
+}
+
+// MakeRoom asks the gateway to end for another one. One that will not gives a
+// [StaysError]; every other error may be of a gateway that is just ending.
+func (c *Client) MakeRoom(ctx context.Context) error {
+	return c.do(ctx, http.MethodPost, "/v1/make-room", nil)
 }
 
 func (c *Client) do(ctx context.Context, method, path string, out any) error {
@@ -246,6 +288,9 @@ func apiError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnprocessableEntity {
 		return &ReloadError{body.Error}
 	}
+	if resp.StatusCode == http.StatusConflict {
+		return &StaysError{body.Error}
+	}
 	if body.Error == "" {
 		body.Error = "the gateway answered " + resp.Status
 	}
@@ -257,6 +302,12 @@ type RefusedError struct{ Reason string }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Reason }
+
+// StaysError tells why a gateway makes no room for another one.
+type StaysError struct{ Reason string }
+
+// Error implements error.
+func (e *StaysError) Error() string { return e.Reason }
 
 // ReloadError tells why the gateway goes on with its old configuration.
 type ReloadError struct{ Reason string }

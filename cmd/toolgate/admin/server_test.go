@@ -30,28 +30,45 @@ const token = "the-token"
 
 var errBroken = errors.New("toolgate.yaml:3: what is this?")
 
+var errStays = errors.New("process 1 serves this configuration already")
+
 // fakeGateway echoes lines to whoever has the key "good", or none.
 type fakeGateway struct {
 	reloads atomic.Int64
 	broken  atomic.Bool
 	serving atomic.Int64
-	hold    chan struct{} // Servers waits for it, unless nil
+	room    atomic.Int64
+	stays   atomic.Bool
+	hold    chan struct{} // Status waits for it, unless nil
 }
 
-var fakeServers = []admin.Server{{Name: "a", State: "ready", Tools: 3, Seconds: 1.5}, {Name: "b", State: "pending", Pending: []string{"start"}}}
+var fakeStatus = admin.Status{
+	Servers: []admin.Server{{Name: "a", State: "ready", Tools: 3, Seconds: 1.5}, {Name: "b", State: "pending", Pending: []string{"start"}}},
+	Pending: []string{"gate.open"}, AtNextStart: []string{"listen.http"},
+}
 
-func (g *fakeGateway) Servers() []admin.Server {
+var fakeReloaded = admin.Reloaded{File: "toolgate.yaml", Applied: []string{"server a: args"}, AtNextStart: []string{"listen.http", "store"}}
+
+func (g *fakeGateway) Status() admin.Status {
 	if g.hold != nil {
 		<-g.hold
 	}
-	return fakeServers
+	return fakeStatus
 }
 
-func (g *fakeGateway) Reload() error {
+func (g *fakeGateway) Reload() (admin.Reloaded, error) {
 	g.reloads.Add(1)
 	if g.broken.Load() {
-		return errBroken
+		return admin.Reloaded{}, errBroken
 	}
+	return fakeReloaded, nil
+}
+
+func (g *fakeGateway) MakeRoom() error {
+	if g.stays.Load() {
+		return errStays
+	}
+	g.room.Add(1)
 	return nil
 }
 
@@ -114,20 +131,37 @@ func serve(t *testing.T, g admin.Gateway, token string) *admin.Client {
 func TestServersAndReload(t *testing.T) {
 	g := &fakeGateway{}
 	c := serve(t, g, token)
-	got, err := c.Servers(t.Context())
+	got, err := c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(fakeServers, got); diff != "" {
+	if diff := cmp.Diff(fakeStatus, got); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
 	}
-	if err := c.Reload(t.Context()); err != nil {
+	did, err := c.Reload(t.Context())
+	if err != nil {
 		t.Errorf("reload: %v", err)
+	}
+	if diff := cmp.Diff(fakeReloaded, did); diff != "" {
+		t.Errorf("reloaded (-want +got):\n%s", diff)
 	}
 	g.broken.Store(true)
 	var rejected *admin.ReloadError
-	if err := c.Reload(t.Context()); !errors.As(err, &rejected) || err.Error() != errBroken.Error() {
+	if _, err := c.Reload(t.Context()); !errors.As(err, &rejected) || err.Error() != errBroken.Error() {
 		t.Errorf("reload of a broken file: %v", err)
+	}
+}
+
+func TestMakeRoom(t *testing.T) {
+	g := &fakeGateway{}
+	c := serve(t, g, token)
+	if err := c.MakeRoom(t.Context()); err != nil || g.room.Load() != 1 {
+		t.Errorf("%v, %d times", err, g.room.Load())
+	}
+	g.stays.Store(true)
+	var stays *admin.StaysError
+	if err := c.MakeRoom(t.Context()); !errors.As(err, &stays) || err.Error() != errStays.Error() || g.room.Load() != 1 {
+		t.Errorf("a gateway that stays: %v, %d times", err, g.room.Load())
 	}
 }
 
@@ -149,7 +183,7 @@ func TestToken(t *testing.T) {
 		{"the server has none, an empty one is sent", "", []string{""}, http.StatusUnauthorized},
 	}
 	for _, tt := range tests {
-		for _, target := range []string{"GET /v1/servers", "POST /v1/reload", "POST /v1/stdio", "GET /v1/absent", "GET /"} {
+		for _, target := range []string{"GET /v1/status", "POST /v1/reload", "POST /v1/stdio", "POST /v1/make-room", "GET /v1/absent", "GET /"} {
 			g := &fakeGateway{}
 			method, path, _ := strings.Cut(target, " ")
 			r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
@@ -161,7 +195,7 @@ func TestToken(t *testing.T) {
 			if refused := w.Code == http.StatusUnauthorized; refused != (tt.status == http.StatusUnauthorized) {
 				t.Errorf("%s, %s: %d", tt.name, target, w.Code)
 			}
-			if tt.status != http.StatusOK && g.reloads.Load()+g.serving.Load() != 0 {
+			if tt.status != http.StatusOK && g.reloads.Load()+g.serving.Load()+g.room.Load() != 0 {
 				t.Errorf("%s, %s: reached the gateway", tt.name, target)
 			}
 		}
@@ -172,9 +206,10 @@ func TestClientWithAWrongToken(t *testing.T) {
 	g := &fakeGateway{}
 	c := serve(t, g, token)
 	c.Token = "wrong"
-	_, listErr := c.Servers(t.Context())
+	_, listErr := c.Status(t.Context())
 	_, stdioErr := c.Stdio(t.Context(), "good")
-	for what, err := range map[string]error{"servers": listErr, "reload": c.Reload(t.Context()), "stdio": stdioErr} {
+	_, reloadErr := c.Reload(t.Context())
+	for what, err := range map[string]error{"servers": listErr, "reload": reloadErr, "stdio": stdioErr, "make room": c.MakeRoom(t.Context())} {
 		var refused *admin.RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "admin token") {
 			t.Errorf("%s: %v", what, err)
@@ -187,8 +222,8 @@ func TestClientWithAWrongToken(t *testing.T) {
 
 func TestOnlyTheKnownMethods(t *testing.T) {
 	for target, status := range map[string]int{
-		"POST /v1/servers": http.StatusMethodNotAllowed, "GET /v1/reload": http.StatusMethodNotAllowed, "GET /v1/stdio": http.StatusMethodNotAllowed,
-		"GET /": http.StatusNotFound, "GET /v1/servers/": http.StatusNotFound, "GET /v2/servers": http.StatusNotFound,
+		"POST /v1/status": http.StatusMethodNotAllowed, "GET /v1/make-room": http.StatusMethodNotAllowed, "GET /v1/reload": http.StatusMethodNotAllowed, "GET /v1/stdio": http.StatusMethodNotAllowed,
+		"GET /": http.StatusNotFound, "GET /v1/status/": http.StatusNotFound, "GET /v2/servers": http.StatusNotFound,
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
@@ -278,10 +313,10 @@ func TestClientsAtTheSameTime(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if _, err := c.Servers(t.Context()); err != nil {
+			if _, err := c.Status(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if err := c.Reload(t.Context()); err != nil {
+			if _, err := c.Reload(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -297,9 +332,10 @@ func TestNobodyAnswers(t *testing.T) {
 	c := &admin.Client{Path: path, Token: token}
 	check := func(what string, want func(error) bool) {
 		t.Helper()
-		_, listErr := c.Servers(t.Context())
+		_, listErr := c.Status(t.Context())
 		_, stdioErr := c.Stdio(t.Context(), "")
-		for call, err := range map[string]error{"servers": listErr, "reload": c.Reload(t.Context()), "stdio": stdioErr} {
+		_, reloadErr := c.Reload(t.Context())
+		for call, err := range map[string]error{"servers": listErr, "reload": reloadErr, "stdio": stdioErr, "make room": c.MakeRoom(t.Context())} {
 			if err == nil || !want(err) {
 				t.Errorf("%s, %s: %v", what, call, err)
 			}
@@ -324,7 +360,7 @@ func TestNobodyAnswers(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Servers(gone); !errors.Is(err, context.Canceled) {
+	if _, err := c.Status(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("asked to stop: %v", err)
 	}
 
@@ -384,7 +420,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"not changed": "HTTP/1.1 304 Not Modified\r\n\r\n",
 	} {
 		c := answers(t, text, false)
-		if got, err := c.Servers(t.Context()); err == nil || errors.Is(err, admin.ErrNotRunning) || len(got) != 0 {
+		if got, err := c.Status(t.Context()); err == nil || errors.Is(err, admin.ErrNotRunning) || len(got.Servers) != 0 {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 		if s, err := c.Stdio(t.Context(), ""); err == nil || errors.Is(err, admin.ErrNotRunning) {
@@ -398,7 +434,7 @@ func TestSilenceHasADeadline(t *testing.T) {
 	for name, text := range map[string]string{"silence": "", "half an answer": "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"} {
 		c := answers(t, text, true)
 		c.Timeout = 50 * time.Millisecond
-		if _, err := c.Servers(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, err := c.Status(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: servers: %v", name, err)
 		}
 		if name == "silence" {
@@ -408,7 +444,7 @@ func TestSilenceHasADeadline(t *testing.T) {
 		}
 		c.Timeout = 0
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, err := c.Servers(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Status(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: servers with a deadline: %v", name, err)
 		}
 		if name == "silence" {
@@ -442,9 +478,9 @@ func TestGarbageFromClients(t *testing.T) {
 	c := serve(t, &fakeGateway{}, token)
 	for _, garbage := range []string{
 		"", "\n", "\x00\xff\x16\x03\x01", "GET", "GET / HTTP/9.9\r\n\r\n", strings.Repeat("A", 1<<16),
-		"GET /v1/servers HTTP/1.1\r\nHost: x\r\nToolgate-Token: " + token + "\r\nContent-Length: 5\r\n\r\n",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nToolgate-Token: " + token + "\r\nContent-Length: 5\r\n\r\n",
 		"POST /v1/stdio HTTP/1.1\r\nHost: x\r\nToolgate-Token: " + token + "\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"GET /v1/servers HTTP/1.1\r\nHost: x\r\nToolgate-Token : " + token + "\r\n\r\n",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\nToolgate-Token : " + token + "\r\n\r\n",
 	} {
 		conn, err := net.Dial("unix", c.Path)
 		if err != nil {
@@ -453,17 +489,17 @@ func TestGarbageFromClients(t *testing.T) {
 		_, _ = io.WriteString(conn, garbage) // it may be closed on us, as it should
 		conn.Close()
 	}
-	if got, err := c.Servers(t.Context()); err != nil || len(got) != len(fakeServers) {
+	if got, err := c.Status(t.Context()); err != nil || len(got.Servers) != len(fakeStatus.Servers) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
 func FuzzHandler(f *testing.F) {
 	for _, seed := range []string{
-		"GET /v1/servers HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n",
 		"POST /v1/reload HTTP/1.1\r\nHost: x\r\nToolgate-Token: \r\n\r\n",
 		"POST /v1/stdio HTTP/1.1\r\nHost: x\r\nToolgate-Token: wrong\r\nToolgate-Api-Key: good\r\n\r\n",
-		"GET /v1/../v1/servers HTTP/1.0\r\n\r\n",
+		"GET /v1/../v1/status HTTP/1.0\r\n\r\n",
 		"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
 		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {

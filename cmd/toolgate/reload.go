@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+)
+
+// reload reads the file again and returns what it did. An automatic reload
+// never starts or changes a command, argument, environment, URL or plugin; what
+// waits is in the result.
+func (in *instance) reload(manual bool) (admin.Reloaded, error) {
+	in.reloading.Lock()
+	defer in.reloading.Unlock()
+	old := in.current()
+	read, err := in.opts.readConfig(old.Path)
+	if err != nil {
+		in.log.Error("reload refused; the old configuration goes on", "err", err)
+		return admin.Reloaded{}, err
+	}
+	next, pending := read, []config.Pending(nil)
+	if !manual {
+		next, pending = config.Merge(old, read)
+	}
+	if err := in.apply(next); err != nil {
+		in.log.Error("reload refused; the old configuration goes on", "err", err)
+		return admin.Reloaded{}, err
+	}
+	later := atNextStart(&in.begun, &read.Toolgate)
+	// What a running gateway cannot take over does not wait for a reload.
+	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && startOnly(p.What) })
+	in.mu.Lock()
+	in.pending, in.later = pending, later
+	in.mu.Unlock()
+	in.state.remember(next)
+	for _, p := range pending {
+		in.log.Warn("waits for `toolgate reload`", "change", p.String())
+	}
+	for _, path := range later {
+		in.log.Warn("takes effect at the next start", "setting", path)
+	}
+	return admin.Reloaded{
+		File: read.Path, Applied: applied(old, next), Pending: pendingTexts(pending), AtNextStart: slices.Concat([]string{}, later),
+	}, nil
+}
+
+// Reload implements admin.Gateway.
+func (in *instance) Reload() (admin.Reloaded, error) { return in.reload(true) }
+
+// startSettings are the settings that a gateway reads only when it starts, each
+// with everything below it. All others are taken over by a reload.
+var startSettings = []string{
+	"listen", "store", "keys", "audit",
+	"limits.body", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
+}
+
+// startOnly tells whether a setting is read only at the start.
+func startOnly(path string) bool {
+	return slices.ContainsFunc(startSettings, func(s string) bool { return path == s || strings.HasPrefix(path, s+".") })
+}
+
+// atNextStart names the settings that differ from those at the start and that a
+// running gateway cannot take over, sorted.
+func atNextStart(begun, now *config.Toolgate) []string {
+	return slices.DeleteFunc(changedSettings(begun, now), func(path string) bool { return !startOnly(path) })
+}
+
+// applied says what a reload changed, sorted: servers first.
+func applied(old, next *config.Config) []string {
+	changes := config.Diff(old, next)
+	out := []string{}
+	add := func(key string, what ...string) {
+		if len(what) > 0 {
+			out = append(out, "server "+key+": "+strings.Join(what, ", "))
+		}
+	}
+	for _, key := range changes.Added {
+		add(key, "added")
+	}
+	for _, key := range changes.Removed {
+		add(key, "removed")
+	}
+	for _, c := range changes.Changed {
+		add(c.Key, slices.Concat(c.Now, c.Pending)...)
+	}
+	slices.Sort(out)
+	for _, path := range changedSettings(&old.Toolgate, &next.Toolgate) {
+		if !startOnly(path) {
+			out = append(out, "setting "+path)
+		}
+	}
+	return out
+}
+
+func pendingTexts(pending []config.Pending) []string {
+	out := make([]string, 0, len(pending))
+	for _, p := range pending {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+func newReload(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "reload [FILE]",
+		Short: "Make the running gateway read its configuration again",
+		Long: `Make the running gateway read its configuration again and print what it
+changed. Equal servers keep their connections. Settings that a gateway reads
+only when it starts, such as the address it listens on, are printed as taking
+effect at the next start.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			control, err := o.control(file(args))
+			if err != nil {
+				return err
+			}
+			got, err := control.Reload(cmd.Context())
+			if errors.Is(err, admin.ErrNotRunning) {
+				return o.notRunning(file(args))
+			}
+			if err != nil {
+				return controlError(err)
+			}
+			return o.printReloaded(&got)
+		},
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// printReloaded prints what a reload did.
+func (o *options) printReloaded(r *admin.Reloaded) error {
+	t := table{data: r, names: slices.Concat(r.Applied, r.AtNextStart)}
+	switch {
+	case r.File == "":
+		t.header = []string{"reloaded"}
+	default:
+		t.header = []string{"reloaded " + r.File}
+	}
+	for _, what := range r.Applied {
+		t.rows = append(t.rows, []string{"  " + what})
+	}
+	if len(r.Applied) == 0 {
+		t.rows = append(t.rows, []string{"  nothing to apply"})
+	}
+	t.rows = append(t.rows, laterRows(r.AtNextStart)...)
+	return o.print(os.Stdout, t)
+}
+
+// laterRows are the lines that name settings of the next start.
+func laterRows(paths []string) [][]string {
+	if len(paths) == 0 {
+		return nil
+	}
+	rows := [][]string{{"takes effect at the next start:"}}
+	for _, path := range paths {
+		rows = append(rows, []string{"  setting " + path})
+	}
+	return rows
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// This file says what is wrong with a command line and what to write instead.
+
+// explainUsage makes a command and those below it say how they are written when
+// they are not. A command that only groups others prints its help, or says that
+// there is no such command.
+func explainUsage(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		explainUsage(sub)
+	}
+	if c.HasSubCommands() && !c.Runnable() {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			hint := ""
+			for _, sub := range c.Commands() {
+				if hint == "" && sub.IsAvailableCommand() && similar(args[0], sub.Name()) {
+					hint = fmt.Sprintf("; did you mean `%s`?", sub.CommandPath())
+				}
+			}
+			return exitf(exitUsage, "there is no command `%s %s`%s%s", c.CommandPath(), args[0], hint, seeHelp(c))
+		}
+		return
+	}
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return exitf(exitUsage, "`%s` %s; write `%s`%s", c.CommandPath(), argsFault(err), strings.TrimSuffix(c.UseLine(), " [flags]"), seeHelp(c))
+			}
+			return nil
+		}
+	}
+}
+
+// argsFault says in plain words how many arguments are wrong.
+func argsFault(err error) string {
+	text := err.Error()
+	var most, got int
+	switch {
+	case strings.HasPrefix(text, "unknown command "):
+		return "takes no arguments"
+	case strings.HasPrefix(text, "requires at least 1 "):
+		return "lacks an argument"
+	}
+	if n, _ := fmt.Sscanf(text, "accepts at most %d arg(s), received %d", &most, &got); n == 2 {
+		return fmt.Sprintf("takes at most %d argument, not %d", most, got)
+	}
+	return text
+}
+
+// flagError explains a flag that cannot be read.
+func flagError(c *cobra.Command, err error) error {
+	text := err.Error()
+	name, ok := strings.CutPrefix(text, "unknown flag: --")
+	if !ok {
+		return exitf(exitUsage, "%w%s", err, seeHelp(c))
+	}
+	hint := ""
+	for _, known := range flagNames.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
+		if hint == "" && similar(name, known[1]) {
+			hint = "; did you mean --" + known[1] + "?"
+		}
+	}
+	return exitf(exitUsage, "`%s` has no flag --%s%s%s", c.CommandPath(), name, hint, seeHelp(c))
+}
+
+// flagNames finds the names of flags in their descriptions.
+var flagNames = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+
+func seeHelp(c *cobra.Command) string { return fmt.Sprintf("; see `%s --help`", c.CommandPath()) }
+
+// similar tells whether a name may be meant for another: one begins like the
+// other, or few characters differ or are swapped.
+func similar(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	if len(a) > 100 || len(b) > 100 {
+		return false
+	}
+	if min(len(a), len(b)) >= 3 && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
+		return true
+	}
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, next[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)] <= max(1, len(b)/4)
+}
