@@ -54,6 +54,8 @@ type Conn struct {
 	serial  chan struct{}
 	answers chan []byte
 	deaf    atomic.Bool // the server does not read its answers
+	unheard atomic.Bool // the stream of its subscriptions has ended
+	gone    func()      // called when the link is lost; nil, or must not block
 
 	// life ends when the connection is closed, with everything on it.
 	life context.Context
@@ -84,6 +86,15 @@ func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 	return c
 }
 
+// begin counts a call that runs or is about to, until finish: the connection
+// is not idle meanwhile.
+func (c *Conn) begin() { c.calls.Add(1) }
+
+func (c *Conn) finish() {
+	c.used.Store(time.Now().UnixNano())
+	c.calls.Add(-1)
+}
+
 // spawn starts a goroutine that close waits for. It returns false, and starts
 // nothing, once the connection is closing.
 func (c *Conn) spawn(f func()) bool {
@@ -98,11 +109,8 @@ func (c *Conn) spawn(f func()) bool {
 // Call carries one request to the server. annotations are the arguments that
 // are mirrored into headers.
 func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader) (mcp.Answer, error) {
-	c.calls.Add(1)
-	defer func() {
-		c.used.Store(time.Now().UnixNano())
-		c.calls.Add(-1)
-	}()
+	c.begin()
+	defer c.finish()
 	if c.life.Err() != nil {
 		return mcp.Answer{}, &undelivered{errClosed}
 	}

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"time"
 )
 
-// errEventTooLarge says that a server-sent event is larger than the limit. The
-// stream cannot be read further.
+// errEventTooLarge says that a server-sent event is larger than the limit. What
+// follows the event can be read.
 var errEventTooLarge = errors.New("server-sent event is larger than the limit")
 
 // maxEventRetry is the longest reconnection time that is believed.
@@ -43,8 +44,15 @@ type eventReader struct {
 	scan  lineScanner
 	max   int
 	begun bool // the first line was read
-	err   error
+	// skipping is set within an event that is too large and was reported; the
+	// rest of it is thrown away as it comes.
+	skipping bool
+	err      error
 }
+
+// skipLine is how much of a line of an event that is too large is held: the
+// name of its field and the head of its data.
+const skipLine = answerHead + 50
 
 // newEventReader returns a reader of blocks whose lines, comments left out and
 // each counted with one byte for its end, sum up to at most maxEvent bytes.
@@ -56,14 +64,19 @@ func newEventReader(src io.Reader, maxEvent int) *eventReader {
 }
 
 // next returns the next block that has data, an id or a retry field; its Data
-// belongs to the caller. The error is io.EOF at the end of the stream,
-// errEventTooLarge, or what reading the stream returned; it stays.
+// belongs to the caller. The error is io.EOF at the end of the stream, or what
+// reading it returned, and stays; or errEventTooLarge, which comes as soon as
+// an event is known to be that, with the head of its data, at least answerHead
+// bytes of it if it begins with so much. The event after it is returned by the
+// next call.
 func (r *eventReader) next() (sseEvent, error) {
 	if r.err != nil {
 		return sseEvent{}, r.err
 	}
 	event, err := r.block()
-	r.err = err
+	if !errors.Is(err, errEventTooLarge) {
+		r.err = err
+	}
 	return event, err
 }
 
@@ -72,11 +85,14 @@ func (r *eventReader) block() (sseEvent, error) {
 	var (
 		event    sseEvent
 		hasRetry bool
-		size     int // of the lines so far
+		size     int // of the lines so far; beyond max only the head of data is wanted
 	)
 	for {
-		// What the block may still hold; its empty line is always allowed.
-		r.scan.max = max(r.max-size-1, 0)
+		// What the block may still hold, or what tells more of one too large.
+		r.scan.max = max(r.max-size-1, skipLine)
+		if r.skipping {
+			r.scan.max = skipLine
+		}
 		fate, err := r.scan.next()
 		if err != nil {
 			return sseEvent{}, err
@@ -84,12 +100,23 @@ func (r *eventReader) block() (sseEvent, error) {
 		line := r.scan.head()
 		at := r.markLength(line)
 		r.begun = true
+		empty := fate == lineWhole && r.scan.size == at
 		switch {
-		case fate == lineTooLong:
-			return sseEvent{}, errEventTooLarge
-		case fate != lineWhole:
+		case r.skipping:
+			r.skipping = !empty
+			continue
+		case fate != lineWhole && fate != lineTooLong:
 			continue // a comment, or the half line before the end
-		case r.scan.size == at:
+		case empty && size > r.max:
+			return event, errEventTooLarge // it has no data
+		case fate == lineTooLong || !empty && line[at] != ':' && size+r.scan.size+1 > r.max:
+			size = r.max + 1
+			if event.Data = dataHead(event.Data, line, at); event.Data == nil {
+				continue
+			}
+			r.skipping = true
+			return event, errEventTooLarge
+		case empty:
 			if event.Data == nil && !event.HasID && !hasRetry {
 				event, size = sseEvent{}, 0
 				continue
@@ -123,6 +150,23 @@ func (r *eventReader) block() (sseEvent, error) {
 			}
 		}
 	}
+}
+
+// dataHead returns the head of an event's data: data is what was read of it,
+// and line the beginning of the next line, whose field begins at the byte at.
+// It is nil where neither has any.
+func dataHead(data, line []byte, at int) []byte {
+	data = data[:min(len(data), answerHead)]
+	name, valueAt := cutField(line, at)
+	if string(name) != "data" {
+		return bytes.Clone(data)
+	}
+	value := line[valueAt:]
+	value = value[:min(len(value), answerHead)]
+	if data == nil {
+		return append([]byte{}, value...)
+	}
+	return slices.Concat(data, []byte{'\n'}, value) // not the array that all of it is in
 }
 
 // value returns the current line from the byte at on, valid until the next one.

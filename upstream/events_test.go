@@ -3,8 +3,10 @@ package upstream
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -13,12 +15,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readEvents reads src to its end.
+// readEvents reads src to its end. An event that is too large is given with
+// the type "too large", its head and nothing else.
 func readEvents(t *testing.T, r *eventReader) ([]sseEvent, error) {
 	t.Helper()
 	var all []sseEvent
 	for {
 		event, err := r.next()
+		if errors.Is(err, errEventTooLarge) {
+			if len(event.Data) > 2*answerHead+1 || cap(event.Data) > 3*answerHead {
+				t.Errorf("a head of %d bytes in %d", len(event.Data), cap(event.Data))
+			}
+			all = append(all, sseEvent{Event: tooLarge, Data: event.Data})
+			continue
+		}
 		if err != nil {
 			if _, again := r.next(); !errors.Is(again, err) {
 				t.Errorf("after %v next returned %v", err, again)
@@ -28,6 +38,8 @@ func readEvents(t *testing.T, r *eventReader) ([]sseEvent, error) {
 		all = append(all, event)
 	}
 }
+
+const tooLarge = "too large"
 
 // wholeData compares data at once, and nil with nil only.
 var wholeData = cmp.Comparer(func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) })
@@ -130,26 +142,36 @@ func TestEventReaderLimit(t *testing.T) {
 	x := func(n int) string { return strings.Repeat("x", n) }
 	tests := []struct {
 		name, input string
-		events      int
-		want        error
+		want        string // a digit for an event with so much data, a head in brackets for one too large
 	}{
-		{"as large as may be", "data:" + x(994) + "\n\ndata:" + x(994) + "\r\n\r\n", 2, io.EOF},
-		{"one byte more", "data: a\n\ndata:" + x(995) + "\n\n", 1, errEventTooLarge},
-		{"without an end", "data:" + x(995), 0, errEventTooLarge},
-		{"sum of lines", strings.Repeat("data: 45678\n", 84) + "\n", 0, errEventTooLarge},
-		{"sum within", strings.Repeat("data: 45678\n", 83) + "\n", 1, io.EOF},
-		{"empty lines of data", strings.Repeat("data\n", 201), 0, errEventTooLarge},
-		{"unknown fields", strings.Repeat("foo\n", 300), 0, errEventTooLarge},
-		{"id", "id:" + x(2000), 0, errEventTooLarge},
-		{"comments do not count", ":" + x(100_000) + "\ndata: a\n" + strings.Repeat(": x\n", 1000) + "\n:" + x(2000), 1, io.EOF},
-		{"each block for itself", strings.Repeat("foo: "+x(900)+"\n\n", 3) + "data: a\n\n", 1, io.EOF},
+		{"as large as may be", "data:" + x(994) + "\n\ndata:" + x(994) + "\r\n\r\n", "994 994"},
+		{"one byte more", "data: a\n\ndata:" + x(995) + "\n\n", "1 <200>"},
+		{"and then others", "data: a\n\ndata:" + x(995) + "\n\ndata: b\n\n" + "data:" + x(5000) + "\r\ndata: c\r\n\r\ndata: d\n\n", "1 <200> 1 <200> 1"},
+		{"without an end", "data:" + x(995), "<200>"},
+		{"sum of lines", strings.Repeat("data: 45678\n", 84) + "\ndata: a\n\n", "<206> 1"},
+		{"sum within", strings.Repeat("data: 45678\n", 83) + "\n", "497"},
+		{"empty lines of data", strings.Repeat("data\n", 201), "<200>"},
+		{"unknown fields", strings.Repeat("foo\n", 300) + "\ndata: a\n\n", "<0> 1"},
+		{"unknown fields without an end", strings.Repeat("foo\n", 300), ""},
+		{"data behind unknown fields", strings.Repeat("foo\n", 300) + "data: head\ndata: more\nid: 7\n\ndata: a\n\n", "<4> 1"},
+		{"id", "id:" + x(2000) + "\ndata: abc\n: c\n\ndata: a\n\n", "<3> 1"},
+		{"comments do not count", ":" + x(100_000) + "\ndata: a\n" + strings.Repeat(": x\n", 1000) + "\n:" + x(2000), "1"},
+		{"each block for itself", strings.Repeat("foo: "+x(900)+"\n\n", 3) + "data: a\n\n", "1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, wrap := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
 				got, err := readEvents(t, newEventReader(wrap(strings.NewReader(tt.input)), limit))
-				if len(got) != tt.events || !errors.Is(err, tt.want) {
-					t.Errorf("%d events and %v, want %d and %v", len(got), err, tt.events, tt.want)
+				var all []string
+				for _, ev := range got {
+					text := fmt.Sprint(len(ev.Data))
+					if ev.Event == tooLarge {
+						text = "<" + text + ">"
+					}
+					all = append(all, text)
+				}
+				if got := strings.Join(all, " "); got != tt.want || !errors.Is(err, io.EOF) {
+					t.Errorf("events %s and %v, want %s", got, err, tt.want)
 				}
 			}
 		})
@@ -159,8 +181,42 @@ func TestEventReaderLimit(t *testing.T) {
 	}
 }
 
+// An event that is too large is told at once, not at its end, and costs little
+// however long it is.
+func TestEventReaderSkips(t *testing.T) {
+	const limit = 1 << 20
+	head := `{"jsonrpc":"2.0","id":7,"result":{"a":"`
+	wait := errors.New("read on")
+	r := newEventReader(io.MultiReader(
+		strings.NewReader("id: 5\ndata: "+head), io.LimitReader(&loopReader{data: bytes.Repeat([]byte("x"), 1<<20)}, 2<<20), iotest.ErrReader(wait),
+	), limit)
+	ev, err := r.next()
+	if !errors.Is(err, errEventTooLarge) || !bytes.HasPrefix(ev.Data, []byte(head)) || ev.ID != "5" || answerIn(ev.Data) != "7" {
+		t.Errorf("next = %.80q, %v", ev.Data, err)
+	}
+	if _, err := r.next(); !errors.Is(err, wait) {
+		t.Errorf("then next = %v", err)
+	}
+
+	r = newEventReader(io.MultiReader(
+		strings.NewReader("data: "+head), io.LimitReader(&loopReader{data: append(make([]byte, 1<<20), '\n')}, 128<<20), strings.NewReader("\n\ndata: a\n\n"),
+	), limit)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = r.next()
+	ev, then := r.next()
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, errEventTooLarge) || string(ev.Data) != "a" || then != nil {
+		t.Errorf("next = %v, then %q, %v", err, ev.Data, then)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 3*limit {
+		t.Errorf("an event of 128 MB took %d bytes", n)
+	}
+}
+
 // referenceEvents follows the steps of the HTML standard word by word on a
-// whole stream, with the two additions that eventReader documents.
+// whole stream, with the additions that eventReader documents. The events are
+// those of readEvents, but that one too large has all its data.
 func referenceEvents(input string, limit int) ([]sseEvent, error) {
 	mark := len(input) - len(strings.TrimPrefix(input, "\xef\xbb\xbf")) // counts with the first line
 	input = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(input[mark:])
@@ -174,19 +230,34 @@ func referenceEvents(input string, limit int) ([]sseEvent, error) {
 	)
 	for ; ; mark = 0 {
 		line, rest, whole := strings.Cut(input, "\n")
-		if !strings.HasPrefix(line, ":") && line != "" {
+		large := size > limit
+		// Of a half line only so much counts as makes it too long by itself.
+		if !strings.HasPrefix(line, ":") && line != "" && (whole || mark+len(line) > max(limit-size-1, skipLine)) {
 			size += mark + len(line) + 1
-			if size > limit {
-				return all, errEventTooLarge
-			}
+			large = size > limit
 		}
 		if !whole {
+			if strings.HasPrefix(line, "data:") && mark+len(line) > skipLine && large {
+				hasData = true
+				data.WriteString(strings.TrimPrefix(line[5:], " ") + "\n")
+			}
+			if large && hasData {
+				all = append(all, sseEvent{Event: tooLarge, Data: []byte(data.String())})
+			}
 			return all, io.EOF
 		}
 		input = rest
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {
+		case line == "" && large:
+			last := sseEvent{Event: tooLarge}
+			if hasData {
+				last.Data = []byte(data.String())
+			}
+			all = append(all, last)
+			event, hasData, hasRetry, size = sseEvent{}, false, false, 0
+			data.Reset()
 		case line == "":
 			if hasData || event.HasID || hasRetry {
 				if hasData {
@@ -231,6 +302,11 @@ func FuzzEventReader(f *testing.F) {
 		got, err := readEvents(t, r)
 		if !errors.Is(err, wantErr) {
 			t.Errorf("error %v, want %v", err, wantErr)
+		}
+		for i := range min(len(want), len(got)) {
+			if want[i].Event == tooLarge && got[i].Data != nil {
+				want[i].Data = want[i].Data[:min(len(want[i].Data), len(got[i].Data))]
+			}
 		}
 		if diff := cmp.Diff(want, got, wholeData); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)

@@ -46,6 +46,7 @@ type exchange struct {
 	r       *http.Request
 	msg     mcp.Message
 	down    <-chan struct{}
+	writing sync.Mutex // of blocks; answers of HTTP+SSE come from several handlers
 	flowing bool
 }
 
@@ -291,6 +292,8 @@ func (x *exchange) event(raw string) { x.block("data: " + raw) }
 
 // block sends lines as one block of the stream.
 func (x *exchange) block(lines ...string) {
+	x.writing.Lock()
+	defer x.writing.Unlock()
 	x.open()
 	_, _ = io.WriteString(x.w, strings.Join(lines, "\n")+"\n\n")
 	x.flush()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 
 // scriptVariable names what the part "mcp" of the test binary does.
 const scriptVariable = "TOOLGATE_TEST_SCRIPT"
+
+// placesVariable names the folder of the script "scarce" and the tool "stall".
+const placesVariable = "TOOLGATE_TEST_PLACES"
 
 // child is a scripted MCP server on stdio, in a process of its own.
 type child struct {
@@ -51,9 +55,32 @@ var scripts = map[string]func(*child){
 		c.legacy()
 		c.serve()
 	},
+	// scarce lives in one of two places, which it leaves only some time after
+	// the end of its input; a third one at once finds none.
+	"scarce": func(c *child) {
+		for n := range 2 {
+			path := filepath.Join(os.Getenv(placesVariable), fmt.Sprint(n))
+			if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				f.Close()
+				c.legacy()
+				c.serve()
+				<-time.After(200 * time.Millisecond)
+				os.Remove(path)
+				return
+			}
+		}
+		fmt.Fprintln(os.Stderr, "one too many")
+		os.Exit(98)
+	},
 	// deaf never reads.
 	"deaf": func(*child) { select {} },
-	// once ends after its first call, and remembers nothing.
+	// shuts stops to listen some time before it ends, dies does both at once.
+	"shuts": func(*child) {
+		os.Stdin.Close()
+		<-time.After(100 * time.Millisecond)
+		fmt.Fprintln(os.Stderr, "no licence found")
+		os.Exit(4)
+	},
 	"dies": func(*child) {
 		fmt.Fprintln(os.Stderr, "no licence found")
 		os.Exit(4)
@@ -203,6 +230,13 @@ func (c *child) hostile() {
 			os.Exit(3)
 		case "exit":
 			os.Exit(0)
+		case "stall": // and die when a file says so
+			for {
+				if _, err := os.Stat(filepath.Join(os.Getenv(placesVariable), "die")); err == nil {
+					os.Exit(3)
+				}
+				<-time.After(5 * time.Millisecond)
+			}
 		case "close":
 			os.Stdout.Close()
 			<-time.After(time.Hour)

@@ -183,7 +183,8 @@ func TestHostileAnswers(t *testing.T) {
 						n++
 					}
 				}
-				if n != 1 {
+				// On a busy machine the deadline may be over before it is sent.
+				if n != 1 && (n != 0 || tt.kind != mcp.FailTimeout) {
 					t.Errorf("%s was sent %d times: nothing is retried blindly", tt.name, n)
 				}
 			}
@@ -434,7 +435,7 @@ func TestSSEAcceptsLate(t *testing.T) {
 		streams <- x
 		get(x)
 	})
-	answered := make(chan string, 1)
+	answered, written := make(chan string, 1), make(chan bool, 1)
 	f.handle("answer", func(x *exchange) {
 		answered <- string(x.msg.Raw)
 		x.w.WriteHeader(http.StatusAccepted)
@@ -445,6 +446,7 @@ func TestSSEAcceptsLate(t *testing.T) {
 		stream.event(question(`"q"`, mcp.MethodElicit))
 		got := <-answered
 		stream.event(jsonAnswer(x.msg.ID, `{"got":`+got+`}`))
+		written <- true
 		x.status(http.StatusOK, "", "")
 	})
 	spec := f.spec()
@@ -458,6 +460,7 @@ func TestSSEAcceptsLate(t *testing.T) {
 	if got := r.call(call); got != `{"got":{"jsonrpc":"2.0","id":"q","result":{"action":"accept"}}}` {
 		t.Errorf("call = %s", got)
 	}
+	receives(t, "the end of writing to the stream", written) // which ends with the server
 	if len(h.list()) != 1 {
 		t.Errorf("heard %q", h.list())
 	}

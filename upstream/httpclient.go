@@ -149,24 +149,30 @@ var blocks = sync.Pool{New: func() any { b := make([]byte, blockSize); return &b
 
 const blockSize = 256 << 10
 
+// announcedMost is up to what announced size a body is read into memory taken
+// at once. Beyond it memory is taken as the body comes: an announcement costs
+// its sender nothing.
+const announcedMost = 1 << 20
+
 // readBody reads an answer of at most limit bytes into memory of exactly its
-// size. known is its size where it was announced, else -1.
+// size. known is its size where it was announced, else -1. A body that ends
+// early is io.ErrUnexpectedEOF.
 func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 	if known > int64(limit) {
 		return nil, errTooLarge
 	}
-	if known >= 0 {
+	if known >= 0 && known <= announcedMost {
 		buf := make([]byte, known)
-		_, err := io.ReadFull(r, buf)
-		return buf, err
+		if n, err := readFull(r, buf); n < len(buf) {
+			return nil, cmpErr(err, io.ErrUnexpectedEOF)
+		}
+		return buf, nil
 	}
 	small := make([]byte, 4<<10)
-	n, err := io.ReadFull(r, small)
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-		return small[:n:n], nil
-	}
-	if err != nil {
-		return nil, err
+	n, err := readFull(r, small)
+	size := n
+	if size > limit {
+		return nil, errTooLarge
 	}
 	var full []*[]byte
 	defer func() {
@@ -174,20 +180,23 @@ func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 			blocks.Put(b)
 		}
 	}()
-	size := n
-	for {
+	for room := len(small); err == nil && n == room; {
 		b := blocks.Get().(*[]byte)
 		full = append(full, b)
-		n, err := io.ReadFull(r, *b)
+		room = len(*b)
+		n, err = readFull(r, *b)
 		if size += n; size > limit {
 			return nil, errTooLarge
 		}
-		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case known >= 0 && int64(size) < known:
+		return nil, io.ErrUnexpectedEOF
+	}
+	if size < len(small) {
+		return small[:size:size], nil
 	}
 	out := make([]byte, 0, size)
 	out = append(out, small...)
@@ -195,4 +204,18 @@ func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 		out = append(out, (*b)[:min(blockSize, size-len(out))]...)
 	}
 	return out, nil
+}
+
+// readFull reads until buf is full or r ends, which is no error here: fewer
+// bytes than buf has room for are the end.
+func readFull(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var read int
+		read, err = r.Read(buf[n:])
+		n += read
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
 }

@@ -30,17 +30,20 @@ type mux struct {
 	err     error
 	lost    chan struct{}
 
-	dropped int // notifications beyond the queue of a call, answers to nobody
+	lossy bool // a notification was dropped, and the log says so
 }
 
 // pending is one request in flight. Its queue is filled by the reader and
-// drained by the goroutine of the request.
+// drained by the goroutine of the request. It is bounded in messages
+// (Limits.Events) and in bytes (Limits.Result), but that an empty one takes any
+// message.
 type pending struct {
 	askable bool
 	stream  bool // of a subscription
 
 	mu     sync.Mutex
 	queue  []mcp.Message
+	bytes  int // of the queue
 	answer *mcp.Message
 	err    error         // instead of an answer
 	wake   chan struct{} // capacity 1
@@ -74,27 +77,24 @@ func (m *mux) roundTrip(ctx context.Context, req *outgoing, write func([]byte) e
 		return mcp.Message{}, err
 	}
 	for {
-		p.mu.Lock()
-		queue, answer, err := p.queue, p.answer, p.err
-		p.queue = nil
-		p.mu.Unlock()
-		for _, msg := range queue {
+		msg, what, err := p.next()
+		switch {
+		case what == arrivedAnswer:
+			return msg, err
+		case what == arrivedMessage && ctx.Err() != nil:
+			return mcp.Message{}, context.Cause(ctx) // a flood does not outlast it
+		case what == arrivedMessage:
 			if req.arrived != nil {
 				req.arrived(msg)
 			}
-		}
-		if answer != nil || err != nil {
-			return cmpAnswer(answer), err
+			continue
 		}
 		select {
 		case <-p.wake:
 		case <-ctx.Done():
 			return mcp.Message{}, context.Cause(ctx)
 		case <-m.lost:
-			p.mu.Lock()
-			answered := p.answer != nil || p.err != nil
-			p.mu.Unlock()
-			if !answered {
+			if p.unanswered() {
 				return mcp.Message{}, m.cause()
 			}
 		}
@@ -109,29 +109,44 @@ func (m *mux) deliver(msg mcp.Message) {
 	case mcp.KindResponse:
 		m.mu.Lock()
 		p := m.pending[msg.ID.Key()]
-		if p == nil {
-			m.dropped++ // unknown, answered already, or cancelled
-		}
 		m.mu.Unlock()
-		if p != nil {
+		if p != nil { // else unknown, answered already, or cancelled
 			p.finish(msg)
 		}
 		return
 	case mcp.KindNotification, mcp.KindRequest:
 		if p := m.owner(&msg); p != nil {
-			if p.push(msg, m.limits.Events) {
+			if p.push(msg, &m.limits) {
 				return
 			}
 			if msg.Kind == mcp.KindNotification {
-				m.mu.Lock()
-				m.dropped++
-				m.mu.Unlock()
+				if p.unanswered() {
+					m.drop(&msg)
+				}
 				return
 			}
 		}
 	}
 	m.inbound(msg)
 }
+
+// drop leaves a notification out, because its call has too many waiting. The
+// operator hears of it once per connection.
+func (m *mux) drop(msg *mcp.Message) {
+	m.mu.Lock()
+	level := slog.LevelWarn
+	if m.lossy {
+		level = slog.LevelDebug
+	}
+	m.lossy = true
+	m.mu.Unlock()
+	m.log.Log(context.Background(), level, "the server notifies faster than its caller reads; notifications of calls are dropped",
+		"method", methodText(msg.Method))
+}
+
+// methodText returns what is shown of a method name, which is the server's
+// choice and may be long.
+func methodText(method string) string { return excerpt([]byte(method)) }
 
 // spoil ends the request that an invalid answer names, so that its caller does
 // not wait for the deadline.
@@ -244,15 +259,54 @@ func (m *mux) cause() error {
 }
 
 // push queues a message and tells whether there was room.
-func (p *pending) push(msg mcp.Message, most int) bool {
+func (p *pending) push(msg mcp.Message, limits *Limits) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.answer != nil || p.err != nil || len(p.queue) >= most {
+	if p.answer != nil || p.err != nil || len(p.queue) >= limits.Events {
+		return false
+	}
+	if len(p.queue) > 0 && len(msg.Raw) > limits.Result-p.bytes {
 		return false
 	}
 	p.queue = append(p.queue, msg)
+	p.bytes += len(msg.Raw)
 	p.signal()
 	return true
+}
+
+// arrival is what a request finds when it looks at what came for it.
+type arrival uint8
+
+const (
+	arrivedNothing arrival = iota // yet
+	arrivedMessage                // a message before the answer
+	arrivedAnswer                 // the answer, or the error in its place
+)
+
+// next takes the oldest message off the queue; those behind it still count.
+// When there is none it returns the answer or the error.
+func (p *pending) next() (mcp.Message, arrival, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case len(p.queue) > 0:
+		msg := p.queue[0]
+		p.queue[0] = mcp.Message{} // not to be held by the array
+		p.queue = p.queue[1:]
+		p.bytes -= len(msg.Raw)
+		return msg, arrivedMessage, nil
+	case p.err != nil:
+		return mcp.Message{}, arrivedAnswer, p.err
+	case p.answer != nil:
+		return *p.answer, arrivedAnswer, nil
+	}
+	return mcp.Message{}, arrivedNothing, nil
+}
+
+func (p *pending) unanswered() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answer == nil && p.err == nil
 }
 
 func (p *pending) finish(msg mcp.Message) {
@@ -271,13 +325,6 @@ func (p *pending) spoil(err error) {
 		p.err = err
 	}
 	p.signal()
-}
-
-func cmpAnswer(msg *mcp.Message) mcp.Message {
-	if msg == nil {
-		return mcp.Message{}
-	}
-	return *msg
 }
 
 func (p *pending) signal() {

@@ -36,6 +36,12 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 	conn.key, conn.inbox, conn.declared = key, s.heard, s.declares(key)
 	if key == (connKey{}) {
 		conn.watch.broken = func() { signal(s.relist) }
+	} else {
+		conn.gone = func() { signal(s.tidy) }
+		conn.watch.broken = func() {
+			conn.unheard.Store(true)
+			signal(s.tidy)
+		}
 	}
 	link, err := d.dial(ctx, conn.receive)
 	if err != nil {
@@ -51,15 +57,18 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 	}
 	s.mu.Unlock()
 	if err := conn.handshake(ctx, era); err != nil {
-		if l, ok := link.(*stdioLink); ok {
+		l, process := link.(*stdioLink)
+		// Whether the end of a process shows before or after the first message
+		// is handed to it is chance, and tells nobody anything.
+		if cause := link.cause(); cause != nil && errors.Is(err, cause) && (process || wasDelivered(err)) {
+			err = cause
+		}
+		closeConn(conn)
+		if process {
 			s.mu.Lock()
 			s.stderr = l.proc.Stderr()
 			s.mu.Unlock()
 		}
-		if cause := link.cause(); cause != nil && wasDelivered(err) {
-			err = cause
-		}
-		closeConn(conn)
 		return nil, err
 	}
 	s.mu.Lock()

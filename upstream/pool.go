@@ -14,16 +14,6 @@ import (
 // connKey tells whose a connection is. The zero connKey is the gateway's own.
 type connKey struct{ principal, session string }
 
-// slot is one place of the pool: a connection, or one being opened.
-type slot struct {
-	opened chan struct{} // closed when conn or err is set
-	conn   *Conn
-	err    error
-}
-
-// idleTime is how long a principal's connection is kept without a call.
-const idleTime = 10 * time.Minute
-
 // keyFor returns whose connection a call takes (DESIGN 5, Isolation).
 func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 	switch s.spec.Isolation {
@@ -68,8 +58,8 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		case attempt == 0 && errors.Is(err, errSessionLost) && !wasDelivered(err):
 			s.lose(conn, err)
 			continue
-		case attempt == 0 && conn.key != connKey{} && errors.Is(err, errClosed) && !wasDelivered(err):
-			continue // it had to make room before the call began
+		case attempt == 0 && conn.key != connKey{} && (errors.Is(err, errClosed) || conn.link.cause() != nil) && !wasDelivered(err):
+			continue // it ended before the call began; another is opened
 		}
 		if login := (*loginError)(nil); errors.As(err, &login) && conn.key == (connKey{}) {
 			signal(s.refetch) // the lists tell whether it is the credential or this call
@@ -92,7 +82,9 @@ func hopFault(code int) bool {
 	return code <= mcp.CodeHeaderMismatch && code > mcp.CodeHeaderMismatch-10 && code != mcp.CodeMissingCapability
 }
 
+// callOn makes a call on the connection that conn returned for it.
 func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call) (mcp.Answer, error) {
+	defer conn.finish()
 	switch call.Method {
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		uri, _ := mcp.LookupString(call.Params, "uri")
@@ -122,7 +114,8 @@ func (s *Server) Probe(ctx context.Context) error {
 }
 
 // conn returns the connection for a call and waits for it while the server is
-// starting, as long as its start may take.
+// starting, as long as its start may take. The connection counts a call from
+// then on, so that it is not taken for idle; the caller ends that with finish.
 func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
 	var deadline *time.Timer
 	for {
@@ -136,7 +129,7 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
 		case main != nil && main.link.cause() == nil:
 			key := s.keyFor(call, main.era)
 			if key == (connKey{}) {
-				main.used.Store(time.Now().UnixNano())
+				main.begin()
 				return main, nil
 			}
 			return s.pooled(ctx, key)
@@ -159,61 +152,6 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
 	}
 }
 
-// pooled returns the connection of a principal or session, opening it first
-// when there is none. Callers that come together wait for one opening.
-func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
-	s.mu.Lock()
-	sl := s.pool[key]
-	if sl != nil && sl.conn != nil && sl.conn.link.cause() != nil {
-		s.release(key, sl)
-		sl = nil
-	}
-	if sl == nil {
-		if s.stopped || !s.makeRoom() {
-			s.mu.Unlock()
-			return nil, &undelivered{errPoolFull}
-		}
-		sl = &slot{opened: make(chan struct{})}
-		s.pool[key] = sl
-		s.wg.Go(func() { s.fill(key, sl) })
-	}
-	s.mu.Unlock()
-	select {
-	case <-sl.opened:
-		return sl.conn, sl.err
-	case <-ctx.Done():
-		return nil, &undelivered{context.Cause(ctx)}
-	}
-}
-
-var errPoolFull = errors.New("all its connections are in use")
-
-// fill opens the connection of a slot and takes up its subscriptions again.
-func (s *Server) fill(key connKey, sl *slot) {
-	s.mu.Lock()
-	life := s.life
-	s.mu.Unlock()
-	conn, err := s.open(life, key)
-	s.mu.Lock()
-	if err != nil {
-		err = &undelivered{err}
-	}
-	if conn != nil && !s.stopped && s.pool[key] != sl { // its session ended meanwhile
-		unwanted := conn
-		s.wg.Go(func() { closeConn(unwanted) })
-		conn, err = nil, &undelivered{errClosed}
-	}
-	sl.conn, sl.err = conn, err
-	if err != nil && s.pool[key] == sl {
-		delete(s.pool, key)
-	}
-	s.mu.Unlock()
-	close(sl.opened)
-	if err == nil {
-		s.resubscribe(life, conn)
-	}
-}
-
 // resubscribe takes up the subscriptions of a connection's predecessor. What
 // changed in between is not known, so each counts as updated.
 func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
@@ -224,50 +162,14 @@ func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
 	for _, uri := range uris {
 		if err := conn.follow(ctx, uri); err != nil {
 			s.log.Debug("subscription not renewed", "err", err)
+			if conn.era == mcp.Modern && conn.watch.broken != nil {
+				conn.watch.broken() // the others are on the same stream
+				return
+			}
 			continue
 		}
 		params := append(append([]byte(`{"uri":`), mcp.Quote(uri)...), '}')
 		s.event(conn, mcp.NotifyResourceUpdated, params)
-	}
-}
-
-// makeRoom ends idle connections until one more fits, the least recently used
-// first; mu is held.
-func (s *Server) makeRoom() bool {
-	now := time.Now().UnixNano()
-	for {
-		var oldest connKey
-		var found *slot
-		for key, sl := range s.pool {
-			select {
-			case <-sl.opened:
-			default:
-				continue
-			}
-			if sl.conn == nil || sl.conn.calls.Load() > 0 {
-				continue
-			}
-			if found == nil || sl.conn.used.Load() < found.conn.used.Load() {
-				oldest, found = key, sl
-			}
-		}
-		expired := found != nil && now-found.conn.used.Load() > int64(idleTime)
-		if len(s.pool)+1 < s.spec.Limits.Conns && !expired {
-			return true
-		}
-		if found == nil {
-			return false
-		}
-		s.release(oldest, found)
-	}
-}
-
-// release takes a connection out of the pool and closes it in the background;
-// mu is held.
-func (s *Server) release(key connKey, sl *slot) {
-	delete(s.pool, key)
-	if sl.conn != nil {
-		s.wg.Go(func() { s.retire(sl.conn) })
 	}
 }
 
@@ -291,45 +193,10 @@ func (s *Server) EndSession(principal, session string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.subs, key)
+	delete(s.again, key)
 	if sl := s.pool[key]; sl != nil {
 		s.release(key, sl)
 	}
-}
-
-// subscribe adds or takes off one subscriber of a resource on a connection.
-// Several principals may share it, so that only the first and the last one
-// concern the server. What is subscribed is kept for the connection's
-// successor.
-func (s *Server) subscribe(ctx context.Context, conn *Conn, uri string, on bool) (mcp.Answer, error) {
-	done := mcp.Answer{Result: []byte("{}"), Era: conn.era}
-	if !on && s.count(conn.key, uri, -1) > 0 {
-		return done, nil
-	}
-	if on && s.count(conn.key, uri, 0) > 0 {
-		s.count(conn.key, uri, +1)
-		return done, nil
-	}
-	answer, err := conn.Subscribe(ctx, uri, on)
-	if on && err == nil && answer.Fault == nil {
-		s.count(conn.key, uri, +1)
-	}
-	return answer, err
-}
-
-// count adds to the number of subscribers of a resource and returns it.
-func (s *Server) count(key connKey, uri string, add int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := max(s.subs[key][uri]+add, 0)
-	switch {
-	case n == 0:
-		delete(s.subs[key], uri)
-	case s.subs[key] == nil:
-		s.subs[key] = map[string]int{uri: n}
-	default:
-		s.subs[key][uri] = n
-	}
-	return n
 }
 
 // refreshNow fetches the lists again before a call is retried.

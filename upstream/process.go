@@ -57,6 +57,7 @@ type process struct {
 	stderr  *lineRing
 	group   *processGroup
 	began   time.Time
+	exited  chan struct{}
 	done    chan struct{}
 
 	stopping atomic.Bool // the gateway wants the end
@@ -90,6 +91,7 @@ func startProcess(ctx context.Context, spec processSpec) (*process, error) {
 		stdin:   pipes.stdin,
 		stdout:  &childOutput{file: pipes.stdout, left: drainBytes},
 		stderr:  newLineRing(spec.StderrLines, spec.StderrBytes),
+		exited:  make(chan struct{}),
 		done:    make(chan struct{}),
 	}
 	started := make(chan error, 1)
@@ -153,6 +155,7 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 	// From here to the reaping the dead leader keeps the number of its group
 	// from being given to others.
 	waitErr := group.awaitExit()
+	close(p.exited)
 	exit := &exitError{Command: p.command, After: time.Since(p.began), Stopped: p.stopping.Load()}
 	p.stdin.Close() // frees a writer, where something still holds the other end
 	p.signal(group.terminate)
@@ -209,6 +212,10 @@ func (p *process) Stdout() io.ReadCloser { return p.stdout }
 // Stderr returns the last lines of the standard error, oldest first, safe to
 // print.
 func (p *process) Stderr() []string { return p.stderr.Lines() }
+
+// Exited is closed when the process itself has exited; Done follows within
+// groupSettle and drainWait, and with it how it ended.
+func (p *process) Exited() <-chan struct{} { return p.exited }
 
 // Done is closed when the process has exited and was reaped, its group is dead
 // and its standard error was read.
@@ -299,7 +306,11 @@ func (e *exitError) Error() string {
 	default:
 		fmt.Fprintf(&b, " exited with code %d", e.Code)
 	}
-	fmt.Fprintf(&b, " after %v", e.After.Round(time.Millisecond))
+	if e.After < time.Second {
+		b.WriteString(" within a second") // always the same for one that cannot start
+	} else {
+		fmt.Fprintf(&b, " after %v", e.After.Round(time.Millisecond))
+	}
 	if line := e.LastLine; line != "" {
 		if len(line) > maxLastLine {
 			line = strings.ToValidUTF8(line[:maxLastLine], "") + "…"

@@ -240,9 +240,9 @@ func TestProcessExit(t *testing.T) {
 		code       int
 		says       string
 	}{
-		{"well", "exit", 0, " exited with code 0 after "},
-		{"with a code", "exit", 3, " exited with code 3 after "},
-		{"by a panic", "panic", 2, " exited with code 2 after "},
+		{"well", "exit", 0, " exited with code 0 "},
+		{"with a code", "exit", 3, " exited with code 3 "},
+		{"by a panic", "panic", 2, " exited with code 2 "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -286,15 +286,15 @@ func TestExitErrorSentence(t *testing.T) {
 			exitError{Command: "npx", Code: -1, Signal: "SIGSEGV", After: time.Minute, LastLine: "oh"},
 			"npx ended by signal SIGSEGV after 1m0s; its last line on stderr: oh",
 		},
-		{exitError{Command: "npx", Stopped: true}, "npx was stopped: exited with code 0 after 0s"},
+		{exitError{Command: "npx", Stopped: true}, "npx was stopped: exited with code 0 within a second"},
 		{
 			exitError{Command: "npx", Stopped: true, Cause: errors.New("not ready within 30s"), Code: -1, Signal: "SIGKILL"},
-			"npx was stopped (not ready within 30s): ended by signal SIGKILL after 0s",
+			"npx was stopped (not ready within 30s): ended by signal SIGKILL within a second",
 		},
-		{exitError{Command: "npx", Err: io.ErrNoProgress}, "npx ended in an unknown way (multiple Read calls return no data or error) after 0s"},
+		{exitError{Command: "npx", Err: io.ErrNoProgress}, "npx ended in an unknown way (multiple Read calls return no data or error) within a second"},
 		{
 			exitError{Command: "npx", LastLine: "x" + long},
-			"npx exited with code 0 after 0s; its last line on stderr: x" + long[:198] + "…",
+			"npx exited with code 0 within a second; its last line on stderr: x" + long[:198] + "…",
 		},
 	}
 	for _, tt := range tests {

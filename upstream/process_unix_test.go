@@ -159,7 +159,7 @@ func TestProcessCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	exit := awaitDone(t, p)
-	if exit.Signal != "SIGKILL" || exit.Stopped || !strings.Contains(exit.Error(), " ended by signal SIGKILL after ") {
+	if exit.Signal != "SIGKILL" || exit.Stopped || !strings.Contains(exit.Error(), " ended by signal SIGKILL ") {
 		t.Errorf("exit = %v", exit)
 	}
 }

@@ -10,20 +10,26 @@ import (
 // questions are what the server asks during one call and is still open, by
 // the key of the question's id.
 type questions struct {
-	mu   sync.Mutex
-	open map[string]context.CancelFunc
-	wg   sync.WaitGroup // of those who answer
+	mu    sync.Mutex
+	open  map[string]context.CancelFunc
+	bytes int            // of the questions that wait for their answers
+	wg    sync.WaitGroup // of those who answer
 }
 
 // add opens a question. Its context ends with the call or when the server
-// takes it back. It returns false for one question too many, and for an id
-// that is open already.
-func (q *questions) add(ctx context.Context, id mcp.ID) (context.Context, bool) {
+// takes it back. It returns false for one question too many, by number or by
+// most bytes in sum, and for an id that is open already.
+func (q *questions) add(ctx context.Context, msg *mcp.Message, most int) (context.Context, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	id := msg.ID
 	if len(q.open) >= asksPerCall || q.open[id.Key()] != nil {
 		return nil, false
 	}
+	if len(q.open) > 0 && len(msg.Raw) > most-q.bytes {
+		return nil, false
+	}
+	q.bytes += len(msg.Raw)
 	if q.open == nil {
 		q.open = make(map[string]context.CancelFunc)
 	}
@@ -33,9 +39,11 @@ func (q *questions) add(ctx context.Context, id mcp.ID) (context.Context, bool) 
 }
 
 // close ends a question and tells whether its answer is still wanted.
-func (q *questions) close(ctx context.Context, id mcp.ID) bool {
+func (q *questions) close(ctx context.Context, msg *mcp.Message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	id := msg.ID
+	q.bytes -= len(msg.Raw)
 	wanted := ctx.Err() == nil
 	if cancel := q.open[id.Key()]; cancel != nil {
 		cancel()
@@ -75,15 +83,15 @@ func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open 
 		c.refuse(msg.ID, "nobody can answer %s on this connection", msg.Method)
 		return
 	}
-	asking, ok := open.add(ctx, msg.ID)
+	asking, ok := open.add(ctx, &msg, c.spec.Limits.Result)
 	if !ok {
 		c.reply(mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInternal,
-			"more than %d open questions on one call, or the same id twice", asksPerCall)))
+			"more than %d open questions or %d bytes of them on one call, or the same id twice", asksPerCall, c.spec.Limits.Result)))
 		return
 	}
 	open.wg.Go(func() {
 		result, fault := call.Ask(asking, msg.Method, msg.Params())
-		if !open.close(asking, msg.ID) {
+		if !open.close(asking, &msg) {
 			return // the call is over, or the question taken back: nothing more is said
 		}
 		var raw []byte
@@ -128,8 +136,10 @@ func (c *Conn) receive(msg mcp.Message) {
 	}
 }
 
+// refuse answers a question of the server with why nobody does; the method is
+// cut, so that an answer in the queue is never large.
 func (c *Conn) refuse(id mcp.ID, why, method string) {
-	c.reply(mcp.AppendFault(nil, id, mcp.Errorf(mcp.CodeMethodNotFound, why, method)))
+	c.reply(mcp.AppendFault(nil, id, mcp.Errorf(mcp.CodeMethodNotFound, why, methodText(method))))
 }
 
 // reply queues an answer for the server. A server that asks faster than it
@@ -155,6 +165,9 @@ func (c *Conn) run() {
 			}
 			cancel()
 		case <-c.link.done():
+			if c.gone != nil {
+				c.gone()
+			}
 			return
 		case <-c.life.Done():
 			return

@@ -72,6 +72,7 @@ type Server struct {
 	kick    chan struct{} // try to connect now
 	refetch chan struct{} // the lists have changed
 	relist  chan struct{} // the listen stream ended
+	tidy    chan struct{} // something of the pool was opened or lost
 	wg      sync.WaitGroup
 	life    context.Context // of Run; set before anything uses it
 
@@ -85,6 +86,10 @@ type Server struct {
 	moved    chan struct{}
 	pool     map[connKey]*slot
 	subs     map[connKey]map[string]int
+	again    map[connKey]*reopening // of those that subscriptions wait for
+	turns    map[subscription]*turn // of those that are asked about
+	ending   int                    // processes of the pool that are being ended
+	ended    chan struct{}          // closed when one of them has ended
 	stderr   []string
 	// announced counts the list changes that the server has announced.
 	announced map[mcp.Capability]uint64
@@ -97,6 +102,7 @@ func New(spec Spec, opts Options) *Server {
 		spec: spec.withDefaults(), hash: spec.Hash(), opts: opts,
 		log:  opts.Logger.With("server", spec.Key),
 		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1),
+		tidy: make(chan struct{}, 1), again: make(map[connKey]*reopening), turns: make(map[subscription]*turn), ended: make(chan struct{}),
 		moved: make(chan struct{}), pool: make(map[connKey]*slot), subs: make(map[connKey]map[string]int),
 		announced: make(map[mcp.Capability]uint64),
 		era:       spec.Era,
@@ -158,12 +164,10 @@ func (s *Server) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	wait := backoff{Base: 50 * time.Millisecond, Max: retryMax}
-	if s.spec.Command != "" {
-		wait.Max = processMax
-	}
+	wait := s.backoff()
 	renewals := 0
 	for ctx.Err() == nil {
+		s.tend() // serve does so while there is a connection
 		conn, err := s.open(ctx, connKey{})
 		if err != nil {
 			s.unreachable(err)
@@ -227,8 +231,9 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	relisten := backoff{Base: 250 * time.Millisecond, Max: processMax}
 	var changed, listened time.Time // when the last one of each was seen to
 	due := time.Now()
-	lists, stream := time.NewTimer(0), time.NewTimer(time.Hour)
+	lists, stream, pool := time.NewTimer(0), time.NewTimer(time.Hour), time.NewTimer(0)
 	stream.Stop()
+	defer pool.Stop()
 	defer lists.Stop()
 	defer stream.Stop()
 	resubscribed := false
@@ -256,6 +261,10 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 				resubscribed = true
 				conn.spawn(func() { s.resubscribe(conn.life, conn) })
 			}
+		case <-s.tidy:
+			pool.Reset(s.tend())
+		case <-pool.C:
+			pool.Reset(s.tend())
 		case <-s.relist:
 			if time.Since(listened) > steady {
 				relisten.reset()
@@ -307,6 +316,12 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, retry *backoff) time
 // over HTTP may still get its answer.
 func (s *Server) retire(conn *Conn) {
 	for conn.calls.Load() > 0 && sleep(s.life, drainStep) == nil {
+	}
+	if conn.shared {
+		s.mu.Lock()
+		s.ending++
+		s.mu.Unlock()
+		defer s.hasEnded()
 	}
 	closeConn(conn)
 }

@@ -85,8 +85,8 @@ type Limits struct {
 	Items       int // items of one list; 5000
 	Catalog     int // bytes of all lists; 64 MiB
 	Concurrency int // calls that are expected at once, for which connections are kept; 32
-	Conns       int // connections or processes; 8
-	Events      int // notifications waiting for one call; 256
+	Conns       int // connections or processes, the gateway's own among them; 8
+	Events      int // notifications waiting for one call, of at most Result bytes in sum; 256
 }
 
 func (s *Spec) withDefaults() Spec {

@@ -104,6 +104,13 @@ func (l *sseLink) readEndpoint(events *eventReader) (*url.URL, error) {
 func (l *sseLink) read(events *eventReader) {
 	for {
 		ev, err := events.next()
+		if errors.Is(err, errEventTooLarge) {
+			l.log.Warn("the server sent an event beyond the limit", "limit", l.limits.Result)
+			if id := answerIn(ev.Data); !id.Absent() {
+				l.mux.spoilID(id, errTooLarge)
+			}
+			continue
+		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the server closed the stream")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -73,7 +74,7 @@ func (s *Server) unreachable(err error) {
 	s.setStatus(state, reason)
 	s.mu.Unlock()
 	if entered {
-		s.log.Warn("not connected", "state", state.String(), "err", err)
+		s.log.Warn("not connected", "state", state.String(), "err", reason)
 	}
 	if changed {
 		s.opts.Sink.Changed(s.spec.Key)
@@ -103,7 +104,7 @@ func (s *Server) dropMain(conn *Conn, err error) {
 		closeConn(conn) // one process ends before the next starts
 		return
 	}
-	s.wg.Go(func() { s.retire(conn) })
+	s.wg.Go(func() { s.retire(conn) }) // it is no process
 }
 
 // heard takes a notification that belongs to no call.
@@ -134,7 +135,11 @@ func (s *Server) event(conn *Conn, method string, params []byte) {
 	})
 }
 
-// describe renders an error as a sentence for a person.
+// maxReason is how many bytes of an error a person is shown.
+const maxReason = 600
+
+// describe renders an error as a sentence for a person: one line, safe to print
+// and not long, whatever the server has put into it.
 func describe(err error) string {
 	if err == nil {
 		return ""
@@ -142,7 +147,12 @@ func describe(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "stopped"
 	}
-	return err.Error()
+	text := err.Error()
+	cut := len(text) > maxReason
+	if cut {
+		text = text[:maxReason]
+	}
+	return printable([]byte(strings.Join(strings.Fields(text), " ")), cut)
 }
 
 // signal sets a flag channel of capacity 1.

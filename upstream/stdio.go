@@ -17,8 +17,13 @@ import (
 // after it was told to terminate.
 const stopGrace = 2 * time.Second
 
-// writeQueue is how many messages may wait for a process to read its stdin.
-const writeQueue = 64
+// exitWait bounds the wait for the exit of a process whose stdout has ended or
+// whose stdin is closed: it may live on. lastWordsWait bounds what follows its
+// exit, until its group is dead and its stderr was read.
+const (
+	exitWait      = 2 * time.Second
+	lastWordsWait = groupSettle + drainWait + killWait
+)
 
 // stdioDialer starts the process of a server (2026-07-28 transports/stdio; the
 // framing is the same in all revisions).
@@ -34,7 +39,7 @@ type stdioLink struct {
 	proc   *process
 	log    *slog.Logger
 	limits Limits
-	out    chan []byte
+	out    chan []byte // to write; a message waits with its sender
 	stop   chan struct{}
 	once   sync.Once
 	wg     sync.WaitGroup
@@ -50,7 +55,7 @@ func (d *stdioDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link
 	}
 	l := &stdioLink{
 		mux: newMux(d.log, d.spec.Limits, inbound), proc: proc, log: d.log, limits: d.spec.Limits,
-		out: make(chan []byte, writeQueue), stop: make(chan struct{}),
+		out: make(chan []byte), stop: make(chan struct{}),
 	}
 	l.mux.several = d.several
 	l.wg.Go(l.read)
@@ -73,11 +78,10 @@ func (l *stdioLink) read() {
 	for {
 		line, err := lines.next()
 		if err != nil {
-			<-l.reaped()
-			if errors.Is(err, io.EOF) || l.proc.Err() != nil {
-				err = fmt.Errorf("the process ended: %w", cmpErr(l.proc.Err(), io.EOF))
+			if errors.Is(err, io.EOF) {
+				err = errStdoutEnded
 			}
-			l.mux.fail(err)
+			l.mux.fail(l.ending(err))
 			return
 		}
 		msg, err := mcp.Parse(line, parse)
@@ -90,17 +94,32 @@ func (l *stdioLink) read() {
 	}
 }
 
-// reaped waits for the end of a process whose stdout has ended, but not for
-// long: a process may close its stdout and live on.
-func (l *stdioLink) reaped() <-chan struct{} {
-	select {
-	case <-l.proc.Done():
-	case <-time.After(200 * time.Millisecond):
-		ended := make(chan struct{})
-		close(ended)
-		return ended
+// errStdoutEnded is the cause where a process closes its stdout and lives on.
+var errStdoutEnded = errors.New("the process closed its stdout")
+
+// ending returns why the link to the process is lost, one of whose pipes has
+// failed with err. An exit shows at several pipes, in any order: what is told
+// is the exit with the last words on stderr, whichever came first.
+func (l *stdioLink) ending(err error) error {
+	if !l.within(l.proc.Exited(), exitWait) {
+		return err
 	}
-	return l.proc.Done()
+	if !l.within(l.proc.Done(), lastWordsWait) {
+		return fmt.Errorf("the process ended, and something of it lives on: %w", err)
+	}
+	return fmt.Errorf("the process ended: %w", l.proc.Err())
+}
+
+// within waits for c, but no longer than d.
+func (l *stdioLink) within(c <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 func cmpErr(err, otherwise error) error {
@@ -110,13 +129,13 @@ func cmpErr(err, otherwise error) error {
 	return otherwise
 }
 
-// write writes queued lines until the link closes.
+// write writes one line after the other until the link closes.
 func (l *stdioLink) write() {
 	for {
 		select {
 		case line := <-l.out:
 			if _, err := l.proc.Stdin().Write(line); err != nil {
-				l.mux.fail(fmt.Errorf("write to the process: %w", err))
+				l.mux.fail(l.ending(fmt.Errorf("write to the process: %w", err)))
 				return
 			}
 		case <-l.stop:
@@ -127,6 +146,8 @@ func (l *stdioLink) write() {
 	}
 }
 
+// queue hands a message to the writer, which takes it once the process has read
+// what was written before. It waits for that as long as the context lasts.
 func (l *stdioLink) queue(ctx context.Context, raw []byte) error {
 	line := append(mcp.AppendLine(make([]byte, 0, len(raw)+1), raw), '\n')
 	select {

@@ -151,7 +151,7 @@ func TestStdioCrash(t *testing.T) {
 	for how, says := range map[string]string{
 		"crash": "exited with code 3",
 		"exit":  "exited with code 0",
-		"close": "the process ended: EOF",
+		"close": "the process closed its stdout",
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -229,7 +229,7 @@ func TestStdioDeaf(t *testing.T) {
 	defer cancel()
 	pad := strings.Repeat("x", 64<<10)
 	undelivered := 0
-	ended := make(chan error, writeQueue+10)
+	ended := make(chan error, 20)
 	for n := range cap(ended) {
 		go func() {
 			id := mcp.NumberID(int64(n))

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,7 +166,7 @@ func (l *streamableLink) stream(ctx context.Context, resp *http.Response, req *o
 	last, retry := "", time.Second
 	for idle := 0; ; idle++ {
 		msg, answered, err := l.events(resp, req, &last, &retry, &idle)
-		if answered || err != nil && (ctx.Err() != nil || errors.Is(err, errTooLarge)) {
+		if answered || err != nil && ctx.Err() != nil {
 			if ctx.Err() != nil && !answered {
 				err = context.Cause(ctx)
 			}
@@ -183,23 +185,29 @@ func (l *streamableLink) stream(ctx context.Context, resp *http.Response, req *o
 }
 
 // events reads one stream. It closes the body, or leaves that to the drain
-// once the answer is there.
+// once the answer is there. An event that is too large stands for the answer
+// unless it is surely something else.
 func (l *streamableLink) events(resp *http.Response, req *outgoing, last *string, retry *time.Duration, idle *int) (mcp.Message, bool, error) {
 	events := newEventReader(resp.Body, l.limits.Result)
 	for {
 		ev, err := events.next()
+		if ev.HasID {
+			*last = resumable(ev.ID)
+		}
+		if errors.Is(err, errEventTooLarge) {
+			l.log.Warn("the server sent an event beyond the limit", "limit", l.limits.Result)
+			if ev.Data == nil || ev.Event != "" && ev.Event != "message" || elsewhere(ev.Data, req.id) {
+				continue
+			}
+			resp.Body.Close()
+			return mcp.Message{}, true, errTooLarge
+		}
 		if err != nil {
 			resp.Body.Close()
-			if errors.Is(err, errEventTooLarge) {
-				err = errTooLarge
-			}
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return mcp.Message{}, false, err
-		}
-		if ev.HasID {
-			*last = ev.ID
 		}
 		if ev.Retry > 0 {
 			*retry = ev.Retry
@@ -225,6 +233,30 @@ func (l *streamableLink) events(resp *http.Response, req *outgoing, last *string
 		}
 	}
 }
+
+// maxEventID is the longest event id that is sent back.
+const maxEventID = 4 << 10
+
+// resumable returns an event id as far as it can be sent in a header to resume
+// behind it: one that cannot is as none, and resuming with the one before it
+// would repeat what is known.
+func resumable(id string) string {
+	control := func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7F }
+	if len(id) > maxEventID || strings.ContainsFunc(id, control) {
+		return ""
+	}
+	return id
+}
+
+// elsewhere tells whether what begins with head is surely not the answer with
+// an id.
+func elsewhere(head []byte, id mcp.ID) bool {
+	answers := answerIn(head)
+	return methodMember.Match(head) || !answers.Absent() && answers.Key() != id.Key()
+}
+
+// methodMember finds the member that only requests and notifications have.
+var methodMember = regexp.MustCompile(`^\s*\{[^{}\[\]]*?"method"\s*:`)
 
 // drain reads a stream to its end, so that its connection can be used again.
 func (l *streamableLink) drain(body io.ReadCloser) {
@@ -326,11 +358,15 @@ func (l *streamableLink) listen(resp *http.Response, last *string) {
 	events := newEventReader(resp.Body, l.limits.Result)
 	for {
 		ev, err := events.next()
+		if ev.HasID {
+			*last = resumable(ev.ID)
+		}
+		if errors.Is(err, errEventTooLarge) {
+			l.log.Warn("the server sent an event beyond the limit", "limit", l.limits.Result)
+			continue
+		}
 		if err != nil {
 			return
-		}
-		if ev.HasID {
-			*last = ev.ID
 		}
 		if len(ev.Data) == 0 {
 			continue

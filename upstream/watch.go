@@ -114,6 +114,11 @@ func (c *Conn) Subscribe(ctx context.Context, uri string, on bool) (mcp.Answer, 
 	c.watch.mu.Unlock()
 	if changed {
 		if err := c.listen(ctx); err != nil {
+			if on { // another attempt must ask again
+				c.watch.mu.Lock()
+				delete(c.watch.uris, uri)
+				c.watch.mu.Unlock()
+			}
 			return mcp.Answer{}, err
 		}
 	}
