@@ -19,6 +19,7 @@ const maxRounds = 10
 func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, retry *retry) (mcp.Answer, error) {
 	d := &dialogue{g: g, x: x, to: r.to}
 	call.Notify, call.Ask = d.notify, d.ask
+	call.Askable = askable(x, r.to.mount.Questions)
 	if !call.Progress && call.LogLevel == "" {
 		call.Notify = nil
 	}
@@ -26,7 +27,7 @@ func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record,
 	case retry != nil && retry.park != nil:
 		rec.park = retry.park
 		return rec.park.round(ctx, x, retry.responses)
-	case x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy && askable(x, r.to.mount.Questions):
+	case call.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
 		rec.park = g.newPark(ctx, x, func(ctx context.Context, p *park) (mcp.Answer, error) {
 			d.x, d.park = nil, p
 			return r.to.backend.Call(ctx, call)

@@ -50,8 +50,7 @@ type Conn struct {
 	ids     atomic.Int64
 	calls   atomic.Int64 // in flight
 	used    atomic.Int64 // unix nanoseconds of the last use
-	asked   atomic.Bool  // the server asked a question on a shared channel
-	serial  chan struct{}
+	lane    *lane        // of calls on a shared channel
 	answers chan []byte
 	deaf    atomic.Bool // the server does not read its answers
 	unheard atomic.Bool // the stream of its subscriptions has ended
@@ -79,7 +78,7 @@ var errCallTimeout = errors.New("no answer within the deadline")
 func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 	c := &Conn{
 		spec: spec, log: log, identity: identity, shared: shared,
-		serial: make(chan struct{}, 1), answers: make(chan []byte, answerQueue),
+		lane: newLane(&manners{}), answers: make(chan []byte, answerQueue),
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.used.Store(time.Now().UnixNano())
@@ -117,20 +116,14 @@ func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	hard := time.Now().Add(c.spec.Timeouts.Hard)
-	patience := cmp.Or(call.Timeout, c.spec.Timeouts.Call)
-	timer := time.AfterFunc(min(patience, c.spec.Timeouts.Hard), func() { cancel(errCallTimeout) })
-	defer timer.Stop()
-	if c.shared && c.asked.Load() {
-		select {
-		case c.serial <- struct{}{}:
-			defer func() { <-c.serial }()
-			timer.Reset(min(patience, time.Until(hard)))
-		case <-ctx.Done():
-			return mcp.Answer{}, &undelivered{context.Cause(ctx)}
-		case <-c.link.done():
-			return mcp.Answer{}, &undelivered{c.link.cause()}
+	clock := newCallClock(cmp.Or(call.Timeout, c.spec.Timeouts.Call), c.spec.Timeouts.Hard, func() { cancel(errCallTimeout) })
+	defer clock.stop()
+	if c.shared && c.era == mcp.Legacy && call.Kind != mcp.NoCapability {
+		if err := c.lane.enter(ctx, call, c.link.done()); err != nil {
+			return mcp.Answer{}, &undelivered{cmp.Or(c.link.cause(), err)}
 		}
+		defer c.lane.leave(call)
+		clock.heard()
 	}
 	if call.LogLevel != "" && c.era == mcp.Legacy {
 		c.raiseLevel(ctx, call.LogLevel)
@@ -147,12 +140,12 @@ func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 	defer cancel(nil)
 	req.arrived = func(msg mcp.Message) {
 		if msg.Kind == mcp.KindRequest {
-			c.relay(ctx, call, msg, &open)
+			c.relay(ctx, call, msg, &open, clock)
 			return
 		}
 		switch msg.Method {
 		case mcp.NotifyProgress:
-			timer.Reset(min(patience, time.Until(hard)))
+			clock.heard()
 		case mcp.NotifyCancelled:
 			open.takeBack(msg.Param("requestId"))
 			return
@@ -242,10 +235,14 @@ func (c *Conn) headers(call *mcp.Call, annotations []mcp.ParamHeader) http.Heade
 	h[mcp.HeaderVersion] = []string{string(mcp.LatestModern)}
 	h[mcp.HeaderMethod] = []string{mcp.EncodeHeaderValue(call.Method)}
 	switch call.Method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodRead:
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodRead,
+		mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel:
 		member := "name"
-		if call.Method == mcp.MethodRead {
+		switch call.Method {
+		case mcp.MethodRead:
 			member = "uri"
+		case mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel: // SEP-2663, Routing Headers
+			member = "taskId"
 		}
 		if name, ok := mcp.LookupString(call.Params, member); ok {
 			h[mcp.HeaderName] = []string{mcp.EncodeHeaderValue(name)}

@@ -69,7 +69,7 @@ func newFake(t *testing.T, era mcp.Era) *fakeHTTP {
 
 // spec is the configuration of the fake.
 func (f *fakeHTTP) spec() Spec {
-	return Spec{Key: "srv", Transport: Auto, URL: f.url(), Local: "me"}
+	return Spec{Key: "srv", Transport: Auto, URL: f.url(), Local: "me", Questions: everyQuestion}
 }
 
 func (f *fakeHTTP) url() string { return "http://" + f.addr + "/mcp" }

@@ -90,7 +90,7 @@ var scripts = map[string]func(*child){
 // childServer is the configuration of a script.
 func childServer(script string, era mcp.Era) Spec {
 	return Spec{
-		Key: "srv", Transport: Stdio, Command: os.Args[0], Era: era, Local: "me",
+		Key: "srv", Transport: Stdio, Command: os.Args[0], Era: era, Local: "me", Questions: everyQuestion,
 		Env: []string{childVariable + "=mcp", scriptVariable + "=" + script, raceSetting},
 	}
 }

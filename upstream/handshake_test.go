@@ -169,16 +169,19 @@ func TestHandshakeInterrupted(t *testing.T) {
 
 // What is declared to a legacy server is what can be relayed on the connection.
 func TestHandshakeDeclares(t *testing.T) {
+	const full = `{"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}},"roots":{}}`
 	tests := []struct {
 		name string
 		spec Spec
 		key  connKey
 		want string
 	}{
-		{"the gateway's own, of one local principal", Spec{Local: "me"}, connKey{}, string(fullCapabilities)},
-		{"a principal's", Spec{}, connKey{principal: "bob"}, string(fullCapabilities)},
-		{"a session's", Spec{Isolation: IsolateSession}, connKey{"bob", "s"}, string(fullCapabilities)},
-		{"shared by several", Spec{Isolation: IsolateShared}, connKey{}, `{}`},
+		{"the gateway's own, of one local principal", Spec{Local: "me", Questions: everyQuestion}, connKey{}, full},
+		{"a principal's", Spec{Questions: everyQuestion}, connKey{principal: "bob"}, full},
+		{"some", Spec{Questions: Questions{Elicitation: true, Roots: true}}, connKey{principal: "bob"}, `{"elicitation":{"form":{},"url":{}},"roots":{}}`},
+		{"nothing", Spec{}, connKey{principal: "bob"}, `{}`},
+		{"a session's", Spec{Isolation: IsolateSession, Questions: everyQuestion}, connKey{"bob", "s"}, full},
+		{"shared by several", Spec{Isolation: IsolateShared, Questions: everyQuestion}, connKey{}, `{}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,3 +192,5 @@ func TestHandshakeDeclares(t *testing.T) {
 		})
 	}
 }
+
+var everyQuestion = Questions{Sampling: true, Elicitation: true, Roots: true}

@@ -33,7 +33,7 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, error) {
 	_, separate := d.(*streamableDialer)
 	conn := newConn(&s.spec, s.log, s.opts.Identity, !separate)
-	conn.key, conn.inbox, conn.declared = key, s.heard, s.declares(key)
+	conn.key, conn.inbox, conn.declared, conn.lane = key, s.heard, s.declares(key), newLane(&s.manners)
 	if key == (connKey{}) {
 		conn.watch.broken = func() { signal(s.relist) }
 	} else {
@@ -119,17 +119,14 @@ func redactURL(raw string) string {
 	return u.String()
 }
 
-// declares returns the capabilities to declare on a connection: all that can
-// be relayed when one principal owns it, none when several share it.
+// declares returns the capabilities to declare on a connection: all that may
+// be asked when one principal owns it, none when several share it.
 func (s *Server) declares(key connKey) []byte {
 	if s.several(key) && s.spec.Isolation == IsolateShared {
-		return []byte("{}")
+		return Questions{}.capabilities()
 	}
-	return fullCapabilities
+	return s.spec.Questions.capabilities()
 }
 
 // several tells whether principals share a connection.
 func (s *Server) several(key connKey) bool { return key.principal == "" && s.spec.Local == "" }
-
-// fullCapabilities are all that toolgate can relay with attribution.
-var fullCapabilities = []byte(`{"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}`)

@@ -65,14 +65,13 @@ func (q *questions) takeBack(raw []byte) {
 
 // relay hands a question of the server to the client whose call caused it. It
 // does not wait for the answer: progress goes on meanwhile.
-func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open *questions) {
-	if c.shared {
-		c.asked.Store(true)
-	}
-	switch {
-	case msg.Method == mcp.MethodPing:
+func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open *questions, clock *callClock) {
+	if msg.Method == mcp.MethodPing {
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
 		return
+	}
+	c.lane.asked()
+	switch {
 	case c.era == mcp.Modern:
 		c.refuse(msg.ID, "a server asks by input_required since 2026-07-28, not by %s", msg.Method)
 		return
@@ -89,8 +88,10 @@ func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open 
 			"more than %d open questions or %d bytes of them on one call, or the same id twice", asksPerCall, c.spec.Limits.Result)))
 		return
 	}
+	clock.rest()
 	open.wg.Go(func() {
 		result, fault := call.Ask(asking, msg.Method, msg.Params())
+		clock.goOn()
 		if !open.close(asking, &msg) {
 			return // the call is over, or the question taken back: nothing more is said
 		}
@@ -129,9 +130,7 @@ func (c *Conn) receive(msg mcp.Message) {
 	case msg.Method == mcp.MethodPing:
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
 	default:
-		if c.shared {
-			c.asked.Store(true)
-		}
+		c.lane.asked()
 		c.refuse(msg.ID, "%s cannot be attributed to one client's request, so it is not relayed", msg.Method)
 	}
 }

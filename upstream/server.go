@@ -76,6 +76,8 @@ type Server struct {
 	wg      sync.WaitGroup
 	life    context.Context // of Run; set before anything uses it
 
+	manners manners
+
 	mu       sync.Mutex
 	status   mcp.Status
 	listing  *mcp.Listing

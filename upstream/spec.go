@@ -57,6 +57,11 @@ type Spec struct {
 	// empty when every principal is told apart.
 	Local string
 
+	// Questions is what a legacy server is told that it may ask. Roots that are
+	// asked for belong to the session of the call, so a server that keeps them
+	// for others needs a connection per session.
+	Questions Questions
+
 	// Refused tells why the server cannot be used as configured; Off that it
 	// is switched off.
 	Refused string
@@ -64,6 +69,33 @@ type Spec struct {
 
 	Timeouts Timeouts
 	Limits   Limits
+}
+
+// Questions is what a server may ask of clients. The zero value is nothing.
+type Questions struct {
+	Sampling, Elicitation, Roots bool
+}
+
+// capabilities are what a client declares that answers them.
+func (q Questions) capabilities() []byte {
+	out := []byte("{")
+	for _, c := range []struct {
+		ok   bool
+		text string
+	}{
+		{q.Sampling, `"sampling":{"context":{},"tools":{}}`},
+		{q.Elicitation, `"elicitation":{"form":{},"url":{}}`},
+		{q.Roots, `"roots":{}`},
+	} {
+		if !c.ok {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, c.text...)
+	}
+	return append(out, '}')
 }
 
 // Timeouts bound the waits on one server. Zero values are replaced by the
@@ -131,6 +163,7 @@ func (s *Spec) Hash() string {
 		fmt.Fprint(h, ";")
 	}
 	part(s.Key, string(s.Transport), s.Command, s.Dir, s.URL, s.Era.String(), cmp.Or(string(s.Isolation), string(IsolateAuto)), s.Local)
+	part(string(s.Questions.capabilities()))
 	part(s.Args...)
 	part(s.Env...)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {

@@ -31,6 +31,7 @@ func TestSpecHash(t *testing.T) {
 		}
 	}
 	other := map[string]func(*Spec){
+		"questions":     func(s *Spec) { s.Questions.Roots = true },
 		"key":           func(s *Spec) { s.Key = "b" },
 		"command":       func(s *Spec) { s.Command = "npxx" },
 		"split of args": func(s *Spec) { s.Args = []string{"xy"} },

@@ -119,7 +119,7 @@ func (s *Server) heard(conn *Conn, msg mcp.Message) {
 		}
 		s.mu.Unlock()
 		signal(s.refetch)
-	case mcp.NotifyResourceUpdated, mcp.NotifyMessage, mcp.NotifyElicitComplete:
+	case mcp.NotifyResourceUpdated, mcp.NotifyMessage, mcp.NotifyElicitComplete, mcp.NotifyTaskStatus:
 		s.event(conn, msg.Method, msg.Params())
 	}
 }

@@ -40,6 +40,11 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Headers:   headers,
 		Isolation: upstream.Isolation(s.Isolation),
 		Off:       s.Disabled,
+		Questions: upstream.Questions{
+			Sampling:    s.ClientRequests.Sampling.Allowed(),
+			Elicitation: s.ClientRequests.Elicitation.Allowed(),
+			Roots:       s.ClientRequests.Roots.Allowed(),
+		},
 		Timeouts: upstream.Timeouts{
 			Start: s.Timeouts.Start, List: s.Timeouts.List, Call: s.Timeouts.Call, Hard: s.Timeouts.Hard,
 		},

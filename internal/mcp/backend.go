@@ -207,6 +207,8 @@ type Call struct {
 	// before the answer, from one goroutine at a time. It does not block. Nil
 	// drops them.
 	Notify func(method string, params []byte)
+	// Askable tells that the client can be asked something.
+	Askable bool
 	// Ask relays a request of the server that this call caused and returns the
 	// client's result. Nil refuses.
 	Ask func(ctx context.Context, method string, params []byte) ([]byte, *Error)

@@ -23,6 +23,13 @@ const (
 	MethodElicit      = "elicitation/create"
 	MethodRoots       = "roots/list"
 
+	// Of 2025-11-25 basic/utilities/tasks and of the extension [ExtensionTasks].
+	MethodTaskGet    = "tasks/get"
+	MethodTaskCancel = "tasks/cancel"
+	MethodTaskResult = "tasks/result" // 2025-11-25 alone
+	MethodTaskList   = "tasks/list"   // 2025-11-25 alone
+	MethodTaskUpdate = "tasks/update" // the extension alone
+
 	NotifyInitialized      = "notifications/initialized"
 	NotifyCancelled        = "notifications/cancelled"
 	NotifyProgress         = "notifications/progress"
@@ -34,6 +41,8 @@ const (
 	NotifyRootsChanged     = "notifications/roots/list_changed"
 	NotifyAcknowledged     = "notifications/subscriptions/acknowledged"
 	NotifyElicitComplete   = "notifications/elicitation/complete"
+	NotifyTask             = "notifications/tasks"        // the extension [ExtensionTasks]
+	NotifyTaskStatus       = "notifications/tasks/status" // 2025-11-25
 )
 
 // Members of _meta that belong to the protocol (2026-07-28 basic, _meta).
@@ -45,13 +54,20 @@ const (
 	MetaLogLevel       = MetaPrefix + "logLevel"
 	MetaSubscriptionID = MetaPrefix + "subscriptionId"
 	MetaServerInfo     = MetaPrefix + "serverInfo"
+	MetaRelatedTask    = MetaPrefix + "related-task"             // 2025-11-25 basic/utilities/tasks
+	MetaImmediate      = MetaPrefix + "model-immediate-response" // the same, Creating Tasks
 	MetaProgressToken  = "progressToken"
 )
+
+// ExtensionTasks is the extension of 2026-07-28 for calls that go on as tasks
+// (SEP-2663).
+const ExtensionTasks = MetaPrefix + "tasks"
 
 // Result types of 2026-07-28.
 const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"
+	ResultTask          = "task" // of [ExtensionTasks]
 )
 
 // Transport headers.
@@ -72,9 +88,10 @@ var methodNames = func() map[string]string {
 		MethodPromptsList, MethodPromptsGet, MethodResources, MethodTemplates, MethodRead,
 		MethodSubscribe, MethodUnsubscribe, MethodListen, MethodComplete, MethodSetLevel,
 		MethodSampling, MethodElicit, MethodRoots,
+		MethodTaskGet, MethodTaskCancel, MethodTaskResult, MethodTaskList, MethodTaskUpdate,
 		NotifyInitialized, NotifyCancelled, NotifyProgress, NotifyMessage, NotifyToolsChanged,
 		NotifyPromptsChanged, NotifyResourcesChanged, NotifyResourceUpdated, NotifyRootsChanged,
-		NotifyAcknowledged, NotifyElicitComplete,
+		NotifyAcknowledged, NotifyElicitComplete, NotifyTask, NotifyTaskStatus,
 	} {
 		names[n] = n
 	}

@@ -1,0 +1,69 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+)
+
+// callClock ends a call whose server is silent for too long. It rests while the
+// client thinks about a question of the server, which is not the server's time.
+// It is safe for concurrent use.
+type callClock struct {
+	patience time.Duration
+	hard     time.Time // the end, whatever happens
+	timer    *time.Timer
+
+	mu        sync.Mutex
+	questions int // that are open
+	stopped   bool
+}
+
+// newCallClock starts a clock that calls expired when the server has been
+// silent for the patience, or after hard at the latest.
+func newCallClock(patience, hard time.Duration, expired func()) *callClock {
+	return &callClock{
+		patience: patience, hard: time.Now().Add(hard),
+		timer: time.AfterFunc(min(patience, hard), expired),
+	}
+}
+
+// heard begins the wait anew: the server has shown that it is at work.
+func (c *callClock) heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.set()
+}
+
+// rest stops the wait for a question, goOn ends that.
+func (c *callClock) rest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.questions++
+	c.set()
+}
+
+func (c *callClock) goOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.questions--
+	c.set()
+}
+
+func (c *callClock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	c.timer.Stop()
+}
+
+// set winds the timer; mu is held.
+func (c *callClock) set() {
+	if c.stopped {
+		return
+	}
+	left := time.Until(c.hard)
+	if c.questions == 0 {
+		left = min(left, c.patience)
+	}
+	c.timer.Reset(left)
+}

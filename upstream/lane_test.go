@@ -1,0 +1,166 @@
+package upstream
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// askableCall is a call of a client that can be asked.
+func askableCall(name string, a *asker) *mcp.Call {
+	call := tool(name, `{}`)
+	call.Ask, call.Askable = a.ask, true
+	return call
+}
+
+// The first question of a server is not lost because several calls begin at
+// once: what nobody knows yet is called alone, and after the question
+// everything is.
+func TestLaneFirstQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
+		defer done()
+		const calls = 5
+		askers := make([]*asker, calls)
+		ends := make([]<-chan outcome, calls)
+		for i := range calls {
+			askers[i] = newAsker()
+			askers[i].answer = func(ctx context.Context) ([]byte, *mcp.Error) {
+				time.Sleep(2 * aloneTime) // the user thinks
+				return []byte(`{"action":"accept"}`), nil
+			}
+			call := askableCall("ask", askers[i])
+			call.Timeout = time.Hour
+			ends[i] = start(t.Context(), conn, call)
+		}
+		for range calls {
+			id := l.nextRequest(mcp.MethodToolsCall)
+			synctest.Wait()
+			l.quiet()
+			l.say(question(`"q"`, mcp.MethodElicit))
+			l.expect(`{"jsonrpc":"2.0","id":"q","result":{"action":"accept"}}`)
+			l.say(jsonAnswer(id, `{"content":[]}`))
+		}
+		for i := range calls {
+			succeeds(t, ends[i], `{"content":[]}`)
+			if len(askers[i].asked) != 1 {
+				t.Errorf("client %d was asked %d times, want once", i, len(askers[i].asked))
+			}
+		}
+	})
+}
+
+// What ended once without a question runs beside others at once; what nobody
+// knows waits a moment at most; a client that cannot be asked does not wait.
+func TestLaneOfAQuietServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
+		defer done()
+		a := newAsker()
+		first := start(t.Context(), conn, askableCall("known", a))
+		l.say(jsonAnswer(l.nextRequest(mcp.MethodToolsCall), `{}`))
+		succeeds(t, first, `{}`)
+
+		var ids []mcp.ID
+		var ends []<-chan outcome
+		begin := func(call *mcp.Call, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			ends = append(ends, start(t.Context(), conn, call))
+			ids = append(ids, l.nextRequest(mcp.MethodToolsCall))
+			if got := time.Since(began); got != after {
+				t.Errorf("%s began after %v, want %v", call.Key, got, after)
+			}
+		}
+		begin(askableCall("known", a), 0)
+		begin(askableCall("known", a), 0)
+		begin(tool("new", `{}`), 0)
+		begin(askableCall("unknown", a), aloneTime)
+		begin(askableCall("known", a), 0)
+		for i, id := range ids {
+			l.say(jsonAnswer(id, `{}`))
+			succeeds(t, ends[i], `{}`)
+		}
+		alone := start(t.Context(), conn, askableCall("another", a))
+		id := l.nextRequest(mcp.MethodToolsCall)
+		began := time.Now()
+		beside := start(t.Context(), conn, askableCall("known", a))
+		other := l.nextRequest(mcp.MethodToolsCall)
+		if got := time.Since(began); got != aloneTime {
+			t.Errorf("beside a call that is alone another began after %v, want %v", got, aloneTime)
+		}
+		l.say(jsonAnswer(id, `{}`))
+		l.say(jsonAnswer(other, `{}`))
+		succeeds(t, alone, `{}`)
+		succeeds(t, beside, `{}`)
+	})
+}
+
+// A call whose connection is lost while it waits for its turn was not
+// delivered.
+func TestLaneEndsWithItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
+		defer done()
+		conn.lane.asked()
+		one := start(t.Context(), conn, tool("one", `{}`))
+		l.nextRequest(mcp.MethodToolsCall)
+		two := start(t.Context(), conn, tool("two", `{}`))
+		synctest.Wait()
+		l.mux.fail(errNoAnswer)
+		if o := <-two; wasDelivered(o.err) {
+			t.Errorf("the one that waited: %v", o.err)
+		}
+		if o := <-one; !wasDelivered(o.err) {
+			t.Errorf("the one that ran: %v", o.err)
+		}
+	})
+}
+
+// While the client thinks about a question the server's time does not run, but
+// the call ends at its hard limit.
+func TestCallClock(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		thinks  time.Duration
+		silence time.Duration // of the server after the answer
+		ended   time.Duration // 0: in time
+	}{
+		{"a quick answer", time.Second, 0, 0},
+		{"a slow answer", 20 * time.Minute, 0, 0},
+		{"a slow answer and a slow server", 20 * time.Minute, 59 * time.Second, 0},
+		{"a server that is too slow after it", 20 * time.Minute, 2 * time.Minute, 21 * time.Minute},
+		{"no answer", 40 * time.Minute, 0, 30 * time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn, l, done := memoryConn(t, Spec{Timeouts: Timeouts{Call: time.Minute, Hard: 30 * time.Minute}}, mcp.Legacy)
+				defer done()
+				a := newAsker()
+				a.answer = func(ctx context.Context) ([]byte, *mcp.Error) {
+					select {
+					case <-time.After(tt.thinks):
+					case <-ctx.Done():
+					}
+					return []byte(`{}`), nil
+				}
+				began := time.Now()
+				end := start(t.Context(), conn, askableCall("ask", a))
+				id := l.nextRequest(mcp.MethodToolsCall)
+				l.say(question(`"q"`, mcp.MethodElicit))
+				go func() {
+					time.Sleep(tt.thinks + tt.silence)
+					l.say(jsonAnswer(id, `{}`))
+				}()
+				o := <-end
+				if got := time.Since(began); (o.err == nil) != (tt.ended == 0) || tt.ended > 0 && got != tt.ended {
+					t.Errorf("ended after %v with %v", got, o.err)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
