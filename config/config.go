@@ -187,6 +187,7 @@ const (
 	DefaultHard          = 30 * time.Minute
 	DefaultConcurrency   = 32
 	DefaultProcesses     = 8
+	DefaultConnections   = 256 // of a server that is not a process of the gateway's
 )
 
 // ClientRequests says which questions of a server may reach a client. The zero

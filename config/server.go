@@ -376,6 +376,9 @@ func (x *reading) settings(set ServerSettings) {
 		s.Isolation = set.Isolation
 	}
 	s.Concurrency, s.Processes = DefaultConcurrency, DefaultProcesses
+	if s.URL != "" {
+		s.Processes = DefaultConnections
+	}
 	if set.Concurrency != 0 {
 		s.Concurrency = set.Concurrency
 	}

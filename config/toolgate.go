@@ -122,7 +122,8 @@ type ServerSettings struct {
 	Retry RetrySettings `config:"retry"`
 	// Concurrency is how many calls may be in flight. Absent: 32.
 	Concurrency int `config:"concurrency" min:"1" max:"10000"`
-	// Processes is how many processes or connections the server may have. Absent: 8.
+	// Processes is how many processes or connections the server may have. Absent: 8, or 256 for one
+	// that is reached by URL.
 	Processes int `config:"processes" min:"1" max:"1000"`
 	// EnvInherit are variables of our own environment handed on where set. Absent: none beyond PATH, HOME, LANG and TMPDIR.
 	EnvInherit []string `config:"env_inherit" format:"envname"`

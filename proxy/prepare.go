@@ -38,7 +38,7 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 			params = mcp.SetMember(params, "uri", mcp.Quote(r.Original))
 		}
 	}
-	call := g.newCall(x, r.to, x.Message.Method, mcp.RewriteMeta(params, nil))
+	call := g.newCall(x, r.to, x.Message.Method, mcp.RewriteMeta(x.withoutTask(params, r.to), nil))
 	call.Kind, call.Key = r.Kind, r.Original
 	if r.shape != nil {
 		call.Timeout = r.shape.Timeout
@@ -65,8 +65,9 @@ func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte)
 		Principal: x.Identity.Key(), Session: x.sessionID(),
 		LogLevel: x.LogLevel,
 	}
-	if to.listing != nil && to.listing.Era == mcp.Modern { // a legacy server was told when its connection began
-		call.Capabilities = relayable(x.Capabilities, to.mount.Questions)
+	call.Exact = x.Era == mcp.Modern
+	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern { // else the server was told at the start
+		call.Capabilities = relayable(x.Capabilities, to.mount.Questions, x.Era == mcp.Modern)
 	}
 	call.Progress = x.token() != nil
 	return call
@@ -119,8 +120,10 @@ func recognised(name string, known []mcp.ParamHeader) bool {
 }
 
 // relayable returns the client capabilities less what the gateway does not
-// relay: tasks, and what the operator does not let the server ask.
-func relayable(capabilities []byte, q Questions) []byte {
+// relay: tasks of the client's own, what the operator does not let the server
+// ask, and the extension for tasks where the client's revision does not have it
+// (SEP-2663, Backward Compatibility).
+func relayable(capabilities []byte, q Questions, tasks bool) []byte {
 	out := mcp.RemoveMember(capabilities, "tasks")
 	for _, c := range []struct {
 		name string
@@ -130,12 +133,10 @@ func relayable(capabilities []byte, q Questions) []byte {
 			out = mcp.RemoveMember(out, c.name)
 		}
 	}
-	if extensions := mcp.Lookup(out, "extensions"); extensions != nil {
-		if cut := mcp.RemoveMember(extensions, tasksExtension); len(cut) != len(extensions) {
+	if extensions := mcp.Lookup(out, "extensions"); extensions != nil && !tasks {
+		if cut := mcp.RemoveMember(extensions, mcp.ExtensionTasks); len(cut) != len(extensions) {
 			out = mcp.SetMember(out, "extensions", cut)
 		}
 	}
 	return out
 }
-
-const tasksExtension = mcp.MetaPrefix + "tasks"

@@ -180,7 +180,7 @@ func TestHandshakeDeclares(t *testing.T) {
 		{"a principal's", Spec{Questions: everyQuestion}, connKey{principal: "bob"}, full},
 		{"some", Spec{Questions: Questions{Elicitation: true, Roots: true}}, connKey{principal: "bob"}, `{"elicitation":{"form":{},"url":{}},"roots":{}}`},
 		{"nothing", Spec{}, connKey{principal: "bob"}, `{}`},
-		{"a session's", Spec{Isolation: IsolateSession, Questions: everyQuestion}, connKey{"bob", "s"}, full},
+		{"a session's", Spec{Isolation: IsolateSession, Questions: everyQuestion}, connKey{principal: "bob", session: "s"}, full},
 		{"shared by several", Spec{Isolation: IsolateShared, Questions: everyQuestion}, connKey{}, `{}`},
 	}
 	for _, tt := range tests {

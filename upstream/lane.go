@@ -24,6 +24,13 @@ type manners struct {
 	quiet map[string]bool // what ended without a question, by kind and name
 }
 
+// asked tells whether the server has asked.
+func (m *manners) asked() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asks
+}
+
 // maxQuiet bounds what is remembered of a server.
 const maxQuiet = 20000
 

@@ -125,7 +125,7 @@ func (s *Server) declares(key connKey) []byte {
 	if s.several(key) && s.spec.Isolation == IsolateShared {
 		return Questions{}.capabilities()
 	}
-	return s.spec.Questions.capabilities()
+	return s.spec.Questions.less(key.withheld).capabilities()
 }
 
 // several tells whether principals share a connection.

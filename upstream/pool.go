@@ -12,15 +12,35 @@ import (
 )
 
 // connKey tells whose a connection is. The zero connKey is the gateway's own.
-type connKey struct{ principal, session string }
+type connKey struct {
+	principal, session string
+	// withheld is what the server is not told there although it may ask it,
+	// because the clients whose calls go there did not declare it.
+	withheld Questions
+}
 
-// keyFor returns whose connection a call takes (DESIGN 5, Isolation).
+// route returns whose connection a call takes. What a legacy server believes of
+// its client is settled when a connection begins; a modern client says it with
+// each request. Over streamable HTTP, where a session is cheap, the call goes
+// to one that was told as much as this client declares. A process is told the
+// whole, unless it is known to ask.
+func (s *Server) route(call *mcp.Call, main *Conn) connKey {
+	key := s.keyFor(call, main.era)
+	if main.era == mcp.Modern || !call.Exact || call.Kind == mcp.NoCapability || s.several(key) ||
+		main.shared && !s.manners.asked() {
+		return key
+	}
+	key.withheld = s.spec.Questions.without(call.Capabilities)
+	return key
+}
+
+// keyFor returns who shares the connection of a call (DESIGN 5, Isolation).
 func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 	switch s.spec.Isolation {
 	case IsolateShared:
 		return connKey{}
 	case IsolateSession:
-		return connKey{call.Principal, call.Session}
+		return connKey{principal: call.Principal, session: call.Session}
 	case IsolateAuto:
 		if era == mcp.Modern {
 			return connKey{}
@@ -127,7 +147,7 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
 		case stopped || s.spec.Off || s.spec.Refused != "":
 			return nil, &undelivered{errClosed}
 		case main != nil && main.link.cause() == nil:
-			key := s.keyFor(call, main.era)
+			key := s.route(call, main)
 			if key == (connKey{}) {
 				main.begin()
 				return main, nil
@@ -189,13 +209,15 @@ func (s *Server) lose(conn *Conn, err error) {
 
 // EndSession closes the connections that belong to a session that has ended.
 func (s *Server) EndSession(principal, session string) {
-	key := connKey{principal, session}
+	key := connKey{principal: principal, session: session}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.subs, key)
 	delete(s.again, key)
-	if sl := s.pool[key]; sl != nil {
-		s.release(key, sl)
+	for own, sl := range s.pool {
+		if own.principal == principal && own.session == session {
+			s.release(own, sl)
+		}
 	}
 }
 

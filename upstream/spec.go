@@ -98,6 +98,21 @@ func (q Questions) capabilities() []byte {
 	return append(out, '}')
 }
 
+// without returns those of q that client capabilities do not have.
+func (q Questions) without(capabilities []byte) Questions {
+	lacks := func(name string) bool { return !mcp.IsObject(mcp.Lookup(capabilities, name)) }
+	return Questions{
+		Sampling:    q.Sampling && lacks("sampling"),
+		Elicitation: q.Elicitation && lacks("elicitation"),
+		Roots:       q.Roots && lacks("roots"),
+	}
+}
+
+// less returns q without others.
+func (q Questions) less(others Questions) Questions {
+	return Questions{q.Sampling && !others.Sampling, q.Elicitation && !others.Elicitation, q.Roots && !others.Roots}
+}
+
 // Timeouts bound the waits on one server. Zero values are replaced by the
 // defaults.
 type Timeouts struct {

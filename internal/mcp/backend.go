@@ -188,6 +188,9 @@ type Call struct {
 	// Capabilities are the client capabilities, raw, that the server may rely
 	// on for this call; nil means none.
 	Capabilities []byte
+	// Exact tells that a server which keeps what it was told of its clients
+	// must not rely on more for this call.
+	Exact bool
 	// LogLevel asks for log messages of this call; empty means none.
 	LogLevel string
 	// Progress asks for progress notifications.
