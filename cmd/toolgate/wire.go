@@ -158,6 +158,7 @@ func gatewayOptions(c *config.Config) proxy.Options {
 		Origins:   c.Toolgate.Listen.Origins,
 		Limits: proxy.Limits{
 			Body: int(l.Body), Depth: l.Depth, Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
+			ParkedPerPrincipal: l.ParkedPerPrincipal, ParkedPerServer: l.ParkedPerServer,
 		},
 	}
 	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {

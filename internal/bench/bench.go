@@ -22,6 +22,7 @@ type counts struct {
 
 	lists    int           // whole lists per round
 	sessions int           // idle ones
+	parked   int           // calls that wait for their client
 	settle   time.Duration // lets the memory of what was just done be given back
 	large    int           // calls with a result of 1 MB per round
 	huge     int           // results of 20 MB in a row
@@ -34,14 +35,14 @@ type counts struct {
 func benchCounts(quick bool) counts {
 	c := counts{
 		judge: true, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
-		lists: 800, sessions: 500, settle: time.Second, large: 100, huge: 5, fresh: 3,
+		lists: 800, sessions: 500, parked: 1000, settle: time.Second, large: 100, huge: 5, fresh: 3,
 		before: 400 * time.Millisecond, down: 600 * time.Millisecond, after: 1500 * time.Millisecond,
 	}
 	c.bytes.large, c.bytes.huge = 1<<20, 20<<20
 	if quick {
 		c = counts{
 			rounds: 1, calls: 64, warm: 16, roundTime: 10 * time.Second,
-			lists: 4, sessions: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1,
+			lists: 4, sessions: 8, parked: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1,
 			before: 50 * time.Millisecond, down: 50 * time.Millisecond, after: 1500 * time.Millisecond,
 		}
 		c.bytes.large, c.bytes.huge = 1<<20, 4<<20
@@ -65,6 +66,12 @@ var trials = func() []trial {
 			}})
 		}
 	}
+	for _, era := range []string{"legacy", "modern", askable} {
+		all = append(all, trial{"cross, " + era, func(ctx context.Context, l *lab, c *counts) ([]row, error) {
+			return benchCross(ctx, l, c, era)
+		}})
+	}
+	all = append(all, trial{"parked", benchParked})
 	all = append(all, trial{"list", benchList}, trial{"idle sessions", benchSessions})
 	for _, answers := range []string{"json", "sse"} {
 		s := setting{"legacy", answers}

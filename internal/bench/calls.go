@@ -100,7 +100,7 @@ func benchCalls(ctx context.Context, l *lab, n *counts, s setting) (_ []row, err
 	if err != nil {
 		return nil, err
 	}
-	if err := r.ready(gate, s.era, 2); err != nil {
+	if err := r.ready(gate, s.era, ownTools); err != nil {
 		return nil, err
 	}
 	a, err := r.enroll(plain, s.era, n.warm)

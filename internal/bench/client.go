@@ -24,12 +24,14 @@ const requestTime = 20 * time.Second
 type client struct {
 	url    string
 	modern bool
+	meta   string // the _meta of a modern client
 	prefix string // before the names of tools
 	number int64  // no other client of the process has it
 	pool   *http.Transport
 	http   *http.Client
 
 	session string
+	state   []byte // of a call that asked something, quoted
 	sent    int64
 	body    bytes.Buffer
 	stream  io.Closer
@@ -40,10 +42,46 @@ var numbers atomic.Int64
 
 func newClient(url, era, prefix string) *client {
 	pool := &http.Transport{MaxIdleConns: 2, MaxIdleConnsPerHost: 2, IdleConnTimeout: 5 * time.Minute, DisableCompression: true}
-	return &client{
-		url: url, modern: era == "modern", prefix: prefix, pool: pool, number: numbers.Add(1),
-		http: &http.Client{Transport: pool},
+	c := &client{
+		url: url, modern: era != "legacy", prefix: prefix, pool: pool, number: numbers.Add(1),
+		http: &http.Client{Transport: pool}, meta: modernMeta + "{}}",
 	}
+	if era == askable {
+		c.meta = modernMeta + `{"elicitation":{}}}`
+	}
+	return c
+}
+
+// askable is the era of a modern client that can be asked something.
+const askable = "askable"
+
+// ask calls a tool that asks something, and keeps what it takes to answer.
+func (c *client) ask(ctx context.Context) error {
+	result, err := c.call(ctx, mcp.MethodToolsCall, c.prefix+"ask", []byte(`{"name":"`+c.prefix+`ask"}`))
+	if err != nil {
+		return err
+	}
+	c.state = bytes.Clone(mcp.Lookup(result, "requestState"))
+	if c.state == nil || mcp.Lookup(result, "inputRequests", "q1") == nil {
+		return fmt.Errorf("ask: the result is %.300s", result)
+	}
+	return nil
+}
+
+// tell answers what was asked.
+func (c *client) tell(ctx context.Context) error {
+	if c.state == nil {
+		return errors.New("tell: nothing was asked")
+	}
+	answer := fmt.Sprintf("answer %d", c.number)
+	params := fmt.Appendf(nil, `{"name":"%sask","inputResponses":{"q1":{"action":"accept","content":{"text":"%s"}}},"requestState":%s}`,
+		c.prefix, answer, c.state)
+	c.state = nil
+	got, err := c.text(ctx, "ask", params)
+	if err == nil && got != answer {
+		err = fmt.Errorf("tell: said %q, the tool heard %q", answer, got)
+	}
+	return err
 }
 
 // open begins the conversation: a session, or the discovery of 2026-07-28.
@@ -220,9 +258,10 @@ func (c *client) end(ctx context.Context) error {
 	return nil
 }
 
-// modernMeta is what a modern request says of its client.
+// modernMeta is what a modern request says of its client, up to its
+// capabilities.
 const modernMeta = `"_meta":{"` + mcp.MetaVersion + `":"` + string(mcp.LatestModern) + `","` +
-	mcp.MetaClientInfo + `":{"name":"bench","version":"1"},"` + mcp.MetaCapabilities + `":{}}`
+	mcp.MetaClientInfo + `":{"name":"bench","version":"1"},"` + mcp.MetaCapabilities + `":`
 
 // call sends one request and returns the result of its answer, which is valid
 // until the next call. name is what a modern request mirrors into Mcp-Name.
@@ -232,9 +271,9 @@ func (c *client) call(ctx context.Context, method, name string, params []byte) (
 	c.sent++
 	if c.modern {
 		if len(params) > len("{}") {
-			params = append(params[:len(params)-1:len(params)-1], `,`+modernMeta+`}`...)
+			params = append(params[:len(params)-1:len(params)-1], `,`+c.meta+`}`...)
 		} else {
-			params = []byte("{" + modernMeta + "}")
+			params = []byte("{" + c.meta + "}")
 		}
 	}
 	raw := mcp.AppendRequest(nil, mcp.NumberID(c.sent), method, params)

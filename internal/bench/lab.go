@@ -148,7 +148,7 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		"mcpServers": servers,
 		"toolgate": map[string]any{
 			"listen":  map[string]any{"http": address, "metrics": metrics},
-			"limits":  map[string]any{"sessions_per_principal": 2000},
+			"limits":  map[string]any{"sessions_per_principal": 2000, "parked_per_principal": 2000, "parked_per_server": 2000},
 			"servers": settings,
 		},
 	}, "", "  ")

@@ -12,7 +12,7 @@ const (
 	// listServers and listTools make the 1,000 tools.
 	listServers, listTools = 10, 100
 	// ownTools are those that the fast server has in any case.
-	ownTools = 2
+	ownTools = 3
 )
 
 // benchList measures a full tools/list of 1,000 tools from 10 servers.

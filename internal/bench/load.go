@@ -20,7 +20,7 @@ import (
 
 // order is what the load generator is to do next.
 type order struct {
-	// Do is open, stream, echo, blob, tools, churn or end.
+	// Do is open, stream, echo, blob, tools, churn, ask, tell or end.
 	Do string `json:"do"`
 	// Count is how many: clients to open, else calls in all.
 	Count int `json:"count,omitempty"`
@@ -62,7 +62,7 @@ func loadProgram(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	l := &load{}
 	flags.StringVar(&l.url, "url", "", "`URL` of the endpoint")
-	flags.StringVar(&l.era, "era", "legacy", "legacy or modern")
+	flags.StringVar(&l.era, "era", "legacy", "legacy, modern or askable")
 	flags.StringVar(&l.prefix, "prefix", "", "`text` before the names of tools")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -131,6 +131,10 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 		return report{Done: len(l.clients)}, nil
 	case "echo":
 		return l.loop(ctx, o, (*client).echo)
+	case "ask": // each of the latest clients once
+		return l.once(ctx, l.clients[max(0, len(l.clients)-o.Count):], (*client).ask)
+	case "tell":
+		return l.once(ctx, l.clients, (*client).tell)
 	case "blob":
 		return l.loop(ctx, o, func(c *client, ctx context.Context) error { return c.blob(ctx, o.Size) })
 	case "tools":
@@ -139,6 +143,27 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 		return l.loop(ctx, o, (*client).churn)
 	}
 	return report{}, fmt.Errorf("unknown order %q", o.Do)
+}
+
+// once lets each of some clients do something once, clients at a time.
+func (l *load) once(ctx context.Context, some []*client, call func(*client, context.Context) error) (report, error) {
+	parts := make([]tally, len(some))
+	places := make(chan struct{}, clients)
+	var all sync.WaitGroup
+	for i, c := range some {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			sent := time.Now()
+			if err := call(c, ctx); err != nil {
+				parts[i].failed(err)
+				return
+			}
+			parts[i].answered(sent)
+		})
+	}
+	all.Wait()
+	return sum(parts), nil
 }
 
 // churn is the whole life of a session with one call in it.

@@ -23,7 +23,7 @@ func newTestLab(t *testing.T) *lab {
 func TestQuick(t *testing.T) {
 	l := newTestLab(t)
 	n := benchCounts(true)
-	lines := map[string]int{"list": 1, "idle sessions": 2, "start": 4}
+	lines := map[string]int{"list": 1, "idle sessions": 2, "start": 4, "parked": 1}
 	for _, c := range trials {
 		t.Run(c.name, func(t *testing.T) {
 			rows, err := c.run(t.Context(), l, &n)
@@ -32,7 +32,7 @@ func TestQuick(t *testing.T) {
 			}
 			want := lines[c.name]
 			switch {
-			case strings.HasPrefix(c.name, "echo"), strings.HasPrefix(c.name, "restart"):
+			case strings.HasPrefix(c.name, "echo"), strings.HasPrefix(c.name, "restart"), strings.HasPrefix(c.name, "cross"):
 				want = 2
 			case strings.HasPrefix(c.name, "large"):
 				want = 3

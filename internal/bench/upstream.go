@@ -83,6 +83,7 @@ type fastServer struct {
 	modern, events bool
 	list           []byte // result of tools/list
 	sessions       sync.Map
+	questions      sync.Map // by id: a chan of the answer
 	open           atomic.Int64
 	last           atomic.Int64
 	fill           []byte
@@ -96,6 +97,7 @@ func newFastServer(modern, events bool, tools int) *fastServer {
 	}
 	list := []byte(`{"tools":[` +
 		`{"name":"echo","description":"Returns its text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}},` +
+		`{"name":"ask","description":"Asks for a text and returns it.","inputSchema":{"type":"object"}},` +
 		`{"name":"blob","description":"Returns so many bytes.","inputSchema":{"type":"object","properties":{"bytes":{"type":"integer"}},"required":["bytes"]}}`)
 	for i := range tools {
 		list = append(list, ',')
@@ -126,6 +128,7 @@ const fillByte = 'x'
 type request struct {
 	ID     json.RawMessage
 	Method string
+	Result struct{ Content struct{ Text string } } // of an answer to a question
 	Params struct {
 		Name            string
 		ProtocolVersion string
@@ -212,10 +215,44 @@ func (s *fastServer) serveLegacy(w http.ResponseWriter, r *http.Request, req *re
 	switch {
 	case req.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
+	case req.Method == "":
+		s.answered(req)
+		w.WriteHeader(http.StatusAccepted)
+	case req.Params.Name == "ask":
+		s.ask(w, r, req)
 	case req.Method == mcp.MethodPing:
 		s.result(w, req.ID, []byte("{}"))
 	default:
 		s.serveTools(w, req, "")
+	}
+}
+
+// ask asks for a text on the stream of the call and returns it.
+func (s *fastServer) ask(w http.ResponseWriter, r *http.Request, req *request) {
+	answer := make(chan string, 1)
+	id := strconv.FormatInt(s.last.Add(1), 10)
+	s.questions.Store(id, answer)
+	defer s.questions.Delete(id)
+	w.Header()["Content-Type"] = []string{"text/event-stream"}
+	fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"%s\",\"params\":"+
+		"{\"message\":\"text?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}}}}}\n\n", id, mcp.MethodElicit)
+	if http.NewResponseController(w).Flush() != nil {
+		return
+	}
+	select {
+	case text := <-answer:
+		fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s%s%s}}\n\n", req.ID, textStart, mcp.Quote(text), textEnd)
+	case <-r.Context().Done():
+	}
+}
+
+// answered takes the answer to a question.
+func (s *fastServer) answered(req *request) {
+	if c, ok := s.questions.Load(string(req.ID)); ok {
+		select {
+		case c.(chan string) <- req.Result.Content.Text:
+		default: // answered already
+		}
 	}
 }
 

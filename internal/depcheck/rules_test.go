@@ -117,6 +117,7 @@ var rules = map[string]rule{
 
 	"internal/bench/...":    {ours: []string{anything}, others: []string{anything}, why: "measures whole programs"},
 	"internal/e2e/...":      {ours: []string{anything}, others: []string{anything}, why: "tests whole programs"},
+	"internal/matrix/...":   {ours: []string{anything}, others: []string{anything}, why: "tests every client revision through one gateway to every server revision"},
 	"internal/depcheck/...": {ours: []string{anything}, others: []string{anything}, why: "looks at everything from outside"},
 	"examples/...":          {ours: []string{anything}, others: []string{anything}, why: "shows how others use toolgate"},
 }

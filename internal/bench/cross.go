@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+const (
+	// maxCross is what a call between the eras may cost, in those of the same
+	// client within its era.
+	maxCross = 1.3
+	// maxParked is what a parked call may hold, in KB.
+	maxParked = 40.0
+)
+
+// benchCross compares the cost of an echo between the eras with that within
+// one, for the same client: both gateways take turns. A client that declares
+// something has its calls to a legacy server made in a way that they could be
+// parked.
+func benchCross(ctx context.Context, l *lab, n *counts, era string) (_ []row, err error) {
+	r := l.enter(ctx)
+	defer leave(r, &err)
+	var same, cross *contestant
+	for _, server := range []string{"legacy", "modern"} {
+		up, err := r.fastUpstream(setting{server, "json"})
+		if err != nil {
+			return nil, err
+		}
+		gate, err := r.gateway(mounts{"fast": up.url + "/mcp"})
+		if err != nil {
+			return nil, err
+		}
+		if err := r.ready(gate, era, ownTools); err != nil {
+			return nil, err
+		}
+		c, err := r.enroll(gate, era, n.warm)
+		if err != nil {
+			return nil, err
+		}
+		if server == "legacy" == (era == "legacy") {
+			same = c
+		} else {
+			cross = c
+		}
+	}
+	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
+	for i := range n.rounds {
+		first, second := same, cross
+		if i%2 == 1 {
+			first, second = cross, same
+		}
+		if err := first.round(ctx, o); err != nil {
+			return nil, err
+		}
+		if err := second.round(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	ratio := cross.cpu.per(same.cpu).median()
+	return []row{
+		{name: "echo within an era, " + era + " client", toolgate: same.cpu.both("µs")},
+		{
+			name: "- between the eras", toolgate: cross.cpu.both("µs"), ratio: short(ratio),
+			limit: fmt.Sprint(maxCross), verdict: within(ratio, maxCross),
+		},
+	}, nil
+}
+
+// parkedBefore is how many calls are parked before the ones that count.
+const parkedBefore = 50
+
+// benchParked measures what calls hold whose server has asked a modern client
+// something, while the client thinks: the growth of resident memory, with
+// limits that allow for so many. Then all are answered.
+func benchParked(ctx context.Context, l *lab, n *counts) ([]row, error) {
+	var held series
+	for range n.fresh {
+		kb, err := parkedCalls(ctx, l, n)
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, kb)
+	}
+	return []row{{
+		name: fmt.Sprintf("%d parked calls, each", n.parked), toolgate: held.both("KB"),
+		limit: fmt.Sprintf("%v KB", maxParked), verdict: within(held.median(), maxParked),
+	}}, nil
+}
+
+func parkedCalls(ctx context.Context, l *lab, n *counts) (kb float64, err error) {
+	r := l.enter(ctx)
+	defer leave(r, &err)
+	up, err := r.fastUpstream(setting{"legacy", "json"})
+	if err != nil {
+		return 0, err
+	}
+	gate, err := r.gateway(mounts{"fast": up.url + "/mcp"})
+	if err != nil {
+		return 0, err
+	}
+	if err := r.ready(gate, askable, ownTools); err != nil {
+		return 0, err
+	}
+	if _, err := r.enroll(gate, askable, n.warm); err != nil {
+		return 0, err
+	}
+	load, err := r.loader(gate.url+"/mcp", askable)
+	if err != nil {
+		return 0, err
+	}
+	add := func(count int) (memory, error) {
+		for _, o := range []order{{Do: "open", Count: count}, {Do: "ask", Count: count}} {
+			if _, err := load.order(o); err != nil {
+				return memory{}, gate.failure(err)
+			}
+		}
+		if err := pause(ctx, n.settle); err != nil {
+			return memory{}, err
+		}
+		return memoryOf(gate.pid())
+	}
+	before, err := add(parkedBefore)
+	if err != nil {
+		return 0, err
+	}
+	after, err := add(n.parked)
+	if err != nil {
+		return 0, err
+	}
+	if done, err := load.order(order{Do: "tell", Count: n.parked + parkedBefore}); err != nil {
+		return 0, gate.failure(err)
+	} else if done.Done != n.parked+parkedBefore {
+		return 0, gate.failure(fmt.Errorf("%d of %d parked calls were answered", done.Done, n.parked+parkedBefore))
+	}
+	return max(0, float64(after.resident-before.resident)) / 1024 / float64(n.parked), nil
+}

@@ -1,0 +1,23 @@
+package matrix
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+)
+
+var (
+	update   = flag.Bool("update", false, "write the table into docs/compatibility.md")
+	only     = flag.String("feature", "", "run only the features whose name contains this; the page is left alone")
+	all      = flag.Bool("all", false, "show every cell that does not work yet, not just three of a feature")
+	trace    = flag.Bool("trace", false, "write the gateway's log to stderr")
+	cellTime = flag.Duration("cell", time.Minute, "the longest that one cell may take")
+)
+
+func TestMain(m *testing.M) {
+	if spec, ok := os.LookupEnv(childVariable); ok {
+		os.Exit(runChild(spec))
+	}
+	os.Exit(m.Run())
+}
