@@ -43,6 +43,10 @@ func newHTTPTransport(limits Limits) *http.Transport {
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true,
+		// A connection on which a call waits holds both for as long; what is
+		// larger than they are passes them by.
+		ReadBufferSize:  2 << 10,
+		WriteBufferSize: 2 << 10,
 	}
 }
 

@@ -43,6 +43,11 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 			signal(s.tidy)
 		}
 	}
+	conn.watch.missed = func(uris []string) {
+		for _, uri := range uris {
+			s.updated(conn, uri)
+		}
+	}
 	link, err := d.dial(ctx, conn.receive)
 	if err != nil {
 		conn.end(err)

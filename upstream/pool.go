@@ -188,9 +188,14 @@ func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
 			}
 			continue
 		}
-		params := append(append([]byte(`{"uri":`), mcp.Quote(uri)...), '}')
-		s.event(conn, mcp.NotifyResourceUpdated, params)
+		s.updated(conn, uri)
 	}
+}
+
+// updated tells that a resource may have changed.
+func (s *Server) updated(conn *Conn, uri string) {
+	params := append(append([]byte(`{"uri":`), mcp.Quote(uri)...), '}')
+	s.event(conn, mcp.NotifyResourceUpdated, params)
 }
 
 // lose gives up a connection whose session the server has forgotten.

@@ -17,7 +17,7 @@ const (
 	ackTime = 10 * time.Second
 	// lastTime bounds the wait for the last word of a subscription that is
 	// ended on a shared channel.
-	lastTime = 500 * time.Millisecond
+	lastTime = 100 * time.Millisecond
 )
 
 // watch is the one subscriptions/listen stream of a modern connection
@@ -25,7 +25,8 @@ const (
 // new stream is opened and acknowledged before the old one is closed. On a
 // shared channel it is the other way round, because servers are about that
 // keep one subscription per channel and lose the new one when the old one
-// ends; what may have changed in between is then looked up.
+// ends; in between nobody is told of anything, so the lists are then looked up
+// and every resource that is still subscribed to counts as updated.
 type watch struct {
 	opening sync.Mutex // held while a stream is opened
 
@@ -34,12 +35,16 @@ type watch struct {
 	current *watchStream
 	unable  bool   // the server has no subscriptions
 	broken  func() // called when the server ended the stream; must not block
+	// missed is called with the resources of which news may have been missed;
+	// it must not block.
+	missed func(uris []string)
 }
 
 // watchStream is one stream; over is closed when it has ended.
 type watchStream struct {
 	id      mcp.ID
 	filter  string
+	uris    []string // that it is told of
 	cancel  context.CancelFunc
 	over    chan struct{}
 	retired atomic.Bool // a successor takes its place
@@ -76,6 +81,23 @@ func (w *watch) add(uris []string) {
 	}
 	for _, uri := range uris {
 		w.uris[uri] = true
+	}
+}
+
+// skipped tells what may have been missed between two streams.
+func (w *watch) skipped(before, after *watchStream) {
+	if w.broken != nil {
+		w.broken()
+	}
+	if w.missed == nil {
+		return
+	}
+	both := slices.DeleteFunc(slices.Clone(before.uris), func(uri string) bool {
+		_, still := slices.BinarySearch(after.uris, uri)
+		return !still
+	})
+	if len(both) > 0 {
+		w.missed(both)
 	}
 }
 
@@ -133,6 +155,7 @@ func (c *Conn) listen(ctx context.Context) error {
 	defer w.opening.Unlock()
 	w.mu.Lock()
 	filter, unable, current := c.filter(), w.unable, w.current
+	uris := slices.Sorted(maps.Keys(w.uris))
 	w.mu.Unlock()
 	switch {
 	case filter == nil:
@@ -146,13 +169,14 @@ func (c *Conn) listen(ctx context.Context) error {
 		c.retireStream(ctx, current)
 	}
 	next, acknowledged, ended := c.openStream(filter)
+	next.uris = uris
 	timer := time.NewTimer(ackTime)
 	defer timer.Stop()
 	select {
 	case <-acknowledged:
 		w.replace(next)
-		if early && w.broken != nil {
-			w.broken()
+		if early {
+			w.skipped(current, next)
 		}
 		return nil
 	case err := <-ended:

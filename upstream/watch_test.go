@@ -182,3 +182,45 @@ func TestLogLevel(t *testing.T) {
 		}
 	})
 }
+
+// On a shared channel a stream is ended before its successor is there. What
+// both are told of may have changed in between, so it counts as updated; what
+// is new or gone does not.
+func TestWatchGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, _, done := watcher(t)
+		defer done()
+		var missed []string
+		conn.watch.missed = func(uris []string) { missed = append(missed, uris...) }
+		steps := []struct {
+			uri  string
+			on   bool
+			want string
+		}{
+			{"a:1", true, ""},
+			{"a:2", true, "a:1"},
+			{"a:3", true, "a:1 a:2"},
+			{"a:2", false, "a:1 a:3"},
+		}
+		for i, step := range steps {
+			missed = nil
+			ended := make(chan error, 1)
+			go func() {
+				_, err := conn.Subscribe(t.Context(), step.uri, step.on)
+				ended <- err
+			}()
+			if i > 0 {
+				if msg := l.next(); msg.Method != mcp.NotifyCancelled {
+					t.Fatalf("before the new stream the gateway sent %s", msg.Raw)
+				}
+			}
+			l.say(onStream(l.nextRequest(mcp.MethodListen), mcp.NotifyAcknowledged, ""))
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(missed, " "); got != step.want {
+				t.Errorf("step %d: %q count as updated, want %q", i, got, step.want)
+			}
+		}
+	})
+}

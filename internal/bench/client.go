@@ -61,6 +61,7 @@ func (c *client) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.pool.CloseIdleConnections() // nothing but the call is left
 	c.state = bytes.Clone(mcp.Lookup(result, "requestState"))
 	if c.state == nil || mcp.Lookup(result, "inputRequests", "q1") == nil {
 		return fmt.Errorf("ask: the result is %.300s", result)

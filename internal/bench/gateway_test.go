@@ -154,6 +154,7 @@ func gatewayHere(tb testing.TB, m mounts, tools int) string {
 	metrics := telemetry.New("bench")
 	g, err := proxy.New(proxy.Options{
 		Authenticator: auth.Loopback{}, Auditor: entries, Keys: keys, Logger: log, Version: "bench",
+		Limits: proxy.Limits{ParkedPerPrincipal: 5000, ParkedPerServer: 5000},
 		Metrics: &proxy.Metrics{Sessions: metrics.Sessions, Call: func(e *audit.Entry) {
 			metrics.Call(e.Method, e.Transport, e.Name, string(e.Outcome), e.Code, time.Duration(e.DurationUS)*time.Microsecond)
 		}},
@@ -162,14 +163,14 @@ func gatewayHere(tb testing.TB, m mounts, tools int) string {
 	c := proxy.Config{Chain: gate.NewChain(gate.Open{}), Limiter: budget.Unlimited()}
 	for key, url := range m {
 		s := upstream.New(
-			upstream.Spec{Key: key, Transport: upstream.Streamable, URL: url, Local: gate.Local.Key()},
+			upstream.Spec{Key: key, Transport: upstream.Streamable, URL: url, Local: gate.Local.Key(), Questions: upstream.Questions{Elicitation: true}},
 			upstream.Options{Sink: sink{g}, Credential: upstream.NewStatic(nil), Logger: log, Identity: proxy.Implementation("bench")},
 		)
 		namespace := key
 		if len(m) == 1 {
 			namespace = ""
 		}
-		c.Mounts = append(c.Mounts, proxy.Mount{Backend: s, Namespace: namespace})
+		c.Mounts = append(c.Mounts, proxy.Mount{Backend: s, Namespace: namespace, Questions: proxy.Questions{Elicitation: true}})
 		running.Go(func() { _ = s.Run(ctx) })
 	}
 	g.Apply(c)
