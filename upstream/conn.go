@@ -108,6 +108,12 @@ func (c *Conn) spawn(f func()) bool {
 // Call carries one request to the server. annotations are the arguments that
 // are mirrored into headers.
 func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader) (mcp.Answer, error) {
+	return c.call(ctx, call, annotations, true)
+}
+
+// call is Call, which waits for its turn on a shared channel; one that is not
+// patient does not wait for a client that is asked there.
+func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader, patient bool) (mcp.Answer, error) {
 	c.begin()
 	defer c.finish()
 	if c.life.Err() != nil {
@@ -119,7 +125,7 @@ func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 	clock := newCallClock(cmp.Or(call.Timeout, c.spec.Timeouts.Call), c.spec.Timeouts.Hard, func() { cancel(errCallTimeout) })
 	defer clock.stop()
 	if c.shared && c.era == mcp.Legacy && call.Kind != mcp.NoCapability {
-		if err := c.lane.enter(ctx, call, c.link.done()); err != nil {
+		if err := c.lane.enter(ctx, call, c.link.done(), patient); err != nil {
 			return mcp.Answer{}, &undelivered{cmp.Or(c.link.cause(), err)}
 		}
 		defer c.lane.leave(call)

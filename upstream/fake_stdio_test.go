@@ -72,6 +72,16 @@ var scripts = map[string]func(*child){
 		fmt.Fprintln(os.Stderr, "one too many")
 		os.Exit(98)
 	},
+	// asks asks during each call and answers with what it was told and who it is.
+	"asks": func(c *child) {
+		c.legacy()
+		c.on[mcp.MethodToolsCall] = func(call mcp.Message) {
+			c.say(question(`"q"`, mcp.MethodElicit))
+			said, _ := c.next()
+			c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"said":%s,"pid":%d}}`, call.ID, said.Result(), os.Getpid()))
+		}
+		c.serve()
+	},
 	// deaf never reads.
 	"deaf": func(*child) { select {} },
 	// shuts stops to listen some time before it ends, dies does both at once.

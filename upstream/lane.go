@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -36,32 +37,41 @@ const maxQuiet = 20000
 
 func mannersKey(call *mcp.Call) string { return call.Kind.String() + " " + call.Key }
 
+// errThinking tells that a channel is taken until a client has answered, which
+// may take long: a call is better made on another.
+var errThinking = errors.New("a client is asked on this channel")
+
 // lane lets calls onto one shared channel.
 type lane struct {
 	of *manners
 
 	mu      sync.Mutex
 	running int
+	asking  int           // questions that clients think about
 	alone   bool          // the one that runs must stay the only one
 	changed chan struct{} // closed when a call ends or the server has asked
 }
 
 func newLane(of *manners) *lane { return &lane{of: of, changed: make(chan struct{})} }
 
-// enter waits until a call may begin. The call ends with leave.
-func (l *lane) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}) error {
-	var patience *time.Timer
+// enter waits until a call may begin. The call ends with leave. Unless it is
+// patient it does not wait for a client that is asked: errThinking.
+func (l *lane) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, patient bool) error {
+	var moment *time.Timer
 	var waited <-chan time.Time
 	impatient := false
 	for {
 		ok, changed := l.try(call, impatient)
-		if ok {
+		switch {
+		case ok:
 			return nil
+		case !patient && l.thinking():
+			return errThinking
 		}
-		if patience == nil {
-			patience = time.NewTimer(aloneTime)
-			defer patience.Stop()
-			waited = patience.C
+		if moment == nil {
+			moment = time.NewTimer(aloneTime)
+			defer moment.Stop()
+			waited = moment.C
 		}
 		select {
 		case <-changed:
@@ -90,6 +100,21 @@ func (l *lane) try(call *mcp.Call, impatient bool) (ok bool, changed <-chan stru
 	l.running++
 	l.alone = alone
 	return true, nil
+}
+
+// thinking tells whether a client is asked.
+func (l *lane) thinking() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asking > 0
+}
+
+// think begins or ends a question to a client.
+func (l *lane) think(open int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking += open
+	l.tell()
 }
 
 // leave ends a call. One that ended without a question is remembered.

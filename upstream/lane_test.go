@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,5 +163,61 @@ func TestCallClock(t *testing.T) {
 				time.Sleep(time.Hour)
 			})
 		})
+	}
+}
+
+// A client that thinks, or never answers, keeps nobody else from a server that
+// runs one call at a time: the next call gets a process of its own, as long as
+// there is a place for one, and waits when there is none.
+func TestSpareConnections(t *testing.T) {
+	t.Parallel()
+	spec := childServer("asks", mcp.Legacy)
+	spec.Limits.Conns = 3
+	r := run(t, spec)
+	r.state(mcp.Ready)
+	type told struct{ said, pid string }
+	ask := func(name string, answer <-chan string) (asked chan struct{}, end chan told) {
+		asked, end = make(chan struct{}, 1), make(chan told, 1)
+		call := tool(name, `{}`)
+		call.Principal, call.Askable = "me", true
+		call.Ask = func(ctx context.Context, _ string, _ []byte) ([]byte, *mcp.Error) {
+			asked <- struct{}{}
+			return []byte(`{"text":"` + <-answer + `"}`), nil
+		}
+		go func() {
+			got, err := r.Call(within(t), call)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			said, _ := mcp.LookupString(got.Result, "said", "text")
+			end <- told{said, string(mcp.Lookup(got.Result, "pid"))}
+		}()
+		return asked, end
+	}
+	answers := make([]chan string, 4)
+	ends := make([]chan told, 4)
+	pids := make(map[string]bool)
+	for i := range 3 { // the gateway's own connection and two spare ones
+		answers[i] = make(chan string, 1)
+		asked, end := ask(fmt.Sprint("t", i), answers[i])
+		receives(t, "a question", asked)
+		ends[i] = end
+	}
+	answers[3] = make(chan string, 1)
+	asked, end := ask("t3", answers[3])
+	ends[3] = end
+	for i := range 4 {
+		if i == 1 { // one has ended: the fourth begins
+			receives(t, "the question of the one that waited", asked)
+		}
+		answers[i] <- fmt.Sprint("answer ", i)
+		got := receives(t, "the end of a call", ends[i])
+		if got.said != fmt.Sprint("answer ", i) {
+			t.Errorf("call %d was told %q", i, got.said)
+		}
+		pids[got.pid] = true
+	}
+	if len(pids) != 3 {
+		t.Errorf("%d processes served the calls, want 3", len(pids))
 	}
 }

@@ -17,6 +17,9 @@ type connKey struct {
 	// withheld is what the server is not told there although it may ask it,
 	// because the clients whose calls go there did not declare it.
 	withheld Questions
+	// spare numbers further connections of the same owner, for calls that would
+	// otherwise wait for a client that is asked.
+	spare int
 }
 
 // route returns whose connection a call takes. What a legacy server believes of
@@ -59,12 +62,15 @@ func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 // context that ended.
 func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	for attempt := 0; ; attempt++ {
-		conn, err := s.conn(ctx, call)
+		conn, patient, err := s.conn(ctx, call)
 		if err != nil {
 			return mcp.Answer{}, s.failure(ctx, err)
 		}
-		answer, err := s.callOn(ctx, conn, call)
+		answer, err := s.callOn(ctx, conn, call, patient)
 		switch {
+		case errors.Is(err, errThinking):
+			attempt-- // nothing was tried
+			continue
 		case err == nil && attempt == 0 && headersRefused(conn, &answer):
 			s.refreshNow(ctx, conn) // the schema that the headers were made of is old
 			continue
@@ -103,7 +109,7 @@ func hopFault(code int) bool {
 }
 
 // callOn makes a call on the connection that conn returned for it.
-func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call) (mcp.Answer, error) {
+func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient bool) (mcp.Answer, error) {
 	defer conn.finish()
 	switch call.Method {
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
@@ -118,7 +124,7 @@ func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call) (mcp.An
 		}
 		s.mu.Unlock()
 	}
-	return conn.Call(ctx, call, annotations)
+	return conn.call(ctx, call, annotations, patient)
 }
 
 // Probe asks whether the server is alive.
@@ -136,7 +142,8 @@ func (s *Server) Probe(ctx context.Context) error {
 // conn returns the connection for a call and waits for it while the server is
 // starting, as long as its start may take. The connection counts a call from
 // then on, so that it is not taken for idle; the caller ends that with finish.
-func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
+// patient tells that there is no other connection to be had for the call.
+func (s *Server) conn(ctx context.Context, call *mcp.Call) (_ *Conn, patient bool, _ error) {
 	var deadline *time.Timer
 	for {
 		s.mu.Lock()
@@ -145,18 +152,13 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
 		s.mu.Unlock()
 		switch {
 		case stopped || s.spec.Off || s.spec.Refused != "":
-			return nil, &undelivered{errClosed}
+			return nil, false, &undelivered{errClosed}
 		case main != nil && main.link.cause() == nil:
-			key := s.route(call, main)
-			if key == (connKey{}) {
-				main.begin()
-				return main, nil
-			}
-			return s.pooled(ctx, key)
+			return s.unoccupied(ctx, call, main)
 		}
 		signal(s.kick)
 		if main == nil && status.State != mcp.Starting && !renewing {
-			return nil, &undelivered{errClosed}
+			return nil, false, &undelivered{errClosed}
 		}
 		if deadline == nil {
 			deadline = time.NewTimer(s.spec.Timeouts.Start)
@@ -165,11 +167,41 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (*Conn, error) {
 		select {
 		case <-moved:
 		case <-deadline.C:
-			return nil, &undelivered{fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start)}
+			return nil, false, &undelivered{fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start)}
 		case <-ctx.Done():
-			return nil, &undelivered{context.Cause(ctx)}
+			return nil, false, &undelivered{context.Cause(ctx)}
 		}
 	}
+}
+
+// unoccupied returns a connection of the call's owner on which no client is
+// asked at the moment, and opens another for it as long as there is a place.
+func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn) (_ *Conn, patient bool, _ error) {
+	key := s.route(call, main)
+	for {
+		conn, err := s.owned(ctx, key, main)
+		switch {
+		case errors.Is(err, errPoolFull) && key.spare > 0:
+			key.spare = 0
+			conn, err = s.owned(ctx, key, main)
+			return conn, true, err
+		case err != nil:
+			return nil, false, err
+		case !conn.shared || call.Kind == mcp.NoCapability || !conn.lane.thinking():
+			return conn, false, nil
+		}
+		conn.finish()
+		key.spare++
+	}
+}
+
+// owned returns the connection with a key.
+func (s *Server) owned(ctx context.Context, key connKey, main *Conn) (*Conn, error) {
+	if key == (connKey{}) {
+		main.begin()
+		return main, nil
+	}
+	return s.pooled(ctx, key)
 }
 
 // resubscribe takes up the subscriptions of a connection's predecessor. What

@@ -89,8 +89,10 @@ func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open 
 		return
 	}
 	clock.rest()
+	c.lane.think(+1)
 	open.wg.Go(func() {
 		result, fault := call.Ask(asking, msg.Method, msg.Params())
+		c.lane.think(-1)
 		clock.goOn()
 		if !open.close(asking, &msg) {
 			return // the call is over, or the question taken back: nothing more is said
