@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,7 @@ type Conn struct {
 	log      *slog.Logger
 	identity []byte // clientInfo, raw
 	declared []byte // capabilities declared to a legacy server, raw
+	name     string // see [mcp.Answer]
 	key      connKey
 	inbox    func(*Conn, mcp.Message) // notifications that belong to no call
 
@@ -47,14 +49,17 @@ type Conn struct {
 	// settled is set once the fields above do not change any more.
 	settled atomic.Bool
 
-	ids     atomic.Int64
-	calls   atomic.Int64 // in flight
-	used    atomic.Int64 // unix nanoseconds of the last use
-	lane    *lane        // of calls on a shared channel
-	answers chan []byte
-	deaf    atomic.Bool // the server does not read its answers
-	unheard atomic.Bool // the stream of its subscriptions has ended
-	gone    func()      // called when the link is lost; nil, or must not block
+	ids   atomic.Int64
+	calls atomic.Int64 // in flight
+	used  atomic.Int64 // unix nanoseconds of the last use
+	lane  *lane        // of calls on a shared channel
+	// standalone are the calls that something on the standalone stream of a
+	// session may be about.
+	standalone standalone
+	answers    chan []byte
+	deaf       atomic.Bool // the server does not read its answers
+	unheard    atomic.Bool // the stream of its subscriptions has ended
+	gone       func()      // called when the link is lost; nil, or must not block
 
 	// life ends when the connection is closed, with everything on it.
 	life context.Context
@@ -78,7 +83,7 @@ var errCallTimeout = errors.New("no answer within the deadline")
 func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 	c := &Conn{
 		spec: spec, log: log, identity: identity, shared: shared,
-		lane: newLane(&manners{}), answers: make(chan []byte, answerQueue),
+		lane: newLane(&manners{}), answers: make(chan []byte, answerQueue), name: rand.Text(),
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.used.Store(time.Now().UnixNano())
@@ -144,6 +149,13 @@ func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 	var open questions
 	defer open.wg.Wait()
 	defer cancel(nil)
+	if !c.shared && c.era == mcp.Legacy && call.Kind != mcp.NoCapability {
+		leave := c.standalone.enter(&answerable{
+			ask:      func(msg mcp.Message) { c.relay(ctx, call, msg, &open, clock) },
+			takeBack: func(id []byte) { open.takeBack(id) },
+		})
+		defer leave()
+	}
 	req.arrived = func(msg mcp.Message) {
 		if msg.Kind == mcp.KindRequest {
 			c.relay(ctx, call, msg, &open, clock)
@@ -186,6 +198,9 @@ func ofCall(call *mcp.Call, method string) bool {
 
 func (c *Conn) answer(msg mcp.Message) mcp.Answer {
 	a := mcp.Answer{Result: msg.Result(), Era: c.era}
+	if c.era == mcp.Legacy {
+		a.Conn = c.name
+	}
 	if fault := msg.Fault(); fault != nil {
 		a.Fault = mcp.ParseError(fault)
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -351,4 +352,33 @@ func TestEraFallsBackToSSE(t *testing.T) {
 			t.Errorf("%d GETs after a 503", n)
 		}
 	})
+}
+
+// A server that turns the version down although it supports it is asked once
+// more, and no more than that.
+func TestDiscoverIsTriedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		downs int
+		state mcp.State
+	}{{"once", 1, mcp.Ready}, {"twice", 2, mcp.Failed}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, mcp.Modern)
+			var asked atomic.Int32
+			f.handle(mcp.MethodDiscover, func(x *exchange) {
+				if int(asked.Add(1)) <= tt.downs {
+					x.status(http.StatusBadRequest, "application/json", `{"jsonrpc":"2.0","id":`+string(x.msg.ID)+
+						`,"error":{"code":-32022,"message":"Unsupported","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`)
+					return
+				}
+				x.result(discoverResult)
+			})
+			r := run(t, f.spec())
+			r.state(tt.state)
+			if n := len(f.requests(mcp.MethodInitialize)); n != 0 {
+				t.Errorf("initialize was sent %d times to a modern server", n)
+			}
+		})
+	}
 }

@@ -111,9 +111,20 @@ func (c *Conn) race(ctx context.Context) (discovery, error) {
 	}
 }
 
-// discover asks a server for its modern side. Every answer but a discovery or
-// an error that only modern servers give means that it is a legacy one.
+// discover asks a server for its modern side. A server that turns the version
+// down and names it among those that it supports is asked once more (2026-07-28
+// basic/versioning, Version Negotiation).
 func (c *Conn) discover(ctx context.Context) (discovery, error) {
+	d, err := c.discoverOnce(ctx)
+	if fault, ok := errors.AsType[*mcp.Error](err); ok && fault.Code == mcp.CodeUnsupportedVersion && offers(mcp.Lookup(fault.Data, "supported"), mcp.Modern) {
+		return c.discoverOnce(ctx)
+	}
+	return d, err
+}
+
+// discoverOnce asks once. Every answer but a discovery or an error that only
+// modern servers give means that the server is a legacy one.
+func (c *Conn) discoverOnce(ctx context.Context) (discovery, error) {
 	msg, err := c.request(ctx, mcp.Modern, mcp.MethodDiscover, nil)
 	if err != nil {
 		var status *httpError
@@ -128,6 +139,8 @@ func (c *Conn) discover(ctx context.Context) (discovery, error) {
 		switch {
 		case fault.Code == mcp.CodeHeaderMismatch, fault.Code == mcp.CodeMissingCapability:
 			return discovery{}, fmt.Errorf("%s: the server is modern and turns the probe down: %w", mcp.MethodDiscover, fault)
+		case fault.Code == mcp.CodeUnsupportedVersion && offers(supported, mcp.Modern):
+			return discovery{}, fmt.Errorf("%s: the server turns down a version that it supports: %w", mcp.MethodDiscover, fault)
 		case fault.Code == mcp.CodeUnsupportedVersion && supported != nil && !offers(supported, mcp.Legacy):
 			return discovery{}, fmt.Errorf("%s: the server speaks %s, of which toolgate knows none: %w",
 				mcp.MethodDiscover, excerpt(supported), fault)

@@ -144,6 +144,10 @@ func (s *Server) Probe(ctx context.Context) error {
 // then on, so that it is not taken for idle; the caller ends that with finish.
 // patient tells that there is no other connection to be had for the call.
 func (s *Server) conn(ctx context.Context, call *mcp.Call) (_ *Conn, patient bool, _ error) {
+	if call.Conn != "" {
+		conn, err := s.named(call)
+		return conn, true, err
+	}
 	var deadline *time.Timer
 	for {
 		s.mu.Lock()
@@ -172,6 +176,29 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (_ *Conn, patient boo
 			return nil, false, &undelivered{context.Cause(ctx)}
 		}
 	}
+}
+
+// errGone tells that a connection is no more on which the server keeps something
+// for its client.
+var errGone = errors.New("the connection that the call belongs to is no more")
+
+// named returns the very connection that a call names, if its caller is of
+// those who share it.
+func (s *Server) named(call *mcp.Call) (*Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	conn := s.main
+	for _, sl := range s.pool {
+		if sl.ready() && sl.conn.name == call.Conn {
+			conn = sl.conn
+		}
+	}
+	if conn == nil || conn.name != call.Conn || conn.link.cause() != nil ||
+		conn.key.principal != "" && conn.key.principal != call.Principal || conn.key.session != "" && conn.key.session != call.Session {
+		return nil, &undelivered{errGone}
+	}
+	conn.begin()
+	return conn, nil
 }
 
 // unoccupied returns a connection of the call's owner on which no client is
@@ -296,6 +323,8 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Kind, f.Reason = mcp.FailDisabled, "The server "+name+" is not usable as it is configured; the operator sees why with `toolgate ls`."
 	case errors.Is(err, errCallTimeout):
 		f.Kind, f.Reason = mcp.FailTimeout, "The server "+name+" did not answer within its deadline."
+	case errors.Is(err, errGone):
+		f.Kind, f.Reason = mcp.FailGone, "The connection to the server "+name+" was lost, and what it kept there for this client."
 	case errors.Is(err, errTooLarge):
 		f.Kind, f.Reason = mcp.FailTooLarge, "The answer of the server "+name+" is larger than the limit."
 	case errors.Is(err, errPoolFull):

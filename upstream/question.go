@@ -125,12 +125,14 @@ func (c *Conn) declares(method string) bool {
 // receive takes what the link could not attribute to a request.
 func (c *Conn) receive(msg mcp.Message) {
 	switch {
+	case msg.Method == mcp.NotifyCancelled && c.standalone.takeBack(msg.Param("requestId")):
 	case msg.Kind == mcp.KindNotification:
 		if c.settled.Load() { // before, its lists are not read and nobody subscribed
 			c.inbox(c, msg)
 		}
 	case msg.Method == mcp.MethodPing:
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
+	case c.standalone.ask(msg):
 	default:
 		c.lane.asked()
 		c.refuse(msg.ID, "%s cannot be attributed to one client's request, so it is not relayed", msg.Method)

@@ -338,3 +338,68 @@ func TestQuestionOnStandaloneStream(t *testing.T) {
 		t.Errorf("events = %q", said)
 	}
 }
+
+// A question on the standalone stream belongs to the only call in flight; while
+// there are two it is refused, and so it is when there is none any more.
+func TestQuestionOfTheOnlyCall(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	ask := make(chan string)
+	f.handle(http.MethodGet, func(x *exchange) {
+		x.open()
+		for {
+			select {
+			case raw := <-ask:
+				x.event(raw)
+			case <-x.r.Context().Done():
+				return
+			case <-x.down:
+				return
+			}
+		}
+	})
+	begun, finish := make(chan struct{}, 2), make(chan struct{})
+	f.handle(mcp.MethodToolsCall, func(x *exchange) {
+		begun <- struct{}{}
+		<-finish
+		x.result(`{}`)
+	})
+	r := run(t, f.spec())
+	r.state(mcp.Ready)
+	a := newAsker()
+	ended := make(chan error, 2)
+	call := func() {
+		_, err := r.Call(within(t), asking(a))
+		ended <- err
+	}
+	answer := func(n int) string {
+		t.Helper()
+		await(t, "an answer", func() bool { return len(f.requests("answer")) == n })
+		return f.requests("answer")[n-1].Body
+	}
+	go call()
+	receives(t, "the first call", begun)
+	ask <- question(`"one"`, mcp.MethodElicit)
+	if got, want := answer(1), `{"jsonrpc":"2.0","id":"one","result":{"action":"accept"}}`; got != want {
+		t.Errorf("with one call in flight the server was told %s, want %s", got, want)
+	}
+	go call()
+	receives(t, "the second call", begun)
+	ask <- question(`"two"`, mcp.MethodElicit)
+	if got := answer(2); !strings.Contains(got, `"id":"two","error":{"code":-32601`) {
+		t.Errorf("with two calls in flight the server was told %s", got)
+	}
+	close(finish)
+	for range 2 {
+		if err := receives(t, "the end of a call", ended); err != nil {
+			t.Error(err)
+		}
+	}
+	ask <- question(`"none"`, mcp.MethodElicit)
+	if got := answer(3); !strings.Contains(got, `"id":"none","error":{"code":-32601`) {
+		t.Errorf("with no call in flight the server was told %s", got)
+	}
+	if len(a.asked) != 1 {
+		t.Errorf("the client was asked %d times, want once", len(a.asked))
+	}
+}

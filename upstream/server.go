@@ -238,7 +238,7 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	defer pool.Stop()
 	defer lists.Stop()
 	defer stream.Stop()
-	resubscribed := false
+	resubscribed, pending := false, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -246,15 +246,19 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 		case <-conn.link.done():
 			return conn.link.cause()
 		case <-s.refetch:
+			if pending {
+				continue // every connection tells of the same change
+			}
 			if time.Since(changed) > steady {
 				gather.reset()
 			}
-			changed = time.Now()
+			changed, pending = time.Now(), true
 			if at := changed.Add(gather.next()); at.Before(due) {
 				due = at
 				lists.Reset(time.Until(due))
 			}
 		case <-lists.C:
+			pending = false
 			drain(s.refetch)
 			next := s.fetchInto(ctx, conn, &retry)
 			due = time.Now().Add(next)

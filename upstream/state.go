@@ -131,7 +131,7 @@ func (s *Server) event(conn *Conn, method string, params []byte) {
 		principal = s.spec.Local
 	}
 	s.opts.Sink.Happened(mcp.Event{
-		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Method: method, Params: params,
+		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Method: method, Params: params,
 	})
 }
 

@@ -304,19 +304,36 @@ func (l *streamableLink) negotiated(version mcp.Version) {
 	if version >= mcp.V20250618 {
 		l.version = []string{string(version)}
 	}
-	l.wg.Go(l.standalone)
+	// Before it is open, what the server says outside of requests is lost, and
+	// some servers put answers there.
+	opened := make(chan struct{})
+	l.wg.Go(func() { l.standalone(opened) })
+	timer := time.NewTimer(openTime)
+	defer timer.Stop()
+	select {
+	case <-opened:
+	case <-timer.C:
+	case <-l.ctx.Done():
+	}
 }
+
+// openTime is how long the first standalone stream is waited for.
+const openTime = 250 * time.Millisecond
 
 // standalone keeps the GET stream of a session open and delivers what comes on
 // it. A server without one answers 405, or some other 4xx, which ends it for
 // good. One that had opened it before and turns it down now has lost the
 // session, but for 409, which says that it has not noticed the end of the last
-// stream yet.
-func (l *streamableLink) standalone() {
+// stream yet. opened is closed when it is known whether the first one opens.
+func (l *streamableLink) standalone(opened chan struct{}) {
+	var once sync.Once
+	known := func() { once.Do(func() { close(opened) }) }
+	defer known()
 	wait := backoff{Base: 100 * time.Millisecond, Max: 30 * time.Second}
 	last, had := "", false
 	for {
 		resp, err := l.get(l.ctx, last)
+		known()
 		var status *httpError
 		var login *loginError
 		switch {

@@ -1,0 +1,62 @@
+package upstream
+
+import (
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// standalone attributes what a legacy server asks on the standalone stream of a
+// streamable HTTP session: to the only call in flight on it, and to none while
+// there are several (DESIGN 5, Attribution). The zero value has no calls.
+type standalone struct {
+	mu    sync.Mutex
+	calls map[*answerable]bool
+}
+
+// answerable is a call in flight. Its functions do not block.
+type answerable struct {
+	ask      func(mcp.Message)
+	takeBack func(id []byte)
+}
+
+// enter adds a call; leave takes it out, and nothing reaches it afterwards.
+func (s *standalone) enter(call *answerable) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls == nil {
+		s.calls = make(map[*answerable]bool)
+	}
+	s.calls[call] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.calls, call)
+	}
+}
+
+// ask hands a question to the only call; false when there is no such.
+func (s *standalone) ask(msg mcp.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for call := range s.calls {
+		if len(s.calls) == 1 {
+			call.ask(msg)
+			return true
+		}
+	}
+	return false
+}
+
+// takeBack ends a question of the only call; false when there is no such.
+func (s *standalone) takeBack(id []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for call := range s.calls {
+		if len(s.calls) == 1 {
+			call.takeBack(id)
+			return true
+		}
+	}
+	return false
+}
