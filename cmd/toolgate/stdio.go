@@ -104,12 +104,15 @@ func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stateD
 	}
 	control := &admin.Client{Path: state.socket, Token: token}
 	for attempt := 0; ; attempt++ {
-		if err := join(control); !errors.Is(err, admin.ErrNotRunning) {
+		switch err := join(control); {
+		case errors.Is(err, admin.ErrNoAnswer) && attempt < attempts: // it is just ending
+		case !errors.Is(err, admin.ErrNotRunning):
 			return control, nil, controlError(err)
-		}
-		own, err := newInstance(ctx, o, c, state, "")
-		if _, busy := errors.AsType[*store.InUseError](err); !busy || attempt >= attempts {
-			return nil, own, err
+		default:
+			own, err := newInstance(ctx, o, c, state, "")
+			if _, busy := errors.AsType[*store.InUseError](err); !busy || attempt >= attempts {
+				return nil, own, err
+			}
 		}
 		// A gateway of this configuration is just starting, or ending.
 		select {

@@ -189,6 +189,10 @@ type Client struct {
 	Timeout time.Duration
 }
 
+// ErrNoAnswer tells that the gateway took a connection and ended, or fell
+// silent, before it answered.
+var ErrNoAnswer = errors.New("the gateway gives no answer on its control socket")
+
 // ErrNotRunning tells that no gateway answers on the socket.
 var ErrNotRunning = errors.New("no gateway is running with this configuration")
 
@@ -274,7 +278,7 @@ func unanswered(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("the gateway gives no answer on its control socket: %w", err)
+	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }
 
 func apiError(resp *http.Response) error {
