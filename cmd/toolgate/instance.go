@@ -216,6 +216,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	}
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
+	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		defer cancel()
 		return serve(gctx)

@@ -32,6 +32,7 @@ type client struct {
 
 	session string
 	state   []byte // of a call that asked something, quoted
+	last    bool   // the next request ends its connection
 	sent    int64
 	body    bytes.Buffer
 	stream  io.Closer
@@ -57,11 +58,11 @@ const askable = "askable"
 
 // ask calls a tool that asks something, and keeps what it takes to answer.
 func (c *client) ask(ctx context.Context) error {
+	c.last = true // nothing but the call is to be left
 	result, err := c.call(ctx, mcp.MethodToolsCall, c.prefix+"ask", []byte(`{"name":"`+c.prefix+`ask"}`))
 	if err != nil {
 		return err
 	}
-	c.pool.CloseIdleConnections() // nothing but the call is left
 	c.state = bytes.Clone(mcp.Lookup(result, "requestState"))
 	if c.state == nil || mcp.Lookup(result, "inputRequests", "q1") == nil {
 		return fmt.Errorf("ask: the result is %.300s", result)
@@ -343,6 +344,7 @@ func (c *client) do(ctx context.Context, verb, method, name string, body []byte)
 	if err != nil {
 		return nil, err
 	}
+	r.Close, c.last = c.last, false
 	r.Header["Accept"] = acceptBoth
 	if body != nil {
 		r.Header["Content-Type"] = contentType
