@@ -10,8 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// maxRounds is how often a modern server may ask a legacy client during one
-// call.
+// maxRounds is how often a modern server may ask its client during one call.
 const maxRounds = 10
 
 // carry brings a call to its backend in the way that the eras of both sides
@@ -30,7 +29,7 @@ func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record,
 	case call.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
 		rec.park = g.newPark(ctx, x, func(ctx context.Context, p *park) (mcp.Answer, error) {
 			d.x, d.park = nil, p
-			return r.to.backend.Call(ctx, call)
+			return d.run(ctx, r, call)
 		})
 		return rec.park.round(ctx, x, nil)
 	case x.Era == mcp.Legacy:
@@ -38,7 +37,7 @@ func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record,
 		rec.entry.Rounds = int(d.answered.Load())
 		return got, err
 	}
-	return r.to.backend.Call(ctx, call)
+	return d.run(ctx, r, call)
 }
 
 // askable tells whether a server may ask a client anything.
@@ -54,12 +53,12 @@ func askable(x *Exchange, q Questions) bool {
 // basic/patterns/mrtr, for a client that does not know it).
 func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialogue, call *mcp.Call) (mcp.Answer, error) {
 	for round := 1; ; round++ {
-		got, err := r.to.backend.Call(ctx, call)
+		got, err := d.run(ctx, r, call)
 		if err != nil || got.Era == mcp.Legacy || !asksInput(got.Result) || call.Method == mcp.MethodComplete {
 			return got, err
 		}
 		if round > maxRounds {
-			return mcp.Answer{}, questionRefused(r, fmt.Sprintf("The server %s asked more than %d times.", r.Server, maxRounds))
+			return mcp.Answer{}, askedTooOften(r)
 		}
 		responses, err := d.inquire(ctx, r, got.Result)
 		if err != nil {
@@ -107,7 +106,7 @@ func (d *dialogue) inquire(ctx context.Context, r *Route, result []byte) ([]byte
 	var inputs []*input
 	for m := range mcp.Members(requests) {
 		if len(inputs) == maxInputs {
-			return nil, questionRefused(r, fmt.Sprintf("The server %s asked more than %d things at once.", r.Server, maxInputs))
+			return nil, tooManyInputs(r)
 		}
 		inputs = append(inputs, &input{key: requests[m.KeyText.Start-1 : m.KeyText.End+1], request: m.Value.Of(requests)})
 	}
@@ -141,6 +140,9 @@ func (d *dialogue) inquire(ctx context.Context, r *Route, result []byte) ([]byte
 func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte, error) {
 	method, _ := mcp.LookupString(request, "method")
 	params := mcp.Lookup(request, "params")
+	if params != nil && !mcp.IsObject(params) || !mcp.IsObject(request) {
+		return nil, badQuestions(r)
+	}
 	if !d.may(d.x, method, params) {
 		if method == mcp.MethodElicit {
 			return []byte(`{"action":"decline"}`), nil
@@ -170,6 +172,20 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 // answer.
 func questionRefused(r *Route, text string) *Refusal {
 	return &Refusal{Kind: "question_refused", Code: codeUnavailable, Phase: "upstream", Text: text}
+}
+
+// askedTooOften is the refusal of a call whose server asks a legacy client again
+// and again.
+func askedTooOften(r *Route) *Refusal {
+	return tooManyRounds(r)
+}
+
+func tooManyRounds(r *Route) *Refusal {
+	return questionRefused(r, fmt.Sprintf("The server %s asked more than %d times.", r.Server, maxRounds))
+}
+
+func tooManyInputs(r *Route) *Refusal {
+	return questionRefused(r, fmt.Sprintf("The server %s asked more than %d things at once.", r.Server, maxInputs))
 }
 
 // badQuestions is the refusal of a call whose server asked in no known form.

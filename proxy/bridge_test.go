@@ -131,6 +131,8 @@ func TestConversationEnds(t *testing.T) {
 		{"eleven rounds", ten, nil, `asked more than 10 times`},
 		{"too many at once", []string{asks(strings.Join(many, ","), "")}, nil, `asked more than 16 things at once`},
 		{"questions as a list", []string{`{"resultType":"input_required","inputRequests":[]}`}, nil, `in a form that is not of the protocol`},
+		{"a question of another form", []string{asks(`"a":7`, "")}, nil, `in a form that is not of the protocol`},
+		{"params of another form", []string{asks(`"a":{"method":"roots/list","params":null}`, "")}, nil, `in a form that is not of the protocol`},
 		{"not a question", []string{asks(`"a":{"method":"tools/call","params":{}}`, "")}, nil, `which this client or the operator does not allow`},
 		{"declined by the client", []string{asks(elicit, "")}, []string{`"result":{"action":"decline"}`}, `"said":{"a":{"action":"decline"}}`},
 		{"refused by the client", []string{asks(elicit, "")}, []string{`"error":{"code":-1,"message":"no"}`}, `"said":{"a":{"action":"cancel"}}`},

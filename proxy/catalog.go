@@ -55,6 +55,7 @@ type Route struct {
 	CapabilityID string
 	Params       []mcp.ParamHeader
 
+	tasks string // execution.taskSupport of a tool, where its server has the tasks of 2025-11-25
 	to    *served
 	shape *ToolShape
 	raw   []byte // as it is listed
@@ -142,6 +143,11 @@ func (s *served) render(ids map[CapabilityKey]string) {
 				Params:       items[i].Params, to: s, shape: shape,
 			}
 			r.raw = s.renderItem(r, items[i].Raw)
+			if kind == mcp.Tool && s.hasTasks() {
+				r.tasks, _ = mcp.LookupString(r.raw, "execution", "taskSupport")
+			} else if kind == mcp.Tool { // without which it says nothing (2025-11-25 basic/utilities/tasks, Tool-Level Negotiation)
+				r.raw = withoutTaskSupport(r.raw)
+			}
 			routes = append(routes, r)
 		}
 		slices.SortFunc(routes, func(a, b *Route) int { return cmp.Compare(a.Exposed, b.Exposed) })

@@ -203,8 +203,11 @@ func modernRequest(body string, headers ...string) *http.Request {
 	}
 	mirrored := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", msg.Method}
 	name, named := msg.ParamString("name")
-	if !named && msg.Method == mcp.MethodRead {
+	switch {
+	case !named && msg.Method == mcp.MethodRead:
 		name, named = msg.ParamString("uri")
+	case !named:
+		name, named = msg.ParamString("taskId")
 	}
 	if named {
 		mirrored = append(mirrored, "Mcp-Name", mcp.EncodeHeaderValue(name))

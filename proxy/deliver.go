@@ -23,6 +23,9 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 		way = wayParked
 	}
 	kind, typed := mcp.LookupString(result, "resultType")
+	if x.madeTask(r, call, &got, kind) {
+		return g.deliverMade(x, r, rec, got)
+	}
 	if typed && kind != mcp.ResultComplete {
 		if kind != mcp.ResultInputRequired || x.Era != mcp.Modern || call.Method == mcp.MethodComplete {
 			return g.refuse(x, rec.refused(&Refusal{

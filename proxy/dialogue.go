@@ -21,6 +21,10 @@ type dialogue struct {
 	to   *served
 	park *park // of a call that outlives the requests of its client; else nil
 
+	// Members of _meta that tie the questions of a task of 2025-11-25 to it, for
+	// the client, and the answers to them, for the server; nil elsewhere.
+	related, relatedUp []byte
+
 	asked    atomic.Int32
 	answered atomic.Int32
 
@@ -74,14 +78,14 @@ func (d *dialogue) ask(ctx context.Context, method string, params []byte) ([]byt
 	if !d.may(client, method, params) || d.park == nil && client.Era == mcp.Modern {
 		return decline(method)
 	}
-	params = questionFor(client, d.to.mount.Namespace, method, params)
+	params = mcp.RewriteMeta(questionFor(client, d.to.mount.Namespace, method, params), d.related)
 	if d.park != nil {
 		answer, err := d.park.ask(ctx, method, params)
 		if err != nil {
 			return decline(method)
 		}
 		d.answered.Add(1)
-		return mcp.RewriteMeta(answer, nil), nil
+		return mcp.RewriteMeta(answer, d.relatedUp), nil
 	}
 	msg, err := d.waitFor(ctx, client, method, params)
 	if err != nil {
@@ -91,7 +95,7 @@ func (d *dialogue) ask(ctx context.Context, method string, params []byte) ([]byt
 	if fault := msg.Fault(); fault != nil {
 		return nil, mcp.ParseError(fault)
 	}
-	return mcp.RewriteMeta(msg.Result(), nil), nil
+	return mcp.RewriteMeta(msg.Result(), d.relatedUp), nil
 }
 
 // waitFor asks a legacy client by a request on the stream of its call. While
@@ -140,6 +144,9 @@ func safeURL(params []byte) bool {
 // questionFor returns the params of a question in the form of the client's
 // revision. The message of an elicitation names the server that asks.
 func questionFor(client *Exchange, namespace, method string, params []byte) []byte {
+	if !mcp.IsObject(params) {
+		params = nil // null is none
+	}
 	params = mcp.RewriteMeta(exposeURIs(namespace, method, params), nil)
 	params = downgraded(client.Version, method, params)
 	if client.Era == mcp.Modern { // 2026-07-28 changelog: both are gone

@@ -8,7 +8,7 @@
 //	            │
 //	        methods.go                  which method does what
 //	        /        \
-//	  list.go      pipeline.go          lists and calls ask the same gate
+//	  list.go  pipeline.go  tasks.go    lists, calls and their tasks ask the same gate
 //	        \        /
 //	        Snapshot                    catalog, gate and limits of one generation
 //	            │

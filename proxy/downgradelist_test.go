@@ -402,7 +402,8 @@ func TestListsByRevision(t *testing.T) {
 		"whole": func(*Options, *Config) {}, "filtered": hide("hidden"), "paged": small(2),
 	}
 	for name, setup := range setups {
-		b := newScript(t, "s", mcp.Legacy, tool("a"), odd, tool("z"), tool("hidden"))
+		b := newScript(t, "s", mcp.Legacy)
+		b.offer(t, mcp.Legacy, legacyTasks, tool("a"), odd, tool("z"), tool("hidden"))
 		r := newRig(t, mounted(b), setup)
 		var wg sync.WaitGroup
 		for range 4 {

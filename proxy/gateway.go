@@ -30,6 +30,7 @@ type Gateway struct {
 	building sync.Mutex    // one rebuild at a time
 	rounds   rounds
 	replays  replays
+	tasks    taskBook
 
 	started   time.Time
 	first     chan struct{} // closed when the first lists need not wait any more
@@ -63,6 +64,7 @@ func New(opts Options) (*Gateway, error) {
 	}
 	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
+	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
 	var instance [8]byte
@@ -117,6 +119,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.sweepSessions(now)
 			g.rounds.sweep(now)
 			g.replays.sweep(now)
+			g.tasks.sweep(now)
 		}
 	}
 }

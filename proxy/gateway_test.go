@@ -151,7 +151,7 @@ func TestInstructionsAndCapabilities(t *testing.T) {
 	two.listing.Capabilities = []byte(`{"resources":{"subscribe":true},"logging":{},"prompts":null}`)
 	r := newRig(t, mounted(one, two))
 	discovery := []byte(r.modern("1", "server/discover", "").text())
-	if got, want := string(mcp.Lookup(discovery, "result", "capabilities")), `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"extensions":{"a/b":{"n":9007199254740993}}}`; got != want {
+	if got, want := string(mcp.Lookup(discovery, "result", "capabilities")), `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"extensions":{"a/b":{"n":9007199254740993},"io.modelcontextprotocol/tasks":{}}}`; got != want {
 		t.Errorf("capabilities %s, want %s", got, want)
 	}
 	text, _ := mcp.LookupString(discovery, "result", "instructions")

@@ -30,7 +30,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
 
 	out := []byte(`{"protocolVersion":"` + string(version) + `","capabilities":`)
-	out = append(out, g.capabilities(s.scope, mcp.Legacy)...)
+	out = append(out, g.capabilities(s.scope, version)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
 	if text := g.instructions(s.scope); text != "" {
@@ -44,7 +44,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 // known; no server is asked.
 func (g *Gateway) discover(_ context.Context, x *Exchange) reply {
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
-	out = append(out, g.capabilities(x.Scope, mcp.Modern)...)
+	out = append(out, g.capabilities(x.Scope, x.Version)...)
 	if text := g.instructions(x.Scope); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
@@ -58,10 +58,12 @@ const discoverTTL = 60_000
 // supportedVersions are the revisions of this gateway, newest first.
 const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 
-// capabilities composes what the servers in scope offer. While a server is not
-// known yet, everything it may turn out to offer is declared.
-func (g *Gateway) capabilities(scope Scope, era mcp.Era) []byte {
+// capabilities composes what the servers in scope offer to a client of a
+// revision. While a server is not known yet, everything it may turn out to offer
+// is declared.
+func (g *Gateway) capabilities(scope Scope, version mcp.Version) []byte {
 	var tools, prompts, resources, subscribe, logging, completions bool
+	var tasks, listTasks, cancelTasks bool // of 2025-11-25
 	extensions := map[string][]byte{}
 	for _, s := range g.snapshot.Load().catalog.servers {
 		if scope.Server != "" && s.backend.Name() != scope.Server {
@@ -71,6 +73,8 @@ func (g *Gateway) capabilities(scope Scope, era mcp.Era) []byte {
 		if l == nil {
 			if _, status := s.backend.Listing(); status.State != mcp.Disabled && status.State != mcp.Failed {
 				tools, prompts, resources, subscribe, logging, completions = true, true, true, true, true, true
+				tasks, listTasks, cancelTasks = true, true, true
+				extensions[mcp.ExtensionTasks] = []byte("{}")
 			}
 			continue
 		}
@@ -80,9 +84,12 @@ func (g *Gateway) capabilities(scope Scope, era mcp.Era) []byte {
 		subscribe = subscribe || l.Declares("resources", "subscribe")
 		logging = logging || l.Declares("logging")
 		completions = completions || l.Declares("completions")
+		if s.hasTasks() {
+			tasks, listTasks, cancelTasks = true, listTasks || l.Declares("tasks", "list"), cancelTasks || l.Declares("tasks", "cancel")
+		}
 		offered := mcp.Lookup(l.Capabilities, "extensions")
 		for m := range mcp.Members(offered) {
-			if name, _ := mcp.Unquote(offered[m.KeyText.Start-1 : m.KeyText.End+1]); name != tasksExtension && extensions[name] == nil {
+			if name, _ := mcp.Unquote(offered[m.KeyText.Start-1 : m.KeyText.End+1]); (name != mcp.ExtensionTasks || l.Era == mcp.Modern) && extensions[name] == nil {
 				extensions[name] = m.Value.Of(offered)
 			}
 		}
@@ -99,7 +106,17 @@ func (g *Gateway) capabilities(scope Scope, era mcp.Era) []byte {
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
 	add(logging, `"logging":{}`)
 	add(completions, `"completions":{}`)
-	if len(extensions) > 0 && era == mcp.Modern {
+	if tasks && version == mcp.V20251125 {
+		part := `"tasks":{`
+		if listTasks {
+			part += `"list":{},`
+		}
+		if cancelTasks {
+			part += `"cancel":{},`
+		}
+		parts = append(parts, part+`"requests":{"tools":{"call":{}}}}`)
+	}
+	if len(extensions) > 0 && version.Era() == mcp.Modern {
 		var own []string
 		for _, name := range sortedKeys(extensions) {
 			own = append(own, string(mcp.Quote(name))+":"+string(extensions[name]))

@@ -395,6 +395,10 @@ func checkMirrors(h http.Header, msg *mcp.Message) *mcp.Error {
 		if uri, ok := msg.ParamString("uri"); ok {
 			return mcp.CheckNamed(h, mcp.HeaderName, uri)
 		}
+	case mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel: // SEP-2663, Routing Headers
+		if id, ok := msg.ParamString("taskId"); ok {
+			return mcp.CheckNamed(h, mcp.HeaderName, id)
+		}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ type listen struct {
 	meta    []byte          // the member of _meta that names the subscription
 	box     *mailbox
 	revoked chan struct{} // closed when its caller may not go on
+	tasks   []*listened   // for the goroutine that follows them
 
 	mu   sync.Mutex
 	subs []*subscription
@@ -31,6 +32,10 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 		x: x, methods: make(map[string]bool), box: g.newMailbox(), revoked: make(chan struct{}),
 		meta: append([]byte(`"`+mcp.MetaSubscriptionID+`":`), x.Message.ID...),
 	}
+	asked := mcp.Lookup(filter, "taskIds")
+	if asked != nil && !x.knowsTasks() {
+		return faulty(errNoTasks)
+	}
 	if !g.addListen(l) {
 		return g.refuse(x, &Refusal{
 			Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
@@ -38,7 +43,15 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 		})
 	}
 	defer g.removeListen(l)
+	l.tasks = g.tasksIn(ctx, x, asked)
 	x.way.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
+	if len(l.tasks) > 0 {
+		following, stop := context.WithCancel(ctx)
+		var follower sync.WaitGroup
+		follower.Go(func() { l.follow(following, g) })
+		defer follower.Wait()
+		defer stop()
+	}
 	for {
 		select {
 		case <-l.box.ready:
@@ -91,6 +104,16 @@ func (l *listen) acknowledge(ctx context.Context, g *Gateway, filter []byte) []b
 				list = append(list, ',')
 			}
 			list = mcp.AppendQuote(list, uri)
+		}
+		member(string(append(list, ']')))
+	}
+	if mcp.IsArray(mcp.Lookup(filter, "taskIds")) {
+		list := []byte(`"taskIds":[`)
+		for i, t := range l.tasks {
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = mcp.AppendQuote(list, t.sealed)
 		}
 		member(string(append(list, ']')))
 	}

@@ -30,6 +30,11 @@ var methods = map[string]method{
 	mcp.MethodUnsubscribe: {true, false, (*Gateway).unsubscribe},
 	mcp.MethodDiscover:    {false, true, (*Gateway).discover},
 	mcp.MethodListen:      {false, true, (*Gateway).listen},
+	mcp.MethodTaskGet:     {true, true, (*Gateway).task},
+	mcp.MethodTaskCancel:  {true, true, (*Gateway).task},
+	mcp.MethodTaskUpdate:  {false, true, (*Gateway).task},
+	mcp.MethodTaskResult:  {true, false, (*Gateway).task},
+	mcp.MethodTaskList:    {true, false, (*Gateway).taskList},
 }
 
 var empty = reply{result: []byte("{}")}
@@ -74,7 +79,7 @@ func calls(kind mcp.Capability, member string) func(*Gateway, context.Context, *
 // methods that call nothing.
 func called(method string) mcp.Capability {
 	switch method {
-	case mcp.MethodToolsCall:
+	case mcp.MethodToolsCall, mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate, mcp.MethodTaskResult, mcp.MethodTaskList:
 		return mcp.Tool
 	case mcp.MethodPromptsGet:
 		return mcp.Prompt

@@ -113,10 +113,14 @@ type Limits struct {
 	Replay     int
 	ReplayTime time.Duration
 	// Rounds is how many calls may wait for such an answer; 10000 in all,
-	// 1000 of one principal. Parked ones are those on which a legacy server
+	// 1000 of one principal, or twice as many as it may park. Parked ones are those on which a legacy server
 	// still works: 8 of one principal, 256 at one server.
 	Rounds, RoundsPerPrincipal          int
 	ParkedPerPrincipal, ParkedPerServer int
+	// Tasks is how many tasks of legacy servers are remembered for lists and
+	// notifications; 10000 in all, 1000 of one principal. ListenTasks is how
+	// many a subscription may follow; 64.
+	Tasks, TasksPerPrincipal, ListenTasks int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -137,9 +141,12 @@ func (l Limits) withDefaults() Limits {
 	num(&l.Page, 1000)
 	num(&l.PageBytes, 4<<20)
 	num(&l.Rounds, 10000)
-	num(&l.RoundsPerPrincipal, 1000)
 	num(&l.ParkedPerPrincipal, 8)
+	num(&l.RoundsPerPrincipal, max(1000, 2*l.ParkedPerPrincipal))
 	num(&l.ParkedPerServer, 256)
+	num(&l.Tasks, 10000)
+	num(&l.TasksPerPrincipal, 1000)
+	num(&l.ListenTasks, 64)
 	num(&l.Replay, 64<<20)
 	dur := func(v *time.Duration, to time.Duration) {
 		if *v <= 0 {
@@ -188,6 +195,9 @@ type Mount struct {
 	Questions Questions
 	// PerSession tells that the backend keeps client sessions apart.
 	PerSession bool
+	// Hard bounds all that is done for one call that becomes a task, whatever
+	// happens; 30 minutes when zero.
+	Hard time.Duration
 }
 
 // Questions is what a server may ask of clients. The zero value allows

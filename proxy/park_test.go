@@ -215,33 +215,70 @@ func TestRacingRetriesOfAPark(t *testing.T) {
 	}
 }
 
-// Parks are capped, per principal and per server; what cannot be parked ends,
-// also at its server.
+// Parks are capped, per principal and per server. One more of a principal takes
+// the place of its oldest, which ends at its server too and says so to whoever
+// comes back for it; of somebody else's nothing is taken.
 func TestParksAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, mounted(inquirer(t, askForm)), func(o *Options, _ *Config) {
+		b := inquirer(t, askForm)
+		r := newRig(t, mounted(b), func(o *Options, _ *Config) {
 			o.Limits.ParkedPerPrincipal, o.Limits.ParkedPerServer = 2, 3
 		}).run()
 		ask := func(who string) *recorder {
+			time.Sleep(time.Second)
 			return r.modern("1", "tools/call", `"name":"s__ask"`, "Authorization", "Bearer "+who)
 		}
-		full := func(w *recorder) bool { return strings.Contains(w.text(), `"kind":"too_many_open_calls"`) }
-		first := ask("alice")
-		ask("alice")
-		if w := ask("alice"); !full(w) {
-			t.Errorf("a third of one principal: %s", w.text())
+		again := func(w *recorder, who string) string {
+			return r.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`, "Authorization", "Bearer "+who).text()
 		}
-		ask("bob")
-		if w := ask("bob"); !full(w) {
-			t.Errorf("a fourth at one server: %s", w.text())
+		first, second, third := ask("alice"), ask("alice"), ask("alice")
+		synctest.Wait()
+		if got := r.ledger.all(); len(got) != 1 || got[0].Outcome != audit.OutcomeAbandoned || got[0].CallID != "call-1" {
+			t.Errorf("after a third of one principal: %+v, want the first abandoned", got)
 		}
-		if w := r.retry(first, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`); said(w.text()) != `[{"action":"accept"}]` {
-			t.Errorf("one of them: %s", w.text())
+		if got := again(first, "alice"); !strings.Contains(got, `"kind":"call_lost"`) {
+			t.Errorf("the one that made room: %s", got)
 		}
-		if w := ask("bob"); full(w) {
-			t.Errorf("after one has ended: %s", w.text())
+		fourth := ask("bob") // the third at the server
+		fifth := ask("bob")  // which has no place for a fourth
+		if got := again(fourth, "bob"); !strings.Contains(got, `"kind":"call_lost"`) {
+			t.Errorf("bob's first: %s", got)
+		}
+		for who, all := range map[string][]*recorder{"alice": {second, third}, "bob": {fifth}} {
+			for _, w := range all {
+				if got := again(w, who); said(got) != `[{"action":"accept"}]` {
+					t.Errorf("one that stayed, of %s: %s", who, got)
+				}
+			}
+		}
+		if len(r.rounds.open)+len(r.rounds.parked)+len(r.rounds.parkedAt)+len(r.rounds.of) != 0 {
+			t.Errorf("left behind: %v", r.rounds.open)
+		}
+		time.Sleep(20 * time.Minute)
+		if len(r.rounds.displaced) != 0 {
+			t.Errorf("remembered for ever: %v", r.rounds.displaced)
+		}
+	})
+}
+
+// A principal that has nothing parked at a server that is full is refused, and
+// its call ends there.
+func TestParksOfOthersStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(inquirer(t, askForm)), func(o *Options, _ *Config) { o.Limits.ParkedPerServer = 1 }).run()
+		ask := func(who string) string {
+			return r.modern("1", "tools/call", `"name":"s__ask"`, "Authorization", "Bearer "+who).text()
+		}
+		if got := ask("alice"); !strings.Contains(got, "input_required") {
+			t.Errorf("alice: %s", got)
+		}
+		if got := ask("bob"); !strings.Contains(got, `"kind":"too_many_open_calls"`) {
+			t.Errorf("bob: %s", got)
 		}
 		synctest.Wait()
+		if len(r.rounds.open) != 1 {
+			t.Errorf("%d calls are open, want alice's", len(r.rounds.open))
+		}
 	})
 }
 

@@ -171,6 +171,8 @@ func (rec *record) hashArguments() {
 		sum = mcp.Hash(rec.x.Message.Param("arguments"))
 	case mcp.MethodComplete:
 		sum = mcp.Hash(rec.x.Message.Param("argument"))
+	case mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate, mcp.MethodTaskResult:
+		sum = mcp.Hash(rec.x.Message.Param("inputResponses"))
 	default:
 		sum = mcp.Hash(rec.x.Message.Param("uri"))
 	}

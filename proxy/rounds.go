@@ -25,12 +25,17 @@ type rounds struct {
 	of       map[string]int       // how many, by principal
 	parked   map[string]int       // how many of them are parked, by principal
 	parkedAt map[string]int       // and by server
+
+	// displaced are parked calls that had to make room, until their states
+	// expire: who comes back for one is told so.
+	displaced map[string]time.Time
 }
 
 func newRounds(g *Gateway) rounds {
 	return rounds{
 		g: g, open: make(map[string]*openCall),
 		of: make(map[string]int), parked: make(map[string]int), parkedAt: make(map[string]int),
+		displaced: make(map[string]time.Time),
 	}
 }
 
@@ -56,7 +61,7 @@ var (
 	errResponses    = mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "inputResponses" must be an object of objects`)
 	errParkGone     = &Refusal{
 		Kind: "call_lost", Code: codeUnavailable, Phase: "rounds",
-		Text: "The gateway does not have this call any more: it was restarted, or another one began the call. The call was not made again; what it had done so far is done. Begin a new call if that is wanted.",
+		Text: "The gateway does not have this call any more: it was restarted, another one began the call, or later calls took its place. The call was not made again; what it had done so far is done. Begin a new call if that is wanted.",
 	}
 	errRoundsFull = &Refusal{
 		Kind: "too_many_open_calls", Code: codeRate, Phase: "rounds",
@@ -167,10 +172,10 @@ func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*pa
 	defer r.mu.Unlock()
 	open := r.open[state.call]
 	switch {
+	case open == nil && state.way == wayParked && (!own || !r.displaced[state.call].IsZero()):
+		return nil, errParkGone
 	case open == nil && own, open != nil && open.round != state.round:
 		return nil, errRound // used before
-	case open == nil && state.way == wayParked:
-		return nil, errParkGone
 	}
 	rec.entry.CallID, rec.entry.Rounds = state.call, state.round
 	if open == nil {
@@ -213,8 +218,13 @@ func responsesWellFormed(raw []byte) bool {
 // seal replaces the server's state in an input request by the gateway's and
 // keeps the call open for its next round.
 func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, result []byte, way string) ([]byte, error) {
-	if fault := r.allowed(x, route, result); fault != nil {
-		return nil, fault
+	if way != wayParked { // whose questions were policed as they came
+		if rec.entry.Rounds >= maxRounds {
+			return nil, tooManyRounds(route)
+		}
+		if err := r.allowed(x, route, result); err != nil {
+			return nil, err
+		}
 	}
 	if rec.entry.ArgsHash == "" {
 		rec.hashArguments()
@@ -237,18 +247,32 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
 }
 
-// keep opens the next round of a call, within the caps.
+// keep opens the next round of a call, within the caps. A principal that has
+// parked as many calls as it may loses the oldest of them: clients that never
+// come back must not keep it from being asked.
 func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record) error {
 	who, limits := x.Identity.Key(), &r.g.opts.Limits
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	var victim *openCall
+	defer func() {
+		r.mu.Unlock()
+		if victim != nil {
+			r.abandon(victim)
+		}
+	}()
+	if rec.park != nil && (r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer) {
+		atServer := route.Server
+		if r.parked[who] >= limits.ParkedPerPrincipal {
+			atServer = ""
+		}
+		if victim = r.displace(who, atServer); victim == nil {
+			return errRoundsFull
+		}
+	}
 	if len(r.open) >= limits.Rounds || r.of[who] >= limits.RoundsPerPrincipal {
 		return errRoundsFull
 	}
 	if rec.park != nil {
-		if r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer {
-			return errRoundsFull
-		}
 		r.parked[who]++
 		r.parkedAt[route.Server]++
 	}
@@ -262,6 +286,29 @@ func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record)
 	return nil
 }
 
+// displace takes out the oldest parked call of a principal, where a server is
+// given of those at that server; nil when there is none. mu is held.
+func (r *rounds) displace(principal, server string) *openCall {
+	oldest := ""
+	for id, open := range r.open {
+		if open.park == nil || open.principal != principal || server != "" && open.server != server {
+			continue
+		}
+		if oldest == "" || open.expires.Before(r.open[oldest].expires) {
+			oldest = id
+		}
+	}
+	if oldest == "" {
+		return nil
+	}
+	open := r.open[oldest]
+	r.remove(oldest, open)
+	if len(r.displaced) < r.g.opts.Limits.Rounds {
+		r.displaced[oldest] = open.expires
+	}
+	return open
+}
+
 // allowed refuses an input request with a question that the client did not
 // declare or the operator does not allow.
 func (r *rounds) allowed(x *Exchange, route *Route, result []byte) error {
@@ -269,10 +316,17 @@ func (r *rounds) allowed(x *Exchange, route *Route, result []byte) error {
 	if requests != nil && !mcp.IsObject(requests) {
 		return badQuestions(route)
 	}
+	asked := 0
 	for m := range mcp.Members(requests) {
+		if asked++; asked > maxInputs {
+			return tooManyInputs(route)
+		}
 		request := m.Value.Of(requests)
 		method, _ := mcp.LookupString(request, "method")
 		params := mcp.Lookup(request, "params")
+		if params != nil && !mcp.IsObject(params) || !mcp.IsObject(request) {
+			return badQuestions(route)
+		}
 		if !route.to.mount.Questions.allow(method) || !x.declares(method, params) || !safeURL(params) {
 			return questionRefused(route, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", route.Server, method))
 		}
@@ -291,14 +345,24 @@ func (r *rounds) sweep(now time.Time) {
 		abandoned = append(abandoned, open)
 		r.remove(id, open)
 	}
+	for id, expires := range r.displaced {
+		if !now.Before(expires) {
+			delete(r.displaced, id)
+		}
+	}
 	r.mu.Unlock()
 	for _, open := range abandoned {
-		if open.park != nil {
-			open.park.cancel(errParkExpired)
-		}
-		open.rec.entry.Outcome, open.rec.entry.Reason = audit.OutcomeAbandoned, "the client did not answer the server's question"
-		open.rec.finish(&reply{})
+		r.abandon(open)
 	}
+}
+
+// abandon ends a call that was taken out: at its server, and in the audit.
+func (r *rounds) abandon(open *openCall) {
+	if open.park != nil {
+		open.park.cancel(errParkExpired)
+	}
+	open.rec.entry.Outcome, open.rec.entry.Reason = audit.OutcomeAbandoned, "the client did not answer the server's question"
+	open.rec.finish(&reply{})
 }
 
 // closeAll ends what is open when the gateway ends.

@@ -252,6 +252,7 @@ func TestRefusedQuestions(t *testing.T) {
 		{"sampling is not allowed", Questions{Elicitation: true}, ask("sampling/createMessage", `{"messages":[]}`), false},
 		{"nothing is allowed", Questions{}, ask("elicitation/create", `{}`), false},
 		{"no such question", Questions{Sampling: true, Elicitation: true, Roots: true}, ask("tools/call", `{}`), false},
+		{"params of another form", Questions{Sampling: true, Elicitation: true, Roots: true}, ask("elicitation/create", `null`), false},
 		{"questions as a list", Questions{Elicitation: true}, `{"resultType":"input_required","inputRequests":[{"method":"elicitation/create"}],"requestState":"x"}`, false},
 		{"another type of result", Questions{Elicitation: true}, `{"resultType":"task","taskId":"1"}`, false},
 	}
@@ -436,5 +437,29 @@ func TestQuestionsExposeURIs(t *testing.T) {
 	w := newRig(t, mounted(b)).modern("1", "tools/call", `"name":"s__ask"`)
 	if !strings.Contains(w.text(), `{"type":"resource_link","uri":"s+file:///a"}`) || !strings.Contains(w.text(), `"uri":"u"`) {
 		t.Errorf("%s", w.text())
+	}
+}
+
+// A server cannot ask for ever, nor everything at once.
+func TestRoundsAreCapped(t *testing.T) {
+	r := newRig(t, mounted(asking(t, maxRounds+1)))
+	w := r.modern("1", "tools/call", `"name":"s__ask"`)
+	for range maxRounds {
+		w = r.again(stateOf(t, w), "")
+	}
+	if !strings.Contains(w.text(), "asked more than 10 times") || strings.Contains(w.text(), "inputRequests") {
+		t.Errorf("the eleventh question: %s", w.text())
+	}
+	b := newScript(t, "s", mcp.Modern, tool("ask"))
+	var many []string
+	for i := range maxInputs + 1 {
+		many = append(many, fmt.Sprintf(`"q%d":{"method":"elicitation/create","params":{"message":"m"}}`, i))
+	}
+	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+		return result(mcp.Modern, `{"resultType":"input_required","inputRequests":{`+strings.Join(many, ",")+`}}`), nil
+	}
+	w = newRig(t, mounted(b)).modern("1", "tools/call", `"name":"s__ask"`)
+	if !strings.Contains(w.text(), "asked more than 16 things at once") {
+		t.Errorf("17 questions at once: %s", w.text())
 	}
 }

@@ -56,6 +56,7 @@ const (
 	labelCursor label = "cursor"
 	labelRound  label = "round"
 	labelEvent  label = "event"
+	labelTask   label = "task"
 )
 
 // seal encrypts and authenticates text under a label and context, such as the

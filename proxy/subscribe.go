@@ -209,6 +209,8 @@ func (g *Gateway) Happened(ev mcp.Event) {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
 		g.resourceUpdated(ev)
+	case mcp.NotifyTaskStatus:
+		g.taskStatus(ev)
 	case mcp.NotifyMessage, mcp.NotifyElicitComplete:
 		if s := g.onlySession(ev); s != nil {
 			g.sayTo(s, ev)

@@ -206,6 +206,10 @@ type Call struct {
 	Principal string
 	Session   string
 
+	// Conn is the connection that the call must take, as an [Answer] named it.
+	// Where it is gone the call fails with [FailGone]. Empty leaves the choice.
+	Conn string
+
 	// Notify receives the notifications that belong to this call, in order and
 	// before the answer, from one goroutine at a time. It does not block. Nil
 	// drops them.
@@ -223,6 +227,10 @@ type Answer struct {
 	Fault  *Error
 	// Era is the era of the server that answered.
 	Era Era
+	// Conn names the connection that a legacy server answered on: what such a
+	// server keeps for its client, it keeps for that connection. The name is
+	// unique, also among gateways. Empty where any connection will do.
+	Conn string
 }
 
 // FailureKind classes why a backend gave no answer.
@@ -237,6 +245,7 @@ const (
 	FailLogin       FailureKind = "needs_login"          // 401 or 403
 	FailBusy        FailureKind = "upstream_busy"        // no place in its queue
 	FailDisabled    FailureKind = "upstream_disabled"    // switched off or misconfigured
+	FailGone        FailureKind = "upstream_gone"        // the connection that the call must take is no more
 )
 
 // Failure is why a backend gave no answer.
@@ -267,6 +276,7 @@ type Event struct {
 	// empty for a connection that several share.
 	Principal string
 	Session   string
+	Conn      string // as an [Answer] names it
 	Method    string
 	Params    []byte
 }

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// listened is a task that a subscription follows (SEP-2663, Task Status
+// Notifications). Servers may leave notifications out, and a state that was
+// missed would not come again; so the gateway looks at the task itself, as its
+// client would, in the server's interval and behind the gate. A subscription
+// makes one look at a time.
+type listened struct {
+	*task
+	due  time.Time
+	wait time.Duration
+	told [sha256.Size]byte // of the state that the client knows
+	over bool
+}
+
+// tasksIn returns the tasks of a filter that the client may follow, at most so
+// many as a subscription may have.
+func (g *Gateway) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*listened {
+	var out []*listened
+	seen := make(map[string]bool)
+	for e := range mcp.Elements(asked) {
+		sealed, err := mcp.Unquote(e.Of(asked))
+		if err != nil || seen[sealed] {
+			continue
+		}
+		if len(out) == g.opts.Limits.ListenTasks {
+			break
+		}
+		t, err := g.openTask(g.snapshot.Load(), x, sealed)
+		if err != nil || g.permitTask(ctx, x, t.route) != nil {
+			continue
+		}
+		seen[sealed] = true
+		out = append(out, &listened{task: t})
+	}
+	return out
+}
+
+// follow tells the client what becomes of the tasks that it listens for: their
+// present state, and each that is another. It returns when all have ended or
+// the context has.
+func (l *listen) follow(ctx context.Context, g *Gateway) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next := soonest(l.tasks)
+		if next == nil {
+			return
+		}
+		timer.Reset(time.Until(next.due))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		state, err := g.observe(ctx, l.x, next.task)
+		var fault *mcp.Error
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.As(orUnknown(err), &fault) && fault.Code == mcp.CodeInvalidParams:
+			next.over = true // there is no such task any more, or not for this client
+		case err != nil:
+			next.wait = min(max(2*next.wait, usualPoll), maxPoll)
+		default:
+			l.tell(next, state)
+			next.wait = pollInterval(state)
+		}
+		next.due = time.Now().Add(next.wait)
+	}
+}
+
+// soonest returns the task to look at next, nil when all are over.
+func soonest(tasks []*listened) *listened {
+	var next *listened
+	for _, t := range tasks {
+		if !t.over && (next == nil || t.due.Before(next.due)) {
+			next = t
+		}
+	}
+	return next
+}
+
+// observe returns the state of a task as its client sees it.
+func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, error) {
+	now, err := g.openTask(g.snapshot.Load(), x, t.sealed)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.permitTask(ctx, x, now.route); err != nil {
+		return nil, err
+	}
+	if _, err := now.route.to.slots.take(ctx, now.route.Server, x.Identity.Key()); err != nil {
+		return nil, err
+	}
+	defer now.route.to.slots.give()
+	params := mcp.SetMember(nil, "taskId", mcp.Quote(now.id))
+	call := g.newCall(x, now.route.to, mcp.MethodTaskGet, params)
+	call.Progress, call.LogLevel, call.Conn = false, "", now.conn
+	got, err := now.route.to.backend.Call(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if got.Fault != nil {
+		return nil, got.Fault
+	}
+	state, err := g.exposeTask(x, now.route, now.sealed, got.Result)
+	return mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil), err
+}
+
+// tell sends a state that the client does not know yet. One for which there is
+// no room is sent with the next look.
+func (l *listen) tell(t *listened, state []byte) {
+	sum := sha256.Sum256(state)
+	if sum != t.told {
+		if !l.box.offer(mcp.AppendNotification(nil, mcp.NotifyTask, mcp.RewriteMeta(state, l.meta))) {
+			return
+		}
+		t.told = sum
+	}
+	switch status, _ := mcp.LookupString(state, "status"); status {
+	case "completed", "failed", "cancelled":
+		t.over = true
+	}
+}

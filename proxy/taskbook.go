@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// taskBook remembers whose the tasks of legacy servers are and which tool they
+// came of. Their lists and notifications name tasks by the server's own id, on
+// connections that may be shared, so that what is not in the book is shown to
+// nobody. It is bounded: beyond that the oldest are forgotten, and can still be
+// asked about by who has their id. It is safe for concurrent use.
+type taskBook struct {
+	most, each int // tasks in all and of one principal
+
+	mu    sync.Mutex
+	tasks map[taskKey]*bookedTask
+	of    map[string][]taskKey // by principal, oldest first
+}
+
+// taskPlace is where a legacy server keeps tasks: a connection, as [mcp.Answer]
+// names it.
+type taskPlace struct{ server, conn string }
+
+func (p taskPlace) compare(q taskPlace) int {
+	return cmp.Or(cmp.Compare(p.server, q.server), cmp.Compare(p.conn, q.conn))
+}
+
+// taskKey is a task by its server's own id.
+type taskKey struct {
+	taskPlace
+	id string
+}
+
+type bookedTask struct {
+	principal string
+	session   string // of the client that made it
+	tool      string // by its name at the server
+	sealed    string
+	until     time.Time
+}
+
+// maxTaskMemory is how long a task is remembered at most, and where its server
+// sets no limit.
+const maxTaskMemory = 24 * time.Hour
+
+func newTaskBook(most, each int) taskBook {
+	return taskBook{most: most, each: each, tasks: make(map[taskKey]*bookedTask), of: make(map[string][]taskKey)}
+}
+
+// add notes a task that a client has made. state is the server's Task.
+func (b *taskBook) add(x *Exchange, key taskKey, tool, sealed string, state []byte) {
+	keep := maxTaskMemory
+	if ms, err := strconv.ParseFloat(string(mcp.Lookup(state, "ttl")), 64); err == nil && ms >= 0 && ms < float64(keep.Milliseconds()) {
+		keep = time.Duration(ms) * time.Millisecond
+	}
+	principal := x.Identity.Key()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tasks[key] != nil {
+		b.forget(key)
+	}
+	for len(b.of[principal]) >= b.each {
+		b.forget(b.of[principal][0])
+	}
+	for len(b.tasks) >= b.most {
+		b.forget(b.of[b.busiest()][0])
+	}
+	b.tasks[key] = &bookedTask{
+		principal: principal, session: x.sessionID(), tool: tool, sealed: sealed, until: time.Now().Add(keep),
+	}
+	b.of[principal] = append(b.of[principal], key)
+}
+
+// busiest returns the principal with the most tasks; mu is held.
+func (b *taskBook) busiest() string {
+	most := ""
+	for principal, keys := range b.of {
+		if n := len(keys); n > len(b.of[most]) || n == len(b.of[most]) && principal < most {
+			most = principal
+		}
+	}
+	return most
+}
+
+// forget takes a task out; mu is held.
+func (b *taskBook) forget(key taskKey) {
+	principal := b.tasks[key].principal
+	delete(b.tasks, key)
+	keys := b.of[principal]
+	if i := slices.Index(keys, key); i >= 0 {
+		b.of[principal] = slices.Delete(keys, i, i+1)
+	}
+	if len(b.of[principal]) == 0 {
+		delete(b.of, principal)
+	}
+}
+
+// find returns a task, with ok false when it is not known.
+func (b *taskBook) find(key taskKey) (known bookedTask, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.tasks[key]; t != nil {
+		return *t, true
+	}
+	return bookedTask{}, false
+}
+
+// places returns where the tasks of a principal are of which are says so, each
+// once and sorted.
+func (b *taskBook) places(principal string, are func(key taskKey, t *bookedTask) bool) []taskPlace {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []taskPlace
+	for _, key := range b.of[principal] {
+		if are(key, b.tasks[key]) {
+			out = append(out, key.taskPlace)
+		}
+	}
+	slices.SortFunc(out, taskPlace.compare)
+	return slices.Compact(out)
+}
+
+// lose forgets the tasks of a principal at a place that is no more.
+func (b *taskBook) lose(principal string, at taskPlace) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, key := range slices.Clone(b.of[principal]) {
+		if key.taskPlace == at {
+			b.forget(key)
+		}
+	}
+}
+
+// sweep forgets the tasks whose time is over.
+func (b *taskBook) sweep(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, t := range b.tasks {
+		if now.After(t.until) {
+			b.forget(key)
+		}
+	}
+}
+
+// taskStatus tells the client that made a task what has become of it.
+func (g *Gateway) taskStatus(ev mcp.Event) {
+	id, ok := mcp.LookupString(ev.Params, "taskId")
+	if !ok {
+		return
+	}
+	t, ok := g.tasks.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
+	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session {
+		return
+	}
+	g.sessionsMu.Lock()
+	s := g.sessions[t.session]
+	g.sessionsMu.Unlock()
+	if s != nil {
+		s.notify(mcp.AppendNotification(nil, mcp.NotifyTaskStatus, mcp.RewriteMeta(withTaskID(ev.Params, t.sealed), nil)))
+	}
+}

@@ -1,0 +1,291 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Tasks are calls of tools that answer at once with an id, by which their state
+// and result are fetched later. 2025-11-25 (basic/utilities/tasks) and the
+// extension of 2026-07-28 (SEP-2663) have them in two ways. Within one of the
+// two they pass, under ids of the gateway's own; between them, and for clients
+// without tasks, the gateway drives the task itself (see [dialogue.run]).
+//
+// An id that a client has is a seal over what it stands for, bound to the
+// client's principal. So nothing is kept of a task of the extension; of the
+// other ones the [taskBook] keeps a bounded number, for what comes without an
+// id of the gateway's: lists and notifications.
+
+// taskRef is what the id of a task stands for.
+type taskRef struct {
+	server, tool string // the tool by its name at the server
+	conn         string // where a legacy server keeps it; see [mcp.Answer]
+	id           string // the server's own
+}
+
+// maxTaskRef bounds what is sealed in one id, which travels in a header.
+const maxTaskRef = 2048
+
+var (
+	// errTask is the answer for every id that leads to no task that the caller
+	// may know of.
+	errTask = mcp.Errorf(mcp.CodeInvalidParams, "Unknown task")
+	// errNoTasks is for clients of 2026-07-28 that do not declare tasks.
+	errNoTasks = &mcp.Error{
+		Code: mcp.CodeMissingCapability, Message: "Missing required client capability: " + mcp.ExtensionTasks,
+		Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`),
+	}
+)
+
+func (t *taskRef) encode() []byte {
+	out := []byte(`{"method":"` + mcp.MethodToolsCall + `","kind":"tool"`)
+	for _, m := range [...][2]string{{"server", t.server}, {"original", t.tool}, {"conn", t.conn}, {"id", t.id}} {
+		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
+	}
+	return append(out, '}')
+}
+
+func decodeTaskRef(raw []byte) taskRef {
+	field := func(name string) string { s, _ := mcp.LookupString(raw, name); return s }
+	return taskRef{server: field("server"), tool: field("original"), conn: field("conn"), id: field("id")}
+}
+
+// sealTask returns the id under which a client knows a task.
+func (g *Gateway) sealTask(x *Exchange, r *Route, conn, id string) (string, error) {
+	ref := taskRef{server: r.Server, tool: r.Original, conn: conn, id: id}
+	raw := ref.encode()
+	if id == "" || len(raw) > maxTaskRef {
+		return "", badTask(r)
+	}
+	return g.opts.Keys.seal(labelTask, x.Identity.Key(), raw)
+}
+
+// badTask is the refusal of a call whose server made a task in no known form.
+func badTask(r *Route) *Refusal {
+	return &Refusal{
+		Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream",
+		Text: "The server " + r.Server + " answered with a task in a form that is not of the protocol.",
+	}
+}
+
+// task is one that a client names in a request.
+type task struct {
+	route    *Route // of its tool
+	conn, id string // the server's own
+	sealed   string // the client's
+}
+
+// openTask returns the task with an id that a client has. The tool is resolved
+// anew, and its server must be of the client's own kind of tasks.
+func (g *Gateway) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, error) {
+	raw, err := g.opts.Keys.open(labelTask, x.Identity.Key(), sealed)
+	if err != nil {
+		return nil, errTask
+	}
+	ref := decodeTaskRef(raw)
+	route := snap.Catalog(x.Identity).tool(ref.server, ref.tool, x.Scope)
+	if route == nil || route.to.listing.Era != x.Era {
+		return nil, errTask
+	}
+	return &task{route: route, conn: ref.conn, id: ref.id, sealed: sealed}, nil
+}
+
+// tool returns the route of a server's tool within a scope, nil when it is not
+// offered.
+func (c *Catalog) tool(server, original string, scope Scope) *Route {
+	s := c.byServer[server]
+	if s == nil || scope.Server != "" && scope.Server != server {
+		return nil
+	}
+	for _, r := range s.rendered[mcp.Tool] {
+		if r.Original == original && c.lists[mcp.Tool].byName[r.Exposed] == r {
+			return r
+		}
+	}
+	return nil
+}
+
+// knowsTasks tells whether a modern client declares the extension. In earlier
+// revisions it does not exist, whatever a client says.
+func (x *Exchange) knowsTasks() bool {
+	return x.Era == mcp.Modern && mcp.IsObject(mcp.Lookup(x.Capabilities, "extensions", mcp.ExtensionTasks))
+}
+
+// mayUseTasks returns why a client cannot use the methods of tasks: it does not
+// declare them, or they were not declared to it.
+func (x *Exchange) mayUseTasks(c *Catalog) error {
+	switch {
+	case x.Era == mcp.Modern && !x.knowsTasks():
+		return errNoTasks
+	case x.Era == mcp.Legacy && (x.Version < mcp.V20251125 || !c.hasTasks(x.Scope)):
+		return mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", x.Message.Method)
+	}
+	return nil
+}
+
+// hasTasks tells whether a server in scope has the tasks of 2025-11-25, or may
+// turn out to.
+func (c *Catalog) hasTasks(scope Scope) bool {
+	return slices.ContainsFunc(c.servers, func(s *served) bool {
+		return (scope.Server == "" || scope.Server == s.backend.Name()) && (s.listing == nil || s.hasTasks())
+	})
+}
+
+// permitTask asks the gate about the tool of a task. A task of what may not be
+// viewed is unknown.
+func (g *Gateway) permitTask(ctx context.Context, x *Exchange, r *Route) error {
+	for _, action := range [...]gate.Action{gate.View, gate.Call} {
+		switch d := g.snapshot.Load().decide(ctx, action, x, r); {
+		case d.Err != nil:
+			return unavailable(d)
+		case d.Effect == gate.Allow:
+		case action == gate.View:
+			return errTask
+		default:
+			return denied(d)
+		}
+	}
+	return nil
+}
+
+// task answers a request about a task: it passes what a call passes, less what
+// was paid for when the task was made (see [Gateway.call]).
+func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
+	g.waitFirst(ctx)
+	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Tool, "")
+	defer func() { rec.close(&answer, recover()) }()
+	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
+
+	if err := x.mayUseTasks(snap.Catalog(x.Identity)); err != nil {
+		return refuse(err)
+	}
+	sealed, ok := x.Message.ParamString("taskId")
+	if !ok {
+		return refuse(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "taskId" must be a string`))
+	}
+	if x.Message.Method == mcp.MethodTaskUpdate && !answersWellFormed(x.Message.Param("inputResponses")) {
+		return refuse(errResponses)
+	}
+	if err := g.opts.Auditor.Healthy(); err != nil {
+		return refuse(auditDown(err))
+	}
+	t, err := g.openTask(snap, x, sealed)
+	if err != nil {
+		return refuse(err)
+	}
+	rec.routed(t.route)
+	rec.entry.Name = t.route.Exposed
+	if err := g.permitTask(ctx, x, t.route); err != nil {
+		return refuse(err)
+	}
+	waited, err := t.route.to.slots.take(ctx, t.route.Server, x.Identity.Key())
+	if err != nil {
+		return refuse(err)
+	}
+	defer t.route.to.slots.give()
+	if waited > decisionAge {
+		if err := g.permitTask(ctx, x, t.route); err != nil {
+			return refuse(err)
+		}
+	}
+	rec.sent = time.Now()
+	got, err := g.carryTask(ctx, x, rec, t)
+	rec.settle(err)
+	if err != nil {
+		return refuse(orUnknown(err))
+	}
+	return g.deliverTask(x, rec, t, got)
+}
+
+// orUnknown returns the refusal of a request about a task that got no answer. A
+// task ends with the connection that its server keeps it for.
+func orUnknown(err error) error {
+	if failure, ok := errors.AsType[*mcp.Failure](err); ok && failure.Kind == mcp.FailGone {
+		return errTask
+	}
+	return err
+}
+
+// answersWellFormed tells whether the answers of tasks/update are there and an
+// object of objects.
+func answersWellFormed(raw []byte) bool { return raw != nil && responsesWellFormed(raw) }
+
+// carryTask brings a request about a task to its server, with the server's own
+// id.
+func (g *Gateway) carryTask(ctx context.Context, x *Exchange, rec *record, t *task) (mcp.Answer, error) {
+	params := mcp.SetMember(x.Message.Params(), "taskId", mcp.Quote(t.id))
+	call := g.newCall(x, t.route.to, x.Message.Method, mcp.RewriteMeta(params, nil))
+	call.Conn = t.conn
+	if x.Message.Method != mcp.MethodTaskResult {
+		call.Progress = false
+		return t.route.to.backend.Call(ctx, call)
+	}
+	d := &dialogue{g: g, x: x, to: t.route.to, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
+	call.Notify, call.Ask, call.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
+	defer func() { rec.entry.Rounds = int(d.answered.Load()) }()
+	ctx, cancel := t.route.bounded(ctx, t.route.hard())
+	defer cancel()
+	run := &taskRun{d: d, route: t.route, id: t.id, call: call}
+	got, err := run.look(ctx)
+	if err != nil || got.Fault != nil {
+		return got, err
+	}
+	if got, err = run.legacyEnd(ctx, got.Result); err == nil { // which may have taken long
+		err = g.permitTask(ctx, x, t.route)
+	}
+	return got, err
+}
+
+// relatedTask is the member of _meta that ties a message to a task (2025-11-25
+// basic/utilities/tasks, Related Task Metadata).
+func relatedTask(id string) []byte {
+	return append(append([]byte(`"`+mcp.MetaRelatedTask+`":{"taskId":`), mcp.Quote(id)...), '}')
+}
+
+// deliverTask turns the answer about a task into the client's.
+func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer) reply {
+	switch {
+	case got.Fault != nil:
+		return faulty(g.upstreamFault(x, t.route, got.Fault))
+	case x.Message.Method == mcp.MethodTaskResult:
+		result := exposeURIs(t.route.to.mount.Namespace, mcp.MethodToolsCall, got.Result)
+		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, relatedTask(t.sealed)))}
+	case x.Era == mcp.Legacy:
+		return reply{result: mcp.RewriteMeta(withTaskID(got.Result, t.sealed), nil)}
+	}
+	result, err := g.exposeTask(x, t.route, t.sealed, got.Result)
+	if err != nil {
+		return g.refuse(x, rec.refused(err))
+	}
+	return reply{result: g.modernResult(mcp.SetMember(result, "resultType", []byte(`"complete"`)), true, false)}
+}
+
+// withTaskID returns a task under another id; what names no task stays.
+func withTaskID(object []byte, sealed string) []byte {
+	if mcp.LookupSpan(object, "taskId").Absent() {
+		return object
+	}
+	return mcp.SetMember(object, "taskId", mcp.Quote(sealed))
+}
+
+// exposeTask returns a task of the extension as its client sees it: under the
+// client's id, with only such questions as the client may be asked, and with
+// the URIs of its result and questions exposed. A round of the call that made
+// it has no part in it.
+func (g *Gateway) exposeTask(x *Exchange, r *Route, sealed string, state []byte) ([]byte, error) {
+	if err := g.rounds.allowed(x, r, state); err != nil {
+		return nil, err
+	}
+	state = exposeQuestions(r.to.mount.Namespace, withTaskID(state, sealed))
+	state = mcp.RemoveMember(state, "requestState")
+	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
+		inner = mcp.RewriteMeta(exposeURIs(r.to.mount.Namespace, mcp.MethodToolsCall, inner), nil)
+		state = mcp.SetMember(state, "result", inner)
+	}
+	return state, nil
+}

@@ -1,0 +1,352 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// This file drives tasks whose client does not know of them, as 2026-07-28 and
+// 2025-11-25 have two kinds of tasks and the other revisions none: the gateway
+// makes the task, looks at it in the server's interval, has its questions
+// answered in the client's own way, and returns its result as that of the call.
+
+const (
+	// defaultHard bounds all that is done for one call where its mount says
+	// nothing else.
+	defaultHard = 30 * time.Minute
+	// A task is looked at in the interval that its server asks for, within
+	// bounds, and in usualPoll where it asks for none.
+	minPoll, usualPoll, maxPoll = 100 * time.Millisecond, time.Second, 30 * time.Second
+	// maxLost is how many requests about a task may be lost, of looks in a row,
+	// before its call is.
+	maxLost = 3
+)
+
+// taskRun is one task at its server on the way to its end.
+type taskRun struct {
+	d     *dialogue
+	route *Route
+	id    string    // the server's own
+	call  *mcp.Call // what requests about the task are made of
+}
+
+// run makes a call at its server. What a server does only as a task, for a
+// client that cannot have it, is driven to its end.
+func (d *dialogue) run(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
+	legacy := r.to.listing.Era == mcp.Legacy
+	switch {
+	case call.Method != mcp.MethodToolsCall:
+	case legacy && r.tasks == tasksRequired && mcp.LookupSpan(call.Params, "task").Absent():
+		return d.drive(ctx, r, call)
+	case !legacy && d.x != nil && d.x.Era == mcp.Legacy:
+		if knowTasks(call.Capabilities) {
+			return d.drive(ctx, r, call)
+		}
+		got, err := r.to.backend.Call(ctx, call)
+		if err != nil || !needsTasks(got.Fault) {
+			return got, err
+		}
+		call.Capabilities = withTasks(call.Capabilities) // for its later rounds too
+		return d.drive(ctx, r, call)
+	}
+	return r.to.backend.Call(ctx, call)
+}
+
+// needsTasks tells whether a modern server does something only for clients that
+// declare tasks. It has not done it then.
+func needsTasks(fault *mcp.Error) bool {
+	return fault != nil && fault.Code == mcp.CodeMissingCapability &&
+		mcp.Lookup(fault.Data, "requiredCapabilities", "extensions", mcp.ExtensionTasks) != nil
+}
+
+func knowTasks(capabilities []byte) bool {
+	return mcp.Lookup(capabilities, "extensions", mcp.ExtensionTasks) != nil
+}
+
+// withTasks returns client capabilities that declare tasks.
+func withTasks(capabilities []byte) []byte {
+	extensions := mcp.Lookup(capabilities, "extensions")
+	if !mcp.IsObject(extensions) {
+		extensions = nil
+	}
+	return mcp.SetMember(capabilities, "extensions", mcp.SetMember(extensions, mcp.ExtensionTasks, []byte("{}")))
+}
+
+// drive makes a call that may become a task.
+func (d *dialogue) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
+	ctx, cancel := r.bounded(ctx, r.patience())
+	defer cancel()
+	begin := *call
+	if r.to.listing.Era == mcp.Legacy {
+		ttl := strconv.AppendInt([]byte(`{"ttl":`), r.hard().Milliseconds(), 10)
+		begin.Params = mcp.SetMember(call.Params, "task", append(ttl, '}'))
+	}
+	got, err := r.to.backend.Call(ctx, &begin)
+	return d.follow(ctx, r, call, got, err)
+}
+
+// follow returns the result of a call. Where that is a task of a kind that the
+// client does not know, it is the task's: when the call ends before, the task
+// is cancelled. The gate is asked again before what has taken so long is
+// delivered.
+func (d *dialogue) follow(ctx context.Context, r *Route, call *mcp.Call, made mcp.Answer, err error) (mcp.Answer, error) {
+	state := taskOf(&made)
+	if err != nil || state == nil {
+		return made, err
+	}
+	id, _ := mcp.LookupString(state, "taskId")
+	if id == "" {
+		return mcp.Answer{}, badTask(r)
+	}
+	ctx, cancel := r.bounded(ctx, r.patience())
+	defer cancel()
+	about := *call
+	about.Conn = made.Conn
+	run := &taskRun{d: d, route: r, id: id, call: &about}
+	d.relatedUp = relatedTask(id)
+	end := run.legacyEnd
+	if made.Era == mcp.Modern {
+		end = run.modernEnd
+	}
+	got, err := end(ctx, state)
+	if err == nil {
+		err = d.g.permit(ctx, d.client(), r)
+	}
+	if err != nil {
+		run.cancel(ctx)
+		return mcp.Answer{}, err
+	}
+	return got, nil
+}
+
+// taskOf returns the state of the task that a call was answered with, nil when
+// it was answered with something else.
+func taskOf(made *mcp.Answer) []byte {
+	if made.Era == mcp.Legacy {
+		if state := mcp.Lookup(made.Result, "task"); mcp.IsObject(state) {
+			return state
+		}
+		return nil
+	}
+	if kind, _ := mcp.LookupString(made.Result, "resultType"); kind == mcp.ResultTask {
+		return made.Result
+	}
+	return nil
+}
+
+// client is whose call it is.
+func (d *dialogue) client() *Exchange {
+	if d.park != nil {
+		return d.park.asks()
+	}
+	return d.x
+}
+
+// hard bounds all that is done for one call of the route.
+func (r *Route) hard() time.Duration { return cmp.Or(r.to.mount.Hard, defaultHard) }
+
+// patience is how long a call that is driven may take: the tool's own timeout
+// where it has one, because nothing tells whether a task makes progress.
+func (r *Route) patience() time.Duration {
+	if r.shape != nil && r.shape.Timeout > 0 {
+		return min(r.shape.Timeout, r.hard())
+	}
+	return r.hard()
+}
+
+// bounded returns a context that ends with the time of a task.
+func (r *Route) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, &mcp.Failure{
+		Kind: mcp.FailTimeout, Server: r.Server, Delivered: true,
+		Reason: "The task of the server " + r.Server + " did not end within " + limit.String() + ".",
+	})
+}
+
+// legacyEnd waits until a task of 2025-11-25 has ended and returns what its
+// call would have. The server puts its questions on an open tasks/result; that
+// is opened once there is one, so that the wait for the end holds nothing.
+func (t *taskRun) legacyEnd(ctx context.Context, state []byte) (mcp.Answer, error) {
+	for lost := 1; ; lost++ {
+		if status, _ := mcp.LookupString(state, "status"); status == "working" {
+			lost--
+		} else {
+			call := t.request(mcp.MethodTaskResult, nil)
+			call.Kind, call.Key, call.Timeout = mcp.Tool, t.route.Original, t.route.hard()
+			call.Notify, call.Progress = t.call.Notify, t.call.Progress
+			call.Ask, call.Askable = t.call.Ask, t.call.Askable
+			got, err := t.route.to.backend.Call(ctx, call)
+			if lost > maxLost || !passing(ctx, err) {
+				return got, err
+			}
+		}
+		got, err := t.next(ctx, state)
+		if err != nil || got.Fault != nil {
+			return got, err
+		}
+		state = got.Result
+	}
+}
+
+// modernEnd waits until a task of the extension has ended and returns what its
+// call would have. Its questions are put to a legacy client, each once.
+func (t *taskRun) modernEnd(ctx context.Context, state []byte) (mcp.Answer, error) {
+	answered := make(map[string]bool)
+	for rounds := 0; ; {
+		switch status, _ := mcp.LookupString(state, "status"); status {
+		case "completed":
+			if result := mcp.Lookup(state, "result"); mcp.IsObject(result) {
+				return mcp.Answer{Result: result, Era: mcp.Modern}, nil
+			}
+			return mcp.Answer{}, badTask(t.route)
+		case "failed":
+			if fault := mcp.Lookup(state, "error"); mcp.IsObject(fault) {
+				return mcp.Answer{Fault: mcp.ParseError(fault), Era: mcp.Modern}, nil
+			}
+			return mcp.Answer{}, badTask(t.route)
+		case "cancelled":
+			return mcp.Answer{}, &Refusal{
+				Kind: "task_cancelled", Code: codeUnavailable, Phase: "upstream",
+				Text: "The server " + t.route.Server + " cancelled the task of this call.",
+			}
+		case "input_required":
+			open := unanswered(mcp.Lookup(state, "inputRequests"), answered)
+			if open == nil {
+				break // it has not taken up its answers yet
+			}
+			if rounds++; rounds > maxRounds {
+				return mcp.Answer{}, askedTooOften(t.route)
+			}
+			if fault, err := t.answer(ctx, open); err != nil || fault != nil {
+				return mcp.Answer{Fault: fault, Era: mcp.Modern}, err
+			}
+		}
+		got, err := t.next(ctx, state)
+		if err != nil || got.Fault != nil {
+			return got, err
+		}
+		state = got.Result
+	}
+}
+
+// unanswered returns the questions that were not answered yet and notes them as
+// answered; nil when there are none. Keys are unique in the life of a task.
+func unanswered(requests []byte, answered map[string]bool) []byte {
+	if !mcp.IsObject(requests) {
+		return requests
+	}
+	var edits []string
+	some := false
+	for m := range mcp.Members(requests) {
+		key, err := mcp.Unquote(requests[m.KeyText.Start-1 : m.KeyText.End+1])
+		if err == nil && answered[key] {
+			edits = append(edits, key)
+			continue
+		}
+		some = true
+		if len(answered) < maxRounds*maxInputs {
+			answered[key] = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	for _, key := range edits {
+		requests = mcp.RemoveMember(requests, key)
+	}
+	return requests
+}
+
+// answer has the questions of a task answered, behind the gate, and hands the
+// answers over.
+func (t *taskRun) answer(ctx context.Context, requests []byte) (*mcp.Error, error) {
+	responses, err := t.d.inquire(ctx, t.route, mcp.SetMember(nil, "inputRequests", requests))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.d.g.permit(ctx, t.d.client(), t.route); err != nil {
+		return nil, err
+	}
+	got, err := t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskUpdate, responses))
+	return got.Fault, err
+}
+
+// request is a request about the task.
+func (t *taskRun) request(method string, responses []byte) *mcp.Call {
+	params := append(append([]byte(`{"taskId":`), mcp.Quote(t.id)...), '}')
+	if responses != nil {
+		params = mcp.SetMember(params, "inputResponses", responses)
+	}
+	return &mcp.Call{
+		Method: method, Params: params, Capabilities: t.call.Capabilities, LogLevel: t.call.LogLevel,
+		Principal: t.call.Principal, Session: t.call.Session, Exact: t.call.Exact, Conn: t.call.Conn,
+	}
+}
+
+// look asks for the state of the task.
+func (t *taskRun) look(ctx context.Context) (mcp.Answer, error) {
+	return t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskGet, nil))
+}
+
+// next waits for the interval of the task and looks at it. A look that is lost
+// is repeated: it changes nothing.
+func (t *taskRun) next(ctx context.Context, state []byte) (mcp.Answer, error) {
+	for lost := 1; ; lost++ {
+		if err := t.pause(ctx, pollInterval(state)); err != nil {
+			return mcp.Answer{}, err
+		}
+		if got, err := t.look(ctx); lost > maxLost || !passing(ctx, err) {
+			return got, err
+		}
+	}
+}
+
+// passing tells whether a request that failed may succeed when it is made
+// again.
+func passing(ctx context.Context, err error) bool {
+	failure, ok := errors.AsType[*mcp.Failure](err)
+	if !ok || ctx.Err() != nil {
+		return false
+	}
+	return failure.Kind == mcp.FailUnavailable || failure.Kind == mcp.FailTimeout || failure.Kind == mcp.FailBusy
+}
+
+// pause waits. Meanwhile the call holds no place at the server, unless it is
+// parked: then its place is that of the request which waits for it.
+func (t *taskRun) pause(ctx context.Context, wait time.Duration) error {
+	if t.d.park == nil {
+		t.d.rest(+1)
+		defer t.d.rest(-1)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pollInterval is how long to wait before the next look at a task.
+func pollInterval(state []byte) time.Duration {
+	for _, member := range [...]string{"pollIntervalMs", "pollInterval"} {
+		if ms, err := strconv.ParseFloat(string(mcp.Lookup(state, member)), 64); err == nil {
+			return time.Duration(min(max(ms, float64(minPoll.Milliseconds())), float64(maxPoll.Milliseconds()))) * time.Millisecond
+		}
+	}
+	return usualPoll
+}
+
+// cancel tells the server that nobody waits for the task any more.
+func (t *taskRun) cancel(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	if _, err := t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskCancel, nil)); err != nil {
+		t.d.g.log.Debug("task not cancelled", "server", t.route.Server, "err", err)
+	}
+}

@@ -1,0 +1,353 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// caller calls s__only as a client of some kind.
+type caller struct {
+	name   string
+	era    mcp.Era // of the server that it is tried with
+	method func(r *rig) *http.Request
+}
+
+// callers are the clients that cannot have the tasks of a server of an era.
+func callers() []caller {
+	legacy := func(version mcp.Version, params string) func(r *rig) *http.Request {
+		return func(r *rig) *http.Request {
+			return httpRequest(http.MethodPost, "/mcp", request("1", "tools/call", params), "Mcp-Session-Id", r.openAt(version))
+		}
+	}
+	modern := func(declared bool) func(r *rig) *http.Request {
+		body := modernBody("1", "tools/call", `"name":"s__only","task":{}`, "")
+		if declared {
+			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{`, declaredTasks, 1)
+		}
+		return func(*rig) *http.Request { return modernRequest(body) }
+	}
+	out := []caller{
+		{"modern", mcp.Legacy, modern(false)},
+		{"modern that declares tasks", mcp.Legacy, modern(true)},
+		{"2025-11-25 without a wish", mcp.Legacy, legacy(mcp.V20251125, `{"name":"s__only"}`)},
+		{"2025-11-25 with a wish", mcp.Modern, legacy(mcp.V20251125, `{"name":"s__only","task":{}}`)},
+	}
+	for _, version := range []mcp.Version{mcp.V20241105, mcp.V20250618} {
+		for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
+			out = append(out, caller{string(version) + " at " + era.String(), era, legacy(version, `{"name":"s__only","task":{}}`)})
+		}
+	}
+	return out
+}
+
+// A tool that needs tasks can be called by clients that do not have them: the
+// call is made once, charged once, recorded once, and its result is the task's.
+func TestDrivenTask(t *testing.T) {
+	for _, c := range callers() {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newWorker(t, c.era, working, `"status":"working","pollIntervalMs":1,"pollInterval":1`,
+					`"status":"working","pollIntervalMs":1e9,"pollInterval":1e9`, `"status":"working"`, completed)
+				var at []time.Duration
+				began := time.Now()
+				reply := b.reply
+				b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+					if call.Method == mcp.MethodTaskGet {
+						at = append(at, time.Since(began))
+					}
+					return reply(ctx, call)
+				}
+				r := noted(t, b.script, nil, nil).run()
+				r.config.Load().Mounts[0].Concurrency = 1
+				w, _ := r.begin(c.method(r))
+				time.Sleep(20 * time.Second)
+				if got := r.modern("5", "tools/call", `"name":"s__never"`); !strings.Contains(got.text(), `"content":[]`) {
+					t.Errorf("beside it: %s", got.text())
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				want := `"content":[{"type":"resource_link","uri":"s+file:///a"}]`
+				if c.era == mcp.Legacy {
+					want = `"content":[]`
+				}
+				if strings.HasPrefix(c.name, "2024") && c.era == mcp.Modern {
+					want = `[resource_link: URI s+file:///a]`
+				}
+				if !w.ended() || !strings.Contains(w.text(), want) || strings.Contains(w.text(), "status") || strings.Contains(w.text(), "related") {
+					t.Errorf("answered %v %s, want %s", w.ended(), w.text(), want)
+				}
+				if want := []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 500 * time.Millisecond, 30500 * time.Millisecond, 31500 * time.Millisecond}; !slices.Equal(at, want) {
+					t.Errorf("looked at %v, want %v", at, want)
+				}
+				if b.made != 1 || len(b.seen(mcp.MethodTaskCancel)) != 0 {
+					t.Errorf("%d tasks made, %d cancelled", b.made, len(b.seen(mcp.MethodTaskCancel)))
+				}
+				own := 0
+				for _, e := range r.ledgerOf().all() {
+					if e.Name == "s__only" {
+						own++
+						if e.Outcome != audit.OutcomeOK {
+							t.Errorf("entry %+v", e)
+						}
+					}
+				}
+				if own != 1 || strings.Count(strings.Join(r.steps(), ", "), "charge") != 2 {
+					t.Errorf("%d entries, steps %v", own, r.steps())
+				}
+				if s := r.snapshot.Load().catalog.byServer["s"].slots; s.running != 0 {
+					t.Errorf("%d places are taken", s.running)
+				}
+			})
+		})
+	}
+}
+
+// A driven task whose call ends before it is cancelled at its server: when the
+// client cancels, when its time is over, when the gate says no in the end, when
+// it is looked for in vain. A task that has ended is not.
+func TestDrivenTaskThatEndsEarly(t *testing.T) {
+	for _, c := range callers() {
+		for _, tt := range []struct {
+			name, state string
+			lose        int
+			cancel      bool
+			deny        bool
+			want        string
+			cancels     int
+		}{
+			{name: "cancelled by the client", state: working, cancel: true, cancels: 1},
+			{name: "does not end", state: working, want: `"kind":"upstream_timeout"`, cancels: 1},
+			{name: "denied", state: completed, deny: true, want: `"kind":"denied"`, cancels: 1},
+			{name: "lost", state: completed, lose: 9, want: `"kind":"upstream_unavailable"`, cancels: 1},
+			{name: "lost for a while", state: completed, lose: maxLost, want: `"content":[`},
+			{name: "gone", state: "gone", want: `"message":"no such task"`},
+			{name: "cancelled by the server", state: `"status":"cancelled"`, want: `"kind":"task_cancelled"`, cancels: 1},
+			{name: "failed", state: `"status":"failed","error":{"code":-32603,"message":"broke","data":9007199254740993}`, want: `"error":{"code":-32603,"message":"broke","data":9007199254740993}`},
+			{name: "completed with nothing", state: `"status":"completed"`, want: `"kind":"upstream_error"`, cancels: 1},
+			{name: "failed with nothing", state: `"status":"failed"`, want: `"kind":"upstream_error"`, cancels: 1},
+		} {
+			legacyEnd := strings.Contains(tt.name, "nothing") || tt.name == "failed" || tt.name == "cancelled by the server"
+			if c.era == mcp.Legacy && legacyEnd {
+				continue // there the result says it
+			}
+			t.Run(c.name+"/"+tt.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newWorker(t, c.era, tt.state)
+					b.lose = tt.lose
+					if tt.state == "gone" {
+						b.looks["own 1"] = -1
+					}
+					mounts := mounted(b.script)
+					mounts[0].Hard = 10 * time.Second
+					decided := 0
+					r := newRig(t, mounts, func(_ *Options, config *Config) {
+						config.Chain = gate.NewChain(rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
+							if decided++; tt.deny && r.Action == gate.Call && decided > 2 {
+								return gate.Decision{Effect: gate.Deny, Reason: "no more"}, nil
+							}
+							return gate.Decision{Effect: gate.Allow}, nil
+						}))
+					}).run()
+					req := c.method(r)
+					w, leave := r.begin(req)
+					time.Sleep(100 * time.Millisecond)
+					if session := req.Header.Get("Mcp-Session-Id"); tt.cancel && session != "" {
+						r.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "Mcp-Session-Id", session)
+					} else if tt.cancel {
+						leave()
+					}
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					if !w.ended() || !strings.Contains(w.text(), tt.want) {
+						t.Errorf("answered %v %s, want %s", w.ended(), w.text(), tt.want)
+					}
+					if n := len(b.seen(mcp.MethodTaskCancel)); n != tt.cancels {
+						t.Errorf("cancelled %d times, want %d", n, tt.cancels)
+					}
+					if s := r.snapshot.Load().catalog.byServer["s"].slots; s.running != 0 {
+						t.Errorf("%d places are taken", s.running)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The questions of a driven task reach a legacy client as requests on the
+// stream of its call, each once, behind the gate.
+func TestDrivenQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ask := func(keys ...string) string {
+			var out []string
+			for _, key := range keys {
+				out = append(out, `"`+key+`":{"method":"elicitation/create","params":{"message":"`+key+`?","requestedSchema":{}}}`)
+			}
+			return `"status":"input_required","inputRequests":{` + strings.Join(out, ",") + `}`
+		}
+		b := newWorker(t, mcp.Modern, ask("a"), ask("a"), ask("b", "a"), working, completed)
+		r := noted(t, b.script, nil, nil).run()
+		c := r.stdio(person("alice"))
+		c.send(initBody)
+		synctest.Wait()
+		c.out.drain()
+		c.send(request("1", "tools/call", `{"name":"s__only"}`))
+		for i, key := range []string{"a", "b"} {
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if got, want := c.out.drain(), fmt.Sprintf(`{"jsonrpc":"2.0","id":"toolgate-%d","method":"elicitation/create","params":{"message":"[s] %s?","requestedSchema":{}}}`, i+1, key)+"\n"; got != want {
+				t.Errorf("asked %s, want %s", got, want)
+			}
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"toolgate-%d","result":{"action":"accept","content":{"n":%d}}}`, i+1, i))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := c.out.drain(); !strings.Contains(got, `{"jsonrpc":"2.0","id":1,"result":{"content":[`) {
+			t.Errorf("answered %s", got)
+		}
+		if want := []string{`{"a":{"action":"accept","content":{"n":0}}}`, `{"b":{"action":"accept","content":{"n":1}}}`}; !slices.Equal(b.answers, want) {
+			t.Errorf("the server was told %s, want %s", b.answers, want)
+		}
+		if e := r.ledgerOf().all(); len(e) != 1 || e[0].Rounds != 2 {
+			t.Errorf("entries %+v, want one with 2 rounds", e)
+		}
+	})
+}
+
+// A task of the extension that asks without end is given up.
+func TestDrivenTaskThatAsksWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var states []string
+		for i := range 100 {
+			states = append(states, fmt.Sprintf(`"status":"input_required","inputRequests":{"%d":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}}`, i))
+		}
+		b := newWorker(t, mcp.Modern, states...)
+		r := newRig(t, mounted(b.script)).run()
+		r.config.Load().Mounts[0].Questions = Questions{} // each is declined by the gateway
+		r.Apply(*r.config.Load())
+		w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", "tools/call", `{"name":"s__only"}`), "Mcp-Session-Id", r.open()))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if !strings.Contains(w.text(), `"kind":"question_refused"`) || len(b.answers) != maxRounds || len(b.seen(mcp.MethodTaskCancel)) != 1 {
+			t.Errorf("after %d answers: %s", len(b.answers), w.text())
+		}
+	})
+}
+
+// The questions of a driven task of 2025-11-25 reach a modern client as input
+// requests: the call is parked with its task, and its retry brings the answer.
+func TestDrivenPark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorker(t, mcp.Legacy, working, `"status":"input_required"`)
+		var told []string
+		b.result = func(ctx context.Context, call *mcp.Call) error {
+			answer, _ := call.Ask(ctx, mcp.MethodElicit, []byte(`{"message":"who?","requestedSchema":{}}`))
+			told = append(told, string(answer))
+			return context.Cause(ctx)
+		}
+		r := noted(t, b.script, nil, nil).run()
+		w := r.modern("1", "tools/call", `"name":"s__only"`)
+		if got, want := inputs(w), `{"q1":{"method":"elicitation/create","params":{"message":"[s] who?","requestedSchema":{}}}}`; got != want {
+			t.Fatalf("asked %s, want %s", w.text(), want)
+		}
+		time.Sleep(10 * time.Minute)
+		got := r.retry(w, `"name":"s__only"`, `{"q1":{"action":"accept"}}`)
+		if !strings.Contains(got.text(), `"resultType":"complete"`) || !strings.Contains(got.text(), `"content":[]`) || strings.Contains(got.text(), "related") {
+			t.Errorf("answered %s", got.text())
+		}
+		if want := []string{`{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"own 1"}},"action":"accept"}`}; !slices.Equal(told, want) {
+			t.Errorf("the server was told %s, want %s", told, want)
+		}
+		if b.made != 1 || len(r.ledgerOf().all()) != 1 {
+			t.Errorf("%d tasks, %d entries", b.made, len(r.ledgerOf().all()))
+		}
+		// Where the answer never comes the task is cancelled.
+		r.modern("1", "tools/call", `"name":"s__only"`)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := len(b.seen(mcp.MethodTaskCancel)); n != 1 {
+			t.Errorf("an abandoned task was cancelled %d times", n)
+		}
+		if s := r.snapshot.Load().catalog.byServer["s"].slots; s.running != 0 || len(r.rounds.open) != 0 {
+			t.Errorf("%d places are taken, open %v", s.running, r.rounds.open)
+		}
+	})
+}
+
+// tasks/result that is lost is opened again, as long as the task is there.
+func TestLostTaskResult(t *testing.T) {
+	for kind, want := range map[mcp.FailureKind]int{mcp.FailUnavailable: 1 + maxLost, mcp.FailTimeout: 1 + maxLost, mcp.FailTooLarge: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newWorker(t, mcp.Legacy, `"status":"completed"`)
+			b.result = func(context.Context, *mcp.Call) error { return &mcp.Failure{Kind: kind, Server: "s", Delivered: true} }
+			r := newRig(t, mounted(b.script)).run()
+			w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", "tools/call", `{"name":"s__only"}`), "Mcp-Session-Id", r.open()))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := len(b.seen(mcp.MethodTaskResult)); n != want || !strings.Contains(w.text(), `"kind":"`+string(kind)+`"`) {
+				t.Errorf("%s: opened %d times, want %d: %s", kind, n, want, w.text())
+			}
+		})
+	}
+}
+
+// A tool's own timeout bounds a task that is driven for it.
+func TestDrivenTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mounts := mounted(newWorker(t, mcp.Legacy, working).script)
+		mounts[0].Tools = map[string]ToolShape{"only": {Timeout: 3 * time.Second}}
+		r := newRig(t, mounts).run()
+		began := time.Now()
+		got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__only"}`)
+		if took := time.Since(began); took != 3*time.Second || !strings.Contains(got.text(), "did not end within 3s") {
+			t.Errorf("after %v: %s", took, got.text())
+		}
+	})
+}
+
+// A call may ask in rounds before it becomes a task, across the eras too; a
+// modern server that makes a task for nobody who could have it is refused.
+func TestDrivenAfterRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorker(t, mcp.Modern, working, completed)
+		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+			got, err := b.serve(ctx, call)
+			if taskOf(&got) != nil && mcp.Lookup(call.Params, "inputResponses") == nil {
+				return result(mcp.Modern, asks(`"q":{"method":"elicitation/create","params":{"message":"who?","requestedSchema":{}}}`, `"s"`)), nil
+			}
+			return got, err
+		}
+		r := newRig(t, mounted(b.script)).run()
+		c := r.stdio(person("alice"))
+		c.send(initBody)
+		synctest.Wait()
+		c.out.drain()
+		c.send(request("1", "tools/call", `{"name":"s__only"}`))
+		c.answered(`"result":{"action":"accept"}`)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := c.out.drain(); !strings.Contains(got, `{"jsonrpc":"2.0","id":1,"result":{"content":[`) {
+			t.Errorf("answered %s", got)
+		}
+		if n := len(b.seen(mcp.MethodToolsCall)); n != 3 {
+			t.Errorf("called %d times, want without tasks, with them, and with the answer", n)
+		}
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			return result(mcp.Modern, `{"resultType":"task","taskId":"own 1","status":"working"}`), nil
+		}
+		c.send(request("2", "tools/call", `{"name":"s__job"}`))
+		synctest.Wait()
+		if got := c.out.drain(); !strings.Contains(got, `"kind":"upstream_error"`) || strings.Contains(got, "own 1") {
+			t.Errorf("an unwanted task: %s", got)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+const (
+	// listTime bounds the wait for one server's page of tasks.
+	listTime = 10 * time.Second
+	// maxTaskPages is how many pages of servers one page of the gateway is made
+	// of at most; it may be short, or empty, and have another behind it.
+	maxTaskPages = 16
+)
+
+// taskList answers tasks/list of 2025-11-25 with the caller's own tasks at all
+// servers in scope, one connection after the other: a legacy server keeps tasks
+// for the connection that they were made on. One that does not answer is left
+// out.
+func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
+	g.waitFirst(ctx)
+	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Tool, "")
+	defer func() { rec.close(&answer, recover()) }()
+	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
+	if err := x.mayUseTasks(snap.Catalog(x.Identity)); err != nil {
+		return refuse(err)
+	}
+	if err := g.opts.Auditor.Healthy(); err != nil {
+		return refuse(auditDown(err))
+	}
+	from, err := g.openTaskCursor(x)
+	if err != nil {
+		return refuse(err)
+	}
+	places := g.taskPlaces(snap, x, from.at)
+	tasks := []byte(`{"tasks":[`)
+	some := false
+	add := func(task []byte) {
+		if some {
+			tasks = append(tasks, ',')
+		}
+		tasks, some = append(tasks, task...), true
+	}
+	for asked := 0; len(places) > 0 && asked < maxTaskPages && len(tasks) < g.opts.Limits.PageBytes; asked++ {
+		if places[0] != from.at {
+			from = taskCursor{at: places[0]}
+		}
+		if from.behind, err = g.tasksAt(ctx, snap, x, from, add); err != nil {
+			return refuse(err)
+		}
+		if from.behind == "" {
+			places = places[1:]
+		}
+	}
+	tasks = append(tasks, ']')
+	if len(places) > 0 {
+		if places[0] != from.at {
+			from = taskCursor{at: places[0]}
+		}
+		next, err := g.opts.Keys.seal(labelCursor, taskCursorContext(x), from.encode())
+		if err != nil {
+			return g.broken("seal a cursor", err)
+		}
+		tasks = mcp.AppendQuote(append(tasks, `,"nextCursor":`...), next)
+	}
+	return reply{result: append(tasks, '}')}
+}
+
+// taskCursor is where a page of tasks begins: at a place, behind the server's
+// own cursor; an empty one is the beginning.
+type taskCursor struct {
+	at     taskPlace
+	behind string
+}
+
+func (c *taskCursor) encode() []byte {
+	return []byte(c.at.server + "\x00" + c.at.conn + "\x00" + c.behind)
+}
+
+func taskCursorContext(x *Exchange) string {
+	return mcp.MethodTaskList + "\x00" + x.Scope.Server + "\x00" + x.Identity.Key()
+}
+
+func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
+	raw := x.Message.Param("cursor")
+	if raw == nil || string(raw) == "null" {
+		return taskCursor{}, nil
+	}
+	text, err := mcp.Unquote(raw)
+	if err == nil {
+		var opened []byte
+		if opened, err = g.opts.Keys.open(labelCursor, taskCursorContext(x), text); err == nil {
+			server, rest, _ := strings.Cut(string(opened), "\x00")
+			conn, behind, _ := strings.Cut(rest, "\x00")
+			return taskCursor{taskPlace{server, conn}, behind}, nil
+		}
+	}
+	return taskCursor{}, mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
+}
+
+// taskPlaces returns where the caller's tasks are, from a place on: at servers
+// in scope that list them, and of its own session where a server keeps sessions
+// apart.
+func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
+	catalog := snap.Catalog(x.Identity)
+	return g.tasks.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
+		s := catalog.byServer[key.server]
+		return s != nil && s.hasTasks() && s.listing.Declares("tasks", "list") &&
+			(x.Scope.Server == "" || x.Scope.Server == key.server) &&
+			(!s.mount.PerSession || t.session == x.sessionID()) && key.compare(from) >= 0
+	})
+}
+
+// tasksAt adds one page of the tasks at a place, those alone that the caller
+// made and whose tool it may view, and returns the server's cursor behind it.
+// The error is that of the gate or of the context.
+func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
+	catalog := snap.Catalog(x.Identity)
+	s := catalog.byServer[from.at.server]
+	if _, err := s.slots.take(ctx, from.at.server, x.Identity.Key()); err != nil {
+		return "", context.Cause(ctx)
+	}
+	defer s.slots.give()
+	var params []byte
+	if from.behind != "" {
+		params = mcp.SetMember(nil, "cursor", mcp.Quote(from.behind))
+	}
+	call := g.newCall(x, s, mcp.MethodTaskList, params)
+	call.Progress, call.Timeout, call.Conn = false, listTime, from.at.conn
+	got, err := s.backend.Call(ctx, call)
+	if err != nil || got.Fault != nil {
+		g.log.Debug("tasks not listed", "server", from.at.server, "err", err, "fault", got.Fault)
+		if errors.Is(orUnknown(err), errTask) {
+			g.tasks.lose(x.Identity.Key(), from.at)
+		}
+		return "", context.Cause(ctx)
+	}
+	question := gate.Request{Action: gate.View, Identity: x.Identity}
+	tasks := mcp.Lookup(got.Result, "tasks")
+	for e := range mcp.Elements(tasks) {
+		state := e.Of(tasks)
+		id, _ := mcp.LookupString(state, "taskId")
+		known, ok := g.tasks.find(taskKey{from.at, id})
+		if !ok || known.principal != x.Identity.Key() {
+			continue
+		}
+		route := catalog.tool(from.at.server, known.tool, x.Scope)
+		if route == nil {
+			continue
+		}
+		d := snap.view(ctx, &question, route)
+		if d.Err != nil {
+			return "", unavailable(d)
+		}
+		if d.Effect == gate.Allow {
+			add(withTaskID(state, known.sealed))
+		}
+	}
+	if behind, _ = mcp.LookupString(got.Result, "nextCursor"); behind == from.behind {
+		behind = ""
+	}
+	return behind, nil
+}
