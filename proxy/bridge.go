@@ -115,6 +115,12 @@ func (d *dialogue) inquire(ctx context.Context, r *Route, result []byte) ([]byte
 	var all sync.WaitGroup
 	for _, in := range inputs {
 		all.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					in.err = d.g.panicked(r)
+					cancel()
+				}
+			}()
 			if in.answer, in.err = d.input(ctx, r, in.request); in.err != nil {
 				cancel() // the call cannot go on without it
 			}

@@ -35,9 +35,6 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 		}
 		sealed, err := g.rounds.seal(x, r, rec, call, result, way)
 		if err != nil {
-			if rec.park != nil {
-				rec.park.cancel(errParkEnded)
-			}
 			return g.refuse(x, rec.refused(err))
 		}
 		return reply{result: g.modernResult(sealed, true, false)}

@@ -61,6 +61,11 @@ func (g *Gateway) newPark(ctx context.Context, x *Exchange, begin func(context.C
 		defer close(p.done)
 		defer stop()
 		defer cancel(errParkEnded)
+		defer func() {
+			if r := recover(); r != nil {
+				p.err = g.panicked(r)
+			}
+		}()
 		p.answer, p.err = begin(life, p)
 	})
 	return p

@@ -421,3 +421,18 @@ func TestURLsFirst(t *testing.T) {
 		t.Errorf("steps %s: want one charge", steps)
 	}
 }
+
+// A panic in a call that runs apart from its request is the end of this call
+// alone.
+func TestPanicInAPark(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, tool("ask"))
+	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("on purpose") }
+	r := newRig(t, mounted(b))
+	w := r.modern("1", "tools/call", `"name":"s__ask"`)
+	if !strings.Contains(w.text(), `"error":{"code":-32603,"message":"Internal error"}`) || strings.Contains(w.text(), "on purpose") {
+		t.Errorf("%s", w.text())
+	}
+	if got := r.ledger.all(); len(got) != 1 || !strings.Contains(r.log.String(), "on purpose") {
+		t.Errorf("audit %+v, log %s", got, r.log.String())
+	}
+}

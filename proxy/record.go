@@ -125,8 +125,8 @@ func (rec *record) refused(err error) error {
 	return err
 }
 
-// close writes the entry, unless the call goes on with another request. A
-// panic of the call becomes its answer.
+// close writes the entry, and ends what of the call still runs, unless the call
+// goes on with another request. A panic of the call becomes its answer.
 func (rec *record) close(answer *reply, panicked any) {
 	if panicked != nil {
 		rec.g.log.Error("panic in a call", "call", rec.entry.CallID, "panic", panicked, "stack", string(debug.Stack()))
@@ -135,6 +135,9 @@ func (rec *record) close(answer *reply, panicked any) {
 	}
 	if rec.parked {
 		return
+	}
+	if rec.park != nil { // that it has ended, whatever happened
+		rec.park.cancel(errParkEnded)
 	}
 	rec.finish(answer)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -208,6 +209,12 @@ func (r *Refusal) data() []byte {
 		out = mcp.AppendQuote(out, r.Decision)
 	}
 	return append(out, '}')
+}
+
+// panicked is the error of a call that panicked in a goroutine of its own.
+func (g *Gateway) panicked(p any) error {
+	g.log.Error("panic in a call", "panic", p, "stack", string(debug.Stack()))
+	return mcp.Errorf(mcp.CodeInternal, "Internal error")
 }
 
 // broken is the answer when the gateway itself fails.
