@@ -79,6 +79,7 @@ func mount(s *config.Server, b proxy.Backend, queue int) proxy.Mount {
 		Exclude:     s.Exclude,
 		Concurrency: s.Concurrency,
 		Queue:       queue,
+		Hard:        s.Timeouts.Hard,
 		PerSession:  s.Isolation == config.IsolationSession,
 		Questions: proxy.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),

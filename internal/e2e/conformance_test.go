@@ -74,23 +74,13 @@ var (
 // suite's own verdict on it is in err.
 func runSuite(ctx context.Context, t *testing.T, url, revision, baseline string) suiteRun {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
-	defer cancel()
 	folder := t.TempDir()
-	args := []string{
-		filepath.Join(lab.cache, "node", "node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js"),
-		"server", "--url", url, "--requirements", revision, "-o", folder,
-	}
+	args := []string{"--url", url, "--requirements", revision, "-o", folder}
 	if baseline != "" {
 		args = append(args, "--expected-failures", baseline)
 	}
-	cmd := exec.CommandContext(ctx, lab.node.path, args...)
-	cmd.WaitDelay = 2 * time.Second
-	ownGroup(cmd)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	r := suiteRun{Scenarios: map[string]scenario{}, output: colour.ReplaceAllString(out.String(), ""), err: err}
+	output, err := runServerSuite(ctx, args...)
+	r := suiteRun{Scenarios: map[string]scenario{}, output: output, err: err}
 	for _, m := range scenarioLine.FindAllStringSubmatch(r.output, -1) {
 		passed, _ := strconv.Atoi(m[2])
 		failed, _ := strconv.Atoi(m[3])
@@ -111,6 +101,20 @@ func runSuite(ctx context.Context, t *testing.T, url, revision, baseline string)
 		t.Fatalf("the suite ran no scenario (%v):\n%s", err, newest(r.output, 3000))
 	}
 	return r
+}
+
+// runServerSuite runs the suite against a server and returns what it wrote.
+func runServerSuite(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
+	defer cancel()
+	program := filepath.Join(lab.cache, "node", "node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
+	cmd := exec.CommandContext(ctx, lab.node.path, append([]string{program, "server"}, args...)...)
+	cmd.WaitDelay = 2 * time.Second
+	ownGroup(cmd)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return colour.ReplaceAllString(out.String(), ""), err
 }
 
 // wrongChecks reads what a scenario found wrong from the suite's output folder.
