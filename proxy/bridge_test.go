@@ -202,3 +202,27 @@ func TestConversationIsCancelled(t *testing.T) {
 		}
 	})
 }
+
+// What a modern server says of how long a resource is fresh holds if it is a
+// number of milliseconds, and never for a request that brought answers.
+func TestReadIsFresh(t *testing.T) {
+	for _, tt := range []struct{ given, members, want string }{
+		{`,"ttlMs":7`, ``, `7`},
+		{``, ``, `0`},
+		{`,"ttlMs":-1`, ``, `0`},
+		{`,"ttlMs":1.5`, ``, `0`},
+		{`,"ttlMs":"7"`, ``, `0`},
+		{`,"ttlMs":null`, ``, `0`},
+		{`,"ttlMs":7`, `,"inputResponses":{}`, `0`},
+	} {
+		b := newScript(t, "s", mcp.Modern, `resource {"uri":"file:///a","name":"r"}`)
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			return result(mcp.Modern, `{"resultType":"complete","cacheScope":"public"`+tt.given+`,"contents":[]}`), nil
+		}
+		w := newRig(t, mounted(b)).modern("1", "resources/read", `"uri":"s+file:///a"`+tt.members)
+		got := mcp.Lookup([]byte(w.text()), "result")
+		if ttl := string(mcp.Lookup(got, "ttlMs")); ttl != tt.want || string(mcp.Lookup(got, "cacheScope")) != `"private"` {
+			t.Errorf("given %q with %q: %s", tt.given, tt.members, got)
+		}
+	}
+}

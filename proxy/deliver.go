@@ -41,6 +41,9 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	}
 	result = exposeURIs(r.to.mount.Namespace, call.Method, result)
 	if x.Era == mcp.Modern {
+		if x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil { // never to be kept
+			result = mcp.RemoveMember(result, "ttlMs")
+		}
 		return reply{result: g.modernResult(result, typed, call.Method == mcp.MethodRead)}
 	}
 	if got.Era == mcp.Modern {
@@ -56,7 +59,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 func (g *Gateway) modernResult(result []byte, typed, cacheable bool) []byte {
 	result = mcp.RewriteMeta(result, g.serverMeta)
 	if cacheable {
-		if mcp.LookupSpan(result, "ttlMs").Absent() {
+		if !milliseconds(mcp.Lookup(result, "ttlMs")) {
 			result = mcp.SetMember(result, "ttlMs", []byte("0"))
 		}
 		result = mcp.SetMember(result, "cacheScope", []byte(`"private"`))
@@ -65,6 +68,16 @@ func (g *Gateway) modernResult(result []byte, typed, cacheable bool) []byte {
 		result = mcp.SetMember(result, "resultType", []byte(`"complete"`))
 	}
 	return result
+}
+
+// milliseconds tells whether a value is a whole number of them.
+func milliseconds(raw []byte) bool {
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(raw) > 0
 }
 
 // upstreamFault is an error of the server for the client: its own bytes, but

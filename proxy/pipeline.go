@@ -70,6 +70,11 @@ const decisionAge = time.Second
 // permit asks the gate whether the caller may view something, and then whether
 // it may call it. It returns the refusal.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) error {
+	return g.permitOr(ctx, x, r, func() error { return unknown(x, r.Kind, r.Exposed) })
+}
+
+// permitOr is permit with another answer for what may not be viewed.
+func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden func() error) error {
 	snap := g.snapshot.Load()
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
 		switch d := snap.decide(ctx, action, x, r); {
@@ -77,7 +82,7 @@ func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) error {
 			return unavailable(d)
 		case d.Effect == gate.Allow:
 		case action == gate.View:
-			return unknown(x, r.Kind, r.Exposed)
+			return hidden()
 		default:
 			return denied(d)
 		}

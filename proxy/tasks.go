@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -139,18 +138,7 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 // permitTask asks the gate about the tool of a task. A task of what may not be
 // viewed is unknown.
 func (g *Gateway) permitTask(ctx context.Context, x *Exchange, r *Route) error {
-	for _, action := range [...]gate.Action{gate.View, gate.Call} {
-		switch d := g.snapshot.Load().decide(ctx, action, x, r); {
-		case d.Err != nil:
-			return unavailable(d)
-		case d.Effect == gate.Allow:
-		case action == gate.View:
-			return errTask
-		default:
-			return denied(d)
-		}
-	}
-	return nil
+	return g.permitOr(ctx, x, r, func() error { return errTask })
 }
 
 // task answers a request about a task: it passes what a call passes, less what
