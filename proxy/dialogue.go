@@ -82,14 +82,14 @@ func (d *dialogue) ask(ctx context.Context, method string, params []byte) ([]byt
 	if d.park != nil {
 		answer, err := d.park.ask(ctx, method, params)
 		if err != nil {
-			return decline(method)
+			return noAnswer(method)
 		}
 		d.answered.Add(1)
 		return mcp.RewriteMeta(answer, d.relatedUp), nil
 	}
 	msg, err := d.waitFor(ctx, client, method, params)
 	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeInternal, "the client did not answer")
+		return noAnswer(method)
 	}
 	d.answered.Add(1)
 	if fault := msg.Fault(); fault != nil {
@@ -165,6 +165,14 @@ func questionFor(client *Exchange, namespace, method string, params []byte) []by
 		return nil
 	}
 	return params
+}
+
+// noAnswer is the answer to a question that the client does not answer.
+func noAnswer(method string) ([]byte, *mcp.Error) {
+	if method == mcp.MethodElicit {
+		return []byte(`{"action":"cancel"}`), nil
+	}
+	return nil, mcp.Errorf(mcp.CodeInternal, "the client did not answer")
 }
 
 // decline is the answer that each question has for a user who does not want

@@ -165,6 +165,7 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (stri
 			return string(last), nil
 		}
 	}
+	g.log.Info("a cursor is refused that was not made for this caller and list", "principal", x.Identity.Key(), "list", kind.ListMethod())
 	return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
 }
 

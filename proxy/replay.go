@@ -172,6 +172,7 @@ func eventContext(s *Session) string { return s.identity.Key() + "\x00" + s.id }
 func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, last string) error {
 	text, err := g.opts.Keys.open(labelEvent, eventContext(s), last)
 	if err != nil {
+		g.log.Info("an event id is refused that was not made for this session", "principal", s.identity.Key(), "session", s.auditID)
 		return errNoReplay
 	}
 	left, right, _ := strings.Cut(string(text), ".")

@@ -103,7 +103,11 @@ func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open 
 		} else {
 			raw = mcp.AppendResult(nil, msg.ID, result)
 		}
-		if err := c.link.send(ctx, raw, nil); err != nil {
+		// Not under the context of the call, which may end with this very answer:
+		// a request that is cut off can take its connection along.
+		sending, cancel := context.WithTimeout(c.life, cancelTime)
+		defer cancel()
+		if err := c.link.send(sending, raw, nil); err != nil {
 			c.log.Debug("answer to the server's question not sent", "err", err)
 		}
 	})

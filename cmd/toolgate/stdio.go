@@ -47,6 +47,7 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 	if err != nil {
 		return err
 	}
+	surviveBrokenPipes()
 	client := newRelay(os.Stdin, os.Stdout, int(c.Toolgate.Limits.Body), c.Toolgate.Limits.Depth)
 	defer client.close()
 	attempts := joinAttempts

@@ -21,6 +21,10 @@ type client struct {
 	life         context.Context
 	end          context.CancelFunc
 	running      sync.WaitGroup // answers to questions
+	// think is called with each question before it is answered, on a goroutine
+	// of its own; false leaves the question without an answer. Nil answers at
+	// once.
+	think func(question mcp.Message, from *origin) bool
 
 	mu        sync.Mutex
 	cell      *cell // that broken rules belong to

@@ -128,6 +128,9 @@ func (c *client) question(msg mcp.Message, from *origin) {
 	c.wake()
 	c.mu.Unlock()
 	c.running.Go(func() {
+		if c.think != nil && !c.think(msg, from) {
+			return
+		}
 		if err := c.link.send(mcp.AppendResult(nil, msg.ID, result), nil); err != nil && c.life.Err() == nil {
 			c.broken("answer a question: %v", err)
 		}

@@ -22,4 +22,12 @@
 //	go test ./internal/matrix -v -feature roots -all
 //
 // runs its row alone and shows all of its cells.
+//
+// Beside the cells, one by one, there are many calls at once (interleaved), in
+// an order that a seed decides and that a failure prints:
+//
+//	go test ./internal/matrix -run TestInterleavedCalls -calls 2000 -seed 7
+//
+// and peers that do not keep to the rules (hostile), while others are in the
+// middle of calls that must not notice.
 package matrix

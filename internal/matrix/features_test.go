@@ -60,10 +60,7 @@ var features = []*feature{
 // notYet are features that the gateway is known not to have in all cells. They
 // are run and reported; one that works in all of its cells fails the run, so
 // that it is taken off the list.
-var notYet = []string{
-	"updates of a resource, while the subscriptions change",
-	"a tool that needs tasks, for a client without",
-}
+var notYet = []string{}
 
 // perSession is for what a legacy server may only ask of the one session that
 // its connection belongs to.

@@ -10,13 +10,29 @@ import (
 )
 
 // driveTask calls a tool that must run as a task, by a client that knows of
-// none: the gateway drives the task, and the client gets its result.
+// none: the gateway drives the task, and the client gets its result. A modern
+// client could declare tasks, so a modern server's word that it has to is for
+// the client to act on.
 func driveTask(ctx context.Context, c *cell) error {
+	if c.down.modern() && c.to.kind.modern() {
+		return missingTasks(c.client.do(ctx, mcp.MethodToolsCall, c.params("task", "")))
+	}
 	got, err := c.call(ctx, "task", "")
 	if err != nil {
 		return err
 	}
 	return is("the result", []byte(said(got.result)), "task "+c.id)
+}
+
+// missingTasks wants the error that says which capability is missing.
+func missingTasks(got outcome, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case got.fault == nil || got.fault.Code != mcp.CodeMissingCapability:
+		return fmt.Errorf("not the error of a missing capability: %+v %s", got.fault, got.result) //nolint:errorlint // it is what is looked at
+	}
+	return is("the data of the error", got.fault.Data, `{"requiredCapabilities":{"extensions":{"`+tasksExtension+`":{}}}}`)
 }
 
 // looks bounds how often a task is asked for its state.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,9 @@ type rig struct {
 	board   *board
 	targets map[kind]map[upstream.Isolation]*target
 	workers []worker
+	entries *entries // of the audit log
+
+	processes *processes // of the servers on stdio
 
 	life    context.Context
 	http    *http.Client
@@ -88,8 +92,19 @@ func isolations(k kind) []upstream.Isolation {
 // startTime bounds the start of all servers.
 const startTime = 2 * time.Minute
 
+// setup says what a rig consists of.
+type setup struct {
+	workers int
+	servers []kind                          // nil is one of each
+	mounts  func(kind) []upstream.Isolation // nil is isolations
+	conns   int                             // connections or processes per server; 0 is enough for all
+	limits  proxy.Limits
+	log     *logText // takes the gateway's log; nil is none
+	audit   string   // path of the audit log; empty is one that nobody reads
+}
+
 // startRig starts the gateway and its servers, as cmd/toolgate does.
-func startRig(t *testing.T, workers int) *rig {
+func startRig(t *testing.T, of setup) *rig {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after everything has ended
@@ -99,12 +114,18 @@ func startRig(t *testing.T, workers int) *rig {
 		life: ctx, changed: make(chan struct{}, 1), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
 	log := slog.New(slog.DiscardHandler)
+	if of.log != nil {
+		log = of.log.logger()
+	}
 	if *trace {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	keys := r.addWorkers(t, workers)
-	r.makeGateway(t, keys, log)
-	r.mount(t, log)
+	keys := r.addWorkers(t, of.workers)
+	if of.audit == "" {
+		of.audit = filepath.Join(t.TempDir(), "audit.jsonl")
+	}
+	r.makeGateway(t, keys, log, of)
+	r.mount(t, log, of)
 	r.listen(t)
 	t.Cleanup(func() { // before all that it needs to end well
 		cancel()
@@ -139,9 +160,9 @@ func (r *rig) addWorkers(t *testing.T, n int) *auth.Keys {
 	return keys
 }
 
-func (r *rig) makeGateway(t *testing.T, keys *auth.Keys, log *slog.Logger) {
+func (r *rig) makeGateway(t *testing.T, keys *auth.Keys, log *slog.Logger, of setup) {
 	t.Helper()
-	entries, err := audit.Open(filepath.Join(t.TempDir(), "audit.jsonl"), audit.Options{Logger: log})
+	entries, err := audit.Open(of.audit, audit.Options{Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +175,14 @@ func (r *rig) makeGateway(t *testing.T, keys *auth.Keys, log *slog.Logger) {
 			t.Errorf("the audit log: %v", err)
 		}
 	})
+	r.entries = newEntries(entries)
 	secret := sha256.Sum256([]byte(t.Name()))
 	ring, err := proxy.NewKeyring(proxy.Key{ID: "k1", Secret: secret[:]})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.gateway, err = proxy.New(proxy.Options{
-		Authenticator: keys, Auditor: entries, Keys: ring, Logger: log, Version: "matrix",
+		Authenticator: keys, Auditor: r.entries, Keys: ring, Logger: log, Version: "matrix", Limits: of.limits,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -179,15 +201,25 @@ func (r *rig) Changed(server string) {
 // Happened implements upstream.Sink.
 func (r *rig) Happened(ev mcp.Event) { r.gateway.Happened(ev) }
 
-// mount starts a server of every kind in every isolation and mounts them all.
-func (r *rig) mount(t *testing.T, log *slog.Logger) {
+// mount starts the servers, each in every isolation, and mounts them all.
+func (r *rig) mount(t *testing.T, log *slog.Logger, of setup) {
 	t.Helper()
+	if of.servers == nil {
+		of.servers = kinds()
+	}
+	if of.mounts == nil {
+		of.mounts = isolations
+	}
+	if of.conns == 0 { // one per worker and, where sessions are kept apart, for those of its clients
+		of.conns = 8 * (len(r.workers) + 4)
+	}
 	listener := listenLoopback(t)
 	children := &processes{listener: listener, servers: make(map[string]*scripted)}
+	r.processes = children
 	var mounts []proxy.Mount
-	for _, k := range kinds() {
+	for _, k := range of.servers {
 		r.targets[k] = make(map[upstream.Isolation]*target)
-		for _, isolation := range isolations(k) {
+		for _, isolation := range of.mounts(k) {
 			name := k.slug()
 			if isolation != upstream.IsolateAuto {
 				name += "-" + string(isolation[:4])
@@ -197,9 +229,7 @@ func (r *rig) mount(t *testing.T, log *slog.Logger) {
 			children.servers[name] = s
 			spec := upstream.Spec{
 				Key: name, Isolation: isolation, Questions: upstream.Questions{Sampling: true, Elicitation: true, Roots: true},
-				// Every worker has a connection of its own, and where sessions
-				// are kept apart, those of its clients.
-				Limits: upstream.Limits{Conns: 8 * (len(r.workers) + 4)},
+				Limits: upstream.Limits{Conns: of.conns},
 			}
 			r.reach(t, &spec, s, listener.Addr().String())
 			server := upstream.New(spec, upstream.Options{
@@ -306,6 +336,13 @@ func (r *rig) settle(t *testing.T) {
 			t.Fatalf("servers that did not start:\n%s", strings.Join(waiting, "\n"))
 		}
 	}
+}
+
+// strays are the rules that were broken outside of every cell.
+func (r *rig) strays() []string {
+	r.board.mu.Lock()
+	defer r.board.mu.Unlock()
+	return slices.Clone(r.board.strays)
 }
 
 // connect opens a client of a kind for a worker; capabilities are those that it

@@ -39,7 +39,7 @@ type matrix struct {
 
 // TestMatrix runs every feature between every client and every server.
 func TestMatrix(t *testing.T) {
-	m := &matrix{rig: startRig(t, workers), results: make(map[*feature]map[place]error), hung: make(map[*feature]map[kind]int)}
+	m := &matrix{rig: startRig(t, setup{workers: workers}), results: make(map[*feature]map[place]error), hung: make(map[*feature]map[kind]int)}
 	for _, f := range features {
 		m.results[f], m.hung[f] = make(map[place]error), make(map[kind]int)
 	}

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,15 +145,20 @@ func (p *peer) receive(raw []byte, header http.Header, send func([]byte)) *incom
 	return nil
 }
 
-// probe tells whether a message only asks whether the server is modern, which
-// it may of every server (2026-07-28 basic/versioning, Backward Compatibility).
+// probe tells whether a message only asks of which era the server is. Every
+// server may be asked whether it is modern; one on a channel that may never
+// answer that, and a slow start looks so, is tried with the legacy handshake
+// too (2026-07-28 basic/versioning, Backward Compatibility).
 func (p *peer) probe(msg *mcp.Message) bool {
-	return !p.s.kind.modern() && msg.Method == mcp.MethodDiscover
+	if p.s.kind.modern() {
+		return msg.Method == mcp.MethodInitialize && p.s.kind.over == overStdio
+	}
+	return msg.Method == mcp.MethodDiscover
 }
 
 func (p *peer) requested(msg mcp.Message, header http.Header, send func([]byte)) *incoming {
 	p.mu.Lock()
-	in := &incoming{p: p, msg: msg, header: header, send: send, cell: p.cell}
+	in := &incoming{p: p, msg: msg, header: header, send: send, cell: cmp.Or(cellOf(&msg), p.cell)}
 	key := msg.ID.Key()
 	twice := p.inflight[key] != nil || p.seen[key] && !(p.s.kind.modern() && p.s.kind.streams())
 	early := !p.ready && !p.s.kind.modern() && msg.Method != mcp.MethodInitialize && msg.Method != mcp.MethodPing
@@ -254,11 +260,11 @@ func (p *peer) answered(msg mcp.Message) {
 }
 
 // questionTime bounds the wait for the answer to one question.
-const questionTime = 30 * time.Second
+const questionTime = 15 * time.Second
 
-// ask sends a request to the client on the stream of a request and waits for
-// its answer (legacy revisions).
-func (in *incoming) ask(method string, params []byte) (mcp.Message, error) {
+// put sends a request to the client on the stream of a request, and its answer
+// to whoever waits, who takes it without delay.
+func (in *incoming) put(method string, params []byte, answer chan mcp.Message) mcp.ID {
 	p := in.p
 	p.mu.Lock()
 	p.question++
@@ -266,10 +272,17 @@ func (in *incoming) ask(method string, params []byte) (mcp.Message, error) {
 	if p.question%2 == 0 { // both kinds of ids, the number beyond what a double holds
 		id = mcp.NumberID(9007199254740993 + int64(p.question))
 	}
-	answer := make(chan mcp.Message, 1)
 	p.asked[id.Key()] = answer
 	p.mu.Unlock()
 	in.send(mcp.AppendRequest(nil, id, method, params))
+	return id
+}
+
+// ask puts a question and waits for its answer (legacy revisions).
+func (in *incoming) ask(method string, params []byte) (mcp.Message, error) {
+	p := in.p
+	answer := make(chan mcp.Message, 1)
+	id := in.put(method, params, answer)
 	ctx, cancel := context.WithTimeout(in.ctx, questionTime)
 	defer cancel()
 	select {
@@ -351,6 +364,11 @@ func (in *incoming) dispatch() (result []byte, fault *mcp.Error) {
 		}
 		return []byte(`{"supportedVersions":["` + string(s.kind.rev) + `"],"capabilities":` + s.capabilities() + `,"ttlMs":0,"cacheScope":"public"}`), nil
 	case mcp.MethodInitialize:
+		if s.kind.modern() {
+			fault := mcp.Errorf(mcp.CodeUnsupportedVersion, "Unsupported protocol version")
+			fault.Data = []byte(`{"supported":["` + string(s.kind.rev) + `"]}`)
+			return nil, fault
+		}
 		return in.initialize(), nil
 	case mcp.MethodPing:
 		return []byte(`{}`), nil

@@ -17,6 +17,13 @@ type script struct {
 	Cell   string       `json:"cell"`
 	Force  bool         `json:"force"` // even what the client did not declare
 	Rounds [][]question `json:"rounds"`
+	// Unanswered tells that the client will not answer.
+	Unanswered bool `json:"unanswered,omitempty"`
+	// Flood has a legacy server wait for one answer of each round alone.
+	Flood bool `json:"flood,omitempty"`
+	// Repeat is how often the one question is asked: with Flood in one round,
+	// else in as many.
+	Repeat int `json:"repeat,omitempty"`
 }
 
 type question struct {
@@ -41,7 +48,11 @@ func (in *incoming) ask3(raw []byte) (said, required []byte, fault *mcp.Error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidParams, "no script: %v", err)
 	}
+	s.expand()
 	in.cell = s.Cell
+	if in.msg.Param("requestState") == nil {
+		in.board().say("begun", "")
+	}
 	in.p.mu.Lock()
 	in.p.cell = s.Cell
 	in.p.mu.Unlock()
@@ -61,7 +72,11 @@ func (in *incoming) ask3(raw []byte) (said, required []byte, fault *mcp.Error) {
 		}
 	} else {
 		for _, questions := range s.Rounds {
-			all = append(all, in.askAll(questions)...)
+			if s.Flood {
+				all = append(all, in.flood(questions)...)
+				continue
+			}
+			all = append(all, in.askAll(questions, s.Unanswered)...)
 		}
 	}
 	said, err := json.Marshal(all)
@@ -69,6 +84,26 @@ func (in *incoming) ask3(raw []byte) (said, required []byte, fault *mcp.Error) {
 		return nil, nil, mcp.Errorf(mcp.CodeInternal, "%v", err)
 	}
 	return said, nil, nil
+}
+
+// expand writes out the question that is repeated.
+func (s *script) expand() {
+	if s.Repeat == 0 || len(s.Rounds) != 1 || len(s.Rounds[0]) != 1 {
+		return
+	}
+	one := s.Rounds[0][0]
+	var all []question
+	for n := range s.Repeat {
+		all = append(all, question{fmt.Sprint(one.Key, n), one.Method, one.Params})
+	}
+	if s.Flood {
+		s.Rounds = [][]question{all}
+		return
+	}
+	s.Rounds = nil
+	for i := range all {
+		s.Rounds = append(s.Rounds, all[i:i+1])
+	}
 }
 
 // undeclared names a capability that a question of the script needs and the
@@ -102,8 +137,9 @@ func needed(method string, params []byte) string {
 	}
 }
 
-// askAll asks several questions at once (legacy revisions).
-func (in *incoming) askAll(questions []question) []answered {
+// askAll asks several questions at once (legacy revisions). That one stays
+// without an answer is a broken rule unless it is expected.
+func (in *incoming) askAll(questions []question, unanswered bool) []answered {
 	out := make([]answered, len(questions))
 	var all sync.WaitGroup
 	for i, q := range questions {
@@ -112,7 +148,10 @@ func (in *incoming) askAll(questions []question) []answered {
 			msg, err := in.ask(q.Method, q.Params)
 			switch {
 			case err != nil:
-				in.board().problem("server %s: %v", in.p.s.kind, err)
+				in.board().say("unanswered", in.signal())
+				if !unanswered {
+					in.board().problem("server %s: %v", in.p.s.kind, err)
+				}
 				out[i].Fault = mcp.Quote(err.Error())
 			case msg.Fault() != nil:
 				out[i].Fault = msg.Fault()
@@ -123,6 +162,21 @@ func (in *incoming) askAll(questions []question) []answered {
 	}
 	all.Wait()
 	return out
+}
+
+// flood asks everything at once and waits for the first answer alone. What is
+// answered later is no broken rule: it was asked.
+func (in *incoming) flood(questions []question) []answered {
+	first := make(chan mcp.Message, len(questions))
+	for _, q := range questions {
+		in.put(q.Method, q.Params, first)
+	}
+	select {
+	case <-first:
+		return []answered{}
+	case <-in.ctx.Done():
+		return nil
+	}
 }
 
 // state is what a modern server lets its client carry between two rounds.

@@ -49,6 +49,24 @@ type processes struct {
 	listener net.Listener
 	servers  map[string]*scripted
 	all      sync.WaitGroup
+
+	mu        sync.Mutex
+	now, peak int // how many are connected
+}
+
+// count notes that one has come or gone.
+func (p *processes) count(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now += n
+	p.peak = max(p.peak, p.now)
+}
+
+// most is how many were connected at once.
+func (p *processes) most() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peak
 }
 
 func (p *processes) run() {
@@ -59,6 +77,8 @@ func (p *processes) run() {
 			return
 		}
 		p.all.Go(func() {
+			p.count(+1)
+			defer p.count(-1)
 			defer conn.Close()
 			in := bufio.NewReaderSize(conn, 64<<10)
 			name, err := in.ReadString('\n')

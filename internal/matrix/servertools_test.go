@@ -39,6 +39,9 @@ func (in *incoming) callTool() ([]byte, *mcp.Error) {
 		in.board().say("cancelled", in.signal())
 		return text(nil, ""), nil
 	case "log":
+		if string(mcp.Lookup(args, "unruly")) == "true" {
+			return in.unruly(), nil
+		}
 		return in.log(), nil
 	case "touch":
 		uri, _ := mcp.LookupString(args, "uri")
