@@ -60,6 +60,7 @@ bench: ## the benchmarks of the packages, then the table of ratios
 .PHONY: soak
 soak: ## the counts that are too long for every run, in full
 	$(GO) run ./internal/bench -soak
+	$(GO) test -race -timeout 15m ./internal/matrix -run TestInterleavedCalls -calls 2000 -v
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (20s)
