@@ -199,6 +199,10 @@ type ClientRequests struct {
 	Elicitation Policy `config:"elicitation" enum:"allow|deny" default:"allow"`
 	// Roots lets the server ask for the client's folders. Absent: deny.
 	Roots Policy `config:"roots" enum:"allow|deny" default:"deny"`
+	// URLHosts are the hosts that the server may send a person to; "*.example.com" is any below it. Absent: any.
+	URLHosts []string `config:"url_hosts"`
+	// PerHour is how many questions of the server may reach one caller in an hour. Absent: 600.
+	PerHour int `config:"per_hour" default:"600" min:"1" max:"1000000"`
 }
 
 // Tool shapes one tool of a server.

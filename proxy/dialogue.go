@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -124,21 +122,7 @@ func (d *dialogue) rest(open int) {
 
 // may tells whether a question may be put to a client.
 func (d *dialogue) may(client *Exchange, method string, params []byte) bool {
-	return d.asked.Add(1) <= maxQuestions && d.to.mount.Questions.allow(method) && client.declares(method, params) && safeURL(params)
-}
-
-// safeURL tells whether a user can be sent where a question wants: over TLS, or
-// to this machine. A question without a URL sends nobody anywhere.
-func safeURL(params []byte) bool {
-	if mode, _ := mcp.LookupString(params, "mode"); mode != "url" {
-		return true
-	}
-	text, _ := mcp.LookupString(params, "url")
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil {
-		return false
-	}
-	return strings.EqualFold(u.Scheme, "https") || strings.EqualFold(u.Scheme, "http") && loopbackName(u.Hostname())
+	return d.asked.Add(1) <= maxQuestions && d.g.mayAsk(client, d.to, method, params)
 }
 
 // questionFor returns the params of a question in the form of the client's
@@ -186,17 +170,4 @@ func decline(method string) ([]byte, *mcp.Error) {
 	default:
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: the client does not offer %s", method)
 	}
-}
-
-// allow tells whether the operator lets the server ask a question.
-func (q Questions) allow(method string) bool {
-	switch method {
-	case mcp.MethodSampling:
-		return q.Sampling
-	case mcp.MethodElicit:
-		return q.Elicitation
-	case mcp.MethodRoots:
-		return q.Roots
-	}
-	return false
 }

@@ -30,6 +30,7 @@ type Gateway struct {
 	building sync.Mutex    // one rebuild at a time
 	rounds   rounds
 	replays  replays
+	asked    hourly
 	tasks    taskBook
 
 	started   time.Time
@@ -119,6 +120,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.sweepSessions(now)
 			g.rounds.sweep(now)
 			g.replays.sweep(now)
+			g.asked.sweep(now)
 			g.tasks.sweep(now)
 		}
 	}

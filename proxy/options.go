@@ -193,6 +193,12 @@ type Mount struct {
 	Concurrency, Queue int
 	// Questions says what the server may ask clients.
 	Questions Questions
+	// URLHosts are the hosts that the server may send a user to, where
+	// "*.example.com" is any below it; empty is any.
+	URLHosts []string
+	// QuestionsPerHour is how many questions may reach one principal; 600 when
+	// zero.
+	QuestionsPerHour int
 	// PerSession tells that the backend keeps client sessions apart.
 	PerSession bool
 	// Hard bounds all that is done for one call that becomes a task, whatever

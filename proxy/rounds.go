@@ -327,7 +327,7 @@ func (r *rounds) allowed(x *Exchange, route *Route, result []byte) error {
 		if params != nil && !mcp.IsObject(params) || !mcp.IsObject(request) {
 			return badQuestions(route)
 		}
-		if !route.to.mount.Questions.allow(method) || !x.declares(method, params) || !safeURL(params) {
+		if !r.g.mayAsk(x, route.to, method, params) {
 			return questionRefused(route, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", route.Server, method))
 		}
 	}

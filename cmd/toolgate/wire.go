@@ -86,6 +86,8 @@ func mount(s *config.Server, b proxy.Backend, queue int) proxy.Mount {
 			Elicitation: s.ClientRequests.Elicitation.Allowed(),
 			Roots:       s.ClientRequests.Roots.Allowed(),
 		},
+		URLHosts:         s.ClientRequests.URLHosts,
+		QuestionsPerHour: s.ClientRequests.PerHour,
 	}
 	for name, t := range s.Tools {
 		shape := proxy.ToolShape{
