@@ -284,6 +284,9 @@ func (s *relayState) lost(last bool) [][]byte {
 	var out, again [][]byte
 	for _, f := range slices.SortedFunc(maps.Values(s.flying), func(a, b flying) int { return cmp.Compare(a.seq, b.seq) }) {
 		switch {
+		case f.method == mcp.MethodListen && last: // it ends with its client and has no answer
+		case f.method == mcp.MethodListen:
+			out = append(out, mcp.AppendFault(nil, f.id, lostFault(false)))
 		case f.line == nil:
 			out = append(out, mcp.AppendFault(nil, f.id, lostFault(true)))
 		case last:
