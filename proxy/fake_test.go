@@ -284,6 +284,15 @@ func (r *rig) run() *rig {
 	return r
 }
 
+// awaited is how many calls wait for their next round, and how many that had to
+// make room are remembered.
+func (r *rig) awaited() (open, displaced int) {
+	m := &r.rounds
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(len(m.open), len(m.parked), len(m.parkedAt), len(m.of)), len(m.displaced)
+}
+
 // mounted mounts backends under their own names.
 func mounted(backends ...*script) []Mount {
 	mounts := make([]Mount, 0, len(backends))

@@ -111,8 +111,8 @@ func TestPark(t *testing.T) {
 		if steps := strings.Join(r.steps(), ", "); strings.Count(steps, "charge call-1 ") != 1 {
 			t.Errorf("steps %s: want one charge of the call", steps)
 		}
-		if len(r.rounds.open)+len(r.rounds.parked)+len(r.rounds.parkedAt)+len(r.rounds.of) != 0 {
-			t.Errorf("left behind: %v", r.rounds.open)
+		if open, _ := r.awaited(); open != 0 {
+			t.Errorf("%d calls are left behind", open)
 		}
 	})
 }
@@ -180,8 +180,8 @@ func TestLostParks(t *testing.T) {
 		if len(entries) != 2 || entries[0].Outcome != audit.OutcomeAbandoned {
 			t.Errorf("entries %+v, want the call abandoned", entries)
 		}
-		if len(b.seen("")) != 1 || len(one.rounds.open) != 0 {
-			t.Errorf("calls %d, open %d", len(b.seen("")), len(one.rounds.open))
+		if open, _ := one.awaited(); len(b.seen("")) != 1 || open != 0 {
+			t.Errorf("calls %d, open %d", len(b.seen("")), open)
 		}
 	})
 }
@@ -251,12 +251,13 @@ func TestParksAreCapped(t *testing.T) {
 				}
 			}
 		}
-		if len(r.rounds.open)+len(r.rounds.parked)+len(r.rounds.parkedAt)+len(r.rounds.of) != 0 {
-			t.Errorf("left behind: %v", r.rounds.open)
+		if open, _ := r.awaited(); open != 0 {
+			t.Errorf("%d calls are left behind", open)
 		}
 		time.Sleep(20 * time.Minute)
-		if len(r.rounds.displaced) != 0 {
-			t.Errorf("remembered for ever: %v", r.rounds.displaced)
+		synctest.Wait()
+		if _, displaced := r.awaited(); displaced != 0 {
+			t.Errorf("%d that made room are remembered for ever", displaced)
 		}
 	})
 }
@@ -276,8 +277,8 @@ func TestParksOfOthersStay(t *testing.T) {
 			t.Errorf("bob: %s", got)
 		}
 		synctest.Wait()
-		if len(r.rounds.open) != 1 {
-			t.Errorf("%d calls are open, want alice's", len(r.rounds.open))
+		if open, _ := r.awaited(); open != 1 {
+			t.Errorf("%d calls are open, want alice's", open)
 		}
 	})
 }

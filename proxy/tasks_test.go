@@ -400,8 +400,9 @@ func TestRoundThatBecomesTask(t *testing.T) {
 	if id := taskID(t, w); strings.Contains(w.text(), "requestState") || taskID(t, r.tasked("3", "tasks/get", ofTask(id))) != id {
 		t.Errorf("made %s", w.text())
 	}
-	if entries := r.ledger.all(); len(entries) != 2 || entries[0].Rounds != 1 || len(r.rounds.open) != 0 {
-		t.Errorf("entries %+v, open %v", entries, r.rounds.open)
+	open, _ := r.awaited()
+	if entries := r.ledger.all(); len(entries) != 2 || entries[0].Rounds != 1 || open != 0 {
+		t.Errorf("entries %+v, open %d", entries, open)
 	}
 }
 

@@ -277,8 +277,12 @@ func TestDrivenPark(t *testing.T) {
 		if n := len(b.seen(mcp.MethodTaskCancel)); n != 1 {
 			t.Errorf("an abandoned task was cancelled %d times", n)
 		}
-		if s := r.snapshot.Load().catalog.byServer["s"].slots; s.running != 0 || len(r.rounds.open) != 0 {
-			t.Errorf("%d places are taken, open %v", s.running, r.rounds.open)
+		open, _ := r.awaited()
+		s := r.snapshot.Load().catalog.byServer["s"].slots
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.running != 0 || open != 0 {
+			t.Errorf("%d places are taken, %d calls open", s.running, open)
 		}
 	})
 }
