@@ -190,8 +190,11 @@ func TestRelayInFlight(t *testing.T) {
 		},
 		{"the greeting itself", []string{helloLine, ready}, nil, nil, []string{helloLine, ready}, []string{fmt.Sprintf(lostSurely, "0")}},
 		{
-			"a subscription, which ends with its client", []string{`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{"notifications":{}}}`},
-			nil, []string{fmt.Sprintf(lostSurely, "5")}, nil, nil,
+			"a subscription, which ends with its client",
+			[]string{`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{"notifications":{}}}`},
+			nil,
+			[]string{fmt.Sprintf(lostSurely, "5")},
+			nil, nil,
 		},
 		{"a notification, and what is none", []string{`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, "garbage"}, nil, nil, nil, nil},
 	}
