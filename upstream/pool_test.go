@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -395,4 +396,32 @@ func TestSubscriptionOverlaps(t *testing.T) {
 	if diff := cmp.Diff(want, filters); diff != "" {
 		t.Errorf("filters (-want +got):\n%s", diff)
 	}
+}
+
+// What a server says on a stream whose successor it has just acknowledged is
+// not lost.
+func TestSubscriptionLingers(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Modern)
+	var streams atomic.Int32
+	next := make(chan struct{})
+	f.handle(mcp.MethodListen, func(x *exchange) {
+		n := streams.Add(1)
+		x.acknowledge()
+		if n == 2 { // the one with the first resource
+			<-next
+			x.event(onStream(x.msg.ID, mcp.NotifyResourceUpdated, `,"uri":"file:///a"`))
+		}
+		if n == 3 {
+			close(next)
+		}
+		x.hold()
+	})
+	r := run(t, f.spec())
+	r.state(mcp.Ready)
+	await(t, "the first stream", func() bool { return streams.Load() == 1 })
+	for _, uri := range []string{"file:///a", "file:///b"} {
+		r.call(&mcp.Call{Method: mcp.MethodSubscribe, Params: []byte(`{"uri":"` + uri + `"}`), Principal: "me"})
+	}
+	await(t, "the update", func() bool { return strings.Contains(strings.Join(r.sink.said(), ""), "resources/updated") })
 }

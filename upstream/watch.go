@@ -18,6 +18,8 @@ const (
 	// lastTime bounds the wait for the last word of a subscription that is
 	// ended on a shared channel.
 	lastTime = 100 * time.Millisecond
+	// lingerTime is how long a stream is still read that has a successor.
+	lingerTime = 500 * time.Millisecond
 )
 
 // watch is the one subscriptions/listen stream of a modern connection
@@ -62,14 +64,22 @@ func (s *watchStream) open() bool {
 	}
 }
 
-// replace makes a stream the current one and ends its predecessor.
+// replace makes a stream the current one and ends its predecessor, a moment
+// later if it has a successor: what the server said on it before it knew of the
+// other may still be on its way.
 func (w *watch) replace(s *watchStream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.current != nil {
-		w.current.cancel()
-	}
+	old := w.current
 	w.current = s
+	switch {
+	case old == nil:
+	case s == nil:
+		old.cancel()
+	default:
+		old.retired.Store(true)
+		time.AfterFunc(lingerTime, old.cancel)
+	}
 }
 
 // add marks resources as subscribed, for the next stream.
