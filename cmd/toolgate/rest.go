@@ -13,23 +13,27 @@ import (
 // that back when it comes to rest.
 
 const (
-	// restTick is how often is looked whether the process rests.
-	restTick = 250 * time.Millisecond
+	// restTick is how often is looked whether the process rests; it has come to
+	// rest when it did for restTicks in a row. Sooner would be a loss: memory
+	// that is given back is taken again with the next call.
+	restTick  = time.Second
+	restTicks = 2
 	// restAllocated is what a resting process allocates at most in a tick.
 	restAllocated = 64 << 10
 	// restGarbage is from what amount of garbage a collection is worth it.
-	restGarbage = 4 << 20
+	restGarbage = 1 << 20
 )
 
 // memory is what the process has allocated in all, what it holds, and how much
 // of that was in use at the last collection, in bytes.
 type memory struct{ allocated, held, live uint64 }
 
-// worthCollecting tells whether a process rests between two ticks and has
-// garbage enough, for its size, to be worth a collection.
-func worthCollecting(before, now memory) bool {
+// worthCollecting tells whether a process has garbage enough, for its size, to
+// be worth a collection.
+func worthCollecting(now memory) bool {
 	garbage := now.held - min(now.held, now.live)
-	return now.allocated-before.allocated <= restAllocated && garbage >= restGarbage && garbage >= now.live/4
+	used := now.live - min(now.live, uint64(len(heapFloor)))
+	return garbage >= restGarbage && garbage >= used/4
 }
 
 // rest gives memory back whenever the process comes to rest, until the context
@@ -37,7 +41,7 @@ func worthCollecting(before, now memory) bool {
 func rest(ctx context.Context) error {
 	tick := time.NewTicker(restTick)
 	defer tick.Stop()
-	before := memoryNow()
+	before, quiet := memoryNow(), 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,9 +49,12 @@ func rest(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := memoryNow()
-		if worthCollecting(before, now) {
+		if quiet++; now.allocated-before.allocated > restAllocated {
+			quiet = 0
+		}
+		if quiet >= restTicks && worthCollecting(now) {
 			debug.FreeOSMemory()
-			now = memoryNow()
+			now, quiet = memoryNow(), 0
 		}
 		before = now
 	}

@@ -140,9 +140,11 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 	servers, settings := map[string]any{}, map[string]any{}
 	for key, url := range m {
 		servers[key] = map[string]any{"type": "http", "url": url}
+		own := map[string]any{"client_requests": map[string]any{"per_hour": 100000}}
 		if len(m) == 1 {
-			settings[key] = map[string]any{"namespace": ""}
+			own["namespace"] = ""
 		}
+		settings[key] = own
 	}
 	text, err := json.MarshalIndent(map[string]any{
 		"mcpServers": servers,
