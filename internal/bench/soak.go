@@ -22,7 +22,7 @@ func soakCounts(quick bool) soakSizes {
 	if quick {
 		return soakSizes{sessions: 60, calls: 400, restarts: 3, settle: 100 * time.Millisecond}
 	}
-	return soakSizes{judge: true, sessions: 30_000, calls: 200_000, restarts: 1000, settle: 5 * time.Second}
+	return soakSizes{judge: true, sessions: 30_000, calls: 200_000, restarts: 1000, settle: 10 * time.Second}
 }
 
 const (
