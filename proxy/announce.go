@@ -30,30 +30,24 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 		return
 	}
 	known := make(map[audience]map[string]bool)
-	news := func(id *gate.Identity, scope Scope) map[string]bool {
+	tell := func(client interface{ listChanged(method string) }, id *gate.Identity, scope Scope) {
 		who := audience{next.Chain.ViewClass(id), scope}
 		methods, ok := known[who]
 		if !ok {
 			methods = seen(ctx, old, next, id, scope, changed)
 			known[who] = methods
 		}
-		return methods
+		for _, kind := range listKinds {
+			if methods[kind.Changed()] {
+				client.listChanged(kind.Changed())
+			}
+		}
 	}
 	for _, s := range g.everySession() {
-		methods := news(s.identity, s.scope)
-		for _, kind := range listKinds {
-			if methods[kind.Changed()] {
-				s.listChanged(kind.Changed())
-			}
-		}
+		tell(s, s.identity, s.scope)
 	}
 	for _, l := range g.everyListen() {
-		methods := news(l.x.Identity, l.x.Scope)
-		for _, kind := range listKinds {
-			if methods[kind.Changed()] {
-				l.listChanged(kind.Changed())
-			}
-		}
+		tell(l, l.x.Identity, l.x.Scope)
 	}
 }
 

@@ -58,7 +58,7 @@ func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialog
 			return got, err
 		}
 		if round > maxRounds {
-			return mcp.Answer{}, askedTooOften(r)
+			return mcp.Answer{}, tooManyRounds(r)
 		}
 		responses, err := d.inquire(ctx, r, got.Result)
 		if err != nil {
@@ -150,8 +150,8 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 		return nil, badQuestions(r)
 	}
 	if !d.may(d.x, method, params) {
-		if method == mcp.MethodElicit {
-			return []byte(`{"action":"decline"}`), nil
+		if declined, fault := decline(method); fault == nil {
+			return declined, nil
 		}
 		return nil, questionRefused(r, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", r.Server, method))
 	}
@@ -178,12 +178,6 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 // answer.
 func questionRefused(r *Route, text string) *Refusal {
 	return &Refusal{Kind: "question_refused", Code: codeUnavailable, Phase: "upstream", Text: text}
-}
-
-// askedTooOften is the refusal of a call whose server asks a legacy client again
-// and again.
-func askedTooOften(r *Route) *Refusal {
-	return tooManyRounds(r)
 }
 
 func tooManyRounds(r *Route) *Refusal {

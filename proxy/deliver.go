@@ -41,10 +41,11 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	}
 	result = exposeURIs(r.to.mount.Namespace, call.Method, result)
 	if x.Era == mcp.Modern {
-		if x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil { // never to be kept
+		read := call.Method == mcp.MethodRead
+		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // never to be kept
 			result = mcp.RemoveMember(result, "ttlMs")
 		}
-		return reply{result: g.modernResult(result, typed, call.Method == mcp.MethodRead)}
+		return reply{result: g.modernResult(result, typed, read)}
 	}
 	if got.Era == mcp.Modern {
 		for _, member := range [...]string{"resultType", "ttlMs", "cacheScope"} {

@@ -39,6 +39,14 @@ func (d *dialogue) heard() *Exchange {
 	return d.x
 }
 
+// client is whose call it is.
+func (d *dialogue) client() *Exchange {
+	if d.park != nil {
+		return d.park.asks()
+	}
+	return d.x
+}
+
 // notify passes a notification on to the client, under the client's own
 // progress token and with the server's name before the logger.
 func (d *dialogue) notify(method string, params []byte) {
@@ -69,10 +77,7 @@ func (d *dialogue) notify(method string, params []byte) {
 // declare, that the operator does not allow, or that is one too many is
 // declined without asking anybody.
 func (d *dialogue) ask(ctx context.Context, method string, params []byte) ([]byte, *mcp.Error) {
-	client := d.x
-	if d.park != nil {
-		client = d.park.asks()
-	}
+	client := d.client()
 	if !d.may(client, method, params) || d.park == nil && client.Era == mcp.Modern {
 		return decline(method)
 	}

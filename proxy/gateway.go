@@ -92,12 +92,7 @@ func (g *Gateway) Apply(c Config) {
 // Changed takes the news that a backend's listing or status is another.
 func (g *Gateway) Changed(string) { g.markDirty() }
 
-func (g *Gateway) markDirty() {
-	select {
-	case g.dirty <- struct{}{}:
-	default:
-	}
-}
+func (g *Gateway) markDirty() { signal(g.dirty) }
 
 // Run keeps the catalog and the sessions until the context ends. Then it ends
 // every session and subscription and returns when their goroutines have ended.

@@ -188,31 +188,33 @@ func TestLostParks(t *testing.T) {
 
 // Two retries that race: one resumes the call.
 func TestRacingRetriesOfAPark(t *testing.T) {
-	b := inquirer(t, askForm)
-	r := newRig(t, mounted(b)).run()
-	for n := range 10 {
-		w := r.modern("1", "tools/call", `"name":"s__ask"`)
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		won := 0
-		for range 6 {
-			all.Go(func() {
-				got := r.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`)
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case said(got.text()) == `[{"action":"accept"}]`:
-					won++
-				case got.text() != badState:
-					t.Errorf("the loser got %s", got.text())
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		b := inquirer(t, askForm)
+		r := newRig(t, mounted(b)).run()
+		for n := range 10 {
+			w := r.modern("1", "tools/call", `"name":"s__ask"`)
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			won := 0
+			for range 6 {
+				all.Go(func() {
+					got := r.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`)
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case said(got.text()) == `[{"action":"accept"}]`:
+						won++
+					case got.text() != badState:
+						t.Errorf("the loser got %s", got.text())
+					}
+				})
+			}
+			all.Wait()
+			if won != 1 || len(b.seen("")) != n+1 {
+				t.Fatalf("%d of 6 racing retries went on, %d calls", won, len(b.seen("")))
+			}
 		}
-		all.Wait()
-		if won != 1 || len(b.seen("")) != n+1 {
-			t.Fatalf("%d of 6 racing retries went on, %d calls", won, len(b.seen("")))
-		}
-	}
+	})
 }
 
 // Parks are capped, per principal and per server. One more of a principal takes

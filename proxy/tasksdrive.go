@@ -139,14 +139,6 @@ func taskOf(made *mcp.Answer) []byte {
 	return nil
 }
 
-// client is whose call it is.
-func (d *dialogue) client() *Exchange {
-	if d.park != nil {
-		return d.park.asks()
-	}
-	return d.x
-}
-
 // hard bounds all that is done for one call of the route.
 func (r *Route) hard() time.Duration { return cmp.Or(r.to.mount.Hard, defaultHard) }
 
@@ -219,7 +211,7 @@ func (t *taskRun) modernEnd(ctx context.Context, state []byte) (mcp.Answer, erro
 				break // it has not taken up its answers yet
 			}
 			if rounds++; rounds > maxRounds {
-				return mcp.Answer{}, askedTooOften(t.route)
+				return mcp.Answer{}, tooManyRounds(t.route)
 			}
 			if fault, err := t.answer(ctx, open); err != nil || fault != nil {
 				return mcp.Answer{Fault: fault, Era: mcp.Modern}, err

@@ -37,26 +37,23 @@ func (s *standalone) enter(call *answerable) (leave func()) {
 
 // ask hands a question to the only call; false when there is no such.
 func (s *standalone) ask(msg mcp.Message) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for call := range s.calls {
-		if len(s.calls) == 1 {
-			call.ask(msg)
-			return true
-		}
-	}
-	return false
+	return s.only(func(call *answerable) { call.ask(msg) })
 }
 
 // takeBack ends a question of the only call; false when there is no such.
 func (s *standalone) takeBack(id []byte) bool {
+	return s.only(func(call *answerable) { call.takeBack(id) })
+}
+
+// only does something with the only call, which stays in flight meanwhile.
+func (s *standalone) only(do func(*answerable)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for call := range s.calls {
-		if len(s.calls) == 1 {
-			call.takeBack(id)
-			return true
-		}
+	if len(s.calls) != 1 {
+		return false
 	}
-	return false
+	for call := range s.calls {
+		do(call)
+	}
+	return true
 }
