@@ -58,6 +58,7 @@ func (in *instance) Reload() (admin.Reloaded, error) { return in.reload(true) }
 var startSettings = []string{
 	"listen", "store", "keys", "audit",
 	"limits.body", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
+	"limits.parked_per_principal", "limits.parked_per_server",
 }
 
 // startOnly tells whether a setting is read only at the start.
