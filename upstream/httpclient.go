@@ -52,10 +52,10 @@ func newHTTPTransport(limits Limits) *http.Transport {
 
 // request builds a request with the credential of the principal.
 func (c *httpClient) request(ctx context.Context, method string, to *url.URL, body []byte, header http.Header) (*http.Request, error) {
-	r := &http.Request{
+	r := (&http.Request{
 		Method: method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header, 8+len(header)),
-	}
+		Header: make(http.Header, 3+len(header)),
+	}).WithContext(ctx)
 	if body != nil {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -72,7 +72,7 @@ func (c *httpClient) request(ctx context.Context, method string, to *url.URL, bo
 	}
 	maps.Copy(r.Header, credential)
 	maps.Copy(r.Header, header)
-	return r.WithContext(ctx), nil
+	return r, nil
 }
 
 var (

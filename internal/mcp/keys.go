@@ -170,12 +170,12 @@ const mostMembers = 128
 // case would take it for the protocol's own.
 func (s *scanner) protocolKey(lvl level, text Span, escaped bool) (name string, inner level) {
 	plain := s.plain(text, escaped)
-	name = protocolKeys[lvl][string(plain)]
+	name = protocolKeys[lvl].name(plain)
 	if name == "" {
 		var buffer [mostFolded]byte
 		folded, whole := foldKey(buffer[:0], plain)
 		meta := lvl == levelParamsMeta || lvl == levelResultMeta
-		if whole && foldedKeys[lvl][string(folded)] ||
+		if whole && foldedKeys[lvl].name(folded) != "" ||
 			meta && hasPrefix(folded, MetaPrefix) && !hasPrefix(plain, MetaPrefix) {
 			s.variant = true
 		}

@@ -63,12 +63,12 @@ func (m *Message) ResultMember(name string) []byte {
 // find returns the value of a member of a level. Protocol keys are where the
 // scan recorded them, all others are looked for.
 func (m *Message) find(lvl level, name string) []byte {
-	if protocolKeys[lvl][name] != "" {
-		for i := range m.members {
-			if e := &m.members[i]; e.level == lvl && e.name == name {
-				return e.value.Of(m.Raw)
-			}
+	for i := range m.members {
+		if e := &m.members[i]; e.level == lvl && e.name == name {
+			return e.value.Of(m.Raw)
 		}
+	}
+	if protocolKeys[lvl].has(name) {
 		return nil
 	}
 	switch lvl {

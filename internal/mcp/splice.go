@@ -64,29 +64,26 @@ func insertFirst(object, members []byte) []byte {
 // RemoveMember returns the object without the member and the comma that
 // belonged to it; the same bytes when the object does not have it.
 func RemoveMember(object []byte, key string) []byte {
-	var previous Span
-	cut := Span{}
+	previous := Span{}
 	for m := range Members(object) {
-		switch {
-		case keyIs(object[m.KeyText.Start:m.KeyText.End], key):
-			cut = m.All
-			if !previous.Absent() {
-				cut.Start = previous.End
-			}
-		case !cut.Absent() && previous.Absent():
-			cut.End = m.All.Start // the first member goes with the comma behind it
-			return Splice(object, Edit{cut, nil})
-		default:
-			if !cut.Absent() {
-				return Splice(object, Edit{cut, nil})
-			}
-			previous = m.All
+		if keyIs(object[m.KeyText.Start:m.KeyText.End], key) {
+			return cutMember(object, previous, m.All)
 		}
+		previous = m.All
 	}
-	if cut.Absent() {
-		return object
+	return object
+}
+
+// cutMember returns the object without a member, whose predecessor is absent
+// when it is the first.
+func cutMember(object []byte, previous, m Span) []byte {
+	if !previous.Absent() {
+		return Splice(object, Edit{Span{previous.End, m.End}, nil})
 	}
-	return Splice(object, Edit{cut, nil})
+	if i := skipSpace(object, m.End); object[i] == ',' { // the first goes with the comma behind it
+		return Splice(object, Edit{Span{m.Start, skipSpace(object, i+1)}, nil})
+	}
+	return Splice(object, Edit{m, nil})
 }
 
 // HopKey tells whether a member of _meta belongs to one hop of the way and
@@ -101,21 +98,31 @@ func HopKey(key string) bool {
 // A _meta that has lost its last member is left out; one that is no object is
 // kept, or gives way to add. A nil object counts as an empty one.
 func RewriteMeta(object, add []byte) []byte {
-	at := Span{}
+	previous := Span{}
 	for m := range Members(object) {
 		if keyIs(object[m.KeyText.Start:m.KeyText.End], "_meta") {
-			at = m.Value
-			break
+			meta, same := rewritten(m.Value.Of(object), add)
+			switch {
+			case same:
+				return object
+			case meta == nil:
+				return cutMember(object, previous, m.All)
+			}
+			return Splice(object, Edit{m.Value, meta})
 		}
+		previous = m.All
 	}
-	if at.Absent() {
-		if len(add) == 0 {
-			return object
-		}
-		meta := append(append([]byte{'{'}, add...), '}')
-		return SetMember(object, "_meta", meta)
+	if len(add) == 0 {
+		return object
 	}
-	old := at.Of(object)
+	meta := make([]byte, 0, len(add)+len(`"_meta":{}`))
+	meta = append(append(append(meta, `"_meta":{`...), add...), '}')
+	return insertFirst(object, meta)
+}
+
+// rewritten returns a _meta without its hop keys and with add, nil when nothing
+// is left of it. It tells whether that is the same as before.
+func rewritten(old, add []byte) (meta []byte, same bool) {
 	kept := make([]byte, 0, len(old)+len(add)+3)
 	kept = append(kept, '{')
 	dropped := false
@@ -130,17 +137,14 @@ func RewriteMeta(object, add []byte) []byte {
 		kept = append(kept, m.All.Of(old)...)
 	}
 	if !dropped && len(add) == 0 {
-		return object
+		return old, true
 	}
-	if len(add) > 0 {
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = append(kept, add...)
+	if len(add) > 0 && len(kept) > 1 {
+		kept = append(kept, ',')
 	}
+	kept = append(kept, add...)
 	if len(kept) == 1 {
-		return RemoveMember(object, "_meta")
+		return nil, false
 	}
-	kept = append(kept, '}')
-	return Splice(object, Edit{at, kept})
+	return append(kept, '}'), false
 }

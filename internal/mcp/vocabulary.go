@@ -1,6 +1,9 @@
 package mcp
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Methods of the protocol, in all revisions.
 const (
@@ -99,41 +102,63 @@ var methodNames = func() map[string]string {
 }()
 
 // protocolKeys are the keys that the gateway or a peer reads at each recorded
-// level, each under itself. A key that equals one of them but for its case is
-// refused.
-var protocolKeys = [levels]map[string]string{
-	levelEnvelope: keyNames("jsonrpc", "id", "method", "params", "result", "error"),
-	levelParams: keyNames("_meta", "name", "arguments", "uri", "cursor", "requestState", "inputResponses",
+// level. A key that equals one of them but for its case is refused.
+var protocolKeys = [levels]keyNames{
+	levelEnvelope: namesOf("jsonrpc", "id", "method", "params", "result", "error"),
+	levelParams: namesOf("_meta", "name", "arguments", "uri", "cursor", "requestState", "inputResponses",
 		"progressToken", "progress", "total", "message", "requestId", "reason", "ref", "argument", "context",
 		"level", "logger", "data", "notifications", "taskId", "task", "protocolVersion", "capabilities",
 		"clientInfo", "mode", "elicitationId"),
-	levelResult: keyNames("_meta", "resultType", "inputRequests", "requestState", "isError", "content",
+	levelResult: namesOf("_meta", "resultType", "inputRequests", "requestState", "isError", "content",
 		"structuredContent", "nextCursor", "tools", "prompts", "resources", "resourceTemplates", "contents",
 		"messages", "completion", "ttlMs", "cacheScope", "protocolVersion", "supportedVersions",
 		"capabilities", "serverInfo", "instructions", "taskId", "task"),
-	levelError: keyNames("code", "message", "data"),
-	levelParamsMeta: keyNames(MetaProgressToken, MetaVersion, MetaClientInfo, MetaCapabilities, MetaLogLevel,
+	levelError: namesOf("code", "message", "data"),
+	levelParamsMeta: namesOf(MetaProgressToken, MetaVersion, MetaClientInfo, MetaCapabilities, MetaLogLevel,
 		MetaSubscriptionID),
-	levelResultMeta: keyNames(MetaServerInfo, MetaSubscriptionID),
+	levelResultMeta: namesOf(MetaServerInfo, MetaSubscriptionID),
 }
 
 // foldedKeys are the protocolKeys in lower case.
-var foldedKeys = func() (folded [levels]map[string]bool) {
+var foldedKeys = func() (folded [levels]keyNames) {
 	for lvl, keys := range protocolKeys {
-		folded[lvl] = make(map[string]bool, len(keys))
-		for k := range keys {
-			folded[lvl][strings.ToLower(k)] = true
+		for _, names := range keys {
+			for _, name := range names {
+				folded[lvl].add(strings.ToLower(name))
+			}
 		}
 	}
 	return folded
 }()
 
-func keyNames(names ...string) map[string]string {
-	set := make(map[string]string, len(names))
-	for _, n := range names {
-		set[n] = n
+// keyNames is a fixed set of keys, each under its length: the few of one
+// length are compared faster than a hash is made.
+type keyNames [mostFolded + 1][]string
+
+func namesOf(names ...string) (set keyNames) {
+	for _, name := range names {
+		set.add(name)
 	}
 	return set
+}
+
+func (k *keyNames) add(name string) { k[len(name)] = append(k[len(name)], name) }
+
+// name returns the key as the set has it, "" when it does not.
+func (k *keyNames) name(key []byte) string {
+	if len(key) < len(k) {
+		for _, name := range k[len(key)] {
+			if name == string(key) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// has tells whether a key is in the set.
+func (k *keyNames) has(key string) bool {
+	return len(key) < len(k) && slices.Contains(k[len(key)], key)
 }
 
 var logLevels = map[string]int{

@@ -28,13 +28,28 @@ type Metrics struct {
 	sessions  prometheus.Gauge
 	state     *prometheus.GaugeVec
 
-	mu    sync.Mutex
+	mu    sync.RWMutex
 	tools map[string]bool
+	kinds map[callKind]*callCounters
 }
+
+// callKind is what the counters of a call depend on.
+type callKind struct{ method, transport, tool, outcome, code string }
+
+// callCounters are the counters of one kind of calls. Those of calls that name
+// no tool are nil but for the operation.
+type callCounters struct {
+	operation, duration prometheus.Observer
+	total, denied       prometheus.Counter
+}
+
+// maxKinds bounds how many kinds of calls keep their counters at hand; those of
+// others are looked up for each call.
+const maxKinds = 4 * maxTools
 
 // New returns the counters of one gateway of a version.
 func New(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), tools: make(map[string]bool)}
+	m := &Metrics{registry: prometheus.NewRegistry(), tools: make(map[string]bool), kinds: make(map[callKind]*callCounters)}
 	m.operation = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "mcp_server_operation_duration_seconds", Help: "Duration of MCP operations served to clients.", Buckets: buckets,
 	}, []string{"mcp_method_name", "network_transport", "outcome"})
@@ -63,22 +78,47 @@ func New(version string) *Metrics {
 // Call counts one closed call. tool is its exposed name where it exists, empty
 // otherwise; code is the kind of refusal or error.
 func (m *Metrics) Call(method, transport, tool, outcome, code string, took time.Duration) {
-	m.operation.WithLabelValues(method, transport, outcome).Observe(took.Seconds())
+	if outcome != "denied" {
+		code = ""
+	}
+	c := m.counters(callKind{method, transport, tool, outcome, code})
+	c.operation.Observe(took.Seconds())
 	if tool == "" {
 		return
 	}
-	tool = m.label(tool)
-	m.total.WithLabelValues(tool, outcome).Inc()
-	m.duration.WithLabelValues(tool).Observe(took.Seconds())
-	if outcome == "denied" {
-		m.denied.WithLabelValues(tool, code).Inc()
+	c.total.Inc()
+	c.duration.Observe(took.Seconds())
+	if c.denied != nil {
+		c.denied.Inc()
 	}
 }
 
-// label bounds the names that become labels.
-func (m *Metrics) label(tool string) string {
+// counters returns those of a kind of calls.
+func (m *Metrics) counters(k callKind) *callCounters {
+	m.mu.RLock()
+	c := m.kinds[k]
+	m.mu.RUnlock()
+	if c != nil {
+		return c
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	c = &callCounters{operation: m.operation.WithLabelValues(k.method, k.transport, k.outcome)}
+	if k.tool != "" {
+		tool := m.label(k.tool)
+		c.total, c.duration = m.total.WithLabelValues(tool, k.outcome), m.duration.WithLabelValues(tool)
+		if k.outcome == "denied" {
+			c.denied = m.denied.WithLabelValues(tool, k.code)
+		}
+	}
+	if len(m.kinds) < maxKinds {
+		m.kinds[k] = c
+	}
+	return c
+}
+
+// label bounds the names that become labels; mu is held.
+func (m *Metrics) label(tool string) string {
 	if m.tools[tool] {
 		return tool
 	}
