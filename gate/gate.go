@@ -13,8 +13,9 @@ type Action string
 
 // The actions.
 const (
-	View Action = "view"    // know that it exists
-	Call Action = "request" // call a tool, get a prompt, read a resource
+	View   Action = "view"    // know that it exists
+	Call   Action = "request" // call a tool, get a prompt, read a resource
+	Enable Action = "enable"  // have a server added or taken away
 )
 
 // Request is one question to the gate. It is not changed by the phases.
@@ -25,7 +26,11 @@ type Request struct {
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that the client knows
 	CapabilityID string
-	Identity     *Identity
+	Capsule      string // of the endpoint that was called; empty on the main one
+	// Args are the arguments of a call as they came, a validated JSON object;
+	// nil for everything else.
+	Args     []byte
+	Identity *Identity
 }
 
 // Effect is what a phase or the chain says. The zero Effect is Deny.
@@ -55,9 +60,14 @@ type Decision struct {
 	Effect Effect
 	Phase  string // the phase that decided; empty when none did
 	Reason string // for the audit and for whoever may know; empty for an allow
+	// ID names the decision where the phase gives it one of its own.
+	ID string
 	// Revision names the state of the rules that decided.
 	Revision string
-	// Err is set when a phase could not decide, which denies.
+	// Obligations are what an allow demands besides, a JSON object; nil for none.
+	Obligations []byte
+	// Err is set when a phase could not decide, which denies. Reason then is a
+	// stable word for it, such as "authz_unavailable".
 	Err error
 }
 
@@ -65,8 +75,17 @@ type Decision struct {
 type Phase interface {
 	// Name is the phase's name in decisions and audit entries.
 	Name() string
-	// Check answers a request. An error denies.
+	// Check answers a request. An error denies; the decision beside it may say
+	// in its Reason which kind of error it is.
 	Check(ctx context.Context, r *Request) (Decision, error)
+}
+
+// Batcher is a [Phase] that answers many requests of one identity and action
+// more cheaply than one by one.
+type Batcher interface {
+	// CheckAll answers the requests in their order. An error denies them all;
+	// the Err of a single decision denies that one alone.
+	CheckAll(ctx context.Context, rs []Request) ([]Decision, error)
 }
 
 // Chain is the ordered phases. The zero Chain, and a nil one, deny everything.
@@ -77,34 +96,112 @@ type Chain struct {
 // NewChain returns the chain of the phases in their order.
 func NewChain(phases ...Phase) *Chain { return &Chain{phases: phases} }
 
+// undecided is the decision of a chain in which no phase allows anything.
+func undecided() Decision { return Decision{Reason: "no rule allows it"} }
+
 // Decide asks the phases. The first deny ends; without an allow it is a deny.
 func (c *Chain) Decide(ctx context.Context, r *Request) Decision {
+	verdict := undecided()
 	if c == nil || r == nil || r.Identity == nil {
-		return Decision{Reason: "no rule allows it"}
+		return verdict
 	}
-	verdict := Decision{Reason: "no rule allows it"}
 	for _, p := range c.phases {
 		d, err := p.Check(ctx, r)
-		if err != nil {
-			return Decision{Phase: p.Name(), Reason: "the check could not be made", Err: fmt.Errorf("%s: %w", p.Name(), err)}
-		}
-		d.Phase = p.Name()
-		switch d.Effect {
-		case Allow:
-			verdict = d
-		case Abstain:
-		default:
-			d.Effect = Deny
-			return d
+		if judge(p, &verdict, d, err) {
+			break
 		}
 	}
 	return verdict
 }
 
+// judge adds what a phase says to the verdict so far and tells whether that
+// ends it.
+func judge(p Phase, verdict *Decision, d Decision, err error) (ended bool) {
+	d.Phase = p.Name()
+	switch {
+	case err != nil || d.Err != nil:
+		if err == nil {
+			err = d.Err
+		}
+		reason := d.Reason
+		if reason == "" {
+			reason = "policy_error"
+		}
+		*verdict = Decision{Phase: d.Phase, Reason: reason, ID: d.ID, Revision: d.Revision, Err: fmt.Errorf("%s: %w", d.Phase, err)}
+		return true
+	case d.Effect == Allow:
+		*verdict = d
+		return false
+	case d.Effect == Abstain:
+		return false
+	}
+	d.Effect = Deny
+	*verdict = d
+	return true
+}
+
+// DecideAll is [Chain.Decide] for many requests, which all have the identity
+// and the action of the first.
+func (c *Chain) DecideAll(ctx context.Context, rs []Request) []Decision {
+	verdicts := make([]Decision, len(rs))
+	open := make([]int, 0, len(rs)) // indexes of the requests that are not denied yet
+	for i := range rs {
+		verdicts[i] = undecided()
+		if c != nil && rs[i].Identity != nil {
+			open = append(open, i)
+		}
+	}
+	if c == nil {
+		return verdicts
+	}
+	for _, p := range c.phases {
+		if len(open) == 0 {
+			break
+		}
+		open = c.pass(ctx, p, rs, open, verdicts)
+	}
+	return verdicts
+}
+
+// pass asks one phase about the requests that are open and returns those that
+// still are.
+func (c *Chain) pass(ctx context.Context, p Phase, rs []Request, open []int, verdicts []Decision) []int {
+	left := open[:0]
+	batcher, ok := p.(Batcher)
+	if !ok || len(open) < 2 {
+		for _, i := range open {
+			d, err := p.Check(ctx, &rs[i])
+			if !judge(p, &verdicts[i], d, err) {
+				left = append(left, i)
+			}
+		}
+		return left
+	}
+	batch := make([]Request, len(open))
+	for n, i := range open {
+		batch[n] = rs[i]
+	}
+	decisions, err := batcher.CheckAll(ctx, batch)
+	if err == nil && len(decisions) != len(batch) {
+		err = fmt.Errorf("%d decisions for %d requests", len(decisions), len(batch))
+	}
+	for n, i := range open {
+		var d Decision
+		if n < len(decisions) {
+			d = decisions[n]
+		}
+		if !judge(p, &verdicts[i], d, err) {
+			left = append(left, i)
+		}
+	}
+	return left
+}
+
 // Classifier is a [Phase] that tells which callers it lets view the same.
 type Classifier interface {
-	// ViewClass returns the same string for two callers only if the phase
-	// decides the same for both, on every capability, for the action View.
+	// ViewClass returns the same string at two times and for two callers only
+	// if the phase decides the same for both, on every capability, for the
+	// action View. A phase whose rules change puts their revision into it.
 	ViewClass(id *Identity) string
 }
 
