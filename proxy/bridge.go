@@ -108,7 +108,7 @@ func (d *dialogue) inquire(ctx context.Context, r *Route, result []byte) ([]byte
 		if len(inputs) == maxInputs {
 			return nil, tooManyInputs(r)
 		}
-		inputs = append(inputs, &input{key: requests[m.KeyText.Start-1 : m.KeyText.End+1], request: m.Value.Of(requests)})
+		inputs = append(inputs, &input{key: m.Key(requests), request: m.Value.Of(requests)})
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

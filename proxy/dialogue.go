@@ -75,21 +75,30 @@ func (d *dialogue) notify(method string, params []byte) {
 // ask relays a request of a legacy server to the client whose call caused it,
 // in the form of the client's revision. A question that the client did not
 // declare, that the operator does not allow, or that is one too many is
-// declined without asking anybody.
-func (d *dialogue) ask(ctx context.Context, method string, params []byte) ([]byte, *mcp.Error) {
+// declined without asking anybody. It implements [mcp.Call.Ask].
+func (d *dialogue) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
 	client := d.client()
 	if !d.may(client, method, params) || d.park == nil && client.Era == mcp.Modern {
-		return decline(method)
+		reply(decline(method))
+		return
 	}
 	params = mcp.RewriteMeta(questionFor(client, d.to.mount.Namespace, method, params), d.related)
-	if d.park != nil {
-		answer, err := d.park.ask(ctx, method, params)
-		if err != nil {
-			return noAnswer(method)
+	if d.park == nil {
+		d.g.wg.Go(func() { reply(d.askNow(ctx, client, method, params)) }) // ends with the question's context
+		return
+	}
+	d.park.ask(ctx, method, params, func(answer []byte) {
+		if answer == nil {
+			reply(noAnswer(method))
+			return
 		}
 		d.answered.Add(1)
-		return mcp.RewriteMeta(answer, d.relatedUp), nil
-	}
+		reply(mcp.RewriteMeta(answer, d.relatedUp), nil)
+	})
+}
+
+// askNow puts a question to a legacy client and returns its answer.
+func (d *dialogue) askNow(ctx context.Context, client *Exchange, method string, params []byte) ([]byte, *mcp.Error) {
 	msg, err := d.waitFor(ctx, client, method, params)
 	if err != nil {
 		return noAnswer(method)

@@ -89,7 +89,7 @@ func (g *Gateway) capabilities(scope Scope, version mcp.Version) []byte {
 		}
 		offered := mcp.Lookup(l.Capabilities, "extensions")
 		for m := range mcp.Members(offered) {
-			if name, _ := mcp.Unquote(offered[m.KeyText.Start-1 : m.KeyText.End+1]); (name != mcp.ExtensionTasks || l.Era == mcp.Modern) && extensions[name] == nil {
+			if name, _ := mcp.Unquote(m.Key(offered)); (name != mcp.ExtensionTasks || l.Era == mcp.Modern) && extensions[name] == nil {
 				extensions[name] = m.Value.Of(offered)
 			}
 		}

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,8 +39,9 @@ type park struct {
 
 // inquiry is a question of a legacy server whose answer is awaited.
 type inquiry struct {
-	request []byte // an InputRequest, raw
-	answer  chan []byte
+	request []byte       // an InputRequest, raw
+	answer  func([]byte) // takes the client's result; nil is none
+	stop    func() bool  // ends the watch over the question's context
 }
 
 // gatherQuestions is how long further questions are waited for when one has come: a
@@ -112,18 +115,23 @@ func (p *park) round(ctx context.Context, x *Exchange, responses []byte) (mcp.An
 // (2026-07-28 basic/patterns/mrtr, Error Handling).
 func (p *park) hand(responses []byte) (left bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	answered := make(map[*inquiry][]byte)
 	for m := range mcp.Members(responses) {
-		key, err := mcp.Unquote(responses[m.KeyText.Start-1 : m.KeyText.End+1])
+		key, err := mcp.Unquote(m.Key(responses))
 		if err != nil {
 			continue
 		}
-		if q := p.open[key]; q != nil {
-			q.answer <- append([]byte(nil), m.Value.Of(responses)...) // capacity 1, and this is the one
-			p.remove(key)
+		if q := p.remove(key); q != nil {
+			answered[q] = bytes.Clone(m.Value.Of(responses))
 		}
 	}
-	return len(p.open) > 0
+	left = len(p.open) > 0
+	p.mu.Unlock()
+	for q, answer := range answered {
+		q.stop()
+		q.answer(answer)
+	}
+	return left
 }
 
 // questions returns the input request of what is open, nil when nothing is.
@@ -143,41 +151,38 @@ func (p *park) questions() []byte {
 	return append(out, "}}"...)
 }
 
-// ask waits for the client's answer to a question: its result, or the cause of
-// the context.
-func (p *park) ask(ctx context.Context, method string, params []byte) ([]byte, error) {
+// ask puts a question to the client. answer is called once: with the client's
+// result, or with nil when the context ends first.
+func (p *park) ask(ctx context.Context, method string, params []byte, answer func([]byte)) {
 	request := append([]byte(`{"method":`), mcp.Quote(method)...)
 	if len(params) > 0 {
 		request = append(append(request, `,"params":`...), params...)
 	}
-	q := &inquiry{request: append(request, '}'), answer: make(chan []byte, 1)}
 	p.mu.Lock()
 	p.asked++
 	key := "q" + strconv.Itoa(p.asked)
-	p.open[key] = q
+	p.open[key] = &inquiry{request: append(request, '}'), answer: answer, stop: context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		q := p.remove(key)
+		p.mu.Unlock()
+		if q != nil {
+			q.answer(nil)
+		}
+	})}
 	p.names = append(p.names, key)
 	p.mu.Unlock()
 	signal(p.fresh)
-	select {
-	case answer := <-q.answer:
-		return answer, nil
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-	p.remove(key)
-	p.mu.Unlock()
-	return nil, context.Cause(ctx)
 }
 
-// remove forgets a question; mu is held.
-func (p *park) remove(key string) {
-	delete(p.open, key)
-	for i, name := range p.names {
-		if name == key {
-			p.names = append(p.names[:i:i], p.names[i+1:]...)
-			return
-		}
+// remove forgets a question and returns it, nil when it is not open; mu is
+// held. Who removes a question answers it.
+func (p *park) remove(key string) *inquiry {
+	q := p.open[key]
+	if q != nil {
+		delete(p.open, key)
+		p.names = slices.DeleteFunc(p.names, func(name string) bool { return name == key })
 	}
+	return q
 }
 
 // heard returns the request that the park serves, nil while the client is

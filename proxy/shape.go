@@ -41,7 +41,7 @@ func (s *ToolShape) render(raw []byte, name string) []byte {
 			annotations = nil
 		}
 		for m := range mcp.Members(s.Annotations) {
-			key, _ := mcp.Unquote(s.Annotations[m.KeyText.Start-1 : m.KeyText.End+1])
+			key, _ := mcp.Unquote(m.Key(s.Annotations))
 			annotations = mcp.SetMember(annotations, key, m.Value.Of(s.Annotations))
 		}
 		out = mcp.SetMember(out, "annotations", annotations)
@@ -113,7 +113,7 @@ func (s *ToolShape) arguments(given []byte) ([]byte, *mcp.Error) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, `"arguments" must be an object`)
 	}
 	for m := range mcp.Members(given) {
-		key, _ := mcp.Unquote(given[m.KeyText.Start-1 : m.KeyText.End+1])
+		key, _ := mcp.Unquote(m.Key(given))
 		for name, arg := range s.Arguments {
 			if (arg.Fixed != nil || arg.Hidden) && strings.EqualFold(name, key) {
 				return nil, mcp.Errorf(mcp.CodeInvalidParams, "the argument %q is set by the gateway and cannot be given", name)

@@ -234,7 +234,7 @@ func unanswered(requests []byte, answered map[string]bool) []byte {
 	var edits []string
 	some := false
 	for m := range mcp.Members(requests) {
-		key, err := mcp.Unquote(requests[m.KeyText.Start-1 : m.KeyText.End+1])
+		key, err := mcp.Unquote(m.Key(requests))
 		if err == nil && answered[key] {
 			edits = append(edits, key)
 			continue

@@ -13,7 +13,7 @@ import (
 // askableCall is a call of a client that can be asked.
 func askableCall(name string, a *asker) *mcp.Call {
 	call := tool(name, `{}`)
-	call.Ask, call.Askable = a.ask, true
+	call.Ask, call.Askable = answering(a.ask), true
 	return call
 }
 
@@ -180,10 +180,10 @@ func TestSpareConnections(t *testing.T) {
 		asked, end = make(chan struct{}, 1), make(chan told, 1)
 		call := tool(name, `{}`)
 		call.Principal, call.Askable = "me", true
-		call.Ask = func(ctx context.Context, _ string, _ []byte) ([]byte, *mcp.Error) {
+		call.Ask = answering(func(context.Context, string, []byte) ([]byte, *mcp.Error) {
 			asked <- struct{}{}
 			return []byte(`{"text":"` + <-answer + `"}`), nil
-		}
+		})
 		go func() {
 			got, err := r.Call(within(t), call)
 			if err != nil {

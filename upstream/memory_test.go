@@ -153,10 +153,17 @@ func (a *asker) ask(ctx context.Context, method string, params []byte) ([]byte, 
 	return a.answer(ctx)
 }
 
+// answering is [mcp.Call.Ask] for a client that thinks as long as answer does.
+func answering(answer func(context.Context, string, []byte) ([]byte, *mcp.Error)) func(context.Context, string, []byte, func([]byte, *mcp.Error)) {
+	return func(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
+		go func() { reply(answer(ctx, method, params)) }()
+	}
+}
+
 // asking returns a call of a client that can be asked.
 func asking(a *asker) *mcp.Call {
 	call := tool("echo", `{}`)
-	call.Ask = a.ask
+	call.Ask = answering(a.ask)
 	return call
 }
 

@@ -90,8 +90,9 @@ func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open 
 	}
 	clock.rest()
 	c.lane.think(+1)
-	open.wg.Go(func() {
-		result, fault := call.Ask(asking, msg.Method, msg.Params())
+	open.wg.Add(1)
+	call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {
+		defer open.wg.Done()
 		c.lane.think(-1)
 		clock.goOn()
 		if !open.close(asking, &msg) {
@@ -103,14 +104,19 @@ func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open 
 		} else {
 			raw = mcp.AppendResult(nil, msg.ID, result)
 		}
-		// Not under the context of the call, which may end with this very answer:
-		// a request that is cut off can take its connection along.
-		sending, cancel := context.WithTimeout(c.life, cancelTime)
-		defer cancel()
-		if err := c.link.send(sending, raw, nil); err != nil {
-			c.log.Debug("answer to the server's question not sent", "err", err)
-		}
+		open.wg.Go(func() { c.sendAnswer(raw) })
 	})
+}
+
+// sendAnswer sends the answer to a question. That is not under the context of
+// the call, which may end with this very answer: a request that is cut off can
+// take its connection along.
+func (c *Conn) sendAnswer(raw []byte) {
+	ctx, cancel := context.WithTimeout(c.life, cancelTime)
+	defer cancel()
+	if err := c.link.send(ctx, raw, nil); err != nil {
+		c.log.Debug("answer to the server's question not sent", "err", err)
+	}
 }
 
 // declares tells whether a server was told that it may ask.

@@ -291,8 +291,8 @@ func TestQuestionOnPostStream(t *testing.T) {
 	for n := range 8 {
 		all.Go(func() {
 			call := tool(fmt.Sprintf("t%d", n), `{}`)
-			call.Ask = func(_ context.Context, method string, params []byte) ([]byte, *mcp.Error) {
-				return fmt.Appendf(nil, `{"of":%d,"n":9007199254740993}`, n), nil
+			call.Ask = func(_ context.Context, _ string, _ []byte, reply func([]byte, *mcp.Error)) { // at once
+				reply(fmt.Appendf(nil, `{"of":%d,"n":9007199254740993}`, n), nil)
 			}
 			answer, err := r.Call(within(t), call)
 			if want := fmt.Sprintf(`{"got":{"of":%d,"n":9007199254740993}}`, n); err != nil || string(answer.Result) != want {

@@ -216,9 +216,23 @@ type Call struct {
 	Notify func(method string, params []byte)
 	// Askable tells that the client can be asked something.
 	Askable bool
-	// Ask relays a request of the server that this call caused and returns the
-	// client's result. Nil refuses.
-	Ask func(ctx context.Context, method string, params []byte) ([]byte, *Error)
+	// Ask relays a request of the server that this call caused. It does not
+	// wait for the client: reply is called once, with the client's result or
+	// the fault that stands for it, by whoever brings the answer, which may be
+	// before Ask returns, and at the latest when the context has ended. Nil
+	// refuses.
+	Ask func(ctx context.Context, method string, params []byte, reply func(result []byte, fault *Error))
+}
+
+// Inquire is [Call.Ask] for one that waits for the answer.
+func (c *Call) Inquire(ctx context.Context, method string, params []byte) (result []byte, fault *Error) {
+	done := make(chan struct{})
+	c.Ask(ctx, method, params, func(r []byte, f *Error) {
+		result, fault = r, f
+		close(done)
+	})
+	<-done
+	return result, fault
 }
 
 // Answer is what a server answered: a result or a fault, verbatim.

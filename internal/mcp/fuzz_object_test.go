@@ -34,7 +34,7 @@ type textMember struct{ Key, All, Value string }
 func textMembers(t *testing.T, object []byte) (all []textMember) {
 	t.Helper()
 	for m := range mcp.Members(object) {
-		key, err := mcp.Unquote(object[m.KeyText.Start-1 : m.KeyText.End+1])
+		key, err := mcp.Unquote(m.Key(object))
 		if err != nil {
 			t.Fatal(err)
 		}
