@@ -27,7 +27,7 @@ func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record,
 		rec.park = retry.park
 		return rec.park.round(ctx, x, retry.responses)
 	case call.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
-		rec.park = g.newPark(ctx, x, func(ctx context.Context, p *park) (mcp.Answer, error) {
+		rec.park = g.newPark(x, func(ctx context.Context, p *park) (mcp.Answer, error) {
 			d.x, d.park = nil, p
 			return d.run(ctx, r, call)
 		})

@@ -55,14 +55,12 @@ var (
 
 // newPark begins a call that may be parked. begin runs it; its context outlives
 // the request and ends with the gateway.
-func (g *Gateway) newPark(ctx context.Context, x *Exchange, begin func(context.Context, *park) (mcp.Answer, error)) *park {
-	p := &park{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*inquiry), now: x, client: x.client()}
-	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+func (g *Gateway) newPark(x *Exchange, begin func(context.Context, *park) (mcp.Answer, error)) *park {
+	p := &park{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*inquiry), now: x, client: x}
+	life, cancel := context.WithCancelCause(g.life)
 	p.cancel = cancel
-	stop := context.AfterFunc(g.life, func() { cancel(errSessionEnded) })
 	g.wg.Go(func() { // ends with the call
 		defer close(p.done)
-		defer stop()
 		defer cancel(errParkEnded)
 		defer func() {
 			if r := recover(); r != nil {

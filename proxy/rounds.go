@@ -282,7 +282,11 @@ func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record)
 		round: state.round, rec: rec, park: rec.park, expires: time.UnixMilli(state.expires),
 	}
 	rec.parked = true
-	rec.x = x.client() // not the memory of the whole request
+	if rec.park != nil { // not the memory of the whole request
+		rec.x = rec.park.asks()
+	} else {
+		rec.x = x.client()
+	}
 	return nil
 }
 

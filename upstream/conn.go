@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -125,78 +124,17 @@ func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 		return mcp.Answer{}, &undelivered{errClosed}
 	}
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	clock := newCallClock(cmp.Or(call.Timeout, c.spec.Timeouts.Call), c.spec.Timeouts.Hard, func() { cancel(errCallTimeout) })
-	defer clock.stop()
-	if c.shared && c.era == mcp.Legacy && call.Kind != mcp.NoCapability {
-		if err := c.lane.enter(ctx, call, c.link.done(), patient); err != nil {
-			return mcp.Answer{}, &undelivered{cmp.Or(c.link.cause(), err)}
-		}
-		defer c.lane.leave(call)
-		clock.heard()
-	}
-	if call.LogLevel != "" && c.era == mcp.Legacy {
-		c.raiseLevel(ctx, call.LogLevel)
-	}
-	if !c.shared { // a shared channel ends its requests itself
-		stop := context.AfterFunc(c.life, func() { cancel(errClosed) })
-		defer stop()
-	}
-
-	id := mcp.NumberID(c.ids.Add(1))
-	req := c.outgoing(c.era, id, call, annotations)
-	var open questions
-	defer open.wg.Wait()
-	defer cancel(nil)
-	if !c.shared && c.era == mcp.Legacy && call.Kind != mcp.NoCapability {
-		leave := c.standalone.enter(&answerable{
-			ask:      func(msg mcp.Message) { c.relay(ctx, call, msg, &open, clock) },
-			takeBack: func(id []byte) { open.takeBack(id) },
-		})
-		defer leave()
-	}
-	req.arrived = func(msg mcp.Message) {
-		if msg.Kind == mcp.KindRequest {
-			c.relay(ctx, call, msg, &open, clock)
-			return
-		}
-		switch msg.Method {
-		case mcp.NotifyProgress:
-			clock.heard()
-		case mcp.NotifyCancelled:
-			open.takeBack(msg.Param("requestId"))
-			return
-		}
-		if call.Notify != nil && ofCall(call, msg.Method) {
-			call.Notify(msg.Method, msg.Params())
-		} else if !ofCall(nil, msg.Method) {
-			c.inbox(c, msg)
-		}
-	}
-	msg, err := c.link.roundTrip(ctx, req)
-	if err != nil {
-		if ctx.Err() != nil {
-			c.withdraw(id, err)
-		}
+	f := newFlight(ctx, c, call)
+	defer f.end()
+	if err := f.begin(patient); err != nil {
 		return mcp.Answer{}, err
 	}
-	return c.answer(msg), nil
+	req := c.outgoing(c.era, mcp.NumberID(c.ids.Add(1)), call, annotations)
+	req.arrived = f.arrived
+	return f.answer(req)
 }
 
-// ofCall tells whether a notification belongs to the call that it came with
-// and the call wants it. A nil call wants everything that can belong to one.
-func ofCall(call *mcp.Call, method string) bool {
-	switch method {
-	case mcp.NotifyProgress:
-		return call == nil || call.Progress
-	case mcp.NotifyMessage:
-		return call == nil || call.LogLevel != ""
-	}
-	return false
-}
-
-func (c *Conn) answer(msg mcp.Message) mcp.Answer {
+func (c *Conn) answer(msg *mcp.Message) mcp.Answer {
 	a := mcp.Answer{Result: msg.Result(), Era: c.era}
 	if c.era == mcp.Legacy {
 		a.Conn = c.name

@@ -45,7 +45,7 @@ func newHTTPTransport(limits Limits) *http.Transport {
 		DisableCompression:     true,
 		// A connection on which a call waits holds both for as long; what is
 		// larger than they are passes them by.
-		ReadBufferSize:  2 << 10,
+		ReadBufferSize:  1 << 10,
 		WriteBufferSize: 2 << 10,
 	}
 }

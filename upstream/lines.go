@@ -100,7 +100,7 @@ const (
 const (
 	// restBytes is the buffer of a stream on which nothing large is under way:
 	// many streams are idle for most of their life.
-	restBytes = 2 << 10
+	restBytes = 1 << 10
 	// chunkBytes is the buffer for the rest of a line that outgrew restBytes.
 	chunkBytes = 64 << 10
 )

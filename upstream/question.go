@@ -39,11 +39,10 @@ func (q *questions) add(ctx context.Context, msg *mcp.Message, most int) (contex
 }
 
 // close ends a question and tells whether its answer is still wanted.
-func (q *questions) close(ctx context.Context, msg *mcp.Message) bool {
+func (q *questions) close(ctx context.Context, id mcp.ID, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	id := msg.ID
-	q.bytes -= len(msg.Raw)
+	q.bytes -= size
 	wanted := ctx.Err() == nil
 	if cancel := q.open[id.Key()]; cancel != nil {
 		cancel()
@@ -61,51 +60,6 @@ func (q *questions) takeBack(raw []byte) {
 	if cancel := q.open[id.Key()]; ok && cancel != nil {
 		cancel()
 	}
-}
-
-// relay hands a question of the server to the client whose call caused it. It
-// does not wait for the answer: progress goes on meanwhile.
-func (c *Conn) relay(ctx context.Context, call *mcp.Call, msg mcp.Message, open *questions, clock *callClock) {
-	if msg.Method == mcp.MethodPing {
-		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
-		return
-	}
-	c.lane.asked()
-	switch {
-	case c.era == mcp.Modern:
-		c.refuse(msg.ID, "a server asks by input_required since 2026-07-28, not by %s", msg.Method)
-		return
-	case !c.declares(msg.Method):
-		c.refuse(msg.ID, "%s was not declared on this connection", msg.Method)
-		return
-	case call.Ask == nil:
-		c.refuse(msg.ID, "nobody can answer %s on this connection", msg.Method)
-		return
-	}
-	asking, ok := open.add(ctx, &msg, c.spec.Limits.Result)
-	if !ok {
-		c.reply(mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInternal,
-			"more than %d open questions or %d bytes of them on one call, or the same id twice", asksPerCall, c.spec.Limits.Result)))
-		return
-	}
-	clock.rest()
-	c.lane.think(+1)
-	open.wg.Add(1)
-	call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {
-		defer open.wg.Done()
-		c.lane.think(-1)
-		clock.goOn()
-		if !open.close(asking, &msg) {
-			return // the call is over, or the question taken back: nothing more is said
-		}
-		var raw []byte
-		if fault != nil {
-			raw = mcp.AppendFault(nil, msg.ID, fault)
-		} else {
-			raw = mcp.AppendResult(nil, msg.ID, result)
-		}
-		open.wg.Go(func() { c.sendAnswer(raw) })
-	})
 }
 
 // sendAnswer sends the answer to a question. That is not under the context of

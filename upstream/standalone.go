@@ -11,21 +11,15 @@ import (
 // there are several (DESIGN 5, Attribution). The zero value has no calls.
 type standalone struct {
 	mu    sync.Mutex
-	calls map[*answerable]bool
-}
-
-// answerable is a call in flight. Its functions do not block.
-type answerable struct {
-	ask      func(mcp.Message)
-	takeBack func(id []byte)
+	calls map[*flight]bool
 }
 
 // enter adds a call; leave takes it out, and nothing reaches it afterwards.
-func (s *standalone) enter(call *answerable) (leave func()) {
+func (s *standalone) enter(call *flight) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls == nil {
-		s.calls = make(map[*answerable]bool)
+		s.calls = make(map[*flight]bool)
 	}
 	s.calls[call] = true
 	return func() {
@@ -37,16 +31,16 @@ func (s *standalone) enter(call *answerable) (leave func()) {
 
 // ask hands a question to the only call; false when there is no such.
 func (s *standalone) ask(msg mcp.Message) bool {
-	return s.only(func(call *answerable) { call.ask(msg) })
+	return s.only(func(call *flight) { call.ask(msg) })
 }
 
 // takeBack ends a question of the only call; false when there is no such.
 func (s *standalone) takeBack(id []byte) bool {
-	return s.only(func(call *answerable) { call.takeBack(id) })
+	return s.only(func(call *flight) { call.takeBack(id) })
 }
 
 // only does something with the only call, which stays in flight meanwhile.
-func (s *standalone) only(do func(*answerable)) bool {
+func (s *standalone) only(do func(*flight)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.calls) != 1 {

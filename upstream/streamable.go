@@ -64,8 +64,24 @@ func (l *streamableLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Mess
 	if err != nil {
 		return mcp.Message{}, err
 	}
+	if resp.StatusCode/100 == 2 && mediaType(resp) == "text/event-stream" {
+		l.opened(resp, req)
+		return l.stream(ctx, resp.Body, req) // the rest of the response is not held
+	}
+	return l.single(resp, req)
+}
+
+// opened takes the session that the answer to a handshake opens.
+func (l *streamableLink) opened(resp *http.Response, req *outgoing) {
+	if id := resp.Header[mcp.HeaderSession]; req.handshake && len(id) == 1 {
+		l.session = id // nothing else runs yet
+	}
+}
+
+// single reads an answer that is no stream.
+func (l *streamableLink) single(resp *http.Response, req *outgoing) (mcp.Message, error) {
+	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		defer resp.Body.Close()
 		msg, err := l.refused(resp, req.id)
 		if err == nil && req.handshake && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed) {
 			// Whatever it says, it takes no handshake here; another transport may.
@@ -73,30 +89,21 @@ func (l *streamableLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Mess
 		}
 		return msg, err
 	}
-	if req.handshake {
-		if id := resp.Header[mcp.HeaderSession]; len(id) == 1 {
-			l.session = id // nothing else runs yet
-		}
-	}
-	switch mediaType(resp) {
-	case "application/json":
-		defer resp.Body.Close()
+	l.opened(resp, req)
+	switch kind := resp.Header.Get("Content-Type"); {
+	case mediaType(resp) == "application/json":
 		body, err := readBody(resp.Body, resp.ContentLength, l.limits.Result)
 		if err != nil {
 			return mcp.Message{}, fmt.Errorf("read the answer: %w", err)
 		}
 		return l.parseAnswer(body, req.id)
-	case "text/event-stream":
-		return l.stream(ctx, resp, req)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusAccepted {
+	case resp.StatusCode == http.StatusAccepted:
 		return mcp.Message{}, errNoAnswer
-	}
-	if resp.Header.Get("Content-Type") == "" {
+	case kind == "":
 		return mcp.Message{}, errNoContentType
+	default:
+		return mcp.Message{}, invalid("an answer of the content type %q", excerpt([]byte(kind)))
 	}
-	return mcp.Message{}, invalid("an answer of the content type %q", excerpt([]byte(resp.Header.Get("Content-Type"))))
 }
 
 // post sends one message to the endpoint.
@@ -162,76 +169,97 @@ func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error
 
 // stream reads the events of a request until its answer. A broken stream of a
 // legacy session is resumed where the server gave its events ids.
-func (l *streamableLink) stream(ctx context.Context, resp *http.Response, req *outgoing) (mcp.Message, error) {
-	last, retry := "", time.Second
-	for idle := 0; ; idle++ {
-		msg, answered, err := l.events(resp, req, &last, &retry, &idle)
+func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *outgoing) (mcp.Message, error) {
+	s := &answerStream{l: l, req: req, retry: time.Second}
+	for ; ; s.idle++ {
+		answered, err := s.read(body)
 		if answered || err != nil && ctx.Err() != nil {
 			if ctx.Err() != nil && !answered {
 				err = context.Cause(ctx)
 			}
-			return msg, err
+			return s.answer, err
 		}
-		if !l.legacy || last == "" || idle >= resumes {
+		if !l.legacy || s.last == "" || s.idle >= resumes {
 			return mcp.Message{}, cmpErr(err, errNoAnswer)
 		}
-		if err := sleep(ctx, min(retry, 30*time.Second)); err != nil {
+		if err := sleep(ctx, min(s.retry, 30*time.Second)); err != nil {
 			return mcp.Message{}, context.Cause(ctx)
 		}
-		if resp, err = l.get(ctx, last); err != nil { //nolint:bodyclose // events closes it
+		resp, err := l.get(ctx, s.last) //nolint:bodyclose // read closes it
+		if err != nil {
 			return mcp.Message{}, fmt.Errorf("resume the stream: %w", err)
+		}
+		body = resp.Body
+	}
+}
+
+// answerStream is the events that a server answers one request with, over one
+// or more streams.
+type answerStream struct {
+	l      *streamableLink
+	req    *outgoing
+	answer mcp.Message
+
+	last  string        // id to resume behind; empty when the stream cannot be resumed
+	retry time.Duration // pause before that
+	idle  int           // streams in a row that brought nothing
+}
+
+// read reads one stream until the answer. It closes the body, or leaves that to
+// the drain once the answer is there.
+func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
+	events := newEventReader(body, s.l.limits.Result)
+	for {
+		ev, err := events.next()
+		if err != nil && !errors.Is(err, errEventTooLarge) {
+			body.Close()
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return false, err
+		}
+		if answered, err := s.take(&ev, err != nil); answered {
+			if err != nil {
+				body.Close()
+			} else {
+				s.l.drain(body)
+			}
+			return true, err
 		}
 	}
 }
 
-// events reads one stream. It closes the body, or leaves that to the drain
-// once the answer is there. An event that is too large stands for the answer
-// unless it is surely something else.
-func (l *streamableLink) events(resp *http.Response, req *outgoing, last *string, retry *time.Duration, idle *int) (mcp.Message, bool, error) {
-	events := newEventReader(resp.Body, l.limits.Result)
-	for {
-		ev, err := events.next()
-		if ev.HasID {
-			*last = resumable(ev.ID)
-		}
-		if errors.Is(err, errEventTooLarge) {
-			l.log.Warn("the server sent an event beyond the limit", "limit", l.limits.Result)
-			if ev.Data == nil || ev.Event != "" && ev.Event != "message" || elsewhere(ev.Data, req.id) {
-				continue
-			}
-			resp.Body.Close()
-			return mcp.Message{}, true, errTooLarge
-		}
-		if err != nil {
-			resp.Body.Close()
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return mcp.Message{}, false, err
-		}
-		if ev.Retry > 0 {
-			*retry = ev.Retry
-		}
-		if len(ev.Data) == 0 || ev.Event != "" && ev.Event != "message" {
-			continue
-		}
-		msg, err := mcp.Parse(ev.Data, mcp.Limits{Depth: l.limits.Depth, LoneSurrogates: true})
-		*idle = 0
-		switch {
-		case err != nil && invalidAnswer(&msg).Key() == req.id.Key():
-			resp.Body.Close()
-			return msg, true, invalid("an invalid answer: %w", err)
-		case err != nil:
-			l.log.Debug("the server sent an invalid message", "err", err)
-		case msg.Kind == mcp.KindResponse:
-			if msg.ID.Key() == req.id.Key() {
-				l.drain(resp.Body)
-				return msg, true, nil
-			}
-		case req.arrived != nil:
-			req.arrived(msg)
-		}
+// take takes one event and tells whether it is the answer, or stands for it. An
+// event that is too large does unless it is surely something else.
+func (s *answerStream) take(ev *sseEvent, tooLarge bool) (answered bool, err error) {
+	if ev.HasID {
+		s.last = resumable(ev.ID)
 	}
+	message := len(ev.Data) > 0 && (ev.Event == "" || ev.Event == "message")
+	if tooLarge {
+		s.l.log.Warn("the server sent an event beyond the limit", "limit", s.l.limits.Result)
+		return message && !elsewhere(ev.Data, s.req.id), errTooLarge
+	}
+	if ev.Retry > 0 {
+		s.retry = ev.Retry
+	}
+	if !message {
+		return false, nil
+	}
+	msg, err := mcp.Parse(ev.Data, mcp.Limits{Depth: s.l.limits.Depth, LoneSurrogates: true})
+	s.idle = 0
+	switch {
+	case err != nil && invalidAnswer(&msg).Key() == s.req.id.Key():
+		return true, invalid("an invalid answer: %w", err)
+	case err != nil:
+		s.l.log.Debug("the server sent an invalid message", "err", err)
+	case msg.Kind == mcp.KindResponse:
+		s.answer = msg
+		return msg.ID.Key() == s.req.id.Key(), nil
+	case s.req.arrived != nil:
+		s.req.arrived(msg)
+	}
+	return false, nil
 }
 
 // maxEventID is the longest event id that is sent back.

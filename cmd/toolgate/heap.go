@@ -4,4 +4,4 @@ package main
 // heap: a gateway needs little memory, and collections were a tenth of what a
 // call costs. It is never touched, so that it takes address space alone; what a
 // burst leaves behind is given back when the process rests (see rest.go).
-var heapFloor = make([]byte, 16<<20)
+var heapFloor = make([]byte, 8<<20)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -20,20 +21,22 @@ const (
 	restTicks = 2
 	// restAllocated is what a resting process allocates at most in a tick.
 	restAllocated = 64 << 10
-	// restGarbage is from what amount of garbage a collection is worth it.
-	restGarbage = 1 << 20
+	// restWaste is from what amount of memory to give back a collection is worth
+	// it.
+	restWaste = 1 << 20
 )
 
-// memory is what the process has allocated in all, what it holds, and how much
-// of that was in use at the last collection, in bytes.
-type memory struct{ allocated, held, live uint64 }
+// memory is what the process has allocated in all, what it holds, how much of
+// that was in use at the last collection, and what it has free but not given
+// back, in bytes.
+type memory struct{ allocated, held, live, free uint64 }
 
-// worthCollecting tells whether a process has garbage enough, for its size, to
-// be worth a collection.
+// worthCollecting tells whether a process has enough to give back, for its
+// size, to be worth a collection.
 func worthCollecting(now memory) bool {
-	garbage := now.held - min(now.held, now.live)
+	waste := now.held - min(now.held, now.live) + now.free
 	used := now.live - min(now.live, uint64(len(heapFloor)))
-	return garbage >= restGarbage && garbage >= used/4
+	return waste >= restWaste && waste >= used/4
 }
 
 // rest gives memory back whenever the process comes to rest, until the context
@@ -53,6 +56,7 @@ func rest(ctx context.Context) error {
 			quiet = 0
 		}
 		if quiet >= restTicks && worthCollecting(now) {
+			runtime.GC() // what lies in pools is given up by the second collection
 			debug.FreeOSMemory()
 			now, quiet = memoryNow(), 0
 		}
@@ -62,8 +66,11 @@ func rest(ctx context.Context) error {
 
 func memoryNow() memory {
 	samples := [...]metrics.Sample{
-		{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples[:])
-	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()}
+	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()}
 }

@@ -10,11 +10,13 @@ func TestWorthCollecting(t *testing.T) {
 		now  memory
 		want bool
 	}{
-		{"clean", memory{100 * mb, 5*mb + mb/2, 5 * mb}, false},
-		{"with garbage", memory{100 * mb, 10 * mb, 5 * mb}, true},
-		{"large", memory{900 * mb, 105 * mb, 100 * mb}, false},
-		{"large, with much garbage", memory{900 * mb, 150 * mb, 100 * mb}, true},
-		{"less than at the last collection", memory{9 * mb, 4 * mb, 5 * mb}, false},
+		{"clean", memory{100 * mb, 5*mb + mb/2, 5 * mb, 0}, false},
+		{"with garbage", memory{100 * mb, 10 * mb, 5 * mb, 0}, true},
+		{"large", memory{900 * mb, 105 * mb, 100 * mb, 0}, false},
+		{"large, with much garbage", memory{900 * mb, 150 * mb, 100 * mb, 0}, true},
+		{"less than at the last collection", memory{9 * mb, 4 * mb, 5 * mb, 0}, false},
+		{"with much that is free", memory{100 * mb, 5 * mb, 5 * mb, 4 * mb}, true},
+		{"large, with little that is free", memory{900 * mb, 100 * mb, 100 * mb, 4 * mb}, false},
 	} {
 		tt.now.held += floor
 		tt.now.live += floor

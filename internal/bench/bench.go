@@ -35,7 +35,7 @@ type counts struct {
 func benchCounts(quick bool) counts {
 	c := counts{
 		judge: true, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
-		lists: 800, sessions: 500, parked: 1000, settle: 4 * time.Second, large: 100, huge: 5, fresh: 3,
+		lists: 800, sessions: 500, parked: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3,
 		before: 400 * time.Millisecond, down: 600 * time.Millisecond, after: 1500 * time.Millisecond,
 	}
 	c.bytes.large, c.bytes.huge = 1<<20, 20<<20

@@ -27,7 +27,9 @@ type Member struct {
 }
 
 // Key returns the key with its quotes, as it stands in the object.
-func (m *Member) Key(object []byte) []byte { return Span{m.KeyText.Start - 1, m.KeyText.End + 1}.Of(object) }
+func (m *Member) Key(object []byte) []byte {
+	return Span{m.KeyText.Start - 1, m.KeyText.End + 1}.Of(object)
+}
 
 // Members walks the members of a validated object in order. Anything that is
 // not an object has none.

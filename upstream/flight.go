@@ -1,0 +1,177 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// flight is one call on a connection while its answer is awaited.
+type flight struct {
+	c      *Conn
+	call   *mcp.Call
+	ctx    context.Context // of the call
+	cancel context.CancelCauseFunc
+	clock  *callClock
+	open   questions
+
+	inLane     bool
+	stopWatch  func() bool // ends the watch over the connection's life; nil for none
+	leaveAlone func()      // takes the call off the standalone stream; nil where it is not on it
+}
+
+// newFlight starts the clock of a call. It ends with end.
+func newFlight(ctx context.Context, c *Conn, call *mcp.Call) *flight {
+	f := &flight{c: c, call: call}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	f.clock = newCallClock(cmp.Or(call.Timeout, c.spec.Timeouts.Call), c.spec.Timeouts.Hard, func() { f.cancel(errCallTimeout) })
+	return f
+}
+
+// begin waits for the call's turn on a shared channel and makes it known where
+// questions are attributed.
+func (f *flight) begin(patient bool) error {
+	c := f.c
+	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoCapability
+	if c.shared && canAsk {
+		if err := c.lane.enter(f.ctx, f.call, c.link.done(), patient); err != nil {
+			return &undelivered{cmp.Or(c.link.cause(), err)}
+		}
+		f.inLane = true
+		f.clock.heard()
+	}
+	if f.call.LogLevel != "" && c.era == mcp.Legacy {
+		c.raiseLevel(f.ctx, f.call.LogLevel)
+	}
+	if !c.shared { // a shared channel ends its requests itself
+		f.stopWatch = context.AfterFunc(c.life, func() { f.cancel(errClosed) })
+		if canAsk {
+			f.leaveAlone = c.standalone.enter(f)
+		}
+	}
+	return nil
+}
+
+// end ends what belongs to the call: nothing of it runs afterwards.
+func (f *flight) end() {
+	if f.leaveAlone != nil {
+		f.leaveAlone()
+	}
+	f.cancel(nil)
+	f.open.wg.Wait()
+	if f.stopWatch != nil {
+		f.stopWatch()
+	}
+	if f.inLane {
+		f.c.lane.leave(f.call)
+	}
+	f.clock.stop()
+}
+
+// answer sends the request and waits for its answer.
+func (f *flight) answer(req *outgoing) (mcp.Answer, error) {
+	msg, err := f.c.link.roundTrip(f.ctx, req)
+	if err != nil {
+		if f.ctx.Err() != nil {
+			f.c.withdraw(req.id, err)
+		}
+		return mcp.Answer{}, err
+	}
+	return f.c.answer(&msg), nil
+}
+
+// arrived takes what the server sends that belongs to the call, but for its
+// answer.
+func (f *flight) arrived(msg mcp.Message) {
+	if msg.Kind == mcp.KindRequest {
+		f.ask(msg)
+		return
+	}
+	switch msg.Method {
+	case mcp.NotifyProgress:
+		f.clock.heard()
+	case mcp.NotifyCancelled:
+		f.takeBack(msg.Param("requestId"))
+		return
+	}
+	if f.call.Notify != nil && ofCall(f.call, msg.Method) {
+		f.call.Notify(msg.Method, msg.Params())
+	} else if !ofCall(nil, msg.Method) {
+		f.c.inbox(f.c, msg)
+	}
+}
+
+// ofCall tells whether a notification belongs to the call that it came with
+// and the call wants it. A nil call wants everything that can belong to one.
+func ofCall(call *mcp.Call, method string) bool {
+	switch method {
+	case mcp.NotifyProgress:
+		return call == nil || call.Progress
+	case mcp.NotifyMessage:
+		return call == nil || call.LogLevel != ""
+	}
+	return false
+}
+
+// ask hands a question of the server to the client whose call caused it. It does
+// not wait for the answer: progress goes on meanwhile.
+func (f *flight) ask(msg mcp.Message) {
+	c := f.c
+	if msg.Method == mcp.MethodPing {
+		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
+		return
+	}
+	c.lane.asked()
+	switch {
+	case c.era == mcp.Modern:
+		c.refuse(msg.ID, "a server asks by input_required since 2026-07-28, not by %s", msg.Method)
+		return
+	case !c.declares(msg.Method):
+		c.refuse(msg.ID, "%s was not declared on this connection", msg.Method)
+		return
+	case f.call.Ask == nil:
+		c.refuse(msg.ID, "nobody can answer %s on this connection", msg.Method)
+		return
+	}
+	asking, ok := f.open.add(f.ctx, &msg, c.spec.Limits.Result)
+	if !ok {
+		c.reply(mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInternal,
+			"more than %d open questions or %d bytes of them on one call, or the same id twice", asksPerCall, c.spec.Limits.Result)))
+		return
+	}
+	f.clock.rest()
+	c.lane.think(+1)
+	f.open.wg.Add(1)
+	id, size := msg.ID, len(msg.Raw)
+	f.open.wg.Go(func() { // whose stack is gone while the client thinks
+		f.call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {
+			defer f.open.wg.Done()
+			if f.heard(asking, id, size) {
+				f.tell(id, result, fault)
+			}
+		})
+	})
+}
+
+// heard ends the wait for the client's answer to a question and tells whether the
+// server still wants it: not when the call is over or the question taken back.
+func (f *flight) heard(asking context.Context, id mcp.ID, size int) (wanted bool) {
+	f.c.lane.think(-1)
+	f.clock.goOn()
+	return f.open.close(asking, id, size)
+}
+
+// tell sends the client's answer to the server.
+func (f *flight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
+	var raw []byte
+	if fault != nil {
+		raw = mcp.AppendFault(nil, id, fault)
+	} else {
+		raw = mcp.AppendResult(nil, id, result)
+	}
+	f.open.wg.Go(func() { f.c.sendAnswer(raw) })
+}
+
+// takeBack ends a question that the server does not wait for any more.
+func (f *flight) takeBack(id []byte) { f.open.takeBack(id) }
