@@ -151,7 +151,7 @@ func (c *Certificates) identity(leaf *x509.Certificate) (*gate.Identity, error) 
 	o := &c.options
 	id := gate.Identity{
 		Principal: gate.Principal{Issuer: o.Issuer},
-		Scopes:    o.Scopes, Credential: fmt.Sprintf("certificate:%.40x", leaf.SerialNumber),
+		Scopes:    o.Scopes, Credential: fmt.Sprintf("certificate:%.40s", leaf.SerialNumber.Text(16)),
 	}
 	for _, f := range []struct {
 		field Field

@@ -263,8 +263,10 @@ func TestJWTClaims(t *testing.T) {
 	}{
 		{"least", []any{"user", user}, &gate.Identity{Principal: gate.Principal{Tenant: "default", Subject: "u-1"}}},
 		{
-			"all", []any{
-				"user", user, "org", "acme", "agent", "bot", "realm_access", map[string]any{"roles": []string{"a", "b"}},
+			"all",
+			[]any{
+				"user", user, "org", "acme", "agent", "bot", "realm_access",
+				map[string]any{"roles": []string{"a", "b"}},
 				"https://gw.example/plan", "team", "scope", " read  write ",
 			},
 			&gate.Identity{
