@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -213,10 +214,7 @@ func TestKeySetFaults(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	good := s.jwk()
 	with := func(changes ...any) string {
-		k := map[string]any{}
-		for name, v := range good {
-			k[name] = v
-		}
+		k := maps.Clone(good)
 		for i := 0; i < len(changes); i += 2 {
 			k[changes[i].(string)] = changes[i+1]
 		}
