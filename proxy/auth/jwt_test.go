@@ -280,6 +280,7 @@ func TestJWTClaims(t *testing.T) {
 		{"empty tenant", []any{"user", user, "org", ""}, &gate.Identity{Principal: gate.Principal{Tenant: "default", Subject: "u-1"}}},
 		{"no subject there", []any{}, nil},
 		{"way is a string", []any{"user", "u-1"}, nil},
+		{"way to groups is a string", []any{"user", user, "realm_access", "roles"}, nil},
 		{"tenant is a number", []any{"user", user, "org", 1}, nil},
 		{"tenant is a list", []any{"user", user, "org", []string{"acme"}}, nil},
 		{"tenant is null", []any{"user", user, "org", json.RawMessage("null")}, nil},
