@@ -138,6 +138,10 @@ func TestJWTRefusesOverHTTP(t *testing.T) {
 			}
 		})
 	}
+	// A megabyte does not get through the server; it would not get further.
+	if _, err := try(t, newJWT(t, a), "/mcp", strings.Repeat("a", 1<<20)); !errors.Is(err, gate.ErrBadCredential) {
+		t.Errorf("1 MiB: %v", err)
+	}
 	for _, query := range []string{"", "?access_token=" + good} {
 		resp, _ := post(t, server.Client(), server.URL+"/mcp"+query)
 		if got := resp.Header.Get("WWW-Authenticate"); resp.StatusCode != http.StatusUnauthorized || strings.Contains(got, "error") {
