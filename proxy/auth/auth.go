@@ -8,8 +8,9 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// bearer returns the token of the Authorization header. Exactly one header of
-// exactly one scheme and one token counts; a token in the query never does.
+// bearer returns the token of the Authorization header (RFC 6750 section 2.1).
+// Exactly one header of exactly one scheme and one token of a sensible length
+// counts; a token in the query or a form never does.
 func bearer(r *http.Request) (string, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
@@ -19,10 +20,21 @@ func bearer(r *http.Request) (string, error) {
 		return "", gate.ErrBadCredential
 	}
 	scheme, token, ok := strings.Cut(values[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") || token == "" || strings.ContainsAny(token, " \t,") {
+	if !ok || !strings.EqualFold(scheme, "Bearer") || len(token) > tokenBytes || !plainToken(token) {
 		return "", gate.ErrBadCredential
 	}
 	return token, nil
+}
+
+// plainToken tells whether s consists of what the credentials of any issuer
+// consist of: visible ASCII, in one piece and no list.
+func plainToken(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' || s[i] == ',' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // Loopback accepts everyone on this machine as [gate.Local]. Requests that came

@@ -25,6 +25,7 @@ type Key struct {
 	Tenant  string
 	Persona string
 	Groups  []string
+	Scopes  []string // that the key has where capabilities need scopes
 	Plan    string
 }
 
@@ -54,9 +55,14 @@ func NewKeys(keys []Key) (*Keys, error) {
 		if subject == "" {
 			return nil, fmt.Errorf("an API key needs an id or a subject")
 		}
+		for _, scope := range key.Scopes {
+			if !scopeToken(scope) {
+				return nil, fmt.Errorf("the API key %q: %q is not a scope", key.ID, scope)
+			}
+		}
 		k.byHash[hash] = gate.NewIdentity(gate.Identity{
 			Principal: gate.Principal{Issuer: KeyIssuer, Tenant: key.Tenant, Subject: subject},
-			Persona:   key.Persona, Groups: key.Groups, Plan: key.Plan, Credential: key.ID + ":" + key.SHA256[:8],
+			Persona:   key.Persona, Groups: key.Groups, Scopes: key.Scopes, Plan: key.Plan, Credential: key.ID + ":" + key.SHA256[:8],
 		})
 	}
 	return k, nil

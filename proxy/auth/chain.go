@@ -1,0 +1,139 @@
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// ChainOptions are the authenticators of a [Chain]; nil ones are not
+// configured.
+type ChainOptions struct {
+	Keys          *Keys
+	JWT           *JWT
+	Introspection *Introspection
+	Certificates  *Certificates
+	// Agree refuses a request whose Authorization header and client certificate
+	// name different callers: another subject or another tenant. Without it the
+	// header decides alone.
+	Agree bool
+}
+
+// Chain authenticates by whatever a request brings. The zero Chain, and a nil
+// one, refuse everyone. It is safe for concurrent use.
+//
+// A request with an Authorization header is judged by that header: a bad one is
+// refused, whatever certificate comes with it. The token is
+//
+//   - an API key if it is the text of one; nothing that begins as toolgate's
+//     keys do is shown to anybody else,
+//   - a signed token if it is one of an issuer that JWT knows, whose verdict is
+//     final,
+//   - anything else is asked about by introspection.
+//
+// Without the header the client certificate counts. With both, the header wins
+// and the certificate is only what tokens may be bound to (RFC 8705), unless
+// Agree asks that the two be of one subject and tenant.
+type Chain struct {
+	options ChainOptions
+}
+
+// NewChain returns the chain, which owns what it is made of: [Chain.Close]
+// closes it.
+func NewChain(o ChainOptions) (*Chain, error) {
+	switch {
+	case o.Keys == nil && o.JWT == nil && o.Introspection == nil && o.Certificates == nil:
+		return nil, errors.New("no way to authenticate is configured")
+	case o.Agree && o.Certificates == nil:
+		return nil, errors.New("nothing can agree with client certificates, which are not accepted")
+	}
+	return &Chain{options: o}, nil
+}
+
+// Authenticate implements the proxy's Authenticator.
+func (c *Chain) Authenticate(r *http.Request) (*gate.Identity, error) {
+	g, err := c.Identify(r)
+	return g.Identity, err
+}
+
+// Identify returns who sent a request and how long that stands. It may be asked
+// again about the same request while its stream is open. Errors are those of
+// package gate and [ErrUnavailable]; with an error there is no identity.
+func (c *Chain) Identify(r *http.Request) (Grant, error) {
+	if c == nil {
+		return Grant{}, gate.ErrNoCredential
+	}
+	token, err := bearer(r)
+	switch {
+	case errors.Is(err, gate.ErrNoCredential) && c.options.Certificates != nil:
+		return c.options.Certificates.Identify(r)
+	case err != nil:
+		return Grant{}, err
+	}
+	g, err := c.token(r, token)
+	if err != nil {
+		return Grant{}, err
+	}
+	if err := c.agree(r, g); err != nil {
+		return Grant{}, err
+	}
+	return g, nil
+}
+
+func (c *Chain) token(r *http.Request, token string) (Grant, error) {
+	o := &c.options
+	if o.Keys != nil {
+		if id := o.Keys.Lookup(token); id != nil {
+			return Grant{Identity: id}, nil
+		}
+	}
+	if strings.HasPrefix(token, keyPrefix) {
+		return Grant{}, badf("there is no such API key")
+	}
+	g, mine, err := o.JWT.identify(r, token)
+	if mine || o.Introspection == nil {
+		return g, err
+	}
+	return o.Introspection.identify(r, token)
+}
+
+func (c *Chain) agree(r *http.Request, g Grant) error {
+	if !c.options.Agree {
+		return nil
+	}
+	cert, err := c.options.Certificates.Identify(r)
+	switch {
+	case errors.Is(err, gate.ErrNoCredential):
+		return nil
+	case err != nil:
+		return err
+	case cert.Identity.Subject != g.Identity.Subject || cert.Identity.Tenant != g.Identity.Tenant:
+		return badf("the token and the client certificate name different callers")
+	}
+	return nil
+}
+
+// Keys returns the API keys, nil when there are none.
+func (c *Chain) Keys() *Keys {
+	if c == nil {
+		return nil
+	}
+	return c.options.Keys
+}
+
+// Close ends what is under way and drops every verdict about tokens. A chain is
+// closed once its replacement is in force; requests that still use it get
+// [ErrUnavailable] where something would have to be fetched.
+func (c *Chain) Close() {
+	if c == nil {
+		return
+	}
+	if c.options.JWT != nil {
+		c.options.JWT.Close()
+	}
+	if c.options.Introspection != nil {
+		c.options.Introspection.Close()
+	}
+}

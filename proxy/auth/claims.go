@@ -1,0 +1,182 @@
+package auth
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// Claims names the claims of a token, or the members of an introspection
+// answer, that make an identity. A name is that of a top-level claim, whatever
+// it is spelled like ("https://example.com/groups"); where there is none of
+// this name, dots lead into objects ("realm_access.roles"). An empty name reads
+// nothing, but for Subject and Scopes, which have defaults.
+//
+// A claim of another type than the one named here refuses the token.
+type Claims struct {
+	Subject string // a string that is not empty; "sub"
+	Tenant  string // a string
+	Persona string // a string
+	Groups  string // strings, or one string, which is one group
+	Scopes  string // one string with spaces between, or strings; "scope", else "scp"
+	Plan    string // a string
+}
+
+// Bounds of what claims may hold; the size of the token bounds the rest.
+const (
+	claimBytes = 1024 // of one text
+	claimItems = 1000 // of one list
+)
+
+// identity makes the identity that the claims describe.
+func (c Claims) identity(issuer, credential string, claims map[string]any) (*gate.Identity, error) {
+	id := gate.Identity{Principal: gate.Principal{Issuer: issuer}, Credential: credential}
+	subject := cmp.Or(c.Subject, "sub")
+	for _, f := range []struct {
+		path string
+		into *string
+	}{{subject, &id.Subject}, {c.Tenant, &id.Tenant}, {c.Persona, &id.Persona}, {c.Plan, &id.Plan}} {
+		v, ok, err := lookup(claims, f.path)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		if *f.into, err = text(f.path, v); err != nil {
+			return nil, err
+		}
+	}
+	if id.Subject == "" {
+		return nil, fmt.Errorf("the claim %q names nobody", subject)
+	}
+	var err error
+	if id.Groups, err = c.groups(claims); err != nil {
+		return nil, err
+	}
+	if id.Scopes, err = c.scopes(claims); err != nil {
+		return nil, err
+	}
+	return gate.NewIdentity(id), nil
+}
+
+func (c Claims) groups(claims map[string]any) ([]string, error) {
+	v, ok, err := lookup(claims, c.Groups)
+	if err != nil || !ok {
+		return nil, err
+	}
+	if one, isText := v.(string); isText {
+		v = []any{one}
+	}
+	return texts(c.Groups, v)
+}
+
+func (c Claims) scopes(claims map[string]any) ([]string, error) {
+	path := c.Scopes
+	if path == "" {
+		path = "scope"
+		if _, ok := claims[path]; !ok {
+			path = "scp"
+		}
+	}
+	v, ok, err := lookup(claims, path)
+	if err != nil || !ok {
+		return nil, err
+	}
+	var scopes []string
+	if one, isText := v.(string); isText {
+		for s := range strings.SplitSeq(one, " ") {
+			if s != "" {
+				scopes = append(scopes, s)
+			}
+		}
+		if len(scopes) > claimItems {
+			return nil, fmt.Errorf("the claim %q has more than %d entries", path, claimItems)
+		}
+	} else if scopes, err = texts(path, v); err != nil {
+		return nil, err
+	}
+	for _, s := range scopes {
+		if !scopeToken(s) {
+			return nil, fmt.Errorf("the claim %q holds something that is not a scope", path)
+		}
+	}
+	return scopes, nil
+}
+
+// lookup finds a claim by its name, or by a path with dots.
+func lookup(claims map[string]any, path string) (value any, ok bool, err error) {
+	if path == "" {
+		return nil, false, nil
+	}
+	if v, ok := claims[path]; ok {
+		return v, true, nil
+	}
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		v, ok := claims[name]
+		if !ok {
+			return nil, false, nil
+		}
+		if i == len(names)-1 {
+			return v, true, nil
+		}
+		if claims, ok = v.(map[string]any); !ok {
+			return nil, false, fmt.Errorf("the claim %q is not an object on the way to %q", name, path)
+		}
+	}
+	return nil, false, nil
+}
+
+// text checks one text. What cannot be seen is refused: it would make two names
+// look the same, or end a line of a log. U+FFFD stands for what no text can
+// hold, so that two different names would become one.
+func text(path string, v any) (string, error) {
+	s, ok := v.(string)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("the claim %q is not a string", path)
+	case len(s) > claimBytes:
+		return "", fmt.Errorf("the claim %q is longer than %d bytes", path, claimBytes)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsGraphic(r) }):
+		return "", fmt.Errorf("the claim %q holds characters that cannot be seen", path)
+	}
+	return s, nil
+}
+
+func texts(path string, v any) ([]string, error) {
+	list, ok := v.([]any)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("the claim %q is not a list of strings", path)
+	case len(list) > claimItems:
+		return nil, fmt.Errorf("the claim %q has more than %d entries", path, claimItems)
+	}
+	out := make([]string, 0, len(list))
+	for _, item := range list {
+		s, err := text(path, item)
+		if err != nil {
+			return nil, err
+		}
+		if s == "" {
+			return nil, fmt.Errorf("the claim %q has an empty entry", path)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// scopeToken tells whether s is a scope (RFC 6749 section 3.3), which is also
+// what can stand in a challenge without an escape.
+func scopeToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x21 || c > 0x7e || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,255 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// Times and sizes of introspection.
+const (
+	refusalTime   = 5 * time.Second // that a refused token is not asked about again
+	refusalCache  = 1000
+	introspectMax = 32 // questions under way
+)
+
+// IntrospectionOptions are what an [Introspection] is made of.
+type IntrospectionOptions struct {
+	// Endpoint is the introspection endpoint: https, or http on this machine.
+	Endpoint string
+	// ClientID and ClientSecret authenticate the gateway there (RFC 6749
+	// section 2.3.1, HTTP Basic). The secret is sent to the endpoint and
+	// appears nowhere else.
+	ClientID, ClientSecret string
+	// Issuer is who vouches: the Issuer of the principals, and the iss that an
+	// answer has if it has any. Required.
+	Issuer string
+	// Audiences and Resource are as in [Issuer] and [JWTOptions]; one of them
+	// is required, and an answer without an audience refuses the token.
+	Audiences []string
+	Resource  *Resource
+	// Clients are the client_ids whose tokens are accepted; empty for any.
+	Clients []string
+	// Claims make the identity, from the members of the answer.
+	Claims Claims
+	// Cache is how many accepted tokens are remembered, each until its end and
+	// 60 s at most; 10000. Refused ones are remembered for 5 s, the last 1000.
+	Cache int
+	// Transport is as in [JWTOptions].
+	Transport http.RoundTripper
+}
+
+// Introspection authenticates tokens by asking their issuer about each (RFC
+// 7662). The zero Introspection, and a nil one, refuse everyone. It is safe for
+// concurrent use.
+type Introspection struct {
+	options  IntrospectionOptions
+	audience audienceRule
+	fetch    *fetcher
+	flights  *flights[tokenKey, *verified]
+	accepted tokenCache[*verified]
+	refused  tokenCache[error]
+}
+
+// NewIntrospection returns the authenticator. Whoever makes one closes it.
+func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
+	if _, err := serverURL(o.Endpoint); err != nil {
+		return nil, fmt.Errorf("introspection endpoint: %w", err)
+	}
+	switch {
+	case o.ClientID == "" || o.ClientSecret == "":
+		return nil, errors.New("introspection needs a client id and a client secret: an endpoint that answers anyone tells everyone about tokens")
+	case o.Issuer == "":
+		return nil, errors.New("introspection needs the issuer of the tokens: it is a part of who their subjects are")
+	case o.Issuer == KeyIssuer || o.Issuer == CertificateIssuer || o.Issuer == gate.Local.Issuer:
+		return nil, fmt.Errorf("the issuer %q is toolgate's own", o.Issuer)
+	}
+	rule, err := newAudienceRule(o.Issuer, o.Audiences, o.Resource)
+	if err != nil {
+		return nil, err
+	}
+	return &Introspection{
+		options:  o,
+		audience: rule,
+		fetch:    newFetcher(o.Transport),
+		flights:  newFlights[tokenKey, *verified](introspectMax, fetchTime),
+		accepted: tokenCache[*verified]{limit: cmp.Or(max(o.Cache, 0), defaultCache)},
+		refused:  tokenCache[error]{limit: refusalCache},
+	}, nil
+}
+
+// Authenticate implements the proxy's Authenticator.
+func (x *Introspection) Authenticate(r *http.Request) (*gate.Identity, error) {
+	g, err := x.Identify(r)
+	return g.Identity, err
+}
+
+// Identify returns whom the bearer token of a request was issued to. Errors are
+// those of package gate, and [ErrUnavailable] where there is no answer or none
+// that can be understood.
+func (x *Introspection) Identify(r *http.Request) (Grant, error) {
+	token, err := bearer(r)
+	if err != nil {
+		return Grant{}, err
+	}
+	return x.identify(r, token)
+}
+
+func (x *Introspection) identify(r *http.Request, token string) (Grant, error) {
+	if x == nil || x.flights == nil {
+		return Grant{}, badf("nobody can be asked about it")
+	}
+	key := keyOf(token)
+	v, ok, err := x.remembered(key)
+	if err == nil && !ok {
+		v, err = x.ask(r.Context(), key, token)
+	}
+	if err != nil {
+		return Grant{}, err
+	}
+	if err := x.audience.check(r, v); err != nil {
+		return Grant{}, err
+	}
+	return v.grant(), nil
+}
+
+func (x *Introspection) remembered(key tokenKey) (*verified, bool, error) {
+	now := time.Now()
+	if v, ok := x.accepted.get(key, now); ok {
+		return v, true, nil
+	}
+	if err, ok := x.refused.get(key, now); ok {
+		return nil, true, err
+	}
+	return nil, false, nil
+}
+
+// ask asks about a token, once for all requests that carry it.
+func (x *Introspection) ask(ctx context.Context, key tokenKey, token string) (*verified, error) {
+	flight, err := x.flights.start(key, nil, func(ctx context.Context) (*verified, error) {
+		if v, ok, err := x.remembered(key); ok { // by a flight that has just ended
+			return v, err
+		}
+		return x.learn(ctx, key, token)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return flight.wait(ctx)
+}
+
+// learn asks and remembers what the answer says. That there was no answer is
+// not remembered.
+func (x *Introspection) learn(ctx context.Context, key tokenKey, token string) (*verified, error) {
+	answer, err := x.question(ctx, token)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("introspection: %w", err))
+	}
+	now := time.Now()
+	v, err := x.judge(answer, now)
+	if err != nil {
+		x.refused.put(key, err, now.Add(refusalTime))
+		return nil, err
+	}
+	v.settle(now)
+	x.accepted.put(key, v, v.until)
+	return v, nil
+}
+
+// question sends the request of RFC 7662 section 2.1 and returns the answer.
+// Without a boolean active it is no answer to it.
+func (x *Introspection) question(ctx context.Context, token string) (map[string]any, error) {
+	o := &x.options
+	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+	secret := url.QueryEscape(o.ClientID) + ":" + url.QueryEscape(o.ClientSecret)
+	data, err := x.fetch.send(ctx, http.MethodPost, o.Endpoint, strings.NewReader(form.Encode()), http.Header{
+		"Content-Type":  {"application/x-www-form-urlencoded"},
+		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(secret))},
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := decodeObject(data)
+	if err != nil {
+		return nil, fmt.Errorf("POST %s: %w", o.Endpoint, err)
+	}
+	if _, ok := answer["active"].(bool); !ok {
+		return nil, fmt.Errorf("POST %s: the answer does not say whether the token is active", o.Endpoint)
+	}
+	return answer, nil
+}
+
+// judge checks an answer (RFC 7662 section 2.2).
+func (x *Introspection) judge(answer map[string]any, now time.Time) (*verified, error) {
+	if answer["active"] != true {
+		return nil, badf("its issuer says that it is not active")
+	}
+	if issuer, ok, err := member(answer, "iss"); err != nil || ok && issuer != x.options.Issuer {
+		return nil, badf("it is of another issuer")
+	}
+	if err := x.checkKind(answer); err != nil {
+		return nil, err
+	}
+	expires, err := checkTimes(answer, now, false)
+	if err != nil {
+		return nil, err
+	}
+	audiences, err := audienceClaim(answer)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := bindingClaim(answer)
+	if err != nil {
+		return nil, err
+	}
+	id, err := x.options.Claims.identity(x.options.Issuer, credentialOf("introspection", answer), answer)
+	if err != nil {
+		return nil, badf("%v", err)
+	}
+	return &verified{identity: id, expires: expires, audiences: audiences, bound: bound}, nil
+}
+
+// checkKind refuses what is active and no bearer token of a client that is
+// accepted: refresh tokens, which some servers tell by token_use, and tokens
+// bound to a key.
+func (x *Introspection) checkKind(answer map[string]any) error {
+	kind, ok, err := member(answer, "token_type")
+	if err != nil || ok && !strings.EqualFold(kind, "Bearer") && kind != "access_token" {
+		return badf("it is not a bearer token")
+	}
+	use, ok, err := member(answer, "token_use")
+	if err != nil || ok && use != "access_token" && use != "access" {
+		return badf("it is not an access token")
+	}
+	client, ok, err := member(answer, "client_id")
+	if err != nil || len(x.options.Clients) > 0 && (!ok || !slices.Contains(x.options.Clients, client)) {
+		return badf("its client is not accepted here")
+	}
+	return nil
+}
+
+// Forget drops what is remembered about tokens; each is asked about anew.
+func (x *Introspection) Forget() {
+	x.accepted.forget()
+	x.refused.forget()
+}
+
+// Close ends what is under way and waits for it, and drops what is remembered.
+// Every token gets [ErrUnavailable] from then on.
+func (x *Introspection) Close() {
+	if x.flights == nil {
+		return
+	}
+	x.flights.close()
+	x.fetch.close()
+	x.Forget()
+}

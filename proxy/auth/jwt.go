@@ -1,0 +1,295 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// tokenBytes is the longest token that is looked at.
+const tokenBytes = 16 << 10
+
+// defaultCache is how many verdicts are kept.
+const defaultCache = 10000
+
+// Issuer is an authorization server whose signed tokens are accepted.
+type Issuer struct {
+	// Issuer is the iss of its tokens, compared byte for byte. It is an https
+	// URL, or http on this machine. It is the Issuer of the principals, so
+	// that a subject of two issuers is two principals.
+	Issuer string
+	// JWKS is where its keys are; empty to find them through the issuer's
+	// metadata (RFC 8414, OpenID Connect Discovery).
+	JWKS string
+	// Audiences are those that tokens may name to be accepted at every
+	// endpoint; see [JWTOptions.Resource] for one audience per endpoint.
+	Audiences []string
+	// Algorithms that its tokens may be signed with; empty for all of RS256,
+	// RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA (also
+	// named Ed25519).
+	Algorithms []string
+	// Claims make the identity.
+	Claims Claims
+}
+
+// JWTOptions are what a [JWT] is made of. Zero times and sizes are replaced by
+// the defaults.
+type JWTOptions struct {
+	// Issuers, at least one, none twice.
+	Issuers []Issuer
+	// Resource makes the identifier of an endpoint an audience that is accepted
+	// there and nowhere else; nil does not. An issuer needs it or Audiences.
+	Resource *Resource
+	// Cooldown is the shortest time between two fetches of an issuer's keys;
+	// 30 s. Refresh is the age at which they are fetched again; 10 min. Stale
+	// is the age at which they are no longer used; 24 h.
+	Cooldown, Refresh, Stale time.Duration
+	// Cache is how many verified tokens are remembered, each until its end and
+	// 60 s at most; 10000.
+	Cache int
+	// Transport sends the requests to issuers; nil for one with limits of its
+	// own. It must be safe for concurrent use.
+	Transport http.RoundTripper
+}
+
+// JWT authenticates tokens that are signed by known issuers (RFC 7519, RFC
+// 9068), as RFC 8725 and OAuth 2.1 section 5.2 say. The zero JWT, and a nil
+// one, refuse everyone. It is safe for concurrent use.
+type JWT struct {
+	issuers map[string]*issuer // by iss
+	cache   tokenCache[*verified]
+	fetch   *fetcher
+}
+
+type issuer struct {
+	Issuer
+	audience audienceRule
+	keys     *keySet
+}
+
+// NewJWT returns the authenticator. It asks nobody for anything; keys are
+// fetched when they are needed, or by [JWT.Prime]. Whoever makes one closes it.
+func NewJWT(o JWTOptions) (*JWT, error) {
+	if len(o.Issuers) == 0 {
+		return nil, errors.New("signed tokens need at least one issuer")
+	}
+	j := &JWT{
+		issuers: make(map[string]*issuer, len(o.Issuers)),
+		cache:   tokenCache[*verified]{limit: cmp.Or(max(o.Cache, 0), defaultCache)},
+		fetch:   newFetcher(o.Transport),
+	}
+	for _, given := range o.Issuers {
+		if _, twice := j.issuers[given.Issuer]; twice {
+			return nil, fmt.Errorf("the issuer %q is named twice", given.Issuer)
+		}
+		made, err := j.newIssuer(given, o)
+		if err != nil {
+			return nil, err
+		}
+		j.issuers[given.Issuer] = made
+	}
+	return j, nil
+}
+
+func (j *JWT) newIssuer(given Issuer, o JWTOptions) (*issuer, error) {
+	u, err := serverURL(given.Issuer)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("issuer: %w", err)
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, fmt.Errorf("the issuer %q must have no query", given.Issuer)
+	}
+	if given.JWKS != "" {
+		if _, err := serverURL(given.JWKS); err != nil {
+			return nil, fmt.Errorf("the keys of the issuer %q: %w", given.Issuer, err)
+		}
+	}
+	for _, alg := range given.Algorithms {
+		if methods[alg] == nil {
+			return nil, fmt.Errorf("the issuer %q: the algorithm %q is not supported; use one of %v", given.Issuer, alg, slices.Sorted(maps.Keys(methods)))
+		}
+	}
+	if len(given.Algorithms) == 0 {
+		given.Algorithms = slices.Collect(maps.Keys(methods))
+	}
+	rule, err := newAudienceRule(given.Issuer, given.Audiences, o.Resource)
+	if err != nil {
+		return nil, err
+	}
+	return &issuer{Issuer: given, audience: rule, keys: &keySet{
+		issuer: given.Issuer, address: given.JWKS, fetch: j.fetch,
+		cooldown: cmp.Or(max(o.Cooldown, 0), defaultCooldown),
+		refresh:  cmp.Or(max(o.Refresh, 0), defaultRefresh),
+		stale:    cmp.Or(max(o.Stale, 0), defaultStale),
+		flights:  newFlights[struct{}, struct{}](1, lookupTime),
+	}}, nil
+}
+
+func newAudienceRule(issuer string, audiences []string, resource *Resource) (audienceRule, error) {
+	if slices.Contains(audiences, "") {
+		return audienceRule{}, fmt.Errorf("the issuer %q has an empty audience", issuer)
+	}
+	if len(audiences) == 0 && resource == nil {
+		return audienceRule{}, fmt.Errorf("the issuer %q needs an audience: its tokens for other services would be accepted without", issuer)
+	}
+	return audienceRule{anywhere: canonicalAudiences(audiences), resource: resource}, nil
+}
+
+// Authenticate implements the proxy's Authenticator.
+func (j *JWT) Authenticate(r *http.Request) (*gate.Identity, error) {
+	g, err := j.Identify(r)
+	return g.Identity, err
+}
+
+// Identify returns whom the bearer token of a request was issued to. Errors are
+// those of package gate and [ErrUnavailable].
+func (j *JWT) Identify(r *http.Request) (Grant, error) {
+	token, err := bearer(r)
+	if err != nil {
+		return Grant{}, err
+	}
+	g, _, err := j.identify(r, token)
+	return g, err
+}
+
+// identify also tells whether the token is for this authenticator to judge: it
+// is a signed one, of an issuer that is known here. Nobody else is asked about
+// such a token, whatever the verdict.
+func (j *JWT) identify(r *http.Request, token string) (g Grant, mine bool, err error) {
+	if j == nil || len(j.issuers) == 0 {
+		return Grant{}, false, badf("no issuer is known")
+	}
+	key, now := keyOf(token), time.Now()
+	if v, ok := j.cache.get(key, now); ok {
+		if err := j.issuers[v.identity.Issuer].audience.check(r, v); err != nil {
+			return Grant{}, true, err
+		}
+		return v.grant(), true, nil
+	}
+	t, err := parseCompact(token)
+	if err != nil {
+		return Grant{}, false, badf("%v", err)
+	}
+	from, ok := j.issuers[t.issuer]
+	if !ok {
+		return Grant{}, false, badf("its issuer is not known")
+	}
+	v, err := from.verify(r, t, now)
+	if err != nil {
+		return Grant{}, true, err
+	}
+	v.settle(now)
+	j.cache.put(key, v, v.until)
+	return v.grant(), true, nil
+}
+
+// verify checks a token. The signature comes last: a token that would be
+// refused anyway costs no key.
+func (i *issuer) verify(r *http.Request, t *compactToken, now time.Time) (*verified, error) {
+	if err := t.checkHeader(i.Algorithms); err != nil {
+		return nil, err
+	}
+	expires, err := checkTimes(t.claims, now, true)
+	if err != nil {
+		return nil, err
+	}
+	audiences, err := audienceClaim(t.claims)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := bindingClaim(t.claims)
+	if err != nil {
+		return nil, err
+	}
+	id, err := i.Claims.identity(t.issuer, credentialOf("jwt", t.claims), t.claims)
+	if err != nil {
+		return nil, badf("%v", err)
+	}
+	v := &verified{identity: id, expires: expires, audiences: audiences, bound: bound}
+	if err := i.audience.check(r, v); err != nil {
+		return nil, err
+	}
+	return v, i.checkSignature(r.Context(), t)
+}
+
+// checkSignature verifies the token with the issuer's keys. A token that names
+// no key may be signed with one that replaced those at hand.
+func (i *issuer) checkSignature(ctx context.Context, t *compactToken) error {
+	keys, err := i.keys.find(ctx, t.alg, t.kid)
+	if err != nil {
+		return err
+	}
+	if t.signedBy(keys) {
+		return nil
+	}
+	if t.kid == "" {
+		if err := i.keys.renew(ctx); err != nil {
+			return err
+		}
+		if keys, _ := i.keys.known(t.alg, ""); t.signedBy(keys) {
+			return nil
+		}
+	}
+	return badf("its signature is wrong")
+}
+
+func (t *compactToken) signedBy(keys []publicKey) bool {
+	return slices.ContainsFunc(keys, func(k publicKey) bool {
+		return methods[t.alg].Verify(t.signed, t.signature, k.key) == nil
+	})
+}
+
+// credentialOf names a token in audit entries: by its id, where it has a
+// sensible one.
+func credentialOf(kind string, claims map[string]any) string {
+	if id, err := text("jti", claims["jti"]); err == nil && id != "" && len(id) <= 128 {
+		return kind + ":" + id
+	}
+	return kind
+}
+
+// Prime fetches the keys of all issuers that have none and returns the errors
+// of those where it fails, joined. Nothing depends on it being called.
+func (j *JWT) Prime(ctx context.Context) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(j.issuers)) {
+		keys := j.issuers[name].keys
+		if keys.status().Fetched.IsZero() {
+			errs = append(errs, keys.renew(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Status tells how it stands with the keys of each issuer, in the order of
+// their names. It does not wait.
+func (j *JWT) Status() []IssuerStatus {
+	var out []IssuerStatus
+	for _, name := range slices.Sorted(maps.Keys(j.issuers)) {
+		out = append(out, j.issuers[name].keys.status())
+	}
+	return out
+}
+
+// Forget drops the verdicts about tokens; each is verified anew.
+func (j *JWT) Forget() { j.cache.forget() }
+
+// Close ends what is under way and waits for it, and drops the verdicts.
+// Tokens that need a key which is not at hand get [ErrUnavailable] from then
+// on.
+func (j *JWT) Close() {
+	for _, i := range j.issuers {
+		i.keys.flights.close()
+	}
+	if j.fetch != nil {
+		j.fetch.close()
+	}
+	j.Forget()
+}

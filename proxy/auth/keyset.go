@@ -1,0 +1,185 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Times of an issuer's keys where the options name none.
+const (
+	defaultCooldown = 30 * time.Second
+	defaultRefresh  = 10 * time.Minute
+	defaultStale    = 24 * time.Hour
+
+	coldRetry    = 5 * time.Second  // pause before another try while there are no keys
+	lookupTime   = 10 * time.Second // for metadata and keys together
+	metadataTime = time.Hour        // that an address from the metadata is used
+	kidMatches   = 4                // keys that one token is tried with
+)
+
+// keySet is the keys of one issuer. They are fetched when the first token
+// comes, again after the refresh time, and when a token names a key that is
+// not known, which happens at most once per cooldown whatever clients send.
+// While the issuer cannot be reached the last keys serve, until they are stale.
+type keySet struct {
+	issuer, address          string // address is empty when it is found through the issuer
+	cooldown, refresh, stale time.Duration
+	fetch                    *fetcher
+	flights                  *flights[struct{}, struct{}]
+
+	mu      sync.Mutex
+	keys    []publicKey
+	fetched time.Time // zero: never
+	tried   time.Time
+	failure error // of the last try
+	found   string
+	foundAt time.Time
+}
+
+// find returns the keys that a token may have been signed with: those with its
+// key id, or, where it names none, those of its algorithm. It never returns
+// none without an error.
+func (s *keySet) find(ctx context.Context, alg, kid string) ([]publicKey, error) {
+	found, due := s.known(alg, kid)
+	if len(found) > 0 {
+		if due {
+			_, _ = s.start() // the request does not wait for news
+		}
+		return found, nil
+	}
+	if err := s.renew(ctx); err != nil {
+		return nil, err
+	}
+	if found, _ = s.known(alg, kid); len(found) > 0 {
+		return found, nil
+	}
+	return nil, badf("its key is not one of the issuer's")
+}
+
+// known returns the matching keys at hand and whether it is time for new ones.
+func (s *keySet) known(alg, kid string) (found []publicKey, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	age := time.Since(s.fetched)
+	if s.fetched.IsZero() || age >= s.stale {
+		return nil, true
+	}
+	for _, k := range s.keys {
+		if (kid == "" || k.id == kid) && slices.Contains(k.algs, alg) && len(found) < kidMatches {
+			found = append(found, k)
+		}
+	}
+	return found, age >= s.refresh
+}
+
+// renew has the keys fetched unless that was tried a moment ago. Without an
+// error the keys at hand are as new as may be.
+func (s *keySet) renew(ctx context.Context) error {
+	flight, err := s.start()
+	if err != nil {
+		return err
+	}
+	if flight != nil {
+		_, err = flight.wait(ctx)
+	}
+	return err
+}
+
+var errCooling = errors.New("the cooldown is not over")
+
+// start begins to fetch or joins whoever does. Within the cooldown it returns
+// nil, and the error of the last try if that failed.
+func (s *keySet) start() (*flight[struct{}], error) {
+	flight, err := s.flights.start(struct{}{}, s.mayTry, s.load)
+	if errors.Is(err, errCooling) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return nil, s.failure
+	}
+	return flight, err
+}
+
+func (s *keySet) mayTry() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pause := s.cooldown
+	if s.fetched.IsZero() {
+		pause = min(pause, coldRetry)
+	}
+	now := time.Now()
+	if !s.tried.IsZero() && now.Sub(s.tried) < pause {
+		return errCooling
+	}
+	s.tried = now
+	return nil
+}
+
+// load fetches the keys. What the issuer publishes replaces what it published
+// before, down to nothing: a key that is gone was withdrawn.
+func (s *keySet) load(ctx context.Context) (struct{}, error) {
+	keys, err := s.fetchKeys(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.failure = unavailable(fmt.Errorf("keys of %s: %w", s.issuer, err))
+		s.found = ""
+		return struct{}{}, s.failure
+	}
+	s.keys, s.fetched, s.failure = keys, time.Now(), nil
+	return struct{}{}, nil
+}
+
+func (s *keySet) fetchKeys(ctx context.Context) ([]publicKey, error) {
+	from, err := s.where(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.fetch.get(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := parseKeySet(data)
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", from, err)
+	}
+	return keys, nil
+}
+
+// where returns the address of the keys.
+func (s *keySet) where(ctx context.Context) (string, error) {
+	if s.address != "" {
+		return s.address, nil
+	}
+	s.mu.Lock()
+	found, at := s.found, s.foundAt
+	s.mu.Unlock()
+	if found != "" && time.Since(at) < metadataTime {
+		return found, nil
+	}
+	found, err := s.fetch.discover(ctx, s.issuer)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found, s.foundAt = found, time.Now()
+	return found, nil
+}
+
+// IssuerStatus tells how it stands with the keys of an issuer.
+type IssuerStatus struct {
+	Issuer  string
+	Keys    int       // usable ones
+	Fetched time.Time // zero: never
+	Err     error     // of the last try; nil when it worked or there was none
+}
+
+func (s *keySet) status() IssuerStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return IssuerStatus{Issuer: s.issuer, Keys: len(s.keys), Fetched: s.fetched, Err: s.failure}
+}

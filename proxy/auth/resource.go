@@ -1,0 +1,253 @@
+package auth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// wellKnownResource is where protected resource metadata is (RFC 9728 section
+// 3).
+const wellKnownResource = "/.well-known/oauth-protected-resource"
+
+// ResourceOptions are what a [Resource] is made of.
+type ResourceOptions struct {
+	// PublicURL is where clients reach the gateway, without the endpoint:
+	// "https://gw.example" or "https://example.com/tools". It is https, or http
+	// on this machine.
+	PublicURL string
+	// AuthorizationServers are the issuers that tokens come from, at least one.
+	AuthorizationServers []string
+	// Scopes are the ones that a client should begin with: those of the
+	// challenge to a request without a good token. Few are better than all.
+	Scopes []string
+	// ScopesSupported are those of the metadata; Scopes when nil.
+	ScopesSupported []string
+	// Name is shown to people; empty for none.
+	Name string
+	// Endpoints are the paths of endpoints below the public URL, where a last
+	// segment * stands for any one segment; the first is the main endpoint.
+	// {"/mcp", "/sse", "/mcp/s/*", "/mcp/c/*"} when nil. Whether there is
+	// something behind a path does not matter and is not told.
+	Endpoints []string
+	// Aliases are paths that belong to an endpoint; {"/message": "/sse"} when
+	// nil.
+	Aliases map[string]string
+}
+
+// Resource is the gateway as an OAuth 2.1 protected resource: each endpoint is
+// one, with an identifier and metadata of its own (RFC 9728). All of it comes
+// from the configuration; no header of a request changes anything. A nil
+// Resource has no endpoint, and its challenges lead nowhere. It is safe for
+// concurrent use.
+type Resource struct {
+	base      string // the public URL without a slash at its end
+	basePath  string // of the public URL
+	origin    string
+	endpoints []string
+	aliases   map[string]string
+	servers   []string
+	scopes    []string
+	supported []string
+	name      string
+}
+
+// NewResource returns the resource.
+func NewResource(o ResourceOptions) (*Resource, error) {
+	u, err := serverURL(o.PublicURL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("public URL: %w", err)
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, fmt.Errorf("the public URL %q must have no query", o.PublicURL)
+	case len(o.AuthorizationServers) == 0:
+		return nil, errors.New("a protected resource needs an authorization server that clients get tokens from")
+	}
+	for _, server := range o.AuthorizationServers {
+		if _, err := serverURL(server); err != nil {
+			return nil, fmt.Errorf("authorization server: %w", err)
+		}
+	}
+	for _, scope := range slices.Concat(o.Scopes, o.ScopesSupported) {
+		if !scopeToken(scope) {
+			return nil, fmt.Errorf("%q is not a scope", scope)
+		}
+	}
+	if len(strings.Join(o.Scopes, " ")) > challengeBytes {
+		return nil, fmt.Errorf("the scopes of a challenge must fit into %d bytes", challengeBytes)
+	}
+	x := &Resource{
+		origin:    lowerASCII(u.Scheme) + "://" + lowerASCII(u.Host),
+		basePath:  strings.TrimRight(u.EscapedPath(), "/"),
+		endpoints: o.Endpoints,
+		aliases:   o.Aliases,
+		servers:   slices.Clone(o.AuthorizationServers),
+		scopes:    withoutOffline(o.Scopes),
+		supported: withoutOffline(o.ScopesSupported),
+		name:      o.Name,
+	}
+	x.base = x.origin + x.basePath
+	if o.ScopesSupported == nil {
+		x.supported = x.scopes
+	}
+	if x.endpoints == nil {
+		x.endpoints = []string{"/mcp", "/sse", "/mcp/s/*", "/mcp/c/*"}
+	}
+	if x.aliases == nil {
+		x.aliases = map[string]string{"/message": "/sse"}
+	}
+	return x, x.checkEndpoints()
+}
+
+func (x *Resource) checkEndpoints() error {
+	if len(x.endpoints) == 0 || strings.HasSuffix(x.endpoints[0], "*") {
+		return errors.New("the first endpoint must be a path without *")
+	}
+	for _, path := range x.endpoints {
+		plain := strings.TrimSuffix(path, "/*")
+		if !strings.HasPrefix(plain, "/") || strings.HasSuffix(plain, "/") || strings.ContainsAny(plain, "*?#\"\\ ") {
+			return fmt.Errorf("the endpoint %q must be a path such as /mcp or /mcp/s/*", path)
+		}
+	}
+	for alias, path := range x.aliases {
+		if x.endpoint(path) == "" {
+			return fmt.Errorf("%s belongs to %s, which is no endpoint", alias, path)
+		}
+	}
+	return nil
+}
+
+func withoutOffline(scopes []string) []string {
+	return slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s == offlineAccess })
+}
+
+// endpoint returns the endpoint that a path is one of, or belongs to; empty for
+// none. Nothing is cleaned: there is one spelling of each.
+func (x *Resource) endpoint(path string) string {
+	if x == nil {
+		return ""
+	}
+	if of, ok := x.aliases[path]; ok {
+		path = of
+	}
+	for _, e := range x.endpoints {
+		prefix, wild := strings.CutSuffix(e, "*")
+		switch {
+		case !wild && path == e:
+			return path
+		case wild && strings.HasPrefix(path, prefix) && segment(path[len(prefix):]):
+			return path
+		}
+	}
+	return ""
+}
+
+// segment tells whether s is one segment of a path in its written form (RFC
+// 3986 section 3.3), and none of those that a client would resolve.
+func segment(s string) bool {
+	if s == "" || s == "." || s == ".." || len(s) > 256 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._~!$&'()*+,;=:@%", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// identifier returns the resource identifier of the endpoint that a request is
+// for.
+func (x *Resource) identifier(r *http.Request) (string, bool) {
+	if x == nil {
+		return "", false
+	}
+	path := x.endpoint(r.URL.EscapedPath())
+	return x.base + path, path != ""
+}
+
+// Identifiers returns the resource identifier of an endpoint's path, such as
+// "/mcp", and the URL of its metadata. A path that is no endpoint's has those
+// of the main one.
+func (x *Resource) Identifiers(path string) (resource, metadata string) {
+	if path = x.endpoint(path); path == "" {
+		path = x.endpoints[0]
+	}
+	return x.base + path, x.origin + wellKnownResource + x.basePath + path
+}
+
+// Serves tells whether a path is that of metadata, which [Resource.ServeHTTP]
+// then answers: /.well-known/oauth-protected-resource and what is below it.
+func (x *Resource) Serves(path string) bool {
+	return x != nil && (path == wellKnownResource || strings.HasPrefix(path, wellKnownResource+"/"))
+}
+
+// metadata is the document of RFC 9728 section 2.
+type metadata struct {
+	Resource             string   `json:"resource"`
+	AuthorizationServers []string `json:"authorization_servers"`
+	ScopesSupported      []string `json:"scopes_supported,omitempty"`
+	BearerMethods        []string `json:"bearer_methods_supported"`
+	ResourceName         string   `json:"resource_name,omitempty"`
+}
+
+// ServeHTTP answers a request for metadata, without authentication and to pages
+// of every origin: it is public. The document at the root is that of the main
+// endpoint (MCP 2026-07-28 authorization server discovery).
+func (x *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := x.described(r.URL.EscapedPath())
+	if path == "" {
+		http.Error(w, "there is no metadata at this path", http.StatusNotFound)
+		return
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
+		h.Set("Access-Control-Allow-Headers", "Mcp-Protocol-Version")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	default:
+		h.Set("Allow", "GET, HEAD, OPTIONS")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := json.Marshal(metadata{
+		Resource: x.base + path, AuthorizationServers: x.servers, ScopesSupported: x.supported,
+		BearerMethods: []string{"header"}, ResourceName: x.name,
+	})
+	if err != nil {
+		http.Error(w, "the metadata cannot be written", http.StatusInternalServerError)
+		return
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "public, max-age=300")
+	_, _ = w.Write(body)
+}
+
+// described returns the endpoint that a metadata path is about; empty for none.
+// The path of the public URL is a part of it (RFC 9728 section 3.1).
+func (x *Resource) described(path string) string {
+	if x == nil {
+		return ""
+	}
+	rest, ok := strings.CutPrefix(path, wellKnownResource)
+	if !ok {
+		return ""
+	}
+	if rest == "" || rest == x.basePath {
+		return x.endpoints[0]
+	}
+	rest, ok = strings.CutPrefix(rest, x.basePath)
+	if _, alias := x.aliases[rest]; !ok || alias {
+		return ""
+	}
+	return x.endpoint(rest)
+}

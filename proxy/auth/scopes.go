@@ -1,0 +1,206 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// offlineAccess asks for refresh tokens, which no resource needs (MCP
+// 2026-07-28 authorization, Refresh Tokens).
+const offlineAccess = "offline_access"
+
+// ScopeRule asks for scopes to use what it matches.
+type ScopeRule struct {
+	// Match is the exposed name or URI of capabilities; * stands for any text.
+	Match string
+	// Scopes are all needed.
+	Scopes []string
+}
+
+// ScopeOptions are what [Scopes] are made of.
+type ScopeOptions struct {
+	// Rules add up: a capability needs the scopes of all that match it.
+	Rules []ScopeRule
+	// Hierarchy names the scopes that a scope implies, and they imply theirs:
+	// {admin: [write, read]}.
+	Hierarchy map[string][]string
+}
+
+// Scopes tells which scopes a capability needs. It narrows what the gate allows
+// and widens nothing. It is safe for concurrent use. The zero Scopes, and a nil
+// one, refuse everyone; where no scope is needed at all there is one without
+// rules.
+type Scopes struct {
+	made    bool
+	rules   []ScopeRule
+	implied map[string][]string // by a scope, directly or not
+}
+
+// NewScopes returns the rules.
+func NewScopes(o ScopeOptions) (*Scopes, error) {
+	s := &Scopes{made: true, implied: make(map[string][]string, len(o.Hierarchy))}
+	for _, rule := range o.Rules {
+		if rule.Match == "" || len(rule.Scopes) == 0 {
+			return nil, errors.New("a rule for scopes needs a name to match and at least one scope")
+		}
+		if err := checkScopes(rule.Scopes...); err != nil {
+			return nil, fmt.Errorf("scopes of %q: %w", rule.Match, err)
+		}
+		s.rules = append(s.rules, ScopeRule{Match: rule.Match, Scopes: slices.Clone(rule.Scopes)})
+	}
+	for broad, narrow := range o.Hierarchy {
+		if err := checkScopes(append([]string{broad}, narrow...)...); err != nil {
+			return nil, fmt.Errorf("hierarchy of %q: %w", broad, err)
+		}
+		all := implied(o.Hierarchy, broad, nil)
+		if slices.Contains(all, broad) {
+			return nil, fmt.Errorf("the scope %q implies itself", broad)
+		}
+		s.implied[broad] = all
+	}
+	return s, nil
+}
+
+func checkScopes(scopes ...string) error {
+	for _, scope := range scopes {
+		if !scopeToken(scope) {
+			return fmt.Errorf("%q is not a scope", scope)
+		}
+		if scope == offlineAccess {
+			return fmt.Errorf("%q is for refresh tokens and protects nothing", scope)
+		}
+	}
+	return nil
+}
+
+// implied adds what a scope implies. What is there already is not followed
+// again, so that a circle ends.
+func implied(hierarchy map[string][]string, scope string, into []string) []string {
+	for _, narrow := range hierarchy[scope] {
+		if !slices.Contains(into, narrow) {
+			into = implied(hierarchy, narrow, append(into, narrow))
+		}
+	}
+	return into
+}
+
+// Needed returns the scopes that a capability needs, sorted; nil for none.
+func (s *Scopes) Needed(name string) []string {
+	if s == nil {
+		return nil
+	}
+	var needed []string
+	for _, rule := range s.rules {
+		if match(rule.Match, name) {
+			needed = append(needed, rule.Scopes...)
+		}
+	}
+	slices.Sort(needed)
+	return slices.Compact(needed)
+}
+
+// Lacks returns the needed scopes that an identity has neither itself nor by a
+// broader one, sorted; nil for none.
+func (s *Scopes) Lacks(id *gate.Identity, name string) []string {
+	var lacks []string
+	for _, needed := range s.Needed(name) {
+		if !s.has(id, needed) {
+			lacks = append(lacks, needed)
+		}
+	}
+	return lacks
+}
+
+func (s *Scopes) has(id *gate.Identity, needed string) bool {
+	if id == nil {
+		return false
+	}
+	return slices.ContainsFunc(id.Scopes, func(own string) bool {
+		return own == needed || slices.Contains(s.implied[own], needed)
+	})
+}
+
+// Check returns nil where an identity has the scopes that a capability needs,
+// else a [*ScopeError]. It is asked about what the caller may view, and only
+// then: the error names the scopes of a capability and so tells that there is
+// one.
+func (s *Scopes) Check(id *gate.Identity, name string) error {
+	if s == nil || !s.made || id == nil {
+		return unavailable(errors.New("no rules for scopes are loaded"))
+	}
+	lacks := s.Lacks(id, name)
+	if len(lacks) == 0 {
+		return nil
+	}
+	return &ScopeError{Lacks: lacks, Needed: s.Needed(name), Granted: slices.Clone(id.Scopes)}
+}
+
+// Unmatched returns the patterns of rules that match none of the names, which
+// protect nothing and are likely misspelled.
+func (s *Scopes) Unmatched(names []string) []string {
+	if s == nil {
+		return nil
+	}
+	var out []string
+	for _, rule := range s.rules {
+		if !slices.ContainsFunc(names, func(name string) bool { return match(rule.Match, name) }) {
+			out = append(out, rule.Match)
+		}
+	}
+	return out
+}
+
+// ScopeError is a valid token without all the scopes that a capability needs.
+// It is answered with HTTP 403 and a challenge (RFC 6750 section 3.1).
+type ScopeError struct {
+	Lacks   []string // what is missing
+	Needed  []string // what the capability needs in all
+	Granted []string // what the token has
+}
+
+func (e *ScopeError) Error() string {
+	return "the token lacks the scope " + strings.Join(e.Lacks, " ")
+}
+
+// union returns what a client has to ask for so that it loses nothing: all that
+// is needed, then what the token has besides. Where that would not fit a header
+// it is what is needed alone.
+func (e *ScopeError) union() []string {
+	all := slices.Clone(e.Needed)
+	for _, scope := range e.Granted {
+		if scope != offlineAccess && scopeToken(scope) && !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	if len(strings.Join(all, " ")) > challengeBytes {
+		return e.Needed
+	}
+	return all
+}
+
+// match tells whether a name fits a pattern in which * stands for any text,
+// and nothing else is special. Its time is that of the two lengths at most.
+func match(pattern, name string) bool {
+	star, mark := -1, 0 // the last star, and where what it stands for ends
+	p, n := 0, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && pattern[p] == name[n]:
+			p++
+			n++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
