@@ -1,0 +1,65 @@
+package schema_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/gate/schema"
+)
+
+const issueSchema = `{
+  "type": "object",
+  "properties": {
+    "owner": {"type": "string", "description": "Owner of the repository", "minLength": 1, "maxLength": 39},
+    "repo": {"type": "string", "description": "Name of the repository", "pattern": "^[A-Za-z0-9_.-]+$"},
+    "title": {"type": "string", "description": "Title of the issue", "maxLength": 256},
+    "body": {"type": "string", "description": "Body of the issue"},
+    "state": {"type": "string", "enum": ["open", "closed", "all"], "default": "open"},
+    "labels": {"type": "array", "items": {"type": "string"}, "maxItems": 100},
+    "milestone": {"type": "integer", "minimum": 1},
+    "notify": {"type": "boolean"}
+  },
+  "required": ["owner", "repo", "title"],
+  "additionalProperties": false
+}`
+
+const issueArguments = `{"owner":"toolgate","repo":"toolgate","title":"A list is late","body":"It comes after 3 s.","state":"open","labels":["bug","lists"],"milestone":3,"notify":true}`
+
+func BenchmarkCheckWarm(b *testing.B) {
+	c := schema.New(schema.Options{})
+	text, arguments := []byte(issueSchema), []byte(issueArguments)
+	if r, err := c.Check(text, arguments); err != nil || !r.Valid {
+		b.Fatal(r, err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r, err := c.Check(text, arguments); err != nil || !r.Valid {
+			b.Fatal(r, err)
+		}
+	}
+}
+
+// BenchmarkCheckBad is a schema and arguments that use up the whole budget.
+func BenchmarkCheckBad(b *testing.B) {
+	c := schema.New(schema.Options{})
+	text := []byte(`{"$defs":{"n":{"anyOf":[{"items":{"$ref":"#/$defs/n"}},{"items":{"$ref":"#/$defs/n"}},{"type":"null"}]}},"items":{"$ref":"#/$defs/n"}}`)
+	arguments := []byte(strings.Repeat("[", 11) + "1" + strings.Repeat("]", 11))
+	if _, err := c.Check(text, arguments); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Check(text, arguments); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := schema.New(schema.Options{}).Compile([]byte(issueSchema)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
