@@ -7,6 +7,7 @@ import "math"
 type node struct {
 	pointer string         // JSON Pointer in the schema
 	object  map[string]any // nil for a boolean schema
+	never   bool           // the schema is false
 
 	inPlace []*node // applied to the same value
 	weight  int     // work on a value beside visiting it, in visits

@@ -58,7 +58,9 @@ func (r *Result) Text() string {
 		if p.Fix != "" {
 			fmt.Fprintf(&b, "; %s", p.Fix)
 		}
-		b.WriteByte('.')
+		if !strings.HasSuffix(p.Fix, "?") {
+			b.WriteByte('.')
+		}
 	}
 	if r.More > 0 {
 		fmt.Fprintf(&b, "\nThere are %d more problems like these.", r.More)

@@ -192,6 +192,7 @@ func (v *vetter) subschema(value any, pointer string) (*node, error) {
 	v.nodes[pointer] = n
 	object, ok := value.(map[string]any)
 	if !ok {
+		n.never = value == false
 		return n, nil // a boolean; the library refuses what is neither
 	}
 	n.object = object
