@@ -104,6 +104,9 @@ func legible(text string) error {
 		return fmt.Errorf("is not valid UTF-8 once it is decoded")
 	}
 	for _, r := range text {
+		if r >= ' ' && r <= '~' {
+			continue
+		}
 		if like, ok := lookAlikes[r]; ok {
 			return fmt.Errorf("holds %U, which looks like %s", r, like)
 		}
@@ -123,6 +126,9 @@ func legible(text string) error {
 
 // narrow folds full-width letters and signs to ASCII.
 func narrow(text string) string {
+	if ascii(text) {
+		return text
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= '\uFF01' && r <= '\uFF5E':
@@ -136,6 +142,9 @@ func narrow(text string) string {
 
 // foldCase maps all characters that differ in case only to one of them.
 func foldCase(text string) string {
+	if ascii(text) {
+		return strings.ToUpper(text) // upper case comes first in ASCII
+	}
 	return strings.Map(func(r rune) rune {
 		least := r
 		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
@@ -143,4 +152,13 @@ func foldCase(text string) string {
 		}
 		return least
 	}, text)
+}
+
+func ascii(text string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }

@@ -31,7 +31,6 @@ func newPathGlob(text, home string, fold, forbid bool) (*pathGlob, error) {
 		return nil, errors.New("a glob has 1 to 4096 bytes")
 	}
 	g := &pathGlob{text: text, fold: fold}
-	body := text
 	switch {
 	case strings.Contains(text, "://"):
 		name, rest, _ := strings.Cut(text, "://")
@@ -49,7 +48,7 @@ func newPathGlob(text, home string, fold, forbid bool) (*pathGlob, error) {
 		if err != nil {
 			return nil, err
 		}
-		body = strings.ReplaceAll(expanded, `\`, "/")
+		body := strings.ReplaceAll(expanded, `\`, "/")
 		g.absolute = strings.HasPrefix(body, "/") || drive.MatchString(body)
 		g.segments = strings.Split(body, "/")
 		if drive.MatchString(body) {
@@ -112,15 +111,12 @@ func (g *pathGlob) pattern(r reading) []string {
 	return g.segments
 }
 
-func (g *pathGlob) prepare(r reading) []string {
-	if !g.fold {
-		return r.segments
+// segmentsOf are the segments of a reading as the glob compares them.
+func (g *pathGlob) segmentsOf(r reading) []string {
+	if g.fold {
+		return r.folded
 	}
-	folded := make([]string, len(r.segments))
-	for i, segment := range r.segments {
-		folded[i] = foldCase(segment)
-	}
-	return folded
+	return r.segments
 }
 
 // allows tells whether the glob matches a reading.
@@ -128,7 +124,7 @@ func (g *pathGlob) allows(r reading) bool {
 	if g.absolute != r.absolute || g.remote != r.remote || r.climbs() {
 		return false
 	}
-	return match(g.pattern(r), g.prepare(r), false)
+	return match(g.pattern(r), g.segmentsOf(r), false)
 }
 
 // forbids tells whether the glob matches a reading or a folder that it is in.
@@ -138,7 +134,7 @@ func (g *pathGlob) forbids(r reading) bool {
 	if g.remote != r.remote {
 		return false
 	}
-	pattern, segments := g.pattern(r), g.prepare(r)
+	pattern, segments := g.pattern(r), g.segmentsOf(r)
 	if r.absolute {
 		return match(pattern, segments, true)
 	}
@@ -176,7 +172,7 @@ func match(pattern, segments []string, below bool) bool {
 			case part == "**":
 				next[i] = at[i] || i > 0 && next[i-1]
 			case i > 0 && at[i-1]:
-				next[i], _ = path.Match(part, segments[i-1])
+				next[i] = matchSegment(part, segments[i-1])
 			}
 		}
 		at = next
@@ -190,4 +186,12 @@ func match(pattern, segments []string, below bool) bool {
 		}
 	}
 	return false
+}
+
+func matchSegment(pattern, segment string) bool {
+	if !strings.ContainsAny(pattern, "*?[") {
+		return pattern == segment
+	}
+	ok, err := path.Match(pattern, segment)
+	return ok && err == nil
 }

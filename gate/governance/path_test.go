@@ -49,7 +49,7 @@ func TestForbiddenPathsInEveryDress(t *testing.T) {
 		"/home/x/../u/.ssh/id_rsa", "/../../home/u/.ssh/id_rsa", "//home/u/.ssh/id_rsa", "/home/u/.ssh/id_rsa/", "/home/u/.ssh./id_rsa", "/home/u/.ssh /id_rsa",
 		"/home/u/.ssh::$INDEX_ALLOCATION/id_rsa", "/home/u/.ssh\\id_rsa", "\\home\\u\\.ssh\\id_rsa", "/home/u/work\\..\\.ssh\\id_rsa", " /home/u/.ssh/id_rsa", "/home/u/.ssh/id_rsa ",
 		"file:///home/u/.ssh/id_rsa", "FILE:///home/u/.ssh/id_rsa", "file:/home/u/.ssh/id_rsa", "file:home/u/.ssh/id_rsa", "file://localhost/home/u/.ssh/id_rsa",
-		"file://home/u/.ssh/id_rsa", "file://other/home/u/.ssh/id_rsa", "view-source:file:///home/u/.ssh/id_rsa", "vscode-file:///home/u/.ssh/id_rsa",
+		"file://home/u/.ssh/id_rsa", "file://elsewhere/home/u/.ssh/id_rsa", "view-source:file:///home/u/.ssh/id_rsa", "vscode-file:///home/u/.ssh/id_rsa",
 		"file:///home/u/.ssh/id_rsa?x=1", "file:///home/u/.ssh/id_rsa#x", "file:///home/u/.ssh?/id_rsa", "file:~/.ssh/id_rsa", "file:///~/../home/u/.ssh/id_rsa",
 		"/home/u/%2essh/id_rsa", "/home/u/%2E%73sh/id_rsa", "%2fhome%2fu%2f.ssh%2fid_rsa", "/home/u/work/%2e%2e/.ssh/id_rsa", "/home/u/%252essh/id_rsa", "/home/u/%25252essh/id_rsa",
 		"file%3a%2f%2f%2fhome%2fu%2f.ssh%2fid_rsa", "%7e/.ssh/id_rsa", "%24HOME/.ssh/id_rsa", "/home/u/.ssh%5cid_rsa", "/home/u/work%5c..%5c.ssh%5cid_rsa", "/home/u/%u002essh/id_rsa",
@@ -123,7 +123,7 @@ func TestAllowedPathsInEveryReading(t *testing.T) {
 	}
 	for _, path := range []string{
 		"", ".", "/", "/home/u", "/home/u/work2", "/home/u/work/..", "/home/u/work/../.ssh", "/home/u/work/%2e%2e/.ssh", "/home/u/work/%252e%252e/.ssh", `/home/u/work/..\..\x`, "/home/u/work/x%2f..%2f..%2fy",
-		"/HOME/u/work/a", "work/a", "docs/x/a.md", "docs/../a.md", "../docs/a.md", "/docs/a.md", "docs/a.md/x", `D:\other`, "D:data", "file://other/home/u/work/../../../../x",
+		"/HOME/u/work/a", "work/a", "docs/x/a.md", "docs/../a.md", "../docs/a.md", "/docs/a.md", "docs/a.md/x", `D:\other`, "D:data", "file://elsewhere/home/u/work/../../../../x",
 		"https://docs.example/v2", "https://docs.example/v1/../v2", "https://docs.example/v1/%2e%2e/v2", "https://docs.example.evil/v1/a", "http://docs.example/v1/a", "ftp://docs.example/v1/a", "s3://home/u/work",
 		"https://docs.example:8443/v1/a", "/home/u/work\\..\\..\\x", "/home/u/work/... /../..",
 	} {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/toolgate/toolgate/gate"
 )
 
 // judgePaths holds the paths among the arguments against the globs of a rule.
@@ -55,14 +53,12 @@ func (r *Rules) judgePath(own *rule, l leaf) Verdict {
 		return argumentDeny(own.place("paths"), l.pointer, fmt.Sprintf("the path in %s %v", l.pointer, err))
 	}
 	for i, g := range own.forbidden {
-		for _, way := range ways {
-			if g.forbids(way) {
-				return own.deny(
-					"forbidden_paths: "+g.text,
-					fmt.Sprintf("the path %q in %s is under %s, which is forbidden", cut(l.text), l.pointer, g.text),
-					change(fmt.Sprintf("remove %q from the forbidden paths", g.text), own.entry("forbidden_paths", i), ""),
-				)
-			}
+		if slices.ContainsFunc(ways, g.forbids) {
+			return own.deny(
+				"forbidden_paths: "+g.text,
+				fmt.Sprintf("the path %q in %s is under %s, which is forbidden", cut(l.text), l.pointer, g.text),
+				change(fmt.Sprintf("remove %q from the forbidden paths", g.text), own.entry("forbidden_paths", i), ""),
+			)
 		}
 	}
 	if own.AllowedPaths == nil {
@@ -79,7 +75,7 @@ func (r *Rules) judgePath(own *rule, l leaf) Verdict {
 
 // notAllowed denies a path for one of its readings.
 func (r *rule) notAllowed(l leaf, way reading) Verdict {
-	at := gate.Rule(r.place("allowed_paths: " + strings.Join(r.AllowedPaths, ", ")))
+	at := r.place("allowed_paths: " + strings.Join(r.AllowedPaths, ", "))
 	if way.climbs() {
 		return argumentDeny(at, l.pointer, fmt.Sprintf("the path %q in %s leads out of an unknown folder; send an absolute path", cut(l.text), l.pointer))
 	}

@@ -43,30 +43,3 @@ func parsePointer(text string) (pointer, error) {
 	}
 	return pointer{text, tokens}, nil
 }
-
-// covers tells whether a value is at the pointer, or in what is there.
-func (p pointer) covers(tokens []string) bool {
-	if len(tokens) < len(p.tokens) {
-		return false
-	}
-	for i, token := range p.tokens {
-		if token != "*" && token != tokens[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// covered tells whether any of the pointers covers a place.
-func covered(pointers []pointer, at string) bool {
-	place, err := parsePointer(at)
-	if err != nil {
-		return false
-	}
-	for _, p := range pointers {
-		if p.covers(place.tokens) {
-			return true
-		}
-	}
-	return false
-}

@@ -11,6 +11,7 @@ import (
 type reading struct {
 	absolute bool
 	segments []string // cleaned: no empty ones, no ".", ".." in front only
+	folded   []string // the segments by [foldCase]
 	// remote is set for URLs of other machines, whose first two segments are
 	// the scheme with its colon and the host.
 	remote bool
@@ -77,6 +78,12 @@ func readings(text, home string) ([]reading, error) {
 		}
 		all = append(all, more...)
 	}
+	for i, r := range all {
+		all[i].folded = make([]string, len(r.segments))
+		for j, segment := range r.segments {
+			all[i].folded[j] = foldCase(segment)
+		}
+	}
 	return all, nil
 }
 
@@ -84,7 +91,10 @@ func readings(text, home string) ([]reading, error) {
 func bodies(text, home string) ([]reading, error) {
 	// Some programs trim what they are given, and some narrow it first.
 	text = strings.TrimSpace(text)
-	named := scheme.FindString(text)
+	named := ""
+	if strings.Contains(text, ":") {
+		named = scheme.FindString(text)
+	}
 	if remotes[strings.ToLower(strings.TrimSuffix(named, ":"))] {
 		r, err := remote(text)
 		if err != nil {
@@ -93,18 +103,18 @@ func bodies(text, home string) ([]reading, error) {
 		return []reading{r}, nil
 	}
 	var all []reading
-	if named != "" || homeName.MatchString(text) {
+	if named != "" || strings.ContainsAny(text, "~$%") && homeName.MatchString(text) {
 		all = weaken(local(text))
 	}
 	rest := []string{text}
-	for range maxSchemes {
+	for i := 0; named != "" && i < maxSchemes; i++ {
 		named := scheme.FindString(rest[0])
 		if named == "" {
 			break
 		}
 		rest = authority(rest[0][len(named):])
 	}
-	if scheme.MatchString(rest[0]) {
+	if named != "" && scheme.MatchString(rest[0]) {
 		return nil, fmt.Errorf("has more than %d schemes", maxSchemes)
 	}
 	for _, body := range rest {
@@ -152,6 +162,9 @@ func authority(rest string) []string {
 
 // expand fills in the home directory.
 func expand(text, home string) (string, error) {
+	if !strings.ContainsAny(text, "~$%") {
+		return text, nil
+	}
 	trimmed := strings.TrimLeft(text, " ")
 	if m := homeName.FindStringSubmatchIndex(trimmed); m != nil {
 		if home == "" {

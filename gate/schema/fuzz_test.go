@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ type made struct {
 
 type object = map[string]any
 
-// make builds a schema of at most so many levels.
+// build makes a schema of at most so many levels.
 func build(r *rand.Rand, depth int) made {
 	if depth == 0 {
 		return scalar(r)
@@ -72,7 +73,7 @@ func build(r *rand.Rand, depth int) made {
 	case 0:
 		return arrayOf(r, depth)
 	case 1: // one of two shapes that never mix
-		return object2any(r, depth)
+		return alternative(r, depth)
 	case 2:
 		m := build(r, depth-1)
 		m.schema = object{"allOf": []any{m.schema, true}}
@@ -82,7 +83,7 @@ func build(r *rand.Rand, depth int) made {
 	}
 }
 
-func object2any(r *rand.Rand, depth int) made {
+func alternative(r *rand.Rand, depth int) made {
 	m := objectOf(r, depth)
 	m.schema = object{"anyOf": []any{object{"type": "null"}, m.schema}}
 	for i, b := range m.broken {
@@ -101,7 +102,8 @@ func scalar(r *rand.Rand) made {
 	case 1:
 		low := r.Int64N(1 << 62)
 		return made{
-			object{"type": "integer", "minimum": low, "maximum": low + 1}, low,
+			object{"type": "integer", "minimum": low, "maximum": low + 1},
+			low,
 			[]any{low - 1, low + 2, fmt.Sprint(low), json.Number(fmt.Sprint(low) + ".5")},
 		}
 	case 2:
@@ -134,9 +136,7 @@ func objectOf(r *rand.Rand, depth int) made {
 	out := made{broken: []any{"text", []any{}}}
 	with := func(name string, value any) object {
 		changed := object{}
-		for k, v := range valid {
-			changed[k] = v
-		}
+		maps.Copy(changed, valid)
 		if name != "" {
 			changed[name] = value
 		}

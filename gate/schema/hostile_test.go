@@ -137,19 +137,29 @@ func TestExpensiveSchemasWithinTheLimitsStillWork(t *testing.T) {
 	tests := []struct{ name, schema, good, bad string }{
 		{"cost near the limit", doubling(10), `{}`, ``},
 		{"many subschemas", `{"properties":{` + repeat(990, `"p%d":{"type":"string"}`) + `}}`, `{"p989":"x"}`, `{"p989":1}`},
-		{"recursive tree", `{"type":"object","properties":{"next":{"$ref":"#"}},"additionalProperties":false}`,
-			`{"next":{"next":{}}}`, `{"next":{"next":{"other":1}}}`},
+		{
+			"recursive tree", `{"type":"object","properties":{"next":{"$ref":"#"}},"additionalProperties":false}`,
+			`{"next":{"next":{}}}`, `{"next":{"next":{"other":1}}}`,
+		},
 		{"old draft with new definitions", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{` +
 			repeat(300, `"d%d":{"type":"string"}`) + `}}`, `{"a":"x"}`, `{"a":1}`},
-		{"reference to itself by its identifier", `{"$id":"https://example.com/s","properties":{"a":{"$ref":"https://example.com/s#/$defs/d"}},"$defs":{"d":{"type":"string"}}}`,
-			`{"a":"x"}`, `{"a":1}`},
+		{
+			"reference to itself by its identifier", `{"$id":"https://example.com/s","properties":{"a":{"$ref":"https://example.com/s#/$defs/d"}},"$defs":{"d":{"type":"string"}}}`,
+			`{"a":"x"}`, `{"a":1}`,
+		},
 		{"identifier below without references", `{"properties":{"a":{"$id":"http://example.com/a","type":"string"}}}`, `{"a":"x"}`, `{"a":1}`},
-		{"property named as keywords", `{"properties":{"$ref":{"type":"string"},"$id":{"type":"string"},"pattern":{"type":"string"},"enum":{"type":"string"}}}`,
-			`{"$ref":"http://x","$id":"y","pattern":"(?!","enum":"z"}`, `{"$ref":1}`},
-		{"keywords in values", `{"properties":{"a":{"const":{"$ref":"http://example.com","pattern":"(?!x)"}}}}`,
-			`{"a":{"$ref":"http://example.com","pattern":"(?!x)"}}`, `{"a":1}`},
-		{"reference to where no schema is expected", `{"components":{"schemas":{"N":{"type":"string"}}},"properties":{"a":{"$ref":"#/components/schemas/N"}}}`,
-			`{"a":"x"}`, `{"a":1}`},
+		{
+			"property named as keywords", `{"properties":{"$ref":{"type":"string"},"$id":{"type":"string"},"pattern":{"type":"string"},"enum":{"type":"string"}}}`,
+			`{"$ref":"http://x","$id":"y","pattern":"(?!","enum":"z"}`, `{"$ref":1}`,
+		},
+		{
+			"keywords in values", `{"properties":{"a":{"const":{"$ref":"http://example.com","pattern":"(?!x)"}}}}`,
+			`{"a":{"$ref":"http://example.com","pattern":"(?!x)"}}`, `{"a":1}`,
+		},
+		{
+			"reference to where no schema is expected", `{"components":{"schemas":{"N":{"type":"string"}}},"properties":{"a":{"$ref":"#/components/schemas/N"}}}`,
+			`{"a":"x"}`, `{"a":1}`,
+		},
 		{"maxLength beyond an int", `{"properties":{"a":{"maxLength":18446744073709551616}}}`, `{"a":"x"}`, ``},
 		{"accepts everything", `true`, `[1]`, ``},
 		{"accepts nothing", `false`, ``, `{}`},

@@ -68,6 +68,7 @@ func size(re *syntax.Regexp) int {
 			times = re.Min + 1
 		}
 		sum *= max(1, times)
+	default: // the two for itself
 	}
 	return min(sum, 2*maxInstructions)
 }
