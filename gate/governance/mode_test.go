@@ -80,6 +80,7 @@ func TestModes(t *testing.T) {
 		{"claimed read-only", claimed, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": a, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": a}},
 		{"unknown", governance.Class{}, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": a, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": a}},
 		{"unknown resource", governance.Class{}, mcp.Resource, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": p}},
+		{"claimed resource", claimed, mcp.Resource, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "LOCKDOWN": d}},
 		{"no mode", readOnly, mcp.Tool, false, map[governance.Mode]governance.Outcome{"": d, "normal": d, "PANIC": d}},
 	}
 	r := rules(t)

@@ -123,13 +123,17 @@ func TestAllowedPathsInEveryReading(t *testing.T) {
 	}
 	for _, path := range []string{
 		"", ".", "/", "/home/u", "/home/u/work2", "/home/u/work/..", "/home/u/work/../.ssh", "/home/u/work/%2e%2e/.ssh", "/home/u/work/%252e%252e/.ssh", `/home/u/work/..\..\x`, "/home/u/work/x%2f..%2f..%2fy",
-		"/HOME/u/work/a", "work/a", "docs/x/a.md", "docs/../a.md", "../docs/a.md", "/docs/a.md", "docs/a.md/x", `D:\other`, "D:data", "file://elsewhere/home/u/work/../../../../x",
+		"/HOME/u/work/a", "work/a", "docs/x/a.md", "docs/../a.md", "../docs/a.md", "/docs/a.md", "docs/a.md/x", `D:\rest`, "D:data", "file://elsewhere/home/u/work/../../../../x",
 		"https://docs.example/v2", "https://docs.example/v1/../v2", "https://docs.example/v1/%2e%2e/v2", "https://docs.example.evil/v1/a", "http://docs.example/v1/a", "ftp://docs.example/v1/a", "s3://home/u/work",
 		"https://docs.example:8443/v1/a", "/home/u/work\\..\\..\\x", "/home/u/work/... /../..",
 	} {
 		if v := r.Judge(pathCall(path)); v.Outcome != governance.Deny || v.Change == nil {
 			t.Errorf("%q passes", path)
 		}
+	}
+	anywhere := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{"**"}})
+	if in, out := anywhere.Judge(pathCall("a/../b")), anywhere.Judge(pathCall("a/../../b")); in.Outcome != governance.Pass || out.Outcome != governance.Deny {
+		t.Errorf("a relative glob allows %s below and %s above", in.Outcome, out.Outcome)
 	}
 	none := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{}})
 	if v := none.Judge(pathCall("/x")); v.Outcome != governance.Deny {

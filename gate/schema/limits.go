@@ -12,7 +12,7 @@ const (
 	MaxSubschemas = 1000
 	// MaxCost is how many subschemas one value may be held against by keywords
 	// that apply in place, such as allOf and $ref.
-	MaxCost = 10_000
+	MaxCost = 5000
 	// MaxChain is how many of those keywords may follow from one another.
 	MaxChain = 128
 	// MaxEnum is how many values an enum may list.
@@ -37,6 +37,6 @@ const (
 	// A call may be checked against as many subschemas as baseVisits and
 	// visitsPerValue for each of its values. Nested arguments and a recursive
 	// schema can otherwise multiply.
-	baseVisits     = 10_000
+	baseVisits     = MaxCost
 	visitsPerValue = 32
 )
