@@ -26,7 +26,7 @@ const issueSchema = `{
 const issueArguments = `{"owner":"toolgate","repo":"toolgate","title":"A list is late","body":"It comes after 3 s.","state":"open","labels":["bug","lists"],"milestone":3,"notify":true}`
 
 func BenchmarkCheckWarm(b *testing.B) {
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	text, arguments := []byte(issueSchema), []byte(issueArguments)
 	if r, err := c.Check(text, arguments); err != nil || !r.Valid {
 		b.Fatal(r, err)
@@ -42,7 +42,7 @@ func BenchmarkCheckWarm(b *testing.B) {
 // BenchmarkCheckBad is a schema and arguments that use up most of the budget;
 // one level more is refused.
 func BenchmarkCheckBad(b *testing.B) {
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	text := []byte(`{"$defs":{"n":{"allOf":[{"items":{"$ref":"#/$defs/n"}},{"items":{"$ref":"#/$defs/n"}}]}},"$ref":"#/$defs/n"}`)
 	nested := func(n int) []byte { return []byte(strings.Repeat("[", n) + "1" + strings.Repeat("]", n)) }
 	depth := 1
@@ -63,7 +63,7 @@ func BenchmarkCheckBad(b *testing.B) {
 func BenchmarkCompile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := schema.New(schema.Options{}).Compile([]byte(issueSchema)); err != nil {
+		if _, err := schema.New(patient).Compile([]byte(issueSchema)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package schema_test
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/toolgate/toolgate/gate/schema"
@@ -60,7 +61,7 @@ func TestProblemsLetAModelRepairItsCall(t *testing.T) {
 - /t/0: is a number and must be a string; send "1", not 1.`},
 		{"what is hidden is shown", `{"properties":{"a":{"enum":["b"]}}}`, "{\"a\":\"x\u202ey\\u0007\"}", `- /a: "x\u202ey\a" is not allowed; send "b".`},
 	}
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			want := "The arguments do not fit the tool's input schema.\n" + tt.want
@@ -78,7 +79,7 @@ func TestProblemsLetAModelRepairItsCall(t *testing.T) {
 }
 
 func TestAtMostTenProblemsAreTold(t *testing.T) {
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	r, err := c.Check([]byte(`{"items":{"type":"string"}}`), []byte(`[`+repeat(25, "%d")+`]`))
 	if err != nil || r.Valid || len(r.Problems) != 10 || r.More != 15 || !strings.Contains(r.Text(), "15 more") {
 		t.Errorf("%d problems and %d more, error %v: %s", len(r.Problems), r.More, err, r.Text())
@@ -100,7 +101,7 @@ func TestLongValuesAreNotRepeated(t *testing.T) {
 		`{"required":["` + long + `"]}`,
 		`{"properties":{"a":{"type":"number"}}}`,
 	}
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	for _, text := range schemas {
 		for _, arguments := range []string{`{"a":"` + long + `"}`, `{"` + long + `":1,"a":"z"}`} {
 			r, err := c.Check([]byte(text), []byte(arguments))
@@ -129,7 +130,7 @@ func TestPatternsThatRE2DoesNotKnowAreLeftOut(t *testing.T) {
 		{"under contains", `{"items":{"type":"string"},"contains":{"pattern":"(?=x)"},"maxContains":1}`, "/contains/pattern", `["a","b","c"]`, `[1]`},
 		{"unicode escapes are known", `{"properties":{"a":{"pattern":"^[\\u0041-\\u0043]+$"}}}`, "", `{"a":"ABC"}`, `{"a":"D"}`},
 	}
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := c.Compile([]byte(tt.schema))
@@ -168,7 +169,7 @@ func TestDraftsDiffer(t *testing.T) {
 		{"2020-12 prefixItems", `{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"t":{"prefixItems":[{"type":"string"}]}}}`, `{"t":[1]}`, false, true},
 		{"format is not checked", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"t":{"format":"date"}}}`, `{"t":"x"}`, true, true},
 	}
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := c.Check([]byte(tt.schema), []byte(tt.arguments))
@@ -183,7 +184,7 @@ func TestDraftsDiffer(t *testing.T) {
 }
 
 func TestFormatIsCheckedWhereThatWasSaid(t *testing.T) {
-	c := schema.New(schema.Options{AssertFormat: true})
+	c := schema.New(schema.Options{AssertFormat: true, Wait: time.Minute})
 	r, err := c.Check([]byte(`{"properties":{"t":{"format":"date"},"r":{"format":"regex"}}}`), []byte(`{"t":"x","r":"("}`))
 	if err != nil || r.Valid || len(r.Problems) != 1 || r.Problems[0].Problem != "is not a valid date" {
 		t.Errorf("%s, error %v", r.Text(), err)

@@ -15,6 +15,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patient waits for a schema on a machine that is busy with other things.
+var patient = schema.Options{Wait: time.Minute}
+
 // numbered is a small schema that differs from others by its number.
 func numbered(n int) []byte { return fmt.Appendf(nil, `{"maxProperties":%d}`, n) }
 
@@ -28,7 +31,7 @@ func compile(t *testing.T, c *schema.Checker, text []byte) *schema.Schema {
 }
 
 func TestManyCallersShareOnePreparation(t *testing.T) {
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	text := []byte(`{"properties":{` + repeat(500, `"p%d":{"type":"string"}`) + `}}`)
 	var wg sync.WaitGroup
 	got := make([]*schema.Schema, 32)
@@ -45,8 +48,8 @@ func TestManyCallersShareOnePreparation(t *testing.T) {
 
 func TestTheLeastRecentlyUsedIsDropped(t *testing.T) {
 	for name, o := range map[string]schema.Options{
-		"by entries": {Entries: 2},
-		"by bytes":   {Bytes: int64(2 * len(numbered(1)))},
+		"by entries": {Entries: 2, Wait: time.Minute},
+		"by bytes":   {Bytes: int64(2 * len(numbered(1))), Wait: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := schema.New(o)
@@ -64,7 +67,7 @@ func TestTheLeastRecentlyUsedIsDropped(t *testing.T) {
 }
 
 func TestASchemaIsNotTheCallersMemory(t *testing.T) {
-	c := schema.New(schema.Options{})
+	c := schema.New(patient)
 	text := []byte(`{"required":["a"]}`)
 	s := compile(t, c, text)
 	for i := range text {
@@ -111,7 +114,7 @@ func TestPreparationsAreBounded(t *testing.T) {
 }
 
 func TestConcurrentChecks(t *testing.T) {
-	c := schema.New(schema.Options{Entries: 3})
+	c := schema.New(schema.Options{Entries: 3, Wait: time.Minute})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

@@ -27,7 +27,7 @@ const textSchema = `{
 }`
 
 func TestTextsAreFoundAnywhere(t *testing.T) {
-	s := compile(t, schema.New(schema.Options{}), []byte(textSchema))
+	s := compile(t, schema.New(patient), []byte(textSchema))
 	got, err := s.Texts([]byte(`{"where":"a","many":["b","c"],"edits":[{"file":"d"}],"pair":["e","f"],"map":{"x/y":"g"},"tree":{"next":{"name":"h"}},"n":1,"other":{"deep":[["i"]]}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestTextsAreFoundAnywhere(t *testing.T) {
 }
 
 func TestDeclares(t *testing.T) {
-	s := compile(t, schema.New(schema.Options{}), []byte(textSchema))
+	s := compile(t, schema.New(patient), []byte(textSchema))
 	for pointer, want := range map[string]bool{
 		"": true, "/where": true, "/extra": true, "/many/0": true, "/many/*": true, "/edits/*/file": true, "/edits/7/file": true,
 		"/*/*/file": true, "/pair/1": true, "/map/anything": true, "/tree/next/next/next/name": true,
