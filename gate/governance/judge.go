@@ -1,0 +1,258 @@
+package governance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Outcome is what a verdict comes to. The zero Outcome is Deny.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Deny Outcome = iota
+	Ask          // an approval is needed
+	Pass
+)
+
+// String returns the outcome's name.
+func (o Outcome) String() string {
+	switch o {
+	case Pass:
+		return "pass"
+	case Ask:
+		return "ask"
+	default:
+		return "deny"
+	}
+}
+
+// Verdict is what the rules say of a call. The zero Verdict denies.
+type Verdict struct {
+	Outcome Outcome
+	// Reason is one sentence for whoever made the call; empty for a pass.
+	Reason string
+	// Rule is what decided; the zero Rule for a pass.
+	Rule gate.Rule
+	// Change is what would lift a deny; nil otherwise. Where is a key of the
+	// configuration under "governance" and Value what is to be there:
+	// an index in brackets is an entry of a list, which is to be removed when
+	// Value is empty; [+] is an entry to be added. Where a configuration
+	// cannot help it is "arguments" with the JSON Pointer of the argument, and
+	// the argument is to be left out when Value is empty.
+	Change *gate.Change
+}
+
+// Call is a call to be judged.
+type Call struct {
+	// Name is the exposed name of the tool, prompt or resource.
+	Name  string
+	Kind  mcp.Capability
+	Class Class // see [Rules.Class]
+	Mode  Mode
+	// Queued calls do not start at once: tasks, and calls that wait for a slot.
+	Queued bool
+	// Arguments are a validated JSON object, as it will be delivered; nil
+	// where there are none.
+	Arguments []byte
+	// Schema is the input schema, as the server listed it; nil where there is
+	// none.
+	Schema []byte
+}
+
+// Judge says whether a call may go on. It reads no file and waits for nothing
+// but the preparation of a schema, which is bounded, see [schema.Checker].
+func (r *Rules) Judge(call Call) Verdict {
+	if r == nil || !r.made {
+		return Verdict{
+			Reason: "there are no governance rules, which denies",
+			Change: &gate.Change{Text: "configure governance, if only as an empty section", Where: "governance", Value: "{}"},
+		}
+	}
+	rules := r.of(call.Name)
+	for _, own := range rules {
+		call.Class.Risk = call.Class.Risk.atLeast(own.Risk)
+		call.Class.HighCost = call.Class.HighCost || own.HighCost
+	}
+	verdict := call.Mode.judge(call.Class, call.Kind, call.Queued)
+	if verdict.Outcome == Deny {
+		return verdict
+	}
+	args, err := readArguments(call.Arguments)
+	if err != nil {
+		return argumentDeny(gate.Rule{}, "", fmt.Sprintf("the arguments cannot be read: %v", err))
+	}
+	for _, own := range rules {
+		v := r.judge(own, call, args)
+		if v.Outcome == Deny {
+			return v
+		}
+		if verdict.Outcome == Pass {
+			verdict = v
+		}
+	}
+	return verdict
+}
+
+// judge holds a call against one rule.
+func (r *Rules) judge(own *rule, call Call, args any) Verdict {
+	if i := slices.Index(own.ForbiddenIn, call.Mode); i >= 0 {
+		return own.deny(
+			fmt.Sprintf("forbidden_in_modes: %s", call.Mode), fmt.Sprintf("%s is not called in mode %s", call.Name, call.Mode),
+			change("take the mode off the list", own.entry("forbidden_in_modes", i), ""),
+		)
+	}
+	if n := int64(len(call.Arguments)); own.MaxBytes > 0 && n > own.MaxBytes {
+		return own.deny(
+			fmt.Sprintf("max_bytes: %d", own.MaxBytes), fmt.Sprintf("the arguments have %d bytes and may have %d; send less at a time", n, own.MaxBytes),
+			change("raise the limit", own.where("max_bytes"), strconv.FormatInt(n, 10)),
+		)
+	}
+	for _, check := range []func() Verdict{
+		func() Verdict { return r.judgePaths(own, call, args) },
+		func() Verdict { return own.judgeCommands(args) },
+		func() Verdict { return own.judgePatterns(args) },
+	} {
+		if v := check(); v.Outcome != Pass {
+			return v
+		}
+	}
+	if slices.Contains(own.AskIn, call.Mode) {
+		return Verdict{
+			Outcome: Ask,
+			Reason:  fmt.Sprintf("%s needs an approval in mode %s", call.Name, call.Mode),
+			Rule:    own.place(fmt.Sprintf("requires_approval_in_modes: %s", call.Mode)),
+		}
+	}
+	return Verdict{Outcome: Pass}
+}
+
+func (r *rule) judgeCommands(args any) Verdict {
+	for i, c := range r.commands {
+		key := fmt.Sprintf("commands[%d]", i)
+		for _, found := range commandsIn(c.in, args) {
+			at, name := found.pointer, strings.Join(found.argv, " ")
+			if j := c.denies(found.argv); j >= 0 {
+				entry := strings.Join(c.deny[j], " ")
+				return r.deny(
+					key+".deny: "+entry, fmt.Sprintf("the argument %s holds the command %q, which is denied", at, entry),
+					change("remove it from the list", r.entry(key+".deny", j), ""),
+				)
+			}
+			switch {
+			case !c.limited:
+			case found.line && shellSyntax(found.argv[0]):
+				return argumentDeny(r.place(key+".allow"), at,
+					fmt.Sprintf("the argument %s uses operators of the shell; send one plain command", at))
+			default:
+				argv := found.argv
+				if found.line {
+					argv = strings.Fields(argv[0])
+				}
+				if len(argv) == 0 || strings.TrimSpace(argv[0]) == "" {
+					return argumentDeny(r.place(key+".allow"), at, fmt.Sprintf("the argument %s names no command", at))
+				}
+				if !c.allows(argv) {
+					return r.deny(
+						key+".allow", fmt.Sprintf("the command %q in %s is not one that is allowed", cut(name), at),
+						change("add the program to the list", r.where(key+".allow[+]"), escapeGlob(argv[0])),
+					)
+				}
+			}
+		}
+	}
+	return Verdict{Outcome: Pass}
+}
+
+func (r *rule) judgePatterns(args any) Verdict {
+	for i, p := range r.patterns {
+		key := fmt.Sprintf("patterns[%d]", i)
+		for _, leaf := range leavesIn(p.in, args) {
+			switch {
+			case p.match != nil && !p.match.MatchString(leaf.text):
+				return r.deny(
+					key+".match: "+r.Patterns[i].Match, fmt.Sprintf("the argument %s does not match %q", leaf.pointer, cut(r.Patterns[i].Match)),
+					change("remove the pattern", r.where(key), ""),
+				)
+			case p.deny != nil && p.deny.MatchString(leaf.text):
+				return r.deny(
+					key+".deny: "+r.Patterns[i].Deny, fmt.Sprintf("the argument %s matches %q, which is denied", leaf.pointer, cut(r.Patterns[i].Deny)),
+					change("remove the pattern", r.where(key), ""),
+				)
+			}
+		}
+	}
+	return Verdict{Outcome: Pass}
+}
+
+func (r *rule) deny(text, reason string, c *gate.Change) Verdict {
+	return Verdict{Reason: reason, Rule: r.place(text), Change: c}
+}
+
+func (r *rule) entry(key string, i int) string { return fmt.Sprintf("%s[%d]", r.where(key), i) }
+
+func change(text, where, value string) *gate.Change {
+	return &gate.Change{Text: text, Where: where, Value: value}
+}
+
+// argumentDeny is a deny that only another argument can lift.
+func argumentDeny(rule gate.Rule, pointer, reason string) Verdict {
+	return Verdict{
+		Reason: reason, Rule: rule,
+		Change: change("send another argument, or leave it out", "arguments"+pointer, ""),
+	}
+}
+
+// Running is a call that has been delivered.
+type Running struct {
+	Name  string
+	Kind  mcp.Capability
+	Class Class // as it was judged
+}
+
+// Cancels tells whether a change to a mode ends a running call: whether
+// Lockdown would not have let it start, or the mode is not known. Other modes
+// let calls end by themselves.
+func (r *Rules) Cancels(running Running, to Mode) bool {
+	if r == nil || !r.made || !to.Known() {
+		return true
+	}
+	if to != Lockdown {
+		return false
+	}
+	for _, own := range r.of(running.Name) {
+		running.Class.Risk = running.Class.Risk.atLeast(own.Risk)
+		if slices.Contains(own.ForbiddenIn, to) {
+			return true
+		}
+	}
+	return to.judge(running.Class, running.Kind, false).Outcome == Deny
+}
+
+// readArguments decodes arguments strictly: what is judged is what a reader of
+// any kind finds in them.
+func readArguments(raw []byte) (any, error) {
+	if len(raw) == 0 {
+		return map[string]any{}, nil
+	}
+	if err := mcp.Validate(raw, mcp.Limits{}); err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var args any
+	if err := decoder.Decode(&args); err != nil {
+		return nil, err
+	}
+	if _, ok := args.(map[string]any); !ok {
+		return nil, fmt.Errorf("they are not an object")
+	}
+	return args, nil
+}

@@ -1,0 +1,198 @@
+package governance_test
+
+import (
+	"testing"
+
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// classes are all classes there can be.
+func classes(yield func(governance.Class) bool) {
+	for bits := range 16 {
+		for _, risk := range []governance.Risk{"", governance.Low, governance.Medium, governance.High} {
+			c := governance.Class{ReadOnly: bits&1 != 0, Destructive: bits&2 != 0, OperatorClassed: bits&4 != 0, HighCost: bits&8 != 0, Risk: risk}
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// calls are calls of all kinds, classes and ways, in a mode.
+func calls(mode governance.Mode, yield func(governance.Call)) {
+	for _, kind := range []mcp.Capability{mcp.NoCapability, mcp.Tool, mcp.Prompt, mcp.Resource, mcp.Template} {
+		for c := range classes {
+			for _, queued := range []bool{false, true} {
+				yield(governance.Call{Name: "x", Kind: kind, Class: c, Mode: mode, Queued: queued})
+			}
+		}
+	}
+}
+
+func TestStricterModesAllowNoMore(t *testing.T) {
+	r := rules(t)
+	for _, pair := range [][2]governance.Mode{
+		{governance.Normal, governance.Alert},
+		{governance.Alert, governance.Recovery},
+		{governance.Recovery, governance.Alert},
+		{governance.Alert, governance.Lockdown},
+		{governance.Recovery, governance.Lockdown},
+		{governance.Normal, governance.Degraded},
+		{governance.Lockdown, "NONE"},
+		{governance.Degraded, ""},
+	} {
+		calls(pair[1], func(c governance.Call) {
+			stricter := r.Judge(c).Outcome
+			c.Mode = pair[0]
+			if laxer := r.Judge(c).Outcome; stricter > laxer {
+				t.Errorf("%+v: %s in %s, %s in %s", c, laxer, pair[0], stricter, pair[1])
+			}
+		})
+	}
+}
+
+func TestModes(t *testing.T) {
+	readOnly := governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low}
+	writing := governance.Class{OperatorClassed: true, Risk: governance.Medium}
+	risky := governance.Class{OperatorClassed: true, Risk: governance.High}
+	destructive := governance.Class{OperatorClassed: true, Destructive: true, Risk: governance.Low}
+	costly := governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low, HighCost: true}
+	claimed := governance.Class{ReadOnly: true, Risk: governance.Low} // by its server alone
+	const (
+		p = governance.Pass
+		a = governance.Ask
+		d = governance.Deny
+	)
+	tests := []struct {
+		name  string
+		class governance.Class
+		kind  mcp.Capability
+		queue bool
+		want  map[governance.Mode]governance.Outcome
+	}{
+		{"read-only", readOnly, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "DEGRADED": p, "LOCKDOWN": p, "RECOVERY": p}},
+		{"writing", writing, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": p}},
+		{"risky", risky, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": a, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": a}},
+		{"destructive", destructive, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": a, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": a}},
+		{"costly", costly, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "DEGRADED": d, "LOCKDOWN": p, "RECOVERY": p}},
+		{"queued", readOnly, mcp.Tool, true, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "DEGRADED": d, "LOCKDOWN": p, "RECOVERY": p}},
+		{"claimed read-only", claimed, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": a, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": a}},
+		{"unknown", governance.Class{}, mcp.Tool, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": a, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": a}},
+		{"unknown resource", governance.Class{}, mcp.Resource, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "DEGRADED": p, "LOCKDOWN": d, "RECOVERY": p}},
+		{"claimed resource", claimed, mcp.Resource, false, map[governance.Mode]governance.Outcome{"NORMAL": p, "ALERT": p, "LOCKDOWN": d}},
+		{"no mode", readOnly, mcp.Tool, false, map[governance.Mode]governance.Outcome{"": d, "normal": d, "PANIC": d}},
+	}
+	r := rules(t)
+	for _, tt := range tests {
+		for mode, want := range tt.want {
+			v := r.Judge(governance.Call{Name: "x", Kind: tt.kind, Class: tt.class, Mode: mode, Queued: tt.queue})
+			if v.Outcome != want || (v.Outcome == governance.Pass) != (v.Reason == "") || (v.Outcome == governance.Deny) != (v.Change != nil) {
+				t.Errorf("%s in %q: %+v, want %s", tt.name, mode, v, want)
+			}
+		}
+	}
+}
+
+func TestAModeChangeCancelsWhatItWouldNotLetStart(t *testing.T) {
+	r := rules(t, governance.Rule{Match: "banned", ForbiddenIn: []governance.Mode{governance.Lockdown, governance.Alert}}, governance.Rule{Match: "risky", Risk: governance.High})
+	for _, name := range []string{"x", "banned", "risky"} {
+		calls(governance.Lockdown, func(c governance.Call) {
+			c.Name, c.Queued = name, false
+			running := governance.Running{Name: c.Name, Kind: c.Kind, Class: c.Class}
+			if got, want := r.Cancels(running, governance.Lockdown), r.Judge(c).Outcome == governance.Deny; got != want {
+				t.Errorf("%+v is cancelled: %v, want %v", running, got, want)
+			}
+			for _, mode := range []governance.Mode{governance.Normal, governance.Alert, governance.Degraded, governance.Recovery} {
+				if r.Cancels(running, mode) {
+					t.Errorf("%+v is cancelled by %s", running, mode)
+				}
+			}
+			if !r.Cancels(running, "") || !(*governance.Rules)(nil).Cancels(running, governance.Normal) {
+				t.Errorf("%+v goes on in a mode that is none, or without rules", running)
+			}
+		})
+	}
+}
+
+func TestConcurrencyAndEnable(t *testing.T) {
+	for mode, want := range map[governance.Mode][3]int{
+		governance.Normal: {10, 1, 0}, governance.Alert: {10, 1, 0}, governance.Degraded: {10, 1, 0}, governance.Lockdown: {10, 1, 0}, governance.Recovery: {5, 1, 0}, "": {0, 0, 0},
+	} {
+		if got := [3]int{mode.Concurrency(10), mode.Concurrency(1), mode.Concurrency(0)}; got != want {
+			t.Errorf("%q: %v, want %v", mode, got, want)
+		}
+		if got, want := mode.Enables(), mode != governance.Lockdown && mode != ""; got != want {
+			t.Errorf("%q enables: %v", mode, got)
+		}
+	}
+	for text, want := range map[string]governance.Mode{"NORMAL": governance.Normal, " lockdown ": governance.Lockdown, "": "", "off": ""} {
+		got, err := governance.ParseMode(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q, %v", text, got, err)
+		}
+		var m governance.Mode
+		if err := m.UnmarshalText([]byte(text)); (err == nil) != (want != "") || m != want {
+			t.Errorf("%q is %q, %v", text, m, err)
+		}
+	}
+}
+
+// options are all that a flag can say.
+var options = []*bool{nil, new(false), new(true)}
+
+func TestHintsCanOnlyRaiseAClass(t *testing.T) {
+	r := rules(t)
+	for _, readOnly := range options {
+		for _, destructive := range options {
+			for _, risk := range []governance.Risk{"", governance.Low, governance.High} {
+				said := governance.Operator{ReadOnly: readOnly, Destructive: destructive, Risk: risk}
+				plain := r.Class("x", said, governance.Hints{})
+				if readOnly == nil && destructive == nil && (!plain.Destructive || plain.OperatorClassed) {
+					t.Errorf("unknown is %+v", plain)
+				}
+				for _, h := range options {
+					for _, d := range options {
+						hinted := r.Class("x", said, governance.Hints{ReadOnly: h, Destructive: d})
+						for _, mode := range governance.Modes() {
+							c := governance.Call{Name: "x", Kind: mcp.Tool, Class: plain, Mode: mode}
+							before := r.Judge(c).Outcome
+							c.Class = hinted
+							if after := r.Judge(c).Outcome; after > before {
+								t.Errorf("%+v in %s: %s without hints and %s with them", hinted, mode, before, after)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestClassOfRules(t *testing.T) {
+	r := rules(t,
+		governance.Rule{Match: "a*", Risk: governance.Low, ReadOnly: new(true), Category: "reading"},
+		governance.Rule{Match: "ab", Risk: governance.High, HighCost: true, Category: "other"},
+		governance.Rule{Match: "ac", ReadOnly: new(false)},
+	)
+	for name, want := range map[string]governance.Class{
+		"a":  {ReadOnly: true, OperatorClassed: true, Risk: governance.Low},
+		"ab": {ReadOnly: true, OperatorClassed: true, Risk: governance.High, HighCost: true},
+		"ac": {Destructive: true, OperatorClassed: true, Risk: governance.Low},
+		"b":  {Destructive: true},
+	} {
+		if got := r.Class(name, governance.Operator{}, governance.Hints{}); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	h := governance.ReadHints([]byte(`{"name":"a","annotations":{"readOnlyHint":false,"destructiveHint":"yes"}}`))
+	if h.ReadOnly == nil || *h.ReadOnly || h.Destructive != nil {
+		t.Errorf("hints %+v", h)
+	}
+	if got := r.Class("a", governance.Operator{}, h); got.ReadOnly || !got.Destructive {
+		t.Errorf("with a hint that it writes: %+v", got)
+	}
+	if r.Category("ab") != "reading" || r.Category("zz") != "" {
+		t.Error("the first category is not the tool's")
+	}
+}

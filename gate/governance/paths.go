@@ -1,0 +1,116 @@
+package governance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// judgePaths holds the paths among the arguments against the globs of a rule.
+func (r *Rules) judgePaths(own *rule, call Call, args any) Verdict {
+	if own.AllowedPaths == nil && len(own.forbidden) == 0 {
+		return Verdict{Outcome: Pass}
+	}
+	leaves, err := r.pathsIn(own, call, args)
+	if err != nil {
+		return own.deny("paths_in", fmt.Sprintf("the arguments that are paths cannot be found: %v", err),
+			change("name them in paths_in, or name none", own.where("paths_in"), "[]"))
+	}
+	for _, l := range leaves {
+		if v := r.judgePath(own, l); v.Outcome != Pass {
+			return v
+		}
+	}
+	return Verdict{Outcome: Pass}
+}
+
+// pathsIn are the arguments that are paths.
+func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
+	if own.PathsIn != nil {
+		return slices.DeleteFunc(leavesIn(own.paths, args), func(l leaf) bool { return !l.str }), nil
+	}
+	s, err := r.schemas.Compile(call.Schema)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := s.Texts(call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	var leaves []leaf
+	for _, t := range texts {
+		if PathName(t.Name) || slices.ContainsFunc(t.Formats, PathName) {
+			leaves = append(leaves, leaf{t.Pointer, t.Value, true})
+		}
+	}
+	return leaves, nil
+}
+
+// judgePath holds one path, in all its readings, against the globs.
+func (r *Rules) judgePath(own *rule, l leaf) Verdict {
+	ways, err := readings(l.text, r.home)
+	if err != nil {
+		return argumentDeny(own.place("paths"), l.pointer, fmt.Sprintf("the path in %s %v", l.pointer, err))
+	}
+	for i, g := range own.forbidden {
+		if slices.ContainsFunc(ways, g.forbids) {
+			return own.deny(
+				"forbidden_paths: "+g.text,
+				fmt.Sprintf("the path %q in %s is under %s, which is forbidden", cut(l.text), l.pointer, g.text),
+				change(fmt.Sprintf("remove %q from the forbidden paths", g.text), own.entry("forbidden_paths", i), ""),
+			)
+		}
+	}
+	if own.AllowedPaths == nil {
+		return Verdict{Outcome: Pass}
+	}
+	for _, way := range ways {
+		if way.weak || slices.ContainsFunc(own.allowed, func(g *pathGlob) bool { return g.allows(way) }) {
+			continue
+		}
+		return own.notAllowed(l, way)
+	}
+	return Verdict{Outcome: Pass}
+}
+
+// notAllowed denies a path for one of its readings.
+func (r *rule) notAllowed(l leaf, way reading) Verdict {
+	at := r.place("allowed_paths: " + strings.Join(r.AllowedPaths, ", "))
+	if way.climbs() {
+		return argumentDeny(at, l.pointer, fmt.Sprintf("the path %q in %s leads out of an unknown folder; send an absolute path", cut(l.text), l.pointer))
+	}
+	hint := ""
+	if !way.absolute {
+		hint = "; it is relative, send an absolute path"
+	}
+	if len(r.AllowedPaths) == 0 {
+		hint = "; no path is"
+	}
+	glob := way.glob()
+	if glob == "" {
+		return argumentDeny(at, l.pointer, fmt.Sprintf("the path %q in %s is empty", cut(l.text), l.pointer))
+	}
+	return Verdict{
+		Reason: fmt.Sprintf("the path %q in %s is not under a path that is allowed%s", cut(l.text), l.pointer, hint),
+		Rule:   at,
+		Change: change(fmt.Sprintf("add %q to the allowed paths", glob), r.where("allowed_paths[+]"), glob),
+	}
+}
+
+// glob is a glob that matches the reading alone; empty when there is none.
+func (r reading) glob() string {
+	if len(r.segments) == 0 && !r.absolute {
+		return ""
+	}
+	segments := slices.Clone(r.segments)
+	for i, segment := range segments {
+		segments[i] = escapeGlob(segment)
+	}
+	r.segments = segments
+	return r.String()
+}
+
+// escapeGlob writes text so that a glob matches just it, or hardly more.
+func escapeGlob(text string) string {
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]", `\`, "?").Replace(text)
+}

@@ -1,0 +1,314 @@
+package governance
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/schema"
+)
+
+// Rule is what an operator wrote about the calls of some tools. Several rules
+// may match one tool: all of them have to let a call pass, and the highest of
+// their risks is the tool's.
+type Rule struct {
+	// Match is the exposed name of a tool, or a glob in which * is any text
+	// and ? any character.
+	Match string
+	// At is where the rule stands; its Text is not used.
+	At gate.Rule
+
+	// Risk and Category describe the tool; empty is nothing said.
+	Risk     Risk
+	Category string
+	// ReadOnly and Destructive class the tool; nil is nothing said.
+	ReadOnly, Destructive *bool
+	// HighCost tools are not called in mode [Degraded].
+	HighCost bool
+
+	// PathsIn are JSON Pointers (RFC 6901) to the arguments that are paths; a
+	// token * stands for any element or member, and what is not a string
+	// stands for all strings in it. Nil means every string whose property name
+	// or format says that it is one, see [PathName].
+	PathsIn []string
+	// AllowedPaths are globs of which every path has to match one. Nil allows
+	// all paths; an empty list allows none.
+	AllowedPaths []string
+	// ForbiddenPaths are globs that no path may match or be below of.
+	ForbiddenPaths []string
+	// Case says how paths are compared, the zero value being the safe way.
+	Case Case
+
+	// MaxBytes is the largest arguments, in bytes of JSON; zero means any.
+	MaxBytes int64
+	// Commands limit the arguments that are command lines.
+	Commands []Commands
+	// Patterns limit the text of arguments.
+	Patterns []Pattern
+
+	// AskIn are modes in which a call needs an approval, ForbiddenIn those in
+	// which there is none.
+	AskIn, ForbiddenIn []Mode
+}
+
+// Case is how upper and lower case of paths are compared.
+type Case string
+
+// The ways to compare.
+const (
+	// CaseSafe forbids in any case and allows in the one that is written.
+	CaseSafe Case = ""
+	// CaseExact tells upper and lower case apart, as most of Unix does.
+	CaseExact Case = "exact"
+	// CaseFold does not, as Windows and macOS do.
+	CaseFold Case = "fold"
+)
+
+// Pattern limits the text of some arguments by regular expressions (RE2). A
+// string is matched as it is, a number or boolean as JSON writes it.
+type Pattern struct {
+	In    []string // JSON Pointers as in [Rule.PathsIn]
+	Match string   // what each has to match, somewhere; empty for anything
+	Deny  string   // what none may match; empty for nothing
+}
+
+// Options of [New].
+type Options struct {
+	// Home is the home directory that ~ and $HOME mean, an absolute path; empty
+	// when there is none, and rules that name it are an error.
+	Home string
+	// Schemas prepares the tools' schemas; nil means one of its own.
+	Schemas *schema.Checker
+}
+
+// Rules are rules that were checked. They are not changed once made and safe
+// for concurrent use. The zero Rules, and nil ones, deny every call.
+type Rules struct {
+	made    bool
+	rules   []*rule
+	home    string
+	schemas *schema.Checker
+}
+
+// rule is a Rule in the form that judges.
+type rule struct {
+	Rule
+	name      glob
+	paths     []pointer // nil where they are found by their names
+	allowed   []*pathGlob
+	forbidden []*pathGlob
+	commands  []commandRule
+	patterns  []patternRule
+}
+
+type patternRule struct {
+	in          []pointer
+	match, deny *regexp.Regexp
+}
+
+// New checks rules and returns them ready to judge. The error has all problems
+// of all rules, joined; there are no rules then.
+func New(rules []Rule, o Options) (*Rules, error) {
+	r := &Rules{made: true, home: cleanHome(o.Home), schemas: o.Schemas}
+	if r.schemas == nil {
+		r.schemas = schema.New(schema.Options{Entries: 512})
+	}
+	var problems []error
+	for _, own := range rules {
+		made, errs := r.compile(own)
+		for _, err := range errs {
+			problems = append(problems, fmt.Errorf("%s: %w", made.where(""), err))
+		}
+		r.rules = append(r.rules, made)
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return r, nil
+}
+
+func (r *Rules) compile(own Rule) (*rule, []error) {
+	own = own.clone()
+	made := &rule{Rule: own, name: glob(own.Match)}
+	var errs []error
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if own.Match == "" {
+		add(errors.New("a rule needs the name of a tool, or a glob"))
+	}
+	if own.Risk != "" && own.Risk.rank() == 0 {
+		add(fmt.Errorf("%q is not a risk; it is low, medium or high", own.Risk))
+	}
+	switch own.Case {
+	case CaseSafe, CaseExact, CaseFold:
+	default:
+		add(fmt.Errorf("%q is not a way to compare; it is exact or fold", own.Case))
+	}
+	if own.MaxBytes < 0 {
+		add(fmt.Errorf("max_bytes is %d and must not be negative", own.MaxBytes))
+	}
+	for _, m := range slices.Concat(own.AskIn, own.ForbiddenIn) {
+		if !m.Known() {
+			_, err := ParseMode(string(m))
+			add(err)
+		}
+	}
+	var err error
+	made.paths, err = parsePointers("paths_in", own.PathsIn)
+	add(err)
+	made.allowed, err = r.globs("allowed_paths", own.AllowedPaths, own.Case == CaseFold, false)
+	add(err)
+	made.forbidden, err = r.globs("forbidden_paths", own.ForbiddenPaths, own.Case != CaseExact, true)
+	add(err)
+	for _, c := range own.Commands {
+		compiled, err := c.compile()
+		add(err)
+		made.commands = append(made.commands, compiled)
+	}
+	for _, p := range own.Patterns {
+		compiled, err := p.compile()
+		add(err)
+		made.patterns = append(made.patterns, compiled)
+	}
+	return made, errs
+}
+
+func (r *Rules) globs(key string, texts []string, fold, forbid bool) ([]*pathGlob, error) {
+	var errs []error
+	var globs []*pathGlob
+	for _, text := range texts {
+		g, err := newPathGlob(text, r.home, fold, forbid)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q: %w", key, text, err))
+			continue
+		}
+		globs = append(globs, g)
+	}
+	return globs, errors.Join(errs...)
+}
+
+func (p Pattern) compile() (made patternRule, err error) {
+	if made.in, err = parsePointers("patterns", p.In); err != nil {
+		return made, err
+	}
+	if len(p.In) == 0 || p.Match == "" && p.Deny == "" {
+		return made, errors.New("patterns: one needs pointers and an expression to match or to deny")
+	}
+	for _, e := range []struct {
+		text string
+		into **regexp.Regexp
+	}{{p.Match, &made.match}, {p.Deny, &made.deny}} {
+		if e.text == "" {
+			continue
+		}
+		if *e.into, err = regexp.Compile(e.text); err != nil {
+			return made, fmt.Errorf("patterns: %w", err)
+		}
+	}
+	return made, nil
+}
+
+// clone keeps the caller's later changes out.
+func (r Rule) clone() Rule {
+	r.PathsIn = slices.Clone(r.PathsIn)
+	r.AllowedPaths, r.ForbiddenPaths = slices.Clone(r.AllowedPaths), slices.Clone(r.ForbiddenPaths)
+	r.AskIn, r.ForbiddenIn = slices.Clone(r.AskIn), slices.Clone(r.ForbiddenIn)
+	r.Commands, r.Patterns = slices.Clone(r.Commands), slices.Clone(r.Patterns)
+	return r
+}
+
+// where names a key of a rule as the file does.
+func (r *rule) where(key string) string {
+	if key == "" {
+		return "governance.tools." + r.Match
+	}
+	return "governance.tools." + r.Match + "." + key
+}
+
+// place is the rule with the part of it that decided.
+func (r *rule) place(text string) gate.Rule {
+	return gate.Rule{File: r.At.File, Line: r.At.Line, Text: r.Match + ": " + text}
+}
+
+// of returns the rules that match an exposed name.
+func (r *Rules) of(name string) []*rule {
+	var matching []*rule
+	for _, own := range r.rules {
+		if own.name.matches(name) {
+			matching = append(matching, own)
+		}
+	}
+	return matching
+}
+
+// Class returns the effective class of a tool by the rules and its hints. said
+// is what the operator says of it elsewhere in the configuration; what the
+// rules say of the class is in force where said has nothing, and the highest
+// risk always is.
+func (r *Rules) Class(name string, said Operator, h Hints) Class {
+	if r == nil {
+		return Class{}
+	}
+	for _, own := range r.of(name) {
+		said.Risk = said.Risk.atLeast(own.Risk)
+		said.HighCost = said.HighCost || own.HighCost
+		said.ReadOnly = stricter(said.ReadOnly, own.ReadOnly, false)
+		said.Destructive = stricter(said.Destructive, own.Destructive, true)
+	}
+	return Classify(said, h)
+}
+
+// stricter returns what was said, and strict where two contradict each other.
+func stricter(a, b *bool, strict bool) *bool {
+	switch {
+	case a == nil:
+		return b
+	case b == nil || *a == *b:
+		return a
+	}
+	return &strict
+}
+
+// Category returns the category of a tool, of the first rule that has one.
+func (r *Rules) Category(name string) string {
+	if r == nil {
+		return ""
+	}
+	for _, own := range r.of(name) {
+		if own.Category != "" {
+			return own.Category
+		}
+	}
+	return ""
+}
+
+// glob is a name in which * is any text and ? any character.
+type glob string
+
+func (g glob) matches(name string) bool {
+	pattern := string(g)
+	star, back := -1, 0 // the last star, and where the text behind it began
+	p, n := 0, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, back = p, n
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
+			p++
+			n++
+		case star >= 0:
+			back++
+			p, n = star+1, back
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

@@ -1,0 +1,197 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+const (
+	// maxDigits bounds the digits of a number. Exact arithmetic on longer ones
+	// costs more than any tool's argument is worth.
+	maxDigits = 1000
+	// maxExponent bounds the power of ten of a number: 1e999999999 is ten
+	// bytes long and a gigabyte as an integer.
+	maxExponent = 1000
+)
+
+// refusal is why a JSON text is not taken, and where in it.
+type refusal struct {
+	pointer string
+	reason  string
+}
+
+func (r *refusal) Error() string { return r.reason }
+
+var errTooMany = errors.New("too many values")
+
+// decoder turns validated JSON into the values that the library works on:
+// map[string]any, []any, string, [json.Number], bool and nil.
+type decoder struct {
+	text []byte
+	at   int
+	left int      // values that may still come
+	path []string // keys and indexes down to the value at hand
+}
+
+// decode reads one value of at most most values. The text must have passed
+// [mcp.Validate], which has seen to depth, duplicate keys and trailing data.
+func decode(text []byte, most int) (value any, values int, err error) {
+	d := decoder{text: text, left: most}
+	value, err = d.value()
+	return value, most - d.left, err
+}
+
+func (d *decoder) space() {
+	for d.at < len(d.text) {
+		switch d.text[d.at] {
+		case ' ', '\t', '\r', '\n':
+			d.at++
+		default:
+			return
+		}
+	}
+}
+
+func (d *decoder) value() (any, error) {
+	if d.left--; d.left < 0 {
+		return nil, errTooMany
+	}
+	d.space()
+	switch d.text[d.at] {
+	case '{':
+		return d.object()
+	case '[':
+		return d.array()
+	case '"':
+		return d.string()
+	case 't':
+		d.at += len("true")
+		return true, nil
+	case 'f':
+		d.at += len("false")
+		return false, nil
+	case 'n':
+		d.at += len("null")
+		return nil, nil
+	}
+	return d.number()
+}
+
+func (d *decoder) object() (any, error) {
+	object := map[string]any{}
+	d.at++
+	for d.space(); d.text[d.at] != '}'; d.space() {
+		if d.text[d.at] == ',' {
+			d.at++
+			d.space()
+		}
+		key, err := d.string()
+		if err != nil {
+			return nil, err
+		}
+		d.space()
+		d.at++ // the colon
+		d.path = append(d.path, key)
+		if object[key], err = d.value(); err != nil {
+			return nil, err
+		}
+		d.path = d.path[:len(d.path)-1]
+	}
+	d.at++
+	return object, nil
+}
+
+func (d *decoder) array() (any, error) {
+	array := []any{}
+	d.at++
+	for d.space(); d.text[d.at] != ']'; d.space() {
+		if d.text[d.at] == ',' {
+			d.at++
+		}
+		d.path = append(d.path, strconv.Itoa(len(array)))
+		element, err := d.value()
+		if err != nil {
+			return nil, err
+		}
+		d.path = d.path[:len(d.path)-1]
+		array = append(array, element)
+	}
+	d.at++
+	return array, nil
+}
+
+func (d *decoder) string() (string, error) {
+	start, escaped := d.at, false
+	for d.at++; d.text[d.at] != '"'; d.at++ {
+		if d.text[d.at] == '\\' {
+			escaped = true
+			d.at++
+		}
+	}
+	d.at++
+	if !escaped {
+		return string(d.text[start+1 : d.at-1]), nil
+	}
+	return mcp.Unquote(d.text[start:d.at])
+}
+
+func (d *decoder) number() (any, error) {
+	start := d.at
+	for d.at < len(d.text) && strings.IndexByte("+-.0123456789eE", d.text[d.at]) >= 0 {
+		d.at++
+	}
+	number := string(d.text[start:d.at])
+	if !computable(number) {
+		return nil, &refusal{pointerOf(d.path), "the number has more digits, or a larger exponent, than can be checked"}
+	}
+	return json.Number(number), nil
+}
+
+// computable tells whether exact arithmetic on a JSON number is cheap.
+func computable(number string) bool {
+	if len(number) > maxDigits {
+		return false
+	}
+	i := strings.IndexAny(number, "eE")
+	if i < 0 {
+		return true
+	}
+	n, err := strconv.Atoi(number[i+1:])
+	return err == nil && n >= -maxExponent && n <= maxExponent
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+// pointerOf is the JSON Pointer (RFC 6901) of a path of keys.
+func pointerOf(path []string) string {
+	var b strings.Builder
+	for _, key := range path {
+		b.WriteByte('/')
+		_, _ = pointerEscapes.WriteString(&b, key)
+	}
+	return b.String()
+}
+
+// tokensOf splits a JSON Pointer into its keys; ok is false when it is none.
+func tokensOf(pointer string) (tokens []string, ok bool) {
+	if pointer == "" {
+		return nil, true
+	}
+	if pointer[0] != '/' {
+		return nil, false
+	}
+	tokens = strings.Split(pointer[1:], "/")
+	for i, token := range tokens {
+		for j := range len(token) {
+			if token[j] == '~' && (j+1 == len(token) || token[j+1] != '0' && token[j+1] != '1') {
+				return nil, false
+			}
+		}
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	return tokens, true
+}

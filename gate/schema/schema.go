@@ -1,0 +1,150 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Schema is a schema that was vetted and compiled. It is not changed once made
+// and safe for concurrent use. The zero Schema, and a nil one, accept nothing.
+type Schema struct {
+	compiled *jsonschema.Schema
+	vetted   *vetted
+	object   bool // the value must be an object besides
+}
+
+// location is where the library believes the schema to be.
+const location = "toolgate:///schema"
+
+// noLoader refuses to load anything. The vetting leaves nothing to be loaded.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("a reference leaves the document")
+}
+
+// compile vets a schema and has the library compile it. Its errors are
+// [Quarantined].
+func compile(raw []byte, keepFormat bool) (s *Schema, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, refuse("", "preparing it failed: %s", clip(fmt.Sprint(p)))
+		}
+	}()
+	absent := len(raw) == 0 || string(raw) == "null"
+	if absent {
+		raw = []byte(`{}`)
+	}
+	v, err := vet(raw, keepFormat)
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(v.draft)
+	c.UseLoader(noLoader{})
+	if keepFormat {
+		c.AssertFormat()
+	}
+	if err := c.AddResource(location, v.doc); err != nil {
+		return nil, refuse("", "%s", clip(err.Error()))
+	}
+	compiled, err := c.Compile(location)
+	if err != nil {
+		return nil, notCompiled(err)
+	}
+	return &Schema{compiled: compiled, vetted: v, object: absent}, nil
+}
+
+// notCompiled says why the library refuses a schema.
+func notCompiled(err error) error {
+	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return refuse("", "%s", clip(err.Error()))
+	}
+	_, fragment, _ := strings.Cut(invalid.URL, "#")
+	base, _ := url.PathUnescape(fragment)
+	tree, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err)
+	if !ok {
+		return refuse(base, "%s", clip(err.Error()))
+	}
+	var e explainer
+	problems := e.problems(tree)
+	if len(problems) == 0 {
+		return refuse(base, "it is not a valid schema")
+	}
+	return refuse(base+problems[0].Pointer, "it is not a valid schema: %s", problems[0].Problem)
+}
+
+// Partial lists the JSON Pointers of the patterns that are not checked because
+// RE2 does not know them; nil when everything is checked.
+func (s *Schema) Partial() []string {
+	if s == nil || s.vetted == nil {
+		return nil
+	}
+	return slices.Clone(s.vetted.stripped)
+}
+
+// Check holds arguments against the schema. Nil and empty arguments are those
+// of a call that has none, an empty object.
+func (s *Schema) Check(arguments []byte) (result *Result) {
+	if s == nil || s.compiled == nil {
+		return wrong(Problem{Problem: "there is no schema to check against"})
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			result = wrong(Problem{Problem: "checking the arguments failed: " + clip(fmt.Sprint(p))})
+		}
+	}()
+	value, values, problem := readArguments(arguments)
+	if problem != nil {
+		return wrong(*problem)
+	}
+	if _, ok := value.(map[string]any); s.object && !ok {
+		return wrong(Problem{Problem: "is " + article(typeOf(value)), Fix: "send an object"})
+	}
+	m := meter{left: budget(values)}
+	if !m.allows(s.vetted.root, value) {
+		return wrong(Problem{
+			Problem: "the arguments would take too long to check against the tool's schema",
+			Fix:     "send fewer, shorter or less deeply nested values",
+		})
+	}
+	err := s.compiled.Validate(value)
+	if err == nil {
+		return &Result{Valid: true, Partial: len(s.vetted.stripped) > 0}
+	}
+	tree, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return wrong(Problem{Problem: clip(err.Error())})
+	}
+	e := explainer{nodes: s.vetted.nodes, value: value}
+	return newResult(e.problems(tree), len(s.vetted.stripped) > 0)
+}
+
+// readArguments decodes arguments and says what is wrong with them as JSON.
+func readArguments(arguments []byte) (value any, values int, problem *Problem) {
+	if len(arguments) == 0 {
+		return map[string]any{}, 1, nil
+	}
+	if err := mcp.Validate(arguments, mcp.Limits{Depth: maxArgsDepth, LoneSurrogates: true}); err != nil {
+		return nil, 0, &Problem{Problem: "the arguments are not valid JSON: " + err.Error(), Fix: "send one JSON object"}
+	}
+	value, values, err := decode(arguments, MaxValues)
+	if err == nil {
+		return value, values, nil
+	}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return nil, 0, &Problem{Pointer: r.pointer, Problem: r.reason, Fix: "send a shorter number"}
+	}
+	return nil, 0, &Problem{
+		Problem: fmt.Sprintf("the arguments hold more than %d values", MaxValues),
+		Fix:     "send them in several calls",
+	}
+}
