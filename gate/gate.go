@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -106,7 +107,7 @@ func (c *Chain) Decide(ctx context.Context, r *Request) Decision {
 		return verdict
 	}
 	for _, p := range c.phases {
-		d, err := p.Check(ctx, r)
+		d, err := check(ctx, p, r)
 		if judge(p, &verdict, d, err) {
 			break
 		}
@@ -170,7 +171,7 @@ func (c *Chain) pass(ctx context.Context, p Phase, rs []Request, open []int, ver
 	batcher, ok := p.(Batcher)
 	if !ok || len(open) < 2 {
 		for _, i := range open {
-			d, err := p.Check(ctx, &rs[i])
+			d, err := check(ctx, p, &rs[i])
 			if !judge(p, &verdicts[i], d, err) {
 				left = append(left, i)
 			}
@@ -181,7 +182,7 @@ func (c *Chain) pass(ctx context.Context, p Phase, rs []Request, open []int, ver
 	for n, i := range open {
 		batch[n] = rs[i]
 	}
-	decisions, err := batcher.CheckAll(ctx, batch)
+	decisions, err := checkAll(ctx, batcher, batch)
 	if err == nil && len(decisions) != len(batch) {
 		err = fmt.Errorf("%d decisions for %d requests", len(decisions), len(batch))
 	}
@@ -195,6 +196,23 @@ func (c *Chain) pass(ctx context.Context, p Phase, rs []Request, open []int, ver
 		}
 	}
 	return left
+}
+
+// check asks one phase; one that panics could not decide.
+func check(ctx context.Context, p Phase, r *Request) (d Decision, err error) {
+	defer caught(&err)
+	return p.Check(ctx, r)
+}
+
+func checkAll(ctx context.Context, b Batcher, rs []Request) (ds []Decision, err error) {
+	defer caught(&err)
+	return b.CheckAll(ctx, rs)
+}
+
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 // Classifier is a [Phase] that tells which callers it lets view the same.

@@ -44,7 +44,7 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 		}
 	}
 	for _, s := range g.everySession() {
-		tell(s, s.identity, s.scope)
+		tell(s, s.who(), s.scope)
 	}
 	for _, l := range g.everyListen() {
 		tell(l, l.x.Identity, l.x.Scope)
@@ -86,10 +86,10 @@ func digest(s *served, kind mcp.Capability) uint64 {
 func seen(ctx context.Context, old, next *Snapshot, id *gate.Identity, scope Scope, changed []change) map[string]bool {
 	methods := make(map[string]bool)
 	for _, c := range changed {
-		if methods[c.kind.Changed()] || scope.Server != "" && scope.Server != c.server {
+		if methods[c.kind.Changed()] || !scope.has(c.server) {
 			continue
 		}
-		if old.viewed(ctx, id, c) != next.viewed(ctx, id, c) {
+		if old.viewed(ctx, id, scope, c) != next.viewed(ctx, id, scope, c) {
 			methods[c.kind.Changed()] = true
 		}
 	}
@@ -98,17 +98,17 @@ func seen(ctx context.Context, old, next *Snapshot, id *gate.Identity, scope Sco
 
 // viewed returns a digest of what a caller may view of one list of one server,
 // 0 for nothing.
-func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, c change) uint64 {
+func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, scope Scope, c change) uint64 {
 	of := s.Catalog(id).byServer[c.server]
 	if of == nil {
 		return 0
 	}
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
-	question := gate.Request{Action: gate.View, Identity: id}
 	some := false
-	for _, r := range of.rendered[c.kind] {
-		if d := s.view(ctx, &question, r); d.Effect == gate.Allow {
+	routes := of.rendered[c.kind]
+	for i, d := range s.views(ctx, id, scope, routes) {
+		if r := routes[i]; d.Effect == gate.Allow {
 			h.Write(r.raw)
 			h.WriteByte(0)
 			some = true

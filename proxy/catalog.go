@@ -59,6 +59,7 @@ type Route struct {
 	to    *served
 	shape *ToolShape
 	raw   []byte // as it is listed
+	input []byte // input schema of a tool, as its server listed it
 
 	byRevision [revisions]atomic.Pointer[[]byte] // raw for each revision, made at the first use
 }
@@ -141,6 +142,9 @@ func (s *served) render(ids map[CapabilityKey]string) {
 				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: names[i],
 				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
 				Params:       items[i].Params, to: s, shape: shape,
+			}
+			if kind == mcp.Tool {
+				r.input = mcp.Lookup(items[i].Raw, "inputSchema")
 			}
 			r.raw = s.renderItem(r, items[i].Raw)
 			if kind == mcp.Tool && s.hasTasks() {
@@ -240,7 +244,7 @@ func (c *Catalog) resolve(kind mcp.Capability, name string, scope Scope) *Route 
 	if r == nil && kind == mcp.Resource {
 		r = c.unlisted(name)
 	}
-	if r == nil || scope.Server != "" && r.Server != scope.Server {
+	if r == nil || !scope.has(r.Server) {
 		return nil
 	}
 	return r
@@ -274,7 +278,7 @@ const (
 func (c *Catalog) ttl(kind mcp.Capability, scope Scope) time.Duration {
 	least := time.Duration(-1)
 	for _, s := range c.servers {
-		if scope.Server != "" && s.backend.Name() != scope.Server {
+		if !scope.has(s.backend.Name()) {
 			continue
 		}
 		if own, contributes := s.ttl(kind); contributes && (least < 0 || own < least) {
@@ -309,5 +313,12 @@ func (s *served) ttl(kind mcp.Capability) (own time.Duration, contributes bool) 
 
 // Scope narrows what a connection sees.
 type Scope struct {
-	Server string // one server alone; empty is all
+	Server  string // one server alone; empty is all
+	Capsule string // one capsule alone; empty is all that the caller holds
 }
+
+// has tells whether a server is in scope.
+func (s Scope) has(server string) bool { return s.Server == "" || s.Server == server }
+
+// key names the scope where something is bound to it.
+func (s Scope) key() string { return s.Server + "\x00" + s.Capsule }

@@ -142,7 +142,7 @@ func (d *duplex) exchange(msg mcp.Message) (*Exchange, error) {
 		return x, x.premature()
 	}
 	x := &Exchange{
-		Message: msg, Identity: d.s.identity, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
+		Message: msg, Identity: d.s.who(), Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
 	}
 	if fault := x.modernMeta(); fault != nil {
 		return x, fault

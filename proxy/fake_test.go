@@ -134,6 +134,13 @@ func (j *journal) add(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
+// clear forgets what happened so far.
+func (j *journal) clear() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = nil
+}
+
 func (j *journal) all() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

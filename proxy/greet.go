@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -19,6 +21,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "capabilities" must be an object`))
 	}
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
+	servers := g.snapshot.Load().greeters(s.ctx, s.who(), s.scope)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready {
@@ -30,10 +33,10 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
 
 	out := []byte(`{"protocolVersion":"` + string(version) + `","capabilities":`)
-	out = append(out, g.capabilities(s.scope, version)...)
+	out = append(out, g.capabilities(servers, version)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
-	if text := g.instructions(s.scope); text != "" {
+	if text := instructions(servers); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -42,10 +45,11 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 
 // discover answers server/discover (2026-07-28 server/discover) from what is
 // known; no server is asked.
-func (g *Gateway) discover(_ context.Context, x *Exchange) reply {
+func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
+	servers := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
-	out = append(out, g.capabilities(x.Scope, x.Version)...)
-	if text := g.instructions(x.Scope); text != "" {
+	out = append(out, g.capabilities(servers, x.Version)...)
+	if text := instructions(servers); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -58,17 +62,44 @@ const discoverTTL = 60_000
 // supportedVersions are the revisions of this gateway, newest first.
 const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 
-// capabilities composes what the servers in scope offer to a client of a
-// revision. While a server is not known yet, everything it may turn out to offer
+// greeters returns the servers that a greeting is composed of: those in scope of
+// which nothing is known yet, and those with something that the caller may view.
+func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope) []*served {
+	var servers []*served
+	for _, of := range s.Catalog(id).servers {
+		if scope.has(of.backend.Name()) && (of.listing == nil || s.viewsAny(ctx, id, scope, of)) {
+			servers = append(servers, of)
+		}
+	}
+	return servers
+}
+
+// viewsAny tells whether a caller may view anything of a server, or, where the
+// server lists nothing, a capability without a name.
+func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope, of *served) bool {
+	empty := true
+	for _, kind := range mcp.Capabilities {
+		for some := range slices.Chunk(of.rendered[kind], 16) { // most often the first is enough
+			empty = false
+			for _, d := range s.views(ctx, id, scope, some) {
+				if d.Effect == gate.Allow {
+					return true
+				}
+			}
+		}
+	}
+	return empty && s.Chain.Decide(ctx, &gate.Request{
+		Action: gate.View, Server: of.backend.Name(), Capsule: scope.Capsule, Identity: id,
+	}).Effect == gate.Allow
+}
+
+// capabilities composes what some servers offer to a client of a revision. While a server is not known yet, everything it may turn out to offer
 // is declared.
-func (g *Gateway) capabilities(scope Scope, version mcp.Version) []byte {
+func (g *Gateway) capabilities(servers []*served, version mcp.Version) []byte {
 	var tools, prompts, resources, subscribe, logging, completions bool
 	var tasks, listTasks, cancelTasks bool // of 2025-11-25
 	extensions := map[string][]byte{}
-	for _, s := range g.snapshot.Load().catalog.servers {
-		if scope.Server != "" && s.backend.Name() != scope.Server {
-			continue
-		}
+	for _, s := range servers {
 		l := s.listing
 		if l == nil {
 			if _, status := s.backend.Listing(); status.State != mcp.Disabled && status.State != mcp.Failed {
@@ -129,12 +160,12 @@ func (g *Gateway) capabilities(scope Scope, version mcp.Version) []byte {
 // maxInstructions is how much a server may say of itself.
 const maxInstructions = 16 << 10
 
-// instructions composes what the servers in scope say of themselves.
-func (g *Gateway) instructions(scope Scope) string {
+// instructions composes what some servers say of themselves.
+func instructions(servers []*served) string {
 	var parts []string
 	prefixed := false
-	for _, s := range g.snapshot.Load().catalog.servers {
-		if scope.Server != "" && s.backend.Name() != scope.Server || s.listing == nil {
+	for _, s := range servers {
+		if s.listing == nil {
 			continue
 		}
 		text := s.listing.Instructions

@@ -12,8 +12,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER, /sse with
-// /message, /livez and /readyz. Paths are compared exactly; nothing is cleaned
+// Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER,
+// /mcp/c/CAPSULE, /sse with /message, /livez and /readyz. Paths are compared exactly; nothing is cleaned
 // or redirected, so that there is no second spelling of a door.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serveHTTP) }
 
@@ -50,11 +50,14 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	server, isServer := strings.CutPrefix(path, "/mcp/s/")
+	capsule, isCapsule := strings.CutPrefix(path, "/mcp/c/")
 	switch {
 	case path == "/mcp":
 		g.serveStreamable(w, r, id, Scope{})
 	case isServer && g.config.Load().has(server):
 		g.serveStreamable(w, r, id, Scope{Server: server})
+	case isCapsule && g.config.Load().holds(id, capsule):
+		g.serveStreamable(w, r, id, Scope{Capsule: capsule})
 	case path == "/sse":
 		g.serveSSE(w, r, id)
 	case path == "/message":
@@ -72,6 +75,11 @@ func (c *Config) has(server string) bool {
 		}
 	}
 	return false
+}
+
+// holds tells whether a caller has the endpoint of a capsule.
+func (c *Config) holds(id *gate.Identity, capsule string) bool {
+	return capsule != "" && c.Capsules != nil && c.Capsules.Holds(id, capsule)
 }
 
 func plain(w http.ResponseWriter, status int, word string) {

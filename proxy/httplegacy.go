@@ -102,7 +102,7 @@ func (s *Session) exchange(msg mcp.Message, w way) *Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := &Exchange{
-		Message: msg, Identity: s.identity, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
+		Message: msg, Identity: s.who(), Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
 		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, way: w,
 	}
 	if _, batch := w.(silentWay); batch { // in which the client cannot be asked

@@ -59,27 +59,35 @@ type page struct {
 	whole  bool // it is everything in scope, so that every caller's is the same
 }
 
+// batch is how many capabilities the gate is asked about at once.
+const batch = 1000
+
 // visible asks the gate about the entries until a page is full.
 func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (page, error) {
+	if x.Scope.Server != "" {
+		entries = slices.Collect(func(yield func(*Route) bool) {
+			for _, r := range entries {
+				if x.Scope.has(r.Server) && !yield(r) {
+					return
+				}
+			}
+		})
+	}
 	p := page{whole: true, routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
-	question := gate.Request{Action: gate.View, Identity: x.Identity}
-	for _, r := range entries {
-		if x.Scope.Server != "" && r.Server != x.Scope.Server {
-			continue
+	for some := range slices.Chunk(entries, batch) {
+		for i, d := range snap.views(ctx, x.Identity, x.Scope, some) {
+			switch r := some[i]; {
+			case d.Err != nil:
+				return page{}, unavailable(d)
+			case d.Effect != gate.Allow:
+				p.whole = false
+			case len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes:
+				p.more, p.whole = true, false
+				return p, nil
+			default:
+				p.routes, p.size = append(p.routes, r), p.size+len(r.raw)+1
+			}
 		}
-		d := snap.view(ctx, &question, r)
-		if d.Err != nil {
-			return page{}, unavailable(d)
-		}
-		if d.Effect != gate.Allow {
-			p.whole = false
-			continue
-		}
-		if len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes {
-			p.more, p.whole = true, false
-			break
-		}
-		p.routes, p.size = append(p.routes, r), p.size+len(r.raw)+1
 	}
 	return p, nil
 }
@@ -153,7 +161,7 @@ func (g *Gateway) appendCaching(body []byte, ttl int64) []byte {
 
 // cursorContext binds a cursor to its list and caller.
 func cursorContext(x *Exchange, kind mcp.Capability) string {
-	return kind.ListMethod() + "\x00" + x.Scope.Server + "\x00" + x.Identity.Key()
+	return kind.ListMethod() + "\x00" + x.Scope.key() + "\x00" + x.Identity.Key()
 }
 
 // openCursor returns the exposed name behind which a page starts.
@@ -169,10 +177,19 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (stri
 	return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
 }
 
-// view asks the gate whether the caller may know of a route. The question is
-// reused by the loop that asks.
-func (s *Snapshot) view(ctx context.Context, question *gate.Request, r *Route) gate.Decision {
-	question.Kind, question.Server, question.Original = r.Kind, r.Server, r.Original
-	question.Exposed, question.CapabilityID = r.Exposed, r.CapabilityID
-	return s.Chain.Decide(ctx, question)
+// views asks the gate which of some routes the caller may know of.
+func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, routes []*Route) []gate.Decision {
+	questions := make([]gate.Request, len(routes))
+	for i, r := range routes {
+		questions[i] = r.question(gate.View, id, scope)
+	}
+	return s.Chain.DecideAll(ctx, questions)
+}
+
+// question is what the gate is asked about a route.
+func (r *Route) question(action gate.Action, id *gate.Identity, scope Scope) gate.Request {
+	return gate.Request{
+		Action: action, Kind: r.Kind, Server: r.Server, Original: r.Original,
+		Exposed: r.Exposed, CapabilityID: r.CapabilityID, Capsule: scope.Capsule, Identity: id,
+	}
 }

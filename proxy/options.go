@@ -217,4 +217,21 @@ type Config struct {
 	Mounts  []Mount
 	Chain   *gate.Chain
 	Limiter *budget.Limiter
+	// Capsules tells who has which capsule's endpoint; nil is nobody.
+	Capsules CapsuleHolder
+	// Arguments checks what tools are called with; nil checks nothing.
+	Arguments ArgumentChecker
+}
+
+// CapsuleHolder tells whether an identity holds the capsule of a name. It is
+// false for a capsule that does not exist.
+type CapsuleHolder interface {
+	Holds(id *gate.Identity, name string) bool
+}
+
+// ArgumentChecker holds the final arguments of a tool call against the tool's
+// own input schema and the operator's rules. It is safe for concurrent use and
+// bounds its own waits. An error is a [*Refusal].
+type ArgumentChecker interface {
+	CheckArguments(ctx context.Context, r *gate.Request, schema []byte) error
 }

@@ -35,6 +35,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err != nil {
 		return refuse(err)
 	}
+	if err := snap.examine(ctx, x, route, call); err != nil {
+		return refuse(err)
+	}
 	waited, err := route.to.slots.take(ctx, route.Server, x.Identity.Key())
 	if err != nil {
 		return refuse(err)
@@ -92,10 +95,11 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 
 // decide asks the gate about a route.
 func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route) gate.Decision {
-	return s.Chain.Decide(ctx, &gate.Request{
-		Action: action, Kind: r.Kind, Server: r.Server, Original: r.Original,
-		Exposed: r.Exposed, CapabilityID: r.CapabilityID, Identity: x.Identity,
-	})
+	question := r.question(action, x.Identity, x.Scope)
+	if action == gate.Call && r.Kind == mcp.Tool {
+		question.Args = r.finalArguments(&x.Message)
+	}
+	return s.Chain.Decide(ctx, &question)
 }
 
 // auditDown is the refusal of a gateway that cannot keep what it does.

@@ -122,7 +122,7 @@ func TestPipeline(t *testing.T) {
 		},
 		{name: "view cannot be decided", verdict: failAt(gate.View), steps: "gate view", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,"message":"It cannot be decided at the moment whether this is allowed.","data":{"kind":"policy_error","code":1001,"phase":"rule","decision_id":"call-1"}}`},
 		{name: "call cannot be decided", verdict: failAt(gate.Call), steps: "gate view, gate request", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,`},
-		{name: "panic in the gate", verdict: func(*gate.Request) (gate.Decision, error) { panic("gate") }, steps: "gate view", outcome: audit.OutcomeError, answer: `"error":{"code":-32603,"message":"Internal error"}`},
+		{name: "panic in the gate", verdict: func(*gate.Request) (gate.Decision, error) { panic("gate") }, steps: "gate view", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,"message":"It cannot be decided at the moment whether this is allowed."`},
 		{
 			name: "fixed argument given", params: `,"arguments":{"FIXED":1}`, change: func(_ *Options, c *Config) {
 				c.Mounts[0].Tools = map[string]ToolShape{"echo": {Arguments: map[string]ArgumentShape{"fixed": {Fixed: []byte("1")}}}}
@@ -180,7 +180,9 @@ func TestPipeline(t *testing.T) {
 			if name == "" {
 				name = "echo"
 			}
-			w := r.legacy(r.open(), "1", "tools/call", `{"name":"s__`+name+`"`+tt.params+`}`)
+			session := r.open()
+			r.opts.Auditor.(*ledger).journal.clear() // what the greeting asked
+			w := r.legacy(session, "1", "tools/call", `{"name":"s__`+name+`"`+tt.params+`}`)
 			if w.code() != http.StatusOK || !strings.Contains(w.text(), tt.answer) {
 				t.Errorf("status %d, answer %s\nwant %s", w.code(), w.text(), tt.answer)
 			}
@@ -223,6 +225,7 @@ func TestSlotIsBetweenArgumentsAndCharge(t *testing.T) {
 			c.Mounts[0].Tools = map[string]ToolShape{"echo": {Arguments: map[string]ArgumentShape{"f": {Fixed: []byte("1")}}}}
 		})
 		id := r.open()
+		r.opts.Auditor.(*ledger).journal.clear() // what the greeting asked
 		call := func(n int, arguments string) *recorder {
 			w, _ := r.begin(httpRequest("POST", "/mcp", request(fmt.Sprint(n), "tools/call", `{"name":"s__echo","arguments":`+arguments+`}`), "Mcp-Session-Id", id))
 			synctest.Wait()

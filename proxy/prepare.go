@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -45,6 +47,17 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 	}
 	call.Headers = foreignParams(x.Header, r.Params)
 	return call, nil
+}
+
+// examine holds the final arguments of a tool call against its schema and the
+// operator's rules.
+func (s *Snapshot) examine(ctx context.Context, x *Exchange, r *Route, call *mcp.Call) error {
+	if s.arguments == nil || call.Method != mcp.MethodToolsCall {
+		return nil
+	}
+	question := r.question(gate.Call, x.Identity, x.Scope)
+	question.Args = mcp.Lookup(call.Params, "arguments")
+	return s.arguments.CheckArguments(ctx, &question, r.input)
 }
 
 // completion returns the params of completion/complete with the server's own

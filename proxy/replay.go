@@ -165,14 +165,14 @@ func (g *Gateway) eventID(s *Session, stream int64, event int) string {
 	return id
 }
 
-func eventContext(s *Session) string { return s.identity.Key() + "\x00" + s.id }
+func eventContext(s *Session) string { return s.who().Key() + "\x00" + s.id }
 
 // resume serves a GET with Last-Event-ID: the rest of an answer, from its kept
 // events and then as it grows.
 func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, last string) error {
 	text, err := g.opts.Keys.open(labelEvent, eventContext(s), last)
 	if err != nil {
-		g.log.Info("an event id is refused that was not made for this session", "principal", s.identity.Key(), "session", s.auditID)
+		g.log.Info("an event id is refused that was not made for this session", "principal", s.who().Key(), "session", s.auditID)
 		return errNoReplay
 	}
 	left, right, _ := strings.Cut(string(text), ".")

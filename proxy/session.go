@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -20,8 +21,8 @@ import (
 type Session struct {
 	g         *Gateway
 	id        string
-	auditID   string // a hash of the id, which itself is a credential
-	identity  *gate.Identity
+	auditID   string                        // a hash of the id, which itself is a credential
+	caller    atomic.Pointer[gate.Identity] // see who
 	scope     Scope
 	transport string
 
@@ -63,7 +64,8 @@ var (
 func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) (*Session, error) {
 	var secret [24]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	s := &Session{g: g, id: hex.EncodeToString(secret[:]), identity: id, scope: scope, transport: transport, used: time.Now()}
+	s := &Session{g: g, id: hex.EncodeToString(secret[:]), scope: scope, transport: transport, used: time.Now()}
+	s.caller.Store(id)
 	sum := sha256.Sum256([]byte(s.id))
 	s.auditID = hex.EncodeToString(sum[:8])
 	s.ctx, s.cancel = context.WithCancelCause(g.life)
@@ -86,11 +88,16 @@ func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
 	g.sessionsMu.Lock()
 	s := g.sessions[id]
 	g.sessionsMu.Unlock()
-	if s == nil || s.identity.Key() != who.Key() || s.scope != scope {
+	if s == nil || s.who().Key() != who.Key() || s.scope != scope {
 		return nil
 	}
+	s.caller.Store(who)
 	return s
 }
+
+// who is the caller as its latest request showed it: the principal never
+// changes, but its groups and scopes may.
+func (s *Session) who() *gate.Identity { return s.caller.Load() }
 
 // end closes the session and everything that it holds.
 func (s *Session) end(why error) {
@@ -100,8 +107,8 @@ func (s *Session) end(why error) {
 		return
 	}
 	delete(s.g.sessions, s.id)
-	if s.g.perPrincipal[s.identity.Key()]--; s.g.perPrincipal[s.identity.Key()] == 0 {
-		delete(s.g.perPrincipal, s.identity.Key())
+	if s.g.perPrincipal[s.who().Key()]--; s.g.perPrincipal[s.who().Key()] == 0 {
+		delete(s.g.perPrincipal, s.who().Key())
 	}
 	s.g.opts.Metrics.sessions(len(s.g.sessions))
 	s.g.sessionsMu.Unlock()
@@ -110,7 +117,7 @@ func (s *Session) end(why error) {
 	s.g.replays.forget(s.id)
 	for _, m := range s.g.config.Load().Mounts {
 		if ender, ok := m.Backend.(SessionEnder); ok {
-			ender.EndSession(s.identity.Key(), s.id)
+			ender.EndSession(s.who().Key(), s.id)
 		}
 	}
 }
@@ -121,7 +128,7 @@ func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
 	g.sessionsMu.Lock()
 	var gone []*Session
 	for _, s := range g.sessions {
-		if !keep(s.identity) {
+		if !keep(s.who()) {
 			gone = append(gone, s)
 		}
 	}

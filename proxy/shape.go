@@ -133,6 +133,16 @@ func (s *ToolShape) arguments(given []byte) ([]byte, *mcp.Error) {
 	return out, nil
 }
 
+// finalArguments are the arguments of a call as the server will get them, or as
+// they came where they cannot be made so.
+func (r *Route) finalArguments(call *mcp.Message) []byte {
+	given := call.Param("arguments")
+	if final, fault := r.shape.arguments(given); fault == nil {
+		return final
+	}
+	return given
+}
+
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

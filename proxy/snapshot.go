@@ -15,6 +15,8 @@ type Snapshot struct {
 	Chain   *gate.Chain
 	Limiter *budget.Limiter
 
+	arguments ArgumentChecker // nil checks nothing
+
 	catalog  *Catalog
 	overlays map[string]*Catalog // by principal key
 }
@@ -45,7 +47,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	for i := range config.Mounts {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
-	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, catalog: newCatalog(servers)}
+	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, catalog: newCatalog(servers)}
 	g.snapshot.Store(next)
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
 		r := next.catalog.shadowed[0]

@@ -189,14 +189,14 @@ func (g *Gateway) unsubscribeAll(s *Session) {
 	g.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), settleTime)
 		defer cancel()
-		x := &Exchange{Identity: s.identity, Scope: s.scope, Session: s, Era: mcp.Legacy}
+		x := &Exchange{Identity: s.who(), Scope: s.scope, Session: s, Era: mcp.Legacy}
 		for _, sub := range subs {
 			g.unwatch(ctx, x, s, sub)
 		}
 	})
 }
 
-func (s *Session) owner() (principal, session string) { return s.identity.Key(), s.id }
+func (s *Session) owner() (principal, session string) { return s.who().Key(), s.id }
 
 // updated implements [subscriber].
 func (s *Session) updated(params []byte) {
@@ -266,7 +266,7 @@ func (g *Gateway) onlySession(ev mcp.Event) *Session {
 	}
 	var only *Session
 	for _, s := range g.sessions {
-		if s.identity.Key() != ev.Principal || s.scope.Server != "" && s.scope.Server != ev.Server {
+		if s.who().Key() != ev.Principal || !s.scope.has(ev.Server) {
 			continue
 		}
 		if only != nil {

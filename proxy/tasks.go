@@ -98,7 +98,7 @@ func (g *Gateway) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, e
 // offered.
 func (c *Catalog) tool(server, original string, scope Scope) *Route {
 	s := c.byServer[server]
-	if s == nil || scope.Server != "" && scope.Server != server {
+	if s == nil || !scope.has(server) {
 		return nil
 	}
 	for _, r := range s.rendered[mcp.Tool] {
@@ -131,7 +131,7 @@ func (x *Exchange) mayUseTasks(c *Catalog) error {
 // turn out to.
 func (c *Catalog) hasTasks(scope Scope) bool {
 	return slices.ContainsFunc(c.servers, func(s *served) bool {
-		return (scope.Server == "" || scope.Server == s.backend.Name()) && (s.listing == nil || s.hasTasks())
+		return scope.has(s.backend.Name()) && (s.listing == nil || s.hasTasks())
 	})
 }
 

@@ -83,7 +83,7 @@ func (c *taskCursor) encode() []byte {
 }
 
 func taskCursorContext(x *Exchange) string {
-	return mcp.MethodTaskList + "\x00" + x.Scope.Server + "\x00" + x.Identity.Key()
+	return mcp.MethodTaskList + "\x00" + x.Scope.key() + "\x00" + x.Identity.Key()
 }
 
 func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
@@ -111,7 +111,7 @@ func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []task
 	return g.tasks.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
 		s := catalog.byServer[key.server]
 		return s != nil && s.hasTasks() && s.listing.Declares("tasks", "list") &&
-			(x.Scope.Server == "" || x.Scope.Server == key.server) &&
+			x.Scope.has(key.server) &&
 			(!s.mount.PerSession || t.session == x.sessionID()) && key.compare(from) >= 0
 	})
 }
@@ -140,7 +140,6 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		}
 		return "", context.Cause(ctx)
 	}
-	question := gate.Request{Action: gate.View, Identity: x.Identity}
 	tasks := mcp.Lookup(got.Result, "tasks")
 	for e := range mcp.Elements(tasks) {
 		state := e.Of(tasks)
@@ -153,7 +152,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		if route == nil {
 			continue
 		}
-		d := snap.view(ctx, &question, route)
+		d := snap.decide(ctx, gate.View, x, route)
 		if d.Err != nil {
 			return "", unavailable(d)
 		}
