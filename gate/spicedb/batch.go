@@ -51,8 +51,7 @@ type groupedRequest struct {
 
 // groupKey is what the questions of a group have in common.
 type groupKey struct {
-	id               *gate.Identity
-	action           gate.Action
+	caller           string // who asks and what for
 	kind, permission string
 	strict           bool
 }
@@ -114,6 +113,8 @@ func (p *Phase) groups(g *generation, rs []gate.Request, decisions []gate.Decisi
 	var all []*group
 	by := map[groupKey]*group{}
 	var space [maxKey]byte
+	var last *gate.Request
+	who := "" // the caller of last
 	for i := range rs {
 		r := &rs[i]
 		if d, err, ok := settled(r); ok {
@@ -133,7 +134,11 @@ func (p *Phase) groups(g *generation, rs []gate.Request, decisions []gate.Decisi
 			decisions[i] = gate.Decision{Reason: ReasonMisconfigured, Err: err}
 			continue
 		}
-		key := groupKey{r.Identity, r.Action, q.object.kind, q.permission, strict}
+		if last == nil || last.Identity != r.Identity || last.Action != r.Action {
+			who = string(shortKey(appendCaller(nil, r.Action, r.Identity)))
+		}
+		last = r
+		key := groupKey{who, q.object.kind, q.permission, strict}
 		part := by[key]
 		if part == nil {
 			part = &group{
