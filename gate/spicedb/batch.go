@@ -39,8 +39,8 @@ type group struct {
 	kind, permission string
 	strict           bool
 
-	questions []question      // each once
-	at        map[ref]int     // object to its place in questions
+	questions []question       // each once
+	at        map[ref]int      // object to its place in questions
 	requests  []groupedRequest // what they are for
 }
 
@@ -56,15 +56,15 @@ type groupKey struct {
 	strict           bool
 }
 
-// CheckAll implements [gate.Batcher]. It answers within 500 ms. Up to 200
-// objects of one type are asked about in bulk; for more, everything that the
-// caller has is looked up once and kept.
+// CheckAll implements [gate.Batcher]. It answers within
+// [Options.ListTimeout]. Up to 200 objects of one type are asked about in bulk;
+// for more, everything that the caller has is looked up once and kept.
 func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decision, error) {
 	decisions := make([]gate.Decision, len(rs))
 	if p.client == nil {
 		return decisions, errZero
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errOverdue)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.options.ListTimeout, errOverdue)
 	defer cancel()
 	for round := 1; ; round++ {
 		g := p.current.Load()
@@ -117,7 +117,7 @@ func (p *Phase) groups(g *generation, rs []gate.Request, decisions []gate.Decisi
 	who := "" // the caller of last
 	for i := range rs {
 		r := &rs[i]
-		if d, err, ok := settled(r); ok {
+		if d, ok, err := settled(r); ok {
 			d.Err = err
 			decisions[i] = d
 			continue
@@ -232,7 +232,7 @@ func (p *Phase) chunk(ctx context.Context, g *generation, questions []question, 
 	doing := fmt.Sprintf("ask SpiceDB about %d objects for %s", len(items), questions[0].subject)
 	asked := p.now()
 	var res *v1.CheckBulkPermissionsResponse
-	err := p.client.ask(ctx, doing, listTimeout, func(ctx context.Context, api *authzed.Client) (err error) {
+	err := p.client.ask(ctx, doing, p.options.ListTimeout, func(ctx context.Context, api *authzed.Client) (err error) {
 		res, err = api.CheckBulkPermissions(ctx, req)
 		return err
 	})

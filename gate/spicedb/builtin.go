@@ -93,7 +93,7 @@ func (b *Builtin) decide(r *gate.Request) (d gate.Decision, q question, path []w
 	if g == nil {
 		return gate.Decision{Reason: ReasonMisconfigured}, q, nil, errZero
 	}
-	if d, err, ok := settled(r); ok {
+	if d, ok, err := settled(r); ok {
 		return d, q, nil, err
 	}
 	if q, err = b.names.of(r); err != nil {

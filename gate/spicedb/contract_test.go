@@ -72,7 +72,7 @@ func TestContractWithoutRun(t *testing.T) {
 	spicedbtest.Run(t, func(t *testing.T) spicedbtest.Backend {
 		s := spicedbtest.NewServer()
 		s.Lag(1000)
-		p := open(t, spicedb.Options{Endpoint: s.Start(t)})
+		p := open(t, patient(spicedb.Options{Endpoint: s.Start(t)}))
 		return spicedbtest.Backend{
 			Phase:   p,
 			Write:   func(tb testing.TB, r ...string) { s.Write(tb, r...) },
@@ -101,7 +101,7 @@ func open(t testing.TB, o spicedb.Options) *spicedb.Phase {
 // until it watches.
 func start(t testing.TB, s *spicedbtest.Server, change func(*spicedb.Options)) *spicedb.Phase {
 	t.Helper()
-	o := spicedb.Options{Endpoint: s.Start(t), Token: s.Token}
+	o := patient(spicedb.Options{Endpoint: s.Start(t), Token: s.Token})
 	if change != nil {
 		change(&o)
 	}
@@ -111,10 +111,17 @@ func start(t testing.TB, s *spicedbtest.Server, change func(*spicedb.Options)) *
 	return p
 }
 
+// patient has more time than a gateway gives: a test that is not about time
+// does not fail on a machine that is busy.
+func patient(o spicedb.Options) spicedb.Options {
+	o.CallTimeout, o.ListTimeout = spicedbtest.Soon, spicedbtest.Soon
+	return o
+}
+
 // run runs a phase until the test ends.
 func run(t testing.TB, p *spicedb.Phase) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it ends in the cleanup, before the server does
+	ctx, cancel := context.WithCancel(context.Background()) // it ends in the cleanup, before the server does
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
 	t.Cleanup(func() {
@@ -146,6 +153,7 @@ func TestNewRefuses(t *testing.T) {
 		{"no separator", spicedb.Options{Endpoint: "x", Mapping: spicedb.Mapping{ObjectID: "{server}x{original}"}}, "nothing separates"},
 		{"no part", spicedb.Options{Endpoint: "x", Mapping: spicedb.Mapping{SubjectID: "}"}}, `template "}"`},
 		{"caller in an object", spicedb.Options{Endpoint: "x", Mapping: spicedb.Mapping{ObjectID: "{subject}"}}, "no part"},
+		{"timeout", spicedb.Options{Endpoint: "x", CallTimeout: -1}, "negative"},
 		{"cache", spicedb.Options{Endpoint: "x", CacheEntries: -1}, "negative"},
 	}
 	for _, tt := range tests {

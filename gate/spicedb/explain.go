@@ -67,7 +67,7 @@ func relationship(object ref, relation string, subject ref) string {
 // schema without it bans nobody.
 func (p *Phase) banned(ctx context.Context, q question) bool {
 	there := false
-	_ = p.client.direct(ctx, "look for a ban", callTimeout, func(ctx context.Context, api *authzed.Client) error {
+	_ = p.client.direct(ctx, "look for a ban", p.options.CallTimeout, func(ctx context.Context, api *authzed.Client) error {
 		res, err := api.CheckPermission(ctx, &v1.CheckPermissionRequest{
 			Consistency: (&generation{}).consistency(true),
 			Resource:    q.object.object(), Permission: p.names.Ban, Subject: q.subject.subject(),

@@ -165,7 +165,7 @@ func (l *lookup) add(found *v1.LookupResourcesResponse) error {
 func (l *lookup) run(ctx context.Context, p *Phase, req *v1.LookupResourcesRequest, doing string) error {
 	l.asked = p.now()
 	many := false
-	err := p.client.ask(ctx, doing, listTimeout, func(ctx context.Context, api *authzed.Client) error {
+	err := p.client.ask(ctx, doing, p.options.ListTimeout, func(ctx context.Context, api *authzed.Client) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // ends the stream where it is not read to its end
 		stream, err := api.LookupResources(ctx, req)

@@ -178,6 +178,7 @@ func (n *names) objectOf(r *gate.Request) (ref, error) {
 		kind = n.Prompt
 	case mcp.Resource, mcp.Template:
 		kind, ids = n.Resource, &n.resource
+	default:
 	}
 	if kind == "" {
 		return ref{}, fmt.Errorf("%w: it is neither tool, prompt, resource nor template", errUnnamed)
@@ -233,6 +234,7 @@ func objectPart(r *gate.Request, p part) string {
 		if r.Identity != nil {
 			return r.Identity.Tenant
 		}
+	default:
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package spicedb
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,9 +19,9 @@ import (
 )
 
 const (
-	// callTimeout bounds the decision of one request, listTimeout that of a list.
-	callTimeout = 150 * time.Millisecond
-	listTimeout = 500 * time.Millisecond
+	// The defaults of [Options.CallTimeout] and [Options.ListTimeout].
+	defaultCallTimeout = 150 * time.Millisecond
+	defaultListTimeout = 500 * time.Millisecond
 	// rounds is how often a decision is made again because relationships
 	// changed while it was made.
 	rounds = 3
@@ -43,6 +44,9 @@ type Options struct {
 	// called for every request, concurrently.
 	Strict    bool
 	StrictFor func(*gate.Request) bool
+	// CallTimeout bounds the decision of one request and ListTimeout that of a
+	// list, all questions for it together; 0 is 150 ms and 500 ms.
+	CallTimeout, ListTimeout time.Duration
 	// CacheEntries bounds the single answers that are kept; 0 is 65536.
 	CacheEntries int
 	// Zone is where the caveat context's hour is told; nil is UTC.
@@ -96,12 +100,15 @@ func New(o Options) (*Phase, error) {
 	if o.CacheEntries < 0 {
 		err = errors.Join(err, fmt.Errorf("cache entries %d is negative", o.CacheEntries))
 	}
+	if o.CallTimeout < 0 || o.ListTimeout < 0 {
+		err = errors.Join(err, fmt.Errorf("a timeout is negative: call %v, list %v", o.CallTimeout, o.ListTimeout))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("spicedb: %w", err)
 	}
-	if o.CacheEntries == 0 {
-		o.CacheEntries = defaultCacheEntries
-	}
+	o.CacheEntries = cmp.Or(o.CacheEntries, defaultCacheEntries)
+	o.CallTimeout = cmp.Or(o.CallTimeout, defaultCallTimeout)
+	o.ListTimeout = cmp.Or(o.ListTimeout, defaultListTimeout)
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
@@ -174,20 +181,21 @@ func (p *Phase) strict(r *gate.Request) bool {
 }
 
 // settled answers what needs no question: ok is false for everything else.
-func settled(r *gate.Request) (d gate.Decision, err error, ok bool) { //nolint:staticcheck // ST1008: ok tells whether the two before it count
+func settled(r *gate.Request) (d gate.Decision, ok bool, err error) {
 	switch {
 	case r == nil || r.Identity == nil:
-		return gate.Decision{Reason: "the caller is not known"}, nil, true
+		return gate.Decision{Reason: "the caller is not known"}, true, nil
 	case r.Action == gate.Enable:
 		// Servers are added by name, and the schema has no object for that.
-		return gate.Decision{Effect: gate.Abstain}, nil, true
+		return gate.Decision{Effect: gate.Abstain}, true, nil
 	case r.Action != gate.View && r.Action != gate.Call:
-		return gate.Decision{Reason: ReasonMisconfigured}, fmt.Errorf("there is no permission for the action %q", r.Action), true
+		return gate.Decision{Reason: ReasonMisconfigured}, true, fmt.Errorf("there is no permission for the action %q", r.Action)
 	}
-	return gate.Decision{}, nil, false
+	return gate.Decision{}, false, nil
 }
 
-// Check implements [gate.Phase]. It answers within 150 ms. An error is an
+// Check implements [gate.Phase]. It answers within
+// [Options.CallTimeout]. An error is an
 // [*Error], or says of which part of a request no object can be named; the
 // decision's Reason is then [ReasonUnavailable] or [ReasonMisconfigured]. The
 // Revision of a decision is the ZedToken that it was read at.
@@ -195,7 +203,7 @@ func (p *Phase) Check(ctx context.Context, r *gate.Request) (gate.Decision, erro
 	if p.client == nil {
 		return gate.Decision{Reason: ReasonMisconfigured}, errZero
 	}
-	if d, err, ok := settled(r); ok {
+	if d, ok, err := settled(r); ok {
 		return d, err
 	}
 	strict := p.strict(r)
@@ -210,7 +218,7 @@ func (p *Phase) Check(ctx context.Context, r *gate.Request) (gate.Decision, erro
 	if err != nil {
 		return gate.Decision{Reason: ReasonMisconfigured}, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errOverdue)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.options.CallTimeout, errOverdue)
 	defer cancel()
 	a, err := p.ask(ctx, key, q, caller{r.Identity, r.Action, p.options.Zone}, strict)
 	if err != nil {
@@ -280,7 +288,7 @@ func (p *Phase) single(ctx context.Context, g *generation, q question, c caller,
 		Context:     c.context(),
 	}
 	doing := "ask SpiceDB whether " + q.subject.String() + " has " + q.permission + " on " + q.object.String()
-	err := p.client.ask(ctx, doing, callTimeout, func(ctx context.Context, api *authzed.Client) error {
+	err := p.client.ask(ctx, doing, p.options.CallTimeout, func(ctx context.Context, api *authzed.Client) error {
 		res, err := api.CheckPermission(ctx, req)
 		if err != nil {
 			return err

@@ -146,11 +146,6 @@ func wordList(known []part) string {
 	return strings.Join(words, ", ")
 }
 
-// has tells whether a part is in the template.
-func (t template) has(p part) bool {
-	return slices.ContainsFunc(t.pieces, func(x piece) bool { return x.part == p })
-}
-
 // render returns the id. A part that may not be empty and is, is an error:
 // without it different things would be one object.
 func (t template) render(value func(part) string) (string, error) {

@@ -397,7 +397,7 @@ func TestOnChange(t *testing.T) {
 		o.OnChange = func() {
 			calls.Add(1)
 			if x := p.Load(); x != nil {
-				_, _ = x.Check(context.Background(), &search) //nolint:usetesting // the last call may come with the test's end
+				_, _ = x.Check(context.Background(), &search) // the last call may come with the test's end
 				x.Wrote("")
 			}
 		}
@@ -432,7 +432,7 @@ func TestLookupOncePerCaller(t *testing.T) {
 	}
 	s.Before(func(ctx context.Context, method string) error {
 		if method == "LookupResources" {
-			return spicedbtest.Slow(20 * time.Millisecond)(ctx, method)
+			return spicedbtest.Slow(20*time.Millisecond)(ctx, method)
 		}
 		return nil
 	})
@@ -469,7 +469,7 @@ func TestLargeContextsAreDivided(t *testing.T) {
 	p := start(t, s, nil)
 	before := s.Calls("CheckBulkPermissions")
 	id := *spicedbtest.User("alice")
-	id.Groups = []string{strings.Repeat("g", 50_000)}
+	id.Groups = []string{strings.Repeat("g", 10_000)}
 	list := make([]gate.Request, 200)
 	for i := range list {
 		list[i] = spicedbtest.Tool(fmt.Sprint("t", i), "alice")
@@ -479,8 +479,8 @@ func TestLargeContextsAreDivided(t *testing.T) {
 	if err != nil || all[150].Effect != gate.Allow || all[151].Effect != gate.Deny {
 		t.Fatal(all[150], all[151], err)
 	}
-	if n := s.Calls("CheckBulkPermissions") - before; n < 10 {
-		t.Errorf("%d calls for 10 MB", n)
+	if n := s.Calls("CheckBulkPermissions") - before; n < 2 {
+		t.Errorf("%d calls for 2 MB", n)
 	}
 }
 
@@ -520,7 +520,7 @@ func TestClosedPhaseDenies(t *testing.T) {
 	t.Parallel()
 	s := spicedbtest.NewServer()
 	s.Write(t, grant)
-	p := open(t, spicedb.Options{Endpoint: s.Start(t)})
+	p := open(t, patient(spicedb.Options{Endpoint: s.Start(t)}))
 	if decide(t, p) != gate.Allow {
 		t.Fatal("not allowed")
 	}

@@ -1,6 +1,7 @@
 package spicedbtest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -112,12 +113,8 @@ func (e *evaluation) each(kind, id, name string, f func(*v1.Relationship)) {
 // caveat evaluates a caveat of [Schema]. What stands on the relationship wins.
 func (e *evaluation) caveat(c *v1.ContextualizedCaveat) verdict {
 	values := map[string]any{}
-	for k, v := range e.context {
-		values[k] = v
-	}
-	for k, v := range c.GetContext().AsMap() {
-		values[k] = v
-	}
+	maps.Copy(values, e.context)
+	maps.Copy(values, c.GetContext().AsMap())
 	var needs []string
 	holds := func() bool { return false }
 	switch c.GetCaveatName() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -244,10 +245,8 @@ func (s *Server) knows(kind, permission string) error {
 	if !ok {
 		return status.Errorf(codes.FailedPrecondition, "object definition `%s` not found", kind)
 	}
-	for _, n := range names {
-		if n == permission {
-			return nil
-		}
+	if slices.Contains(names, permission) {
+		return nil
 	}
 	return status.Errorf(codes.FailedPrecondition, "relation/permission `%s` not found under definition `%s`", permission, kind)
 }

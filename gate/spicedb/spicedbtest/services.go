@@ -2,6 +2,7 @@ package spicedbtest
 
 import (
 	"context"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -171,9 +172,7 @@ func objects(w world) func(object string) world {
 		}
 	}
 	for _, of := range by {
-		for k, r := range shared {
-			of[k] = r
-		}
+		maps.Copy(of, shared)
 	}
 	return func(object string) world {
 		if of, ok := by[object]; ok {

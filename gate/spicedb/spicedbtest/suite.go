@@ -291,7 +291,7 @@ func compare(t *testing.T, p Phase, list []gate.Request) {
 			}
 		}
 	}
-	if list != nil && len(list) > 2 && list[0].Identity.Subject == "alice" && allowed == 0 {
+	if len(list) > 2 && list[0].Identity.Subject == "alice" && allowed == 0 {
 		t.Fatal("nothing is allowed")
 	}
 }
