@@ -24,7 +24,7 @@ const (
 	// breakerFailures in a row open the breaker.
 	breakerFailures = 5
 	// connectTimeout bounds one attempt to connect.
-	connectTimeout = 5 * time.Second
+	connectTimeout = 2 * time.Second
 	minBackoff     = 100 * time.Millisecond
 	maxBackoff     = 2 * time.Second
 	// maxAnswer is the size of the largest answer that is read, in bytes.

@@ -162,3 +162,21 @@ func TestEmptyPartsAreRefused(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
+
+func TestTellsApart(t *testing.T) {
+	tests := []struct {
+		subject          string
+		tenants, issuers bool
+	}{
+		{"", false, false},
+		{"{tenant}/{subject}", true, false},
+		{"issuer/subject", false, true},
+		{"{issuer}|{tenant}|{subject}", true, true},
+		{"{tenant}{subject}", false, false}, // is no template
+	}
+	for _, tt := range tests {
+		if tenants, issuers := (spicedb.Mapping{SubjectID: tt.subject}).TellsApart(); tenants != tt.tenants || issuers != tt.issuers {
+			t.Errorf("%q: %v, %v", tt.subject, tenants, issuers)
+		}
+	}
+}

@@ -108,6 +108,21 @@ func (m Mapping) complete() (names, error) {
 	return n, nil
 }
 
+// TellsApart tells whether callers of different tenants, and of different
+// issuers, are different subjects. Where they are not, a name at one tenant or
+// issuer has what the same name has at another.
+func (m Mapping) TellsApart() (tenants, issuers bool) {
+	t, err := parseTemplate(m.withDefaults().SubjectID, subjectParts)
+	if err != nil {
+		return false, false
+	}
+	for _, p := range t.pieces {
+		tenants = tenants || p.part == partTenant
+		issuers = issuers || p.part == partIssuer
+	}
+	return tenants, issuers
+}
+
 func (m Mapping) withDefaults() Mapping {
 	m.Object = cmp.Or(m.Object, "tool")
 	m.Permission = cmp.Or(m.Permission, "execute")
