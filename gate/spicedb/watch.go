@@ -55,7 +55,7 @@ func (p *Phase) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		s := stream{p: p, cursor: cursor}
 		err := s.follow(ctx)
-		p.replace(func(g *generation) { *g = generation{} })
+		p.lose()
 		if ctx.Err() != nil {
 			break
 		}
@@ -132,6 +132,14 @@ func (p *Phase) replace(change func(*generation)) {
 	change(&next)
 	next.number = p.current.Load().number + 1
 	p.current.Store(&next)
+}
+
+// lose ends what was built on a stream. The next one begins with a read that
+// is newer than all of it, and than what we wrote until now.
+func (p *Phase) lose() {
+	if g := p.current.Load(); g.live || g.ours != "" {
+		p.replace(func(g *generation) { *g = generation{} })
+	}
 }
 
 // advance moves the token without a new generation: nothing has changed.

@@ -97,27 +97,29 @@ func TestNoAllowAfterARevocationsEvent(t *testing.T) {
 	t.Parallel()
 	s := spicedbtest.NewServer()
 	s.Lag(1000)
-	var revoked, applied atomic.Bool
+	var changes atomic.Int64 // one for the start and one for each event, which come one by one
 	p := start(t, s, func(o *spicedb.Options) {
-		o.OnChange = func() { applied.Store(revoked.Load()) }
+		o.OnChange = func() { changes.Add(1) }
 	})
-	for range 10 {
-		revoked.Store(false)
-		applied.Store(false)
+	eventually(t, "the change of the start", func() bool { return changes.Load() == 1 })
+	for round := range int64(10) {
+		granted := 2 + 2*round
 		s.Write(t, grant)
-		eventually(t, "the grant", func() bool { return decide(t, p) == gate.Allow })
+		eventually(t, "the grant", func() bool { return changes.Load() == granted })
+		if decide(t, p) != gate.Allow {
+			t.Fatal("not allowed after the event of the grant")
+		}
 		gateway := make(chan struct{})
 		s.BeforeEvent(func(string) { <-gateway })
 		s.Delete(t, grant)
 		if decide(t, p) != gate.Allow {
 			t.Fatal("the answer was not kept") // the test would prove nothing
 		}
-		revoked.Store(true)
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
 				for seen := 0; seen < 20; {
-					before := applied.Load()
+					before := changes.Load() > granted
 					d, err := p.Check(t.Context(), &search)
 					if err != nil {
 						t.Error(err)
