@@ -189,7 +189,7 @@ func (p *Phase) tryWatch(ctx context.Context) error {
 	if err == nil {
 		_, err = watch.Recv()
 	}
-	if err == nil || errors.Is(context.Cause(ctx), errOverdue) {
+	if err == nil || late(ctx, err) { // it did not refuse
 		return nil
 	}
 	return err
