@@ -79,8 +79,13 @@ var rules = map[string]rule{
 	},
 	"gate/spicedb": {
 		ours:   []string{"gate", "internal/mcp"},
-		others: []string{"github.com/authzed/authzed-go", "google.golang.org/grpc"},
-		why:    "the driver stays in the one phase that asks it",
+		others: []string{"github.com/authzed/authzed-go", "github.com/sony/gobreaker/v2", "google.golang.org/grpc", "google.golang.org/protobuf"},
+		why:    "the driver stays in the one phase that asks it, and so does the breaker for what it asks",
+	},
+	"gate/spicedb/spicedbtest": {
+		ours:   []string{"gate", "gate/spicedb", "internal/mcp"},
+		others: []string{"github.com/authzed/authzed-go", "google.golang.org/grpc", "google.golang.org/protobuf"},
+		why:    "the suite that every backend passes, and a server for it",
 	},
 	"gate/opa": {
 		ours:   []string{"gate", "internal/mcp", "internal/store"},
