@@ -25,7 +25,7 @@ var availability = map[string]bool{
 	"tenants":                false,
 	"gate":                   true,
 	"registry":               false,
-	"capsules":               false,
+	"capsules":               true,
 	"spicedb":                false,
 	"opa":                    false,
 	"governance":             false,

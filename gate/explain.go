@@ -13,12 +13,20 @@ type Rule struct {
 	Text string
 }
 
+// Place returns the file and the line; empty when the rule is in no file.
+func (r Rule) Place() string {
+	if r.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", r.File, r.Line)
+}
+
 // String returns the place and the text.
 func (r Rule) String() string {
 	if r.File == "" {
 		return r.Text
 	}
-	return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Text)
+	return r.Place() + ": " + r.Text
 }
 
 // Change is what would turn a deny of a phase into something else.

@@ -14,11 +14,11 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && call.Method != mcp.MethodComplete:
 		result, way = urlQuestions(got.Fault.Data), wayAgain
 		if result == nil {
-			return faulty(g.upstreamFault(x, r, got.Fault))
+			return relayed(g.upstreamFault(x, r, got.Fault))
 		}
 		rec.park = nil // it has ended
 	case got.Fault != nil:
-		return faulty(g.upstreamFault(x, r, got.Fault))
+		return relayed(g.upstreamFault(x, r, got.Fault))
 	case rec.park != nil:
 		way = wayParked
 	}

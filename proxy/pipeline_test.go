@@ -492,3 +492,20 @@ func TestClassify(t *testing.T) {
 		t.Errorf("nil became %v", err)
 	}
 }
+
+// An error of the server is an answer as any other over HTTP, whatever its code:
+// 404 would say that the gateway does not know the method.
+func TestRelayedFaultsAreAnswers(t *testing.T) {
+	for code, want := range map[int]int{-32601: http.StatusOK, -32600: http.StatusOK, -32700: http.StatusOK, -32021: http.StatusBadRequest, 7: http.StatusOK} {
+		for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
+			b := newScript(t, "s", era, tool("echo"))
+			b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+				return fault(era, fmt.Sprintf(`{"code":%d,"message":"m"}`, code)), nil
+			}
+			w := newRig(t, mounted(b)).modern("1", "tools/call", `"name":"s__echo"`)
+			if w.code() != want || !strings.Contains(w.text(), fmt.Sprintf(`"code":%d`, code)) {
+				t.Errorf("code %d: status %d, %s", code, w.code(), w.text())
+			}
+		}
+	}
+}

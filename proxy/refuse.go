@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -62,6 +63,16 @@ type reply struct {
 
 func faulty(e *mcp.Error) reply { return reply{fault: e} }
 
+// relayed is an error that the server answered with. Over HTTP it is an answer as
+// any other: the gateway knows the method, whatever the server says of it. What
+// the client did not declare is the client's to mend.
+func relayed(e *mcp.Error) reply {
+	if e.Code == mcp.CodeMissingCapability {
+		return faulty(e)
+	}
+	return reply{fault: e, status: http.StatusOK}
+}
+
 // httpStatus is the status of an answer to a modern request (2026-07-28
 // streamable HTTP): malformed requests 400, unknown methods 404, all else 200.
 func (r *reply) httpStatus() int {
@@ -116,6 +127,28 @@ func unavailable(d gate.Decision) *Refusal {
 // denied is the refusal of something viewable that may not be called.
 func denied(d gate.Decision) *Refusal {
 	return &Refusal{Kind: "denied", Code: codeDenied, Phase: d.Phase, Text: "This call is not allowed: " + d.Reason + "."}
+}
+
+// BadArguments is the refusal of arguments that do not fit the tool's schema. Its
+// text says what is wrong with all of them, so that the call can be repaired at
+// once.
+func BadArguments(text string) *Refusal {
+	return &Refusal{Kind: "invalid_arguments", Code: codeArguments, Phase: "arguments", Text: text}
+}
+
+// Quarantined is the refusal of a tool whose schema cannot be used to check what
+// it is called with; with busy, it cannot yet.
+func Quarantined(tool, reason string, busy bool) *Refusal {
+	if busy {
+		return &Refusal{
+			Kind: "schema_busy", Code: codeArguments, Phase: "arguments", RetryAfter: time.Second,
+			Text: fmt.Sprintf("The schema of %s is not ready to be checked against yet; try again in a moment.", tool),
+		}
+	}
+	return &Refusal{
+		Kind: "schema_refused", Code: codeArguments, Phase: "arguments",
+		Text: fmt.Sprintf("The tool %s cannot be called: its schema was refused, because %s.", tool, reason),
+	}
 }
 
 // classify turns the error of a call into a refusal. The cause of an ended

@@ -239,7 +239,7 @@ func relatedTask(id string) []byte {
 func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer) reply {
 	switch {
 	case got.Fault != nil:
-		return faulty(g.upstreamFault(x, t.route, got.Fault))
+		return relayed(g.upstreamFault(x, t.route, got.Fault))
 	case x.Message.Method == mcp.MethodTaskResult:
 		result := exposeURIs(t.route.to.mount.Namespace, mcp.MethodToolsCall, got.Result)
 		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, relatedTask(t.sealed)))}

@@ -34,7 +34,7 @@ func newFlight(ctx context.Context, c *Conn, call *mcp.Call) *flight {
 func (f *flight) begin(patient bool) error {
 	c := f.c
 	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoCapability
-	if c.shared && canAsk {
+	if canAsk && c.oneWay() {
 		if err := c.lane.enter(f.ctx, f.call, c.link.done(), patient); err != nil {
 			return &undelivered{cmp.Or(c.link.cause(), err)}
 		}
@@ -122,7 +122,9 @@ func (f *flight) ask(msg mcp.Message) {
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
 		return
 	}
-	c.lane.asked()
+	if c.shared {
+		c.lane.asked()
+	}
 	switch {
 	case c.era == mcp.Modern:
 		c.refuse(msg.ID, "a server asks by input_required since 2026-07-28, not by %s", msg.Method)

@@ -214,7 +214,7 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn) (_ 
 			return conn, true, err
 		case err != nil:
 			return nil, false, err
-		case !conn.shared || call.Kind == mcp.NoCapability || !conn.lane.thinking():
+		case !conn.oneWay() || call.Kind == mcp.NoCapability || !conn.lane.thinking():
 			return conn, false, nil
 		}
 		conn.finish()

@@ -96,11 +96,28 @@ func (c *Conn) receive(msg mcp.Message) {
 		}
 	case msg.Method == mcp.MethodPing:
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
-	case c.standalone.ask(msg):
+	case c.askedBeside(msg):
 	default:
-		c.lane.asked()
 		c.refuse(msg.ID, "%s cannot be attributed to one client's request, so it is not relayed", msg.Method)
 	}
+}
+
+// askedBeside notes that the server asks where questions of all calls come, and
+// tells whether the question found its call.
+func (c *Conn) askedBeside(msg mcp.Message) bool {
+	c.lane.asked()
+	return c.standalone.ask(msg)
+}
+
+// oneWay tells whether the server may ask where a question belongs to a call for
+// certain only while that is the only one: on a channel that all calls share, or
+// on a standalone stream of their session.
+func (c *Conn) oneWay() bool {
+	if c.shared {
+		return true
+	}
+	l, ok := c.link.(interface{ beside() bool })
+	return ok && l.beside()
 }
 
 // refuse answers a question of the server with why nobody does; the method is

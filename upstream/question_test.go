@@ -339,8 +339,8 @@ func TestQuestionOnStandaloneStream(t *testing.T) {
 	}
 }
 
-// A question on the standalone stream belongs to the only call in flight; while
-// there are two it is refused, and so it is when there is none any more.
+// A question on the standalone stream belongs to the only call in flight, and a
+// server that asks there is called one at a time. Without a call it is refused.
 func TestQuestionOfTheOnlyCall(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -364,7 +364,9 @@ func TestQuestionOfTheOnlyCall(t *testing.T) {
 		<-finish
 		x.result(`{}`)
 	})
-	r := run(t, f.spec())
+	spec := f.spec()
+	spec.Limits.Conns = 1 // while the client thinks, the next call has no session of its own
+	r := run(t, spec)
 	r.state(mcp.Ready)
 	a := newAsker()
 	ended := make(chan error, 2)
@@ -377,29 +379,32 @@ func TestQuestionOfTheOnlyCall(t *testing.T) {
 		await(t, "an answer", func() bool { return len(f.requests("answer")) == n })
 		return f.requests("answer")[n-1].Body
 	}
+	accepted := func(n int, id string) {
+		t.Helper()
+		ask <- question(id, mcp.MethodElicit)
+		if got, want := answer(n), `{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"accept"}}`; got != want {
+			t.Errorf("the server was told %s, want %s", got, want)
+		}
+	}
 	go call()
 	receives(t, "the first call", begun)
-	ask <- question(`"one"`, mcp.MethodElicit)
-	if got, want := answer(1), `{"jsonrpc":"2.0","id":"one","result":{"action":"accept"}}`; got != want {
-		t.Errorf("with one call in flight the server was told %s, want %s", got, want)
-	}
-	go call()
+	accepted(1, `"one"`)
+	go call() // of a server that is known to ask beside its calls
+	accepted(2, `"two"`)
+	finish <- struct{}{}
 	receives(t, "the second call", begun)
-	ask <- question(`"two"`, mcp.MethodElicit)
-	if got := answer(2); !strings.Contains(got, `"id":"two","error":{"code":-32601`) {
-		t.Errorf("with two calls in flight the server was told %s", got)
-	}
-	close(finish)
+	accepted(3, `"three"`)
+	finish <- struct{}{}
 	for range 2 {
 		if err := receives(t, "the end of a call", ended); err != nil {
 			t.Error(err)
 		}
 	}
 	ask <- question(`"none"`, mcp.MethodElicit)
-	if got := answer(3); !strings.Contains(got, `"id":"none","error":{"code":-32601`) {
+	if got := answer(4); !strings.Contains(got, `"id":"none","error":{"code":-32601`) {
 		t.Errorf("with no call in flight the server was told %s", got)
 	}
-	if len(a.asked) != 1 {
-		t.Errorf("the client was asked %d times, want once", len(a.asked))
+	if len(a.asked) != 3 {
+		t.Errorf("the client was asked %d times, want 3", len(a.asked))
 	}
 }

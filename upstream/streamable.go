@@ -45,6 +45,8 @@ type streamableLink struct {
 	version []string
 	legacy  bool
 
+	aside atomic.Bool // a standalone stream was opened
+
 	ctx    context.Context // of the link; ends its background streams
 	cancel context.CancelCauseFunc
 	failed sync.Once
@@ -345,6 +347,9 @@ func (l *streamableLink) negotiated(version mcp.Version) {
 	}
 }
 
+// beside tells whether the server has a standalone stream, on which it may ask.
+func (l *streamableLink) beside() bool { return l.aside.Load() }
+
 // openTime is how long the first standalone stream is waited for.
 const openTime = 250 * time.Millisecond
 
@@ -383,6 +388,7 @@ func (l *streamableLink) standalone(opened chan struct{}) {
 		case err == nil:
 			opened := time.Now()
 			had = true
+			l.aside.Store(true)
 			l.listen(resp, &last)
 			if time.Since(opened) > 5*time.Second {
 				wait.reset()

@@ -57,6 +57,7 @@ type instance struct {
 	mu       sync.Mutex
 	config   *config.Config
 	servers  map[string]*runningServer
+	gates    *gates
 	pending  []config.Pending
 	later    []string  // settings of the file that the next start takes over
 	progress *progress // shows the servers; nil for nobody
@@ -244,7 +245,7 @@ func (in *instance) close() {
 // connections, others start beside them, removed ones finish their calls.
 func (in *instance) apply(c *config.Config) error {
 	authenticated := in.apiKeys.Load() != nil
-	gates, err := chain(c, authenticated && len(c.Toolgate.Auth.Keys) > 0)
+	gates, err := newGates(c, authenticated && len(c.Toolgate.Auth.Keys) > 0)
 	if err != nil {
 		return err
 	}
@@ -280,7 +281,12 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
-	in.gateway.Apply(proxy.Config{Mounts: mounts, Chain: gates, Limiter: limiter(c)})
+	in.gates = gates
+	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments}
+	if gates.capsules != nil { // a nil pointer would be no nil interface
+		applied.Capsules = gates.capsules
+	}
+	in.gateway.Apply(applied)
 	if apiKeys != nil { // whoever's key is gone is served nothing more
 		in.gateway.EndSessions(apiKeys.Knows)
 	}

@@ -61,7 +61,7 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 			return err
 		})
 		switch {
-		case errors.Is(err, errClientEnded):
+		case errors.Is(err, errClientEnded), err != nil && ctx.Err() != nil: // there is nobody to serve any more
 			err = nil
 		case err != nil:
 		case own != nil:
@@ -128,7 +128,10 @@ func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stateD
 func controlError(err error) error {
 	var refused *admin.RefusedError
 	var rejected *admin.ReloadError
+	var asked *admin.QuestionError
 	switch {
+	case errors.As(err, &asked):
+		return exit(exitUsage, err)
 	case errors.As(err, &refused):
 		return exit(exitAuth, err)
 	case errors.As(err, &rejected):

@@ -375,9 +375,7 @@ func TestReloadTheProgram(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, pid := range []int{a, c} {
-		if alive(pid) {
-			t.Errorf("process %d is left", pid)
-		}
+		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
 	}
 	if left := h.sockets(t); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
@@ -446,10 +444,8 @@ func TestShutdownWhileBusy(t *testing.T) {
 	if took := time.Since(asked); took > 10*time.Second {
 		t.Errorf("ended after %v", took)
 	}
-	for _, pid := range []int{pid, child} {
-		if alive(pid) {
-			t.Errorf("process %d is left", pid)
-		}
+	for _, pid := range []int{pid, child} { // a killed one takes a moment to be gone
+		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
 	}
 	if code := call.wait(t); code == exitOK {
 		t.Errorf("the call that was cut off has exit code %d: %s", code, call.out)

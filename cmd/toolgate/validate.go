@@ -27,7 +27,7 @@ func newValidate(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := chain(c, len(c.Toolgate.Auth.Keys) > 0); err != nil {
+			if _, err := newGates(c, len(c.Toolgate.Auth.Keys) > 0); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))

@@ -108,16 +108,6 @@ func mount(s *config.Server, b proxy.Backend, queue int) proxy.Mount {
 	return m
 }
 
-// chain is the gate of a configuration. Without authentication everyone is
-// local and may do everything; with it, that must have been said.
-func chain(c *config.Config, authenticated bool) (*gate.Chain, error) {
-	if authenticated && !c.Toolgate.Gate.Open {
-		return nil, exitf(exitConfig, "%s: authentication is configured, but nothing decides who may call what; "+
-			"write `gate: { open: true }` under toolgate if everyone known may call everything", c.Path)
-	}
-	return gate.NewChain(gate.Open{}), nil
-}
-
 // limiter is the budgets of a configuration.
 func limiter(*config.Config) *budget.Limiter { return budget.Unlimited() }
 

@@ -6,7 +6,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/gate"
 )
@@ -106,4 +109,11 @@ func Generate() (text, sum string) {
 	text = keyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	hash := sha256.Sum256([]byte(text))
 	return text, hex.EncodeToString(hash[:])
+}
+
+// Identities returns whom the keys stand for, sorted by credential.
+func (k *Keys) Identities() []*gate.Identity {
+	all := slices.Collect(maps.Values(k.byHash))
+	slices.SortFunc(all, func(a, b *gate.Identity) int { return strings.Compare(a.Credential, b.Credential) })
+	return all
 }

@@ -109,6 +109,9 @@ func Handler(g Gateway, token string) http.Handler {
 		writeJSON(w, http.StatusOK, map[string]any{})
 	})
 	mux.HandleFunc("POST /v1/stdio", func(w http.ResponseWriter, r *http.Request) { serveStdio(w, r, g) })
+	if e, ok := g.(Explainer); ok {
+		handleExplainer(mux, e)
+	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))
@@ -292,6 +295,9 @@ func apiError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnprocessableEntity {
 		return &ReloadError{body.Error}
 	}
+	if resp.StatusCode == http.StatusNotFound && body.Error != "" {
+		return &QuestionError{body.Error}
+	}
 	if resp.StatusCode == http.StatusConflict {
 		return &StaysError{body.Error}
 	}
@@ -300,6 +306,12 @@ func apiError(resp *http.Response) error {
 	}
 	return errors.New(strings.TrimSpace(body.Error))
 }
+
+// QuestionError tells that what was asked about is not there.
+type QuestionError struct{ text string }
+
+// Error implements error.
+func (e *QuestionError) Error() string { return e.text }
 
 // RefusedError tells that the gateway does not accept who asks.
 type RefusedError struct{ Reason string }

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+func newWhy(o *options) *cobra.Command {
+	var q admin.WhyQuestion
+	var path string
+	c := &cobra.Command{
+		Use:   "why NAME",
+		Short: "Explain what the gate says of a tool, prompt or resource",
+		Long: `Explain, phase by phase, whether a caller may see and call what has an exposed
+name: the rules that decided, with file and line, and for a refusal a change that
+would lift it. No server is asked.`,
+		Example: "  toolgate why gh__delete_repo --as ci",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Name = args[0]
+			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
+				why, err := e.Why(ctx, q)
+				if err != nil {
+					return err
+				}
+				return o.print(os.Stdout, whyTable(&why))
+			})
+		},
+	}
+	c.Flags().StringVar(&q.As, "as", "", "the `caller`: id or subject of an API key")
+	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+func newWhoCan(o *options) *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use:   "who-can NAME",
+		Short: "List which known callers may see and call a tool, prompt or resource",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
+				who, err := e.WhoCan(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"CALLER", "SEES", "CALLS", "REASON"}, data: who}
+				for _, w := range who {
+					t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), yesNo(w.Call), w.Reason})
+					t.names = append(t.names, w.Caller)
+				}
+				return o.print(os.Stdout, t)
+			})
+		},
+	}
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// withExplainer hands over the running gateway, or one that is started for this.
+func (o *options) withExplainer(ctx context.Context, path string, use func(context.Context, admin.Explainer) error) error {
+	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
+		if own != nil {
+			return use(ctx, own)
+		}
+		if err := use(ctx, control); err != nil {
+			return controlError(err)
+		}
+		return nil
+	})
+}
+
+// whyTable shows an explanation: a row per phase and action.
+func whyTable(w *admin.Why) table {
+	t := table{header: []string{"ACTION", "PHASE", "SAYS", "REASON", "RULE", "CHANGE"}, data: w}
+	for _, action := range []struct {
+		name    string
+		verdict *admin.WhyVerdict
+	}{{"see", &w.View}, {"call", &w.Call}} {
+		for _, s := range action.verdict.Steps {
+			rule := strings.Join(s.Rules, "; ")
+			if s.Question != "" {
+				rule = s.Question
+			}
+			t.rows = append(t.rows, []string{action.name, s.Phase, s.Effect, s.Reason + s.Error, rule, s.Change})
+		}
+		t.rows = append(t.rows, []string{action.name, "-", action.verdict.Effect, action.verdict.Reason, "", ""})
+		t.names = append(t.names, action.name+" "+action.verdict.Effect)
+	}
+	return t
+}
+
+// Why implements [admin.Explainer].
+func (in *instance) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
+	id, err := in.caller(q.As)
+	if err != nil {
+		return admin.Why{}, err
+	}
+	in.gateway.Settle(ctx)
+	w := in.gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name)
+	if w == nil {
+		return admin.Why{}, in.unknownName(q.Name)
+	}
+	return admin.Why{
+		Name: w.Exposed, Kind: w.Kind.String(), Server: w.Server, Original: w.Original, CapabilityID: w.CapabilityID,
+		Caller: callerName(id), View: verdict(&w.View), Call: verdict(&w.Call),
+	}, nil
+}
+
+// WhoCan implements [admin.Explainer].
+func (in *instance) WhoCan(ctx context.Context, name string) ([]admin.WhoCan, error) {
+	in.gateway.Settle(ctx)
+	out := []admin.WhoCan{}
+	for _, id := range in.callers() {
+		w := in.gateway.Why(ctx, id, proxy.Scope{}, name)
+		if w == nil {
+			return nil, in.unknownName(name)
+		}
+		who := admin.WhoCan{Caller: callerName(id), View: w.View.Effect == gate.Allow, Call: w.Call.Effect == gate.Allow}
+		if !who.Call {
+			who.Reason = w.Call.Reason
+		}
+		out = append(out, who)
+	}
+	return out, nil
+}
+
+// unknownName is the error of a name that nothing has, with the nearest one.
+func (in *instance) unknownName(name string) error {
+	for _, known := range in.gateway.Names() {
+		if similar(name, known) {
+			return exitf(exitUsage, "nothing is named %s; did you mean %s?", name, known)
+		}
+	}
+	return exitf(exitUsage, "nothing is named %s; `toolgate tools` lists what there is", name)
+}
+
+// callers are all whom the gateway knows by name, sorted.
+func (in *instance) callers() []*gate.Identity {
+	keys := in.apiKeys.Load()
+	if keys == nil {
+		return []*gate.Identity{gate.NewIdentity(gate.Identity{Principal: gate.Local})}
+	}
+	return keys.Identities()
+}
+
+// caller returns the identity that a person names by the id of an API key or by
+// its subject.
+func (in *instance) caller(name string) (*gate.Identity, error) {
+	all := in.callers()
+	if in.apiKeys.Load() == nil {
+		if name != "" && name != gate.Local.Subject {
+			return nil, exitf(exitUsage, "without authentication everyone is %s; leave --as out", gate.Local.Subject)
+		}
+		return all[0], nil
+	}
+	var names []string
+	for _, id := range all {
+		key, _, _ := strings.Cut(id.Credential, ":")
+		if name != "" && (name == key || name == id.Subject) {
+			return id, nil
+		}
+		names = append(names, key)
+	}
+	return nil, exitf(exitUsage, "--as names nobody known; write one of %s", strings.Join(names, ", "))
+}
+
+func callerName(id *gate.Identity) string {
+	if id.Tenant == gate.DefaultTenant {
+		return id.Subject
+	}
+	return fmt.Sprintf("%s of %s", id.Subject, id.Tenant)
+}
+
+func verdict(v *proxy.Verdict) admin.WhyVerdict {
+	out := admin.WhyVerdict{Effect: v.Effect.String(), Reason: v.Reason, Steps: []admin.WhyStep{}}
+	for i := range v.Steps {
+		s := &v.Steps[i]
+		step := admin.WhyStep{Phase: s.Phase, Effect: s.Effect.String(), Reason: s.Reason, Revision: s.Revision, Question: s.Question}
+		for _, r := range s.Rules {
+			step.Rules = append(step.Rules, r.String())
+		}
+		if s.Change != nil {
+			step.Change = s.Change.Text
+		}
+		if s.Err != nil {
+			step.Error = s.Err.Error()
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out
+}
