@@ -19,6 +19,15 @@ const legacyVersion = "2025-11-25"
 
 // runGoSDK runs the script with the official Go SDK.
 func runGoSDK(ctx context.Context, t target) report {
+	if t.Links != nil {
+		return runCalls(ctx, "go-sdk", t, func(ctx context.Context, t target) (adapter, func() error, error) {
+			c, err := dialGoSDK(ctx, t)
+			if err != nil {
+				return nil, nil, err
+			}
+			return c, c.Close, nil
+		})
+	}
 	r := report{Client: "go-sdk", Checks: map[string]check{}}
 	c, err := dialGoSDK(ctx, t)
 	if err != nil {
@@ -52,7 +61,7 @@ func (c *goSDK) Close() error {
 
 func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 	c := &goSDK{changed: make(chan struct{}, 1), progress: map[string]func(float64){}}
-	client := mcp.NewClient(&mcp.Implementation{Name: "toolgate-e2e-go-sdk", Version: "1"}, &mcp.ClientOptions{
+	options := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
@@ -68,7 +77,14 @@ func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 				fn(req.Params.Progress)
 			}
 		},
-	})
+	}
+	if t.person != nil {
+		t.person.answerGoSDK(options)
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "toolgate-e2e-go-sdk", Version: "1"}, options)
+	if t.person != nil {
+		client.AddRoots(t.person.goSDKRoot()) //nolint:staticcheck // what older servers ask for
+	}
 	var wire mcp.Transport
 	switch t.Transport {
 	case "http":

@@ -18,6 +18,15 @@ import (
 
 // runMCPGo runs the script with mcp-go, the independent Go implementation.
 func runMCPGo(ctx context.Context, t target) report {
+	if t.Links != nil {
+		return runCalls(ctx, "mcp-go", t, func(ctx context.Context, t target) (adapter, func() error, error) {
+			c, err := dialMCPGo(ctx, t)
+			if err != nil {
+				return nil, nil, err
+			}
+			return c, c.client.Close, nil
+		})
+	}
 	r := report{Client: "mcp-go", Checks: map[string]check{}}
 	c, err := dialMCPGo(ctx, t)
 	if err != nil {
@@ -76,6 +85,10 @@ func dialMCPGo(ctx context.Context, t target) (*mcpGo, error) {
 	var opts []client.ClientOption
 	if !modern {
 		opts = append(opts, client.WithLegacyProtocolOnly())
+	}
+	if t.person != nil {
+		who := mcpGoPerson{t.person}
+		opts = append(opts, client.WithElicitationHandler(who), client.WithSamplingHandler(who), client.WithRootsHandler(who))
 	}
 	c := &mcpGo{
 		client:   client.NewClient(wire, opts...),

@@ -3,6 +3,7 @@
 
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { capabilities } from './ask.mjs';
 import { main } from './script.mjs';
 
 function transport(t) {
@@ -16,12 +17,18 @@ function transport(t) {
   }
 }
 
-async function connect(t) {
+// person answers what servers ask, if there is one.
+async function connect(t, person) {
   const modern = t.era === 'modern';
   const client = new Client(
     { name: 'toolgate-e2e-sdk-new', version: '1' },
-    { capabilities: {}, versionNegotiation: { mode: modern ? { pin: '2026-07-28' } : 'legacy' } },
+    { capabilities: person ? capabilities : {}, versionNegotiation: { mode: modern ? { pin: '2026-07-28' } : 'legacy' } },
   );
+  if (person) {
+    client.setRequestHandler('elicitation/create', request => person.elicit(request.params));
+    client.setRequestHandler('sampling/createMessage', request => person.sample(request.params));
+    client.setRequestHandler('roots/list', () => person.roots());
+  }
   await client.connect(transport(t));
   return {
     protocol: client.getNegotiatedProtocolVersion?.() ?? (modern ? '2026-07-28' : ''),

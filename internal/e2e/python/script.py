@@ -8,6 +8,8 @@ import re
 import sys
 import traceback
 
+from ask import Person
+
 BIG = 9007199254740993  # 2^53 + 1: the first integer that a double cannot hold
 
 
@@ -153,6 +155,39 @@ async def run(c, label):
     return checks
 
 
+async def call_all(c, link, at_once, answers):
+    """Makes every call of the link, a few of them at once."""
+    left = list(link["calls"])
+
+    async def work():
+        while left:
+            call = left.pop(0)
+            arguments = {"canary": call["canary"]}
+            try:
+                if call["method"] == "prompts/get":
+                    text = await asyncio.wait_for(c.prompt(call["name"], arguments), 20)
+                else:
+                    result = await asyncio.wait_for(c.call(call["name"], arguments), 20)
+                    text = text_of(result)
+                    if result.is_error:
+                        raise RuntimeError(f"tool error: {text}")
+                answers[call["id"]] = {"text": text}
+            except Exception as e:  # a failing call is a finding, not the end of the run
+                answers[call["id"]] = {"error": f"{type(e).__name__}: {e}"}
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+async def converse(target, report, connect):
+    """Opens each link, makes its calls and closes it."""
+    person = Person(target["secret"])
+    report["answers"], report["asked"] = {}, person.asked
+    for link in target["links"]:
+        async with connect({**target, "url": link["url"]}, person) as adapter:
+            report["protocol"] = adapter.protocol
+            await call_all(adapter, link, target["atOnce"], report["answers"])
+
+
 def main(client, package, connect):
     """Runs the script with the adapter that the async context manager connect
     yields for the target, and prints the report, whatever happens."""
@@ -166,6 +201,9 @@ def main(client, package, connect):
     }
 
     async def session():
+        if target.get("links"):
+            await converse(target, report, connect)
+            return
         async with connect(target) as adapter:
             report["protocol"] = adapter.protocol
             report["checks"] = await run(adapter, target["label"])

@@ -57,8 +57,28 @@ class SDK(Adapter):
         return self.changed
 
 
+def answering(person):
+    """Returns what a client needs to answer as person does, nothing for None."""
+    if person is None:
+        return {}
+
+    async def elicit(_context, params):
+        content = person.elicit(params.message)
+        if content is None:
+            return mcp_types.ElicitResult(action="decline")
+        return mcp_types.ElicitResult(action="accept", content=content)
+
+    async def sample(_context, params):
+        return person.sample(params.messages)
+
+    async def roots(_context):
+        return mcp_types.ListRootsResult(roots=person.roots())
+
+    return {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots}
+
+
 @asynccontextmanager
-async def connect(target):
+async def connect(target, person=None):
     changed = asyncio.Event()
 
     async def on_message(message):
@@ -76,7 +96,7 @@ async def connect(target):
             )
     mode = "auto" if target.get("era") == "modern" else "legacy"
     tasks = []
-    async with Client(server, mode=mode, message_handler=on_message) as client:
+    async with Client(server, mode=mode, message_handler=on_message, **answering(person)) as client:
         try:
             yield SDK(client, changed, tasks)
         finally:
