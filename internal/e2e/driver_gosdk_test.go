@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
@@ -88,7 +89,9 @@ func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 	var wire mcp.Transport
 	switch t.Transport {
 	case "http":
-		wire = &mcp.StreamableClientTransport{Endpoint: t.URL, MaxRetries: -1}
+		wire = &mcp.StreamableClientTransport{
+			Endpoint: t.URL, MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer{t.Key}},
+		}
 	case "sse":
 		wire = &mcp.SSEClientTransport{Endpoint: t.URL}
 	default:
@@ -114,6 +117,17 @@ func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 	}
 	c.session = session
 	return c, nil
+}
+
+// bearer sends an API key with each request, if there is one.
+type bearer struct{ key string }
+
+func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if b.key != "" {
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+b.key)
+	}
+	return http.DefaultTransport.RoundTrip(req)
 }
 
 func envList(env map[string]string) []string {

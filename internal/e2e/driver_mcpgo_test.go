@@ -61,6 +61,9 @@ func dialMCPGo(ctx context.Context, t target) (*mcpGo, error) {
 	switch t.Transport {
 	case "http":
 		var opts []transport.StreamableHTTPCOption
+		if t.Key != "" {
+			opts = append(opts, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + t.Key}))
+		}
 		if !modern {
 			// Without it this library opens no stream for notifications.
 			opts = append(opts, transport.WithContinuousListening())

@@ -16,8 +16,9 @@ import (
 
 // link is one server, or toolgate, and the calls that a driver makes there.
 type link struct {
-	URL   string `json:"url"`
-	Calls []call `json:"calls"`
+	URL   string   `json:"url"`
+	Key   string   `json:"key,omitempty"`
+	Lanes [][]call `json:"lanes"` // each one after the other
 }
 
 // call is one call in which the server asks something.
@@ -132,7 +133,7 @@ func runCalls(
 	r := report{Client: name, Answers: map[string]returned{}}
 	for _, l := range t.Links {
 		to := t
-		to.URL, to.person = l.URL, who
+		to.URL, to.Key, to.person = l.URL, l.Key, who
 		a, stop, err := dial(ctx, to)
 		if err != nil {
 			r.Error = err.Error()
@@ -151,24 +152,26 @@ func runCalls(
 	return r
 }
 
-// callAll makes every call of the link, a few of them at once, and puts down
-// what came back.
+// callAll makes every call of the link, a few lanes at once, and puts down what
+// came back.
 func (l *link) callAll(ctx context.Context, a adapter, atOnce int, into map[string]returned) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	next := make(chan call)
+	next := make(chan []call)
 	for range atOnce {
 		all.Go(func() {
-			for c := range next {
-				got := c.make(ctx, a)
-				mu.Lock()
-				into[c.ID] = got
-				mu.Unlock()
+			for lane := range next {
+				for _, c := range lane {
+					got := c.make(ctx, a)
+					mu.Lock()
+					into[c.ID] = got
+					mu.Unlock()
+				}
 			}
 		})
 	}
-	for _, c := range l.Calls {
-		next <- c
+	for _, lane := range l.Lanes {
+		next <- lane
 	}
 	close(next)
 	all.Wait()

@@ -4,89 +4,64 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/e2e/fixture"
 )
 
-// asker is a server whose tools and prompts ask their caller, made with one of
-// the libraries.
-type asker struct {
-	name    string // the name of the client of the same library
-	brief   string // of its namespaces
-	program func() installed
-	eras    []string
-	command func(t *testing.T) *exec.Cmd
-}
+// way is how a client reaches the server that asks it.
+type way string
 
-var askers = []asker{
-	{"typescript-sdk-1", "ts1", nodeNeeded, []string{"legacy"}, nodeAsker("server_old.mjs")},
-	{"typescript-sdk-2", "ts2", nodeNeeded, eras, nodeAsker("server_new.mjs")},
-	{"python-sdk", "python", pyNeeded, eras, pythonAsker("server_sdk.py")},
-	{"fastmcp", "fastmcp", pyNeeded, eras, pythonAsker("server_fast.py")},
-	{"go-sdk", "gosdk", none, eras, goAsker()},
-	{"mcp-go", "mcpgo", none, eras, goAsker("-second")},
-}
+const (
+	// wayDirect is without toolgate, which only works within one era.
+	wayDirect way = "direct"
+	// wayAlone is through toolgate as a principal of one's own, with one call at a
+	// time to each server.
+	wayAlone way = "alone"
+	// wayCrowded is through toolgate as one principal that is all clients, with
+	// several calls at once: what a server asks could be about any of them.
+	wayCrowded way = "crowded"
+)
 
-func nodeAsker(file string) func(*testing.T) *exec.Cmd {
-	return func(*testing.T) *exec.Cmd {
-		return exec.Command(lab.node.path, filepath.Join(lab.cache, "node", file))
-	}
-}
-
-func pythonAsker(file string) func(*testing.T) *exec.Cmd {
-	return func(*testing.T) *exec.Cmd {
-		cmd := exec.Command(lab.python.path, filepath.Join(lab.root, "internal", "e2e", "python", file))
-		cmd.Env = append(os.Environ(), "PYTHONPYCACHEPREFIX="+filepath.Join(lab.cache, "pycache"))
-		return cmd
-	}
-}
-
-func goAsker(args ...string) func(*testing.T) *exec.Cmd {
-	return func(t *testing.T) *exec.Cmd {
-		return exec.Command(built(t, lab.fixture), append([]string{"-ask", "-http", "127.0.0.1:0"}, args...)...)
-	}
-}
-
-// namespace is where toolgate mounts the server, speaking to it in one era.
-func (a *asker) namespace(era string) string { return a.brief + "-" + era }
-
-// askedIn are the methods in which a server may ask in every revision, and a
-// question is registered for.
+// askedIn are the methods in which a server may ask in both eras, and in which
+// every library lets it.
 var askedIn = []string{"tools/call", "prompts/get"}
 
-// cell is one question of one server in one method.
-type cell struct {
-	server    *asker
-	serverEra string
-	question  fixture.Question
-	method    string
-	through   bool
+// atOnce is how many calls of one client are in flight.
+const atOnce = 4
 
-	call call
+// cell is one question of one server in one method, put to one client.
+type cell struct {
+	way      way
+	server   side
+	as       string // the namespace of the server
+	question fixture.Question
+	method   string
+	call     call
 }
 
 func (c *cell) String() string {
-	return fmt.Sprintf("%s/%s asks %s in %s", c.server.name, c.serverEra, c.question.Name, c.method)
+	return fmt.Sprintf("%s: %v asks %s in %s", c.way, c.server, c.question.Name, c.method)
 }
 
-// cellsOf are all questions of a server in one era, through toolgate or directly.
-func cellsOf(a *asker, era string, through bool) []*cell {
+// cellsOf are all questions of a server, reached in one way.
+func cellsOf(w way, server side) []*cell {
+	as := ""
+	for _, a := range askers {
+		if a.name == server.name {
+			as = a.namespace(server.era)
+		}
+	}
 	var cells []*cell
 	for _, q := range fixture.Questions {
 		for _, method := range askedIn {
-			c := &cell{server: a, serverEra: era, question: q, method: method, through: through}
 			canary := newLabel("canary")
-			c.call = call{ID: canary, Method: method, Name: q.Name, Canary: canary}
-			if through {
-				c.call.Name = a.namespace(era) + "__" + q.Name
+			c := &cell{w, server, as, q, method, call{ID: canary, Method: method, Name: q.Name, Canary: canary}}
+			if w != wayDirect {
+				c.call.Name = as + "__" + q.Name
 			}
 			cells = append(cells, c)
 		}
@@ -103,55 +78,95 @@ func (c *cell) want(secret string) (text string, asked []string) {
 		if step.Text != nil {
 			words = step.Text(c.call.Canary, heard)
 		}
-		answer := secret + "|" + words
-		switch step.Kind {
-		case fixture.Elicitation:
-			if c.through { // a person is told which server asks
-				words = "[" + c.server.namespace(c.serverEra) + "] " + words
-			}
-			answer = "accept " + secret + "|" + words
-			if c.question.Name == "declined" {
-				answer = "decline"
-			}
-		case fixture.Roots:
-			answer = "file:///home/" + secret
+		if step.Kind == fixture.Elicitation && c.way != wayDirect { // a person is told which server asks
+			words = "[" + c.as + "] " + words
 		}
-		heard, asked = append(heard, answer), append(asked, words)
-	}
-	for i, h := range heard {
-		if i > 0 {
-			text += " then "
+		asked = append(asked, words)
+		switch {
+		case step.Kind == fixture.Roots:
+			heard = append(heard, "file:///home/"+secret)
+		case step.Kind == fixture.Sampling:
+			heard = append(heard, secret+"|"+words)
+		case c.question.Name == "declined":
+			heard = append(heard, "decline")
+		default:
+			heard = append(heard, "accept "+secret+"|"+words)
 		}
-		text += h
 	}
-	return text, asked
+	return strings.Join(heard, " then "), asked
 }
 
-// atOnce is how many calls of one client are in flight: several, so that a
-// question that reaches the wrong one of them is seen.
-const atOnce = 4
-
-// TestQuestions has every server ask every client everything, directly where
-// both speak the same era, and all of them through toolgate.
-func TestQuestions(t *testing.T) {
-	urls := map[string]string{}
-	for i := range askers {
-		a := &askers[i]
-		if p := a.program(); p.err != nil {
-			need(t, p)
+// inLanes puts calls of servers into lanes: one for each server, or for each
+// call.
+func inLanes(cells [][]*cell, each bool) [][]call {
+	var lanes [][]call
+	for _, of := range cells {
+		var lane []call
+		for _, c := range of {
+			lane = append(lane, c.call)
+			if each {
+				lanes, lane = append(lanes, lane), nil
+			}
 		}
-		urls[a.name] = ""
+		if lane != nil {
+			lanes = append(lanes, lane)
+		}
 	}
-	for i := range askers {
-		a := &askers[i]
-		p := start(t, "asking server "+a.name, a.command(t))
-		urls[a.name] = p.waitFor(t, urlLine, 20*time.Second)
+	return lanes
+}
+
+// TestQuestions has every server ask every client everything in every method, in
+// every way in which they can meet. The answers must be those of the client whose
+// call it is, and each client must be asked what is its own, once.
+func TestQuestions(t *testing.T) {
+	var names, serverNames []string
+	for i := range clients {
+		names = append(names, clients[i].name)
 	}
-	servers, settings, listed := object{}, object{}, []string{}
-	for i := range askers {
-		for _, era := range askers[i].eras {
-			name := askers[i].namespace(era)
-			servers[name] = object{"type": "http", "url": urls[askers[i].name]}
+	for _, a := range askers {
+		serverNames = append(serverNames, a.name)
+	}
+	rig := &questionRig{servers: sides(t, "server", serverNames), keys: map[side]string{}, seen: map[side][]outcome{}}
+	rig.clients = sides(t, "client", names)
+	rig.start(t)
+	t.Run("clients", func(t *testing.T) {
+		for i := range clients {
+			for _, era := range eras {
+				if me := (side{clients[i].name, era}); slices.Contains(rig.clients, me) {
+					t.Run(me.String(), func(t *testing.T) {
+						t.Parallel()
+						rig.converse(t, &clients[i], me)
+					})
+				}
+			}
+		}
+	})
+	rig.report(t)
+}
+
+// questionRig is one toolgate in front of all servers.
+type questionRig struct {
+	clients, servers []side
+	urls             map[string]string // of the servers, by name
+	through          string            // the URL of toolgate
+	keys             map[side]string   // of the clients; the zero side is the crowd
+
+	mu   sync.Mutex
+	seen map[side][]outcome
+}
+
+func (r *questionRig) start(t *testing.T) {
+	t.Helper()
+	r.urls = startAskers(t)
+	servers, settings := object{}, object{}
+	var listed []string
+	for _, a := range askers {
+		for _, era := range eras {
+			if !slices.Contains(r.servers, side{a.name, era}) {
+				continue
+			}
+			name := a.namespace(era)
+			servers[name] = object{"type": "http", "url": r.urls[a.name]}
 			settings[name] = object{
 				"protocol":        era,
 				"client_requests": object{"sampling": "allow", "elicitation": "allow", "roots": "allow"},
@@ -161,75 +176,137 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	}
-	g := startGateway(t, servers, object{"servers": settings, "limits": object{"parked_per_principal": 256}}, listed...)
-
-	t.Run("clients", func(t *testing.T) {
-		for i := range clients {
-			c := &clients[i]
-			if c.name == "inspector" {
-				continue // a command that answers nothing
-			}
-			for _, era := range eras {
-				if !slices.Contains(c.transports(era), "http") {
-					continue
-				}
-				t.Run(c.name+"/"+era, func(t *testing.T) {
-					t.Parallel()
-					converse(t, c, era, urls, g.mcp)
-				})
-			}
-		}
-	})
+	var keys []object
+	for i, client := range append([]side{{}}, r.clients...) {
+		r.keys[client] = fmt.Sprintf("tg-e2e-questions-%02d-0123456789abcdef0123456789abcdef", i)
+		keys = append(keys, apiKey(fmt.Sprintf("client%d", i), r.keys[client], fmt.Sprintf("subject%d", i), "questions"))
+	}
+	g := newSetup(t, servers, object{
+		"servers": settings, "auth": object{"keys": keys}, "gate": object{"open": true},
+		"limits": object{"parked_per_principal": 256},
+	}).up(t)
+	r.through = g.mcp
+	for _, key := range r.keys {
+		g.waitTools(t, key, listed...)
+	}
 }
 
-// converse makes all calls of one client in one era.
-func converse(t *testing.T, c *mcpClient, era string, urls map[string]string, through string) {
-	secret := newLabel("secret")
-	var cells []*cell
-	var links []link
-	for i := range askers {
-		if slices.Contains(askers[i].eras, era) {
-			direct := cellsOf(&askers[i], era, false)
-			links = append(links, link{URL: urls[askers[i].name], Calls: callsOf(direct)})
-			cells = append(cells, direct...)
-		}
+// converse makes all calls of one client.
+func (r *questionRig) converse(t *testing.T, c *mcpClient, me side) {
+	if p := c.program(); p.err != nil {
+		need(t, p)
 	}
+	to := target{Transport: "http", Era: me.era, Secret: newLabel("secret"), AtOnce: atOnce}
 	var all []*cell
-	for i := range askers {
-		for _, serverEra := range askers[i].eras {
-			all = append(all, cellsOf(&askers[i], serverEra, true)...)
+	ways := map[way][][]*cell{}
+	for _, server := range r.servers {
+		for _, w := range []way{wayDirect, wayAlone, wayCrowded} {
+			if w == wayDirect && server.era != me.era {
+				continue
+			}
+			cells := cellsOf(w, server)
+			ways[w], all = append(ways[w], cells), append(all, cells...)
+			if w == wayDirect {
+				to.Links = append(to.Links, link{URL: r.urls[server.name], Lanes: inLanes([][]*cell{cells}, true)})
+			}
 		}
 	}
-	links = append(links, link{URL: through, Calls: callsOf(all)})
-	cells = append(cells, all...)
+	to.Links = append(to.Links,
+		link{URL: r.through, Key: r.keys[me], Lanes: inLanes(ways[wayAlone], false)},
+		link{URL: r.through, Key: r.keys[side{}], Lanes: inLanes(ways[wayCrowded], true)})
 
-	r := c.run(t.Context(), target{Transport: "http", Era: era, Secret: secret, Links: links, AtOnce: atOnce})
-	if r.Error != "" {
-		t.Fatalf("the client did not come to its end: %s", r.Error)
+	got := c.run(t.Context(), to)
+	if got.Error != "" {
+		t.Fatalf("the client did not come to its end: %s", got.Error)
 	}
-	if legacy := r.Protocol < "2026-07-28"; legacy != (era == "legacy") {
-		t.Errorf("negotiated %q in the %s era", r.Protocol, era)
+	if legacy := got.Protocol < "2026-07-28"; got.Protocol == "" || legacy != (me.era == "legacy") {
+		t.Errorf("negotiated %q in the %s era", got.Protocol, me.era)
 	}
-	var wantAsked []string
-	for _, cell := range cells {
-		text, asked := cell.want(secret)
-		got := r.Answers[cell.call.ID]
-		if got.Error != "" || got.Text != text {
-			t.Errorf("%v (through %t): %q %s, want %q", cell, cell.through, got.Text, got.Error, text)
+	var outcomes []outcome
+	must, may := map[string]int{}, map[string]int{}
+	for _, cell := range all {
+		wrong, complete := cell.judge(me, to.Secret, got.Answers[cell.call.ID])
+		if wrong != "" {
+			t.Errorf("%v: %s", cell, wrong)
 		}
-		wantAsked = append(wantAsked, asked...)
+		outcomes = append(outcomes, outcome{cell, complete, got.Answers[cell.call.ID]})
+		_, asked := cell.want(to.Secret)
+		for _, words := range asked {
+			may[words]++
+			if complete {
+				must[words]++
+			}
+		}
 	}
-	slices.Sort(wantAsked)
-	slices.Sort(r.Asked)
-	if diff := cmp.Diff(wantAsked, r.Asked); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+	if me.name == "go-sdk" {
+		must["roots"] = 0 // a list of the client, which answers without being asked
 	}
+	for _, wrong := range wronglyAsked(must, may, got.Asked) {
+		t.Error(wrong)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[me] = outcomes
 }
 
-func callsOf(cells []*cell) []call {
-	var calls []call
-	for _, c := range cells {
-		calls = append(calls, c.call)
+// wronglyAsked returns what is wrong with what a client was asked: less than it
+// must, or more than it may be.
+func wronglyAsked(must, may map[string]int, asked []string) []string {
+	times := map[string]int{}
+	for _, words := range asked {
+		times[words]++
 	}
-	return calls
+	var wrong []string
+	for words, n := range times {
+		if n > may[words] {
+			wrong = append(wrong, fmt.Sprintf("asked %d times, not %d: %s", n, may[words], words))
+		}
+	}
+	for words, n := range must {
+		if times[words] < n {
+			wrong = append(wrong, fmt.Sprintf("asked %d times, not %d: %s", times[words], n, words))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+// outcome is what became of one cell.
+type outcome struct {
+	cell     *cell
+	answered bool
+	returned returned
+}
+
+// report prints the table: for each client and server how many cells of how many
+// are answered.
+func (r *questionRig) report(t *testing.T) {
+	t.Helper()
+	for _, w := range []way{wayDirect, wayAlone, wayCrowded} {
+		var b strings.Builder
+		fmt.Fprintf(&b, "questions answered, %s:\n%-24s", w, "client \\ server")
+		for _, server := range r.servers {
+			fmt.Fprintf(&b, " %-23s", server)
+		}
+		for _, client := range r.clients {
+			fmt.Fprintf(&b, "\n%-24s", client)
+			for _, server := range r.servers {
+				answered, of := 0, 0
+				for _, o := range r.seen[client] {
+					if o.cell.way == w && o.cell.server == server {
+						of++
+						if o.answered {
+							answered++
+						}
+					}
+				}
+				mark := "-"
+				if of > 0 {
+					mark = fmt.Sprintf("%d/%d", answered, of)
+				}
+				fmt.Fprintf(&b, " %-23s", mark)
+			}
+		}
+		t.Log(b.String())
+	}
 }

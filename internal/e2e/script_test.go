@@ -30,8 +30,9 @@ type target struct {
 	// With links a driver makes calls in which it is asked something, instead of
 	// running the script; see questions_test.go.
 	Links  []link `json:"links,omitempty"`
-	AtOnce int    `json:"atOnce,omitempty"` // calls of a link
+	AtOnce int    `json:"atOnce,omitempty"` // lanes of a link
 	Secret string `json:"secret,omitempty"` // with which the client answers
+	Key    string `json:"key,omitempty"`    // of the link: an API key, sent as a bearer token
 
 	person *person // who answers in a Go client
 }

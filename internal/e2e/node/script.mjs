@@ -11,8 +11,9 @@
 // With links in the argument, a driver makes calls instead, in which servers ask
 // something, and answers what it is asked with its secret:
 //   {"secret":"...","atOnce":4,
-//    "links":[{"url":"...","calls":[{"id":"...","method":"tools/call|prompts/get","name":"...","canary":"..."}, ...]}, ...]}
-// and reports what each call returned and everything that it was asked:
+//    "links":[{"url":"...","key":"an API key, or none","lanes":[[{"id":"...","method":"tools/call|prompts/get","name":"...","canary":"..."}, ...], ...]}, ...]}
+// The calls of a lane are made one after the other, atOnce lanes at a time.
+// It reports what each call returned and everything that it was asked:
 //   {"answers":{"<id>":{"text":"...","error":"..."}, ...},"asked":["...", ...]}
 
 import { readFileSync } from 'node:fs';
@@ -180,15 +181,17 @@ async function answered(c, { method, name, canary }) {
   return textOf(result);
 }
 
-// callAll makes every call of the link, a few of them at once.
+// callAll makes every call of the link, a few lanes at once.
 async function callAll(c, link, atOnce, answers) {
-  const left = [...link.calls];
+  const left = [...link.lanes];
   const work = async () => {
-    for (let call = left.shift(); call; call = left.shift()) {
-      try {
-        answers[call.id] = { text: await within(20_000, call.name, answered(c, call)) };
-      } catch (err) {
-        answers[call.id] = { error: String(err?.message ?? err) };
+    for (let lane = left.shift(); lane; lane = left.shift()) {
+      for (const call of lane) {
+        try {
+          answers[call.id] = { text: await within(20_000, call.name, answered(c, call)) };
+        } catch (err) {
+          answers[call.id] = { error: String(err?.message ?? err) };
+        }
       }
     }
   };
@@ -201,7 +204,7 @@ async function converse(t, report, connect) {
   report.answers = {};
   report.asked = person.asked;
   for (const link of t.links) {
-    const adapter = await within(30_000, 'connecting', connect({ ...t, url: link.url }, person));
+    const adapter = await within(30_000, 'connecting', connect({ ...t, url: link.url, key: link.key }, person));
     report.protocol = adapter.protocol ?? '';
     await callAll(adapter, link, t.atOnce, report.answers);
     await within(10_000, 'closing', adapter.close());

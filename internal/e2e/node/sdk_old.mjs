@@ -16,7 +16,9 @@ import { main } from './script.mjs';
 function transport(t) {
   switch (t.transport) {
     case 'http':
-      return new StreamableHTTPClientTransport(new URL(t.url));
+      return new StreamableHTTPClientTransport(new URL(t.url), {
+        requestInit: t.key ? { headers: { authorization: `Bearer ${t.key}` } } : {},
+      });
     case 'sse':
       return new SSEClientTransport(new URL(t.url));
     default:

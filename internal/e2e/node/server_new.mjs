@@ -19,16 +19,16 @@ function server({ era }) {
   const mcp = new McpServer({ name: 'toolgate-ask-sdk-new', version: '1' });
 
   // In the legacy era a server asks while it works.
-  const askLegacy = async (steps, canary, ctx) => {
-    const options = { relatedRequestId: ctx.mcpReq.id };
+  // options decide which stream a question takes.
+  const askLegacy = async (steps, canary, ctx, options) => {
     const heard = [];
     for (const step of steps) {
       switch (step.kind) {
         case 'elicitation':
-          heard.push(hear(step, await ctx.mcpReq.elicitInput(params(step, canary, heard))));
+          heard.push(hear(step, await ctx.mcpReq.elicitInput(params(step, canary, heard), options)));
           break;
         case 'sampling':
-          heard.push(hear(step, await ctx.mcpReq.requestSampling(params(step, canary, heard))));
+          heard.push(hear(step, await ctx.mcpReq.requestSampling(params(step, canary, heard), options)));
           break;
         default:
           heard.push(hear(step, await mcp.server.listRoots(undefined, options)));
@@ -53,14 +53,17 @@ function server({ era }) {
     return { required: inputRequired({ inputRequests: { [`q${heard.length}`]: request }, requestState: JSON.stringify(heard) }) };
   };
 
-  const ask = async (steps, canary, ctx, result) => {
-    if (era === 'legacy') return result(await askLegacy(steps, canary, ctx));
+  const ask = async (steps, canary, ctx, result, options) => {
+    if (era === 'legacy') return result(await askLegacy(steps, canary, ctx, options));
     const { heard, required } = askModern(steps, canary, ctx);
     return required ?? result(heard);
   };
   for (const [name, steps] of Object.entries(questions)) {
+    // As the documentation of the SDK shows it, which takes the standalone stream.
     mcp.registerTool(name, { inputSchema: canarySchema }, ({ canary }, ctx) => ask(steps, canary, ctx, toolResult));
-    mcp.registerPrompt(name, { argsSchema: canarySchema }, ({ canary }, ctx) => ask(steps, canary, ctx, promptResult));
+    // On the stream of the request.
+    mcp.registerPrompt(name, { argsSchema: canarySchema }, ({ canary }, ctx) =>
+      ask(steps, canary, ctx, promptResult, { relatedRequestId: ctx.mcpReq.id }));
   }
   return mcp;
 }

@@ -8,7 +8,7 @@ from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 
-from script import Adapter, main
+from script import Adapter, authorization, main
 
 
 class Fast(Adapter):
@@ -72,7 +72,7 @@ async def connect(target, person=None):
 
     match target["transport"]:
         case "http":
-            transport = StreamableHttpTransport(target["url"])
+            transport = StreamableHttpTransport(target["url"], headers=authorization(target))
         case "sse":
             transport = SSETransport(target["url"])
         case _:

@@ -36,6 +36,11 @@ async def until(seconds, fn):
             await asyncio.sleep(0.1)
 
 
+def authorization(target):
+    """Returns the headers that authenticate this client."""
+    return {"Authorization": f"Bearer {target['key']}"} if target.get("key") else {}
+
+
 class Adapter:
     """What a driver offers: complete lists of names, calls and one watch.
 
@@ -156,24 +161,25 @@ async def run(c, label):
 
 
 async def call_all(c, link, at_once, answers):
-    """Makes every call of the link, a few of them at once."""
-    left = list(link["calls"])
+    """Makes every call of the link, a few lanes at once."""
+    left = list(link["lanes"])
+
+    async def answered(call):
+        arguments = {"canary": call["canary"]}
+        if call["method"] == "prompts/get":
+            return await c.prompt(call["name"], arguments)
+        result = await c.call(call["name"], arguments)
+        if result.is_error:
+            raise RuntimeError(f"tool error: {text_of(result)}")
+        return text_of(result)
 
     async def work():
         while left:
-            call = left.pop(0)
-            arguments = {"canary": call["canary"]}
-            try:
-                if call["method"] == "prompts/get":
-                    text = await asyncio.wait_for(c.prompt(call["name"], arguments), 20)
-                else:
-                    result = await asyncio.wait_for(c.call(call["name"], arguments), 20)
-                    text = text_of(result)
-                    if result.is_error:
-                        raise RuntimeError(f"tool error: {text}")
-                answers[call["id"]] = {"text": text}
-            except Exception as e:  # a failing call is a finding, not the end of the run
-                answers[call["id"]] = {"error": f"{type(e).__name__}: {e}"}
+            for call in left.pop(0):
+                try:
+                    answers[call["id"]] = {"text": await asyncio.wait_for(answered(call), 20)}
+                except Exception as e:  # a failing call is a finding, not the end of the run
+                    answers[call["id"]] = {"error": f"{type(e).__name__}: {e}"}
 
     await asyncio.gather(*(work() for _ in range(at_once)))
 
@@ -183,7 +189,7 @@ async def converse(target, report, connect):
     person = Person(target["secret"])
     report["answers"], report["asked"] = {}, person.asked
     for link in target["links"]:
-        async with connect({**target, "url": link["url"]}, person) as adapter:
+        async with connect({**target, "url": link["url"], "key": link.get("key")}, person) as adapter:
             report["protocol"] = adapter.protocol
             await call_all(adapter, link, target["atOnce"], report["answers"])
 

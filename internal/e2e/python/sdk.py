@@ -3,12 +3,14 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import httpx2
 import mcp_types
 from mcp.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
-from script import Adapter, main
+from script import Adapter, authorization, main
 
 
 class SDK(Adapter):
@@ -85,7 +87,11 @@ async def connect(target, person=None):
         if isinstance(message, mcp_types.ToolListChangedNotification):
             changed.set()
 
+    headers = authorization(target)
+    http = httpx2.AsyncClient(headers=headers, timeout=30) if headers else None
     match target["transport"]:
+        case "http" if http:
+            server = streamable_http_client(target["url"], http_client=http)
         case "http":
             server = target["url"]
         case "sse":
@@ -103,6 +109,8 @@ async def connect(target, person=None):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+    if http:
+        await http.aclose()
 
 
 main("python-sdk", "mcp", connect)

@@ -1,0 +1,131 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// asker is a server whose tools and prompts ask their caller, made with one of
+// the libraries. In the modern era each of them returns input_required itself,
+// so that no scripted server has to stand in.
+type asker struct {
+	name    string // of the library
+	brief   string // of it in namespaces
+	program func() installed
+	command func(t *testing.T) *exec.Cmd
+}
+
+var askers = []*asker{
+	{"typescript-sdk-1", "ts1", nodeNeeded, nodeAsker("server_old.mjs")},
+	{"typescript-sdk-2", "ts2", nodeNeeded, nodeAsker("server_new.mjs")},
+	{"python-sdk", "python", pyNeeded, pythonAsker("server_sdk.py")},
+	{"fastmcp", "fastmcp", pyNeeded, pythonAsker("server_fast.py")},
+	{"go-sdk", "gosdk", none, goAsker()},
+	{"mcp-go", "mcpgo", none, goAsker("-second")},
+}
+
+func nodeAsker(file string) func(*testing.T) *exec.Cmd {
+	return func(*testing.T) *exec.Cmd {
+		return exec.Command(lab.node.path, filepath.Join(lab.cache, "node", file))
+	}
+}
+
+func pythonAsker(file string) func(*testing.T) *exec.Cmd {
+	return func(*testing.T) *exec.Cmd {
+		cmd := exec.Command(lab.python.path, filepath.Join(lab.root, "internal", "e2e", "python", file))
+		cmd.Env = append(os.Environ(), "PYTHONPYCACHEPREFIX="+filepath.Join(lab.cache, "pycache"))
+		return cmd
+	}
+}
+
+func goAsker(args ...string) func(*testing.T) *exec.Cmd {
+	return func(t *testing.T) *exec.Cmd {
+		return exec.Command(built(t, lab.fixture), append([]string{"-ask", "-http", "127.0.0.1:0"}, args...)...)
+	}
+}
+
+// side is a client or a server: a library in one era.
+type side struct{ name, era string }
+
+func (s side) String() string { return s.name + "/" + s.era }
+
+// namespace is where toolgate mounts a server, speaking to it in one era.
+func (a *asker) namespace(era string) string { return a.brief + "-" + era }
+
+// sides returns what there is of libraries in both eras, and holds notThere to
+// what is left out.
+func sides(t *testing.T, role string, names []string) []side {
+	t.Helper()
+	var all []side
+	for _, name := range names {
+		for _, era := range eras {
+			left := false
+			for _, a := range notThere {
+				left = left || a.role == role && a.name == name && (a.era == "" || a.era == era)
+			}
+			if !left {
+				all = append(all, side{name, era})
+			}
+		}
+	}
+	return all
+}
+
+// notThere are the libraries that take no part on one side, with the reason.
+// Every other client and server is run in both eras.
+var notThere = []struct{ role, name, era, because string }{
+	{"client", "inspector", "", "its command line ends after one command and answers nothing"},
+	{"client", "typescript-sdk-1", "modern", "version 1 of the SDK ends with 2025-11-25"},
+	{"server", "typescript-sdk-1", "modern", "version 1 of the SDK ends with 2025-11-25"},
+}
+
+// startAskers starts every server and returns where they listen, by name.
+func startAskers(t *testing.T) map[string]string {
+	t.Helper()
+	processes := map[string]*process{}
+	for _, a := range askers {
+		if p := a.program(); p.err != nil {
+			need(t, p)
+		}
+		processes[a.name] = start(t, "asking server "+a.name, a.command(t))
+	}
+	urls := map[string]string{}
+	for name, p := range processes {
+		urls[name] = p.waitFor(t, urlLine, 30*time.Second)
+	}
+	return urls
+}
+
+// TestAskersArePinned holds the servers to the versions of the clients of their
+// library. The package of the newer TypeScript server is not asked for in
+// package.json: the Inspector brings it, so package-lock.json is what pins it.
+func TestAskersArePinned(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("node", "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct {
+		Packages map[string]struct{ Version string } `json:"packages"`
+	}
+	if err := json.Unmarshal(data, &lock); err != nil {
+		t.Fatalf("reading package-lock.json: %v", err)
+	}
+	need(t, lab.node)
+	for _, name := range []string{"@modelcontextprotocol/server", "@modelcontextprotocol/sdk", "zod"} {
+		locked := lock.Packages["node_modules/"+name].Version
+		data, err := os.ReadFile(filepath.Join(lab.cache, "node", "node_modules", name, "package.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have struct{ Version string }
+		if err := json.Unmarshal(data, &have); err != nil || locked == "" || have.Version != locked {
+			t.Errorf("%s: version %q is installed, %q is locked (%v)", name, have.Version, locked, err)
+		}
+	}
+}
