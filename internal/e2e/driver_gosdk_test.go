@@ -84,7 +84,7 @@ func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "toolgate-e2e-go-sdk", Version: "1"}, options)
 	if t.person != nil {
-		client.AddRoots(t.person.goSDKRoot()) //nolint:staticcheck // what older servers ask for
+		client.AddRoots(t.person.goSDKRoot())
 	}
 	var wire mcp.Transport
 	switch t.Transport {

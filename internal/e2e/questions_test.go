@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -49,12 +51,7 @@ func (c *cell) String() string {
 
 // cellsOf are all questions of a server, reached in one way.
 func cellsOf(w way, server side) []*cell {
-	as := ""
-	for _, a := range askers {
-		if a.name == server.name {
-			as = a.namespace(server.era)
-		}
-	}
+	as := server.namespace()
 	var cells []*cell
 	for _, q := range fixture.Questions {
 		for _, method := range askedIn {
@@ -119,15 +116,7 @@ func inLanes(cells [][]*cell, each bool) [][]call {
 // every way in which they can meet. The answers must be those of the client whose
 // call it is, and each client must be asked what is its own, once.
 func TestQuestions(t *testing.T) {
-	var names, serverNames []string
-	for i := range clients {
-		names = append(names, clients[i].name)
-	}
-	for _, a := range askers {
-		serverNames = append(serverNames, a.name)
-	}
-	rig := &questionRig{servers: sides(t, "server", serverNames), keys: map[side]string{}, seen: map[side][]outcome{}}
-	rig.clients = sides(t, "client", names)
+	rig := &questionRig{clients: clientSides(), servers: serverSides(), keys: map[side]string{}, seen: map[side][]outcome{}}
 	rig.start(t)
 	t.Run("clients", func(t *testing.T) {
 		for i := range clients {
@@ -160,20 +149,15 @@ func (r *questionRig) start(t *testing.T) {
 	r.urls = startAskers(t)
 	servers, settings := object{}, object{}
 	var listed []string
-	for _, a := range askers {
-		for _, era := range eras {
-			if !slices.Contains(r.servers, side{a.name, era}) {
-				continue
-			}
-			name := a.namespace(era)
-			servers[name] = object{"type": "http", "url": r.urls[a.name]}
-			settings[name] = object{
-				"protocol":        era,
-				"client_requests": object{"sampling": "allow", "elicitation": "allow", "roots": "allow"},
-			}
-			for _, q := range fixture.Questions {
-				listed = append(listed, name+"__"+q.Name)
-			}
+	for _, server := range r.servers {
+		name := server.namespace()
+		servers[name] = object{"type": "http", "url": r.urls[server.name]}
+		settings[name] = object{
+			"protocol":        server.era,
+			"client_requests": object{"sampling": "allow", "elicitation": "allow", "roots": "allow"},
+		}
+		for _, q := range fixture.Questions {
+			listed = append(listed, name+"__"+q.Name)
 		}
 	}
 	var keys []object
@@ -229,7 +213,7 @@ func (r *questionRig) converse(t *testing.T, c *mcpClient, me side) {
 		if wrong != "" {
 			t.Errorf("%v: %s", cell, wrong)
 		}
-		outcomes = append(outcomes, outcome{cell, complete, got.Answers[cell.call.ID]})
+		outcomes = append(outcomes, outcome{cell, complete})
 		_, asked := cell.want(to.Secret)
 		for _, words := range asked {
 			may[words]++
@@ -275,38 +259,54 @@ func wronglyAsked(must, may map[string]int, asked []string) []string {
 type outcome struct {
 	cell     *cell
 	answered bool
-	returned returned
 }
 
-// report prints the table: for each client and server how many cells of how many
-// are answered.
+// report prints one table for each way, with how many cells of how many are
+// answered, and why others are not. It is kept in results/questions.txt of the
+// cache, too.
 func (r *questionRig) report(t *testing.T) {
 	t.Helper()
+	var b strings.Builder
 	for _, w := range []way{wayDirect, wayAlone, wayCrowded} {
-		var b strings.Builder
-		fmt.Fprintf(&b, "questions answered, %s:\n%-24s", w, "client \\ server")
+		fmt.Fprintf(&b, "\nQuestions answered, %s\n%-24s", w, "client \\ server")
 		for _, server := range r.servers {
-			fmt.Fprintf(&b, " %-23s", server)
+			fmt.Fprintf(&b, " %-14s", server.namespace())
 		}
 		for _, client := range r.clients {
 			fmt.Fprintf(&b, "\n%-24s", client)
 			for _, server := range r.servers {
-				answered, of := 0, 0
-				for _, o := range r.seen[client] {
-					if o.cell.way == w && o.cell.server == server {
-						of++
-						if o.answered {
-							answered++
-						}
-					}
-				}
-				mark := "-"
-				if of > 0 {
-					mark = fmt.Sprintf("%d/%d", answered, of)
-				}
-				fmt.Fprintf(&b, " %-23s", mark)
+				fmt.Fprintf(&b, " %-14s", r.mark(w, client, server))
 			}
 		}
-		t.Log(b.String())
+		b.WriteString("\n")
 	}
+	b.WriteString("\nNot there, and never answered:\n")
+	for _, n := range notThere {
+		fmt.Fprintf(&b, "  %s %s %s: %s\n", n.role, n.name, n.era, n.because)
+	}
+	for _, l := range questionLimits {
+		fmt.Fprintf(&b, "  %v asked for %s by %v: %s\n", l.client, l.question, l.server, l.because)
+	}
+	t.Log(b.String())
+	if err := os.WriteFile(filepath.Join(lab.cache, "results", "questions.txt"), []byte(b.String()), 0o644); err != nil {
+		t.Errorf("keeping the table: %v", err)
+	}
+}
+
+// mark is what the table says of one client and one server.
+func (r *questionRig) mark(w way, client, server side) string {
+	answered, of := 0, 0
+	for _, o := range r.seen[client] {
+		if o.cell.way != w || o.cell.server != server {
+			continue
+		}
+		of++
+		if o.answered {
+			answered++
+		}
+	}
+	if of == 0 {
+		return "-" // of two eras, which do not meet without toolgate
+	}
+	return fmt.Sprintf("%d/%d", answered, of)
 }

@@ -55,13 +55,34 @@ type side struct{ name, era string }
 
 func (s side) String() string { return s.name + "/" + s.era }
 
-// namespace is where toolgate mounts a server, speaking to it in one era.
-func (a *asker) namespace(era string) string { return a.brief + "-" + era }
+func clientSides() []side {
+	var names []string
+	for i := range clients {
+		names = append(names, clients[i].name)
+	}
+	return sides("client", names)
+}
 
-// sides returns what there is of libraries in both eras, and holds notThere to
-// what is left out.
-func sides(t *testing.T, role string, names []string) []side {
-	t.Helper()
+func serverSides() []side {
+	var names []string
+	for _, a := range askers {
+		names = append(names, a.name)
+	}
+	return sides("server", names)
+}
+
+// namespace is where toolgate mounts a server, speaking to it in one era.
+func (s side) namespace() string {
+	for _, a := range askers {
+		if a.name == s.name {
+			return a.brief + "-" + s.era
+		}
+	}
+	return ""
+}
+
+// sides returns the libraries that take part in a role, in each of their eras.
+func sides(role string, names []string) []side {
 	var all []side
 	for _, name := range names {
 		for _, era := range eras {
@@ -75,14 +96,6 @@ func sides(t *testing.T, role string, names []string) []side {
 		}
 	}
 	return all
-}
-
-// notThere are the libraries that take no part on one side, with the reason.
-// Every other client and server is run in both eras.
-var notThere = []struct{ role, name, era, because string }{
-	{"client", "inspector", "", "its command line ends after one command and answers nothing"},
-	{"client", "typescript-sdk-1", "modern", "version 1 of the SDK ends with 2025-11-25"},
-	{"server", "typescript-sdk-1", "modern", "version 1 of the SDK ends with 2025-11-25"},
 }
 
 // startAskers starts every server and returns where they listen, by name.

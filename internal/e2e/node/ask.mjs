@@ -8,11 +8,11 @@ export const questions = {
   form: [{ kind: 'elicitation', text: canary => `${canary} form` }],
   declined: [{ kind: 'elicitation', text: canary => `${canary} please decline` }],
   sampling: [{ kind: 'sampling', text: canary => `${canary} sampling` }],
-  roots: [{ kind: 'roots' }],
   two: [
     { kind: 'elicitation', text: canary => `${canary} first` },
     { kind: 'sampling', text: (canary, heard) => `${canary} second after ${heard[0]}` },
   ],
+  roots: [{ kind: 'roots' }],
 };
 
 export const wordSchema = { type: 'object', properties: { word: { type: 'string' } }, required: ['word'] };

@@ -16,11 +16,11 @@ QUESTIONS = {
     "form": [("elicitation", _says("form"))],
     "declined": [("elicitation", _says("please decline"))],
     "sampling": [("sampling", _says("sampling"))],
-    "roots": [("roots", None)],
     "two": [
         ("elicitation", _says("first")),
         ("sampling", lambda canary, heard: f"{canary} second after {heard[0]}"),
     ],
+    "roots": [("roots", None)],
 }
 
 WORD_SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}

@@ -215,7 +215,7 @@ def main(client, package, connect):
             report["checks"] = await run(adapter, target["label"])
 
     try:
-        asyncio.run(asyncio.wait_for(session(), 90))
+        asyncio.run(asyncio.wait_for(session(), 110))
     except BaseException:
         report["error"] = traceback.format_exc()[-2000:]
     print(json.dumps(report), flush=True)
