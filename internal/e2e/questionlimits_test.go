@@ -28,8 +28,8 @@ type questionLimit struct {
 // noParams is what a client of go-sdk v1.8.0 makes of a question without params.
 var noParams = []string{
 	"unexpected end of JSON input",
-	// The client gives the call up, which then waits for its answer. What the same
-	// server asks beside its calls cannot be attributed any more.
+	// The client gives the call up, which goes on waiting for its answer. What the
+	// same server asks beside its calls cannot be attributed meanwhile.
 	unattributed,
 }
 
@@ -70,6 +70,16 @@ func (l *questionLimit) fits(got returned) bool {
 	return false
 }
 
+// limit returns the entry that is about the cell and a client, or nil.
+func (c *cell) limit(client side) *questionLimit {
+	for i := range questionLimits {
+		if l := &questionLimits[i]; l.applies(client, c) {
+			return l
+		}
+	}
+	return nil
+}
+
 // asksBeside tells whether a legacy server asks beside the stream of the call,
 // on the standalone stream of the session: then a question is attributed to the
 // only call in flight, and refused while there are several (docs/adr/0012).
@@ -106,18 +116,14 @@ func refusedBeside(client side, got returned) bool {
 func (c *cell) judge(client side, secret string, got returned) (wrong string, answered bool) {
 	want, _ := c.want(secret)
 	answered = got.Error == "" && got.Text == want
-	for i := range questionLimits {
-		switch l := &questionLimits[i]; {
-		case !l.applies(client, c):
-		case answered:
-			return "is answered, so its entry in questionLimits is stale", true
-		case !l.fits(got):
-			return fmt.Sprintf("fails in another way than its entry in questionLimits says: %+v", got), false
-		default:
-			return "", false
-		}
-	}
+	known := c.limit(client)
 	switch {
+	case known != nil && answered:
+		return "is answered, so its entry in questionLimits is stale", true
+	case known != nil && !known.fits(got):
+		return fmt.Sprintf("fails in another way than its entry in questionLimits says: %+v", got), false
+	case known != nil:
+		return "", false
 	case answered, c.way == wayCrowded && c.asksBeside() && refusedBeside(client, got):
 		return "", answered
 	case got.Error != "":

@@ -39,7 +39,7 @@ func nodeAsker(file string) func(*testing.T) *exec.Cmd {
 func pythonAsker(file string) func(*testing.T) *exec.Cmd {
 	return func(*testing.T) *exec.Cmd {
 		cmd := exec.Command(lab.python.path, filepath.Join(lab.root, "internal", "e2e", "python", file))
-		cmd.Env = append(os.Environ(), "PYTHONPYCACHEPREFIX="+filepath.Join(lab.cache, "pycache"))
+		cmd.Env = pythonEnv()
 		return cmd
 	}
 }

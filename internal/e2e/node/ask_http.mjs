@@ -12,6 +12,9 @@ export function listen(handle) {
       res.end();
     });
   });
+  // Longer than any pause of the tests: a request that meets a connection that is
+  // just being closed for its idleness fails.
+  server.keepAliveTimeout = 300_000;
   server.listen(0, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/mcp`));
   process.on('SIGTERM', () => process.exit(0));
 }
