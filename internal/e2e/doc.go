@@ -10,6 +10,9 @@
 // results/could-not-run.txt of the cache; with CI=true it fails the run.
 // TOOLGATE_E2E_BINARY names a toolgate to test instead of the one that is built.
 //
+// TestQuestions has servers of every library ask clients of every library, in both
+// eras; with -v it prints who can answer whom, which results/questions.txt keeps.
+//
 // Every driver runs one script, first directly against a server and then through
 // toolgate. What succeeds directly is what toolgate has to reach, and what a
 // client library cannot do at all is a row in limits_test.go, which must stay

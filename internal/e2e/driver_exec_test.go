@@ -41,8 +41,7 @@ func runDriver(ctx context.Context, t target, program string, args ...string) re
 	ctx, cancel := context.WithTimeout(ctx, driverTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append(args, string(argument))...)
-	// Compiled Python goes to the cache, not beside the sources.
-	cmd.Env = append(os.Environ(), "PYTHONPYCACHEPREFIX="+filepath.Join(lab.cache, "pycache"))
+	cmd.Env = pythonEnv()
 	cmd.WaitDelay = 2 * time.Second
 	ownGroup(cmd)
 	var stdout, stderr bytes.Buffer
@@ -57,6 +56,13 @@ func runDriver(ctx context.Context, t target, program string, args ...string) re
 		r.Error += "\nstderr: " + newest(stderr.String(), 2000)
 	}
 	return r
+}
+
+// pythonEnv is an environment in which compiled Python goes to the cache, not
+// beside the sources and not nowhere: compiling the SDK again takes seconds.
+func pythonEnv() []string {
+	return append(os.Environ(),
+		"PYTHONPYCACHEPREFIX="+filepath.Join(lab.cache, "pycache"), "PYTHONDONTWRITEBYTECODE=")
 }
 
 // newest returns the last n bytes of s.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
@@ -19,6 +20,15 @@ const legacyVersion = "2025-11-25"
 
 // runGoSDK runs the script with the official Go SDK.
 func runGoSDK(ctx context.Context, t target) report {
+	if t.Links != nil {
+		return runCalls(ctx, "go-sdk", t, func(ctx context.Context, t target) (adapter, func() error, error) {
+			c, err := dialGoSDK(ctx, t)
+			if err != nil {
+				return nil, nil, err
+			}
+			return c, c.Close, nil
+		})
+	}
 	r := report{Client: "go-sdk", Checks: map[string]check{}}
 	c, err := dialGoSDK(ctx, t)
 	if err != nil {
@@ -52,7 +62,7 @@ func (c *goSDK) Close() error {
 
 func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 	c := &goSDK{changed: make(chan struct{}, 1), progress: map[string]func(float64){}}
-	client := mcp.NewClient(&mcp.Implementation{Name: "toolgate-e2e-go-sdk", Version: "1"}, &mcp.ClientOptions{
+	options := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
@@ -68,11 +78,20 @@ func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 				fn(req.Params.Progress)
 			}
 		},
-	})
+	}
+	if t.person != nil {
+		t.person.answerGoSDK(options)
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "toolgate-e2e-go-sdk", Version: "1"}, options)
+	if t.person != nil {
+		client.AddRoots(t.person.goSDKRoot())
+	}
 	var wire mcp.Transport
 	switch t.Transport {
 	case "http":
-		wire = &mcp.StreamableClientTransport{Endpoint: t.URL, MaxRetries: -1}
+		wire = &mcp.StreamableClientTransport{
+			Endpoint: t.URL, MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer{t.Key}},
+		}
 	case "sse":
 		wire = &mcp.SSEClientTransport{Endpoint: t.URL}
 	default:
@@ -98,6 +117,17 @@ func dialGoSDK(ctx context.Context, t target) (*goSDK, error) {
 	}
 	c.session = session
 	return c, nil
+}
+
+// bearer sends an API key with each request, if there is one.
+type bearer struct{ key string }
+
+func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if b.key != "" {
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+b.key)
+	}
+	return http.DefaultTransport.RoundTrip(req)
 }
 
 func envList(env map[string]string) []string {

@@ -18,6 +18,15 @@ import (
 
 // runMCPGo runs the script with mcp-go, the independent Go implementation.
 func runMCPGo(ctx context.Context, t target) report {
+	if t.Links != nil {
+		return runCalls(ctx, "mcp-go", t, func(ctx context.Context, t target) (adapter, func() error, error) {
+			c, err := dialMCPGo(ctx, t)
+			if err != nil {
+				return nil, nil, err
+			}
+			return c, c.client.Close, nil
+		})
+	}
 	r := report{Client: "mcp-go", Checks: map[string]check{}}
 	c, err := dialMCPGo(ctx, t)
 	if err != nil {
@@ -52,6 +61,9 @@ func dialMCPGo(ctx context.Context, t target) (*mcpGo, error) {
 	switch t.Transport {
 	case "http":
 		var opts []transport.StreamableHTTPCOption
+		if t.Key != "" {
+			opts = append(opts, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + t.Key}))
+		}
 		if !modern {
 			// Without it this library opens no stream for notifications.
 			opts = append(opts, transport.WithContinuousListening())
@@ -76,6 +88,10 @@ func dialMCPGo(ctx context.Context, t target) (*mcpGo, error) {
 	var opts []client.ClientOption
 	if !modern {
 		opts = append(opts, client.WithLegacyProtocolOnly())
+	}
+	if t.person != nil {
+		who := mcpGoPerson{t.person}
+		opts = append(opts, client.WithElicitationHandler(who), client.WithSamplingHandler(who), client.WithRootsHandler(who))
 	}
 	c := &mcpGo{
 		client:   client.NewClient(wire, opts...),

@@ -26,6 +26,15 @@ type target struct {
 	Args      []string          `json:"args,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
 	Label     string            `json:"label"` // makes labels and tool names of this run its own
+
+	// With links a driver makes calls in which it is asked something, instead of
+	// running the script; see questions_test.go.
+	Links  []link `json:"links,omitempty"`
+	AtOnce int    `json:"atOnce,omitempty"` // lanes of a link
+	Secret string `json:"secret,omitempty"` // with which the client answers
+	Key    string `json:"key,omitempty"`    // of the link: an API key, sent as a bearer token
+
+	person *person // who answers in a Go client
 }
 
 // report is what a driver prints at its end.
@@ -35,6 +44,9 @@ type report struct {
 	Protocol string           `json:"protocol"`
 	Error    string           `json:"error"` // why the script could not run to its end
 	Checks   map[string]check `json:"checks"`
+
+	Answers map[string]returned `json:"answers,omitempty"` // of each call of the links
+	Asked   []string            `json:"asked,omitempty"`   // all that the client was asked
 }
 
 type check struct {

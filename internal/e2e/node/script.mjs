@@ -7,8 +7,17 @@
 // and prints one JSON line as its last line on stdout:
 //   {"client":"...","version":"...","protocol":"...","error":"...",
 //    "checks":{"list":{"ok":true,"detail":"..."}, ...}}
+//
+// With links in the argument, a driver makes calls instead, in which servers ask
+// something, and answers what it is asked with its secret:
+//   {"secret":"...","atOnce":4,
+//    "links":[{"url":"...","key":"an API key, or none","lanes":[[{"id":"...","method":"tools/call|prompts/get","name":"...","canary":"..."}, ...], ...]}, ...]}
+// The calls of a lane are made one after the other, atOnce lanes at a time.
+// It reports what each call returned and everything that it was asked:
+//   {"answers":{"<id>":{"text":"...","error":"..."}, ...},"asked":["...", ...]}
 
 import { readFileSync } from 'node:fs';
+import { Person } from './ask.mjs';
 
 export const BIG = '9007199254740993'; // 2^53 + 1: the first integer that a double cannot hold
 
@@ -164,12 +173,55 @@ export async function run(c, label) {
   return checks;
 }
 
+// answered makes one call and returns the text that came back.
+async function answered(c, { method, name, canary }) {
+  if (method === 'prompts/get') return (await c.prompt(name, { canary })).messages[0].content.text;
+  const result = await c.call(name, { canary });
+  if (result.isError) throw new Error(`tool error: ${textOf(result)}`);
+  return textOf(result);
+}
+
+// callAll makes every call of the link, a few lanes at once.
+async function callAll(c, link, atOnce, answers) {
+  const left = [...link.lanes];
+  const work = async () => {
+    for (let lane = left.shift(); lane; lane = left.shift()) {
+      for (const call of lane) {
+        try {
+          answers[call.id] = { text: await within(20_000, call.name, answered(c, call)) };
+        } catch (err) {
+          answers[call.id] = { error: String(err?.message ?? err) };
+        }
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+}
+
+// converse opens each link, makes its calls and closes it.
+async function converse(t, report, connect) {
+  const person = new Person(t.secret);
+  report.answers = {};
+  report.asked = person.asked;
+  for (const link of t.links) {
+    const adapter = await within(30_000, 'connecting', connect({ ...t, url: link.url, key: link.key }, person));
+    report.protocol = adapter.protocol ?? '';
+    await callAll(adapter, link, t.atOnce, report.answers);
+    await within(10_000, 'closing', adapter.close());
+  }
+}
+
 // main connects, runs, closes and prints the report. It always prints one.
 export async function main(client, packageName, connect) {
   const report = { client, version: packageVersion(packageName), protocol: '', error: '', checks: {} };
   let adapter;
   try {
     const t = target();
+    if (t.links) {
+      await converse(t, report, connect);
+      process.stdout.write(JSON.stringify(report) + '\n', () => process.exit(0));
+      return;
+    }
     adapter = await within(30_000, 'connecting', connect(t));
     report.protocol = adapter.protocol ?? '';
     report.checks = await run(adapter, t.label);

@@ -3,12 +3,15 @@
 
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { capabilities } from './ask.mjs';
 import { main } from './script.mjs';
 
 function transport(t) {
   switch (t.transport) {
     case 'http':
-      return new StreamableHTTPClientTransport(new URL(t.url));
+      return new StreamableHTTPClientTransport(new URL(t.url), {
+        requestInit: t.key ? { headers: { authorization: `Bearer ${t.key}` } } : {},
+      });
     case 'sse':
       return new SSEClientTransport(new URL(t.url));
     default:
@@ -16,12 +19,18 @@ function transport(t) {
   }
 }
 
-async function connect(t) {
+// person answers what servers ask, if there is one.
+async function connect(t, person) {
   const modern = t.era === 'modern';
   const client = new Client(
     { name: 'toolgate-e2e-sdk-new', version: '1' },
-    { capabilities: {}, versionNegotiation: { mode: modern ? { pin: '2026-07-28' } : 'legacy' } },
+    { capabilities: person ? capabilities : {}, versionNegotiation: { mode: modern ? { pin: '2026-07-28' } : 'legacy' } },
   );
+  if (person) {
+    client.setRequestHandler('elicitation/create', request => person.elicit(request.params));
+    client.setRequestHandler('sampling/createMessage', request => person.sample(request.params));
+    client.setRequestHandler('roots/list', () => person.roots());
+  }
   await client.connect(transport(t));
   return {
     protocol: client.getNegotiatedProtocolVersion?.() ?? (modern ? '2026-07-28' : ''),

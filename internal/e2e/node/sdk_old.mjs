@@ -4,13 +4,21 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { capabilities } from './ask.mjs';
 import { main } from './script.mjs';
 
 function transport(t) {
   switch (t.transport) {
     case 'http':
-      return new StreamableHTTPClientTransport(new URL(t.url));
+      return new StreamableHTTPClientTransport(new URL(t.url), {
+        requestInit: t.key ? { headers: { authorization: `Bearer ${t.key}` } } : {},
+      });
     case 'sse':
       return new SSEClientTransport(new URL(t.url));
     default:
@@ -18,8 +26,14 @@ function transport(t) {
   }
 }
 
-async function connect(t) {
-  const client = new Client({ name: 'toolgate-e2e-sdk-old', version: '1' }, { capabilities: {} });
+// person answers what servers ask, if there is one.
+async function connect(t, person) {
+  const client = new Client({ name: 'toolgate-e2e-sdk-old', version: '1' }, { capabilities: person ? capabilities : {} });
+  if (person) {
+    client.setRequestHandler(ElicitRequestSchema, request => person.elicit(request.params));
+    client.setRequestHandler(CreateMessageRequestSchema, request => person.sample(request.params));
+    client.setRequestHandler(ListRootsRequestSchema, () => person.roots());
+  }
   const wire = transport(t);
   let protocol = '';
   const set = wire.setProtocolVersion?.bind(wire);

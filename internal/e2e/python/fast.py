@@ -4,10 +4,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from fastmcp import Client
+from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 
-from script import Adapter, main
+from script import Adapter, authorization, main
 
 
 class Fast(Adapter):
@@ -43,8 +44,26 @@ class Fast(Adapter):
         return self.changed
 
 
+def answering(person):
+    """Returns what a client needs to answer as person does, nothing for None."""
+    if person is None:
+        return {}
+
+    async def elicit(message, _response_type, _params, _context):
+        content = person.elicit(message)
+        return ElicitResult(action="decline") if content is None else content
+
+    async def sample(messages, _params, _context):
+        return person.sample(messages)
+
+    async def roots(_context):
+        return person.roots()
+
+    return {"elicitation_handler": elicit, "sampling_handler": sample, "roots": roots}
+
+
 @asynccontextmanager
-async def connect(target):
+async def connect(target, person=None):
     changed = asyncio.Event()
 
     class Watch(MessageHandler):
@@ -53,7 +72,7 @@ async def connect(target):
 
     match target["transport"]:
         case "http":
-            transport = StreamableHttpTransport(target["url"])
+            transport = StreamableHttpTransport(target["url"], headers=authorization(target))
         case "sse":
             transport = SSETransport(target["url"])
         case _:
@@ -61,7 +80,7 @@ async def connect(target):
                 target["command"], target.get("args", []), env=target.get("env"), keep_alive=False
             )
     mode = "auto" if target.get("era") == "modern" else "legacy"
-    async with Client(transport, mode=mode, message_handler=Watch()) as client:
+    async with Client(transport, mode=mode, message_handler=Watch(), **answering(person)) as client:
         yield Fast(client, changed)
 
 

@@ -8,6 +8,8 @@ import re
 import sys
 import traceback
 
+from ask import Person
+
 BIG = 9007199254740993  # 2^53 + 1: the first integer that a double cannot hold
 
 
@@ -32,6 +34,11 @@ async def until(seconds, fn):
             if asyncio.get_running_loop().time() > end:
                 raise
             await asyncio.sleep(0.1)
+
+
+def authorization(target):
+    """Returns the headers that authenticate this client."""
+    return {"Authorization": f"Bearer {target['key']}"} if target.get("key") else {}
 
 
 class Adapter:
@@ -153,6 +160,40 @@ async def run(c, label):
     return checks
 
 
+async def call_all(c, link, at_once, answers):
+    """Makes every call of the link, a few lanes at once."""
+    left = list(link["lanes"])
+
+    async def answered(call):
+        arguments = {"canary": call["canary"]}
+        if call["method"] == "prompts/get":
+            return await c.prompt(call["name"], arguments)
+        result = await c.call(call["name"], arguments)
+        if result.is_error:
+            raise RuntimeError(f"tool error: {text_of(result)}")
+        return text_of(result)
+
+    async def work():
+        while left:
+            for call in left.pop(0):
+                try:
+                    answers[call["id"]] = {"text": await asyncio.wait_for(answered(call), 20)}
+                except Exception as e:  # a failing call is a finding, not the end of the run
+                    answers[call["id"]] = {"error": f"{type(e).__name__}: {e}"}
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+async def converse(target, report, connect):
+    """Opens each link, makes its calls and closes it."""
+    person = Person(target["secret"])
+    report["answers"], report["asked"] = {}, person.asked
+    for link in target["links"]:
+        async with connect({**target, "url": link["url"], "key": link.get("key")}, person) as adapter:
+            report["protocol"] = adapter.protocol
+            await call_all(adapter, link, target["atOnce"], report["answers"])
+
+
 def main(client, package, connect):
     """Runs the script with the adapter that the async context manager connect
     yields for the target, and prints the report, whatever happens."""
@@ -166,12 +207,15 @@ def main(client, package, connect):
     }
 
     async def session():
+        if target.get("links"):
+            await converse(target, report, connect)
+            return
         async with connect(target) as adapter:
             report["protocol"] = adapter.protocol
             report["checks"] = await run(adapter, target["label"])
 
     try:
-        asyncio.run(asyncio.wait_for(session(), 90))
+        asyncio.run(asyncio.wait_for(session(), 110))
     except BaseException:
         report["error"] = traceback.format_exc()[-2000:]
     print(json.dumps(report), flush=True)

@@ -3,12 +3,14 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import httpx2
 import mcp_types
 from mcp.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
-from script import Adapter, main
+from script import Adapter, authorization, main
 
 
 class SDK(Adapter):
@@ -57,15 +59,39 @@ class SDK(Adapter):
         return self.changed
 
 
+def answering(person):
+    """Returns what a client needs to answer as person does, nothing for None."""
+    if person is None:
+        return {}
+
+    async def elicit(_context, params):
+        content = person.elicit(params.message)
+        if content is None:
+            return mcp_types.ElicitResult(action="decline")
+        return mcp_types.ElicitResult(action="accept", content=content)
+
+    async def sample(_context, params):
+        return person.sample(params.messages)
+
+    async def roots(_context):
+        return mcp_types.ListRootsResult(roots=person.roots())
+
+    return {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots}
+
+
 @asynccontextmanager
-async def connect(target):
+async def connect(target, person=None):
     changed = asyncio.Event()
 
     async def on_message(message):
         if isinstance(message, mcp_types.ToolListChangedNotification):
             changed.set()
 
+    headers = authorization(target)
+    http = httpx2.AsyncClient(headers=headers, timeout=30) if headers else None
     match target["transport"]:
+        case "http" if http:
+            server = streamable_http_client(target["url"], http_client=http)
         case "http":
             server = target["url"]
         case "sse":
@@ -76,13 +102,15 @@ async def connect(target):
             )
     mode = "auto" if target.get("era") == "modern" else "legacy"
     tasks = []
-    async with Client(server, mode=mode, message_handler=on_message) as client:
+    async with Client(server, mode=mode, message_handler=on_message, **answering(person)) as client:
         try:
             yield SDK(client, changed, tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+    if http:
+        await http.aclose()
 
 
 main("python-sdk", "mcp", connect)

@@ -1,0 +1,26 @@
+"""The asking server of FastMCP: package fastmcp, both eras."""
+
+import asyncio
+
+from fastmcp import Context, FastMCP
+from mcp_types import InputRequiredResult
+
+from ask import QUESTIONS, converse
+from serve import serve
+
+server = FastMCP("toolgate-ask-fastmcp", version="1")
+
+
+def add(name):
+    @server.tool(name=name, output_schema=None)
+    async def tool(canary: str, ctx: Context) -> str | InputRequiredResult:
+        return await converse(name, canary, ctx, ctx.request_context.protocol_version)
+
+    @server.prompt(name=name)
+    async def prompt(canary: str, ctx: Context) -> str | InputRequiredResult:
+        return await converse(name, canary, ctx, ctx.request_context.protocol_version)
+
+
+for question in QUESTIONS:
+    add(question)
+asyncio.run(serve(server.http_app()))

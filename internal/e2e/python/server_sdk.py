@@ -1,0 +1,27 @@
+"""The asking server of the Python SDK: package mcp, both eras."""
+
+import asyncio
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import InputRequiredResult
+
+from ask import QUESTIONS, converse
+from serve import serve
+
+server = MCPServer("toolgate-ask-python-sdk", version="1", log_level="WARNING")
+
+
+def add(name):
+    # A return type that can say both is how this package learns that one may ask.
+    @server.tool(name=name, structured_output=False)
+    async def tool(canary: str, ctx: Context) -> str | InputRequiredResult:
+        return await converse(name, canary, ctx, ctx.protocol_version)
+
+    @server.prompt(name=name)
+    async def prompt(canary: str, ctx: Context) -> str | InputRequiredResult:
+        return await converse(name, canary, ctx, ctx.protocol_version)
+
+
+for question in QUESTIONS:
+    add(question)
+asyncio.run(serve(server.streamable_http_app()))
