@@ -126,7 +126,7 @@ func parseModule(f sourceFile, v RegoVersion, manifest bundle.Manifest) (*ast.Mo
 		return nil, joinCompile(list)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.show, err)
+		return nil, &placed{f.show, 0, err}
 	}
 	return m, nil
 }
@@ -164,7 +164,10 @@ func readData(src *source) (data map[string]any, origin map[string]string, err e
 			err = merge(data, v.(map[string]any), "")
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", f.show, err))
+			if _, ok := errors.AsType[*placed](err); !ok {
+				err = &placed{f.show, 0, err}
+			}
+			faults = append(faults, err)
 			continue
 		}
 		for key := range v.(map[string]any) {
@@ -187,7 +190,7 @@ func readData(src *source) (data map[string]any, origin map[string]string, err e
 func decodeData(f sourceFile) (any, error) {
 	if path.Ext(f.name) == ".json" {
 		if err := mcp.Validate(f.data, mcp.Limits{}); err != nil {
-			return nil, lineError(f, err)
+			return nil, inLine(f, err)
 		}
 		return decodeJSON(f.data)
 	}
@@ -202,14 +205,14 @@ func decodeData(f sourceFile) (any, error) {
 	return v, nil
 }
 
-// lineError says in which line the fault of a JSON file is.
-func lineError(f sourceFile, err error) error {
+// inLine says in which line the fault of a JSON file is.
+func inLine(f sourceFile, err error) error {
 	e, ok := errors.AsType[*mcp.SyntaxError](err)
 	if !ok {
 		return err
 	}
 	before := f.data[:min(e.Offset, len(f.data))]
-	return fmt.Errorf("line %d: %w", 1+strings.Count(string(before), "\n"), err)
+	return &placed{f.show, 1 + strings.Count(string(before), "\n"), errors.New(e.What)}
 }
 
 // nest puts a value below the folders that its file is in.

@@ -128,6 +128,10 @@ func (p *policy) ask(ctx context.Context, in map[string]any, bound time.Duration
 			v, err = verdict{}, fmt.Errorf("%w: %v\n%s", errPanic, fault, debug.Stack())
 		}
 	}()
+	// The engine begins an evaluation before it looks whether it may.
+	if cause := ctx.Err(); cause != nil {
+		return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
+	}
 	value, err := ast.InterfaceToValue(in)
 	if err != nil {
 		return verdict{}, fmt.Errorf("input: %w", err)

@@ -35,15 +35,16 @@ var errResting = errors.New("the policy server does not answer; it is asked agai
 // remote asks an OPA server (OPA REST API, "Get a Document (with Input)").
 type remote struct {
 	o       *Options
+	path    string // of the decision, below the base URL
 	url     string
 	client  *http.Client
 	circuit circuit
 }
 
 func newRemote(o *Options, decision ast.Ref) *remote {
-	at := strings.TrimRight(o.URL, "/") + "/v1/data"
+	path := "/v1/data"
 	for _, t := range decision[1:] {
-		at += "/" + url.PathEscape(string(t.Value.(ast.String)))
+		path += "/" + url.PathEscape(string(t.Value.(ast.String)))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // a policy server is a neighbour
@@ -51,7 +52,8 @@ func newRemote(o *Options, decision ast.Ref) *remote {
 	transport.MaxIdleConnsPerHost = maxAtOnce
 	return &remote{
 		o:   o,
-		url: at + "?strict-builtin-errors=true&provenance=true",
+		path: path,
+		url:  strings.TrimRight(o.URL, "/") + path + "?strict-builtin-errors=true&provenance=true",
 		client: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -2,7 +2,6 @@ package opa
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -42,12 +41,13 @@ func checkShapes(data map[string]any, where func(key string) string) error {
 			continue
 		}
 		file := where(key)
-		if file != "" {
-			file += ": "
-		}
 		check(data[key], key, func(at, what string) {
+			fault := errors.New(at + " " + what)
+			if file != "" {
+				fault = &placed{file, 0, fault}
+			}
 			if len(faults) < maxFaults {
-				faults = append(faults, fmt.Errorf("%s%s %s", file, at, what))
+				faults = append(faults, fault)
 			}
 		})
 	}
