@@ -139,6 +139,12 @@ func arguments(raw []byte, limit int) (args any, replaced []string, err error) {
 	return args, replaced, nil
 }
 
+// presentable tells whether arguments need no look to be shown: those that do
+// may be refused, whatever was decided on others.
+func (o *Options) presentable(r *gate.Request) bool {
+	return len(r.Args) == 0 || len(r.Args) <= o.MaxInput && bytes.HasPrefix(bytes.TrimLeft(r.Args, " \t\r\n"), []byte("{"))
+}
+
 // decodeJSON decodes one JSON value with exact numbers. What it is given was
 // checked by [mcp.Validate] before.
 func decodeJSON(raw []byte) (any, error) {

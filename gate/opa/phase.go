@@ -146,7 +146,7 @@ func (p *Phase) decide(ctx context.Context, r *gate.Request, caller string) (ver
 	if now == nil {
 		return verdict{}, errLoaded
 	}
-	keep := p.cache != nil && now.cacheable(r.Action)
+	keep := p.cache != nil && now.cacheable(r.Action) && p.o.presentable(r)
 	var key cacheKey
 	if keep {
 		if caller == "" {

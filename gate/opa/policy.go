@@ -54,6 +54,7 @@ func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, ow
 	}
 	p := &policy{compiled: c, data: maps.Clone(c.data)}
 	maps.Copy(p.data, gateway)
+	p.fill()
 	if list := ast.CheckPathConflicts(c.compiler, p.has); len(list) > 0 {
 		return nil, fmt.Errorf("policy data: %w", joinCompile(list))
 	}
@@ -70,6 +71,23 @@ func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, ow
 	}
 	p.name(o, canonical)
 	return p, p.probe(ctx, o)
+}
+
+// fill adds empty values for the gateway's keys that nobody gives, where no rule
+// stands: `not name in data.global_tool_deny` is undefined without the list,
+// and not true.
+func (p *policy) fill() {
+	rules := p.compiler.RuleTree.Child(ast.DefaultRootDocument.Value)
+	for key := range shapes {
+		if _, given := p.data[key]; given || rules != nil && rules.Child(ast.String(key)) != nil {
+			continue
+		}
+		if key == keyGlobalDeny {
+			p.data[key] = []any{}
+			continue
+		}
+		p.data[key] = map[string]any{}
+	}
 }
 
 // has tells whether data has a path.
