@@ -61,3 +61,12 @@ func Replace(p *Phase, dir string) (changed bool, err error) {
 	}
 	return p.replace(context.Background(), src, false)
 }
+
+// Circuit is what leaves a failing server alone.
+type Circuit struct{ c circuit }
+
+// Enter asks whether the server may be asked.
+func (c *Circuit) Enter() (ok, probe bool) { return c.c.enter() }
+
+// Leave reports how it went.
+func (c *Circuit) Leave(probe, ok, gaveUp bool) { c.c.leave(probe, ok, gaveUp) }
