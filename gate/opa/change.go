@@ -51,10 +51,11 @@ func (d Data) Apply(c gate.Change) (Data, error) {
 	if (e.Set == nil) == (e.Remove == nil) || len(m) != 1 {
 		return Data{}, errors.New("the value of the change must be an object with either set or remove")
 	}
-	data, _, err := d.normal()
+	normal, err := d.normal()
 	if err != nil {
 		return Data{}, err
 	}
+	data := maps.Clone(normal.members)
 	data[c.Where] = e.apply(data[c.Where])
 	if err := checkShapes(data, func(string) string { return "" }); err != nil {
 		return Data{}, fmt.Errorf("with the change: %w", err)

@@ -195,20 +195,26 @@ func each[V any](v any, member func(any) V) map[string]V {
 	return to
 }
 
-// normal returns the gateway's data in the form in which policies see it, with
-// every value a JSON value, and its canonical bytes.
-func (d Data) normal() (m map[string]any, canonical []byte, err error) {
-	canonical, err = json.Marshal(d.members())
+// gatewayData is a [Data] in the form in which policies see it. It is not
+// changed once made.
+type gatewayData struct {
+	members   map[string]any // JSON values, with json.Number
+	canonical string         // the same as JSON; equal for equal data
+}
+
+// normal checks the data and brings them into the form for policies.
+func (d Data) normal() (gatewayData, error) {
+	raw, err := json.Marshal(d.members())
 	if err != nil {
-		return nil, nil, fmt.Errorf("data: encode: %w", err)
+		return gatewayData{}, fmt.Errorf("data: encode: %w", err)
 	}
-	v, err := decodeJSON(canonical)
+	v, err := decodeJSON(raw)
 	if err != nil {
-		return nil, nil, fmt.Errorf("data: %w", err)
+		return gatewayData{}, fmt.Errorf("data: %w", err)
 	}
-	m = v.(map[string]any)
+	m := v.(map[string]any)
 	if err := checkShapes(m, func(string) string { return "" }); err != nil {
-		return nil, nil, fmt.Errorf("data: %w", err)
+		return gatewayData{}, fmt.Errorf("data: %w", err)
 	}
-	return m, canonical, nil
+	return gatewayData{members: m, canonical: string(raw)}, nil
 }

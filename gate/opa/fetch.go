@@ -97,8 +97,11 @@ func (p *Phase) refresh(ctx context.Context, client *http.Client) (changed bool,
 	// then say that all is well.
 	p.keeper.etag = etag
 	p.agreed()
-	if err := p.keepCopy(raw); err != nil {
-		p.o.Logger.WarnContext(ctx, "the last good policy bundle could not be kept for the next start", "error", err)
+	if changed || !p.keeper.copied {
+		err := p.keepCopy(raw)
+		if p.keeper.copied = err == nil; err != nil {
+			p.o.Logger.WarnContext(ctx, "the last good policy bundle could not be kept for the next start", "error", err)
+		}
 	}
 	return changed, nil
 }

@@ -31,14 +31,14 @@ type Status struct {
 type keeper struct {
 	load       sync.Mutex // one load at a time; guards what follows
 	compiled   *compiled
-	data       Data
-	canonical  string // the data that is in force
+	data       gatewayData
 	generation uint64
 	refused    string // hash of the newest source that could not be loaded
 	refusal    error  // and why
 
-	// etag is of the bundle in force. New uses it, and then Run alone.
-	etag string
+	// New uses these, and then Run alone.
+	etag   string // of the bundle in force
+	copied bool   // the bundle in force is in the copy
 
 	mu     sync.Mutex // guards status
 	status Status
@@ -87,15 +87,15 @@ func (p *Phase) setData(d Data) (changed bool, err error) {
 	if k.compiled == nil {
 		return false, errLoaded
 	}
-	_, canonical, err := d.normal()
-	if err != nil {
+	data, err := d.normal()
+	if err != nil || data.canonical == k.data.canonical {
 		return false, err
 	}
-	if string(canonical) == k.canonical {
-		return false, nil
+	if err := p.put(context.Background(), k.compiled, data, p.Status().FromCopy); err != nil {
+		return false, err
 	}
 	k.refused = "" // what did not fit the former data may fit these
-	return true, p.put(context.Background(), k.compiled, d, false)
+	return true, nil
 }
 
 // replace loads a source in place of the policy in force. Nothing changes when
@@ -127,19 +127,15 @@ func (p *Phase) replace(ctx context.Context, src *source, fromCopy bool) (change
 }
 
 // put makes a compiled policy with data the one in force.
-func (p *Phase) put(ctx context.Context, c *compiled, d Data, fromCopy bool) error {
+func (p *Phase) put(ctx context.Context, c *compiled, data gatewayData, fromCopy bool) error {
 	k := &p.keeper
-	next, err := c.prepare(ctx, &p.o, p.decision, d)
-	if err != nil {
-		return err
-	}
-	_, canonical, err := d.normal()
+	next, err := c.prepare(ctx, &p.o, p.decision, data)
 	if err != nil {
 		return err
 	}
 	k.generation++
 	next.generation = k.generation
-	k.compiled, k.data, k.canonical = c, d, string(canonical)
+	k.compiled, k.data = c, data
 	p.current.Store(next)
 	p.cache.clear()
 	k.mu.Lock()
@@ -183,7 +179,11 @@ func (p *Phase) changed() {
 
 // start loads the first policy.
 func (p *Phase) start(ctx context.Context) error {
-	p.keeper.data = p.o.Data
+	data, err := p.o.Data.normal()
+	if err != nil {
+		return err
+	}
+	p.keeper.data = data
 	if p.o.Bundle != "" {
 		return p.startBundle(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -79,9 +80,16 @@ func bundle(t testing.TB, f files) []byte {
 	return b.Bytes()
 }
 
-// newPhase returns a phase that must load.
+// newPhase returns a phase that must load. Where a test does not say how long
+// decisions may take, they may take long: the machine has other things to do.
 func newPhase(t testing.TB, o opa.Options) *opa.Phase {
 	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = 20 * time.Second
+	}
+	if o.ListTimeout == 0 {
+		o.ListTimeout = time.Minute
+	}
 	p, err := opa.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -38,13 +38,9 @@ type policy struct {
 
 // prepare makes a policy of a compiled one and the gateway's data, and asks it
 // a first question.
-func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, own Data) (*policy, error) {
-	gateway, canonical, err := own.normal()
-	if err != nil {
-		return nil, err
-	}
+func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, gateway gatewayData) (*policy, error) {
 	var faults []error
-	for _, key := range slices.Sorted(maps.Keys(gateway)) {
+	for _, key := range slices.Sorted(maps.Keys(gateway.members)) {
 		if file := c.origin[key]; file != "" {
 			faults = append(faults, fmt.Errorf("%s: data.%s is given by the gateway, too; take it out of the file, or do not have the gateway give it", file, key))
 		}
@@ -53,12 +49,13 @@ func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, ow
 		return nil, fmt.Errorf("policy data: %w", err)
 	}
 	p := &policy{compiled: c, data: maps.Clone(c.data)}
-	maps.Copy(p.data, gateway)
+	maps.Copy(p.data, gateway.members)
 	p.fill()
 	if list := ast.CheckPathConflicts(c.compiler, p.has); len(list) > 0 {
 		return nil, fmt.Errorf("policy data: %w", joinCompile(list))
 	}
 	p.store = inmem.NewFromObjectWithOpts(p.data, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
+	var err error
 	p.query, err = rego.New(
 		rego.ParsedQuery(ast.NewBody(ast.NewExpr(ast.NewTerm(decision)))),
 		rego.Compiler(c.compiler),
@@ -69,7 +66,7 @@ func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, ow
 	if err != nil {
 		return nil, fmt.Errorf("prepare policy: %w", err)
 	}
-	p.name(o, canonical)
+	p.name(o, gateway.canonical)
 	return p, p.probe(ctx, o)
 }
 
@@ -106,8 +103,8 @@ func (p *policy) has(path []string) (bool, error) {
 }
 
 // name gives the policy its revision and identity.
-func (p *policy) name(o *Options, canonical []byte) {
-	data := sha256.Sum256(canonical)
+func (p *policy) name(o *Options, canonical string) {
+	data := sha256.Sum256([]byte(canonical))
 	p.revision = p.compiled.revision
 	if len(canonical) > len("{}") {
 		p.revision += "+data:" + hex.EncodeToString(data[:6])
