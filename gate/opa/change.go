@@ -153,7 +153,7 @@ func (p *policy) needed(ctx context.Context, in map[string]any, all []candidate)
 		return nil, false
 	}
 	list = slices.Clone(all)
-	for i := len(list) - 1; i >= 0; i-- {
+	for i := range slices.Backward(all) { // so that what is before i is all there
 		without := slices.Delete(slices.Clone(list), i, i+1)
 		if p.allows(ctx, in, without) {
 			list = without
@@ -207,7 +207,8 @@ func candidates(data, in map[string]any) []candidate {
 	}
 	flag := at(data, keyFlags, tenant, name, memberEnabled)
 	flagOn := candidate{
-		keyFlags, edit{Set: map[string]any{tenant: map[string]any{name: enabled}}},
+		keyFlags,
+		edit{Set: map[string]any{tenant: map[string]any{name: enabled}}},
 		fmt.Sprintf("enable %q for the tenant %q in %s", name, tenant, keyFlags),
 	}
 	if flag == false {
@@ -252,7 +253,8 @@ func restrictedValues(banned any, in map[string]any, tenant, name string) []cand
 		return nil
 	}
 	return []candidate{{
-		keyRestricted, edit{Remove: map[string]any{tenant: map[string]any{name: out}}},
+		keyRestricted,
+		edit{Remove: map[string]any{tenant: map[string]any{name: out}}},
 		fmt.Sprintf("take the values out of %s of the tenant %q for %q that the call has in %s", keyRestricted, tenant, name,
 			strings.Join(slices.Sorted(maps.Keys(out)), ", ")),
 	}}

@@ -37,11 +37,11 @@ func TestCircuit(t *testing.T) {
 		enter(false)
 		time.Sleep(time.Second - 1)
 		enter(false)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		probe := enter(true)
 		enter(false) // the one is out
 		c.Leave(probe, false, true)
-		probe = enter(true) // given up: it said nothing
+		probe = enter(true)          // given up: it said nothing
 		c.Leave(false, false, false) // one from before has failed late
 		enter(false)
 		c.Leave(probe, false, false)

@@ -28,7 +28,9 @@ func wantRules(t *testing.T, rules []gate.Rule) {
 func TestExplainDefaultPolicy(t *testing.T) {
 	t.Parallel()
 	on, off := map[string]opa.Tool{"a": {Enabled: true}}, map[string]opa.Tool{"a": {}}
-	flag := func(on bool) map[string]map[string]opa.Flag { return map[string]map[string]opa.Flag{"acme": {"a": {Enabled: on}}} }
+	flag := func(on bool) map[string]map[string]opa.Flag {
+		return map[string]map[string]opa.Flag{"acme": {"a": {Enabled: on}}}
+	}
 	restricted := map[string]map[string]map[string][]any{"acme": {"a": {"p": {"x", 7, "y"}, "q": {true}}}}
 	tests := []struct {
 		name   string
@@ -38,36 +40,52 @@ func TestExplainDefaultPolicy(t *testing.T) {
 		change gate.Change
 	}{
 		{
-			"global deny", opa.Data{ToolCatalog: on, GlobalToolDeny: []string{"b", "a"}}, view("a"), `else := "tool_globally_denied"`,
+			"global deny",
+			opa.Data{ToolCatalog: on, GlobalToolDeny: []string{"b", "a"}},
+			view("a"), `else := "tool_globally_denied"`,
 			gate.Change{Where: "global_tool_deny", Value: `{"remove":["a"]}`},
 		},
 		{
-			"persona", opa.Data{ToolCatalog: on, PersonaToolDeny: map[string][]string{"bot": {"a"}, "x": {"a"}}}, view("a"), `else := "persona_denied"`,
+			"persona",
+			opa.Data{ToolCatalog: on, PersonaToolDeny: map[string][]string{"bot": {"a"}, "x": {"a"}}},
+			view("a"), `else := "persona_denied"`,
 			gate.Change{Where: "persona_tool_deny", Value: `{"remove":{"bot":["a"]}}`},
 		},
 		{
-			"tenant flag", opa.Data{ToolCatalog: on, TenantToolFlags: flag(false)}, view("a"), `else := "tool_disabled_for_tenant"`,
+			"tenant flag",
+			opa.Data{ToolCatalog: on, TenantToolFlags: flag(false)},
+			view("a"), `else := "tool_disabled_for_tenant"`,
 			gate.Change{Where: "tenant_tool_flags", Value: `{"set":{"acme":{"a":{"enabled":true}}}}`},
 		},
 		{
-			"not in the catalog", opa.Data{ToolCatalog: on}, view("b"), `else := "tool_not_in_catalog"`,
+			"not in the catalog",
+			opa.Data{ToolCatalog: on},
+			view("b"), `else := "tool_not_in_catalog"`,
 			gate.Change{Where: "tool_catalog", Value: `{"set":{"b":{"enabled":true}}}`},
 		},
 		{
-			"disabled", opa.Data{ToolCatalog: off}, call("a", `{}`), `else := "tool_disabled"`,
+			"disabled",
+			opa.Data{ToolCatalog: off},
+			call("a", `{}`), `else := "tool_disabled"`,
 			gate.Change{Where: "tool_catalog", Value: `{"set":{"a":{"enabled":true}}}`},
 		},
 		{
-			"restricted", opa.Data{ToolCatalog: on, TenantRestrictedArgs: restricted}, call("a", `{"p": ["z", 7.0, "x"], "q": true}`), `else := sprintf("restricted_arg:%s"`,
+			"restricted",
+			opa.Data{ToolCatalog: on, TenantRestrictedArgs: restricted},
+			call("a", `{"p": ["z", 7.0, "x"], "q": true}`), `else := sprintf("restricted_arg:%s"`,
 			gate.Change{Where: "tenant_restricted_args", Value: `{"remove":{"acme":{"a":{"p":["x",7],"q":[true]}}}}`},
 		},
 		{
-			"restricted and too long", opa.Data{ToolCatalog: on, TenantRestrictedArgs: restricted}, call("a", `{"p": "`+strings.Repeat("b", 300_000)+`"}`),
+			"restricted and too long",
+			opa.Data{ToolCatalog: on, TenantRestrictedArgs: restricted},
+			call("a", `{"p": "`+strings.Repeat("b", 300_000)+`"}`),
 			`else := sprintf("restricted_arg:%s"`,
 			gate.Change{Where: "tenant_restricted_args", Value: `{"remove":{"acme":{"a":{"p":["x",7,"y"]}}}}`},
 		},
 		{
-			"may not add tools", opa.Data{}, enable("n"), `else := "persona_cannot_add_tools"`,
+			"may not add tools",
+			opa.Data{},
+			enable("n"), `else := "persona_cannot_add_tools"`,
 			gate.Change{Where: "persona_permissions", Value: `{"set":{"bot":{"can_add_tools":true}}}`},
 		},
 	}

@@ -41,7 +41,9 @@ type TestCache struct{ c *cache }
 func NewTestCache(size int, ttl time.Duration) TestCache { return TestCache{newCache(size, ttl)} }
 
 // Put keeps a reason.
-func (t TestCache) Put(name, reason string) { t.c.put(cacheKey{exposed: name}, verdict{reason: reason}) }
+func (t TestCache) Put(name, reason string) {
+	t.c.put(cacheKey{exposed: name}, verdict{reason: reason})
+}
 
 // Get returns the reason that is kept.
 func (t TestCache) Get(name string) (string, bool) {

@@ -80,12 +80,12 @@ func TestBundleURLIsPolled(t *testing.T) {
 
 	good := reasonBundle(t, "three")
 	for name, broken := range map[string][]byte{
-		"cut off":     good[:len(good)-20],
+		"cut off":      good[:len(good)-20],
 		"not a policy": bundle(t, files{"README.md": ""}),
-		"syntax":      bundle(t, policy("decision := {")),
-		"no decision": bundle(t, policy("other := true")),
-		"http.send":   bundle(t, policy(`decision := http.send({})`)),
-		"too large":   make([]byte, 20<<20+1),
+		"syntax":       bundle(t, policy("decision := {")),
+		"no decision":  bundle(t, policy("other := true")),
+		"http.send":    bundle(t, policy(`decision := http.send({})`)),
+		"too large":    make([]byte, 20<<20+1),
 	} {
 		s.set(broken, `"`+name+`"`, 0)
 		until(t, "the error of "+name, func() bool { return p.Status().Err != nil })

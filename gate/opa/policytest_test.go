@@ -37,11 +37,11 @@ test_not_true := 7
 		t.Fatal(err)
 	}
 	want := []struct {
-		name         string
-		pass, skip   bool
-		err          bool
-		output       string
-		line         int
+		name       string
+		pass, skip bool
+		err        bool
+		output     string
+		line       int
 	}{
 		{name: "test_pass", pass: true, line: 5},
 		{name: "test_fail", line: 7, output: "here 9007199254740993"},

@@ -42,16 +42,17 @@ type remote struct {
 }
 
 func newRemote(o *Options, decision ast.Ref) *remote {
-	path := "/v1/data"
+	parts := []string{"", "v1", "data"}
 	for _, t := range decision[1:] {
-		path += "/" + url.PathEscape(string(t.Value.(ast.String)))
+		parts = append(parts, url.PathEscape(string(t.Value.(ast.String))))
 	}
+	path := strings.Join(parts, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // a policy server is a neighbour
 	transport.DialContext = (&net.Dialer{Timeout: o.Timeout}).DialContext
 	transport.MaxIdleConnsPerHost = maxAtOnce
 	return &remote{
-		o:   o,
+		o:    o,
 		path: path,
 		url:  strings.TrimRight(o.URL, "/") + path + "?strict-builtin-errors=true&provenance=true",
 		client: &http.Client{
