@@ -85,7 +85,6 @@ func TestBundleURLIsPolled(t *testing.T) {
 		"syntax":       bundle(t, policy("decision := {")),
 		"no decision":  bundle(t, policy("other := true")),
 		"http.send":    bundle(t, policy(`decision := http.send({})`)),
-		"too large":    make([]byte, 20<<20+1),
 	} {
 		s.set(broken, `"`+name+`"`, 0)
 		until(t, "the error of "+name, func() bool { return p.Status().Err != nil })
@@ -191,6 +190,15 @@ func TestBundleRedirects(t *testing.T) {
 	}
 	if reached {
 		t.Error("the other host was asked")
+	}
+}
+
+// A bundle may be as large as the limit for what is on the wire.
+func TestBundleURLIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newBundleServer(t, make([]byte, 20<<20+1))
+	if _, err := opa.New(t.Context(), opa.Options{Bundle: s.URL}); err == nil || !strings.Contains(err.Error(), "larger than 20 MiB") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -1,6 +1,9 @@
 package opa_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"os"
@@ -82,20 +85,49 @@ func TestLoadErrors(t *testing.T) {
 func TestBadBundles(t *testing.T) {
 	t.Parallel()
 	good := bundle(t, policy("decision := true"))
-	big := files{"policy.rego": "package toolgate\n\ndecision := true\n", "data.json": `"` + strings.Repeat(" ", 65<<20) + `"`}
 	for name, raw := range map[string][]byte{
 		"empty": {}, "text": []byte("package toolgate"), "cut off": good[:len(good)/2], "without checksum": good[:len(good)-4],
-		"damaged": append(append([]byte{}, good[:len(good)-8]...), 1, 2, 3, 4, 5, 6, 7, 8), "bomb": bundle(t, big),
+		"damaged": append(append([]byte{}, good[:len(good)-8]...), 1, 2, 3, 4, 5, 6, 7, 8), "bomb": bomb(t, "data.json"), "bomb in a file that is skipped": bomb(t, "big.bin"),
 		"outside": bundle(t, files{"../policy.rego": "package toolgate\n\ndecision := true\n"}),
 	} {
 		path := filepath.Join(t.TempDir(), "policy.tar.gz")
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := opa.New(t.Context(), opa.Options{Path: path}); err == nil || !strings.Contains(err.Error(), path) {
+		want := path
+		if strings.HasPrefix(name, "bomb") {
+			want = "at most 4096 files and 64 MiB"
+		}
+		if _, err := opa.New(t.Context(), opa.Options{Path: path}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
+}
+
+// bomb is a small bundle with one large file. A gzip file may consist of
+// several, so that one MiB has to be compressed only once.
+func bomb(t *testing.T, name string) []byte {
+	t.Helper()
+	const mebibytes = 65
+	var head bytes.Buffer
+	w := tar.NewWriter(&head)
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: mebibytes << 20, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	part := func(raw []byte) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	out := part(head.Bytes())
+	out = append(out, bytes.Repeat(part(make([]byte, 1<<20)), mebibytes)...)
+	return append(out, part(make([]byte, 1024))...) // the end of a tar
 }
 
 // A policy's own data are beside the gateway's; a key of both is an error that
@@ -196,7 +228,7 @@ func running(t *testing.T, p *opa.Phase) {
 // until waits for a condition with a bound.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -232,13 +232,14 @@ func untar(raw []byte) ([]sourceFile, error) {
 		if !wanted {
 			continue
 		}
+		if h.Size > int64(maxSource-size) {
+			return nil, errTooMuch
+		}
 		data, err := io.ReadAll(t)
 		if err != nil {
 			return nil, bundleError(limited, err)
 		}
-		if size += len(data); size > maxSource {
-			return nil, errTooMuch
-		}
+		size += len(data)
 		files = append(files, sourceFile{name: name, show: name, data: data})
 	}
 	// The checksum stands behind the last file: read up to it.
