@@ -224,6 +224,26 @@ func TestCacheForgets(t *testing.T) {
 	})
 }
 
+// A decision of a former policy that ends late is kept under a key that nobody
+// asks for any more.
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	p := asking(t, "decision := true")
+	seen := map[uint64]bool{p.Generation(): true}
+	for i := range 3 {
+		if err := p.SetData(opa.Data{GlobalToolDeny: []string{fmt.Sprint(i)}}); err != nil {
+			t.Fatal(err)
+		}
+		seen[p.Generation()] = true
+	}
+	if changed, err := opa.Replace(p, folder(t, policy("decision := false"))); !changed || err != nil {
+		t.Fatalf("changed %v, error %v", changed, err)
+	}
+	if seen[p.Generation()] = true; len(seen) != 5 {
+		t.Errorf("%d generations of 5 policies", len(seen))
+	}
+}
+
 func TestErrorsAreNotKept(t *testing.T) {
 	t.Parallel()
 	p := asking(t, "default decision := false\ndecision := 1 if input.tool_name == \"a\"")

@@ -34,6 +34,9 @@ func (p *Phase) Cached() int {
 	return len(p.cache.entries)
 }
 
+// Generation returns what keys of the cache have for the policy in force.
+func (p *Phase) Generation() uint64 { return p.current.Load().generation }
+
 // TestCache is a cache of reasons under the names of tools.
 type TestCache struct{ c *cache }
 

@@ -90,7 +90,7 @@ func (p *Phase) Check(ctx context.Context, r *gate.Request) (gate.Decision, erro
 func (p *Phase) check(ctx context.Context, r *gate.Request, caller string) (gate.Decision, error) {
 	v, err := p.decide(ctx, r, caller)
 	d, err := p.render(v, err)
-	if p.o.Mode == Shadow && (err != nil || d.Effect == gate.Deny) {
+	if p.o.Mode == Shadow && d.Effect != gate.Allow { // an error is a deny, too
 		return p.shadowed(ctx, r, d, err), nil
 	}
 	return d, err
