@@ -1,0 +1,113 @@
+# The policy that denies by default. What it lets through is in the gateway's
+# catalog and flags, which it finds in data:
+#
+#   tool_catalog            name: {"enabled": true}
+#   tenant_tool_flags       tenant: {name: {"enabled": true}}, which beats the catalog
+#   persona_tool_deny       persona: [names]
+#   global_tool_deny        [names]
+#   tenant_restricted_args  tenant: {name: {argument: [values it must not have]}}
+#   persona_permissions     persona: {"can_add_tools": true}
+#
+# Names are those that clients know, of tools, prompts and resources alike.
+package toolgate
+
+default decision := {"allow": false, "reason": "default_deny"}
+
+decision := {"allow": false, "reason": deny_reason} if deny_reason
+
+else := {"allow": true} if allowed
+
+allowed if {
+	uses
+	tenant_enabled
+}
+
+allowed if {
+	uses
+	not tenant_flag
+	data.tool_catalog[name].enabled == true
+}
+
+allowed if {
+	input.action == "tool.enable"
+	data.persona_permissions[input.persona_id].can_add_tools == true
+}
+
+# The first reason that applies is the one that is given. There is one chain,
+# so that two reasons never conflict.
+deny_reason := "missing_tenant" if missing_tenant
+
+else := "tool_globally_denied" if name in data.global_tool_deny
+
+else := "persona_denied" if name in data.persona_tool_deny[input.persona_id]
+
+else := "tool_disabled_for_tenant" if tenant_disabled
+
+else := "tool_not_in_catalog" if not_in_catalog
+
+else := "tool_disabled" if disabled
+
+else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if count(restricted) > 0
+
+else := "persona_cannot_add_tools" if cannot_add_tools
+
+name := input.tool_name
+
+uses if input.action in {
+	"tool.view", "tool.request",
+	"prompt.view", "prompt.request",
+	"resource.view", "resource.request",
+}
+
+missing_tenant if not input.tenant
+
+missing_tenant if input.tenant == ""
+
+tenant_flag if data.tenant_tool_flags[input.tenant][name]
+
+tenant_enabled if data.tenant_tool_flags[input.tenant][name].enabled == true
+
+tenant_disabled if {
+	uses
+	data.tenant_tool_flags[input.tenant][name].enabled == false
+}
+
+not_in_catalog if {
+	uses
+	not data.tool_catalog[name]
+}
+
+disabled if {
+	uses
+	not tenant_enabled
+	not data.tool_catalog[name].enabled == true
+}
+
+cannot_add_tools if {
+	input.action == "tool.enable"
+	not data.persona_permissions[input.persona_id].can_add_tools == true
+}
+
+# Arguments that have a restricted value, or a list with one in it. It is a set
+# because several can have one.
+restricted contains argument if {
+	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+	input.args[argument] in banned
+}
+
+restricted contains argument if {
+	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+	some value in input.args[argument]
+	value in banned
+}
+
+# The value of an argument that was too long to be shown is not known to be
+# another one.
+restricted contains argument if {
+	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+	count(banned) > 0
+	some pointer in input.args_replaced
+	startswith(concat("", [pointer, "/"]), sprintf("/%s/", [escape(argument)]))
+}
+
+escape(argument) := replace(replace(argument, "~", "~0"), "/", "~1")

@@ -1,0 +1,41 @@
+package opa
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// ViewClass implements [gate.Classifier]. Callers are in one class when they
+// agree in everything about a caller that any rule of the policy reads. A
+// policy that looks at the clock, and one on a remote server, can decide
+// otherwise at any time: then no two calls return the same.
+func (p *Phase) ViewClass(id *gate.Identity) string {
+	now := p.current.Load()
+	switch {
+	case id == nil:
+		return ""
+	case now == nil && p.remote == nil:
+		return "none" // everybody is denied everything
+	case now == nil, now.reads.impure:
+		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
+	}
+	in, err := p.o.document(&gate.Request{Action: gate.Enable, Identity: id})
+	if err != nil {
+		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
+	}
+	// context is made of what the caller's other members hold, and the capsule.
+	everything := now.reads.any(inputContext)
+	of := map[string]any{}
+	for _, name := range fromCaller {
+		if everything || now.reads.any(name) {
+			of[name] = in[name]
+		}
+	}
+	raw, err := json.Marshal(of) // sorts by name
+	if err != nil {
+		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
+	}
+	return now.identity + string(raw)
+}

@@ -1,0 +1,77 @@
+package opa
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// CacheKey returns what a decision is kept under, in a form to compare.
+func CacheKey(generation uint64, r *gate.Request) any {
+	return keyOf(generation, callerKey(r.Identity), r)
+}
+
+// Document returns the input of a policy.
+func Document(o Options, r *gate.Request) (map[string]any, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	return o.document(r)
+}
+
+// Cacheable tells whether the policy in force allows to keep decisions.
+func (p *Phase) Cacheable(a gate.Action) bool { return p.current.Load().cacheable(a) }
+
+// Cached returns how many decisions are kept.
+func (p *Phase) Cached() int {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	if len(p.cache.entries) != p.cache.order.Len() {
+		panic("the cache disagrees with itself")
+	}
+	return len(p.cache.entries)
+}
+
+// Generation returns what keys of the cache have for the policy in force.
+func (p *Phase) Generation() uint64 { return p.current.Load().generation }
+
+// TestCache is a cache of reasons under the names of tools.
+type TestCache struct{ c *cache }
+
+// NewTestCache returns a cache.
+func NewTestCache(size int, ttl time.Duration) TestCache { return TestCache{newCache(size, ttl)} }
+
+// Put keeps a reason.
+func (t TestCache) Put(name, reason string) {
+	t.c.put(cacheKey{exposed: name}, verdict{reason: reason})
+}
+
+// Get returns the reason that is kept.
+func (t TestCache) Get(name string) (string, bool) {
+	v, ok := t.c.get(cacheKey{exposed: name})
+	return v.reason, ok
+}
+
+// CallerMembers are the members of input that are of the caller.
+func CallerMembers() []string { return fromCaller }
+
+// Replace loads a directory in place of the policy in force, as Run does when
+// the directory has changed.
+func Replace(p *Phase, dir string) (changed bool, err error) {
+	src, err := readPath(dir)
+	if err != nil {
+		return false, err
+	}
+	return p.replace(context.Background(), src, false)
+}
+
+// Circuit is what leaves a failing server alone.
+type Circuit struct{ c circuit }
+
+// Enter asks whether the server may be asked.
+func (c *Circuit) Enter() (ok, probe bool) { return c.c.enter() }
+
+// Leave reports how it went.
+func (c *Circuit) Leave(probe, ok, gaveUp bool) { c.c.leave(probe, ok, gaveUp) }

@@ -1,0 +1,177 @@
+package opa_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func TestInput(t *testing.T) {
+	t.Parallel()
+	r := call("fs__read", `{"path": "/tmp", "n": 9007199254740993}`)
+	r.Capsule = "research"
+	in, err := opa.Document(opa.Options{Path: "x"}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"action": "tool.request", "kind": "tool", "resource": "fs__read", "tool_name": "fs__read", "original_name": "read",
+		"server": "fs", "capability_id": "cap_1", "capsule": "research",
+		"tenant": "acme", "persona_id": "bot", "user_id": "alice", "issuer": "https://issuer.example",
+		"groups": []string{"dev"}, "scopes": []string{"read"}, "plan": "team",
+		"args":    map[string]any{"path": "/tmp", "n": json.Number("9007199254740993")},
+		"context": map[string]any{"tenant_id": "acme", "persona_id": "bot", "issuer": "https://issuer.example", "plan": "team", "capsule": "research"},
+	}
+	if diff := cmp.Diff(want, in); diff != "" {
+		t.Errorf("input (-want +got):\n%s", diff)
+	}
+}
+
+func TestActions(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		kind   mcp.Capability
+		action gate.Action
+		want   string
+	}{
+		{mcp.Tool, gate.View, "tool.view"},
+		{mcp.Tool, gate.Call, "invoke"},
+		{mcp.Tool, gate.Enable, "add"},
+		{mcp.NoCapability, gate.Enable, "add"},
+		{mcp.Prompt, gate.View, "prompt.view"},
+		{mcp.Prompt, gate.Call, "prompt.request"},
+		{mcp.Resource, gate.View, "resource.view"},
+		{mcp.Resource, gate.Call, "fetch"},
+		{mcp.Template, gate.View, "resource.view"},
+		{mcp.Template, gate.Call, "fetch"},
+	} {
+		r := call("x", "")
+		r.Kind, r.Action = tt.kind, tt.action
+		in, err := opa.Document(opa.Options{Path: "x", Actions: map[string]string{"tool.request": "invoke", "tool.enable": "add", "resource.request": "fetch"}}, r)
+		if err != nil || in["action"] != tt.want {
+			t.Errorf("%v %s: %v, error %v, want %s", tt.kind, tt.action, in["action"], err, tt.want)
+		}
+		if _, ok := in["args"]; ok != (tt.action == gate.Call) {
+			t.Errorf("%v %s: args there: %v", tt.kind, tt.action, ok)
+		}
+	}
+}
+
+// A policy compares numbers as they came.
+func TestNumbersAreExact(t *testing.T) {
+	t.Parallel()
+	p := asking(t, `default decision := false
+decision if input.args.n == 9007199254740993
+decision if input.args.big == 123456789012345678901234567890`)
+	wantAllow(t, decide(t, p, call("x", `{"n": 9007199254740993}`)))
+	wantAllow(t, decide(t, p, call("x", `{"big": 123456789012345678901234567890}`)))
+	wantDeny(t, decide(t, p, call("x", `{"n": 9007199254740992}`)), "policy_denied")
+	wantDeny(t, decide(t, p, call("x", `{"big": 123456789012345678901234567891}`)), "policy_denied")
+}
+
+// Large arguments are shown with their longest strings replaced, as few as
+// will do; a builtin function for strings then fails, which denies.
+func TestLargeArguments(t *testing.T) {
+	t.Parallel()
+	long, longer := strings.Repeat("a", 100_000), strings.Repeat("b", 200_000)
+	sum := sha256.Sum256([]byte(longer))
+	raw := `{"path": "/tmp", "a/b": {"c~": ["` + long + `", "` + longer + `"]}, "n": 9007199254740993}`
+	in, err := opa.Document(opa.Options{Path: "x"}, call("fs__write", raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"path": "/tmp", "n": json.Number("9007199254740993"),
+		"a/b": map[string]any{"c~": []any{long, map[string]any{"size": json.Number("200000"), "sha256": hex.EncodeToString(sum[:])}}},
+	}
+	if diff := cmp.Diff(want, in["args"]); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/a~1b/c~0/1"}, in["args_replaced"]); diff != "" {
+		t.Errorf("replaced (-want +got):\n%s", diff)
+	}
+
+	p := asking(t, `default decision := true
+decision := false if contains(input.args.content, "secret")`)
+	wantDeny(t, decide(t, p, call("fs__write", `{"content": "`+longer+longer+`"}`)), "policy_error")
+
+	open := asking(t, "decision := true")
+	wantAllow(t, decide(t, open, call("fs__write", `{"content": "`+longer+longer+`"}`)))
+	short := `{"list": [` + strings.Repeat(`"`+strings.Repeat("c", 1000)+`",`, 300) + `1]}`
+	d := decide(t, open, call("fs__write", short))
+	wantDeny(t, d, "policy_error")
+	if !strings.Contains(d.Err.Error(), "policy_input") {
+		t.Errorf("error %v", d.Err)
+	}
+	small := newPhase(t, opa.Options{Path: folder(t, policy("decision := true")), MaxInput: 10})
+	wantAllow(t, decide(t, small, call("fs__write", `{"a": 12}`)))
+	wantDeny(t, decide(t, small, call("fs__write", `{"a": 1234}`)), "policy_error")
+}
+
+// An argument that a tenant restricts does not pass by being too long to be
+// shown.
+func TestRestrictedArgumentThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	p := newPhase(t, opa.Options{Path: defaultPolicy, Data: opa.Data{
+		ToolCatalog:          map[string]opa.Tool{"w": {Enabled: true}},
+		TenantRestrictedArgs: map[string]map[string]map[string][]any{"acme": {"w": {"a/b": {"x"}}}},
+	}})
+	long := strings.Repeat("a", 300_000)
+	wantDeny(t, decide(t, p, call("w", `{"a/b": "`+long+`"}`)), "restricted_arg:a/b")
+	wantDeny(t, decide(t, p, call("w", `{"a/b": ["`+long+`"]}`)), "restricted_arg:a/b")
+	wantAllow(t, decide(t, p, call("w", `{"other": "`+long+`"}`)))
+}
+
+func TestArgumentsThatAreNoObject(t *testing.T) {
+	t.Parallel()
+	p := asking(t, "decision := true")
+	wantAllow(t, decide(t, p, call("x", ` {}`))) // which is kept, and not for the others
+	for _, args := range []string{`[]`, `null`, `"a"`, `7`, strings.Repeat(" ", 300_000) + "{}"} {
+		wantDeny(t, decide(t, p, call("x", args)), "policy_error")
+	}
+}
+
+// Whatever arguments are valid, a policy sees at most the limit, and what is
+// not replaced as it came.
+func FuzzArguments(f *testing.F) {
+	f.Add(`{"a": "` + strings.Repeat("x", 3000) + `", "b": [1, {"c": "` + strings.Repeat("y", 2000) + `"}]}`)
+	f.Add(`{"n": 1e400, "m": -0, "big": 123456789012345678901234567890}`)
+	f.Add(`{"a/b~": ["é\u0000"]}`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		if mcp.Validate([]byte(raw), mcp.Limits{}) != nil || !strings.HasPrefix(strings.TrimSpace(raw), "{") {
+			t.Skip()
+		}
+		const limit = 2048
+		in, err := opa.Document(opa.Options{Path: "x", MaxInput: limit}, call("x", raw))
+		if err != nil {
+			if len(raw) <= limit {
+				t.Errorf("small arguments are refused: %v", err)
+			}
+			return
+		}
+		replaced, _ := in["args_replaced"].([]string)
+		if (len(replaced) > 0) != (len(raw) > limit) {
+			t.Errorf("%d replaced in %d bytes", len(replaced), len(raw))
+		}
+		if len(replaced) > 0 {
+			return
+		}
+		d := json.NewDecoder(strings.NewReader(raw))
+		d.UseNumber()
+		var want any
+		if err := d.Decode(&want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, in["args"]); diff != "" {
+			t.Errorf("arguments (-want +got):\n%s", diff)
+		}
+	})
+}

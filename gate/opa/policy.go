@@ -1,0 +1,189 @@
+package opa
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// probeTimeout bounds the first question to a policy, which need not hurry.
+const probeTimeout = 2 * time.Second
+
+// policy is a compiled policy with all its data, ready to be asked. It is not
+// changed once made.
+type policy struct {
+	*compiled
+	data       map[string]any // of the gateway and of the data files
+	store      storage.Store
+	query      rego.PreparedEvalQuery
+	generation uint64 // differs between any two policies of a process
+	revision   string // of policy and data, for decisions
+	identity   string // hash of everything that decides, the options included
+}
+
+// prepare makes a policy of a compiled one and the gateway's data, and asks it
+// a first question.
+func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, gateway gatewayData) (*policy, error) {
+	var faults []error
+	for _, key := range slices.Sorted(maps.Keys(gateway.members)) {
+		if file := c.origin[key]; file != "" {
+			faults = append(faults, fmt.Errorf("%s: data.%s is given by the gateway, too; take it out of the file, or do not have the gateway give it", file, key))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("policy data: %w", err)
+	}
+	p := &policy{compiled: c, data: maps.Clone(c.data)}
+	maps.Copy(p.data, gateway.members)
+	p.fill()
+	if list := ast.CheckPathConflicts(c.compiler, p.has); len(list) > 0 {
+		return nil, fmt.Errorf("policy data: %w", joinCompile(list))
+	}
+	p.store = inmem.NewFromObjectWithOpts(p.data, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
+	var err error
+	p.query, err = rego.New(
+		rego.ParsedQuery(ast.NewBody(ast.NewExpr(ast.NewTerm(decision)))),
+		rego.Compiler(c.compiler),
+		rego.Store(p.store),
+		rego.Capabilities(capabilities(o.RegoVersion)),
+		rego.StrictBuiltinErrors(true),
+	).PrepareForEval(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("prepare policy: %w", err)
+	}
+	p.name(o, gateway.canonical)
+	return p, p.probe(ctx, o)
+}
+
+// fill adds empty values for the gateway's keys that nobody gives, where no rule
+// stands: `not name in data.global_tool_deny` is undefined without the list,
+// and not true.
+func (p *policy) fill() {
+	rules := p.compiler.RuleTree.Child(ast.DefaultRootDocument.Value)
+	for key := range shapes {
+		if _, given := p.data[key]; given || rules != nil && rules.Child(ast.String(key)) != nil {
+			continue
+		}
+		if key == keyGlobalDeny {
+			p.data[key] = []any{}
+			continue
+		}
+		p.data[key] = map[string]any{}
+	}
+}
+
+// has tells whether data has a path.
+func (p *policy) has(path []string) (bool, error) {
+	var v any = p.data
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return false, nil
+		}
+		if v, ok = m[key]; !ok {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// name gives the policy its revision and identity.
+func (p *policy) name(o *Options, canonical string) {
+	data := sha256.Sum256([]byte(canonical))
+	p.revision = p.compiled.revision
+	if len(canonical) > len("{}") {
+		p.revision += "+data:" + hex.EncodeToString(data[:6])
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %x %q %q %q %d", p.source.hash, data, o.Decision, string(o.RegoVersion), o.Actions, o.MaxInput)
+	p.identity = hex.EncodeToString(h.Sum(nil))
+}
+
+// probe asks a policy about a tool that does not exist. What goes wrong with
+// that would go wrong with every question.
+func (p *policy) probe(ctx context.Context, o *Options) error {
+	r := &gate.Request{
+		Action: gate.View, Kind: mcp.Tool, Server: "probe", Original: "probe", Exposed: "probe__probe", CapabilityID: "cap_probe",
+		Identity: gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "probe", Subject: "probe"}}),
+	}
+	in, err := o.document(r)
+	if err != nil {
+		return err
+	}
+	_, err = p.ask(ctx, in, probeTimeout)
+	switch {
+	case errors.Is(err, errUndefined):
+		o.Logger.WarnContext(ctx, "the policy says nothing about a tool that it does not know, which denies as an error; give the rule a default", "decision", o.Decision)
+	case err != nil:
+		return fmt.Errorf("ask the policy a first question: %w", err)
+	}
+	return nil
+}
+
+// ask evaluates the decision for an input.
+func (p *policy) ask(ctx context.Context, in map[string]any, bound time.Duration, options ...rego.EvalOption) (v verdict, err error) {
+	defer func() {
+		// A fault in the engine denies one request and does not end the gateway.
+		if fault := recover(); fault != nil {
+			v, err = verdict{}, fmt.Errorf("%w: %v\n%s", errPanic, fault, debug.Stack())
+		}
+	}()
+	// The engine begins an evaluation before it looks whether it may.
+	if cause := ctx.Err(); cause != nil {
+		return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
+	}
+	value, err := ast.InterfaceToValue(in)
+	if err != nil {
+		return verdict{}, fmt.Errorf("input: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	results, err := p.query.Eval(bounded, append(options, rego.EvalParsedInput(value))...)
+	switch {
+	case err != nil && topdown.IsCancel(err):
+		if cause := ctx.Err(); cause != nil {
+			return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
+		}
+		return verdict{}, fmt.Errorf("the decision took more than %v: %w", bound, context.DeadlineExceeded)
+	case err != nil:
+		return verdict{}, err
+	case len(results) == 0:
+		return verdict{}, errUndefined
+	case len(results) != 1 || len(results[0].Expressions) != 1:
+		return verdict{}, fmt.Errorf("the decision has %d values and must have one", len(results))
+	}
+	v, err = interpret(results[0].Expressions[0].Value)
+	v.revision = p.revision
+	return v, err
+}
+
+// cacheable tells whether a decision depends on nothing but what is in the key
+// of the cache.
+func (p *policy) cacheable(action gate.Action) bool {
+	if p.reads.impure || p.reads.any(inputContext) {
+		return false
+	}
+	switch action {
+	case gate.View:
+		return true
+	case gate.Call:
+		return !p.reads.any(inputArgs, inputReplaced)
+	default:
+		return false
+	}
+}

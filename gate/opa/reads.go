@@ -1,0 +1,72 @@
+package opa
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// reads is what a policy may look at besides data. It is the sum over all
+// rules, whether the decision needs them or not, so that it can only say too
+// much.
+type reads struct {
+	input  map[string]bool // members of input by name
+	all    bool            // input as a whole, or a member by a computed name
+	impure bool            // something that changes by itself, such as the time
+}
+
+// readsOf finds what compiled modules read.
+func readsOf(c *ast.Compiler) reads {
+	r := reads{input: map[string]bool{}, impure: impure(c)}
+	var visitor *ast.GenericVisitor
+	visitor = ast.NewGenericVisitor(func(x any) bool {
+		switch x := x.(type) {
+		case ast.Ref:
+			r.ref(x)
+			for _, t := range x[min(1, len(x)):] {
+				visitor.Walk(t)
+			}
+			if len(x) > 0 {
+				if _, isVar := x[0].Value.(ast.Var); !isVar {
+					visitor.Walk(x[0])
+				}
+			}
+			return true
+		case ast.Var:
+			r.all = r.all || x.Equal(ast.InputRootDocument.Value)
+		}
+		return false
+	})
+	for _, m := range c.Modules {
+		for _, rule := range m.Rules {
+			visitor.Walk(rule)
+		}
+	}
+	return r
+}
+
+func (r *reads) ref(ref ast.Ref) {
+	if len(ref) == 0 || !ref[0].Equal(ast.InputRootDocument) {
+		return
+	}
+	if len(ref) == 1 {
+		r.all = true
+		return
+	}
+	if name, ok := ref[1].Value.(ast.String); ok {
+		r.input[string(name)] = true
+		return
+	}
+	r.all = true
+}
+
+// any tells whether one of the members of input may be read.
+func (r *reads) any(names ...string) bool {
+	if r.all {
+		return true
+	}
+	for _, n := range names {
+		if r.input[n] {
+			return true
+		}
+	}
+	return false
+}
