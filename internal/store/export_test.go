@@ -7,8 +7,8 @@ import (
 )
 
 // Migrations returns the names of the embedded migrations in order.
-func Migrations() ([]string, error) {
-	list, err := migrations()
+func Migrations(folder string) ([]string, error) {
+	list, err := migrations(folder)
 	names := make([]string, len(list))
 	for i, m := range list {
 		names[i] = m.name
@@ -19,7 +19,7 @@ func Migrations() ([]string, error) {
 // MigrateTo makes a store at path as the build left it that knew only the
 // first n migrations, and returns it for more.
 func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
-	list, err := migrations()
+	list, err := migrations("sqlite")
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
 		return nil, err
 	}
 	for i, m := range list[:n] {
-		if err := step(ctx, db, m, i+1); err != nil {
+		if _, err := step(ctx, db, sqliteDialect{}, m, i+1); err != nil {
 			return db, err
 		}
 	}

@@ -66,7 +66,7 @@ func TestSchemaIsWhatIsWrittenDown(t *testing.T) {
 }
 
 func TestEveryEarlierVersionIsMigrated(t *testing.T) {
-	names, err := store.Migrations()
+	names, err := store.Migrations("sqlite")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestFailedMigrationLeavesTheVersionBefore(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	names, err := store.Migrations()
+	names, err := store.Migrations("sqlite")
 	if err != nil {
 		t.Fatal(err)
 	}
