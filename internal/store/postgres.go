@@ -199,7 +199,10 @@ func (postgresDialect) writing() *sql.TxOptions {
 
 func (postgresDialect) version(ctx context.Context, q querier) (int, error) {
 	var marked bool
-	const find = `SELECT to_regclass(quote_ident(current_schema()) || '.toolgate_schema') IS NOT NULL`
+	// The tables of the catalog and not to_regclass, which may answer from
+	// before the wait for a lock.
+	const find = `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = current_schema() AND c.relname = 'toolgate_schema')`
 	if err := q.QueryRowContext(ctx, find).Scan(&marked); err != nil || !marked {
 		return 0, err
 	}

@@ -223,6 +223,10 @@ func (s *Store) View(ctx context.Context, fn func(ctx context.Context, tx *Tx) e
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	raw, err := s.read.BeginTx(ctx, s.dialect.reading())
+	// After a restart of the server every idle connection fails once.
+	for try := 0; try < readers && err != nil && s.dialect.retryable(err); try++ {
+		raw, err = s.read.BeginTx(ctx, s.dialect.reading())
+	}
 	if err != nil {
 		if s.writer.isClosed() {
 			return fmt.Errorf("read store %s: %w", s.path, ErrClosed)
