@@ -37,3 +37,6 @@ func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
 	}
 	return db, nil
 }
+
+// Numbered is numbered.
+func Numbered(query string) string { return numbered(query) }

@@ -132,7 +132,7 @@ func (s *Store) requireServer(ctx context.Context) error {
 	if err != nil {
 		return explain(s.path, "open store", err)
 	}
-	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	defer conn.Close()
 	var encoding string
 	var schema sql.NullString
 	const q = `SELECT current_setting('server_encoding'), current_schema()`

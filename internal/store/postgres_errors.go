@@ -83,11 +83,12 @@ func (postgresDialect) retryable(err error) bool {
 	return lost(err)
 }
 
-// uncertain is what every error is that is not known to have come before the
-// commit was sent, or from the server with its refusal.
+// uncertain is what every error is except the server's own refusal. What the
+// driver calls safe to retry is not: it says so of a connection that broke
+// after a statement was sent without parameters, as a commit is.
 func (postgresDialect) uncertain(err error) bool {
 	if _, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return lost(err)
 	}
-	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.Is(err, sql.ErrTxDone) && !pgconn.SafeToRetry(err)
+	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.Is(err, sql.ErrTxDone)
 }

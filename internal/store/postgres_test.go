@@ -323,7 +323,7 @@ func TestPostgresThatCannotBeUsedIsExplained(t *testing.T) {
 	shared.Exec(t, name, `GRANT ALL ON SCHEMA public TO `+role)
 	var log bytes.Buffer
 	s := open(t, store.Options{URL: shared.Address(role, secret, name), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	for _, text := range []string{s.Path(), log.String(), fmt.Sprintf("%v %+v", s, s)} { //nolint:govet // printed as a careless caller would
+	for _, text := range []string{s.Path(), log.String(), fmt.Sprintf("%v %+v", s, s)} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the password is printed: %.2000s", text)
 		}
@@ -393,7 +393,7 @@ func through(t *testing.T, url string, cut *atomic.Bool) string {
 	t.Helper()
 	head, folder, _ := strings.Cut(url, "?host=")
 	folder = strings.ReplaceAll(folder, "%2F", "/")
-	dir, err := os.MkdirTemp("", "store") // short: see storetest
+	dir, err := os.MkdirTemp("", "store") //nolint:usetesting // a path to a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,5 +207,5 @@ func (s *Store) awaitNotification(ctx context.Context, conn *pgx.Conn) error {
 func hangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	conn.Close(ctx) //nolint:errcheck // it is being given up
+	conn.Close(ctx)
 }

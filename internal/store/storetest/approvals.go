@@ -61,7 +61,10 @@ func ApprovalRace(t *testing.T, k store.ApprovalKey, stores ...*store.Store) {
 	t.Helper()
 	ctx := context.Background()
 	until := time.Now().Add(time.Hour)
-	if n := Race(t, 4, func(s *store.Store) (bool, error) { _, asked, err := s.Approvals().Ask(ctx, k, until); return asked, err }, stores...); n != 1 {
+	if n := Race(t, 4, func(s *store.Store) (bool, error) {
+		_, asked, err := s.Approvals().Ask(ctx, k, until)
+		return asked, err
+	}, stores...); n != 1 {
 		t.Errorf("asked %d times, want 1", n)
 	}
 	r, _, err := stores[0].Approvals().Ask(ctx, k, until)

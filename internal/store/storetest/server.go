@@ -58,6 +58,17 @@ func (s *Server) URL(t testing.TB) string {
 	return s.Address(Superuser, "", name)
 }
 
+// SchemaURL makes an empty schema in a database that others use too, and
+// returns its address for [Superuser]. It takes a fraction of the time of
+// [Server.URL].
+func (s *Server) SchemaURL(t testing.TB) string {
+	t.Helper()
+	s.require(t)
+	name := "s" + strings.ToLower(rand.Text())
+	s.Exec(t, "postgres", "CREATE SCHEMA "+name)
+	return s.Address(Superuser, "", "postgres") + "&search_path=" + name
+}
+
 // Address returns the address of a database for a user.
 func (s *Server) Address(user, password, database string) string {
 	u := url.URL{Scheme: "postgres", User: url.User(user), Path: "/" + database}
@@ -77,7 +88,7 @@ func (s *Server) Exec(t testing.TB, database, statements string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // it was only used here
+	defer conn.Close(ctx)
 	if _, err := conn.Exec(ctx, statements); err != nil {
 		t.Fatal(err)
 	}
