@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"time"
 )
 
 // Migrations returns the names of the embedded migrations in order.
@@ -40,3 +41,6 @@ func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
 
 // Numbered is numbered.
 func Numbered(query string) string { return numbered(query) }
+
+// PollNever makes a Watch that begins now depend on being told of changes.
+func PollNever(s *Store) { s.pollEach = 24 * time.Hour }

@@ -93,6 +93,7 @@ type Store struct {
 
 	writer   writer
 	watchers watchers
+	pollEach time.Duration // how often a Watch reads the generations
 
 	closeOnce sync.Once
 	closeErr  error
@@ -109,7 +110,7 @@ type Store struct {
 // Open starts no goroutine of its own; see [Store.Run]. The caller must
 // [Store.Close] what it opened.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
-	s := &Store{path: o.Path, log: o.Logger, dialect: sqliteDialect{}}
+	s := &Store{path: o.Path, log: o.Logger, dialect: sqliteDialect{}, pollEach: pollEvery}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

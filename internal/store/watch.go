@@ -56,7 +56,7 @@ func (s *Store) Watch(ctx context.Context, changed func(topic string, generation
 	if s.listen != nil {
 		listening.Go(func() { s.listenFor(ctx, wake) })
 	}
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(s.pollEach)
 	defer tick.Stop()
 	seen := map[string]int64{}
 	deaf := false
