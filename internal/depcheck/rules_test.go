@@ -116,6 +116,11 @@ var rules = map[string]rule{
 		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},
 		why:    "the only package that knows there is a database",
 	},
+	"internal/store/storetest": {
+		ours:   []string{"internal/store"},
+		others: []string{"github.com/jackc/pgx/v5", "github.com/google/go-cmp"},
+		why:    "the suite that every database passes, and the server it needs",
+	},
 	"internal/audit": {
 		why: "must work when everything else does not",
 	},

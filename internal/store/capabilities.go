@@ -1,11 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,8 +40,9 @@ func (s *Store) Capabilities() *Capabilities { return &Capabilities{s} }
 // lower-case base32 (130 random bits). A key without an id is issued one,
 // which it keeps for ever; all that are new in one call are committed in one
 // transaction before IDs returns. Every caller gets the same id for the same
-// key. A key with an empty part, or above 64 KiB, is an error, and then no id
-// is issued.
+// key. A key with an empty part, with a server or kind above 512 bytes or that
+// is not text, or above 64 KiB altogether, is an error, and then no id is
+// issued.
 func (c *Capabilities) IDs(ctx context.Context, keys []CapabilityKey) ([]string, error) {
 	if c.s == nil {
 		return nil, ErrClosed
@@ -91,55 +94,90 @@ func (k CapabilityKey) check() error {
 	switch {
 	case k.Server == "" || k.Kind == "" || k.Original == "":
 		return fmt.Errorf("server %q, kind %q, original %.64q: no part may be empty", k.Server, k.Kind, k.Original)
-	case len(k.Server)+len(k.Kind)+len(k.Original) > maxCapabilityKey:
+	case !isText(k.Server) || !isText(k.Kind):
+		return fmt.Errorf("server %q, kind %q: %w", k.Server, k.Kind, errNotText)
+	case len(k.Server) > maxName || len(k.Kind) > maxName || len(k.Server)+len(k.Kind)+len(k.Original) > maxCapabilityKey:
 		return fmt.Errorf("%s %.64q of %.64q: %w", k.Kind, k.Original, k.Server, ErrTooLarge)
 	}
 	return nil
 }
 
-const selectID = `SELECT id FROM capability WHERE server = ? AND kind = ? AND original = ?`
-
 // findIDs fills ids where keys have one and returns how many have none.
 func findIDs(ctx context.Context, tx *Tx, keys []CapabilityKey, ids []string) (missing int, err error) {
-	find, err := tx.raw.PrepareContext(ctx, selectID)
-	if err != nil {
-		return 0, fmt.Errorf("look up capability ids: %w", err)
-	}
-	defer find.Close()
-	for i, k := range keys {
-		err := find.QueryRowContext(ctx, k.Server, k.Kind, k.Original).Scan(&ids[i])
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			missing++
-		case err != nil:
+	known := make(map[CapabilityKey]string, len(keys))
+	for some := range slices.Chunk(keys, rowsPerStatement) {
+		if err := findSome(ctx, tx, some, known); err != nil {
 			return 0, fmt.Errorf("look up capability ids: %w", err)
+		}
+	}
+	for i, k := range keys {
+		if ids[i] = known[k]; ids[i] == "" {
+			missing++
 		}
 	}
 	return missing, nil
 }
 
-// issueIDs gives an id to every key that ids has none for. A key that got one
-// in the meantime, or earlier in keys, keeps that.
-func issueIDs(ctx context.Context, tx *Tx, keys []CapabilityKey, ids []string) error {
-	// The assignment changes nothing; it makes RETURNING answer for a row
-	// that is already there.
-	const q = `INSERT INTO capability (id, server, kind, original, created_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (server, kind, original) DO UPDATE SET id = id RETURNING id`
-	issue, err := tx.raw.PrepareContext(ctx, q)
+// findSome adds the ids that keys have to known.
+func findSome(ctx context.Context, tx *Tx, keys []CapabilityKey, known map[CapabilityKey]string) error {
+	const one = `(server = ? AND kind = ? AND original = ?)`
+	args := make([]any, 0, 3*len(keys))
+	for _, k := range keys {
+		args = append(args, k.Server, k.Kind, foreign(k.Original))
+	}
+	rows, err := tx.Query(ctx, `SELECT id, server, kind, original FROM capability WHERE `+repeated(one, " OR ", len(keys)), args...)
 	if err != nil {
-		return fmt.Errorf("issue capability ids: %w", err)
+		return err
 	}
-	defer issue.Close()
-	now := time.Now().UnixNano()
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var k CapabilityKey
+		if err := rows.Scan(&id, &k.Server, &k.Kind, &k.Original); err != nil {
+			return err
+		}
+		known[k] = id
+	}
+	return rows.Err()
+}
+
+// issueIDs gives an id to every key that has none, and fills ids. A key that
+// got one in the meantime keeps that.
+func issueIDs(ctx context.Context, tx *Tx, keys []CapabilityKey, ids []string) error {
+	if missing, err := findIDs(ctx, tx, keys, ids); err != nil || missing == 0 {
+		return err
+	}
+	var without []CapabilityKey
 	for i, k := range keys {
-		if ids[i] != "" {
-			continue
-		}
-		if err := issue.QueryRowContext(ctx, newID(), k.Server, k.Kind, k.Original, now).Scan(&ids[i]); err != nil {
-			return fmt.Errorf("issue capability id for %s %q of %s: %w", k.Kind, k.Original, k.Server, err)
+		if ids[i] == "" {
+			without = append(without, k)
 		}
 	}
-	return nil
+	// Each once, and in the same order everywhere: two processes that issue
+	// ids for the same keys then wait for each other one way only.
+	slices.SortFunc(without, compareKeys)
+	without = slices.Compact(without)
+	now := time.Now().UnixNano()
+	for some := range slices.Chunk(without, rowsPerStatement) {
+		args := make([]any, 0, 5*len(some))
+		for _, k := range some {
+			args = append(args, newID(), k.Server, k.Kind, foreign(k.Original), now)
+		}
+		q := `INSERT INTO capability (id, server, kind, original, created_at) VALUES ` +
+			repeated(`(?, ?, ?, ?, ?)`, ", ", len(some)) + ` ON CONFLICT DO NOTHING`
+		if _, err := tx.Exec(ctx, q, args...); err != nil {
+			return fmt.Errorf("issue capability ids for %d names of %s: %w", len(some), some[0].Server, err)
+		}
+	}
+	missing, err := findIDs(ctx, tx, keys, ids)
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("issue capability ids: %d names got none", missing)
+	}
+	return err
+}
+
+func compareKeys(a, b CapabilityKey) int {
+	return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Original, b.Original))
 }
 
 // newID returns a new capability id.

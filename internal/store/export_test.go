@@ -4,11 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"time"
 )
 
 // Migrations returns the names of the embedded migrations in order.
-func Migrations() ([]string, error) {
-	list, err := migrations()
+func Migrations(folder string) ([]string, error) {
+	list, err := migrations(folder)
 	names := make([]string, len(list))
 	for i, m := range list {
 		names[i] = m.name
@@ -19,7 +20,7 @@ func Migrations() ([]string, error) {
 // MigrateTo makes a store at path as the build left it that knew only the
 // first n migrations, and returns it for more.
 func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
-	list, err := migrations()
+	list, err := migrations("sqlite")
 	if err != nil {
 		return nil, err
 	}
@@ -31,9 +32,15 @@ func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
 		return nil, err
 	}
 	for i, m := range list[:n] {
-		if err := step(ctx, db, m, i+1); err != nil {
+		if _, err := step(ctx, db, sqliteDialect{}, m, i+1); err != nil {
 			return db, err
 		}
 	}
 	return db, nil
 }
+
+// Numbered is numbered.
+func Numbered(query string) string { return numbered(query) }
+
+// PollNever makes a Watch that begins now depend on being told of changes.
+func PollNever(s *Store) { s.pollEach = 24 * time.Hour }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 // childVar makes the test binary a second process that uses a store: its
@@ -28,8 +29,22 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	code := m.Run()
+	if err := shared.Stop(); err != nil {
+		fmt.Println("stop the PostgreSQL of the tests:", err)
+		code = max(code, 1)
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
+
+// shared is the PostgreSQL server of all tests that do not hurt theirs.
+var shared storetest.Server
 
 // child opens the store at path, says so, and writes numbered entries, each
 // acknowledged by a line after its commit, until it is killed.

@@ -4,19 +4,24 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// applicationID marks a file as a toolgate store (PRAGMA application_id):
-// "tgat" in ASCII.
-const applicationID = 0x74676174
+// migrateTimeout bounds the wait for another process that migrates, and each
+// step of our own.
+const migrateTimeout = 2 * time.Minute
 
-//go:embed migrations/*.sql
+//go:embed migrations/*/*.sql
 var migrationFiles embed.FS
+
+// errForeign says that a database is not ours.
+var errForeign = errors.New("it is a database of another program: name another one (toolgate.store)")
 
 // migration is one step of the schema: its version is its place, from 1.
 type migration struct {
@@ -24,10 +29,12 @@ type migration struct {
 	sql  string
 }
 
-// migrations returns the embedded steps in order. The name of each begins
-// with its version in four digits, without a gap.
-func migrations() ([]migration, error) {
-	entries, err := fs.ReadDir(migrationFiles, "migrations")
+// migrations returns the embedded steps of a folder in order. The name of
+// each begins with its version in four digits, without a gap. A version means
+// the same in every dialect.
+func migrations(folder string) ([]migration, error) {
+	folder = "migrations/" + folder
+	entries, err := fs.ReadDir(migrationFiles, folder)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
@@ -37,7 +44,7 @@ func migrations() ([]migration, error) {
 		if version, err := strconv.Atoi(number); err != nil || len(number) != 4 || version != i+1 {
 			return nil, fmt.Errorf("migration %s is not numbered %04d", e.Name(), i+1)
 		}
-		text, err := fs.ReadFile(migrationFiles, "migrations/"+e.Name())
+		text, err := fs.ReadFile(migrationFiles, folder+"/"+e.Name())
 		if err != nil {
 			return nil, fmt.Errorf("read migrations: %w", err)
 		}
@@ -49,49 +56,65 @@ func migrations() ([]migration, error) {
 // migrate brings the schema of db to the version of this build, each step in
 // its own transaction together with the version it leads to: what is
 // interrupted goes on at the next start where it stopped.
-func migrate(ctx context.Context, db *sql.DB, path string, log *slog.Logger) error {
-	list, err := migrations()
+func migrate(ctx context.Context, db *sql.DB, d dialect, path string, log *slog.Logger) error {
+	list, err := migrations(d.folder())
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, db, path, len(list))
+	version, err := schemaVersion(ctx, db, d, path, len(list))
 	if err != nil {
 		return err
 	}
 	for i := version; i < len(list); i++ {
-		if err := step(ctx, db, list[i], i+1); err != nil {
+		done, err := step(ctx, db, d, list[i], i+1)
+		if err != nil {
 			return explain(path, "migrate store to schema "+list[i].name+" in", err)
 		}
-		log.Debug("store schema migrated", slog.String("path", path), slog.String("to", list[i].name))
-	}
-	return nil
-}
-
-// step applies one migration and records its version.
-func step(ctx context.Context, db *sql.DB, m migration, version int) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it has nothing to do
-	// A pragma takes no parameters; both values are numbers of ours.
-	record := fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", applicationID, version)
-	for _, text := range []string{m.sql, record} {
-		if _, err := tx.ExecContext(ctx, text); err != nil {
-			return err
+		if done {
+			log.Debug("store schema migrated", slog.String("path", path), slog.String("to", list[i].name))
 		}
 	}
-	return tx.Commit()
+	// Another process may have gone further while this one waited.
+	_, err = schemaVersion(ctx, db, d, path, len(list))
+	return err
+}
+
+// step applies one migration and records its version. Of several processes
+// that share the database one does it, and the others find it done.
+func step(ctx context.Context, db *sql.DB, d dialect, m migration, version int) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	tx, err := db.BeginTx(ctx, d.writing())
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it has nothing to do
+	if err := d.lock(ctx, tx, lockMigrate); err != nil {
+		return false, err
+	}
+	switch now, err := d.version(ctx, tx); {
+	case err != nil:
+		return false, err
+	case now >= version:
+		return false, nil
+	}
+	if _, err := tx.ExecContext(ctx, m.sql); err != nil {
+		return false, err
+	}
+	if err := d.record(ctx, tx, version); err != nil {
+		return false, err
+	}
+	return true, tx.Commit()
 }
 
 // requireCurrent refuses a store that this build cannot read without
 // migrating it first.
-func requireCurrent(ctx context.Context, db *sql.DB, path string) error {
-	list, err := migrations()
+func requireCurrent(ctx context.Context, db *sql.DB, d dialect, path string) error {
+	list, err := migrations(d.folder())
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, db, path, len(list))
+	version, err := schemaVersion(ctx, db, d, path, len(list))
 	if err != nil {
 		return err
 	}
@@ -102,30 +125,16 @@ func requireCurrent(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// schemaVersion returns the schema version of db, 0 for an empty file. It
-// refuses a file of something else, and one of a newer toolgate: forward-only
-// migrations cannot be undone, and writing under rules that are not known
-// here could spoil it.
-func schemaVersion(ctx context.Context, db *sql.DB, path string, known int) (int, error) {
-	var application, version, objects int
-	for _, q := range []struct {
-		text string
-		into *int
-	}{
-		{"PRAGMA application_id", &application},
-		{"PRAGMA user_version", &version},
-		{"SELECT count(*) FROM sqlite_schema", &objects},
-	} {
-		if err := db.QueryRowContext(ctx, q.text).Scan(q.into); err != nil {
-			return 0, explain(path, "open store", err)
-		}
+// schemaVersion returns the schema version of db, 0 for an empty one. It
+// refuses a database of something else, and one of a newer toolgate:
+// forward-only migrations cannot be undone, and writing under rules that are
+// not known here could spoil it.
+func schemaVersion(ctx context.Context, db querier, d dialect, path string, known int) (int, error) {
+	version, err := d.version(ctx, db)
+	if err != nil {
+		return 0, explain(path, "open store", err)
 	}
-	switch {
-	case application == 0 && version == 0 && objects == 0:
-		return 0, nil
-	case application != applicationID:
-		return 0, fmt.Errorf("open store %s: it is a database of another program: name another file (toolgate.store)", path)
-	case version > known:
+	if version > known {
 		return 0, fmt.Errorf("open store %s: its schema is %d, written by a newer toolgate; this one knows up to %d: run that newer version, or give this one a store of its own (toolgate.store)",
 			path, version, known)
 	}

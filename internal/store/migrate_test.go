@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,7 +67,7 @@ func TestSchemaIsWhatIsWrittenDown(t *testing.T) {
 }
 
 func TestEveryEarlierVersionIsMigrated(t *testing.T) {
-	names, err := store.Migrations()
+	names, err := store.Migrations("sqlite")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +78,11 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO capability VALUES ('cap_x', 'files', 'tool', 'read', 1)",
 		"INSERT INTO catalog VALUES ('files', '', 'spec', 'body', 'mac', 9000000000000000000)",
 		"INSERT INTO round VALUES ('call-1', 1, 9000000000000000000)",
+		"INSERT INTO generation VALUES ('mode', 7)",
+		"INSERT INTO tenant_tool_flags VALUES ('acme', 'cap_x', 1, 'op', 'because', 1)",
+		"INSERT INTO dynamic_servers VALUES ('git', 't', 'p', 'e', x'', 0, 'op', '', 1, 1)",
+		"INSERT INTO operating_mode (mode, actor, reason, at) VALUES ('ALERT', 'op', '', 1)",
+		"INSERT INTO approvals VALUES ('apr_x', 'p', 'c', 'h', 'pending', 1, 9000000000000000000, '', '', 0, 0)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])
@@ -122,9 +128,52 @@ func requireContent(t *testing.T, s *store.Store, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []bool{meta, capability, catalog}
-	if diff := cmp.Diff([]bool{n >= 1, n >= 2, n >= 3}, got); diff != "" {
-		t.Errorf("meta, capability, catalog found (-want +got):\n%s", diff)
+	round, err := s.Rounds().Use(ctx, "call-1", 1, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	generation, err := s.Generation(ctx, store.TopicMode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, _, err := s.Flags().List(ctx, "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, server, err := s.Dynamic().Get(ctx, "git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, mode, err := s.Modes().Current(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, approval, err := s.Approvals().Get(ctx, "apr_x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval}
+	want := make([]bool, len(got))
+	for i := range want {
+		want[i] = n > i
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("found what each version can hold (-want +got):\n%s", diff)
+	}
+}
+
+// The same version means the same in every database.
+func TestMigrationsHaveTheSameNames(t *testing.T) {
+	sqlite, err := store.Migrations("sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	postgres, err := store.Migrations("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sqlite, postgres); diff != "" {
+		t.Errorf("migrations (-sqlite +postgres):\n%s", diff)
 	}
 }
 
@@ -156,7 +205,7 @@ func TestFailedMigrationLeavesTheVersionBefore(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	names, err := store.Migrations()
+	names, err := store.Migrations("sqlite")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,10 @@ import (
 	"modernc.org/sqlite"
 )
 
+// applicationID marks a file as a toolgate store (PRAGMA application_id), and
+// an advisory lock of PostgreSQL as ours: "tgat" in ASCII.
+const applicationID = 0x74676174
+
 // Primary result codes of SQLite (https://www.sqlite.org/rescode.html) that a
 // person can do something about. The extended code has them in its low byte.
 const (
@@ -113,20 +117,61 @@ func requireWAL(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// explain turns an error of the driver into a sentence that says what
-// happened, where, and what to do. The driver's error stays in the chain.
-func explain(path, doing string, err error) error {
-	if err == nil {
-		return nil
+// sqliteDialect is SQLite as a file or in memory: one process writes, through
+// one connection, so that there is nobody to lock out or to notify.
+type sqliteDialect struct{}
+
+func (sqliteDialect) folder() string { return "sqlite" }
+
+func (sqliteDialect) bind(query string, args []any) (string, []any) { return query, args }
+
+// In memory the one connection is shared with the writer, whose transactions
+// are immediate: a read-only one takes no write lock.
+func (sqliteDialect) reading() *sql.TxOptions { return &sql.TxOptions{ReadOnly: true} }
+
+func (sqliteDialect) writing() *sql.TxOptions { return nil }
+
+func (sqliteDialect) version(ctx context.Context, q querier) (int, error) {
+	var application, version, objects int
+	for _, read := range []struct {
+		text string
+		into *int
+	}{
+		{"PRAGMA application_id", &application},
+		{"PRAGMA user_version", &version},
+		{"SELECT count(*) FROM sqlite_schema", &objects},
+	} {
+		if err := q.QueryRowContext(ctx, read.text).Scan(read.into); err != nil {
+			return 0, err
+		}
 	}
-	if advice := advise(err); advice != "" {
-		return fmt.Errorf("%s %s: %s (%w)", doing, path, advice, err)
+	switch {
+	case application == 0 && version == 0 && objects == 0:
+		return 0, nil
+	case application != applicationID:
+		return 0, errForeign
 	}
-	return fmt.Errorf("%s %s: %w", doing, path, err)
+	return version, nil
 }
 
-// advise says what a person can do about err, or nothing.
-func advise(err error) string {
+func (sqliteDialect) record(ctx context.Context, tx *sql.Tx, version int) error {
+	// A pragma takes no parameters; both values are numbers of ours.
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", applicationID, version))
+	return err
+}
+
+func (sqliteDialect) lock(context.Context, *sql.Tx, string) error { return nil }
+
+func (sqliteDialect) notify(context.Context, *sql.Tx, []string) error { return nil }
+
+func (sqliteDialect) maxBatch() int { return maxBatch }
+
+func (sqliteDialect) retryable(error) bool { return false }
+
+func (sqliteDialect) uncertain(error) bool { return false }
+
+// sqliteAdvice says what a person can do about err, or nothing.
+func sqliteAdvice(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "no permission: check the owner and mode of the file and its folder"
 	}

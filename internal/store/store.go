@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Memory is the [Options.Path] of a store that lives and ends with its
@@ -34,22 +36,39 @@ var (
 	ErrQueueFull = errors.New("the queue of writes to the store is full")
 	// ErrTooLarge is returned for a value above its documented limit.
 	ErrTooLarge = errors.New("too large to store")
+	// ErrTooMany is returned for one more of what is limited in number.
+	ErrTooMany = errors.New("too many in the store")
+	// ErrUncertain is returned for a write whose commit was sent to
+	// PostgreSQL and not answered: it may have happened or not. What must
+	// happen at most once counts it as done, what guards as refused.
+	ErrUncertain = errors.New("it is not known whether this was written")
 )
 
 // Options say which store to open and how durable it is.
 type Options struct {
-	// Path names the database file. It is created with mode 0600, its folder
+	// URL names a PostgreSQL database that several processes may share:
+	// postgres://user:password@host:5432/database, with the parameters of
+	// libpq (sslmode, search_path, several hosts and so on). What it leaves
+	// out comes from PGPASSWORD and the other variables of libpq. It is
+	// never printed. Path must then be empty.
+	//
+	// The database's encoding must be UTF8, and the user must be able to
+	// create tables in its current schema. A store uses up to 6 connections.
+	URL string
+
+	// Path names the database file of SQLite. It is created with mode 0600, its folder
 	// with 0700, when absent. Empty or [Memory] is a store in memory.
 	Path string
 
 	// Durable makes every commit survive a loss of power (synchronous=FULL),
 	// at the price of an fsync per batch. Without it a commit survives the
 	// end of the process, however sudden, but the last ones may be lost with
-	// the power (synchronous=NORMAL).
+	// the power (synchronous=NORMAL). PostgreSQL is durable unless it was
+	// told otherwise; Durable then overrules that (synchronous_commit).
 	Durable bool
 
 	// ReadOnly opens an existing store beside the process that writes it,
-	// without the lock. Every write then answers [ErrReadOnly].
+	// without the lock and without changing its schema. Every write then answers [ErrReadOnly].
 	ReadOnly bool
 
 	// Queue is how many writes may wait for the writer; 0 means 4096.
@@ -62,14 +81,19 @@ type Options struct {
 // Store is an open store. Its methods are safe for concurrent use. The zero
 // value refuses everything with [ErrClosed].
 type Store struct {
-	path   string // as shown to people
-	log    *slog.Logger
-	lock   *fileLock // nil in memory and when read-only
-	write  *sql.DB   // nil when read-only; one connection
-	read   *sql.DB   // the same as write in memory
-	memory bool
+	path    string // as shown to people
+	log     *slog.Logger
+	dialect dialect
+	lock    *fileLock // of a file that is written; else nil
+	write   *sql.DB   // nil when read-only; one connection
+	read    *sql.DB   // the same as write in memory
 
-	writer writer
+	// listen makes a connection that can be notified; nil without PostgreSQL.
+	listen func(ctx context.Context) (*pgx.Conn, error)
+
+	writer   writer
+	watchers watchers
+	pollEach time.Duration // how often a Watch reads the generations
 
 	closeOnce sync.Once
 	closeErr  error
@@ -79,12 +103,14 @@ type Store struct {
 // its schema up to date. Besides an error of the file system it refuses a
 // file that another process has open for writing, that is damaged, that is
 // not a toolgate store, or whose schema is newer than this build; the error
-// says which and what to do. ctx bounds the opening only.
+// says which and what to do. A PostgreSQL database must be there, and answer:
+// of several processes that start at once one makes or migrates its tables,
+// and the others wait for it. ctx bounds the opening only.
 //
 // Open starts no goroutine of its own; see [Store.Run]. The caller must
 // [Store.Close] what it opened.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
-	s := &Store{path: o.Path, log: o.Logger}
+	s := &Store{path: o.Path, log: o.Logger, dialect: sqliteDialect{}, pollEach: pollEvery}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -95,6 +121,12 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		}
 	}()
 
+	if o.URL != "" {
+		if o.Path != "" {
+			return nil, errors.New("open store: it is either a file or an address, not both (toolgate.store)")
+		}
+		return s, s.openPostgres(ctx, o)
+	}
 	if o.Path == "" || o.Path == Memory {
 		return s, s.openMemory(ctx, o)
 	}
@@ -111,13 +143,13 @@ func (s *Store) openMemory(ctx context.Context, o Options) error {
 	if o.ReadOnly {
 		return errors.New("open store: a store in memory cannot be opened for reading only: name a file")
 	}
-	s.path, s.memory = Memory, true
+	s.path = Memory
 	db, err := connect(Memory, 1, writerParams(o.Durable))
 	if err != nil {
 		return explain(s.path, "open store", err)
 	}
 	s.write, s.read = db, db
-	return migrate(ctx, s.write, s.path, s.log)
+	return migrate(ctx, s.write, s.dialect, s.path, s.log)
 }
 
 func (s *Store) openFile(ctx context.Context, o Options) error {
@@ -134,7 +166,7 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 	if err := requireWAL(ctx, s.write, s.path); err != nil {
 		return err
 	}
-	if err := migrate(ctx, s.write, s.path, s.log); err != nil {
+	if err := migrate(ctx, s.write, s.dialect, s.path, s.log); err != nil {
 		return err
 	}
 	if s.read, err = connect(s.path, readers, readerParams()); err != nil {
@@ -151,18 +183,26 @@ func (s *Store) openReadOnly(ctx context.Context) error {
 	if s.read, err = connect(s.path, readers, readerParams()); err != nil {
 		return explain(s.path, "open store", err)
 	}
-	return requireCurrent(ctx, s.read, s.path)
+	return requireCurrent(ctx, s.read, s.dialect, s.path)
 }
 
-// Path returns the file of the store, absolute and without symbolic links,
-// or [Memory].
+// Path says where the store is: its file, absolute and without symbolic
+// links, [Memory], or the address of a PostgreSQL database without password
+// and parameters, postgres://user@host:port/database.
 func (s *Store) Path() string { return s.path }
 
 // Check reads the whole database and returns the first damage that it finds.
-// It takes time in proportion to the size of the file.
+// It takes time in proportion to the size of the file. A PostgreSQL server
+// looks after its own files: there Check makes sure that it answers and that
+// the schema is the one of this build.
 func (s *Store) Check(ctx context.Context) error {
 	if s.read == nil {
 		return ErrClosed
+	}
+	if s.listen != nil {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		return requireCurrent(ctx, s.read, s.dialect, s.path)
 	}
 	var report string
 	if err := s.read.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&report); err != nil {
@@ -183,9 +223,11 @@ func (s *Store) View(ctx context.Context, fn func(ctx context.Context, tx *Tx) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	// In memory the one connection is shared with the writer, whose
-	// transactions are immediate: a read-only one takes no write lock.
-	raw, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	raw, err := s.read.BeginTx(ctx, s.dialect.reading())
+	// After a restart of the server every idle connection fails once.
+	for try := 0; try < readers && err != nil && s.dialect.retryable(err); try++ {
+		raw, err = s.read.BeginTx(ctx, s.dialect.reading())
+	}
 	if err != nil {
 		if s.writer.isClosed() {
 			return fmt.Errorf("read store %s: %w", s.path, ErrClosed)
@@ -193,7 +235,7 @@ func (s *Store) View(ctx context.Context, fn func(ctx context.Context, tx *Tx) e
 		return explain(s.path, "read store", err)
 	}
 	defer raw.Rollback() //nolint:errcheck // nothing was written, so there is nothing to lose
-	return s.explained("read store", fn(ctx, &Tx{raw: raw, readOnly: true}))
+	return s.explained("read store", fn(ctx, &Tx{raw: raw, dialect: s.dialect, readOnly: true}))
 }
 
 // Close commits what is queued, ends [Store.Run] if it is running, and closes

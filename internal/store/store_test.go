@@ -11,8 +11,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 func TestFilesAreForTheirOwnerOnly(t *testing.T) {
@@ -167,7 +170,7 @@ func TestCheckFindsDamageInsideTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 4096; i < len(b); i++ { // everything but the schema
+	for i := len(b) / 4; i < len(b); i++ { // everything but the schema
 		b[i] = 0xa5
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -177,7 +180,7 @@ func TestCheckFindsDamageInsideTheFile(t *testing.T) {
 	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "move the file away") {
 		t.Errorf("Check = %v, want what to do about damage", err)
 	}
-	if _, _, err := s.Meta().Get(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, _, err := s.Meta().Get(t.Context(), "d"); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("Get = %v, want an error that says damaged", err)
 	}
 }
@@ -299,4 +302,57 @@ func TestClosedStoreRefuses(t *testing.T) {
 	if err := s.Run(t.Context()); err == nil {
 		t.Error("Run of a closed store returned no error")
 	}
+}
+
+// Within a process, and without asking the database again and again.
+func TestOwnChangesAreReportedAtOnce(t *testing.T) {
+	s := open(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
+	run(t, s)
+	store.PollNever(s)
+	reports := storetest.StartWatch(t, s)
+	for i := range int64(5) {
+		if err := s.Modes().Set(t.Context(), "ALERT", store.Change{Actor: "op"}); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Await(t, reports, storetest.Report{Topic: store.TopicMode, Generation: i + 1})
+	}
+}
+
+// A reader in another process sees the writer's changes by asking.
+func TestReaderSeesChangesOfTheWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	w := open(t, store.Options{Path: path})
+	reports := storetest.StartWatch(t, open(t, store.Options{Path: path, ReadOnly: true}))
+	if err := w.Modes().Set(t.Context(), "ALERT", store.Change{Actor: "op"}); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Await(t, reports, storetest.Report{Topic: store.TopicMode, Generation: 1})
+}
+
+// Time stands still here but for the waits: what is reported within a second
+// of the bubble is reported by the poll, and nothing asks more often.
+func TestWatchAsksEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, store.Options{})
+		reports := storetest.StartWatch(t, s)
+		synctest.Wait()
+		// Past the writer's wake-up, as another process would.
+		err := s.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.Exec(ctx, `INSERT INTO generation (topic, generation) VALUES ('mode', 3)`)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{999 * time.Millisecond, 0}, {2 * time.Millisecond, 1}, {5 * time.Second, 1}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if len(reports) != step.want {
+				t.Errorf("%d reports, want %d", len(reports), step.want)
+			}
+		}
+	})
 }

@@ -3,15 +3,21 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
 )
 
 // Tx is the state of the database inside one [Store.Do], [Store.Enqueue] or
 // [Store.View]. It ends with the function that it was given to, and is for
 // one goroutine. It has no commit and no rollback: the function's error
 // decides.
+//
+// Statements are SQL that SQLite and PostgreSQL both understand, with a
+// question mark for each argument.
 type Tx struct {
 	raw      *sql.Tx
+	dialect  dialect
 	readOnly bool
+	bumped   []string // topics to bump when the write succeeds
 }
 
 // Exec runs a statement and returns how many rows it changed. In a
@@ -20,6 +26,7 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	if t.readOnly {
 		return 0, ErrReadOnly
 	}
+	query, args = t.dialect.bind(query, args)
 	result, err := t.raw.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
@@ -29,11 +36,34 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 
 // Query runs a query. The caller closes the rows before its function returns.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	query, args = t.dialect.bind(query, args)
 	return t.raw.QueryContext(ctx, query, args...)
 }
 
 // QueryRow runs a query for at most one row; Scan of the row returns
 // [sql.ErrNoRows] when there is none.
 func (t *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
+	query, args = t.dialect.bind(query, args)
 	return t.raw.QueryRowContext(ctx, query, args...)
+}
+
+// Lock keeps every other transaction out that locks the same name, in all
+// processes that share the store, until this one is committed or lost. What
+// is read after it stays true until then. Names are chosen in code; lock no
+// more than one in a write. In a [Store.View] it returns [ErrReadOnly].
+func (t *Tx) Lock(ctx context.Context, name string) error {
+	if t.readOnly {
+		return ErrReadOnly
+	}
+	return t.dialect.lock(ctx, t.raw, name)
+}
+
+// Bump raises the generation of topic by one together with this write: who
+// sees the new generation sees what was written. A topic is a name chosen in
+// code. Several writes that are committed together raise it once. In a
+// [Store.View] it does nothing.
+func (t *Tx) Bump(topic string) {
+	if !t.readOnly && !slices.Contains(t.bumped, topic) {
+		t.bumped = append(t.bumped, topic)
+	}
 }

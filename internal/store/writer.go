@@ -2,16 +2,17 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
 const (
-	// maxBatch is how many writes one transaction commits at most.
+	// maxBatch is how many writes one transaction of SQLite commits at most.
 	maxBatch = 256
 	// linger is how long a write that nobody waits for may wait for company.
 	linger = 20 * time.Millisecond
@@ -19,6 +20,10 @@ const (
 	commitTimeout = 10 * time.Second
 	// drainTimeout bounds the commits after Run was told to end.
 	drainTimeout = 5 * time.Second
+	// maxTries is how often one batch is tried, and tryAgain the longest
+	// pause before the second try.
+	maxTries = 3
+	tryAgain = 20 * time.Millisecond
 	// pruneEvery is how often Run removes what has outlived its use.
 	pruneEvery = time.Hour
 )
@@ -50,6 +55,12 @@ func (s *Store) Stats() Stats {
 // been started Do returns its outcome, at most 10 s later, whatever ctx says;
 // the context that fn receives is not ctx. fn must use tx only, must not keep
 // it, and must not call another method of the store.
+//
+// On PostgreSQL fn may be started again, in a new transaction, when the first
+// was lost to a deadlock or with its connection: what it leaves outside of the
+// store must be the same afterwards. Where the connection was lost during the
+// commit the error is [ErrUncertain], the only one after which something may
+// have been written.
 //
 // While [Store.Run] is not running the write is committed at once, alone.
 func (s *Store) Do(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
@@ -102,7 +113,7 @@ func (s *Store) Enqueue(fn func(ctx context.Context, tx *Tx) error) error {
 // Run is the writer: it commits what [Store.Do] and [Store.Enqueue] queue
 // until ctx ends or the store is closed, then commits what is still queued
 // within 5 s and returns nil. It also removes catalogs that are too old to be
-// served, at its start and every hour. Only one Run may be active.
+// served and closes approvals that have expired, at its start and every hour. Only one Run may be active.
 func (s *Store) Run(ctx context.Context) error {
 	if s.write == nil {
 		if s.read == nil {
@@ -122,7 +133,7 @@ func (s *Store) Run(ctx context.Context) error {
 	defer prune.Stop()
 	s.prune(ctx)
 	for s.await(ctx, prune.C) {
-		if batch := s.writer.take(maxBatch); len(batch) > 0 {
+		if batch := s.writer.take(s.dialect.maxBatch()); len(batch) > 0 {
 			s.commit(context.WithoutCancel(ctx), batch)
 		}
 	}
@@ -137,7 +148,7 @@ func (s *Store) await(ctx context.Context, prune <-chan time.Time) bool {
 	var lingered <-chan time.Time
 	for {
 		queued, urgent := s.writer.pending()
-		if urgent > 0 || queued >= maxBatch {
+		if urgent > 0 || queued >= s.dialect.maxBatch() {
 			return ctx.Err() == nil
 		}
 		if queued > 0 && lingered == nil {
@@ -165,7 +176,7 @@ func (s *Store) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	for !s.writer.stopIfEmpty() {
-		batch := s.writer.take(maxBatch)
+		batch := s.writer.take(s.dialect.maxBatch())
 		if ctx.Err() != nil {
 			s.fail(batch, s.unwritten(errDrain))
 			continue
@@ -203,53 +214,98 @@ func (s *Store) commit(ctx context.Context, batch []*write) {
 	s.transact(ctx, batch)
 }
 
-// transact runs the writes of batch inside one transaction, each behind its
-// own savepoint. The caller has the turn.
+// transact commits batch and makes its outcome known. The caller has the turn.
 func (s *Store) transact(ctx context.Context, batch []*write) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	raw, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
-		s.fail(batch, explain(s.path, "write to store", err))
-		return
+	for try := 1; ; try++ {
+		outcomes, err := s.try(ctx, batch)
+		if err == nil {
+			s.settle(batch, outcomes)
+			return
+		}
+		if try == maxTries || errors.Is(err, ErrUncertain) || !s.dialect.retryable(err) || !pause(ctx, tryAgain*time.Duration(try)) {
+			s.fail(batch, explain(s.path, "write to store", err))
+			return
+		}
 	}
+}
+
+// pause waits for a random part of at most d, so that two that met do not
+// meet again. It reports false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(rand.N(d)):
+		return true
+	}
+}
+
+// try runs the writes of batch inside one transaction and returns the outcome
+// of each, or an error when the transaction was not committed.
+func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
+	raw, err := s.write.BeginTx(ctx, s.dialect.writing())
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Rollback() //nolint:errcheck // after Commit it has nothing to do, before it err says why
 	outcomes := make([]error, len(batch))
+	var bumped []string
 	good := uint64(0)
 	for i, w := range batch {
-		outcomes[i], err = s.attempt(ctx, raw, w)
-		if err != nil {
-			break
+		tx := &Tx{raw: raw, dialect: s.dialect}
+		if outcomes[i], err = s.attempt(ctx, tx, w); err != nil {
+			return nil, err
 		}
-		if outcomes[i] == nil {
-			good++
+		if outcomes[i] != nil {
+			continue
+		}
+		good++
+		for _, topic := range tx.bumped {
+			if !slices.Contains(bumped, topic) {
+				bumped = append(bumped, topic)
+			}
 		}
 	}
-	if err == nil {
-		err = raw.Commit()
+	if err := s.raise(ctx, raw, bumped); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		raw.Rollback() //nolint:errcheck // the transaction is lost either way, and err says why
-		s.fail(batch, explain(s.path, "write to store", err))
-		return
+	if err := raw.Commit(); err != nil {
+		if s.dialect.uncertain(err) {
+			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
+		return nil, err
 	}
 	s.writer.stats.batches.Add(1)
 	s.writer.stats.writes.Add(good)
-	s.settle(batch, outcomes)
+	if len(bumped) > 0 {
+		s.watchers.signal()
+	}
+	return outcomes, nil
 }
 
 // attempt runs one write behind a savepoint. The first result is the write's
-// own outcome; the second ends the whole batch: without its savepoint the
-// transaction is no longer the one that was begun (SQLite itself rolls back
-// when, for example, the disk is full).
-func (s *Store) attempt(ctx context.Context, raw *sql.Tx, w *write) (own, whole error) {
-	if _, err := raw.ExecContext(ctx, "SAVEPOINT w"); err != nil {
+// own outcome; the second ends the whole transaction: without its savepoint
+// it is no longer the one that was begun (SQLite itself rolls back when, for
+// example, the disk is full), and after a deadlock only a new one can succeed.
+func (s *Store) attempt(ctx context.Context, tx *Tx, w *write) (own, whole error) {
+	if _, err := tx.raw.ExecContext(ctx, "SAVEPOINT w"); err != nil {
 		return nil, err
 	}
-	end := "RELEASE w"
-	if own = call(ctx, w.fn, &Tx{raw: raw}); own != nil {
-		end = "ROLLBACK TO w; RELEASE w"
+	if own = call(ctx, w.fn, tx); own == nil {
+		_, err := tx.raw.ExecContext(ctx, "RELEASE w")
+		if err == nil {
+			return nil, nil
+		}
+		// PostgreSQL gives nothing back after a statement that failed, even
+		// if the write went on as if it had not.
+		own = fmt.Errorf("a statement of the write failed: %w", err)
 	}
-	if _, err := raw.ExecContext(ctx, end); err != nil {
+	if s.dialect.retryable(own) {
+		return nil, own
+	}
+	if _, err := tx.raw.ExecContext(ctx, "ROLLBACK TO w; RELEASE w"); err != nil {
 		return own, errors.Join(own, err)
 	}
 	return s.explained("write to store", own), nil
@@ -328,8 +384,15 @@ func (s *Store) explained(doing string, err error) error {
 func (s *Store) prune(ctx context.Context) {
 	w := newWrite(func(ctx context.Context, tx *Tx) error {
 		n, err := pruneCatalogs(ctx, tx, time.Now())
+		if err != nil {
+			return err
+		}
 		if n > 0 {
 			s.log.Info("removed catalogs that are too old to be served", slog.Int64("catalogs", n))
+		}
+		closed, err := pruneApprovals(ctx, tx, time.Now())
+		if closed > 0 {
+			tx.Bump(TopicApprovals)
 		}
 		return err
 	}, false)

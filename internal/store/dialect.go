@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+)
+
+// dialect is what differs between the databases. Everything else of the
+// package is written once: statements are SQL that both understand, with a
+// question mark for each argument.
+type dialect interface {
+	// folder is where the migrations are, inside the embedded files.
+	folder() string
+	// bind makes a statement and its arguments what the driver takes.
+	bind(query string, args []any) (string, []any)
+	// reading are the options of a transaction that sees one state of the
+	// database and cannot change it, writing those of one that changes it.
+	reading() *sql.TxOptions
+	writing() *sql.TxOptions
+	// version returns the schema version that the database records, 0 for an
+	// empty one, and errForeign for a database of something else.
+	version(ctx context.Context, q querier) (int, error)
+	// record notes the version of the schema.
+	record(ctx context.Context, tx *sql.Tx, version int) error
+	// lock keeps every other writer out that asks for the same name, in all
+	// processes that share the database, until tx ends.
+	lock(ctx context.Context, tx *sql.Tx, name string) error
+	// notify tells other processes, at the commit of tx, that topics have
+	// changed.
+	notify(ctx context.Context, tx *sql.Tx, topics []string) error
+	// maxBatch is how many writes one transaction commits at most.
+	maxBatch() int
+	// retryable reports that a transaction failed for a reason that is likely
+	// to be gone at the next try, and that nothing of it was committed.
+	retryable(err error) bool
+	// uncertain reports that a commit that answered err may have happened.
+	uncertain(err error) bool
+}
+
+// querier is a database or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// foreign is a string that comes from outside and is kept byte for byte.
+// SQLite keeps any bytes as TEXT; in PostgreSQL, whose TEXT refuses NUL and
+// what is not UTF-8, its column is BYTEA.
+type foreign string
+
+// numbered replaces the question marks of query by $1, $2 and so on. Quoted
+// text and comments keep theirs.
+func numbered(query string) string {
+	if !strings.Contains(query, "?") {
+		return query
+	}
+	var b strings.Builder
+	b.Grow(len(query) + 16)
+	n := 0
+	for i := 0; i < len(query); {
+		if end := skip(query[i:]); end > 0 {
+			b.WriteString(query[i : i+end])
+			i += end
+			continue
+		}
+		if query[i] == '?' {
+			n++
+			b.WriteByte('$')
+			b.WriteString(strconv.Itoa(n))
+		} else {
+			b.WriteByte(query[i])
+		}
+		i++
+	}
+	return b.String()
+}
+
+// skip returns the length of the quoted text or comment that s begins with,
+// or 0. A doubled quote inside quoted text reads as two texts side by side,
+// which comes to the same.
+func skip(s string) int {
+	until := ""
+	switch {
+	case s[0] == '\'' || s[0] == '"':
+		until = s[:1]
+	case strings.HasPrefix(s, "--"):
+		until = "\n"
+	case strings.HasPrefix(s, "/*"):
+		if i := strings.Index(s[2:], "*/"); i >= 0 {
+			return i + 4
+		}
+		return len(s)
+	default:
+		return 0
+	}
+	if i := strings.Index(s[1:], until); i >= 0 {
+		return i + 1 + len(until)
+	}
+	return len(s)
+}

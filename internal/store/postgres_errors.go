@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Codes of PostgreSQL (appendix A of its manual) that decide what we do.
+const (
+	stateSerialization = "40001"
+	stateDeadlock      = "40P01"
+)
+
+// postgresStates are the codes that a person can do something about.
+var postgresStates = map[string]string{
+	"28P01": refused,
+	"28000": refused,
+	"3D000": "the database does not exist: create it (createdb), with the user as its owner",
+	"3F000": "its search_path names no schema that exists: create one, or set search_path in the address",
+	"42501": "the user lacks a permission: make it the owner of the database, or grant it USAGE and CREATE on the schema and all rights on the tables in it",
+	"42P01": "a table of the store is not there: another program has changed the database; restore a backup",
+	"42P07": "it already has a table of that name which toolgate did not make: give toolgate a database or a schema of its own (toolgate.store)",
+	"25006": "the server does not accept writes, as a standby does not: name the primary, or all servers with target_session_attrs=read-write",
+	"53100": "the server's disk is full: make room on it",
+	"53300": "the server has no connection left: raise its max_connections (a toolgate uses up to 6)",
+	"55P03": busyServer,
+	"57014": busyServer,
+	"57P01": stopped,
+	"57P02": stopped,
+	"57P03": "the server is starting or stopping: nothing to do, the store is used again as soon as it answers",
+}
+
+const (
+	refused    = "the server refuses the user or the password: check both, and pg_hba.conf on the server (a password can also come from PGPASSWORD)"
+	stopped    = "the server was stopped: nothing to do when it was restarted, the store is used again as soon as it answers"
+	busyServer = "the server did not answer in time: look for what keeps it busy or locked"
+)
+
+// postgresAdvice says what a person can do about err, or nothing.
+func postgresAdvice(err error) string {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return postgresStates[pe.Code]
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return "cannot connect: check that the server runs, and the host, port and sslmode in the address"
+	}
+	if lost(err) {
+		return "the connection to the server was lost: nothing to do when it was restarted, the store is used again as soon as it answers"
+	}
+	return ""
+}
+
+// lost reports that a connection to PostgreSQL broke, or that the server broke
+// it.
+func lost(err error) bool {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// 57P01 to 57P03: the server stops, crashed or starts.
+		return strings.HasPrefix(pe.Code, "08") || strings.HasPrefix(pe.Code, "57P0")
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	_, network := errors.AsType[*net.OpError](err)
+	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, pgconn.ErrConnClosed) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+func (postgresDialect) retryable(err error) bool {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == stateSerialization || pe.Code == stateDeadlock) {
+		return true
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return false // the server is away: whoever waits is told at once
+	}
+	return lost(err)
+}
+
+// uncertain is what every error is except the server's own refusal. What the
+// driver calls safe to retry is not: it says so of a connection that broke
+// after a statement was sent without parameters, as a commit is.
+func (postgresDialect) uncertain(err error) bool {
+	if _, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return lost(err)
+	}
+	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.Is(err, sql.ErrTxDone)
+}

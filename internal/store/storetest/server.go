@@ -1,0 +1,261 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// startTimeout bounds the start of a server, and its end.
+const startTimeout = 60 * time.Second
+
+// Superuser is the user that owns the server; it needs no password.
+const Superuser = "toolgate"
+
+// Server is a PostgreSQL server for tests. The zero value starts with the
+// first database that is asked for. Stop must be called at the end. Its
+// methods are safe for concurrent use, except that whoever stops or kills it
+// must be alone with it.
+type Server struct {
+	mu   sync.Mutex
+	bin  string // folder of the binaries
+	root string // folder of everything that the server keeps
+	run  *exec.Cmd
+}
+
+// StartPostgres starts a server that ends with the test. A test that kills or
+// stops its server needs one of its own; others share one [Server].
+func StartPostgres(t testing.TB) *Server {
+	t.Helper()
+	s := new(Server)
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.require(t)
+	return s
+}
+
+// URL makes an empty database, and returns its address for [Superuser].
+func (s *Server) URL(t testing.TB) string {
+	t.Helper()
+	s.require(t)
+	name := "t" + strings.ToLower(rand.Text())
+	s.Exec(t, "postgres", "CREATE DATABASE "+name)
+	return s.Address(Superuser, "", name)
+}
+
+// SchemaURL makes an empty schema in a database that others use too, and
+// returns its address for [Superuser]. It takes a fraction of the time of
+// [Server.URL].
+func (s *Server) SchemaURL(t testing.TB) string {
+	t.Helper()
+	s.require(t)
+	name := "s" + strings.ToLower(rand.Text())
+	s.Exec(t, "postgres", "CREATE SCHEMA "+name)
+	return s.Address(Superuser, "", "postgres") + "&search_path=" + name
+}
+
+// Address returns the address of a database for a user.
+func (s *Server) Address(user, password, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(user), Path: "/" + database}
+	if password != "" {
+		u.User = url.UserPassword(user, password)
+	}
+	u.RawQuery = url.Values{"host": {s.root}}.Encode()
+	return u.String()
+}
+
+// Exec runs statements as [Superuser].
+func (s *Server) Exec(t testing.TB, database, statements string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.Address(Superuser, "", database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statements); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// require starts the server unless it runs.
+func (s *Server) require(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil {
+		return
+	}
+	if s.bin == "" {
+		bin, err := binaries()
+		if err != nil && os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Skip(err)
+		}
+		s.bin = bin
+	}
+	if s.root == "" {
+		if err := s.create(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// binaries returns the folder of the server's binaries.
+func binaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	// Debian keeps them out of the path, one folder for each version.
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("PostgreSQL is not installed: its initdb is not in PATH (on Debian: apt-get install postgresql)")
+	}
+	slices.Sort(found)
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// command returns a command of the server, run as a user that it accepts.
+func (s *Server) command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.root
+	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=" + os.Getenv("PATH")}
+	return cmd, confine(cmd)
+}
+
+// create makes the folder of the server and the files in it. The folder is
+// not inside of the test's: a path to a socket has at most about 100 bytes,
+// and the server may run as another user.
+func (s *Server) create() error {
+	root, err := os.MkdirTemp("", "storetest")
+	if err != nil {
+		return err
+	}
+	s.root = root
+	if err := hand(root); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	initdb, err := s.command(ctx, "initdb", "-D", filepath.Join(root, "data"), "-U", Superuser,
+		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	if err != nil {
+		return err
+	}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	// Whoever is in the group "secret" needs a password.
+	rules := "local all +secret scram-sha-256\nlocal all all trust\n"
+	return os.WriteFile(filepath.Join(root, "data", "pg_hba.conf"), []byte("local postgres toolgate trust\n"+rules), 0o600)
+}
+
+// start starts the server and waits until it answers.
+func (s *Server) start() error {
+	// Durability against a loss of power is not what tests are about.
+	run, err := s.command(context.Background(), "postgres", "-D", filepath.Join(s.root, "data"), "-k", s.root,
+		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200", "-c", "deadlock_timeout=100ms")
+	if err != nil {
+		return err
+	}
+	// A file and not a pipe: its processes may outlive each other.
+	log, err := os.Create(filepath.Join(s.root, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	run.Stdout, run.Stderr = log, log
+	if err := run.Start(); err != nil {
+		return err
+	}
+	s.run = run
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, s.Address(Superuser, "", "postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			ended := s.end(kill)
+			said, unread := os.ReadFile(log.Name())
+			return fmt.Errorf("the server does not start: %w\n%s", errors.Join(err, ended, unread), said)
+		case <-tick.C:
+		}
+	}
+}
+
+// Kill ends the server as a crash does: nothing is flushed, no client is told
+// in advance.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.end(crash); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Start starts the server again after [Server.Kill], with what it had
+// committed.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	s.require(t)
+}
+
+// Stop ends the server and removes its files. Stopping one that was not
+// started is no error.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.end(crash)
+	if s.root != "" {
+		err = errors.Join(err, os.RemoveAll(s.root))
+		s.root = ""
+	}
+	return err
+}
+
+// end signals the server and waits for its end.
+func (s *Server) end(signal os.Signal) error {
+	if s.run == nil {
+		return nil
+	}
+	run := s.run
+	s.run = nil
+	if err := run.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("end the server: %w", err)
+	}
+	late := time.AfterFunc(startTimeout, func() { run.Process.Kill() }) //nolint:errcheck // it may have ended
+	defer late.Stop()
+	if _, ok := errors.AsType[*exec.ExitError](run.Wait()); ok {
+		return nil // a crash is no success
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Database makes an empty database for one test, and returns how to open it.
+type Database func(t *testing.T) store.Options
+
+// Run runs the suite on databases of one kind. Every test has its own, and
+// opens one store on it, with its writer running.
+func Run(t *testing.T, database Database) {
+	for name, test := range map[string]func(*testing.T, *store.Store){
+		"CatalogComesBackAsItWasSaved":      catalogs,
+		"CapabilityIDsAreIssuedOnce":        capabilities,
+		"MetaKeepsTheFirst":                 meta,
+		"RoundsAreUsedOnce":                 rounds,
+		"ViewSeesOneState":                  viewSeesOneState,
+		"ViewCannotWrite":                   viewCannotWrite,
+		"FailingWriteFailsAlone":            failingWriteFailsAlone,
+		"GenerationRisesWithItsChange":      generationRises,
+		"LostChangeRaisesNothing":           lostChangeRaisesNothing,
+		"WatchReportsWhatThereIsAndRises":   watchReports,
+		"RegistryKeepsEverything":           registryKeepsEverything,
+		"RegistryKeepsForeignNames":         registryForeignNames,
+		"RegistryFilters":                   registryFilters,
+		"RegistryWritesManyAtOnce":          registryMany,
+		"RegistryUpdateLosesNothing":        registryUpdate,
+		"RegistryIsSetByOperators":          registrySetters,
+		"RegistryAcceptsWhatWasLookedAt":    registryAccept,
+		"RegistryRefusesBadRecords":         registryRefuses,
+		"FlagsAreSetAndCleared":             flags,
+		"RestrictionsAreAddedAndRemoved":    restrictions,
+		"DynamicServersHaveOneOwner":        dynamicOwners,
+		"DynamicServersAreLimitedPerOwner":  dynamicLimit,
+		"ModesAreRemembered":                modes,
+		"ModeHistoryIsBounded":              modeHistory,
+		"ApprovalIsUsedOnce":                approvalUsedOnce,
+		"ApprovalIsDecidedOnce":             approvalDecidedOnce,
+		"ApprovalIsForOneCall":              approvalForOneCall,
+		"ApprovalExpires":                   approvalExpires,
+		"ApprovalsPerCallerAreLimited":      approvalLimit,
+		"ApprovalsAreListed":                approvalList,
+		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,
+		"NamesThatCannotBeAreRefused":       impossibleNames,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t, database(t)))
+		})
+	}
+	t.Run("EverythingIsThereAfterARestart", func(t *testing.T) {
+		t.Parallel()
+		restart(t, database(t))
+	})
+	t.Run("ZeroHandlesRefuse", zeroHandles)
+}
+
+// open opens a store and runs it until the end of the test.
+func open(t *testing.T, o store.Options) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	before := s.Stats().Batches
+	go func() { ended <- s.Run(ctx) }()
+	defer waitFor(t, "the writer to run", func() bool { return s.Stats().Batches > before })
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// by is who changes things here.
+var by = store.Change{Actor: "op", Reason: "because"}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recently fails the test unless at is about now.
+func recently(t *testing.T, what string, at time.Time) {
+	t.Helper()
+	if ago := time.Since(at); ago < -time.Minute || ago > time.Minute {
+		t.Errorf("%s is %v ago", what, ago)
+	}
+}
+
+func zeroHandles(t *testing.T) {
+	ctx := t.Context()
+	k := store.ApprovalKey{Principal: "p", CapabilityID: "c", ArgsHash: "h"}
+	later := time.Now().Add(time.Hour)
+	errs := map[string]error{}
+	_, _, errs["Registry.List"] = new(store.Registry).List(ctx, store.RegistryFilter{})
+	_, _, errs["Registry.Get"] = new(store.Registry).Get(ctx, "c")
+	errs["Registry.Upsert"] = new(store.Registry).Upsert(ctx, nil)
+	_, errs["Registry.SetEnabled"] = new(store.Registry).SetEnabled(ctx, "c", true, by)
+	_, errs["Registry.Accept"] = new(store.Registry).Accept(ctx, "c", "", by)
+	_, errs["Registry.Delete"] = new(store.Registry).Delete(ctx, "c")
+	errs["Flags.Set"] = new(store.Flags).Set(ctx, "t", true, by, "c")
+	_, errs["Flags.Clear"] = new(store.Flags).Clear(ctx, "t", "c")
+	_, _, errs["Flags.List"] = new(store.Flags).List(ctx, "")
+	errs["Restrictions.Add"] = new(store.Restrictions).Add(ctx, "p", by, "c")
+	_, errs["Restrictions.Remove"] = new(store.Restrictions).Remove(ctx, "p", "c")
+	_, _, errs["Restrictions.List"] = new(store.Restrictions).List(ctx, "")
+	_, errs["Dynamic.Add"] = new(store.Dynamic).Add(ctx, store.DynamicRecord{}, 1)
+	_, errs["Dynamic.Promote"] = new(store.Dynamic).Promote(ctx, "s", by)
+	_, errs["Dynamic.RemoveOwn"] = new(store.Dynamic).RemoveOwn(ctx, "s", store.Owner{})
+	_, _, errs["Dynamic.Get"] = new(store.Dynamic).Get(ctx, "s")
+	_, _, errs["Dynamic.List"] = new(store.Dynamic).List(ctx)
+	errs["Modes.Set"] = new(store.Modes).Set(ctx, "m", by)
+	_, _, errs["Modes.Current"] = new(store.Modes).Current(ctx)
+	_, errs["Modes.History"] = new(store.Modes).History(ctx, 1)
+	_, _, errs["Approvals.Ask"] = new(store.Approvals).Ask(ctx, k, later)
+	_, _, errs["Approvals.Decide"] = new(store.Approvals).Decide(ctx, "a", true, later, by)
+	_, _, errs["Approvals.Use"] = new(store.Approvals).Use(ctx, k)
+	_, errs["Approvals.Expire"] = new(store.Approvals).Expire(ctx)
+	_, _, errs["Approvals.Get"] = new(store.Approvals).Get(ctx, "a")
+	_, errs["Approvals.List"] = new(store.Approvals).List(ctx, "", 1)
+	var s store.Store
+	errs["Store.Watch"] = s.Watch(ctx, func(string, int64) {})
+	_, errs["Store.Generations"] = s.Generations(ctx)
+	for name, err := range errs {
+		if !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s = %v, want ErrClosed", name, err)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package store_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/store/storetest"
+)
+
+func TestSuiteInMemory(t *testing.T) {
+	storetest.Run(t, func(*testing.T) store.Options { return store.Options{} })
+}
+
+func TestSuiteOnFile(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Options {
+		return store.Options{Path: filepath.Join(t.TempDir(), "store.db")}
+	})
+}
+
+func TestSuiteOnPostgres(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Options { return store.Options{URL: shared.SchemaURL(t)} })
+}
+
+// Behind a pooler of connections statements cannot be prepared; the address
+// says so.
+func TestSuiteOnPostgresWithoutPreparing(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Options {
+		return store.Options{URL: shared.SchemaURL(t) + "&default_query_exec_mode=exec"}
+	})
+}
