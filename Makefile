@@ -48,6 +48,10 @@ test-unit: ## the tests of the packages, with the race detector
 test-e2e: ## toolgate between real clients and servers (installs them once)
 	$(GO) test -tags e2e -timeout 20m ./internal/e2e/...
 
+.PHONY: test-spicedb
+test-spicedb: ## the contract of gate/spicedb on a real SpiceDB (minutes the first time)
+	$(GO) -C gate/spicedb/realtest test -timeout 20m ./...
+
 .PHONY: test
 test: ## everything, in order, with a summary; installs what it needs
 	@bash .ci/test.sh
