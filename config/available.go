@@ -27,7 +27,7 @@ var availability = map[string]bool{
 	"registry":               false,
 	"capsules":               true,
 	"spicedb":                false,
-	"opa":                    false,
+	"opa":                    true,
 	"governance":             false,
 	"approvals":              false,
 	"plans":                  false,

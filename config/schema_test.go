@@ -283,7 +283,7 @@ func TestSchemaRefuses(t *testing.T) {
 	s := compileSchema(t)
 	for _, text := range []string{
 		"toolgate: { listen: { htpp: x } }",
-		"toolgate: { opa: { path: x } }",
+		"toolgate: { spicedb: { endpoint: x } }",
 		"toolgate: { limits: { body: 16 apples } }",
 		"toolgate: { limits: { tools: 0 } }",
 		"toolgate: { servers: { a: { protocol: future } } }",

@@ -286,7 +286,7 @@ type OPA struct {
 	// RegoVersion is the language version. Absent: v1.
 	RegoVersion string `config:"rego_version" enum:"v0|v1"`
 	// Mode is whether its denials count. Absent: enforce.
-	Mode string `config:"mode" enum:"enforce|monitor"`
+	Mode string `config:"mode" enum:"enforce|shadow"`
 	// Actions renames the actions for the policy. Absent: unchanged.
 	Actions map[string]string `config:"actions"`
 }

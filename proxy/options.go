@@ -219,6 +219,9 @@ type Config struct {
 	Limiter *budget.Limiter
 	// Capsules tells who has which capsule's endpoint; nil is nobody.
 	Capsules CapsuleHolder
+	// Listed is told the exposed names of everything before a catalog is served
+	// in which they are others; nil is nobody. It does not block.
+	Listed func(names []string)
 	// Arguments checks what tools are called with; nil checks nothing.
 	Arguments ArgumentChecker
 }

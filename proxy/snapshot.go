@@ -48,6 +48,9 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
 	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, catalog: newCatalog(servers)}
+	if config.Listed != nil {
+		config.Listed(next.catalog.names())
+	}
 	g.snapshot.Store(next)
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
 		r := next.catalog.shadowed[0]

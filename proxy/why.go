@@ -54,11 +54,12 @@ func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Ide
 
 // Names returns the exposed names of everything, sorted, for those who name it
 // in rules.
-func (g *Gateway) Names() []string {
+func (g *Gateway) Names() []string { return g.snapshot.Load().catalog.names() }
+
+func (c *Catalog) names() []string {
 	var names []string
-	catalog := g.snapshot.Load().catalog
 	for _, kind := range mcp.Capabilities {
-		for _, r := range catalog.lists[kind].entries {
+		for _, r := range c.lists[kind].entries {
 			names = append(names, r.Exposed)
 		}
 	}

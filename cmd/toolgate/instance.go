@@ -54,14 +54,14 @@ type instance struct {
 
 	reloading sync.Mutex // one reload at a time; taken before mu
 
-	mu       sync.Mutex
-	config   *config.Config
-	servers  map[string]*runningServer
-	gates    *gates
-	pending  []config.Pending
-	later    []string  // settings of the file that the next start takes over
-	progress *progress // shows the servers; nil for nobody
-	started  time.Time
+	mu        sync.Mutex
+	config    *config.Config
+	servers   map[string]*runningServer
+	stopGates context.CancelFunc
+	pending   []config.Pending
+	later     []string  // settings of the file that the next start takes over
+	progress  *progress // shows the servers; nil for nobody
+	started   time.Time
 }
 
 // runningServer is a server with what ends it.
@@ -245,7 +245,9 @@ func (in *instance) close() {
 // connections, others start beside them, removed ones finish their calls.
 func (in *instance) apply(c *config.Config) error {
 	authenticated := in.apiKeys.Load() != nil
-	gates, err := newGates(c, authenticated && len(c.Toolgate.Auth.Keys) > 0)
+	gates, err := newGates(in.ctx, c, authenticated && len(c.Toolgate.Auth.Keys) > 0, surroundings{
+		log: in.log, copies: filepath.Join(in.state.path, "policy"), changed: func() { in.gateway.Changed("") },
+	})
 	if err != nil {
 		return err
 	}
@@ -281,12 +283,17 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
-	in.gates = gates
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments}
+	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments, Listed: gates.listed}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
 	in.gateway.Apply(applied)
+	if in.stopGates != nil {
+		in.stopGates() // those of the configuration before
+	}
+	ctx, stop := context.WithCancel(in.ctx)
+	in.stopGates = stop
+	in.running.Go(func() { gates.run(ctx) })
 	if apiKeys != nil { // whoever's key is gone is served nothing more
 		in.gateway.EndSessions(apiKeys.Knows)
 	}

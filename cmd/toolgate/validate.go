@@ -22,12 +22,12 @@ func newValidate(o *options) *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Check a configuration without starting anything",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.loadConfig(file(args))
 			if err != nil {
 				return err
 			}
-			if _, err := newGates(c, len(c.Toolgate.Auth.Keys) > 0); err != nil {
+			if _, err := newGates(cmd.Context(), c, len(c.Toolgate.Auth.Keys) > 0, surroundings{}); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))
