@@ -143,12 +143,18 @@ func (f *flight) ask(msg mcp.Message) {
 		return
 	}
 	f.clock.rest()
-	c.lane.think(+1)
+	blocks := c.shared || c.lane.of.asked() // other calls than this one
+	if blocks {
+		c.lane.think(+1)
+	}
 	f.open.wg.Add(1)
 	id, size := msg.ID, len(msg.Raw)
 	f.open.wg.Go(func() { // whose stack is gone while the client thinks
 		f.call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {
 			defer f.open.wg.Done()
+			if blocks {
+				c.lane.think(-1)
+			}
 			if f.heard(asking, id, size) {
 				f.tell(id, result, fault)
 			}
@@ -159,7 +165,6 @@ func (f *flight) ask(msg mcp.Message) {
 // heard ends the wait for the client's answer to a question and tells whether the
 // server still wants it: not when the call is over or the question taken back.
 func (f *flight) heard(asking context.Context, id mcp.ID, size int) (wanted bool) {
-	f.c.lane.think(-1)
 	f.clock.goOn()
 	return f.open.close(asking, id, size)
 }
