@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -139,6 +140,11 @@ func judge(p Phase, verdict *Decision, d Decision, err error) (ended bool) {
 	d.Effect = Deny
 	*verdict = d
 	return true
+}
+
+// Batches tells whether a phase gains by being asked about many at once.
+func (c *Chain) Batches() bool {
+	return c != nil && slices.ContainsFunc(c.phases, func(p Phase) bool { _, ok := p.(Batcher); return ok })
 }
 
 // DecideAll is [Chain.Decide] for many requests, which all have the identity

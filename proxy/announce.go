@@ -106,9 +106,8 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, scope Scope, c
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
 	some := false
-	routes := of.rendered[c.kind]
-	for i, d := range s.views(ctx, id, scope, routes) {
-		if r := routes[i]; d.Effect == gate.Allow {
+	for r, d := range s.views(ctx, id, scope, of.rendered[c.kind]) {
+		if d.Effect == gate.Allow {
 			h.Write(r.raw)
 			h.WriteByte(0)
 			some = true

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,19 +75,17 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 		})
 	}
 	p := page{whole: true, routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
-	for some := range slices.Chunk(entries, batch) {
-		for i, d := range snap.views(ctx, x.Identity, x.Scope, some) {
-			switch r := some[i]; {
-			case d.Err != nil:
-				return page{}, unavailable(d)
-			case d.Effect != gate.Allow:
-				p.whole = false
-			case len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes:
-				p.more, p.whole = true, false
-				return p, nil
-			default:
-				p.routes, p.size = append(p.routes, r), p.size+len(r.raw)+1
-			}
+	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
+		switch {
+		case d.Err != nil:
+			return page{}, unavailable(d)
+		case d.Effect != gate.Allow:
+			p.whole = false
+		case len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes:
+			p.more, p.whole = true, false
+			return p, nil
+		default:
+			p.routes, p.size = append(p.routes, r), p.size+len(r.raw)+1
 		}
 	}
 	return p, nil
@@ -177,13 +176,32 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (stri
 	return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
 }
 
-// views asks the gate which of some routes the caller may know of.
-func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, routes []*Route) []gate.Decision {
-	questions := make([]gate.Request, len(routes))
-	for i, r := range routes {
-		questions[i] = r.question(gate.View, id, scope)
+// views asks the gate which of some routes the caller may know of: in batches
+// where a phase gains by them, else one by one, in no memory of its own.
+func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, routes []*Route) iter.Seq2[*Route, gate.Decision] {
+	return func(yield func(*Route, gate.Decision) bool) {
+		if !s.Chain.Batches() {
+			var question gate.Request // one for all
+			for _, r := range routes {
+				question = r.question(gate.View, id, scope)
+				if !yield(r, s.Chain.Decide(ctx, &question)) {
+					return
+				}
+			}
+			return
+		}
+		for some := range slices.Chunk(routes, batch) {
+			questions := make([]gate.Request, len(some))
+			for i, r := range some {
+				questions[i] = r.question(gate.View, id, scope)
+			}
+			for i, d := range s.Chain.DecideAll(ctx, questions) {
+				if !yield(some[i], d) {
+					return
+				}
+			}
+		}
 	}
-	return s.Chain.DecideAll(ctx, questions)
 }
 
 // question is what the gate is asked about a route.
