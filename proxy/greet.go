@@ -93,8 +93,8 @@ func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope,
 	}).Effect == gate.Allow
 }
 
-// capabilities composes what some servers offer to a client of a revision. While a server is not known yet, everything it may turn out to offer
-// is declared.
+// capabilities composes what some servers offer to a client of a revision. While
+// a server is not known yet, everything it may turn out to offer is declared.
 func (g *Gateway) capabilities(servers []*served, version mcp.Version) []byte {
 	var tools, prompts, resources, subscribe, logging, completions bool
 	var tasks, listTasks, cancelTasks bool // of 2025-11-25

@@ -13,8 +13,9 @@ import (
 )
 
 // Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER,
-// /mcp/c/CAPSULE, /sse with /message, /livez and /readyz. Paths are compared exactly; nothing is cleaned
-// or redirected, so that there is no second spelling of a door.
+// /mcp/c/CAPSULE, /sse with /message, /livez and /readyz. Paths are compared
+// exactly; nothing is cleaned or redirected, so that there is no second spelling
+// of a door.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serveHTTP) }
 
 // NewServer returns an HTTP server with the time limits that keep slow clients

@@ -256,8 +256,10 @@ func (s *answerStream) take(ev *sseEvent, tooLarge bool) (answered bool, err err
 	case err != nil:
 		s.l.log.Debug("the server sent an invalid message", "err", err)
 	case msg.Kind == mcp.KindResponse:
-		s.answer = msg
-		return msg.ID.Key() == s.req.id.Key(), nil
+		if answered = msg.ID.Key() == s.req.id.Key(); answered {
+			s.answer = msg
+		}
+		return answered, nil
 	case s.req.arrived != nil:
 		s.req.arrived(msg)
 	}

@@ -77,9 +77,6 @@ func (g *gates) run(ctx context.Context) {
 
 // listed tells the policy what there is.
 func (g *gates) listed(names []string) {
-	if g.policy == nil {
-		return
-	}
 	data := opa.Data{ToolCatalog: make(map[string]opa.Tool, len(names))}
 	for _, name := range names {
 		data.ToolCatalog[name] = opa.Tool{Enabled: true}

@@ -283,9 +283,12 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments, Listed: gates.listed}
+	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
+	}
+	if gates.policy != nil {
+		applied.Listed = gates.listed
 	}
 	in.gateway.Apply(applied)
 	if in.stopGates != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func (*Phase) Name() string { return Name }
 // Holds tells whether an identity holds the capsule of a name. It is false for
 // a capsule that does not exist, so that the two look the same.
 func (p *Phase) Holds(id *gate.Identity, name string) bool {
-	return slices.ContainsFunc(p.held(id, name), func(*Capsule) bool { return true })
+	return len(p.held(id, name)) > 0
 }
 
 // held returns the capsules that decide for an identity: the one of a name, or
@@ -237,7 +236,7 @@ func (p *Phase) Unmatched(names map[string]bool) []Pattern {
 	for _, c := range p.all() {
 		for _, pattern := range slices.Concat(c.Visible, c.Callable) {
 			found := false
-			for name := range maps.Keys(names) {
+			for name := range names {
 				if found = pattern.Glob.Match(name); found {
 					break
 				}

@@ -35,7 +35,7 @@ func Check(rules *Rules, schemas map[string][]byte) []Problem {
 	for _, own := range rules.rules {
 		var tools []string
 		for _, name := range names {
-			if own.name.matches(name) {
+			if own.name.Match(name) {
 				tools = append(tools, name)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/schema"
@@ -96,7 +95,7 @@ type Rules struct {
 // rule is a Rule in the form that judges.
 type rule struct {
 	Rule
-	name      glob
+	name      gate.Glob
 	paths     []pointer // nil where they are found by their names
 	allowed   []*pathGlob
 	forbidden []*pathGlob
@@ -132,7 +131,7 @@ func New(rules []Rule, o Options) (*Rules, error) {
 
 func (r *Rules) compile(own Rule) (*rule, []error) {
 	own = own.clone()
-	made := &rule{Rule: own, name: glob(own.Match)}
+	made := &rule{Rule: own, name: gate.Glob(own.Match)}
 	var errs []error
 	add := func(err error) {
 		if err != nil {
@@ -240,7 +239,7 @@ func (r *rule) place(text string) gate.Rule {
 func (r *Rules) of(name string) []*rule {
 	var matching []*rule
 	for _, own := range r.rules {
-		if own.name.matches(name) {
+		if own.name.Match(name) {
 			matching = append(matching, own)
 		}
 	}
@@ -286,29 +285,4 @@ func (r *Rules) Category(name string) string {
 		}
 	}
 	return ""
-}
-
-// glob is a name in which * is any text and ? any character.
-type glob string
-
-func (g glob) matches(name string) bool {
-	pattern := string(g)
-	star, back := -1, 0 // the last star, and where the text behind it began
-	p, n := 0, 0
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, back = p, n
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
-			p++
-			n++
-		case star >= 0:
-			back++
-			p, n = star+1, back
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }
