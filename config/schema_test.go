@@ -24,11 +24,21 @@ var update = flag.Bool("update", false, "rewrite generated files and goldens")
 // obj is a JSON object; encoding/json sorts its keys, so output is stable.
 type obj = map[string]any
 
+// settingsFiles are the files that declare settings.
+func settingsFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("settings_*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files of settings", err)
+	}
+	return append(files, "toolgate.go", "config.go")
+}
+
 // fieldDocs are the doc comments of struct fields, by "Type.Field".
 func fieldDocs(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, file := range []string{"toolgate.go", "config.go"} {
+	for _, file := range settingsFiles(t) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -339,7 +349,7 @@ func TestAvailabilityNamesSettings(t *testing.T) {
 // TestFormatsExist keeps the tags from naming checks that do not exist.
 func TestFormatsExist(t *testing.T) {
 	re := regexp.MustCompile(`format:"([a-z0-9]+)"`)
-	for _, file := range []string{"toolgate.go", "config.go"} {
+	for _, file := range settingsFiles(t) {
 		src, err := os.ReadFile(filepath.Clean(file))
 		if err != nil {
 			t.Fatal(err)

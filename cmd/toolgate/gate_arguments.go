@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// checkedArguments holds the arguments of calls against the tools' schemas.
+type checkedArguments struct{ checker *schema.Checker }
+
+// CheckArguments implements [proxy.ArgumentChecker].
+func (a checkedArguments) CheckArguments(_ context.Context, r *gate.Request, input []byte) error {
+	result, err := a.checker.Check(input, r.Args)
+	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
+		return proxy.Quarantined(r.Exposed, quarantined.Reason, quarantined.Busy)
+	}
+	if err != nil {
+		return err
+	}
+	if !result.Valid {
+		return proxy.BadArguments(result.Text())
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Gate is the authorization chain as a whole.
+type Gate struct {
+	// Open says that everyone known may call everything enabled. Absent: no.
+	Open bool `config:"open"`
+}
+
+// Registry is the catalog of capabilities.
+type Registry struct {
+	// Default is the state of a capability nobody decided about. Absent: enabled.
+	Default string `config:"default" enum:"enabled|disabled"`
+	// OnNew is what happens to a new definition. Absent: hold with authentication, else enable.
+	OnNew string `config:"on_new" enum:"enable|hold"`
+	// OnChange is what happens to a changed definition. Absent: hold with authentication, else enable.
+	OnChange string `config:"on_change" enum:"enable|hold"`
+	// Seed is a file read into the catalog at the first start. Absent: none.
+	Seed string `config:"seed" format:"path"`
+}
+
+// Capsule is a named set of capabilities.
+type Capsule struct {
+	// Visible are globs of names in lists. Absent: nothing.
+	Visible []string `config:"visible"`
+	// Callable are globs of names that may be called. Absent: nothing.
+	Callable []string `config:"callable"`
+	// Personas that hold the capsule. Absent: none.
+	Personas []string `config:"personas"`
+	// Groups that hold the capsule. Absent: none.
+	Groups []string `config:"groups"`
+}
+
+// SpiceDB asks a relationship database.
+type SpiceDB struct {
+	// Endpoint is its host:port. Absent: the phase abstains.
+	Endpoint string `config:"endpoint"`
+	// Token authenticates to it. Absent: none.
+	Token Secret `config:"token"`
+	// TLS encrypts the connection. Absent: yes.
+	TLS *bool `config:"tls"`
+	// Object is the type of tools. Absent: tool.
+	Object string `config:"object"`
+	// Permission asked for. Absent: execute.
+	Permission string `config:"permission"`
+	// Subject is the type of callers. Absent: user.
+	Subject string `config:"subject"`
+	// ObjectID is the template of tool ids. Absent: exposed.
+	ObjectID string `config:"object_id"`
+	// SubjectID is the template of caller ids. Absent: {subject}.
+	SubjectID string `config:"subject_id"`
+	// Builtin answers from the file where there is no server. Absent: no.
+	Builtin map[string]json.RawMessage `config:"builtin"`
+}
+
+// OPA evaluates a Rego policy; at most one of Path, Bundle and URL is set.
+type OPA struct {
+	// Path is a folder of policies. Absent: none.
+	Path string `config:"path" format:"path"`
+	// Bundle is the URL of a bundle. Absent: none.
+	Bundle string `config:"bundle" format:"url"`
+	// URL is a remote policy server. Absent: evaluated here.
+	URL string `config:"url" format:"url"`
+	// Decision is the rule asked. Absent: data.toolgate.decision.
+	Decision string `config:"decision"`
+	// RegoVersion is the language version. Absent: v1.
+	RegoVersion string `config:"rego_version" enum:"v0|v1"`
+	// Mode is whether its denials count. Absent: enforce.
+	Mode string `config:"mode" enum:"enforce|shadow"`
+	// Actions renames the actions for the policy. Absent: unchanged.
+	Actions map[string]string `config:"actions"`
+}
+
+// Governance checks arguments.
+type Governance struct {
+	// Mode is the operating mode at the first start. Absent: NORMAL.
+	Mode string `config:"mode" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
+	// Tools are the rules by exposed name. Absent: none.
+	Tools map[string]GovernedTool `config:"tools"`
+}
+
+// GovernedTool are the rules of one tool.
+type GovernedTool struct {
+	// Risk of calling it. Absent: by its class.
+	Risk string `config:"risk" enum:"low|medium|high"`
+	// PathsIn are JSON pointers of arguments that are paths. Absent: none.
+	PathsIn []string `config:"paths_in"`
+	// AllowedPaths are globs one of which a path must match. Absent: any.
+	AllowedPaths []string `config:"allowed_paths"`
+	// ForbiddenPaths are globs a path must not match. Absent: none.
+	ForbiddenPaths []string `config:"forbidden_paths"`
+	// MaxBytes bounds the arguments. Absent: limits.body.
+	MaxBytes Size `config:"max_bytes"`
+	// RequiresApprovalInModes are modes in which a person is asked. Absent: none.
+	RequiresApprovalInModes []string `config:"requires_approval_in_modes"`
+	// ForbiddenInModes are modes in which it is denied. Absent: none.
+	ForbiddenInModes []string `config:"forbidden_in_modes"`
+}
+
+// Approvals says who answers, and how long.
+type Approvals struct {
+	// Wait is how long a call waits for an answer. Absent: 30s.
+	Wait time.Duration `config:"wait"`
+	// Valid is how long a grant may be used. Absent: 10m.
+	Valid time.Duration `config:"valid"`
+	// By are groups whose answer counts. Absent: none.
+	By []string `config:"by"`
+	// Ask is where the question goes. Absent: admin.
+	Ask []string `config:"ask"`
+}

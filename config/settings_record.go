@@ -1,0 +1,47 @@
+package config
+
+import "time"
+
+// Audit is the record of calls.
+type Audit struct {
+	// Path is the file the record is appended to. Absent: audit.jsonl beside the store.
+	Path string `config:"path" format:"path"`
+	// Mode is whether calls are refused while it cannot be written. Absent: required where authentication is configured, else best_effort.
+	Mode string `config:"mode" enum:"required|best_effort"`
+	// Fsync is when the file is forced to disk: after every entry, at short intervals, or by the system. Absent: interval.
+	Fsync string `config:"fsync" enum:"always|interval|never" default:"interval"`
+	// ArgsHash is how arguments are recorded. Absent: sha256.
+	ArgsHash string `config:"args_hash" enum:"sha256" default:"sha256"`
+}
+
+// Telemetry is where traces go.
+type Telemetry struct {
+	// OTLP is the collector's address. Absent: none.
+	OTLP string `config:"otlp"`
+	// Sample is the share of calls traced. Absent: 0.01.
+	Sample float64 `config:"sample" min:"0" max:"1"`
+}
+
+// Feedback is who is told about executions.
+type Feedback struct {
+	// Webhook is a URL each is posted to. Absent: none.
+	Webhook string `config:"webhook" format:"url"`
+	// Kafka is a topic each is written to. Absent: none.
+	Kafka Kafka `config:"kafka"`
+}
+
+// Kafka is a topic.
+type Kafka struct {
+	// Brokers of the cluster. Absent: off.
+	Brokers []string `config:"brokers"`
+	// Topic written to. Absent: tool.executions.
+	Topic string `config:"topic"`
+}
+
+// Retention is how long records are kept.
+type Retention struct {
+	// Executions is for the execution log. Absent: 90d.
+	Executions time.Duration `config:"executions"`
+	// Audit is for the audit record. Absent: 365d.
+	Audit time.Duration `config:"audit"`
+}

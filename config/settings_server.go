@@ -1,0 +1,69 @@
+package config
+
+import "time"
+
+// ServerSettings are what toolgate adds to one server of the file. What is
+// absent here comes from the client's own entry, else from the default.
+type ServerSettings struct {
+	// Namespace prefixes the names of the server's tools: [a-z][a-z0-9-]{0,19}, or "" for none. Absent: derived from the key.
+	Namespace *string `config:"namespace" format:"namespace"`
+	// Protocol is the era spoken to the server. Absent: auto.
+	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
+	// Isolation is who shares a connection. Absent: auto.
+	Isolation Isolation `config:"isolation" enum:"auto|shared|principal|session"`
+	// Timeouts are the deadlines. Absent: the client's, else start 30s (60s for commands that may download first), list 10s, call 120s, hard 30m.
+	Timeouts TimeoutSettings `config:"timeouts"`
+	// Breaker stops calling a failing server. Absent: the defaults of each.
+	Breaker BreakerSettings `config:"breaker"`
+	// Retry repeats what was never delivered. Absent: the defaults of each.
+	Retry RetrySettings `config:"retry"`
+	// Concurrency is how many calls may be in flight. Absent: 32.
+	Concurrency int `config:"concurrency" min:"1" max:"10000"`
+	// Processes is how many processes or connections the server may have. Absent: 8, or 256 for one
+	// that is reached by URL.
+	Processes int `config:"processes" min:"1" max:"1000"`
+	// EnvInherit are variables of our own environment handed on where set. Absent: none beyond PATH, HOME, LANG and TMPDIR.
+	EnvInherit []string `config:"env_inherit" format:"envname"`
+	// Auth is how toolgate authenticates to the server. Absent: with the entry's own headers.
+	Auth ServerAuth `config:"auth"`
+	// ClientRequests says which questions of the server may reach a client. Absent: elicitation only.
+	ClientRequests ClientRequests `config:"client_requests"`
+	// Tools shapes single tools, by their original names. Absent: all as they are.
+	Tools map[string]Tool `config:"tools"`
+}
+
+// TimeoutSettings are the deadlines of a server; 0 is "not set here".
+type TimeoutSettings struct {
+	// Start bounds the time until the server has answered its first request. Absent: 30s, or 60s for commands that may download first.
+	Start time.Duration `config:"start" min:"1ms" max:"24h"`
+	// List bounds one complete list. Absent: 10s.
+	List time.Duration `config:"list" min:"1ms" max:"24h"`
+	// Call bounds a call that reports no progress. Absent: 120s.
+	Call time.Duration `config:"call" min:"1ms" max:"24h"`
+	// Hard bounds every call. Absent: 30m, or call if that is longer.
+	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
+}
+
+// BreakerSettings says when a failing server is no longer called.
+type BreakerSettings struct {
+	// Failures in a row that open the breaker. Absent: 5.
+	Failures int `config:"failures" min:"1"`
+	// Ratio of failures that opens it. Absent: 0.5.
+	Ratio float64 `config:"ratio" min:"0" max:"1"`
+	// Open is the first time it stays open at most. Absent: 10s.
+	Open time.Duration `config:"open" min:"1ms" max:"2m"`
+}
+
+// RetrySettings bounds repetition.
+type RetrySettings struct {
+	// Max is how many times a call that was never delivered is repeated. Absent: 2.
+	Max int `config:"max" min:"0" max:"10"`
+}
+
+// ServerAuth is how toolgate authenticates to a server.
+type ServerAuth struct {
+	// Mode is the kind of credential. Absent: static.
+	Mode string `config:"mode" enum:"static|oauth|exchange"`
+	// Per is whose credential it is. Absent: shared.
+	Per string `config:"per" enum:"shared|principal|tenant"`
+}
