@@ -17,6 +17,7 @@ import (
 // folder of the file, and returns the text to keep, or a problem with a hint.
 var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"address":   formatAddress,
+	"authority": formatAuthority,
 	"cidr":      formatCIDR,
 	"envname":   formatPattern(envName, "a name of an environment variable", "write letters, digits and _"),
 	"host":      formatHost,
@@ -24,6 +25,7 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"namespace": formatNamespace,
 	"origin":    formatOrigin,
 	"path":      formatPath,
+	"scope":     formatScope,
 	"sha256":    formatSHA256,
 	"store":     formatStore,
 	"toolname":  formatPattern(toolName, "a tool name", "write 1 to 128 of A-Z, a-z, 0-9, _, . and -"),
