@@ -70,8 +70,8 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 // decisionAge is how old a decision of the gate may be when it is acted on.
 const decisionAge = time.Second
 
-// permit asks the gate whether the caller may view something, and then whether
-// it may call it. It returns the refusal.
+// permit asks whether the caller may view something, has the scopes for it, and
+// may call it, in this order. It returns the refusal.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) error {
 	return g.permitOr(ctx, x, r, func() error { return unknown(x, r.Kind, r.Exposed) })
 }
@@ -83,6 +83,10 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 		switch d := snap.decide(ctx, action, x, r); {
 		case d.Err != nil:
 			return unavailable(d)
+		case d.Effect == gate.Allow && action == gate.View:
+			if err := snap.scoped(x.Identity, r); err != nil {
+				return err
+			}
 		case d.Effect == gate.Allow:
 		case action == gate.View:
 			return hidden()
