@@ -27,7 +27,12 @@ func newValidate(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := newGates(cmd.Context(), c, len(c.Toolgate.Auth.Keys) > 0, surroundings{}); err != nil {
+			known, err := newIdentities(&c.Toolgate, "")
+			if err != nil {
+				return err
+			}
+			known.close()
+			if _, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{}); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))
