@@ -54,6 +54,9 @@ type JWT struct {
 	Claims Claims `config:"claims"`
 	// Leeway is how far the issuer's clock may be from ours. Absent: 1m.
 	Leeway time.Duration `config:"leeway" default:"1m" min:"1s" max:"5m"`
+	// Cooldown is the shortest time between two fetches of the issuer's keys, however many tokens
+	// name unknown ones. Absent: 30s.
+	Cooldown time.Duration `config:"cooldown" default:"30s" min:"1s" max:"10m"`
 }
 
 // Claims names the claims that make a caller. Dots lead into objects:

@@ -115,7 +115,7 @@ func newTokens(t *config.Toolgate, resource *auth.Resource) (*auth.JWT, error) {
 		own := &t.Auth.JWT[i]
 		o.Issuers = append(o.Issuers, auth.Issuer{
 			Issuer: own.Issuer, JWKS: own.JWKS, Audiences: own.Audience, Algorithms: own.Algorithms,
-			Claims: auth.Claims(own.Claims), Leeway: own.Leeway,
+			Claims: auth.Claims(own.Claims), Leeway: own.Leeway, Cooldown: own.Cooldown,
 		})
 	}
 	return auth.NewJWT(o)

@@ -40,6 +40,8 @@ type Issuer struct {
 	// Leeway is how far its clock may be from ours, in both directions; [Leeway]
 	// when zero.
 	Leeway time.Duration
+	// Cooldown is that of this issuer; [JWTOptions.Cooldown] when zero.
+	Cooldown time.Duration
 }
 
 // JWTOptions are what a [JWT] is made of. Zero times and sizes are replaced by
@@ -129,7 +131,7 @@ func (j *JWT) newIssuer(given Issuer, o JWTOptions) (*issuer, error) {
 	}
 	return &issuer{Issuer: given, audience: rule, keys: &keySet{
 		issuer: given.Issuer, address: given.JWKS, fetch: j.fetch,
-		cooldown: cmp.Or(max(o.Cooldown, 0), defaultCooldown),
+		cooldown: cmp.Or(max(given.Cooldown, 0), max(o.Cooldown, 0), defaultCooldown),
 		refresh:  cmp.Or(max(o.Refresh, 0), defaultRefresh),
 		stale:    cmp.Or(max(o.Stale, 0), defaultStale),
 		flights:  newFlights[struct{}, struct{}](1, lookupTime),
