@@ -306,9 +306,13 @@ func (in *instance) serveMetrics(ctx context.Context) error {
 		}
 		return exitf(exitUnreachable, "listen.metrics: %w; write another address, or \"\" to serve no metrics", err)
 	}
+	token, err := in.state.secret("admin.token")
+	if err != nil {
+		return err
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", in.metrics.Handler())
-	return serveHTTP(ctx, l, mux)
+	return serveHTTP(ctx, l, metricsDoor(mux, address, token))
 }
 
 // watchFiles reloads when a file of the configuration changes.
