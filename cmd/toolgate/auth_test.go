@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -102,9 +103,7 @@ func (p *protected) settings(web string) (servers, map[string]any) {
 // with are the good claims with some changed.
 func (p *protected) with(changes ...any) map[string]any {
 	out := map[string]any{}
-	for name, value := range p.good {
-		out[name] = value
-	}
+	maps.Copy(out, p.good)
 	for i := 0; i < len(changes); i += 2 {
 		out[changes[i].(string)] = changes[i+1]
 	}
@@ -143,12 +142,25 @@ func TestProtectedResource(t *testing.T) {
 		name string
 		test func(*testing.T, *protected)
 	}{
-		{"RS1 metadata per endpoint", rs1}, {"RS2 the challenge leads to it", rs2}, {"RS3 a token on every request", rs3},
-		{"RS4 no token in the query or the body", rs4}, {"RS5 bad tokens", rs5}, {"RS6 audiences", rs6},
-		{"RS7 no token passes through", rs7}, {"RS8 RS13 challenges", rs8}, {"RS9 RS10 missing scopes and broader ones", rs9},
-		{"RS11 no offline_access", rs11}, {"RS12 malformed authorization", rs12}, {"RS14 introspection", rs14},
-		{"RS15 keys of issuers", rs15}, {"RS16 stdio", rs16}, {"RS17 sessions are bound", rs17}, {"RS18 canonical audiences", rs18},
-		{"RS19 headers poison nothing", rs19}, {"RS20 every door", rs20}, {"RS21 pages of other origins", rs21},
+		{"RS1 metadata per endpoint", rs1},
+		{"RS2 the challenge leads to it", rs2},
+		{"RS3 a token on every request", rs3},
+		{"RS4 no token in the query or the body", rs4},
+		{"RS5 bad tokens", rs5},
+		{"RS6 audiences", rs6},
+		{"RS7 no token passes through", rs7},
+		{"RS8 RS13 challenges", rs8},
+		{"RS9 RS10 missing scopes and broader ones", rs9},
+		{"RS11 no offline_access", rs11},
+		{"RS12 malformed authorization", rs12},
+		{"RS14 introspection", rs14},
+		{"RS15 keys of issuers", rs15},
+		{"RS16 stdio", rs16},
+		{"RS17 sessions are bound", rs17},
+		{"RS18 canonical audiences", rs18},
+		{"RS19 headers poison nothing", rs19},
+		{"RS20 every door", rs20},
+		{"RS21 pages of other origins", rs21},
 	} {
 		t.Run(item.name, func(t *testing.T) { item.test(t, p) })
 	}
@@ -413,9 +425,7 @@ func (h *home) runAs(t *testing.T, key string, args ...string) outcome {
 	t.Helper()
 	other := *h
 	other.env = map[string]string{"TOOLGATE_API_KEY": key}
-	for name, value := range h.env {
-		other.env[name] = value
-	}
+	maps.Copy(other.env, h.env)
 	return other.run(t, args...)
 }
 
@@ -514,7 +524,10 @@ func rs16(t *testing.T, p *protected) {
 		name, key string
 		want      int
 	}{
-		{"a token", p.token(t), exitOK}, {"a key", "key-of-ci", exitOK}, {"nothing", "", exitAuth}, {"a bad token", p.token(t, "exp", 1), exitAuth},
+		{"a token", p.token(t), exitOK},
+		{"a key", "key-of-ci", exitOK},
+		{"nothing", "", exitAuth},
+		{"a bad token", p.token(t, "exp", 1), exitAuth},
 		{"a token for another endpoint", p.token(t, "aud", public+"/sse"), exitAuth},
 	} {
 		o := p.runAs(t, tt.key, "call", "a__pid", "--file", p.file)
