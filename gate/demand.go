@@ -61,6 +61,12 @@ func readObligations(raw []byte) ([]Demand, error) {
 	return demands, nil
 }
 
+// A demand names at most so many groups, of so many bytes.
+const (
+	maxGroups = 16
+	maxGroup  = 128
+)
+
 func readApproval(raw []byte) (Demand, error) {
 	d := Demand{Reason: "the policy asks for an approval"}
 	if !mcp.IsObject(raw) {
@@ -82,8 +88,8 @@ func readApproval(raw []byte) (Demand, error) {
 			d.By = []string{}
 			for e := range mcp.Elements(value) {
 				group, err := mcp.Unquote(e.Of(value))
-				if err != nil || group == "" {
-					return d, errors.New("by is no list of groups")
+				if err != nil || group == "" || len(group) > maxGroup || len(d.By) == maxGroups {
+					return d, fmt.Errorf("by is no list of at most %d groups", maxGroups)
 				}
 				d.By = append(d.By, group)
 			}
