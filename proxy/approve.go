@@ -17,9 +17,9 @@ import (
 // (DESIGN 7, Approval): to whoever makes it, by a question of the client's own
 // revision, or to others, whom the Approver asks.
 
-// approval is what was said of a call for which people were asked. It is zero
+// consent is what was said of a call for which people were asked. It is zero
 // for a call that needs none.
-type approval struct {
+type consent struct {
 	from     Approver
 	question gate.Question
 	id       string
@@ -45,7 +45,7 @@ func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *recor
 	if from == nil {
 		return nil, unapproved("This call needs an approval, and there is nobody who could give it.")
 	}
-	a := approval{from: from, question: rec.question(x, r, call)}
+	a := consent{from: from, question: rec.question(x, r, call)}
 	found, err := a.found(ctx, g, x, r, rec, call, again)
 	if err != nil {
 		return nil, approvalDown(err)
@@ -66,7 +66,7 @@ func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *recor
 		return nil, notApproved(found)
 	}
 	a.id = found.ID
-	rec.approval, rec.approved = a, true
+	rec.consent, rec.approved = a, true
 	return nil, nil
 }
 
@@ -85,7 +85,7 @@ func (rec *record) question(x *Exchange, r *Route, call *mcp.Call) gate.Question
 
 // found returns the grant or the question that there is for a call, after the
 // answer that its retry brings.
-func (a *approval) found(ctx context.Context, g *Gateway, x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry) (gate.Approval, error) {
+func (a *consent) found(ctx context.Context, g *Gateway, x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry) (gate.Approval, error) {
 	if again != nil {
 		if err := g.rounds.admit(ctx, again, rec); err != nil {
 			return gate.Approval{}, err
@@ -101,7 +101,7 @@ func (a *approval) found(ctx context.Context, g *Gateway, x *Exchange, r *Route,
 
 // askNow puts the question to a legacy client by a request on the stream of the
 // call. One that is left unanswered stays open.
-func (a *approval) askNow(ctx context.Context, g *Gateway, x *Exchange, found gate.Approval) (gate.Approval, error) {
+func (a *consent) askNow(ctx context.Context, g *Gateway, x *Exchange, found gate.Approval) (gate.Approval, error) {
 	asking, cancel := context.WithTimeout(ctx, g.opts.Limits.RoundTime)
 	defer cancel()
 	msg, err := x.Session.question(asking, x.way, mcp.MethodElicit, downgraded(x.Version, mcp.MethodElicit, a.form()))
@@ -122,7 +122,7 @@ func (a *approval) askNow(ctx context.Context, g *Gateway, x *Exchange, found ga
 const approvalInput = "approval"
 
 // askRequester is the answer that asks a modern client.
-func (g *Gateway) askRequester(x *Exchange, r *Route, rec *record, call *mcp.Call, a *approval, found gate.Approval) (*reply, error) {
+func (g *Gateway) askRequester(x *Exchange, r *Route, rec *record, call *mcp.Call, a *consent, found gate.Approval) (*reply, error) {
 	result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + approvalInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
 	result = append(append(result, a.form()...), "}},\"requestState\":"...)
 	result = append(append(result, mcp.Quote(found.ID)...), '}')
@@ -137,7 +137,7 @@ func (g *Gateway) askRequester(x *Exchange, r *Route, rec *record, call *mcp.Cal
 const maxShown = 2000
 
 // form is the question about a call, in words for the one who makes it.
-func (a *approval) form() []byte {
+func (a *consent) form() []byte {
 	q := &a.question
 	var text strings.Builder
 	fmt.Fprintf(&text, "May %s be called", q.Name)
@@ -161,7 +161,7 @@ func (a *approval) form() []byte {
 
 // use uses the grant for a call up. Of two equal calls that wait for one grant,
 // one gets it.
-func (a *approval) use(ctx context.Context) error {
+func (a *consent) use(ctx context.Context) error {
 	if a.from == nil {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (a *approval) use(ctx context.Context) error {
 
 // covers tells whether what people were asked about a call is all that is
 // demanded of it now.
-func (a *approval) covers(demands []gate.Demand) bool {
+func (a *consent) covers(demands []gate.Demand) bool {
 	return !slices.ContainsFunc(demands, func(d gate.Demand) bool {
 		return !slices.ContainsFunc(a.question.Demands, func(asked gate.Demand) bool { return slices.Equal(asked.By, d.By) })
 	})
@@ -188,7 +188,7 @@ func (g *Gateway) decideAgain(ctx context.Context, x *Exchange, r *Route, rec *r
 	if time.Since(rec.decided) <= decisionAge {
 		return nil
 	}
-	before := rec.approval
+	before := rec.consent
 	if err := g.decide(ctx, x, r, rec); err != nil {
 		return err
 	}

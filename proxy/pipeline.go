@@ -59,7 +59,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.rounds.admit(ctx, retry, rec); err != nil {
 		return refuse(err)
 	}
-	if err := rec.approval.use(ctx); err != nil {
+	if err := rec.consent.use(ctx); err != nil {
 		return refuse(err)
 	}
 	if !retry.charged() { // as part of a call that was

@@ -29,7 +29,7 @@ type record struct {
 	refund   func(context.Context) error
 	decided  time.Time     // when the gate was asked
 	demands  []gate.Demand // under which it allows the call
-	approval approval      // of a call for which people were asked
+	consent  consent       // of a call for which people were asked
 	approved bool          // also by an approval in an earlier round
 
 	parked bool  // the call goes on with another request
