@@ -17,6 +17,7 @@ type Snapshot struct {
 
 	arguments ArgumentChecker // nil checks nothing
 	scopes    ScopeChecker    // nil asks for none
+	approver  Approver        // nil asks nobody
 
 	catalog  *Catalog
 	overlays map[string]*Catalog // by principal key
@@ -48,7 +49,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	for i := range config.Mounts {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
-	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, catalog: newCatalog(servers)}
+	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, catalog: newCatalog(servers)}
 	if config.Listed != nil {
 		config.Listed(next.catalog.names())
 	}

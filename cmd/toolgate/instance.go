@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -40,6 +41,10 @@ type instance struct {
 	metrics *telemetry.Metrics
 	gateway *proxy.Gateway
 	saver   *catalogSaver
+	desk    *approval.Desk
+	webhook *approval.Webhook
+
+	onStore map[string][]func() // by topic of the store; complete before run
 
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
@@ -146,6 +151,9 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.audit, err = openAudit(c, state, known.authenticated(), in.log); err != nil {
 		return nil, err
 	}
+	in.desk = approval.New(in.store.Approvals(), in.log)
+	in.webhook = approval.NewWebhook(in.log)
+	in.onStore = map[string][]func(){store.TopicApprovals: {in.desk.Changed}}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
 	g := gatewayOptions(c)
@@ -212,6 +220,8 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		stopLast()
 		return errors.Join(err, late.Wait())
 	}
+	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
+	group.Go(func() error { return in.webhook.Run(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return rest(gctx) })
@@ -289,7 +299,8 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments, Scopes: known.checker()}
+	in.desk.Set(in.approvalSettings(c, authenticated))
+	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments, Scopes: known.checker(), Approver: in.desk}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
@@ -331,6 +342,14 @@ func (in *instance) start(spec upstream.Spec) *runningServer {
 	ctx, stop := context.WithCancel(in.ctx)
 	in.running.Go(func() { _ = server.Run(ctx) })
 	return &runningServer{Server: server, hash: fingerprint(spec), stop: stop}
+}
+
+// storeChanged is told what has changed in the store, by whichever gateway that
+// shares it. It does not block.
+func (in *instance) storeChanged(topic string, _ int64) {
+	for _, tell := range in.onStore[topic] {
+		tell()
+	}
 }
 
 // Changed implements upstream.Sink.
