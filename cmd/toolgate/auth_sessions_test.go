@@ -220,3 +220,26 @@ func TestReloadOfIssuers(t *testing.T) {
 		t.Errorf("afterwards: %+v", got)
 	}
 }
+
+// A local client is let in as long as its token is good, as everybody is.
+func TestLocalClientEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	p := newProtected(t)
+	p.opaque("short", func() any {
+		return p.c.claims(public+"/mcp", p.with("active", true, "client_id", "ide", "exp", time.Now().Add(2*time.Second).Unix()))
+	})
+	p.env["TOOLGATE_API_KEY"] = "short"
+	client := p.start(t, "stdio", p.file)
+	ask := func(id int) {
+		t.Helper()
+		if _, err := fmt.Fprintf(client.in, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(1)
+	client.says(t, client.out, `"id":1,"result"`)
+	p.opaque("short", func() any { return map[string]any{"active": false} })
+	if code := client.wait(t); code != exitAuth || !strings.Contains(client.err.String(), "TOOLGATE_API_KEY") {
+		t.Errorf("exit code %d: %s", code, client.err)
+	}
+}

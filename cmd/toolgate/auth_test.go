@@ -572,10 +572,10 @@ func rs20(t *testing.T, p *protected) {
 	paths := []string{
 		"/", "/mcp", "/mcp/", "//mcp", "/mcp%2f", "/MCP", "/mcp;x", "/mcp/s/a", "/mcp/s/", "/mcp/c/all", "/sse", "/sse/", "/message",
 		"/message?sessionId=x", "/metrics", "/debug/pprof/", "/debug/vars", "/admin", "/v1/status", "/v1/reload", "/v1/stdio", "/v1/make-room",
-		"/health", "/healthz", "/test-connection", "/livez/", "/livez/../mcp", "/readyz?x", "/.well-known/openid-configuration", "/.well-known/", "/.well-known/oauth-protected-resource/../../mcp",
+		"/approvals/x", "/health", "/healthz", "/test-connection", "/livez/", "/livez/../mcp", "/readyz?x", "/.well-known/openid-configuration", "/.well-known/", "/.well-known/oauth-protected-resource/../../mcp",
 	}
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "TRACE", "MCP"}
-	open := map[string]bool{"/readyz?x": true, "/.well-known/oauth-protected-resource/../../mcp": true} // answered without, and public or nothing
+	open := map[string]bool{"/approvals/x": true, "/readyz?x": true, "/.well-known/oauth-protected-resource/../../mcp": true} // answered without, and public or nothing
 	for _, path := range paths {
 		for _, method := range methods {
 			got := p.do(t, method, path, "", "User-Agent", "GoogleHC/1.0")
