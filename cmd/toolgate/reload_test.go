@@ -151,6 +151,11 @@ func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
 		"auth.keys", "gate.open", "capsules", "opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
+		"auth.jwt", "auth.introspection.endpoint", "auth.introspection.client_id", "auth.introspection.client_secret", "auth.introspection.issuer",
+		"auth.introspection.audience", "auth.introspection.clients", "auth.introspection.claims.subject", "auth.introspection.claims.tenant",
+		"auth.introspection.claims.persona", "auth.introspection.claims.groups", "auth.introspection.claims.scopes", "auth.introspection.claims.plan",
+		"auth.mtls.subject", "auth.mtls.tenant", "auth.mtls.persona", "auth.mtls.groups", "auth.mtls.plan", "auth.mtls.scopes", "auth.mtls.agree",
+		"auth.scopes.required", "auth.scopes.hierarchy", "auth.scopes.challenge", "auth.scopes.supported",
 		// Of each server, which is started anew:
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue",
 		// Of what this version does not have yet:
