@@ -38,8 +38,8 @@ func checkOffers(p *problems, servers []Server, settings *Node) {
 		return
 	}
 	for i := range servers {
-		if s := &servers[i]; s.Namespace == reservedNamespace {
-			p.at(fields[s.Key].Value, "servers."+s.Key, "give it another namespace", "the namespace %s is that of toolgate's own tools, which are there where a server is offered", reservedNamespace)
+		if s := &servers[i]; s.Namespace == reservedNamespace || s.Key == reservedNamespace {
+			p.at(&Node{Line: s.Line}, "servers."+s.Key, "give it another namespace", "the namespace %s is that of toolgate's own tools, which are there where a server is offered", reservedNamespace)
 		}
 	}
 }

@@ -176,7 +176,7 @@ func (b *Backend) find(ctx context.Context, principal, query string) (any, error
 	if err != nil {
 		return nil, err
 	}
-	out := found{Servers: []Offer{}, Added: slices.Concat([]Added{}, added)}
+	out := found{Servers: []Offer{}, Added: append([]Added{}, added...)}
 	for _, offer := range b.shelf.Offers() {
 		text := strings.ToLower(offer.Name + " " + offer.Description)
 		if !slices.ContainsFunc(strings.Fields(strings.ToLower(query)), func(word string) bool { return !strings.Contains(text, word) }) {
