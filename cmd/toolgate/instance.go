@@ -44,6 +44,8 @@ type instance struct {
 	gateway *proxy.Gateway
 	saver   *catalogSaver
 
+	onStore map[string][]func() // by topic of the store; complete before run
+
 	makeRoom  func()                    // ends this gateway for another one; nil where that may not be
 	begun     config.Toolgate           // the settings at the start; some stay in force to the end
 	apiKeys   atomic.Pointer[auth.Keys] // nil without authentication, from the start to the end
@@ -215,6 +217,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		stopLast()
 		return errors.Join(err, late.Wait())
 	}
+	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return rest(gctx) })
@@ -325,6 +328,14 @@ func (in *instance) start(spec upstream.Spec) *runningServer {
 	ctx, stop := context.WithCancel(in.ctx)
 	in.running.Go(func() { _ = server.Run(ctx) })
 	return &runningServer{Server: server, hash: fingerprint(spec), stop: stop}
+}
+
+// storeChanged is told what has changed in the store, by whichever gateway that
+// shares it. It does not block.
+func (in *instance) storeChanged(topic string, _ int64) {
+	for _, tell := range in.onStore[topic] {
+		tell()
+	}
 }
 
 // Changed implements upstream.Sink.
