@@ -64,7 +64,8 @@ func (s *Session) answers() answers {
 // shownTo returns the server as a client sees it that can be asked something:
 // with its plain listing if that is nothing of what this server may ask.
 func (s *served) shownTo(can answers) *served {
-	if s.plain != nil && s.mount.Questions.answered(can) == (Questions{}) {
+	q := s.mount.Questions
+	if s.plain != nil && q != (Questions{}) && q.answered(can) == (Questions{}) {
 		return s.plain
 	}
 	return s
