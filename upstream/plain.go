@@ -19,12 +19,14 @@ const (
 	PlainNever PlainList = ""
 	// PlainAuto finds out over HTTP, and from processes that run anyway.
 	PlainAuto PlainList = "auto"
-	// PlainAlways starts a process for it where there is none.
+	// PlainAlways starts a process for it where there is none, and shows nothing
+	// before it has been read.
 	PlainAlways PlainList = "always"
 )
 
 const (
-	// plainFirst is how long the first listing of all waits for the plain one.
+	// plainFirst is how long the first listing of all waits for the plain one,
+	// where the operator does not want it always.
 	plainFirst = 300 * time.Millisecond
 	// plainAge is how long a plain listing that is the same as the full one is
 	// trusted while nothing changes.
@@ -108,11 +110,16 @@ func (s *Server) publishBoth(ctx context.Context, main *Conn, full *mcp.Listing,
 	if !first {
 		return
 	}
-	timer := time.NewTimer(plainFirst)
+	wait := plainFirst
+	if s.spec.Plain == PlainAlways {
+		wait = s.spec.Timeouts.Start // as long as the process may take, which is asked for
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-done:
 	case <-timer.C:
+	case <-main.link.done():
 	case <-ctx.Done():
 	}
 	s.publish(full, state, reason)
