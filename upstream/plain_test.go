@@ -168,12 +168,38 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 		t.Errorf("a second list %q is kept", got)
 	}
 	await(t, "the end of the second session", func() bool { return r.beside() == 0 && len(f.requests(http.MethodDelete)) == 1 })
-	reads := len(f.requests(mcp.MethodToolsList))
-	signal(r.refetch) // as when it is time to read again
-	await(t, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
-	r.looked()
+	r.mu.Lock()
+	main := r.main
+	r.mu.Unlock()
+	read := func() time.Duration {
+		next := r.fetchInto(t.Context(), main, &backoff{})
+		r.looked()
+		return next
+	}
+	if next := read(); next != time.Hour {
+		t.Errorf("the lists are read again after %v, as those of a server that announces changes", next)
+	}
 	if n := len(f.requests(mcp.MethodInitialize)); n != 2 {
 		t.Errorf("%d sessions were opened, want 2: nothing has changed", n)
+	}
+	r.mu.Lock()
+	r.plain.at = r.plain.at.Add(-plainAge)
+	r.mu.Unlock()
+	read()
+	if n := len(f.requests(mcp.MethodInitialize)); n != 3 {
+		t.Errorf("%d sessions were opened, want 3: it was long ago", n)
+	}
+	f.handle(mcp.MethodToolsList, func(x *exchange) {
+		if x.r.Header.Get(mcp.HeaderSession) == "s-1" { // the gateway's own
+			x.result(toolList("echo", "confirm"))
+			return
+		}
+		x.result(toolList("echo", "fallback"))
+	})
+	read()
+	r.bothListed("echo confirm", "echo fallback")
+	if next := read(); next != plainRefresh {
+		t.Errorf("the lists are read again after %v, want %v to keep the session", next, plainRefresh)
 	}
 }
 
@@ -429,14 +455,11 @@ func TestPlainListOfAProcess(t *testing.T) {
 			t.Parallel()
 			spec, path := plainChild(t, tt.script, tt.plain)
 			r := run(t, spec)
-			r.state(mcp.Ready)
-			if tt.plain == PlainAlways {
-				r.looked()
+			await(t, "the first listing", func() bool { return len(r.tools()) > 0 })
+			if got := strings.Join(r.plainTools(), " "); got != tt.want {
+				t.Errorf("the plain list is %q beside the first full one, want %q", got, tt.want)
 			}
 			await(t, "the processes that are kept", func() bool { return r.beside() == tt.beside })
-			if got := strings.Join(r.plainTools(), " "); got != tt.want {
-				t.Errorf("the plain list is %q, want %q", got, tt.want)
-			}
 			if got := started(t, path); !slices.Equal(got, tt.starts) {
 				t.Errorf("the processes were declared %q, want %q", got, tt.starts)
 			}
