@@ -4,13 +4,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -125,4 +129,63 @@ func TestPlainCatalogOfAProcess(t *testing.T) {
 	eventually(t, "everyone sees the same", func() bool {
 		return slices.Equal(openLegacy(t, url, `{}`).tools(), full)
 	})
+}
+
+// careful is a server of another implementation, reached by URL, that leaves the
+// tool "ask" out for sessions that cannot be asked. It returns where it is.
+func careful(t *testing.T) (url string, s *sdk.Server) {
+	t.Helper()
+	s = sdk.NewServer(&sdk.Implementation{Name: "careful", Version: "1"}, nil)
+	say := func(text string) sdk.ToolHandler {
+		return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+		}
+	}
+	schema := json.RawMessage(`{"type":"object"}`)
+	s.AddTool(&sdk.Tool{Name: "ask", InputSchema: schema}, say("asked"))
+	s.AddTool(&sdk.Tool{Name: "both", InputSchema: schema}, say("done"))
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			result, err := next(ctx, method, r)
+			list, ok := result.(*sdk.ListToolsResult)
+			session, _ := r.GetSession().(*sdk.ServerSession)
+			if err != nil || !ok || session.InitializeParams().Capabilities.Elicitation != nil {
+				return result, err
+			}
+			shorter := *list
+			shorter.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(tool *sdk.Tool) bool { return tool.Name == "ask" })
+			return &shorter, nil
+		}
+	})
+	server := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
+	t.Cleanup(server.Close)
+	return server.URL, s
+}
+
+// A server that is reached by URL is asked for both lists by itself.
+func TestPlainCatalogOverHTTP(t *testing.T) {
+	t.Parallel()
+	at, server := careful(t)
+	h := newHome(t)
+	h.write(t, servers{"a": {"type": "http", "url": at}}, map[string]any{"servers": map[string]any{"a": map[string]any{"protocol": "legacy"}}})
+	gateway, url := h.up(t)
+	asked, silent, rooted := openLegacy(t, url, `{"elicitation":{}}`), openLegacy(t, url, `{}`), openLegacy(t, url, `{"roots":{}}`)
+	lists := func(full, plain []string) {
+		t.Helper()
+		eventually(t, "each client sees its list", func() bool {
+			return slices.Equal(asked.tools(), full) && slices.Equal(silent.tools(), plain) && slices.Equal(rooted.tools(), plain)
+		})
+	}
+	lists([]string{"a__ask", "a__both"}, []string{"a__both"})
+	for _, s := range []*legacySession{asked, silent} {
+		if got := s.request(mcp.MethodToolsCall, `{"name":"a__both"}`); !strings.Contains(string(got), "done") {
+			t.Errorf("the call is answered %s", got)
+		}
+	}
+	if got := asked.request(mcp.MethodToolsCall, `{"name":"a__ask"}`); !strings.Contains(string(got), "asked") {
+		t.Errorf("the call is answered %s", got)
+	}
+	server.RemoveTools("ask")
+	lists([]string{"a__both"}, []string{"a__both"})
+	gateway.stop(t, syscall.SIGTERM)
 }
