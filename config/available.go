@@ -29,7 +29,7 @@ var availability = map[string]bool{
 	"spicedb":                false,
 	"opa":                    true,
 	"governance":             false,
-	"approvals":              false,
+	"approvals":              true,
 	"plans":                  false,
 	"budgets":                false,
 	"rates":                  false,

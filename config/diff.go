@@ -99,6 +99,7 @@ var serverParts = []struct {
 	{"plain_catalog", func(s Server) any { return s.PlainCatalog }, func(f, t *Server) { t.PlainCatalog = f.PlainCatalog }},
 	{"processes", func(s Server) any { return s.Processes }, func(f, t *Server) { t.Processes = f.Processes }},
 	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
+	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
 	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
 }
 
@@ -113,6 +114,9 @@ var settingParts = []struct {
 	{"store", func(t *Toolgate) any { return t.Store }, func(f, t *Toolgate) { t.Store = f.Store }},
 	{"redis", func(t *Toolgate) any { return t.Redis }, func(f, t *Toolgate) { t.Redis = f.Redis }},
 	{"keys", func(t *Toolgate) any { return t.Keys }, func(f, t *Toolgate) { t.Keys = f.Keys }},
+	{"opa.bundle", func(t *Toolgate) any { return t.OPA.Bundle }, func(f, t *Toolgate) { t.OPA.Bundle = f.OPA.Bundle }},
+	{"opa.url", func(t *Toolgate) any { return t.OPA.URL }, func(f, t *Toolgate) { t.OPA.URL = f.OPA.URL }},
+	{"approvals.webhook", func(t *Toolgate) any { return t.Approvals.Webhook }, func(f, t *Toolgate) { t.Approvals.Webhook = f.Approvals.Webhook }},
 	{"native", func(t *Toolgate) any { return t.Native }, func(f, t *Toolgate) { t.Native = f.Native }},
 	{"tools", func(t *Toolgate) any { return t.Tools }, func(f, t *Toolgate) { t.Tools = f.Tools }},
 	{"audit", func(t *Toolgate) any { return t.Audit }, func(f, t *Toolgate) { t.Audit = f.Audit }},

@@ -43,7 +43,7 @@ func (c *counter) deny() {
 
 // newCounter serves the tool s__t of an era, for which an approval of somebody
 // is demanded.
-func newCounter(t *testing.T, era mcp.Era, change func(*approval.Options)) *counter {
+func newCounter(t *testing.T, era mcp.Era, change func(*approval.Settings)) *counter {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
 	if err != nil {
@@ -58,14 +58,13 @@ func newCounter(t *testing.T, era mcp.Era, change func(*approval.Options)) *coun
 			t.Error(err)
 		}
 	})
-	o := approval.Options{Store: s.Approvals(), By: []string{gate.ByRequester}, Wait: time.Millisecond}
+	o := approval.Settings{By: []string{gate.ByRequester}, Wait: time.Millisecond}
 	if change != nil {
 		change(&o)
 	}
 	c := &counter{b: newScript(t, "s", era, tool("t"), `prompt {"name":"p"}`, `resource {"uri":"file:///r","name":"r"}`)}
-	if c.desk, err = approval.New(o); err != nil {
-		t.Fatal(err)
-	}
+	c.desk = approval.New(s.Approvals(), nil)
+	c.desk.Set(o)
 	c.demand(gate.Demand{Reason: "it deletes"})
 	c.rig = newRig(t, mounted(c.b), func(o *Options, config *Config) {
 		o.CapabilityIDs = func(_ context.Context, keys []CapabilityKey) ([]string, error) {
@@ -205,7 +204,7 @@ func TestRequesterIsAskedOnTheStream(t *testing.T) {
 
 // Who cannot be asked, and who may not answer, waits for others.
 func TestOthersAreAsked(t *testing.T) {
-	c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By = []string{gate.ByOperator} })
+	c := newCounter(t, mcp.Legacy, func(o *approval.Settings) { o.By = []string{gate.ByOperator} })
 	w := c.call("")
 	requireKind(t, w, "approval_pending")
 	item := c.pending()
@@ -237,7 +236,7 @@ func TestRevokedWhileWaiting(t *testing.T) {
 		"another approval": func(c *counter) { c.demand(gate.Demand{By: []string{"board"}}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By, o.Wait = []string{gate.ByOperator}, time.Minute })
+			c := newCounter(t, mcp.Legacy, func(o *approval.Settings) { o.By, o.Wait = []string{gate.ByOperator}, time.Minute })
 			w, _ := c.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__t"`, "")))
 			waitFor(t, func() bool {
 				items, err := c.desk.List(t.Context(), "pending", 1)

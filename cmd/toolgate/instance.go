@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -43,6 +44,8 @@ type instance struct {
 	metrics *telemetry.Metrics
 	gateway *proxy.Gateway
 	saver   *catalogSaver
+	desk    *approval.Desk
+	webhook *approval.Webhook
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
@@ -151,6 +154,9 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.audit, err = openAudit(c, state, apiKeys != nil, in.log); err != nil {
 		return nil, err
 	}
+	in.desk = approval.New(in.store.Approvals(), in.log)
+	in.webhook = approval.NewWebhook(in.log)
+	in.onStore = map[string][]func(){store.TopicApprovals: {in.desk.Changed}}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
 	g := gatewayOptions(c)
@@ -218,6 +224,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		return errors.Join(err, late.Wait())
 	}
 	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
+	group.Go(func() error { return in.webhook.Run(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return rest(gctx) })
@@ -286,7 +293,8 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments}
+	in.desk.Set(in.approvalSettings(c, authenticated))
+	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments, Approver: in.desk}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}

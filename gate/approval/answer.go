@@ -38,7 +38,7 @@ type Answerer struct {
 // Answer is the answer of whoever makes the call, which counts where the
 // requester may answer. The question is returned as it is then.
 func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error) {
-	if d == nil || d.opts.Store == nil {
+	if d == nil || d.store == nil {
 		return gate.Approval{}, errNoDesk
 	}
 	r, found, err := d.record(ctx, id)
@@ -59,7 +59,7 @@ func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bo
 // Decide is the answer of somebody else. It returns [ErrUnknown],
 // [ErrNotYours] or [ErrDecided], wrapped, when it does not count.
 func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error) {
-	if d == nil || d.opts.Store == nil {
+	if d == nil || d.store == nil {
 		return Item{}, errNoDesk
 	}
 	r, found, err := d.record(ctx, id)
@@ -112,7 +112,7 @@ func Name(id *gate.Identity) string { return shown(id.Subject + " of " + id.Tena
 func (d *Desk) decide(ctx context.Context, id string, grant bool, by store.Change) (Item, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	r, ok, err := d.opts.Store.Decide(ctx, id, grant, time.Now().Add(d.opts.Valid), by)
+	r, ok, err := d.store.Decide(ctx, id, grant, time.Now().Add(d.settings.Load().Valid), by)
 	if err != nil {
 		return Item{}, err
 	}
@@ -121,12 +121,12 @@ func (d *Desk) decide(ctx context.Context, id string, grant bool, by store.Chang
 	if !ok {
 		return item, fmt.Errorf("%s is %s: %w", id, item.State, ErrDecided)
 	}
-	d.opts.Logger.Info("a call was decided on", "approval", id, "granted", grant, "by", by.Actor, "reason", by.Reason)
+	d.log.Info("a call was decided on", "approval", id, "granted", grant, "by", by.Actor, "reason", by.Reason)
 	return item, nil
 }
 
 func (d *Desk) record(ctx context.Context, id string) (store.ApprovalRecord, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	return d.opts.Store.Get(ctx, id)
+	return d.store.Get(ctx, id)
 }

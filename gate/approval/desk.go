@@ -8,13 +8,14 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Defaults of [Options].
+// Defaults of [Settings].
 const (
 	DefaultWait  = 30 * time.Second
 	DefaultValid = 10 * time.Minute
@@ -32,10 +33,8 @@ const (
 // maxArguments is how much of the arguments people are shown, in bytes.
 const maxArguments = 16 << 10
 
-// Options are what a [Desk] is made of.
-type Options struct {
-	// Store keeps questions and answers. Required.
-	Store *store.Approvals
+// Settings are what a configuration says of approvals.
+type Settings struct {
 	// By are groups, [gate.ByRequester] or [gate.ByOperator]: whose answer
 	// counts where a demand does not say so itself. Empty is nobody.
 	By []string
@@ -46,39 +45,41 @@ type Options struct {
 	Valid time.Duration
 	// Asked is told of every new question, and does not block; nil is nobody.
 	Asked func(Item)
-	// Logger is told what is done; nil is nobody.
-	Logger *slog.Logger
 }
 
 // Desk keeps questions and answers. It is safe for concurrent use. The zero
 // value refuses everything.
 type Desk struct {
-	opts Options
+	store    *store.Approvals
+	log      *slog.Logger
+	settings atomic.Pointer[Settings]
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of any approval
 }
 
-// New returns the desk of the options.
-func New(o Options) (*Desk, error) {
-	if o.Store == nil {
-		return nil, errors.New("approvals need a store")
+// New returns a desk that keeps its questions in a store. Until [Desk.Set] it
+// has none but the default settings, by which nobody answers. The logger may be
+// nil.
+func New(s *store.Approvals, log *slog.Logger) *Desk {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
 	}
-	for _, by := range o.By {
-		if strings.TrimSpace(by) == "" {
-			return nil, errors.New("a group that may approve has no name")
-		}
+	d := &Desk{store: s, log: log, changed: make(chan struct{})}
+	d.Set(Settings{})
+	return d
+}
+
+// Set puts settings in force. What was asked when other answers counted is asked
+// anew by the next call of its kind.
+func (d *Desk) Set(s Settings) {
+	if s.Wait <= 0 {
+		s.Wait = DefaultWait
 	}
-	if o.Wait <= 0 {
-		o.Wait = DefaultWait
+	if s.Valid <= 0 {
+		s.Valid = DefaultValid
 	}
-	if o.Valid <= 0 {
-		o.Valid = DefaultValid
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Desk{opts: o, changed: make(chan struct{})}, nil
+	d.settings.Store(&s)
 }
 
 var errNoDesk = errors.New("nothing keeps approvals")
@@ -105,7 +106,7 @@ func key(q *gate.Question) store.ApprovalKey {
 // an error that says so. It returns [gate.ErrTooManyQuestions] when the caller
 // has 64 open ones.
 func (d *Desk) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error) {
-	if d == nil || d.opts.Store == nil {
+	if d == nil || d.store == nil {
 		return gate.Approval{}, errNoDesk
 	}
 	about, err := d.text(q)
@@ -114,7 +115,7 @@ func (d *Desk) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	r, asked, err := d.opts.Store.Ask(ctx, key(q), about, time.Now().Add(d.opts.Valid))
+	r, asked, err := d.store.Ask(ctx, key(q), about, time.Now().Add(d.settings.Load().Valid))
 	switch {
 	case errors.Is(err, store.ErrTooMany):
 		return gate.Approval{}, fmt.Errorf("%w: %w", gate.ErrTooManyQuestions, err)
@@ -123,9 +124,9 @@ func (d *Desk) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
 	}
 	item := itemOf(r)
 	if asked {
-		d.opts.Logger.Info("a call waits for an approval", "approval", r.ID, "tool", q.Name, "caller", q.Identity)
-		if d.opts.Asked != nil {
-			d.opts.Asked(item)
+		d.log.Info("a call waits for an approval", "approval", r.ID, "tool", q.Name, "caller", q.Identity)
+		if tell := d.settings.Load().Asked; tell != nil {
+			tell(item)
 		}
 	}
 	if r.Details != about.Details {
@@ -142,10 +143,10 @@ func (d *Desk) changedConditions(ctx context.Context, r store.ApprovalRecord, q 
 	}
 	if r.State == store.ApprovalPending {
 		by := store.Change{Actor: "toolgate", Reason: "what it needs has changed"}
-		if _, _, err := d.opts.Store.Decide(ctx, r.ID, false, time.Time{}, by); err != nil {
+		if _, _, err := d.store.Decide(ctx, r.ID, false, time.Time{}, by); err != nil {
 			return gate.Approval{}, err
 		}
-	} else if _, _, err := d.opts.Store.Use(ctx, key(q)); err != nil {
+	} else if _, _, err := d.store.Use(ctx, key(q)); err != nil {
 		return gate.Approval{}, err
 	}
 	return gate.Approval{ID: r.ID, State: gate.ApprovalDenied, Reason: "what it needs has changed since it was asked for; make the call again"}, nil
@@ -156,7 +157,7 @@ func (d *Desk) by(q *gate.Question) [][]string {
 	all := make([][]string, len(q.Demands))
 	for i, demand := range q.Demands {
 		if all[i] = demand.By; demand.By == nil {
-			all[i] = d.opts.By
+			all[i] = d.settings.Load().By
 		}
 		if all[i] == nil {
 			all[i] = []string{}
@@ -204,10 +205,10 @@ func shown(text string) string {
 // Await returns a question as it is when it has been decided, and after the time
 // that calls wait as it is then.
 func (d *Desk) Await(ctx context.Context, id string) (gate.Approval, error) {
-	if d == nil || d.opts.Store == nil {
+	if d == nil || d.store == nil {
 		return gate.Approval{}, errNoDesk
 	}
-	waited := time.NewTimer(d.opts.Wait)
+	waited := time.NewTimer(d.settings.Load().Wait)
 	defer waited.Stop()
 	for {
 		changed := d.nextChange()
@@ -247,11 +248,11 @@ func (d *Desk) Changed() {
 
 // Use uses the grant for a call up and tells whether there was one.
 func (d *Desk) Use(ctx context.Context, q *gate.Question) (bool, error) {
-	if d == nil || d.opts.Store == nil {
+	if d == nil || d.store == nil {
 		return false, errNoDesk
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	_, ok, err := d.opts.Store.Use(ctx, key(q))
+	_, ok, err := d.store.Use(ctx, key(q))
 	return ok, err
 }

@@ -33,16 +33,14 @@ func openStore(t *testing.T) *store.Store {
 	return s
 }
 
-func newDesk(t *testing.T, s *store.Store, change func(*approval.Options)) *approval.Desk {
+func newDesk(t *testing.T, s *store.Store, change func(*approval.Settings)) *approval.Desk {
 	t.Helper()
-	o := approval.Options{Store: s.Approvals(), By: []string{"security"}, Wait: time.Hour, Valid: time.Hour}
+	o := approval.Settings{By: []string{"security"}, Wait: time.Hour, Valid: time.Hour}
 	if change != nil {
 		change(&o)
 	}
-	d, err := approval.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := approval.New(s.Approvals(), nil)
+	d.Set(o)
 	return d
 }
 
@@ -118,7 +116,7 @@ func TestWhoMayAnswer(t *testing.T) {
 
 // The requester answers where that is said, and for its own call only.
 func TestRequesterAnswers(t *testing.T) {
-	d := newDesk(t, openStore(t), func(o *approval.Options) { o.By = []string{gate.ByRequester} })
+	d := newDesk(t, openStore(t), func(o *approval.Settings) { o.By = []string{gate.ByRequester} })
 	q := question("1")
 	a := ask(t, d, q)
 	other := *q
@@ -262,12 +260,12 @@ func TestAwait(t *testing.T) {
 		t.Error(err)
 	}
 
-	short := newDesk(t, s, func(o *approval.Options) { o.Wait = time.Millisecond })
+	short := newDesk(t, s, func(o *approval.Settings) { o.Wait = time.Millisecond })
 	b := ask(t, short, question("2"))
 	if one, err := short.Await(t.Context(), b.ID); err != nil || one.State != gate.ApprovalPending {
 		t.Errorf("after the wait: %+v, %v", one, err)
 	}
-	over := newDesk(t, s, func(o *approval.Options) { o.Valid = 20 * time.Millisecond })
+	over := newDesk(t, s, func(o *approval.Settings) { o.Valid = 20 * time.Millisecond })
 	c := ask(t, over, question("3"))
 	if one, err := over.Await(t.Context(), c.ID); err != nil || one.State != gate.ApprovalExpired {
 		t.Errorf("after the deadline: %+v, %v", one, err)
@@ -284,7 +282,7 @@ func TestAwait(t *testing.T) {
 
 func TestAskedTellsOfTheCall(t *testing.T) {
 	var told []approval.Item
-	d := newDesk(t, openStore(t), func(o *approval.Options) { o.Asked = func(i approval.Item) { told = append(told, i) } })
+	d := newDesk(t, openStore(t), func(o *approval.Settings) { o.Asked = func(i approval.Item) { told = append(told, i) } })
 	q := question("1")
 	q.Name = strings.Repeat("n", 5000)
 	q.Args = []byte(`"` + strings.Repeat("a", 20<<10) + `"`)
@@ -334,7 +332,7 @@ func TestZeroDeskRefuses(t *testing.T) {
 			t.Errorf("%s: Decide", name)
 		}
 	}
-	if _, err := approval.New(approval.Options{}); err == nil {
+	if _, err := approval.New(nil, nil).Ask(t.Context(), question("1")); err == nil {
 		t.Error("a desk without a store")
 	}
 	d := newDesk(t, openStore(t), nil)

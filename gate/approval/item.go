@@ -66,12 +66,12 @@ func (i *Item) sameBy(by [][]string) bool {
 // List returns the last questions in a state, or in all if it is empty, the
 // latest first, at most limit and 1,000.
 func (d *Desk) List(ctx context.Context, state string, limit int) ([]Item, error) {
-	if d == nil || d.opts.Store == nil {
+	if d == nil || d.store == nil {
 		return nil, errNoDesk
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	records, err := d.opts.Store.List(ctx, state, limit)
+	records, err := d.store.List(ctx, state, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (d *Desk) List(ctx context.Context, state string, limit int) ([]Item, error
 
 // Get returns the question of an id, or [ErrUnknown], wrapped.
 func (d *Desk) Get(ctx context.Context, id string) (Item, error) {
-	if d == nil || d.opts.Store == nil {
+	if d == nil || d.store == nil {
 		return Item{}, errNoDesk
 	}
 	return d.get(ctx, id)
