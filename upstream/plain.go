@@ -258,9 +258,9 @@ func (s *Server) adoptPlain(main *Conn, full, listing *mcp.Listing) {
 }
 
 // announcedOn returns the counts of announced changes for the set of lists that
-// a connection hears of; mu is held.
+// a connection hears of, which is everyone's while there is one; mu is held.
 func (s *Server) announcedOn(conn *Conn) map[mcp.Capability]uint64 {
-	if !conn.plain() {
+	if s.plain.listing == nil || !conn.plain() {
 		return s.announced
 	}
 	if s.plain.announced == nil {

@@ -253,6 +253,26 @@ func TestPlainChangesAreCountedPerSet(t *testing.T) {
 	counted(1, 2)
 }
 
+func TestChangesOfOneSetAreEveryones(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	r := run(t, f.plainSpec())
+	r.looked()
+	await(t, "the end of the session that was looked at", func() bool { return r.beside() == 0 })
+	f.handle(mcp.MethodToolsCall, func(x *exchange) {
+		x.notify(mcp.NotifyToolsChanged, "{}")
+		x.echo()
+	})
+	r.call(exactly(tool("echo", `{}`)))
+	if f.sessionOf("echo") == "s-1" {
+		t.Fatal("the call did not go to a session that was told nothing")
+	}
+	await(t, "the count of announcements", func() bool {
+		full, _ := r.announcements()
+		return full == 1
+	})
+}
+
 func TestPlainListIsNotLookedAt(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
