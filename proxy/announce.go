@@ -86,7 +86,7 @@ func (c *Catalog) digest(server string, kind mcp.Capability) (both [2]uint64) {
 		both[0] = s.digest[kind]
 	}
 	if s.plain != nil { // an empty list of its own is not none
-		both[1] = 1 + s.plain.digest[kind]
+		both[1] = s.plain.digest[kind]
 	}
 	return both
 }

@@ -129,7 +129,9 @@ func TestNamesAndIDsAreOfBothSets(t *testing.T) {
 		[]string{tool("read"), tool("both"), `prompt {"name":"ask"}`, `resource {"uri":"x:a","name":"a"}`},
 		[]string{tool("Read"), tool("both"), `resource {"uri":"x:a","name":"a"}`, `template {"uriTemplate":"x:{b}","name":"b"}`})
 	var issued []CapabilityKey
-	r := newRig(t, mounted(b), func(o *Options, _ *Config) {
+	var told []string
+	r := newRig(t, mounted(b), func(o *Options, c *Config) {
+		c.Listed = func(names []string) { told = names }
 		o.CapabilityIDs = func(_ context.Context, keys []CapabilityKey) ([]string, error) {
 			issued = append(issued, keys...)
 			ids := make([]string, len(keys))
@@ -162,7 +164,7 @@ func TestNamesAndIDsAreOfBothSets(t *testing.T) {
 	if names["tool read"][0] == "s__read" || names["tool Read"][0] == "s__Read" || names["tool read"][0] == names["tool Read"][0] {
 		t.Errorf("twins of two sets are named %q and %q", names["tool read"], names["tool Read"])
 	}
-	if got := r.Names(); !slices.IsSorted(got) || len(got) != 6 {
+	if got := r.Names(); !slices.IsSorted(got) || len(got) != 6 || !slices.Equal(got, told) {
 		t.Errorf("the names of everything are %q", got)
 	}
 	// Why answers for what some clients are shown only.
