@@ -11,6 +11,10 @@ type ServerSettings struct {
 	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
 	// Isolation is who shares a connection. Absent: auto.
 	Isolation Isolation `config:"isolation" enum:"auto|shared|principal|session"`
+	// PlainCatalog is how toolgate finds out what a legacy server lists to a client that it may ask nothing,
+	// which is what such a legacy client is shown: auto over HTTP alone and from processes that run anyway,
+	// always by a process of its own too and before the first list is shown, never not at all, so that everyone is shown the same. Absent: auto.
+	PlainCatalog PlainCatalog `config:"plain_catalog" enum:"auto|always|never"`
 	// Timeouts are the deadlines. Absent: the client's, else start 30s (60s for commands that may download first), list 10s, call 120s, hard 30m.
 	Timeouts TimeoutSettings `config:"timeouts"`
 	// Breaker stops calling a failing server. Absent: the defaults of each.

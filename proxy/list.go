@@ -17,7 +17,7 @@ import (
 func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) reply {
 	g.waitFirst(ctx)
 	snap := g.snapshot.Load()
-	catalog := snap.Catalog(x.Identity)
+	catalog := snap.Catalog(x)
 	entries := catalog.lists[kind].entries
 	cursor := x.Message.Param("cursor")
 	first := cursor == nil || string(cursor) == "null"

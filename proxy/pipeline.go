@@ -23,7 +23,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.opts.Auditor.Healthy(); err != nil {
 		return refuse(auditDown(err))
 	}
-	route := snap.Catalog(x.Identity).resolve(kind, name, x.Scope)
+	route := snap.Catalog(x).resolve(kind, name, x.Scope)
 	if route == nil {
 		return refuse(unknown(x, kind, name))
 	}

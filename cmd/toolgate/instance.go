@@ -355,7 +355,7 @@ func namespaces(servers []config.Server) map[string]string {
 
 // fingerprint tells whether a server must be started anew.
 func fingerprint(s upstream.Spec) string {
-	return fmt.Sprintf("%s %v %v %v %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused)
+	return fmt.Sprintf("%s %v %v %v %s %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused, s.Plain)
 }
 
 // start makes a server and runs it; mu is held.
