@@ -23,7 +23,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.opts.Auditor.Healthy(); err != nil {
 		return refuse(auditDown(err))
 	}
-	route := snap.Catalog(x.Identity).resolve(kind, name, x.Scope)
+	route := snap.Catalog(x).resolve(kind, name, x.Scope)
 	if route == nil {
 		return refuse(unknown(x, kind, name))
 	}
@@ -102,7 +102,7 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
 		switch d = snap.decide(ctx, action, x, r); {
 		case d.Err != nil:
-			return nil, unavailable(d)
+			return nil, Undecided(d)
 		case d.Effect == gate.Allow && action == gate.View:
 			if err := snap.scoped(x.Identity, r); err != nil {
 				return nil, err
@@ -111,7 +111,7 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 		case action == gate.View:
 			return nil, hidden()
 		default:
-			return nil, denied(d)
+			return nil, Denied(d)
 		}
 	}
 	return d.Demands, nil

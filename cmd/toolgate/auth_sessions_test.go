@@ -211,6 +211,20 @@ func TestReloadOfIssuers(t *testing.T) {
 	if got := b.do(t, http.MethodPost, "/mcp", ping, namedB...); got.status != http.StatusNotFound {
 		t.Errorf("a session of an issuer that is back: %+v", got)
 	}
+	// A reload of the same asks anew about tokens, and keeps the keys of issuers.
+	opaque := p.as(p.opaque("revoked", p.active()))
+	if got := opaque.tools(t); got.status != http.StatusOK {
+		t.Errorf("an opaque token: %+v", got)
+	}
+	p.opaque("revoked", func() any { return map[string]any{"active": false} })
+	p.a.change(func() { p.a.down = true })
+	p.ok(t, "reload", p.file)
+	if got := opaque.tools(t); got.status != http.StatusUnauthorized {
+		t.Errorf("a token that was revoked before a reload: %+v", got)
+	}
+	if got := p.as(p.token(t)).tools(t); got.status != http.StatusOK {
+		t.Errorf("with an issuer that is down at a reload: %+v", got)
+	}
 	// A running gateway does not cease to ask.
 	p.home.write(t, servers{"a": fake("one")}, nil)
 	if o := p.run(t, "reload", p.file); o.code != exitConfig || !strings.Contains(o.stderr, "cannot begin or cease to ask who callers are") {

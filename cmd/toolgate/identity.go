@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ type identities struct {
 	tokens   *auth.JWT      // a part of the chain; nil takes no signed tokens
 	resource *auth.Resource // nil publishes nothing
 	scopes   *auth.Scopes   // nil asks for none
+
+	auth   config.Auth // that they are made of
+	listen config.Listen
 }
 
 // authenticated tells whether callers are asked who they are.
@@ -32,7 +36,7 @@ func (i *identities) authenticated() bool { return i.chain != nil }
 // the key made for a listener that everyone on the network reaches, empty for
 // none; it counts until a way in is configured. Whoever makes them closes them.
 func newIdentities(t *config.Toolgate, generated string) (*identities, error) {
-	i := &identities{}
+	i := &identities{auth: t.Auth, listen: t.Listen}
 	keys, err := knownKeys(t, generated)
 	if err != nil {
 		return nil, exit(exitConfig, err)
@@ -59,6 +63,17 @@ func newIdentities(t *config.Toolgate, generated string) (*identities, error) {
 	i.tokens = o.JWT
 	i.chain, err = auth.NewChain(o)
 	return i, exit(exitConfig, err)
+}
+
+// next returns the identities of other settings. Equal ones keep the keys of the
+// issuers, which may not be had again at the moment, and no verdict about a
+// token.
+func (i *identities) next(t *config.Toolgate, generated string) (*identities, error) {
+	if reflect.DeepEqual(i.auth, t.Auth) && reflect.DeepEqual(i.listen, t.Listen) {
+		i.chain.Forget()
+		return i, nil
+	}
+	return newIdentities(t, generated)
 }
 
 // knownKeys are the API keys of a configuration, nil when it has none.

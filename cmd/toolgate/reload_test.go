@@ -157,7 +157,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"auth.mtls.subject", "auth.mtls.tenant", "auth.mtls.persona", "auth.mtls.groups", "auth.mtls.plan", "auth.mtls.scopes", "auth.mtls.agree",
 		"auth.scopes.required", "auth.scopes.hierarchy", "auth.scopes.challenge", "auth.scopes.supported",
 		// Of each server, which is started anew:
-		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue",
+		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

@@ -143,6 +143,20 @@ func (c *Chain) Knows(id *gate.Identity) bool {
 	}
 }
 
+// Forget drops every verdict about tokens; each is looked at anew. The keys of
+// issuers stay.
+func (c *Chain) Forget() {
+	if c == nil {
+		return
+	}
+	if c.options.JWT != nil {
+		c.options.JWT.Forget()
+	}
+	if c.options.Introspection != nil {
+		c.options.Introspection.Forget()
+	}
+}
+
 // Close ends what is under way and drops every verdict about tokens. A chain is
 // closed once its replacement is in force; requests that still use it get
 // [ErrUnavailable] where something would have to be fetched.
