@@ -164,13 +164,17 @@ func TestCallsEndWithTheVerdict(t *testing.T) {
 // scopeRules ask for a scope by exposed name and note who asked.
 type scopeRules struct {
 	needs map[string]string
+
+	mu    sync.Mutex
 	asked []string
 }
 
 var errScope = errors.New("the token lacks the scope write")
 
 func (s *scopeRules) Check(id *gate.Identity, exposed string) error {
+	s.mu.Lock()
 	s.asked = append(s.asked, exposed)
+	s.mu.Unlock()
 	if needed := s.needs[exposed]; needed != "" && !slices.Contains(id.Scopes, needed) {
 		return errScope
 	}
