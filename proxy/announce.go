@@ -15,7 +15,7 @@ type change struct {
 }
 
 // audience is a class of clients that see the same: those that the gate does
-// not tell apart, on the same endpoint.
+// not tell apart, neither before a change nor after it, on the same endpoint.
 type audience struct {
 	class string
 	scope Scope
@@ -31,7 +31,7 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 	}
 	known := make(map[audience]map[string]bool)
 	tell := func(client interface{ listChanged(method string) }, id *gate.Identity, scope Scope) {
-		who := audience{next.Chain.ViewClass(id), scope}
+		who := audience{old.pinned.ViewClass(id) + "\x00" + next.pinned.ViewClass(id), scope}
 		methods, ok := known[who]
 		if !ok {
 			methods = seen(ctx, old, next, id, scope, changed)
@@ -67,7 +67,7 @@ func changes(old, next *Snapshot) []change {
 	}
 	for name := range names {
 		for _, kind := range mcp.Capabilities {
-			if old.Chain != next.Chain || digest(old.catalog.byServer[name], kind) != digest(next.catalog.byServer[name], kind) {
+			if !old.pinned.Same(next.pinned) || digest(old.catalog.byServer[name], kind) != digest(next.catalog.byServer[name], kind) {
 				changed = append(changed, change{name, kind})
 			}
 		}
@@ -106,7 +106,8 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, scope Scope, c
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
 	some := false
-	for r, d := range s.views(ctx, id, scope, of.rendered[c.kind]) {
+	then := Snapshot{Chain: s.pinned} // the gate as it was for this catalog
+	for r, d := range then.views(ctx, id, scope, of.rendered[c.kind]) {
 		if d.Effect == gate.Allow {
 			h.Write(r.raw)
 			h.WriteByte(0)

@@ -71,6 +71,10 @@ type Options struct {
 	// which ends with it.
 	UseRound func(ctx context.Context, call string, round int, until time.Time) (first bool, err error)
 
+	// Ready returns one word for what keeps the gateway from deciding about
+	// requests, for /readyz; empty when nothing does. Nil is never anything.
+	Ready func() string
+
 	// Version is shown to clients and servers.
 	Version string
 	// PublicURL is where clients reach the gateway, empty when that is where
@@ -222,8 +226,20 @@ type Config struct {
 	// Listed is told the exposed names of everything before a catalog is served
 	// in which they are others; nil is nobody. It does not block.
 	Listed func(names []string)
+	// Registry is told what the servers list before a catalog is served with
+	// it; nil is nobody.
+	Registry Registry
 	// Arguments checks what tools are called with; nil checks nothing.
 	Arguments ArgumentChecker
+}
+
+// Registry keeps account of what the servers list. What it has not recorded, or
+// does not want to be served, its phase of the chain denies.
+type Registry interface {
+	// Record is told the offers of all servers, also of those that list nothing.
+	// An offer that has not changed is the same pointer as before. It bounds its
+	// own waits.
+	Record(ctx context.Context, offers []*gate.Offer)
 }
 
 // CapsuleHolder tells whether an identity holds the capsule of a name. It is

@@ -16,6 +16,7 @@ type Snapshot struct {
 	Limiter *budget.Limiter
 
 	arguments ArgumentChecker // nil checks nothing
+	pinned    *gate.Chain     // Chain as it was when the snapshot was made
 
 	catalog  *Catalog
 	overlays map[string]*Catalog // by principal key
@@ -47,7 +48,13 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	for i := range config.Mounts {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
-	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, catalog: newCatalog(servers)}
+	if config.Registry != nil {
+		config.Registry.Record(ctx, offers(servers))
+	}
+	next := &Snapshot{
+		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments,
+		pinned: config.Chain.Pin(), catalog: newCatalog(servers),
+	}
 	if config.Listed != nil {
 		config.Listed(next.catalog.names())
 	}
@@ -77,7 +84,32 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 		s.slots = newSlots(m.Concurrency, m.Queue)
 	}
 	s.render(g.capabilityIDs(ctx, m.Backend.Name(), listing))
+	s.offer = s.offered()
 	return s
+}
+
+// offered is what the server lists, for the registry.
+func (s *served) offered() *gate.Offer {
+	o := &gate.Offer{
+		Server: s.backend.Name(), Namespace: s.mount.Namespace,
+		Confirmed: s.listing != nil && !s.listing.Stale,
+	}
+	for _, kind := range mcp.Capabilities {
+		for _, r := range s.rendered[kind] {
+			o.Items = append(o.Items, gate.Offered{
+				Kind: kind, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID, Definition: r.item,
+			})
+		}
+	}
+	return o
+}
+
+func offers(servers []*served) []*gate.Offer {
+	all := make([]*gate.Offer, len(servers))
+	for i, s := range servers {
+		all[i] = s.offer
+	}
+	return all
 }
 
 // capabilityIDs issues the ids of everything listed. Without them calls are
