@@ -77,6 +77,11 @@ func LoadSeed(path string) (*Seed, error) {
 	if err != nil {
 		return nil, &Error{File: path, Problem: "the seed file cannot be read: " + err.Error(), Hint: "name an existing one under toolgate.registry.seed", err: err}
 	}
+	return ParseSeed(path, data)
+}
+
+// ParseSeed checks the contents of a seed file of the given name.
+func ParseSeed(path string, data []byte) (*Seed, error) {
 	p := &problems{file: path}
 	root := parseDocument(p, path, data)
 	if root == nil {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -38,11 +39,14 @@ type instance struct {
 	log     *slog.Logger
 	state   *stateDir
 	store   *store.Store
+	claim   io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
 	audit   *audit.Log
 	keys    *proxy.Keyring
 	metrics *telemetry.Metrics
 	gateway *proxy.Gateway
 	saver   *catalogSaver
+
+	registry *registry.Registry
 
 	makeRoom  func()                    // ends this gateway for another one; nil where that may not be
 	begun     config.Toolgate           // the settings at the start; some stay in force to the end
@@ -128,16 +132,10 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 			in.close()
 		}
 	}()
-	path := strings.TrimPrefix(c.Toolgate.Store, "sqlite:")
-	if path == "" {
-		path = filepath.Join(state.path, "store.db")
-	}
-	if in.store, err = store.Open(ctx, store.Options{Path: path, Logger: in.log}); err != nil {
-		if _, busy := errors.AsType[*store.InUseError](err); busy {
-			return nil, exit(exitUnreachable, err)
-		}
+	if in.store, in.claim, err = openStore(ctx, c, state, in.log); err != nil {
 		return nil, err
 	}
+	in.registry = registry.New(registry.Options{Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)
 	}
@@ -156,6 +154,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.AnyHost = apiKeys != nil && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
+	g.Ready = in.ready
 	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
@@ -217,6 +216,8 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	}
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
+	group.Go(func() error { return in.registry.Run(gctx) })
+	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		defer cancel()
@@ -239,6 +240,9 @@ func (in *instance) close() {
 			in.log.Error("close the store", "err", err)
 		}
 	}
+	if in.claim != nil {
+		in.claim.Close()
+	}
 }
 
 // apply makes a configuration the running one: equal servers keep their
@@ -246,7 +250,7 @@ func (in *instance) close() {
 func (in *instance) apply(c *config.Config) error {
 	authenticated := in.apiKeys.Load() != nil
 	gates, err := newGates(in.ctx, c, authenticated && len(c.Toolgate.Auth.Keys) > 0, surroundings{
-		log: in.log, copies: filepath.Join(in.state.path, "policy"), changed: func() { in.gateway.Changed("") },
+		log: in.log, copies: filepath.Join(in.state.path, "policy"), changed: func() { in.gateway.Changed("") }, registry: in.registry,
 	})
 	if err != nil {
 		return err
@@ -283,7 +287,8 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments}
+	in.registry.Configure(gates.catalog)
+	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments, Registry: in.registry}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}

@@ -105,7 +105,9 @@ type tables struct {
 // key names a capability as its server does.
 type key = store.CapabilityKey
 
-func recordKey(r *store.RegistryRecord) key { return key{Server: r.Server, Kind: r.Kind, Original: r.Original} }
+func recordKey(r *store.RegistryRecord) key {
+	return key{Server: r.Server, Kind: r.Kind, Original: r.Original}
+}
 
 // New returns a registry that denies everything until it has settings and has
 // read the store.
