@@ -85,8 +85,8 @@ func inspect(of *gate.Offer, names *names) *offer {
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
 			id:  from.CapabilityID, exposed: from.Exposed, definition: from.Definition, hash: Hash(from.Definition),
+			suspicion: suspicious(of, from, names),
 		}
-		one.suspicion = suspicious(of, from, names)
 		switch {
 		case len(from.Definition) > maxDefinition:
 			one.fault = "its definition is too large"

@@ -19,8 +19,13 @@ func about(i *item, why string) []slog.Attr {
 	return []slog.Attr{slog.String("name", i.exposed), slog.String("server", i.key.Server), slog.String("why", why)}
 }
 
-// maxSuspicions bounds the reasons that are kept of one definition.
-const maxSuspicions = 8
+const (
+	// maxSuspicions bounds the reasons that are kept of one definition.
+	maxSuspicions = 8
+	// maxInspected bounds the definitions that are looked through, in bytes. No
+	// person would look through a longer one either.
+	maxInspected = 256 << 10
+)
 
 // suspicious says why a definition looks made to mislead whoever reads it: a
 // model, or a person who is to accept it. Every text in it is looked at, keys
@@ -33,6 +38,9 @@ func suspicious(of *gate.Offer, from *gate.Offered, names *names) []string {
 			found = append(found, text)
 		}
 	}
+	if len(from.Definition) > maxInspected {
+		return []string{fmt.Sprintf("the definition has %d bytes, which is too much to look through", len(from.Definition))}
+	}
 	eachText(from.Definition, "", 0, func(where, text string) {
 		if where == "" {
 			where = "the definition"
@@ -40,9 +48,9 @@ func suspicious(of *gate.Offer, from *gate.Offered, names *names) []string {
 		if r, hidden := hiddenRune(text); hidden {
 			add(where, fmt.Sprintf("hidden character U+%04X", r))
 		}
-		plain := strings.Join(strings.Fields(text), " ")
+		plain := strings.ToLower(strings.Join(strings.Fields(text), " "))
 		for _, p := range instructions {
-			if p.form.MatchString(plain) {
+			if p.in(plain) {
 				add(where, p.what)
 			}
 		}
@@ -132,19 +140,43 @@ func shown(text string, most int) string {
 
 // instruction is a form of words that speaks to the model past its user.
 type instruction struct {
-	form *regexp.Regexp
-	what string
+	what  string
+	words []string // without one of which there is no need to look closer
+	form  *regexp.Regexp
+}
+
+// in tells whether a text in small letters, with single blanks, has the form.
+func (i *instruction) in(plain string) bool {
+	return slices.ContainsFunc(i.words, func(word string) bool { return strings.Contains(plain, word) }) && i.form.MatchString(plain)
 }
 
 // instructions are the forms that published attacks have in common. They are a
 // filter for a person's attention, not a proof of anything.
 var instructions = []instruction{
-	{regexp.MustCompile(`(?i)<\s*/?\s*(important|system|instructions?|assistant|secret|hidden)\s*>`), "a tag that poses as instructions"},
-	{regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,30}\b(previous|prior|above|earlier|other|all|any|system)\b.{0,30}\b(instructions?|prompts?|rules|messages?)\b`), "asks to ignore instructions"},
-	{regexp.MustCompile(`(?i)\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|notify|notifying|alert|alerting|asking)\b.{0,30}\b(user|human|operator|person)\b`), "asks to keep something from the user"},
-	{regexp.MustCompile(`(?i)\b(before|after|when|whenever|instead of)\b.{0,20}\b(using|calling|invoking|running)\b.{0,20}\b(any|every|all|other|another)\b.{0,30}\btools?\b`), "speaks about other tools"},
-	{regexp.MustCompile(`(?i)\b(do not|don't|never)\b.{0,10}\b(use|call|invoke)\b.{0,20}\b(any|the)? ?other\b.{0,30}\btools?\b`), "asks not to use other tools"},
-	{regexp.MustCompile(`(?i)(~/\.(ssh|aws|cursor|claude|config)\b|\bid_(rsa|ed25519)\b|\.mcp\.json\b|\bmcp\.json\b|/etc/passwd\b)`), "names a file with secrets"},
+	{
+		"a tag that poses as instructions", []string{"<"},
+		regexp.MustCompile(`< ?/? ?(important|system|instructions?|assistant|secret|hidden) ?>`),
+	},
+	{
+		"asks to ignore instructions", []string{"ignore", "disregard", "forget", "override"},
+		regexp.MustCompile(`\b(ignore|disregard|forget|override)\b.{0,30}\b(previous|prior|above|earlier|other|all|any|system)\b.{0,30}\b(instructions?|prompts?|rules|messages?)\b`),
+	},
+	{
+		"asks to keep something from the user", []string{"user", "human", "operator", "person"},
+		regexp.MustCompile(`\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|notify|notifying|alert|alerting|asking)\b.{0,30}\b(user|human|operator|person)\b`),
+	},
+	{
+		"speaks about other tools", []string{"tool"},
+		regexp.MustCompile(`\b(before|after|when|whenever|instead of)\b.{0,20}\b(using|calling|invoking|running)\b.{0,20}\b(any|every|all|other|another)\b.{0,30}\btools?\b`),
+	},
+	{
+		"asks not to use other tools", []string{"tool"},
+		regexp.MustCompile(`\b(do not|don't|never)\b.{0,10}\b(use|call|invoke)\b.{0,20}\bother\b.{0,30}\btools?\b`),
+	},
+	{
+		"names a file with secrets", []string{"~/.", "id_", "mcp.json", "/etc/passwd"},
+		regexp.MustCompile(`(~/\.(ssh|aws|cursor|claude|config)\b|\bid_(rsa|ed25519)\b|\bmcp\.json\b|/etc/passwd\b)`),
+	},
 }
 
 // tokens are the words of a text that may be names of tools.

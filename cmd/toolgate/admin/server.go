@@ -112,6 +112,9 @@ func Handler(g Gateway, token string) http.Handler {
 	if e, ok := g.(Explainer); ok {
 		handleExplainer(mux, e)
 	}
+	if c, ok := g.(Cataloger); ok {
+		handleCataloger(mux, c)
+	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))
