@@ -198,7 +198,8 @@ func (r *Registry) refresh(ctx context.Context) {
 		r.unreachable(ctx, err)
 		return
 	}
-	news := r.tables == nil || r.tables.generations != pick(generations)
+	before := r.tables
+	news := before == nil || before.generations != pick(generations)
 	if news {
 		if err := r.load(ctx); err != nil {
 			r.unreachable(ctx, err)
@@ -215,7 +216,7 @@ func (r *Registry) refresh(ctx context.Context) {
 	if err := r.plant(ctx); err != nil {
 		r.log.Error("the servers of the seed cannot be added", "err", err)
 	}
-	if news {
+	if r.tables != before {
 		r.publish()
 		r.changed()
 	}
