@@ -33,6 +33,24 @@ func openStore(t testing.TB, o store.Options) *store.Store {
 	return s
 }
 
+// journal is a log that can be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
 // open are the settings of a gateway without authentication, closed those of
 // one with it.
 var (
@@ -44,7 +62,7 @@ var (
 type rig struct {
 	*registry.Registry
 	store *store.Store
-	log   *strings.Builder
+	log   *journal
 	by    store.Change
 }
 
@@ -55,7 +73,7 @@ func newRig(t testing.TB, s registry.Settings) *rig {
 
 func rigOn(t testing.TB, on *store.Store, s registry.Settings) *rig {
 	t.Helper()
-	log := &strings.Builder{}
+	log := &journal{}
 	r := &rig{
 		Registry: registry.New(registry.Options{Store: on, Logger: slog.New(slog.NewTextHandler(log, nil))}),
 		store:    on, log: log, by: store.Change{Actor: "alice", Reason: "because"},
