@@ -28,7 +28,7 @@ var availability = map[string]bool{
 	"spicedb":                false,
 	"opa":                    true,
 	"governance":             false,
-	"approvals":              false,
+	"approvals":              true,
 	"plans":                  false,
 	"budgets":                false,
 	"rates":                  false,

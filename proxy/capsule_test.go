@@ -73,12 +73,12 @@ func TestCapsuleEndpoint(t *testing.T) {
 // checker refuses every call of a tool with an argument x.
 type checker struct{ seen []string }
 
-func (c *checker) CheckArguments(_ context.Context, r *gate.Request, schema []byte) error {
+func (c *checker) CheckArguments(_ context.Context, r *gate.Request, schema []byte) ([]gate.Demand, error) {
 	c.seen = append(c.seen, string(r.Args)+" "+string(schema))
 	if mcp.Lookup(r.Args, "x") != nil {
-		return BadArguments("x is not wanted")
+		return nil, BadArguments("x is not wanted")
 	}
-	return nil
+	return nil, nil
 }
 
 // Arguments are checked as the server will get them, against its own schema,

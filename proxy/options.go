@@ -231,6 +231,9 @@ type Config struct {
 	Registry Registry
 	// Arguments checks what tools are called with; nil checks nothing.
 	Arguments ArgumentChecker
+	// Approver asks people about calls; nil asks nobody, and what needs an
+	// approval is refused.
+	Approver Approver
 }
 
 // Registry keeps account of what the servers list. What it has not recorded, or
@@ -250,7 +253,26 @@ type CapsuleHolder interface {
 
 // ArgumentChecker holds the final arguments of a tool call against the tool's
 // own input schema and the operator's rules. It is safe for concurrent use and
-// bounds its own waits. An error is a [*Refusal].
+// bounds its own waits. An error is a [*Refusal]; demands are of people who are
+// to be asked first.
 type ArgumentChecker interface {
-	CheckArguments(ctx context.Context, r *gate.Request, schema []byte) error
+	CheckArguments(ctx context.Context, r *gate.Request, schema []byte) ([]gate.Demand, error)
+}
+
+// Approver keeps the questions about calls that need the approval of a person,
+// and the answers (DESIGN 7, Approval). It is safe for concurrent use and bounds
+// its own waits, except for Await, which the context bounds as well.
+type Approver interface {
+	// Ask returns the grant or the question that there is for a call; if there
+	// is neither it asks. It returns [gate.ErrTooManyQuestions] when the caller
+	// has too many open.
+	Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
+	// Await returns a question as it is when it has been decided, or when a call
+	// has waited for that long enough.
+	Await(ctx context.Context, id string) (gate.Approval, error)
+	// Answer is the answer of the requester to the question, which is returned
+	// as it is then.
+	Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error)
+	// Use uses the grant for a call up and tells whether there was one.
+	Use(ctx context.Context, q *gate.Question) (bool, error)
 }

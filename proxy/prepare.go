@@ -51,13 +51,16 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 
 // examine holds the final arguments of a tool call against its schema and the
 // operator's rules.
-func (s *Snapshot) examine(ctx context.Context, x *Exchange, r *Route, call *mcp.Call) error {
-	if s.arguments == nil || call.Method != mcp.MethodToolsCall {
+func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
+	snap := g.snapshot.Load()
+	if snap.arguments == nil || call.Method != mcp.MethodToolsCall {
 		return nil
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
 	question.Args = mcp.Lookup(call.Params, "arguments")
-	return s.arguments.CheckArguments(ctx, &question, r.input)
+	demands, err := snap.arguments.CheckArguments(ctx, &question, r.input)
+	rec.demands = append(rec.demands, demands...)
+	return err
 }
 
 // completion returns the params of completion/complete with the server's own

@@ -27,6 +27,7 @@ type Refusal struct {
 	RetryAfter time.Duration
 	Budget     *budget.Refusal
 	Decision   string // id of the decision: the call id
+	Approval   string // id of the question to people; empty for none
 	// Protocol makes it an error even for tools: the gateway itself cannot
 	// decide.
 	Protocol bool
@@ -236,6 +237,10 @@ func (r *Refusal) data() []byte {
 		out = strconv.AppendInt(out, b.Used, 10)
 		out = append(out, `,"reset_at":`...)
 		out = mcp.AppendQuote(out, b.ResetAt.UTC().Format(time.RFC3339))
+	}
+	if r.Approval != "" {
+		out = append(out, `,"approval":`...)
+		out = mcp.AppendQuote(out, r.Approval)
 	}
 	if r.Decision != "" {
 		out = append(out, `,"decision_id":`...)

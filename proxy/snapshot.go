@@ -16,6 +16,7 @@ type Snapshot struct {
 	Limiter *budget.Limiter
 
 	arguments ArgumentChecker // nil checks nothing
+	approver  Approver        // nil asks nobody
 	pinned    *gate.Chain     // Chain as it was when the snapshot was made
 
 	catalog  *Catalog
@@ -52,7 +53,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		config.Registry.Record(ctx, offers(servers))
 	}
 	next := &Snapshot{
-		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments,
+		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, approver: config.Approver,
 		pinned: config.Chain.Pin(), catalog: newCatalog(servers),
 	}
 	if config.Listed != nil {

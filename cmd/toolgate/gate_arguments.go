@@ -13,16 +13,16 @@ import (
 type checkedArguments struct{ checker *schema.Checker }
 
 // CheckArguments implements [proxy.ArgumentChecker].
-func (a checkedArguments) CheckArguments(_ context.Context, r *gate.Request, input []byte) error {
+func (a checkedArguments) CheckArguments(_ context.Context, r *gate.Request, input []byte) ([]gate.Demand, error) {
 	result, err := a.checker.Check(input, r.Args)
 	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
-		return proxy.Quarantined(r.Exposed, quarantined.Reason, quarantined.Busy)
+		return nil, proxy.Quarantined(r.Exposed, quarantined.Reason, quarantined.Busy)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !result.Valid {
-		return proxy.BadArguments(result.Text())
+		return nil, proxy.BadArguments(result.Text())
 	}
-	return nil
+	return nil, nil
 }

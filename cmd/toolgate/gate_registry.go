@@ -91,9 +91,6 @@ func class(word, risk string, highCost *bool) store.Class {
 	return c
 }
 
-// storeChanged takes the news that a topic of the store has another generation.
-func (in *instance) storeChanged(topic string, _ int64) { in.registry.Changed(topic) }
-
 // ready says in one word what keeps the gateway from deciding.
 func (in *instance) ready() string {
 	if in.registry.Healthy() != nil {

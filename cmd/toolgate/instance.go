@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -45,6 +46,10 @@ type instance struct {
 	metrics *telemetry.Metrics
 	gateway *proxy.Gateway
 	saver   *catalogSaver
+	desk    *approval.Desk
+	webhook *approval.Webhook
+
+	onStore map[string][]func() // by topic of the store; complete before run
 
 	registry *registry.Registry
 
@@ -147,6 +152,12 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.audit, err = openAudit(c, state, apiKeys != nil, in.log); err != nil {
 		return nil, err
 	}
+	in.desk = approval.New(in.store.Approvals(), in.log)
+	in.webhook = approval.NewWebhook(in.log)
+	in.onStore = map[string][]func(){
+		store.TopicApprovals: {in.desk.Changed},
+		store.TopicRegistry:  {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
+	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
 	g := gatewayOptions(c)
@@ -214,10 +225,11 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		stopLast()
 		return errors.Join(err, late.Wait())
 	}
+	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
+	group.Go(func() error { return in.webhook.Run(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return in.registry.Run(gctx) })
-	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		defer cancel()
@@ -287,8 +299,12 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
+	in.desk.Set(in.approvalSettings(c, authenticated))
 	in.registry.Configure(gates.catalog)
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments, Registry: in.registry}
+	applied := proxy.Config{
+		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments,
+		Approver: in.desk, Registry: in.registry,
+	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
@@ -330,6 +346,14 @@ func (in *instance) start(spec upstream.Spec) *runningServer {
 	ctx, stop := context.WithCancel(in.ctx)
 	in.running.Go(func() { _ = server.Run(ctx) })
 	return &runningServer{Server: server, hash: fingerprint(spec), stop: stop}
+}
+
+// storeChanged is told what has changed in the store, by whichever gateway that
+// shares it. It does not block.
+func (in *instance) storeChanged(topic string, _ int64) {
+	for _, tell := range in.onStore[topic] {
+		tell()
+	}
 }
 
 // Changed implements upstream.Sink.

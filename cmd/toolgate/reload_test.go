@@ -150,6 +150,7 @@ func TestPendingSettings(t *testing.T) {
 func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
 		"auth.keys", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules", "opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
+		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
 		// Of each server, which is started anew:
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue",
 		// Of what this version does not have yet:

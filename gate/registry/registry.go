@@ -135,14 +135,9 @@ func (r *Registry) Configure(s Settings) {
 	r.changed()
 }
 
-// Changed takes the news that a topic of the store has another generation.
-func (r *Registry) Changed(topic string) {
-	if topic == store.TopicRegistry || topic == store.TopicFlags || topic == store.TopicRestrictions {
-		r.nudge()
-	}
-}
-
-func (r *Registry) nudge() {
+// Changed takes the news that the catalog, the flags or the restrictions in the
+// store are others. It does not block.
+func (r *Registry) Changed() {
 	select {
 	case r.wake <- struct{}{}:
 	default:

@@ -19,7 +19,7 @@ func (r *rig) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })
-	running.Go(func() { _ = r.store.Watch(ctx, func(topic string, _ int64) { r.Changed(topic) }) })
+	running.Go(func() { _ = r.store.Watch(ctx, func(string, int64) { r.Changed() }) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
