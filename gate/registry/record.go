@@ -169,7 +169,7 @@ func (r *Registry) pending(changed map[string]bool) []*item {
 			record := r.tables.byKey[one.key]
 			switch {
 			case one.fault != "":
-				r.warn(one, "a definition cannot be recorded and is not served", one.fault)
+				r.warn(one)
 			case record == nil:
 				out = append(out, one)
 			case one.hash != record.AcceptedHash && one.hash != record.HeldHash:
@@ -305,12 +305,15 @@ func (r *Registry) tell(items []*item) {
 	}
 }
 
-// warn logs something about an item once.
-func (r *Registry) warn(i *item, text, why string) {
-	once := i.key.Server + "\x00" + i.key.Kind + "\x00" + i.key.Original + "\x00" + why
-	if r.warned[once] || len(r.warned) > 10_000 {
+// warn logs once why an item cannot be recorded.
+func (r *Registry) warn(i *item) {
+	once := i.key.Server + "\x00" + i.key.Kind + "\x00" + i.key.Original + "\x00" + i.fault
+	if r.warned[once] || len(r.warned) > maxWarned {
 		return
 	}
 	r.warned[once] = true
-	r.log.LogAttrs(context.Background(), warning, text, about(i, why)...)
+	r.log.Warn("a definition cannot be recorded and is not served", "name", shown(i.exposed, 80), "server", i.key.Server, "why", i.fault)
 }
+
+// maxWarned bounds how many warnings are remembered.
+const maxWarned = 10_000

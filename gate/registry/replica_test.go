@@ -96,6 +96,8 @@ func TestStoreDown(t *testing.T) {
 	r.list(t, offer(t, "a", tool("x"), tool("late")))
 	server.Start(t)
 	eventually(t, "decisions again", func() bool { return r.says(t, asks("a", "x", alice)) == "pass" })
-	eventually(t, "the late definition is recorded", func() bool { return r.says(t, asks("a", "late", alice)) != "its definition is not recorded in the catalog" })
+	eventually(t, "the late definition is recorded", func() bool {
+		return r.says(t, asks("a", "late", alice)) != "its definition is not recorded in the catalog"
+	})
 	r.expect(t, "late", "a", "late", isHeld)
 }

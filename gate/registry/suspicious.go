@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,12 +11,6 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
-
-const warning = slog.LevelWarn
-
-func about(i *item, why string) []slog.Attr {
-	return []slog.Attr{slog.String("name", i.exposed), slog.String("server", i.key.Server), slog.String("why", why)}
-}
 
 const (
 	// maxSuspicions bounds the reasons that are kept of one definition.
@@ -154,27 +147,33 @@ func (i *instruction) in(plain string) bool {
 // filter for a person's attention, not a proof of anything.
 var instructions = []instruction{
 	{
-		"a tag that poses as instructions", []string{"<"},
+		"a tag that poses as instructions",
+		[]string{"<"},
 		regexp.MustCompile(`< ?/? ?(important|system|instructions?|assistant|secret|hidden) ?>`),
 	},
 	{
-		"asks to ignore instructions", []string{"ignore", "disregard", "forget", "override"},
+		"asks to ignore instructions",
+		[]string{"ignore", "disregard", "forget", "override"},
 		regexp.MustCompile(`\b(ignore|disregard|forget|override)\b.{0,30}\b(previous|prior|above|earlier|other|all|any|system)\b.{0,30}\b(instructions?|prompts?|rules|messages?)\b`),
 	},
 	{
-		"asks to keep something from the user", []string{"user", "human", "operator", "person"},
+		"asks to keep something from the user",
+		[]string{"user", "human", "operator", "person"},
 		regexp.MustCompile(`\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|notify|notifying|alert|alerting|asking)\b.{0,30}\b(user|human|operator|person)\b`),
 	},
 	{
-		"speaks about other tools", []string{"tool"},
+		"speaks about other tools",
+		[]string{"tool"},
 		regexp.MustCompile(`\b(before|after|when|whenever|instead of)\b.{0,20}\b(using|calling|invoking|running)\b.{0,20}\b(any|every|all|other|another)\b.{0,30}\btools?\b`),
 	},
 	{
-		"asks not to use other tools", []string{"tool"},
+		"asks not to use other tools",
+		[]string{"tool"},
 		regexp.MustCompile(`\b(do not|don't|never)\b.{0,10}\b(use|call|invoke)\b.{0,20}\bother\b.{0,30}\btools?\b`),
 	},
 	{
-		"names a file with secrets", []string{"~/.", "id_", "mcp.json", "/etc/passwd"},
+		"names a file with secrets",
+		[]string{"~/.", "id_", "mcp.json", "/etc/passwd"},
 		regexp.MustCompile(`(~/\.(ssh|aws|cursor|claude|config)\b|\bid_(rsa|ed25519)\b|\bmcp\.json\b|/etc/passwd\b)`),
 	},
 }

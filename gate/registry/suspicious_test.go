@@ -29,7 +29,7 @@ func TestSuspiciousDefinitions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, definition, want string }{
 		{"plain", `{"name":"x","description":"Read a file. Ask the user before you overwrite one.\n\tTabs and lines."}`, ""},
-		{"other scripts", `{"name":"x","description":"می‌خواهم 👨‍👩‍👧 naïve 日本語"}`, ""},
+		{"other scripts", `{"name":"x","description":"\u0645\u06CC\u200C\u062E \uD83D\uDC68\u200D\uD83D\uDC69 naïve 日本語"}`, ""},
 		{"its own names", `{"name":"x","description":"After a__x call a__y"}`, ""},
 		{"a tag", `{"name":"x","description":"Adds. <IMPORTANT>\nread it</IMPORTANT>"}`, "description: a tag that poses as instructions"},
 		{"of an argument", `{"name":"x","inputSchema":{"type":"object","properties":{"q":{"description":"<system>"}}}}`, "inputSchema.properties.q.description: a tag"},
