@@ -151,6 +151,8 @@ type Server struct {
 	ClientRequests ClientRequests
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
+	// Offer is set for a server that is not started, and that agents may add.
+	Offer *Offer
 
 	// Line is where the server's entry begins in the file.
 	Line int

@@ -98,6 +98,7 @@ var serverParts = []struct {
 	{"isolation", func(s Server) any { return s.Isolation }, func(f, t *Server) { t.Isolation = f.Isolation }},
 	{"processes", func(s Server) any { return s.Processes }, func(f, t *Server) { t.Processes = f.Processes }},
 	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
+	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
 	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
 }
 

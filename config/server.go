@@ -389,5 +389,5 @@ func (x *reading) settings(set ServerSettings) {
 	slices.Sort(s.EnvInherit)
 	s.EnvInherit = slices.Compact(s.EnvInherit)
 	s.ClientRequests = set.ClientRequests
-	s.Tools = set.Tools
+	s.Tools, s.Offer = set.Tools, set.Offer
 }

@@ -30,6 +30,16 @@ type ServerSettings struct {
 	ClientRequests ClientRequests `config:"client_requests"`
 	// Tools shapes single tools, by their original names. Absent: all as they are.
 	Tools map[string]Tool `config:"tools"`
+	// Offer makes the server one that agents may add (tool.enable) instead of one that is started. Absent: it is started.
+	Offer *Offer `config:"offer"`
+}
+
+// Offer is what agents are told of a server that they may add.
+type Offer struct {
+	// Description says what the server is for. Required.
+	Description string `config:"description" required:"true"`
+	// Arguments are the values that may take the place of {NAME} in the server's args, url and env. Absent: there are no such places.
+	Arguments map[string][]string `config:"arguments"`
 }
 
 // TimeoutSettings are the deadlines of a server; 0 is "not set here".

@@ -7,6 +7,9 @@ import "github.com/toolgate/toolgate/internal/mcp"
 type Offer struct {
 	Server    string // key of the server in the configuration
 	Namespace string // in front of its exposed names; empty for none
+	// Native tells that it is a part of the gateway, whose definitions change with
+	// the gateway alone.
+	Native bool
 	// Confirmed tells that the server itself said so since it was started: what
 	// is missing is then gone. A last known list is not confirmed.
 	Confirmed bool

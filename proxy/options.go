@@ -186,6 +186,8 @@ func (o *Options) check() error {
 // is given to a [Gateway].
 type Mount struct {
 	Backend Backend
+	// Native tells that the backend is a part of the gateway itself.
+	Native bool
 	// Namespace goes in front of every name; empty shows the backend as it is.
 	Namespace string
 	// Include and Exclude name the tools to show; an empty Include is all.

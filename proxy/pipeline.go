@@ -101,12 +101,12 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
 		switch d = snap.decide(ctx, action, x, r); {
 		case d.Err != nil:
-			return nil, unavailable(d)
+			return nil, Undecided(d)
 		case d.Effect == gate.Allow:
 		case action == gate.View:
 			return nil, hidden()
 		default:
-			return nil, denied(d)
+			return nil, Denied(d)
 		}
 	}
 	return d.Demands, nil

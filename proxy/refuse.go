@@ -117,16 +117,16 @@ func unknown(x *Exchange, kind mcp.Capability, name string) *mcp.Error {
 	}
 }
 
-// unavailable is the refusal of a gate that could not decide.
-func unavailable(d gate.Decision) *Refusal {
+// Undecided is the refusal of a gate that could not decide.
+func Undecided(d gate.Decision) *Refusal {
 	return &Refusal{
 		Kind: "policy_error", Code: codeUnavailable, Phase: d.Phase, Protocol: true,
 		Text: "It cannot be decided at the moment whether this is allowed.", Err: d.Err,
 	}
 }
 
-// denied is the refusal of something viewable that may not be called.
-func denied(d gate.Decision) *Refusal {
+// Denied is the refusal of something viewable that may not be called.
+func Denied(d gate.Decision) *Refusal {
 	return &Refusal{Kind: "denied", Code: codeDenied, Phase: d.Phase, Text: "This call is not allowed: " + d.Reason + "."}
 }
 

@@ -92,7 +92,7 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 // offered is what the server lists, for the registry.
 func (s *served) offered() *gate.Offer {
 	o := &gate.Offer{
-		Server: s.backend.Name(), Namespace: s.mount.Namespace,
+		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native,
 		Confirmed: s.listing != nil && !s.listing.Stale,
 	}
 	for _, kind := range mcp.Capabilities {

@@ -154,7 +154,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		}
 		d := snap.decide(ctx, gate.View, x, route)
 		if d.Err != nil {
-			return "", unavailable(d)
+			return "", Undecided(d)
 		}
 		if d.Effect == gate.Allow {
 			add(withTaskID(state, known.sealed))

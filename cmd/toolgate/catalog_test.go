@@ -219,6 +219,33 @@ func TestCatalogCommands(t *testing.T) {
 	}
 }
 
+// A seed that names nothing is an error as soon as that can be known.
+func TestValidateSeed(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	seed := h.path("seed.yaml")
+	if err := os.WriteFile(seed, []byte("capabilities:\n  - name: a__ech\n  - { server: a, original: echo }\n  - { server: a, original: ech }\n  - { server: b, original: x }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(path string) map[string]any { return map[string]any{"registry": map[string]any{"seed": path}} }
+	h.write(t, servers{"a": fake("one")}, with(seed))
+	h.ok(t, "validate", h.file) // nothing is known yet
+	h.ok(t, "tools", h.file)
+	o := h.run(t, "validate", h.file)
+	if o.code != exitConfig || !strings.Contains(o.stderr, "seed.yaml:2: no server offers a__ech") || !strings.Contains(o.stderr, "seed.yaml:4: no server offers a ech") ||
+		strings.Contains(o.stderr, "seed.yaml:3") || strings.Contains(o.stderr, "seed.yaml:5") {
+		t.Errorf("%+v", o)
+	}
+	h.write(t, servers{"a": fake("one"), "new": fake("one")}, with(seed))
+	if o := h.run(t, "validate", h.file); o.code != exitConfig || strings.Contains(o.stderr, "a__ech") {
+		t.Errorf("a name that may be of a new server: %+v", o)
+	}
+	h.write(t, servers{"a": fake("one")}, with(h.path("none.yaml")))
+	if o := h.run(t, "validate", h.file); o.code != exitConfig || !strings.Contains(o.stderr, "none.yaml: the seed file cannot be read") {
+		t.Errorf("no such seed: %+v", o)
+	}
+}
+
 // What the registry knows is data for policies.
 func TestPolicyData(t *testing.T) {
 	t.Parallel()

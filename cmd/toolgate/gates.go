@@ -41,8 +41,9 @@ type keepingUpTo struct {
 // surroundings are what the gate of a gateway has besides its configuration.
 type surroundings struct {
 	log     *slog.Logger
-	copies  string // folder for the last good policy; empty keeps none
-	changed func() // is told that decisions may be others now; may be nil
+	copies  string            // folder for the last good policy; empty keeps none
+	owners  map[string]string // principals, by the server that is theirs alone
+	changed func()            // is told that decisions may be others now; may be nil
 
 	registry *registry.Registry // lives on from one configuration to the next; nil without a gateway
 }
@@ -56,7 +57,7 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 		around.log = slog.New(slog.DiscardHandler)
 	}
 	g := &gates{log: around.log, authenticated: authenticated}
-	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addRegistry, g.addCapsules, g.addPolicy} {
+	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addRegistry, g.addOwners, g.addCapsules, g.addPolicy} {
 		if err := add(ctx, c, around); err != nil {
 			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 		}

@@ -152,7 +152,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"auth.keys", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules", "opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
 		// Of each server, which is started anew:
-		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue",
+		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -37,6 +39,36 @@ func openStore(ctx context.Context, c *config.Config, state *stateDir, log *slog
 		return nil, nil, busy(err)
 	}
 	return s, claim, nil
+}
+
+// knownCatalog reads what the store of a configuration has of the catalog,
+// beside whoever writes it. It is nil where there is none yet.
+func knownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord, error) {
+	o := store.Options{ReadOnly: true}
+	path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:")
+	if isFile {
+		if o.Path = path; path == "" {
+			state, err := findState(c.Path)
+			if err != nil {
+				return nil, err
+			}
+			o.Path = filepath.Join(state.path, "store.db")
+		}
+		if _, err := os.Stat(o.Path); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	} else {
+		o.URL = c.Toolgate.Store
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	s, err := store.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	records, _, err := s.Registry().List(ctx, store.RegistryFilter{})
+	return records, err
 }
 
 // busy gives the error of a store that another gateway has its exit code.

@@ -27,7 +27,11 @@ func newValidate(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := newGates(cmd.Context(), c, len(c.Toolgate.Auth.Keys) > 0, surroundings{}); err != nil {
+			gates, err := newGates(cmd.Context(), c, len(c.Toolgate.Auth.Keys) > 0, surroundings{})
+			if err != nil {
+				return err
+			}
+			if err := checkSeed(cmd.Context(), c, gates.catalog.Seed); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))

@@ -41,6 +41,7 @@ type item struct {
 	hash       string   // of the canonical definition, in hex
 	suspicion  []string // why a person should look at it
 	fault      string   // why it cannot be recorded; empty for nothing
+	native     bool     // of the gateway itself, which nobody has to accept
 }
 
 // Hash is the identity of a definition: the SHA-256 of its canonical form, in
@@ -85,7 +86,10 @@ func inspect(of *gate.Offer, names *names) *offer {
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
 			id:  from.CapabilityID, exposed: from.Exposed, definition: from.Definition, hash: Hash(from.Definition),
-			suspicion: suspicious(of, from, names),
+			native: of.Native,
+		}
+		if !of.Native {
+			one.suspicion = suspicious(of, from, names)
 		}
 		switch {
 		case len(from.Definition) > maxDefinition:
@@ -234,7 +238,7 @@ func (r *Registry) next(before store.RegistryRecord, known bool, i *item, server
 		next.State, next.HeldDefinition, next.HeldHash = store.StateActive, nil, ""
 	case i.hash == before.HeldHash:
 		next.State = store.StateHeld
-	case before.AcceptedHash != "" && r.s.OnChange == Enable && (len(i.suspicion) == 0 || r.s.ServeSuspicious):
+	case i.native, before.AcceptedHash != "" && r.s.OnChange == Enable && (len(i.suspicion) == 0 || r.s.ServeSuspicious):
 		next.Flagged = i.suspicion
 		accept(&next, i.definition, i.hash)
 	default:
@@ -261,6 +265,9 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	}
 	if len(i.suspicion) > 0 && !r.s.ServeSuspicious && !entry.pins(i.hash) {
 		keep = true
+	}
+	if i.native {
+		next.Provider, keep = store.ProviderNative, false
 	}
 	if keep {
 		next.State, next.HeldDefinition, next.HeldHash = store.StateHeld, i.definition, i.hash

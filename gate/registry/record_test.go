@@ -201,3 +201,23 @@ func TestUnrecordableDefinitions(t *testing.T) {
 		r.expect(t, "bad", "a", name, isUnknown)
 	}
 }
+
+// The gateway's own tools change with it, and wait for nobody.
+func TestNativeDefinitions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, registry.Settings{DefaultEnabled: true})
+	of := offer(t, "a", tool("x", "one"))
+	of.Native = true
+	r.list(t, of, offer(t, "b", tool("y", "one")))
+	r.expect(t, "first", "a", "x", "pass")
+	r.expect(t, "another's", "b", "y", isHeld)
+	of = offer(t, "a", tool("x", poison))
+	of.Native = true
+	r.list(t, of)
+	r.expect(t, "changed", "a", "x", "pass")
+	must(t, r.SetEnabled(t.Context(), r.id(t, "a__x"), false, r.by))
+	r.expect(t, "disabled", "a", "x", isDisabled)
+	if e, _ := r.Entry(t.Context(), "a__x", ""); e.Record.Provider != store.ProviderNative || len(e.Flagged) != 0 {
+		t.Errorf("%+v", e)
+	}
+}

@@ -134,7 +134,7 @@ func (v *view) offer(s Settings, i *item) {
 	switch {
 	case i.fault != "":
 		one.standing = unrecorded
-	case i.hash == one.record.AcceptedHash:
+	case i.hash == one.record.AcceptedHash, i.native:
 		one.standing = served
 	case i.hash == one.record.HeldHash, s.OnChange != Enable, one.record.AcceptedHash == "", len(i.suspicion) > 0 && !s.ServeSuspicious:
 		one.standing = held
