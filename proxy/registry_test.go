@@ -76,6 +76,13 @@ func (h *hiding) Check(_ context.Context, r *gate.Request) (gate.Decision, error
 	return gate.Decision{Effect: gate.Allow}, nil
 }
 
+func (h *hiding) ViewClass(id *gate.Identity) string {
+	if id.Subject == h.from {
+		return h.tool
+	}
+	return ""
+}
+
 func (s *switchable) Name() string { return "switchable" }
 
 func (s *switchable) Check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
@@ -113,7 +120,9 @@ func TestListChangedByAPhaseThatChanges(t *testing.T) {
 		hears("a is hidden from alice", &hiding{"a", "alice"}, "alice")
 		hears("the same by another rule", &hiding{"a", "alice"})
 		hears("from bob instead", &hiding{"a", "bob"}, "alice", "bob")
-		hears("b is hidden from nobody", &hiding{"b", "carol"}, "bob")
+		hears("b is hidden from nobody here", &hiding{"b", "carol"}, "bob")
+		hears("b is hidden from bob", &hiding{"b", "bob"}, "bob")
+		hears("nothing is hidden from anybody", &hiding{}, "bob")
 	})
 }
 

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -220,4 +221,26 @@ func TestNativeDefinitions(t *testing.T) {
 	if e, _ := r.Entry(t.Context(), "a__x", ""); e.Record.Provider != store.ProviderNative || len(e.Flagged) != 0 {
 		t.Errorf("%+v", e)
 	}
+}
+
+// What cannot be recorded is judged all the same: a change passes where changes
+// do, unless it misleads, and what is new does not.
+func TestWithoutRecords(t *testing.T) {
+	t.Parallel()
+	s := closed
+	s.OnNew, s.OnChange = registry.Enable, registry.Enable
+	r := newRig(t, s)
+	r.list(t, offer(t, "a", tool("x", "one"), tool("p", "one")))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Record(ended, []*gate.Offer{offer(t, "a", tool("x", "two"), tool("p", poison), tool("new"))})
+	r.expect(t, "changed", "a", "x", "pass")
+	r.expect(t, "poisoned", "a", "p", isHeld)
+	r.expect(t, "new", "a", "new", isUnknown)
+	if !strings.Contains(r.log.String(), "cannot be recorded") {
+		t.Errorf("not a word:\n%s", r.log)
+	}
+	r.run(t)
+	eventually(t, "it is recorded when that can be", func() bool { return r.says(t, asks("a", "new", alice)) == "pass" })
+	r.expect(t, "poisoned", "a", "p", isHeld)
 }

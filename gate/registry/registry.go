@@ -78,7 +78,8 @@ type Registry struct {
 	wake chan struct{} // capacity 1
 
 	view  atomic.Pointer[view]
-	fresh atomic.Int64 // when the view was last known to be the store's, in Unix nanoseconds; 0 for never
+	born  time.Time
+	fresh atomic.Int64 // when the view was last known to be the store's, in nanoseconds since born
 
 	working sync.Mutex // one change at a time; guards what follows
 	s       Settings
@@ -112,7 +113,7 @@ func recordKey(r *store.RegistryRecord) key {
 // New returns a registry that denies everything until it has settings and has
 // read the store.
 func New(o Options) *Registry {
-	r := &Registry{o: o, log: o.Logger, wake: make(chan struct{}, 1), offers: map[string]*offer{}, warned: map[string]bool{}}
+	r := &Registry{o: o, log: o.Logger, wake: make(chan struct{}, 1), offers: map[string]*offer{}, warned: map[string]bool{}, born: time.Now()}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -175,7 +176,7 @@ func (r *Registry) current() (*view, error) {
 		return nil, ErrUnavailable
 	}
 	v := r.view.Load()
-	if v == nil || time.Now().UnixNano()-r.fresh.Load() > int64(r.o.MaxAge) {
+	if v == nil || time.Since(r.born)-time.Duration(r.fresh.Load()) > r.o.MaxAge {
 		return nil, ErrUnavailable
 	}
 	return v, nil
@@ -223,7 +224,7 @@ func pick(generations map[string]int64) [3]int64 {
 }
 
 func (r *Registry) confirmed(at time.Time) {
-	r.fresh.Store(at.UnixNano())
+	r.fresh.Store(int64(at.Sub(r.born)))
 	if r.deaf {
 		r.deaf = false
 		r.log.Info("the catalog in the store can be read again")

@@ -55,6 +55,11 @@ func TestSeed(t *testing.T) {
 	next.list(t, of)
 	next.expect(t, "after a restart", "a", "off", "pass")
 	next.expect(t, "after a restart", "a", "flagged", "pass")
+	next.list(t, offer(t, "a", tool("off"), tool("flagged", "changed"), tool("away"), tool("reads"), tool("unnamed")))
+	if e, _ := next.Entry(t.Context(), "a__flagged", ""); e.State != store.StateHeld || len(e.Flags) != 0 {
+		t.Errorf("a change brings back the seed: %+v", e)
+	}
+	next.list(t, of)
 	next.run(t)
 	eventually(t, "an alarm for what is named in vain", func() bool { return next.alarms("a__nothing") })
 	if next.alarms("a__reads") {
