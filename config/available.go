@@ -6,7 +6,6 @@ import "strings"
 // listed is as its nearest listed parent. In a path "*" stands for a name chosen
 // in the file. Writing an unavailable one is an error, because ignoring what
 // someone wrote to protect something would be worse than refusing it.
-// The setting store is available in part: see formatStore.
 var availability = map[string]bool{
 	"listen":                 true,
 	"listen.trusted_proxies": false,
@@ -20,7 +19,7 @@ var availability = map[string]bool{
 	"auth":                   true,
 	"tenants":                false,
 	"gate":                   true,
-	"registry":               false,
+	"registry":               true,
 	"capsules":               true,
 	"spicedb":                false,
 	"opa":                    true,

@@ -147,16 +147,23 @@ func formatSHA256(text, _ string) (string, string, error) {
 	return strings.ToLower(text), "", nil
 }
 
-// formatStore accepts what this version can open.
+const storeHint = "write sqlite:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+
+// formatStore accepts a file or a PostgreSQL database. Its errors quote nothing
+// of the text, which may hold a password.
 func formatStore(text, dir string) (string, string, error) {
-	path, ok := strings.CutPrefix(text, "sqlite:")
-	switch {
-	case ok:
+	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		path, hint, err := formatPath(path, dir)
 		return "sqlite:" + path, hint, err
-	case strings.HasPrefix(text, "postgres:") || strings.HasPrefix(text, "postgresql:"):
-		// The text is not repeated: it usually holds a password.
-		return "", "write sqlite: or sqlite:PATH", fmt.Errorf("a postgres store is %s", notAvailable)
 	}
-	return "", "write sqlite: or sqlite:PATH", errors.New("is not a store")
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql":
+		return "", storeHint, errors.New("is not a store")
+	case u.Opaque != "" || u.Host == "" && u.Query().Get("host") == "":
+		return "", storeHint, errors.New("names no host")
+	case strings.Trim(u.Path, "/") == "" && u.Query().Get("dbname") == "":
+		return "", storeHint, errors.New("names no database")
+	}
+	return text, "", nil
 }

@@ -15,11 +15,11 @@ type Gate struct {
 type Registry struct {
 	// Default is the state of a capability nobody decided about. Absent: enabled.
 	Default string `config:"default" enum:"enabled|disabled"`
-	// OnNew is what happens to a new definition. Absent: hold with authentication, else enable.
-	OnNew string `config:"on_new" enum:"enable|hold"`
+	// OnNew is what happens to a new definition: it is served, held until it is accepted, or, with adopt, served where it comes with the first list of a server that was never seen and held afterwards. Absent: adopt with authentication, else enable.
+	OnNew string `config:"on_new" enum:"enable|hold|adopt"`
 	// OnChange is what happens to a changed definition. Absent: hold with authentication, else enable.
 	OnChange string `config:"on_change" enum:"enable|hold"`
-	// Seed is a file read into the catalog at the first start. Absent: none.
+	// Seed is a file that says what is written about a capability when it is first seen. Absent: none.
 	Seed string `config:"seed" format:"path"`
 }
 

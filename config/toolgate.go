@@ -10,7 +10,8 @@ type Toolgate struct {
 	// Listen is where toolgate serves. Absent: 127.0.0.1:7777 alone.
 	Listen Listen `config:"listen"`
 	// Store is where state is kept: "sqlite:" for a file of its own per
-	// configuration under the state folder, or "sqlite:PATH". Absent: "sqlite:".
+	// configuration under the state folder, "sqlite:PATH", or for gateways that
+	// share their state "postgres://USER:PASSWORD@HOST:PORT/DATABASE". Absent: "sqlite:".
 	Store string `config:"store" default:"sqlite:" format:"store"`
 	// Redis is the address of a Redis server for shared rates and events.
 	// Absent: none.

@@ -97,6 +97,7 @@ type Batcher interface {
 // Chain is the ordered phases. The zero Chain, and a nil one, deny everything.
 type Chain struct {
 	phases []Phase
+	of     *Chain // which this is a pinned one of; nil for none, see Pin
 }
 
 // NewChain returns the chain of the phases in their order.

@@ -15,7 +15,8 @@ type change struct {
 }
 
 // audience is a class of clients that see the same: those that the gate does
-// not tell apart, on the same endpoint, which are shown the same lists.
+// not tell apart, neither before a change nor after it, on the same endpoint, which
+// are shown the same lists.
 type audience struct {
 	class string
 	scope Scope
@@ -32,7 +33,7 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 	}
 	known := make(map[audience]map[string]bool)
 	tell := func(client interface{ listChanged(method string) }, id *gate.Identity, scope Scope, can answers) {
-		who := audience{next.Chain.ViewClass(id), scope, can}
+		who := audience{old.pinned.ViewClass(id) + "\x00" + next.pinned.ViewClass(id), scope, can}
 		methods, ok := known[who]
 		if !ok {
 			methods = seen(ctx, old, next, id, who, changed)
@@ -68,7 +69,7 @@ func changes(old, next *Snapshot) []change {
 	}
 	for name := range names {
 		for _, kind := range mcp.Capabilities {
-			if old.Chain != next.Chain || old.catalog.digest(name, kind) != next.catalog.digest(name, kind) {
+			if !old.pinned.Same(next.pinned) || old.catalog.digest(name, kind) != next.catalog.digest(name, kind) {
 				changed = append(changed, change{name, kind})
 			}
 		}
@@ -129,7 +130,8 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
 	some := false
-	for r, d := range s.views(ctx, id, who.scope, of.rendered[c.kind]) {
+	then := Snapshot{Chain: s.pinned} // the gate as it was for this catalog
+	for r, d := range then.views(ctx, id, who.scope, of.rendered[c.kind]) {
 		if d.Effect == gate.Allow {
 			h.Write(r.raw)
 			h.WriteByte(0)

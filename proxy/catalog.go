@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -42,6 +43,7 @@ type served struct {
 	listing  *mcp.Listing
 	rendered map[mcp.Capability][]*Route // sorted by exposed name
 	digest   map[mcp.Capability]uint64   // of what clients see of it
+	offer    *gate.Offer                 // for the registry
 	slots    *slots
 
 	plain   *served      // as clients see it of which it may ask nothing; nil when that is the same
@@ -64,6 +66,7 @@ type Route struct {
 	shape *ToolShape
 	raw   []byte // as it is listed
 	input []byte // input schema of a tool, as its server listed it
+	item  []byte // the whole item, as its server listed it
 
 	byRevision [revisions]atomic.Pointer[[]byte] // raw for each revision, made at the first use
 }
@@ -142,7 +145,7 @@ func (s *served) render(ids map[CapabilityKey]string) {
 			r := &Route{
 				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: names[i],
 				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
-				Params:       items[i].Params, to: s, shape: shape,
+				Params:       items[i].Params, to: s, shape: shape, item: items[i].Raw,
 			}
 			if kind == mcp.Tool {
 				r.input = mcp.Lookup(items[i].Raw, "inputSchema")

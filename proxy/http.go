@@ -104,9 +104,18 @@ func (g *Gateway) readyz(w http.ResponseWriter) {
 		plain(w, http.StatusServiceUnavailable, "stopping")
 	case g.opts.Auditor.Healthy() != nil:
 		plain(w, http.StatusServiceUnavailable, "audit")
+	case g.unready() != "":
+		plain(w, http.StatusServiceUnavailable, g.unready())
 	default:
 		plain(w, http.StatusOK, "ok")
 	}
+}
+
+func (g *Gateway) unready() string {
+	if g.opts.Ready == nil {
+		return ""
+	}
+	return g.opts.Ready()
 }
 
 // guard refuses requests that a web page sent through the user's browser: by

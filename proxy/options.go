@@ -103,6 +103,10 @@ type Options struct {
 	// which ends with it.
 	UseRound func(ctx context.Context, call string, round int, until time.Time) (first bool, err error)
 
+	// Ready returns one word for what keeps the gateway from deciding about
+	// requests, for /readyz; empty when nothing does. Nil is never anything.
+	Ready func() string
+
 	// Version is shown to clients and servers.
 	Version string
 	// PublicURL is where clients reach the gateway, empty when that is where
@@ -214,6 +218,8 @@ func (o *Options) check() error {
 // is given to a [Gateway].
 type Mount struct {
 	Backend Backend
+	// Native tells that the backend is a part of the gateway itself.
+	Native bool
 	// Namespace goes in front of every name; empty shows the backend as it is.
 	Namespace string
 	// Include and Exclude name the tools to show; an empty Include is all.
@@ -256,11 +262,23 @@ type Config struct {
 	Listed func(names []string)
 	// Scopes are asked for behind the view decision; nil asks for none.
 	Scopes ScopeChecker
+	// Registry is told what the servers list before a catalog is served with
+	// it; nil is nobody.
+	Registry Registry
 	// Arguments checks what tools are called with; nil checks nothing.
 	Arguments ArgumentChecker
 	// Approver asks people about calls; nil asks nobody, and what needs an
 	// approval is refused.
 	Approver Approver
+}
+
+// Registry keeps account of what the servers list. What it has not recorded, or
+// does not want to be served, its phase of the chain denies.
+type Registry interface {
+	// Record is told the offers of all servers, also of those that list nothing.
+	// An offer that has not changed is the same pointer as before. It bounds its
+	// own waits.
+	Record(ctx context.Context, offers []*gate.Offer)
 }
 
 // CapsuleHolder tells whether an identity holds the capsule of a name. It is

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,9 +79,41 @@ func (s *served) newPlain(ids map[CapabilityKey]string) *served {
 	if s.listing == nil || s.listing.Plain == nil {
 		return nil
 	}
-	p := &served{mount: s.mount, backend: s.backend, listing: s.listing.Plain, slots: s.slots, other: s.listing, isPlain: true}
+	listing, same := sharedDefinitions(s.listing)
+	if same {
+		return nil
+	}
+	p := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, other: s.listing, isPlain: true}
 	p.render(ids)
 	return p
+}
+
+// sharedDefinitions returns the plain listing of a server with the definitions of
+// the full one wherever both have a capability: the catalog accepts one for each.
+// same tells that nothing else is different.
+func sharedDefinitions(full *mcp.Listing) (plain *mcp.Listing, same bool) {
+	plain, same = full.Plain, bytes.Equal(full.Capabilities, full.Plain.Capabilities) && full.Instructions == full.Plain.Instructions
+	for _, kind := range mcp.Capabilities {
+		items := plain.Items[kind]
+		same = same && len(items) == len(full.Items[kind])
+		for i := range items {
+			in := full.Find(kind, items[i].Key)
+			switch {
+			case in == nil:
+				same = false
+			case !bytes.Equal(in.Raw, items[i].Raw):
+				if plain == full.Plain {
+					plain = new(*full.Plain)
+					plain.Items = maps.Clone(full.Plain.Items)
+				}
+				if &plain.Items[kind][0] == &full.Plain.Items[kind][0] {
+					plain.Items[kind] = slices.Clone(items)
+				}
+				plain.Items[kind][i] = *in
+			}
+		}
+	}
+	return plain, same
 }
 
 // originals counts the names of a kind in both sets that differ in case alone:

@@ -363,3 +363,33 @@ func TestTheGateHoldsForBothSets(t *testing.T) {
 		t.Errorf("the call is answered %s", got)
 	}
 }
+
+// What both sets have is shown to everyone with the definition of the full one,
+// and offered to the registry once.
+func TestSetsShareDefinitions(t *testing.T) {
+	full := newScript(t, "s", mcp.Legacy, tool("both"), tool("asks"))
+	plain := newScript(t, "p", mcp.Legacy, `tool {"name":"both","description":"another","inputSchema":{"type":"object"}}`, tool("alone"))
+	listing := *full.listing
+	listing.Plain = plain.listing
+	shared, same := sharedDefinitions(&listing)
+	if same || string(shared.Items[mcp.Tool][0].Raw) != string(full.listing.Items[mcp.Tool][0].Raw) || shared.Items[mcp.Tool][1].Key != "alone" {
+		t.Errorf("%v, %s", same, shared.Items[mcp.Tool][0].Raw)
+	}
+	if !strings.Contains(string(plain.listing.Items[mcp.Tool][0].Raw), "another") {
+		t.Error("the server's own listing was changed")
+	}
+	full.listing = &listing
+	r := newRig(t, mounted(full))
+	var names []string
+	for _, o := range r.snapshot.Load().catalog.byServer["s"].offer.Items {
+		names = append(names, o.Original)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"alone", "asks", "both"}) {
+		t.Errorf("offered %v", names)
+	}
+	listing.Plain = newScript(t, "p", mcp.Legacy, `tool {"name":"asks","inputSchema":{}}`, tool("both")).listing
+	if _, same := sharedDefinitions(&listing); !same {
+		t.Error("sets with the same names are two")
+	}
+}

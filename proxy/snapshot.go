@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
@@ -18,6 +19,7 @@ type Snapshot struct {
 	arguments ArgumentChecker // nil checks nothing
 	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
+	pinned    *gate.Chain     // Chain as it was when the snapshot was made
 
 	catalog  *Catalog            // the full one
 	plain    catalogs            // by what a client can be asked
@@ -41,7 +43,13 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	for i := range config.Mounts {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
-	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, plain: newCatalogs(servers)}
+	if config.Registry != nil {
+		config.Registry.Record(ctx, offers(servers))
+	}
+	next := &Snapshot{
+		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver,
+		pinned: config.Chain.Pin(), plain: newCatalogs(servers),
+	}
 	next.catalog = next.plain[answersAll]
 	if config.Listed != nil {
 		config.Listed(next.names())
@@ -77,7 +85,38 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	ids := g.capabilityIDs(ctx, m.Backend.Name(), listing)
 	s.render(ids)
 	s.plain = s.newPlain(ids)
+	s.offer = s.offered()
 	return s
+}
+
+// offered is what the server lists, for the registry.
+func (s *served) offered() *gate.Offer {
+	o := &gate.Offer{
+		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native,
+		Confirmed: s.listing != nil && !s.listing.Stale,
+	}
+	for _, kind := range mcp.Capabilities {
+		routes := s.rendered[kind]
+		if s.plain != nil { // what is in that set alone
+			routes = slices.Concat(routes, slices.DeleteFunc(slices.Clone(s.plain.rendered[kind]), func(r *Route) bool {
+				return s.listing.Find(kind, r.Original) != nil
+			}))
+		}
+		for _, r := range routes {
+			o.Items = append(o.Items, gate.Offered{
+				Kind: kind, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID, Definition: r.item,
+			})
+		}
+	}
+	return o
+}
+
+func offers(servers []*served) []*gate.Offer {
+	all := make([]*gate.Offer, len(servers))
+	for i, s := range servers {
+		all[i] = s.offer
+	}
+	return all
 }
 
 // capabilityIDs issues the ids of everything listed. Without them calls are

@@ -37,7 +37,8 @@ type fakeServer struct {
 // answers, "broken=FILE" exits at once while the file exists, "tools=N" lists N
 // tools, "long=N" one with a name of N characters, "child=FILE" starts a process
 // and writes its id, "varies" makes it list one tool more to a client that declares
-// elicitation, any other one only tells two servers apart.
+// elicitation, "echo=TEXT" describes the tool echo so, any other one only tells two
+// servers apart.
 func runFake(args []string) int {
 	s := &fakeServer{tools: fakeTools}
 	hang := false
@@ -61,6 +62,11 @@ func runFake(args []string) int {
 			s.tools = append(s.tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("l", n)))
 		case "varies":
 			s.varies = true
+		case "echo":
+			s.tools = slices.Clone(fakeTools)
+			for i, tool := range s.tools {
+				s.tools[i] = strings.Replace(tool, `"name": "echo"`, fmt.Sprintf(`"name": "echo", "description": %q`, value), 1)
+			}
 		case "child":
 			child := exec.Command(os.Args[0], fakeCommand, "hang")
 			if _, err := child.StdinPipe(); err != nil { // never closed before our own end

@@ -6,6 +6,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/gate/registry"
 )
 
 // addPolicy adds the phase of the Rego policy. In shadow mode it is asked and
@@ -24,15 +25,62 @@ func (g *gates) addPolicy(ctx context.Context, c *config.Config, around surround
 	return nil
 }
 
-// listed tells the policy what there is.
+// listed tells the policy what there is, and what the catalog says of it.
 func (g *gates) listed(names []string) {
+	data := policyData(names, g.registry.Listing())
+	err := g.policy.SetData(data)
+	if err != nil && (data.TenantToolFlags != nil || data.PersonaToolDeny != nil || data.Tools != nil) {
+		// The policy's own files have such a key. Theirs is what it goes by; the
+		// catalog's flags and restrictions are kept by the phase before it.
+		g.log.Warn("the policy's own data have a key of the catalog's, too; it sees its own", "err", err)
+		data.TenantToolFlags, data.PersonaToolDeny, data.Tools = nil, nil, nil
+		err = g.policy.SetData(data)
+	}
+	if err != nil {
+		g.log.Error("the policy does not take the catalog; it decides by what it had before", "err", err)
+	}
+}
+
+// policyData is the catalog as policies see it. Keys of flags and restrictions
+// are given where there are any, so that a policy may have them to itself.
+func policyData(names []string, listing []registry.Listed) opa.Data {
 	data := opa.Data{ToolCatalog: make(map[string]opa.Tool, len(names))}
 	for _, name := range names {
 		data.ToolCatalog[name] = opa.Tool{Enabled: true}
 	}
-	if err := g.policy.SetData(data); err != nil {
-		g.log.Error("the policy does not take the catalog; it decides by what it had before", "err", err)
+	for i := range listing {
+		l := &listing[i]
+		before, there := data.ToolCatalog[l.Name]
+		if !there {
+			continue
+		}
+		attributes := map[string]any{
+			"kind": l.Kind, "read_only": l.Class.ReadOnly, "destructive": l.Class.Destructive, "operator_classed": l.Class.OperatorClassed,
+		}
+		for name, value := range map[string]string{"category": l.Category, "risk": string(l.Class.Risk)} {
+			if value != "" {
+				attributes[name] = value
+			}
+		}
+		data.ToolCatalog[l.Name] = opa.Tool{Enabled: l.Enabled && before.Enabled, Attributes: attributes}
+		for tenant, on := range l.Flags {
+			if data.TenantToolFlags == nil {
+				data.TenantToolFlags = map[string]map[string]opa.Flag{}
+			}
+			if data.TenantToolFlags[tenant] == nil {
+				data.TenantToolFlags[tenant] = map[string]opa.Flag{}
+			}
+			data.TenantToolFlags[tenant][l.Name] = opa.Flag{Enabled: on}
+		}
+		for _, persona := range l.Personas {
+			if data.PersonaToolDeny == nil {
+				data.PersonaToolDeny = map[string][]string{}
+			}
+			data.PersonaToolDeny[persona] = append(data.PersonaToolDeny[persona], l.Name)
+		}
 	}
+	data.Tools = data.ToolCatalog
+	return data
 }
 
 // newPolicy is the policy of a configuration, loaded.

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -17,14 +18,18 @@ import (
 // gates are the parts of a gateway that decide, made of one configuration.
 type gates struct {
 	chain     *gate.Chain
-	capsules  *capsule.Phase        // nil when none are configured
-	policy    *opa.Phase            // nil when none is configured
+	capsules  *capsule.Phase // nil when none are configured
+	policy    *opa.Phase     // nil when none is configured
+	catalog   registry.Settings
 	arguments proxy.ArgumentChecker // nil checks nothing
 
 	phases  []gate.Phase
 	decides bool          // some phase says who may do what; one in shadow mode does not
 	keepers []keepingUpTo // of the phases that change by themselves
 	log     *slog.Logger
+
+	authenticated bool               // callers have to say who they are
+	registry      *registry.Registry // nil without a gateway
 }
 
 // keepingUpTo keeps a phase up to date until the context ends.
@@ -39,6 +44,8 @@ type surroundings struct {
 	copies  string            // folder for the last good policy; empty keeps none
 	owners  map[string]string // principals, by the server that is theirs alone
 	changed func()            // is told that decisions may be others now; may be nil
+
+	registry *registry.Registry // lives on from one configuration to the next; nil without a gateway
 }
 
 // newGates makes the gate of a configuration, phase by phase in the order in
@@ -49,8 +56,8 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 	if around.log == nil {
 		around.log = slog.New(slog.DiscardHandler)
 	}
-	g := &gates{log: around.log}
-	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addOwners, g.addCapsules, g.addPolicy} {
+	g := &gates{log: around.log, authenticated: authenticated}
+	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addRegistry, g.addOwners, g.addCapsules, g.addPolicy} {
 		if err := add(ctx, c, around); err != nil {
 			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 		}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -37,6 +38,7 @@ type instance struct {
 	log     *slog.Logger
 	state   *stateDir
 	store   *store.Store
+	claim   io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
 	audit   *audit.Log
 	keys    *proxy.Keyring
 	metrics *telemetry.Metrics
@@ -49,6 +51,8 @@ type instance struct {
 	addedChanged chan struct{} // capacity 1
 
 	onStore map[string][]func() // by topic of the store; complete before run
+
+	registry *registry.Registry
 
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
@@ -137,16 +141,10 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 			in.close()
 		}
 	}()
-	path := strings.TrimPrefix(c.Toolgate.Store, "sqlite:")
-	if path == "" {
-		path = filepath.Join(state.path, "store.db")
-	}
-	if in.store, err = store.Open(ctx, store.Options{Path: path, Logger: in.log}); err != nil {
-		if _, busy := errors.AsType[*store.InUseError](err); busy {
-			return nil, exit(exitUnreachable, err)
-		}
+	if in.store, in.claim, err = openStore(ctx, c, state, in.log); err != nil {
 		return nil, err
 	}
+	in.registry = registry.New(registry.Options{Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)
 	}
@@ -164,6 +162,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	in.onStore = map[string][]func(){
 		store.TopicApprovals: {in.desk.Changed},
 		store.TopicDynamic:   {func() { nudge(in.addedChanged) }},
+		store.TopicRegistry:  {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
@@ -172,6 +171,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
+	g.Ready = in.ready
 	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
@@ -240,6 +240,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return in.followAdded(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
+	group.Go(func() error { return in.registry.Run(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		defer cancel()
@@ -265,6 +266,9 @@ func (in *instance) close() {
 			in.log.Error("close the store", "err", err)
 		}
 	}
+	if in.claim != nil {
+		in.claim.Close()
+	}
 }
 
 // apply makes a configuration the running one: equal servers keep their
@@ -276,7 +280,7 @@ func (in *instance) apply(c *config.Config) error {
 	authenticated := before.authenticated()
 	servers, owners := in.withAdded(c)
 	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
-		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners, changed: func() { in.gateway.Changed("") },
+		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners, changed: func() { in.gateway.Changed("") }, registry: in.registry,
 	})
 	if err != nil {
 		return err
@@ -300,7 +304,7 @@ func (in *instance) apply(c *config.Config) error {
 	mounts := make([]proxy.Mount, 0, len(servers)+1)
 	arguments := gates.arguments
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
-		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name})
+		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
 		arguments = enabling{gates.chain, gates.arguments}
 	}
 	for i := range servers {
@@ -324,7 +328,11 @@ func (in *instance) apply(c *config.Config) error {
 	}
 	in.servers, in.config, in.namespaces = next, c, namespaces(servers)
 	in.desk.Set(in.approvalSettings(c, authenticated))
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(), Approver: in.desk}
+	in.registry.Configure(gates.catalog)
+	applied := proxy.Config{
+		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
+		Approver: in.desk, Registry: in.registry,
+	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}

@@ -149,7 +149,7 @@ func TestPendingSettings(t *testing.T) {
 // which the code below says for each, or only a start does.
 func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
-		"auth.keys", "gate.open", "capsules", "opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
+		"auth.keys", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules", "opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
 		"auth.jwt", "auth.introspection.endpoint", "auth.introspection.client_id", "auth.introspection.client_secret", "auth.introspection.issuer",
 		"auth.introspection.audience", "auth.introspection.clients", "auth.introspection.claims.subject", "auth.introspection.claims.tenant",

@@ -89,7 +89,11 @@ func collect(v reflect.Value, path string, out *[]setting) {
 			continue
 		}
 		if config.Available(at) {
-			*out = append(*out, setting{Path: at, Value: render(f.Interface())})
+			value := render(f.Interface())
+			if at == "store" {
+				value = shownURL(value) // of a database, with a password
+			}
+			*out = append(*out, setting{Path: at, Value: value})
 		}
 	}
 }

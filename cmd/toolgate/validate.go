@@ -32,7 +32,11 @@ func newValidate(o *options) *cobra.Command {
 				return err
 			}
 			known.close()
-			if _, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{}); err != nil {
+			gates, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{})
+			if err != nil {
+				return err
+			}
+			if err := checkSeed(cmd.Context(), c, gates.catalog.Seed); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))

@@ -65,8 +65,8 @@ var rules = map[string]rule{
 		why:  "what a decision is must not depend on who makes it, or on any driver",
 	},
 	"gate/registry": {
-		ours: []string{"gate", "internal/mcp", "internal/store"},
-		why:  "the capability catalog is in the store",
+		ours: []string{"gate", "gate/governance", "internal/mcp", "internal/store"},
+		why:  "the capability catalog is in the store; what a class is, governance says",
 	},
 	"gate/capsule": {ours: []string{"gate", "internal/mcp"}, why: "sets of capabilities are configuration only"},
 	"gate/governance": {

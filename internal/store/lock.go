@@ -14,6 +14,21 @@ import (
 // one name.
 const lockSuffix = ".lock"
 
+// Claim takes the lock that a store in a file at path would take, for a process
+// whose store is elsewhere and that must be the only one of its folder all the
+// same. The folder must exist. It returns an [*InUseError] when another has it,
+// and never waits. The lock ends with Close, or with the process.
+func Claim(path string) (io.Closer, error) {
+	l, err := acquire(path)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close implements io.Closer.
+func (l *fileLock) Close() error { return l.release() }
+
 // errLocked is what tryLock returns when another process, or another Open in
 // this one, has the lock.
 var errLocked = errors.New("locked")

@@ -59,3 +59,23 @@ func requireInUse(t *testing.T, path string, pid int) {
 		t.Errorf("error %q names process %d, want %d", err, in.PID, pid)
 	}
 }
+
+// A claim keeps a store in the file away, and another claim, until it ends.
+func TestClaim(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	claim, err := store.Claim(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireInUse(t, path, os.Getpid())
+	if _, err := store.Claim(path); !errors.As(err, new(*store.InUseError)) {
+		t.Errorf("claimed twice: %v", err)
+	}
+	if err := claim.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, store.Options{Path: path})
+	if _, err := store.Claim(path); !errors.As(err, new(*store.InUseError)) {
+		t.Errorf("claimed beside a store: %v", err)
+	}
+}

@@ -112,6 +112,9 @@ func Handler(g Gateway, token string) http.Handler {
 	if e, ok := g.(Explainer); ok {
 		handleExplainer(mux, e)
 	}
+	if c, ok := g.(Cataloger); ok {
+		handleCataloger(mux, c)
+	}
 	if a, ok := g.(Approvals); ok {
 		handleApprovals(mux, a)
 	}

@@ -1,0 +1,222 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// maxCatalogBody bounds a request about the catalog, in bytes.
+const maxCatalogBody = 16 << 20
+
+// CatalogEntry is one capability of the catalog.
+type CatalogEntry struct {
+	ID             string          `json:"capability_id"`
+	Name           string          `json:"name"`
+	Kind           string          `json:"kind"`
+	Server         string          `json:"server"`
+	Original       string          `json:"original_name"`
+	DisplayName    string          `json:"display_name,omitempty"`
+	Category       string          `json:"category,omitempty"`
+	State          string          `json:"state"`
+	Enabled        bool            `json:"enabled"`
+	Decided        bool            `json:"decided"` // someone said whether it is enabled
+	Class          string          `json:"class"`   // effective
+	Said           string          `json:"said_class,omitempty"`
+	Risk           string          `json:"risk,omitempty"`
+	HighCost       bool            `json:"high_cost,omitempty"`
+	Flagged        []string        `json:"flagged,omitempty"`
+	Tenants        map[string]bool `json:"tenants,omitempty"`
+	DeniedPersonas []string        `json:"deny_personas,omitempty"`
+	Actor          string          `json:"actor"`
+	Reason         string          `json:"reason,omitempty"`
+	FirstSeen      time.Time       `json:"first_seen"`
+	ChangedAt      time.Time       `json:"changed_at"`
+	Hash           string          `json:"definition_hash,omitempty"`
+	HeldHash       string          `json:"held_hash,omitempty"`
+	// The following are of a single entry only.
+	Description string          `json:"description,omitempty"`
+	Definition  json.RawMessage `json:"definition,omitempty"`
+	Held        json.RawMessage `json:"held_definition,omitempty"`
+	Diff        string          `json:"diff,omitempty"` // from the accepted definition to the held one
+}
+
+// CatalogQuery selects entries; an empty field selects all.
+type CatalogQuery struct {
+	Server, Kind, State string
+}
+
+// The changes of the catalog.
+const (
+	CatalogEnable     = "enable"
+	CatalogDisable    = "disable"
+	CatalogFlag       = "flag"
+	CatalogUnflag     = "unflag"
+	CatalogRestrict   = "restrict"
+	CatalogUnrestrict = "unrestrict"
+	CatalogClassify   = "classify"
+	CatalogAccept     = "accept"
+	CatalogForget     = "forget"
+)
+
+// CatalogChange is one change of one capability.
+type CatalogChange struct {
+	Op      string `json:"op"`
+	Name    string `json:"name"` // exposed name, id, or server/original
+	Kind    string `json:"kind,omitempty"`
+	Tenant  string `json:"tenant,omitempty"`    // of flag and unflag
+	On      bool   `json:"on,omitempty"`        // of flag
+	Persona string `json:"persona,omitempty"`   // of restrict and unrestrict
+	Class   string `json:"class,omitempty"`     // of classify
+	Risk    string `json:"risk,omitempty"`      // of classify
+	Costly  bool   `json:"high_cost,omitempty"` // of classify
+	Hash    string `json:"held_hash,omitempty"` // of accept: the definition that was looked at
+	Actor   string `json:"actor"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// CatalogSeed applies a seed file to what is in the catalog.
+type CatalogSeed struct {
+	File   string `json:"file"` // its name, for messages
+	Data   []byte `json:"data"`
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// CatalogSeeded is what a seed did.
+type CatalogSeeded struct {
+	Applied   int      `json:"applied"`
+	Unmatched []string `json:"unmatched"` // entries that are about nothing
+}
+
+// Cataloger is a [Gateway] whose catalog can be managed. Errors are for people.
+type Cataloger interface {
+	Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error)
+	CatalogEntry(ctx context.Context, name, kind string) (CatalogEntry, error)
+	ChangeCatalog(ctx context.Context, c CatalogChange) (CatalogEntry, error)
+	SeedCatalog(ctx context.Context, s CatalogSeed) (CatalogSeeded, error)
+}
+
+// handleCataloger serves the catalog.
+func handleCataloger(mux *http.ServeMux, c Cataloger) {
+	answer := func(w http.ResponseWriter, v any, err error) {
+		if err != nil {
+			writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, v)
+	}
+	mux.HandleFunc("GET /v1/catalog", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		all, err := c.Catalog(r.Context(), CatalogQuery{Server: q.Get("server"), Kind: q.Get("kind"), State: q.Get("state")})
+		answer(w, all, err)
+	})
+	mux.HandleFunc("GET /v1/catalog/entry", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		e, err := c.CatalogEntry(r.Context(), q.Get("name"), q.Get("kind"))
+		answer(w, e, err)
+	})
+	mux.HandleFunc("POST /v1/catalog/change", func(w http.ResponseWriter, r *http.Request) {
+		var change CatalogChange
+		if err := readJSON(r, &change); err != nil {
+			answer(w, nil, err)
+			return
+		}
+		e, err := c.ChangeCatalog(r.Context(), change)
+		answer(w, e, err)
+	})
+	mux.HandleFunc("POST /v1/catalog/seed", func(w http.ResponseWriter, r *http.Request) {
+		var seed CatalogSeed
+		if err := readJSON(r, &seed); err != nil {
+			answer(w, nil, err)
+			return
+		}
+		did, err := c.SeedCatalog(r.Context(), seed)
+		answer(w, did, err)
+	})
+}
+
+// readJSON reads what the client of this package sent.
+func readJSON(r *http.Request, into any) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxCatalogBody+1))
+	switch {
+	case err != nil:
+		return err
+	case len(body) > maxCatalogBody:
+		return errors.New("the request is too large")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return errors.New("the request is not understood; use the toolgate of the gateway's own version")
+	}
+	return nil
+}
+
+// Catalog lists the catalog, sorted by name.
+func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error) {
+	var out []CatalogEntry
+	query := url.Values{"server": {q.Server}, "kind": {q.Kind}, "state": {q.State}}
+	err := c.do(ctx, http.MethodGet, "/v1/catalog?"+query.Encode(), &out)
+	return out, err
+}
+
+// CatalogEntry returns one capability with its definitions. An empty kind is
+// any.
+func (c *Client) CatalogEntry(ctx context.Context, name, kind string) (CatalogEntry, error) {
+	var out CatalogEntry
+	err := c.do(ctx, http.MethodGet, "/v1/catalog/entry?"+url.Values{"name": {name}, "kind": {kind}}.Encode(), &out)
+	return out, err
+}
+
+// ChangeCatalog changes one capability and returns it as it is then.
+func (c *Client) ChangeCatalog(ctx context.Context, change CatalogChange) (CatalogEntry, error) {
+	var out CatalogEntry
+	err := c.post(ctx, "/v1/catalog/change", change, &out)
+	return out, err
+}
+
+// SeedCatalog applies a seed file.
+func (c *Client) SeedCatalog(ctx context.Context, seed CatalogSeed) (CatalogSeeded, error) {
+	var out CatalogSeeded
+	err := c.post(ctx, "/v1/catalog/seed", seed, &out)
+	return out, err
+}
+
+// post sends a body and reads the answer to it.
+func (c *Client) post(ctx context.Context, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://toolgate"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set(headerToken, c.Token)
+	if err := r.Write(conn); err != nil {
+		return unanswered(ctx, err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), r)
+	if err != nil {
+		return unanswered(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return apiError(resp)
+	}
+	return unanswered(ctx, json.NewDecoder(io.LimitReader(resp.Body, maxCatalogBody)).Decode(out))
+}

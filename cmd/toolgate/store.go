@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// openStore opens the store of a configuration: a file, or a database that
+// several gateways share. With the latter the state folder, which holds the
+// audit log and the control socket of one gateway, is claimed beside it.
+func openStore(ctx context.Context, c *config.Config, state *stateDir, log *slog.Logger) (_ *store.Store, claim io.Closer, err error) {
+	own := filepath.Join(state.path, "store.db")
+	o := store.Options{Logger: log}
+	if path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:"); !isFile {
+		o.URL = c.Toolgate.Store
+		if claim, err = store.Claim(own); err != nil {
+			return nil, nil, busy(err)
+		}
+		if len(c.Toolgate.Keys) == 0 {
+			log.Warn("the store is shared and the keys are not: what this gateway seals, others cannot open; set toolgate.keys on all of them")
+		}
+	} else if o.Path = path; path == "" {
+		o.Path = own
+	}
+	s, err := store.Open(ctx, o)
+	if err != nil {
+		if claim != nil {
+			claim.Close()
+		}
+		return nil, nil, busy(err)
+	}
+	return s, claim, nil
+}
+
+// knownCatalog reads what the store of a configuration has of the catalog,
+// beside whoever writes it. It is nil where there is none yet.
+func knownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord, error) {
+	o := store.Options{ReadOnly: true}
+	path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:")
+	if isFile {
+		if o.Path = path; path == "" {
+			state, err := findState(c.Path)
+			if err != nil {
+				return nil, err
+			}
+			o.Path = filepath.Join(state.path, "store.db")
+		}
+		if _, err := os.Stat(o.Path); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	} else {
+		o.URL = c.Toolgate.Store
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	s, err := store.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	records, _, err := s.Registry().List(ctx, store.RegistryFilter{})
+	return records, err
+}
+
+// busy gives the error of a store that another gateway has its exit code.
+func busy(err error) error {
+	if _, held := errors.AsType[*store.InUseError](err); held {
+		return exit(exitUnreachable, err)
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseSeed(t *testing.T) {
+	t.Parallel()
+	text := `capabilities:
+  - name: gh__delete_repo
+    enabled: false
+    class: destructive
+    risk: high
+    high_cost: true
+    category: repositories
+    tenants: { acme: true }
+    deny_personas: [intern]
+  - { server: gh, original: get_repo, kind: tool, definition: ` + "AB" + strings.Repeat("0", 62) + ` }
+servers:
+  - { server: maps, entry: maps, arguments: { zone: eu } }
+`
+	want := &Seed{
+		File: "seed.yaml",
+		Capabilities: []SeedCapability{
+			{
+				Name: "gh__delete_repo", Enabled: new(false), Class: "destructive", Risk: "high", HighCost: new(true),
+				Category: "repositories", Tenants: map[string]bool{"acme": true}, DenyPersonas: []string{"intern"},
+			},
+			{Server: "gh", Original: "get_repo", Kind: "tool", Definition: "ab" + strings.Repeat("0", 62)},
+		},
+		Servers: []SeedServer{{Server: "maps", Entry: "maps", Tenant: "default", Arguments: []byte(`{"zone":"eu"}`)}},
+		lines:   []int{2, 10},
+	}
+	got, err := ParseSeed("seed.yaml", []byte(text))
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Seed{})); diff != "" || err != nil {
+		t.Errorf("%v, seed (-want +got):\n%s", err, diff)
+	}
+	if got.Line(1) != 10 {
+		t.Errorf("line %d", got.Line(1))
+	}
+	if empty, err := ParseSeed("seed.yaml", nil); err != nil || len(empty.Capabilities) != 0 {
+		t.Errorf("an empty file: %+v, %v", empty, err)
+	}
+}
+
+func TestParseSeedRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"capabilities: [{ enabled: true }]":                   "s.yaml:1: the entry names nothing; write name: as clients know it",
+		"capabilities: [{ server: a }]":                       "the entry names nothing",
+		"capabilities: [{ name: a, server: b }]":              "the entry names two things",
+		"capabilities:\n  - { name: a, enable: true }":        "s.yaml:2: capabilities[0].enable: unknown key; write enabled instead",
+		"capabilities: [{ name: a, class: nice }]":            `"nice" is not one of read-only, write, destructive`,
+		"capabilities: [{ name: a, kind: t }]":                `"t" is not one of`,
+		"capabilities: [{ name: a, definition: 12 }]":         "expected text",
+		`capabilities: [{ name: a, definition: "12" }]`:       "is not a SHA-256 hash",
+		"capabilities: [{ name: a, tenants: { acme: yes } }]": "expected true or false",
+		`capabilities: [{ name: a, deny_personas: [""] }]`:    "a persona has no name",
+		`capabilities: [{ name: a, tenants: { "": true } }]`:  "a tenant has no name",
+		"capabilities: [{ name: a, name: b }]":                "name",
+		"servers: [{ server: a }]":                            "servers[0].entry: is required and missing",
+		"[]":                                                  "expected a map",
+		"":                                                    "",
+	} {
+		_, err := ParseSeed("s.yaml", []byte(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := LoadSeed(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "toolgate.registry.seed") {
+		t.Errorf("no file: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "seed.json")
+	if err := os.WriteFile(path, []byte(`{"capabilities":[{"name":"x"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := LoadSeed(path); err != nil || len(s.Capabilities) != 1 || s.File != path {
+		t.Errorf("JSON: %+v, %v", s, err)
+	}
+}
+
+func FuzzParseSeed(f *testing.F) {
+	f.Add("capabilities: [{ name: a }]")
+	f.Add(`{"servers":[{"server":"a","entry":"b","arguments":{}}]}`)
+	f.Add("capabilities: [null, {}, 1]")
+	f.Add("capabilities: 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseSeed("s.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		for i := range s.Capabilities {
+			if c := &s.Capabilities[i]; s.Line(i) < 1 || (c.Name == "") == (c.Original == "") {
+				t.Errorf("%+v in line %d", c, s.Line(i))
+			}
+		}
+	})
+}
+
+func TestFormatStore(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"sqlite:": "sqlite:", "sqlite:x.db": "sqlite:/d/x.db",
+		"postgres://u:p@h/d":               "postgres://u:p@h/d",
+		"postgresql://h:5432/d?sslmode=on": "postgresql://h:5432/d?sslmode=on",
+		"postgres:///d?host=/run/postgres": "postgres:///d?host=/run/postgres",
+		"postgres://h?dbname=d":            "postgres://h?dbname=d",
+	} {
+		if got, _, err := formatStore(text, "/d"); got != want || err != nil {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "x", "mysql://u:secret@h/d", "postgres:", "postgres:secret", "postgres://u:secret@h", "postgres:///secret", "postgres://u:sec ret%@h/d"} {
+		_, hint, err := formatStore(text, "/d")
+		if err == nil || hint == "" || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v; %s", text, err, hint)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package registry
+
+import (
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Class returns the effective class of a capability: what the operator says in
+// the catalog, made stricter by the hints of its server. What is not known, and
+// everything while the catalog cannot be read, counts as destructive.
+func (r *Registry) Class(capabilityID string) governance.Class {
+	if v, err := r.current(); err == nil && capabilityID != "" {
+		if one := v.rows[capabilityID]; one != nil {
+			return one.class
+		}
+	}
+	return governance.Classify(governance.Operator{}, governance.Hints{})
+}
+
+// Operator returns what the operator says of a capability in the catalog;
+// nothing while that cannot be read.
+func (r *Registry) Operator(capabilityID string) governance.Operator {
+	if v, err := r.current(); err == nil && capabilityID != "" {
+		if one := v.rows[capabilityID]; one != nil {
+			return operator(one.record)
+		}
+	}
+	return governance.Operator{}
+}
+
+// classOf is the class of a record whose server lists a definition now; either
+// may be nil.
+func classOf(r *store.RegistryRecord, definition []byte) governance.Class {
+	if definition == nil && r != nil {
+		definition = r.Definition
+	}
+	return governance.Classify(operator(r), governance.ReadHints(definition))
+}
+
+func operator(r *store.RegistryRecord) governance.Operator {
+	if r == nil {
+		return governance.Operator{}
+	}
+	return governance.Operator{
+		ReadOnly: r.Class.ReadOnly, Destructive: r.Class.Destructive, Risk: governance.Risk(r.Class.Risk),
+		HighCost: r.Class.HighCost != nil && *r.Class.HighCost,
+	}
+}
+
+// annotations returns a definition that has the annotations of another alone.
+func annotations(definition []byte) []byte {
+	a := mcp.Lookup(definition, "annotations")
+	if a == nil {
+		return nil
+	}
+	return append(append([]byte(`{"annotations":`), a...), '}')
+}

@@ -1,0 +1,308 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Entry is one capability of the catalog for whoever manages it.
+type Entry struct {
+	ID          string
+	Name        string // as clients know it
+	Kind        string
+	Server      string
+	Original    string
+	DisplayName string
+	Description string // of the accepted definition
+	Category    string
+	State       string // as in [store.RegistryRecord]; an orphan also where its server is not configured
+	Enabled     bool
+	Decided     bool // someone said whether it is enabled
+	Offered     bool // a server of this gateway lists it
+	Said        store.Class
+	Class       governance.Class // effective
+	Flagged     []string
+	Change      store.Change
+	Record      store.RegistryRecord // as it is kept; its texts only from [Registry.Entry]
+
+	Flags        []store.FlagRecord        // by tenant
+	Restrictions []store.RestrictionRecord // by persona
+}
+
+// Filter selects entries; an empty field selects all.
+type Filter struct {
+	Server, Kind, State string
+}
+
+// ErrUnknown tells that nothing has a name.
+var ErrUnknown = errors.New("nothing in the catalog has the name")
+
+// ErrAmbiguous tells that several things have a name.
+var ErrAmbiguous = errors.New("several things have the name")
+
+// Entries returns what the catalog has, sorted by name.
+func (r *Registry) Entries(f Filter) ([]Entry, error) {
+	v, err := r.current()
+	if err != nil {
+		return nil, err
+	}
+	r.working.Lock()
+	configured := make(map[string]bool, len(r.offers))
+	for server := range r.offers {
+		configured[server] = true
+	}
+	r.working.Unlock()
+	var out []Entry
+	for _, one := range v.sorted() {
+		if one.record == nil {
+			continue
+		}
+		e := one.entry(configured[one.key.Server])
+		if (f.Server == "" || f.Server == e.Server) && (f.Kind == "" || f.Kind == e.Kind) && (f.State == "" || f.State == e.State) {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// entry is the row for whoever manages it.
+func (one *row) entry(configured bool) Entry {
+	record := one.record
+	e := Entry{
+		ID: record.ID, Name: one.name(), Kind: record.Kind, Server: record.Server, Original: record.Original,
+		DisplayName: record.DisplayName, Category: record.Category, State: record.State, Enabled: one.enabled,
+		Decided: record.Source != SourceDiscovery, Offered: one.exposed != "", Said: record.Class, Class: one.class,
+		Flagged: record.Flagged, Change: record.Change, Record: *record,
+	}
+	switch one.standing {
+	case served:
+		e.State = store.StateActive
+	case held:
+		e.State = store.StateHeld
+	case orphaned:
+		e.State = store.StateOrphaned
+	case unrecorded:
+		e.State = "refused"
+	}
+	if !configured {
+		e.State = store.StateOrphaned
+	}
+	for _, f := range one.flags {
+		e.Flags = append(e.Flags, f)
+	}
+	slices.SortFunc(e.Flags, func(a, b store.FlagRecord) int { return strings.Compare(a.Tenant, b.Tenant) })
+	for _, p := range one.personas {
+		e.Restrictions = append(e.Restrictions, p)
+	}
+	slices.SortFunc(e.Restrictions, func(a, b store.RestrictionRecord) int { return strings.Compare(a.Persona, b.Persona) })
+	return e
+}
+
+// Entry returns what has a name, an id, or a server and an original name with
+// "/" between, with its definitions as they are in the store.
+func (r *Registry) Entry(ctx context.Context, name, kind string) (Entry, error) {
+	all, err := r.Entries(Filter{Kind: kind})
+	if err != nil {
+		return Entry{}, err
+	}
+	var found []Entry
+	for _, e := range all {
+		if e.ID == name || e.Name == name || e.Server+"/"+e.Original == name {
+			found = append(found, e)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return Entry{}, fmt.Errorf("%w %s", ErrUnknown, name)
+	case len(found) > 1:
+		var ids []string
+		for _, e := range found {
+			ids = append(ids, fmt.Sprintf("%s (%s of %s)", e.ID, e.Kind, e.Server))
+		}
+		return Entry{}, fmt.Errorf("%w %s; name one of %s", ErrAmbiguous, name, strings.Join(ids, ", "))
+	}
+	e := found[0]
+	record, ok, err := r.o.Store.Registry().Get(ctx, e.ID)
+	if err != nil {
+		return Entry{}, err
+	}
+	if !ok {
+		return Entry{}, fmt.Errorf("%w %s", ErrUnknown, name)
+	}
+	e.Record, e.Description = record, record.Description
+	return e, nil
+}
+
+// edited makes what was written the truth here before the caller hears of it.
+func (r *Registry) edited(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	r.refresh(ctx)
+	return r.Healthy()
+}
+
+// edit changes one record, wherever it was changed last.
+func (r *Registry) edit(ctx context.Context, id string, by store.Change, change func(*store.RegistryRecord) error) error {
+	return r.edited(ctx, r.o.Store.Registry().Update(ctx, []string{id}, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
+		record, ok := existing[id]
+		if !ok {
+			return nil, fmt.Errorf("%w %s", ErrUnknown, id)
+		}
+		if err := change(&record); err != nil {
+			return nil, err
+		}
+		record.Change = by
+		return []store.RegistryRecord{record}, nil
+	}))
+}
+
+// SetEnabled switches a capability on or off for everyone who has no flag.
+func (r *Registry) SetEnabled(ctx context.Context, id string, on bool, by store.Change) error {
+	return r.edit(ctx, id, by, func(record *store.RegistryRecord) error {
+		record.Enabled, record.Source = on, SourceOperator
+		return nil
+	})
+}
+
+// SetClass sets what the operator says of a capability.
+func (r *Registry) SetClass(ctx context.Context, id string, class store.Class, by store.Change) error {
+	return r.edit(ctx, id, by, func(record *store.RegistryRecord) error {
+		record.Class = class
+		return nil
+	})
+}
+
+// ErrOther tells that the held definition is not the one that was looked at.
+var ErrOther = errors.New("the definition that is held is another one by now; look at it again")
+
+// ErrNotHeld tells that nothing waits to be accepted.
+var ErrNotHeld = errors.New("no definition of it is held")
+
+// Accept makes the held definition with a hash the one that is served.
+func (r *Registry) Accept(ctx context.Context, id, hash string, by store.Change) error {
+	return r.edit(ctx, id, by, func(record *store.RegistryRecord) error {
+		switch {
+		case record.HeldHash == "":
+			return ErrNotHeld
+		case record.HeldHash != hash:
+			return ErrOther
+		}
+		accept(record, record.HeldDefinition, record.HeldHash)
+		return nil
+	})
+}
+
+// Flag switches a capability on or off for a tenant, whatever the catalog says.
+func (r *Registry) Flag(ctx context.Context, id, tenant string, on bool, by store.Change) error {
+	return r.edited(ctx, r.o.Store.Flags().Set(ctx, tenant, on, by, id))
+}
+
+// ClearFlag lets the catalog decide for a tenant again.
+func (r *Registry) ClearFlag(ctx context.Context, id, tenant string) (ok bool, err error) {
+	ok, err = r.o.Store.Flags().Clear(ctx, tenant, id)
+	return ok, r.edited(ctx, err)
+}
+
+// Restrict keeps a persona away from a capability.
+func (r *Registry) Restrict(ctx context.Context, id, persona string, by store.Change) error {
+	return r.edited(ctx, r.o.Store.Restrictions().Add(ctx, persona, by, id))
+}
+
+// LiftRestriction takes back what [Registry.Restrict] did.
+func (r *Registry) LiftRestriction(ctx context.Context, id, persona string) (ok bool, err error) {
+	ok, err = r.o.Store.Restrictions().Remove(ctx, persona, id)
+	return ok, r.edited(ctx, err)
+}
+
+// Forget removes the records of capabilities that no server offers. Their ids,
+// flags and restrictions stay, for when they come back.
+func (r *Registry) Forget(ctx context.Context, ids ...string) (int64, error) {
+	n, err := r.o.Store.Registry().Delete(ctx, ids...)
+	return n, r.edited(ctx, err)
+}
+
+// Sow applies a seed to what is in the catalog, also where someone has decided
+// otherwise before. It returns the entries that are about nothing.
+func (r *Registry) Sow(ctx context.Context, seed *Seed, by store.Change) (unmatched []SeedEntry, err error) {
+	all, err := r.Entries(Filter{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range seed.Entries {
+		e := &seed.Entries[i]
+		at := slices.IndexFunc(all, func(one Entry) bool { return e.is(recordKey(&one.Record), one.Name) })
+		if at < 0 {
+			unmatched = append(unmatched, *e)
+			continue
+		}
+		if err := r.sow(ctx, e, all[at].ID, by); err != nil {
+			return nil, fmt.Errorf("seed %s: %w", e, err)
+		}
+	}
+	return unmatched, r.edited(ctx, nil)
+}
+
+func (r *Registry) sow(ctx context.Context, e *SeedEntry, id string, by store.Change) error {
+	if err := e.rules(ctx, r.o.Store, id, by); err != nil {
+		return err
+	}
+	return r.o.Store.Registry().Update(ctx, []string{id}, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
+		record, ok := existing[id]
+		if !ok {
+			return nil, fmt.Errorf("%w %s", ErrUnknown, id)
+		}
+		e.describe(&record)
+		record.Change = by
+		if e.pins(record.HeldHash) {
+			accept(&record, record.HeldDefinition, record.HeldHash)
+		}
+		return []store.RegistryRecord{record}, nil
+	})
+}
+
+// Listed is one name that clients know, with what the catalog says of it, for
+// phases that take that as data.
+type Listed struct {
+	Name     string
+	Kind     string
+	Enabled  bool
+	Category string
+	Class    governance.Class
+	Flags    map[string]bool // by tenant
+	Personas []string        // that are kept away
+}
+
+// Listing returns what clients may be told of, sorted by name. What is held or
+// not offered is not enabled. It is nil while the catalog cannot be read.
+func (r *Registry) Listing() []Listed {
+	v, err := r.current()
+	if err != nil {
+		return nil
+	}
+	out := []Listed{}
+	for _, one := range v.sorted() {
+		if one.exposed == "" {
+			continue
+		}
+		l := Listed{Name: one.exposed, Kind: one.key.Kind, Enabled: one.enabled && one.standing == served, Class: one.class}
+		if one.record != nil {
+			l.Category = one.record.Category
+		}
+		for tenant, f := range one.flags {
+			set(&l.Flags, tenant, f.Enabled && one.standing == served)
+		}
+		for persona := range one.personas {
+			l.Personas = append(l.Personas, persona)
+		}
+		slices.Sort(l.Personas)
+		out = append(out, l)
+	}
+	return out
+}

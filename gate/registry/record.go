@@ -1,0 +1,326 @@
+package registry
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Sources of a record: who decided whether it is enabled.
+const (
+	SourceDiscovery = "discovery" // nobody: a server listed it
+	SourceSeed      = "seed"      // the seed file
+	SourceOperator  = "operator"  // a person
+)
+
+// Limits of what is recorded. What is beyond them is served to nobody.
+const (
+	maxDefinition = 4 << 20 // bytes, as the store keeps it
+	maxNames      = 60 << 10
+	maxProse      = 4 << 10 // bytes of a description or title that are kept beside the definition
+)
+
+// offer is what a server lists here, with what is known of each item.
+type offer struct {
+	of    *gate.Offer
+	items []item
+}
+
+// item is one capability that a server lists here.
+type item struct {
+	key        key
+	id         string // empty until one is issued
+	exposed    string
+	definition []byte
+	hash       string   // of the canonical definition, in hex
+	suspicion  []string // why a person should look at it
+	fault      string   // why it cannot be recorded; empty for nothing
+	native     bool     // of the gateway itself, which nobody has to accept
+}
+
+// Hash is the identity of a definition: the SHA-256 of its canonical form, in
+// hex.
+func Hash(definition []byte) string {
+	sum := mcp.Hash(definition)
+	return hex.EncodeToString(sum[:])
+}
+
+// take notes what the servers list and returns the servers whose list is
+// another than before; nil when no list is.
+func (r *Registry) take(offers []*gate.Offer) map[string]bool {
+	changed := map[string]bool{}
+	names := newNames(offers)
+	present := make(map[string]bool, len(offers))
+	for _, of := range offers {
+		present[of.Server] = true
+		if before := r.offers[of.Server]; before != nil && before.of == of {
+			continue
+		}
+		changed[of.Server] = true
+		r.offers[of.Server] = inspect(of, names)
+	}
+	for server := range r.offers {
+		if !present[server] {
+			delete(r.offers, server)
+			changed[server] = true
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return changed
+}
+
+// inspect looks at everything that a server lists.
+func inspect(of *gate.Offer, names *names) *offer {
+	o := &offer{of: of, items: make([]item, 0, len(of.Items))}
+	twins := map[key]int{}
+	for i := range of.Items {
+		from := &of.Items[i]
+		one := item{
+			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
+			id:  from.CapabilityID, exposed: from.Exposed, definition: from.Definition, hash: Hash(from.Definition),
+			native: of.Native,
+		}
+		if !of.Native {
+			one.suspicion = suspicious(of, from, names)
+		}
+		switch {
+		case len(from.Definition) > maxDefinition:
+			one.fault = "its definition is too large"
+		case len(from.Original)+len(from.Exposed) > maxNames:
+			one.fault = "its name is too long"
+		}
+		if at, twin := twins[one.key]; twin { // which of the two a client was shown cannot be told
+			if o.items[at].hash != one.hash {
+				o.items[at].fault = "its server lists it twice, with different definitions"
+			}
+			continue
+		}
+		twins[one.key] = len(o.items)
+		o.items = append(o.items, one)
+	}
+	return o
+}
+
+// write records what the servers in changed list, and of all others what is
+// not recorded. The tables are those of the store afterwards.
+func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
+	r.missed = true
+	if r.tables == nil {
+		if err := r.load(ctx); err != nil {
+			return err
+		}
+	}
+	pending := r.pending(changed)
+	gone := r.gone(changed)
+	if len(pending) == 0 && len(gone) == 0 {
+		r.missed = false
+		return nil
+	}
+	if err := r.identify(ctx, pending); err != nil {
+		return err
+	}
+	if err := r.applySeed(ctx, pending); err != nil {
+		return err
+	}
+	ids := slices.Clone(gone)
+	for _, p := range pending {
+		ids = append(ids, p.id)
+	}
+	seen := maps.Clone(r.tables.servers)
+	err := r.o.Store.Registry().Update(ctx, ids, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
+		var out []store.RegistryRecord
+		for _, p := range pending {
+			before, ok := existing[p.id]
+			next, write := r.next(before, ok, p, seen[p.key.Server])
+			if write {
+				out = append(out, next)
+			}
+		}
+		for _, id := range gone {
+			if record, ok := existing[id]; ok && record.State != store.StateOrphaned {
+				record.State = store.StateOrphaned
+				out = append(out, record)
+			}
+		}
+		return out, nil
+	})
+	if err != nil {
+		return fmt.Errorf("record definitions: %w", err)
+	}
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	r.tell(pending)
+	r.missed = false
+	return nil
+}
+
+// pending are the items that the store does not know as they are.
+func (r *Registry) pending(changed map[string]bool) []*item {
+	var out []*item
+	for _, server := range slices.Sorted(maps.Keys(r.offers)) {
+		items := r.offers[server].items
+		for i := range items {
+			one := &items[i]
+			record := r.tables.byKey[one.key]
+			switch {
+			case one.fault != "":
+				r.warn(one)
+			case record == nil:
+				out = append(out, one)
+			case one.hash != record.AcceptedHash && one.hash != record.HeldHash:
+				out = append(out, one)
+			case changed[server] && (record.Name != one.exposed || record.State == store.StateOrphaned ||
+				record.State == store.StateHeld && one.hash == record.AcceptedHash):
+				out = append(out, one)
+			}
+		}
+	}
+	return out
+}
+
+// gone are the ids of what the servers in changed have ceased to list.
+func (r *Registry) gone(changed map[string]bool) []string {
+	var out []string
+	for id, record := range r.tables.records {
+		o := r.offers[record.Server]
+		if !changed[record.Server] || o == nil || !o.of.Confirmed || record.State == store.StateOrphaned {
+			continue
+		}
+		k := recordKey(record)
+		if !slices.ContainsFunc(o.items, func(i item) bool { return i.key == k }) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// identify finds the ids of items that were listed without one.
+func (r *Registry) identify(ctx context.Context, items []*item) error {
+	var without []*item
+	var keys []key
+	for _, i := range items {
+		if i.id == "" {
+			without, keys = append(without, i), append(keys, i.key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	ids, err := r.o.Store.Capabilities().IDs(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for n, i := range without {
+		i.id = ids[n]
+	}
+	return nil
+}
+
+// next is the record of an item after the one before, and whether it differs.
+func (r *Registry) next(before store.RegistryRecord, known bool, i *item, serverSeen bool) (next store.RegistryRecord, write bool) {
+	if !known {
+		return r.first(i, serverSeen), true
+	}
+	next = before
+	next.Name = i.exposed
+	switch {
+	case i.hash == before.AcceptedHash:
+		next.State, next.HeldDefinition, next.HeldHash = store.StateActive, nil, ""
+	case i.hash == before.HeldHash:
+		next.State = store.StateHeld
+	case i.native, before.AcceptedHash != "" && r.s.OnChange == Enable && (len(i.suspicion) == 0 || r.s.ServeSuspicious):
+		next.Flagged = i.suspicion
+		accept(&next, i.definition, i.hash)
+	default:
+		next.State, next.Flagged = store.StateHeld, i.suspicion
+		next.HeldDefinition, next.HeldHash = i.definition, i.hash
+	}
+	same := next.Name == before.Name && next.State == before.State && next.HeldHash == before.HeldHash && next.AcceptedHash == before.AcceptedHash
+	return next, !same
+}
+
+// first is the record of what was never seen.
+func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
+	next := store.RegistryRecord{
+		ID: i.id, Kind: i.key.Kind, Server: i.key.Server, Original: i.key.Original, Name: i.exposed,
+		Enabled: r.s.DefaultEnabled, Provider: store.ProviderMCP, Source: SourceDiscovery, Flagged: i.suspicion,
+		Change: store.Change{Actor: Actor, Reason: "first seen"},
+	}
+	entry := r.s.Seed.entry(i.key, i.exposed)
+	entry.describe(&next)
+	vouched := entry != nil && entry.Definition == "" || entry.pins(i.hash)
+	keep := !vouched && (r.s.OnNew != Enable && (r.s.OnNew != Adopt || serverSeen))
+	if entry != nil && entry.Definition != "" && !entry.pins(i.hash) {
+		keep = true // it is not what was vouched for
+	}
+	if len(i.suspicion) > 0 && !r.s.ServeSuspicious && !entry.pins(i.hash) {
+		keep = true
+	}
+	if i.native {
+		next.Provider, keep = store.ProviderNative, false
+	}
+	if keep {
+		next.State, next.HeldDefinition, next.HeldHash = store.StateHeld, i.definition, i.hash
+		return next
+	}
+	accept(&next, i.definition, i.hash)
+	return next
+}
+
+// accept makes a definition the one that is served.
+func accept(r *store.RegistryRecord, definition []byte, hash string) {
+	r.State, r.Definition, r.DefinitionHash, r.AcceptedHash = store.StateActive, definition, hash, hash
+	r.HeldDefinition, r.HeldHash = nil, ""
+	r.Schema = mcp.Lookup(definition, "inputSchema")
+	r.Description = prose(definition, "description")
+	if title := prose(definition, "title"); title != "" {
+		r.DisplayName = title
+	}
+}
+
+func prose(definition []byte, member string) string {
+	text, _ := mcp.LookupString(definition, member)
+	if len(text) > maxProse {
+		text = text[:maxProse]
+	}
+	return text
+}
+
+// tell logs what a person should know of the items that were recorded.
+func (r *Registry) tell(items []*item) {
+	for _, i := range items {
+		record := r.tables.byKey[i.key]
+		switch {
+		case record == nil:
+		case len(i.suspicion) > 0:
+			r.log.Warn("a definition looks made to mislead", "name", i.exposed, "server", i.key.Server, "held", i.hash == record.HeldHash, "why", i.suspicion)
+		case i.hash == record.HeldHash && record.AcceptedHash != "":
+			r.log.Warn("a definition has changed and is held; see `toolgate catalog diff`", "name", i.exposed, "server", i.key.Server)
+		case i.hash == record.HeldHash:
+			r.log.Warn("a new definition is held; see `toolgate catalog show`", "name", i.exposed, "server", i.key.Server)
+		}
+	}
+}
+
+// warn logs once why an item cannot be recorded.
+func (r *Registry) warn(i *item) {
+	once := i.key.Server + "\x00" + i.key.Kind + "\x00" + i.key.Original + "\x00" + i.fault
+	if r.warned[once] || len(r.warned) > maxWarned {
+		return
+	}
+	r.warned[once] = true
+	r.log.Warn("a definition cannot be recorded and is not served", "name", shown(i.exposed, 80), "server", i.key.Server, "why", i.fault)
+}
+
+// maxWarned bounds how many warnings are remembered.
+const maxWarned = 10_000

@@ -1,0 +1,218 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Seed is what an operator writes about capabilities before they are seen. It
+// is not changed once made.
+type Seed struct {
+	Entries []SeedEntry
+	Servers []SeedServer
+}
+
+// SeedEntry is about one capability, by its exposed name or by its server and
+// the name there.
+type SeedEntry struct {
+	Name     string // exposed; empty with Server and Original
+	Server   string
+	Original string
+	Kind     string // tool, prompt, resource or template; empty is any
+
+	// Enabled is nil where nobody decided.
+	Enabled     *bool
+	DisplayName string
+	Category    string
+	Class       store.Class
+	// Definition is the hash that alone is accepted, see [Hash]. Without it the
+	// first definition is.
+	Definition   string
+	Tenants      map[string]bool // flags
+	DenyPersonas []string
+	At           gate.Rule // where it is written
+}
+
+// SeedServer is a dynamic server that there is from the beginning, for everyone.
+type SeedServer struct {
+	Server    string
+	Entry     string // of the operator's list
+	Tenant    string // of its owner
+	Arguments []byte // JSON; nil for none
+}
+
+// is tells whether an entry is about a capability.
+func (e *SeedEntry) is(k key, exposed string) bool {
+	if e.Kind != "" && e.Kind != k.Kind {
+		return false
+	}
+	if e.Name != "" {
+		return e.Name == exposed
+	}
+	return e.Server == k.Server && e.Original == k.Original
+}
+
+// String is how a person finds the entry.
+func (e *SeedEntry) String() string {
+	if e.Name != "" {
+		return e.Name
+	}
+	return e.Server + " " + e.Original
+}
+
+// entry returns the first entry about a capability, nil when none is.
+func (s *Seed) entry(k key, exposed string) *SeedEntry {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Entries {
+		if s.Entries[i].is(k, exposed) {
+			return &s.Entries[i]
+		}
+	}
+	return nil
+}
+
+// pins tells whether an entry vouches for just this definition.
+func (e *SeedEntry) pins(hash string) bool { return e != nil && e.Definition == hash && hash != "" }
+
+// describe writes what an entry says into a record. A nil entry says nothing.
+func (e *SeedEntry) describe(r *store.RegistryRecord) {
+	if e == nil {
+		return
+	}
+	if e.Enabled != nil {
+		r.Enabled, r.Source = *e.Enabled, SourceSeed
+	}
+	if e.Category != "" {
+		r.Category = e.Category
+	}
+	if e.DisplayName != "" {
+		r.DisplayName = e.DisplayName
+	}
+	if e.Class != (store.Class{}) {
+		r.Class = e.Class
+	}
+	r.Change = store.Change{Actor: SourceSeed, Reason: e.At.Place()}
+}
+
+// rules writes the flags and restrictions of an entry.
+func (e *SeedEntry) rules(ctx context.Context, s *store.Store, id string, by store.Change) error {
+	for _, tenant := range slices.Sorted(maps.Keys(e.Tenants)) {
+		if err := s.Flags().Set(ctx, tenant, e.Tenants[tenant], by, id); err != nil {
+			return err
+		}
+	}
+	for _, persona := range e.DenyPersonas {
+		if err := s.Restrictions().Add(ctx, persona, by, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applySeed writes the flags and restrictions of what is seen for the first
+// time, before its record: nothing is ever served without them.
+func (r *Registry) applySeed(ctx context.Context, pending []*item) error {
+	for _, i := range pending {
+		entry := r.s.Seed.entry(i.key, i.exposed)
+		if entry == nil || r.tables.byKey[i.key] != nil {
+			continue
+		}
+		if err := entry.rules(ctx, r.o.Store, i.id, store.Change{Actor: SourceSeed, Reason: entry.At.Place()}); err != nil {
+			return fmt.Errorf("seed %s: %w", entry, err)
+		}
+	}
+	return nil
+}
+
+// plant adds the dynamic servers of the seed, each once ever: one that was
+// removed does not come back.
+func (r *Registry) plant(ctx context.Context) error {
+	if r.s.Seed == nil || r.planted {
+		return nil
+	}
+	for _, s := range r.s.Seed.Servers {
+		mark := "registry/seeded/" + s.Server
+		if _, done, err := r.o.Store.Meta().Get(ctx, mark); err != nil {
+			return err
+		} else if done {
+			continue
+		}
+		by := store.Change{Actor: SourceSeed}
+		owner := store.Owner{Tenant: s.Tenant, Principal: gate.Principal{Issuer: Actor, Tenant: s.Tenant, Subject: SourceSeed}.Key()}
+		record := store.DynamicRecord{Server: s.Server, Owner: owner, Entry: s.Entry, Arguments: s.Arguments, Change: by}
+		added, err := r.o.Store.Dynamic().Add(ctx, record, len(r.s.Seed.Servers)+1)
+		if err != nil {
+			return err
+		}
+		if added {
+			if _, err := r.o.Store.Dynamic().Promote(ctx, s.Server, by); err != nil {
+				return err
+			}
+		}
+		if err := r.o.Store.Meta().Put(ctx, mark, nil); err != nil {
+			return err
+		}
+	}
+	r.planted = true
+	return nil
+}
+
+// alarm logs entries of the seed that are about nothing, once all servers have
+// been heard of.
+func (r *Registry) alarm() {
+	if r.s.Seed == nil || r.tables == nil || len(r.offers) == 0 {
+		return
+	}
+	for _, o := range r.offers {
+		if !o.of.Confirmed {
+			return
+		}
+	}
+	for i := range r.s.Seed.Entries {
+		e := &r.s.Seed.Entries[i]
+		once := "seed\x00" + e.At.Place() + e.String()
+		if r.warned[once] || slices.ContainsFunc(slices.Collect(maps.Values(r.tables.records)), func(record *store.RegistryRecord) bool {
+			return e.is(recordKey(record), record.Name)
+		}) {
+			continue
+		}
+		r.warned[once] = true
+		r.log.LogAttrs(context.Background(), slog.LevelError, "the seed names what no server offers", slog.String("name", e.String()), slog.String("at", e.At.Place()))
+	}
+}
+
+// Unmatched returns the entries that are about none of some records, so that a
+// misspelt name is found before it protects nothing.
+func (s *Seed) Unmatched(records []store.RegistryRecord) []SeedEntry {
+	var out []SeedEntry
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		if !slices.ContainsFunc(records, func(r store.RegistryRecord) bool { return e.is(recordKey(&r), r.Name) }) {
+			out = append(out, *e)
+		}
+	}
+	return out
+}
+
+// Check refuses a seed that says two things about one capability.
+func (s *Seed) Check() error {
+	seen := map[string]gate.Rule{}
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		name := strings.Join([]string{e.Kind, e.Name, e.Server, e.Original}, "\x00")
+		if before, twice := seen[name]; twice {
+			return fmt.Errorf("%s: %s is there already, in line %d", e.At.Place(), e, before.Line)
+		}
+		seen[name] = e.At
+	}
+	return nil
+}

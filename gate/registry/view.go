@@ -1,0 +1,311 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// view is everything that decisions are made of. It is not changed once made.
+type view struct {
+	rows     map[string]*row // by capability id
+	byKey    map[key]*row
+	blocked  map[string][]blockedTemplate // by server
+	fallback bool                         // what is in no catalog is not kept back
+	flagged  map[string]bool              // tenants with a flag
+	limited  map[string]bool              // personas with a restriction
+	class    string                       // begins the class of every caller
+	revision string
+	phase    *Phase // decides by this view for good
+}
+
+// row is one capability.
+type row struct {
+	record    *store.RegistryRecord // nil when it is not recorded
+	key       key
+	exposed   string // as clients of this gateway know it; empty when it is not offered here
+	standing  standing
+	enabled   bool
+	flags     map[string]store.FlagRecord        // by tenant
+	personas  map[string]store.RestrictionRecord // that are kept away
+	class     governance.Class
+	suspicion []string
+}
+
+// standing is where a definition stands.
+type standing uint8
+
+const (
+	unrecorded standing = iota // the zero row is served to nobody
+	served
+	held
+	orphaned
+)
+
+// newView makes the view of tables and of what is offered here.
+func newView(s Settings, t *tables, offers map[string]*offer, seq uint64) *view {
+	v := &view{
+		rows: make(map[string]*row, len(t.records)), byKey: make(map[key]*row, len(t.records)),
+		blocked: map[string][]blockedTemplate{}, flagged: map[string]bool{}, limited: map[string]bool{},
+		fallback: s.DefaultEnabled,
+		revision: fmt.Sprintf("registry %d/%d/%d", t.generations[0], t.generations[1], t.generations[2]),
+		class:    strconv.FormatUint(seq, 10),
+	}
+	v.phase = &Phase{pinned: v}
+	for id, record := range t.records {
+		one := &row{record: record, key: recordKey(record), standing: kept(record), enabled: enabled(s, record)}
+		one.class = classOf(record, nil)
+		v.rows[id], v.byKey[one.key] = one, one
+	}
+	for _, o := range offers {
+		for i := range o.items {
+			v.offer(s, &o.items[i])
+		}
+	}
+	for _, f := range t.flags {
+		v.flagged[f.Tenant] = true
+		if one := v.rows[f.CapabilityID]; one != nil {
+			set(&one.flags, f.Tenant, f)
+		}
+	}
+	for _, p := range t.restrictions {
+		v.limited[p.Persona] = true
+		if one := v.rows[p.CapabilityID]; one != nil {
+			set(&one.personas, p.Persona, p)
+		}
+	}
+	for _, one := range v.rows {
+		if one.key.Kind == mcp.Template.String() {
+			v.blocked[one.key.Server] = append(v.blocked[one.key.Server], blockedTemplate{one, matcher(one.key.Original)})
+		}
+	}
+	return v
+}
+
+func set[V any](m *map[string]V, k string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[k] = v
+}
+
+// kept is the standing of a record that is not offered here.
+func kept(r *store.RegistryRecord) standing {
+	switch r.State {
+	case store.StateActive:
+		return served
+	case store.StateHeld:
+		return held
+	}
+	return orphaned
+}
+
+// enabled is whether a record is on for everyone. Where it was only ever
+// discovered, nobody decided.
+func enabled(s Settings, r *store.RegistryRecord) bool {
+	if r.Source == SourceDiscovery {
+		return s.DefaultEnabled
+	}
+	return r.Enabled
+}
+
+// offer adds what is offered here: whether it is served is a matter of its own
+// definition, whatever other replicas see.
+func (v *view) offer(s Settings, i *item) {
+	one := v.byKey[i.key]
+	if one == nil {
+		one = &row{key: i.key, standing: unrecorded, class: classOf(nil, i.definition)}
+		v.byKey[i.key] = one
+		if i.id != "" {
+			v.rows[i.id] = one
+		}
+	}
+	one.exposed, one.suspicion = i.exposed, i.suspicion
+	if one.record == nil {
+		return
+	}
+	one.class = classOf(one.record, i.definition)
+	switch {
+	case i.fault != "":
+		one.standing = unrecorded
+	case i.hash == one.record.AcceptedHash, i.native:
+		one.standing = served
+	case i.hash == one.record.HeldHash, s.OnChange != Enable, one.record.AcceptedHash == "", len(i.suspicion) > 0 && !s.ServeSuspicious:
+		one.standing = held
+	default: // changed, as it may be; it is about to be recorded
+		one.standing = served
+	}
+}
+
+// find returns the row of a request, nil when there is none.
+func (v *view) find(r *gate.Request) *row {
+	if r.CapabilityID != "" {
+		if one := v.rows[r.CapabilityID]; one != nil {
+			return one
+		}
+	}
+	return v.byKey[key{Server: r.Server, Kind: r.Kind.String(), Original: r.Original}]
+}
+
+// ground is why a request is denied.
+type ground uint8
+
+const (
+	pass ground = iota
+	isUnrecorded
+	isHeld
+	isOrphaned
+	isDisabled
+	isOff        // by a flag of the tenant
+	isRestricted // by a restriction of the persona
+	isUnknown    // in no catalog, and what nobody decided about is disabled
+	isOfTemplate // a URI that comes out of a template that is not served
+)
+
+// reasons are what a decision says.
+var reasons = map[ground]string{
+	isUnrecorded: "its definition is not recorded in the catalog",
+	isHeld:       "its definition is new or another and has not been accepted",
+	isOrphaned:   "its server does not offer it any more",
+	isDisabled:   "it is disabled in the catalog",
+	isOff:        "it is switched off for the tenant",
+	isRestricted: "the persona is kept away from it",
+	isUnknown:    "it is not in the catalog, and what is not is disabled",
+	isOfTemplate: "it comes out of a template that is not served",
+}
+
+// judge decides a request, and returns the row that it is about.
+func (v *view) judge(r *gate.Request) (ground, *row) {
+	if r.Action == gate.Enable {
+		return pass, nil // not about a capability
+	}
+	one := v.find(r)
+	if one == nil {
+		return v.unlisted(r)
+	}
+	return one.judge(r.Identity), one
+}
+
+func (one *row) judge(id *gate.Identity) ground {
+	switch one.standing {
+	case served:
+	case held:
+		return isHeld
+	case orphaned:
+		return isOrphaned
+	default:
+		return isUnrecorded
+	}
+	if len(one.personas) > 0 {
+		if _, away := one.personas[id.Persona]; away && id.Persona != "" {
+			return isRestricted
+		}
+	}
+	if len(one.flags) > 0 {
+		if f, ok := one.flags[id.Tenant]; ok {
+			if f.Enabled {
+				return pass
+			}
+			return isOff
+		}
+	}
+	if !one.enabled {
+		return isDisabled
+	}
+	return pass
+}
+
+// unlisted decides about what no list has. A resource may come out of a
+// template, and is then served as that is; a server may answer for others that
+// it tells of elsewhere.
+func (v *view) unlisted(r *gate.Request) (ground, *row) {
+	if r.Kind != mcp.Resource {
+		return isUnrecorded, nil
+	}
+	for _, t := range v.blocked[r.Server] {
+		if t.row.judge(r.Identity) != pass && t.match(r.Original) {
+			return isOfTemplate, t.row
+		}
+	}
+	if !v.fallback {
+		return isUnknown, nil
+	}
+	return pass, nil
+}
+
+// blockedTemplate is a template with what its URIs look like. Whether it is
+// served depends on the caller.
+type blockedTemplate struct {
+	row   *row
+	match func(uri string) bool
+}
+
+// matcher tells which URIs may come out of a template (RFC 6570): those that
+// have its literal parts in their order. It takes too many rather than too few.
+func matcher(template string) func(string) bool {
+	var parts []string
+	for rest := template; ; {
+		before, expression, found := strings.Cut(rest, "{")
+		parts = append(parts, before)
+		if !found {
+			break
+		}
+		_, rest, _ = strings.Cut(expression, "}")
+	}
+	return func(uri string) bool {
+		if !strings.HasPrefix(uri, parts[0]) {
+			return false
+		}
+		uri = uri[len(parts[0]):]
+		if len(parts) == 1 {
+			return uri == ""
+		}
+		for _, part := range parts[1 : len(parts)-1] {
+			i := strings.Index(uri, part)
+			if i < 0 {
+				return false
+			}
+			uri = uri[i+len(part):]
+		}
+		return strings.HasSuffix(uri, parts[len(parts)-1])
+	}
+}
+
+// viewClass names a class of callers that view the same.
+func (v *view) viewClass(id *gate.Identity) string {
+	class := v.class
+	if v.flagged[id.Tenant] {
+		class += " tenant " + strconv.Quote(id.Tenant)
+	}
+	if v.limited[id.Persona] {
+		class += " persona " + strconv.Quote(id.Persona)
+	}
+	return class
+}
+
+// sorted returns the rows in the order of their names.
+func (v *view) sorted() []*row {
+	all := make([]*row, 0, len(v.byKey))
+	for _, one := range v.byKey {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *row) int { return strings.Compare(a.name(), b.name()) })
+	return all
+}
+
+// name is how people call the row: as clients know it.
+func (one *row) name() string {
+	switch {
+	case one.exposed != "":
+		return one.exposed
+	case one.record != nil:
+		return one.record.Name
+	}
+	return one.key.Original
+}
