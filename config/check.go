@@ -40,6 +40,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 		unique(p, n, path, "id", k.ID, ids)
 		unique(p, n, path, "sha256", k.SHA256, hashes)
 	}
+	checkSpiceDB(p, section, t)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"
 		if len(t.Auth.Keys) > 0 {
