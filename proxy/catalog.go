@@ -59,6 +59,7 @@ type Route struct {
 	to    *served
 	shape *ToolShape
 	raw   []byte // as it is listed
+	own   []byte // as its server listed it; nil for what is not listed
 	input []byte // input schema of a tool, as its server listed it
 
 	byRevision [revisions]atomic.Pointer[[]byte] // raw for each revision, made at the first use
@@ -141,7 +142,7 @@ func (s *served) render(ids map[CapabilityKey]string) {
 			r := &Route{
 				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: names[i],
 				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
-				Params:       items[i].Params, to: s, shape: shape,
+				Params:       items[i].Params, to: s, shape: shape, own: items[i].Raw,
 			}
 			if kind == mcp.Tool {
 				r.input = mcp.Lookup(items[i].Raw, "inputSchema")
@@ -319,6 +320,14 @@ type Scope struct {
 
 // has tells whether a server is in scope.
 func (s Scope) has(server string) bool { return s.Server == "" || s.Server == server }
+
+// of returns the routes that are in scope.
+func (s Scope) of(routes []*Route) []*Route {
+	if s.Server == "" {
+		return routes
+	}
+	return slices.DeleteFunc(slices.Clone(routes), func(r *Route) bool { return !s.has(r.Server) })
+}
 
 // key names the scope where something is bound to it.
 func (s Scope) key() string { return s.Server + "\x00" + s.Capsule }

@@ -83,6 +83,14 @@ func (c *Config) holds(id *gate.Identity, capsule string) bool {
 	return capsule != "" && c.Capsules != nil && c.Capsules.Holds(id, capsule)
 }
 
+// missing is one word for what the gateway lacks to decide; empty for nothing.
+func (c *Config) missing() string {
+	if c.Ready == nil {
+		return ""
+	}
+	return c.Ready()
+}
+
 func plain(w http.ResponseWriter, status int, word string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
@@ -97,6 +105,10 @@ func (g *Gateway) readyz(w http.ResponseWriter) {
 	case g.opts.Auditor.Healthy() != nil:
 		plain(w, http.StatusServiceUnavailable, "audit")
 	default:
+		if missing := g.config.Load().missing(); missing != "" {
+			plain(w, http.StatusServiceUnavailable, missing)
+			return
+		}
 		plain(w, http.StatusOK, "ok")
 	}
 }

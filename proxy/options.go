@@ -222,8 +222,12 @@ type Config struct {
 	// Listed is told the exposed names of everything before a catalog is served
 	// in which they are others; nil is nobody. It does not block.
 	Listed func(names []string)
-	// Arguments checks what tools are called with; nil checks nothing.
+	// Arguments checks calls and what they are made with; nil checks nothing.
 	Arguments ArgumentChecker
+	// Ready returns one word for what the gateway needs to decide and does not
+	// have, which makes /readyz red; empty when nothing is missing. It does not
+	// block. Nil is always empty.
+	Ready func() string
 }
 
 // CapsuleHolder tells whether an identity holds the capsule of a name. It is
@@ -232,9 +236,40 @@ type CapsuleHolder interface {
 	Holds(id *gate.Identity, name string) bool
 }
 
-// ArgumentChecker holds the final arguments of a tool call against the tool's
-// own input schema and the operator's rules. It is safe for concurrent use and
-// bounds its own waits. An error is a [*Refusal].
+// PendingCall is a call that has passed the gate and is not yet delivered.
+type PendingCall struct {
+	// Request is what the gate was asked; its Args are the final arguments of a
+	// tool or prompt, a validated JSON object, nil where there are none.
+	*gate.Request
+	// Schema is the input schema of a tool as its server listed it; nil where
+	// there is none.
+	Schema []byte
+	// Listed is what is called as its server listed it; nil for a resource that
+	// is not listed.
+	Listed []byte
+	// Queued calls do not start at once: those that are to be a task, and those
+	// that waited for a place at their server.
+	Queued bool
+	// Tool tells a tools/call from everything else.
+	Tool bool
+}
+
+// ArgumentVerdict is what is said of a call that is not refused. The zero
+// verdict lets it pass.
+type ArgumentVerdict struct {
+	// Approval is set when the call needs the approval of a person.
+	Approval *ApprovalDemand
+}
+
+// ApprovalDemand says why a call needs an approval.
+type ApprovalDemand struct {
+	Reason string    // one sentence
+	Rule   gate.Rule // what demands it
+}
+
+// ArgumentChecker holds a call that may be made against the tool's own input
+// schema and the operator's rules. It is safe for concurrent use and bounds its
+// own waits. An error is a [*Refusal].
 type ArgumentChecker interface {
-	CheckArguments(ctx context.Context, r *gate.Request, schema []byte) error
+	CheckArguments(ctx context.Context, c PendingCall) (ArgumentVerdict, error)
 }

@@ -35,7 +35,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err != nil {
 		return refuse(err)
 	}
-	if err := snap.examine(ctx, x, route, call); err != nil {
+	ctx, done := g.flights.begin(ctx, x, route, rec)
+	defer done()
+	if err := snap.examine(ctx, x, route, call, false); err != nil {
 		return refuse(err)
 	}
 	waited, err := route.to.slots.take(ctx, route.Server, x.Identity.Key())
@@ -43,10 +45,8 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(err)
 	}
 	defer route.to.slots.give()
-	if waited > decisionAge {
-		if err := g.permit(ctx, x, route); err != nil {
-			return refuse(err)
-		}
+	if err := g.still(ctx, x, route, call, waited); err != nil {
+		return refuse(err)
 	}
 	retry, err := g.rounds.admit(ctx, x, route, rec, call)
 	if err != nil {
@@ -69,6 +69,20 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 
 // decisionAge is how old a decision of the gate may be when it is acted on.
 const decisionAge = time.Second
+
+// still decides again about a call that has waited: whether it may be called,
+// when that is no longer certain, and whether it may be in the mode of now.
+func (g *Gateway) still(ctx context.Context, x *Exchange, r *Route, call *mcp.Call, waited time.Duration) error {
+	if waited == 0 {
+		return nil
+	}
+	if waited > decisionAge {
+		if err := g.permit(ctx, x, r); err != nil {
+			return err
+		}
+	}
+	return g.snapshot.Load().examine(ctx, x, r, call, true)
+}
 
 // permit asks the gate whether the caller may view something, and then whether
 // it may call it. It returns the refusal.

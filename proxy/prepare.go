@@ -49,15 +49,25 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 	return call, nil
 }
 
-// examine holds the final arguments of a tool call against its schema and the
-// operator's rules.
-func (s *Snapshot) examine(ctx context.Context, x *Exchange, r *Route, call *mcp.Call) error {
-	if s.arguments == nil || call.Method != mcp.MethodToolsCall {
+// examine holds a call against the schema of its tool and the operator's rules.
+// One that needs an approval is refused. Queued tells that it had to wait for a
+// place.
+func (s *Snapshot) examine(ctx context.Context, x *Exchange, r *Route, call *mcp.Call, queued bool) error {
+	if s.arguments == nil {
 		return nil
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
-	question.Args = mcp.Lookup(call.Params, "arguments")
-	return s.arguments.CheckArguments(ctx, &question, r.input)
+	if call.Method == mcp.MethodToolsCall || call.Method == mcp.MethodPromptsGet {
+		question.Args = mcp.Lookup(call.Params, "arguments")
+	}
+	verdict, err := s.arguments.CheckArguments(ctx, PendingCall{
+		Request: &question, Schema: r.input, Listed: r.own, Tool: call.Method == mcp.MethodToolsCall,
+		Queued: queued || x.Message.Param("task") != nil,
+	})
+	if err != nil || verdict.Approval == nil {
+		return err
+	}
+	return needsApproval(verdict.Approval)
 }
 
 // completion returns the params of completion/complete with the server's own

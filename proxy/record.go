@@ -26,8 +26,9 @@ type record struct {
 	began  time.Time
 	sent   time.Time
 	refund func(context.Context) error
-	parked bool  // the call goes on with another request
-	park   *park // of a call to a legacy server for a modern client; else nil
+	call   *RunningCall // once the gate let it pass
+	parked bool         // the call goes on with another request
+	park   *park        // of a call to a legacy server for a modern client; else nil
 	cost   int64
 }
 

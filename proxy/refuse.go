@@ -116,12 +116,21 @@ func unknown(x *Exchange, kind mcp.Capability, name string) *mcp.Error {
 	}
 }
 
-// unavailable is the refusal of a gate that could not decide.
+// unavailable is the refusal of a gate that could not decide. Its kind tells a
+// policy that fails from a service that does not answer.
 func unavailable(d gate.Decision) *Refusal {
-	return &Refusal{
+	r := &Refusal{
 		Kind: "policy_error", Code: codeUnavailable, Phase: d.Phase, Protocol: true,
 		Text: "It cannot be decided at the moment whether this is allowed.", Err: d.Err,
 	}
+	switch d.Reason {
+	case "authz_unavailable":
+		r.Kind, r.RetryAfter = d.Reason, time.Second
+		r.Text = "The authorization service is unavailable, so that nothing can be allowed; try again in a moment."
+	case "authz_misconfigured":
+		r.Kind = d.Reason
+	}
+	return r
 }
 
 // denied is the refusal of something viewable that may not be called.
@@ -134,6 +143,20 @@ func denied(d gate.Decision) *Refusal {
 // once.
 func BadArguments(text string) *Refusal {
 	return &Refusal{Kind: "invalid_arguments", Code: codeArguments, Phase: "arguments", Text: text}
+}
+
+// Governed is the refusal of a call by the operator's rules or the operating
+// mode. The reason is one sentence without its full stop.
+func Governed(reason string) *Refusal {
+	return &Refusal{Kind: "governance", Code: codeDenied, Phase: "governance", Text: "This call is not allowed: " + reason + "."}
+}
+
+// needsApproval is the refusal of a call that a person has to approve first.
+func needsApproval(d *ApprovalDemand) *Refusal {
+	return &Refusal{
+		Kind: "approval_pending", Code: codeApproval, Phase: "approval",
+		Text: "This call needs the approval of a person, which cannot be asked for: " + d.Reason + ".",
+	}
 }
 
 // Quarantined is the refusal of a tool whose schema cannot be used to check what
@@ -185,7 +208,7 @@ func (g *Gateway) refuse(x *Exchange, err error) reply {
 	case errors.As(err, &fault):
 		return faulty(fault)
 	case errors.As(err, &refusal):
-		if refusal.Kind == "internal" || refusal.Kind == "policy_error" {
+		if refusal.Kind == "internal" || refusal.Kind == "policy_error" || strings.HasPrefix(refusal.Kind, "authz_") {
 			g.log.Error("call refused", "method", x.Message.Method, "kind", refusal.Kind, "err", refusal.Err)
 		}
 		if x.Message.Method == mcp.MethodToolsCall && !refusal.Protocol {

@@ -76,6 +76,7 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	} else {
 		s.slots = newSlots(m.Concurrency, m.Queue)
 	}
+	s.slots.throttle(*g.throttle.Load())
 	s.render(g.capabilityIDs(ctx, m.Backend.Name(), listing))
 	return s
 }
