@@ -4,19 +4,77 @@ import (
 	"context"
 	"errors"
 
-	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// checkedArguments holds the arguments of calls against the tools' schemas.
-type checkedArguments struct{ checker *schema.Checker }
+// examiner holds calls against the schemas of their tools, the operator's rules
+// and the operating mode.
+type examiner struct {
+	schemas *schema.Checker // nil holds nothing against schemas
+	rules   *governance.Rules
+	ruled   bool // there are rules; without, only a mode other than NORMAL matters
+	said    func(server, tool string) governance.Operator
+	mode    func() governance.Mode
+}
 
-// CheckArguments implements [proxy.ArgumentChecker].
-func (a checkedArguments) CheckArguments(_ context.Context, r *gate.Request, input []byte) error {
-	result, err := a.checker.Check(input, r.Args)
+// addExaminer makes what holds calls against schemas and rules. A gateway
+// without a gate leaves arguments to the servers, until its mode is another than
+// NORMAL.
+func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroundings) error {
+	guarded := authenticated || g.decides
+	rules := governed(c, guarded, around.own)
+	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode}
+	checker := around.schemas
+	if checker == nil {
+		checker = schema.New(schema.Options{})
+	}
+	if guarded || e.ruled {
+		e.schemas = checker
+	}
+	if e.mode == nil {
+		e.mode = func() governance.Mode { return governance.Normal }
+	}
+	var err error
+	e.rules, err = governance.New(rules, governance.Options{Home: homeDir(), Schemas: checker})
+	g.examiner = e
+	return err
+}
+
+// CheckArguments implements [proxy.ArgumentChecker]: first the schema, then the
+// rules, which may rely on it.
+func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) (proxy.ArgumentVerdict, error) {
+	if c.Tool && e.schemas != nil {
+		if err := e.fits(c); err != nil {
+			return proxy.ArgumentVerdict{}, err
+		}
+	}
+	mode := e.mode()
+	if !e.ruled && mode == governance.Normal {
+		return proxy.ArgumentVerdict{}, nil
+	}
+	v := e.rules.Judge(governance.Call{
+		Name: c.Exposed, Kind: c.Kind, Class: e.class(c.Kind, c.Exposed, c.Server, c.Original, c.Listed), Mode: mode,
+		Queued: c.Queued, Arguments: c.Args, Schema: c.Schema,
+	})
+	switch v.Outcome {
+	case governance.Pass:
+		return proxy.ArgumentVerdict{}, nil
+	case governance.Ask:
+		return proxy.ArgumentVerdict{Approval: &proxy.ApprovalDemand{Reason: v.Reason, Rule: v.Rule}}, nil
+	default:
+		return proxy.ArgumentVerdict{}, proxy.Governed(v.Reason)
+	}
+}
+
+// fits holds the arguments of a tool against its schema.
+func (e *examiner) fits(c proxy.PendingCall) error {
+	result, err := e.schemas.Check(c.Schema, c.Args)
 	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
-		return proxy.Quarantined(r.Exposed, quarantined.Reason, quarantined.Busy)
+		return proxy.Quarantined(c.Exposed, quarantined.Reason, quarantined.Busy)
 	}
 	if err != nil {
 		return err
@@ -25,4 +83,26 @@ func (a checkedArguments) CheckArguments(_ context.Context, r *gate.Request, inp
 		return proxy.BadArguments(result.Text())
 	}
 	return nil
+}
+
+// class is the effective class of what is called. What the operator says of a
+// tool under servers counts for that tool alone.
+func (e *examiner) class(kind mcp.Capability, exposed, server, original string, listed []byte) governance.Class {
+	var said governance.Operator
+	if kind == mcp.Tool {
+		said = e.said(server, original)
+	}
+	return e.rules.Class(exposed, said, governance.ReadHints(listed))
+}
+
+// cancelled returns the refusal of a running call that a change to a mode ends,
+// nil for one that goes on.
+func (e *examiner) cancelled(call *proxy.RunningCall, to governance.Mode) *proxy.Refusal {
+	running := governance.Running{
+		Name: call.Exposed, Kind: call.Kind, Class: e.class(call.Kind, call.Exposed, call.Server, call.Original, call.Listed),
+	}
+	if !e.rules.Cancels(running, to) {
+		return nil
+	}
+	return proxy.Governed("the gateway went into mode " + string(to) + " while it ran, which cancelled it; what it had done by then is done")
 }

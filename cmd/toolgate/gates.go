@@ -9,17 +9,18 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/capsule"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/schema"
-	"github.com/toolgate/toolgate/proxy"
 )
 
 // gates are the parts of a gateway that decide, made of one configuration.
 type gates struct {
 	chain     *gate.Chain
-	capsules  *capsule.Phase        // nil when none are configured
-	policy    *opa.Phase            // nil when none is configured
-	arguments proxy.ArgumentChecker // nil checks nothing
+	capsules  *capsule.Phase // nil when none are configured
+	relations *relations     // nil when no SpiceDB is asked
+	policy    *opa.Phase     // nil when none is configured
+	examiner  *examiner
 
 	phases  []gate.Phase
 	decides bool          // some phase says who may do what; one in shadow mode does not
@@ -38,6 +39,12 @@ type surroundings struct {
 	log     *slog.Logger
 	copies  string // folder for the last good policy; empty keeps none
 	changed func() // is told that decisions may be others now; may be nil
+	decided func() // is told so by a phase that knows it of itself; may be nil
+
+	relations *relationsKeeper       // keeps the phase in force; nil has none
+	schemas   *schema.Checker        // of the gateway's whole life; nil is a new one
+	mode      func() governance.Mode // in force; nil is NORMAL
+	own       []string               // files and folders that belong to the gateway
 }
 
 // newGates makes the gate of a configuration, phase by phase in the order in
@@ -49,7 +56,7 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 		around.log = slog.New(slog.DiscardHandler)
 	}
 	g := &gates{log: around.log}
-	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addCapsules, g.addPolicy} {
+	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addCapsules, g.addRelations, g.addPolicy} {
 		if err := add(ctx, c, around); err != nil {
 			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 		}
@@ -57,13 +64,13 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 	if !g.decides {
 		if authenticated && !c.Toolgate.Gate.Open {
 			return nil, exitf(exitConfig, "%s: authentication is configured, but nothing decides who may call what; "+
-				"write capsules or opa, or `gate: { open: true }` under toolgate if everyone known may call everything", c.Path)
+				"write capsules, spicedb or opa, or `gate: { open: true }` under toolgate if everyone known may call everything", c.Path)
 		}
 		g.phases = append([]gate.Phase{gate.Open{}}, g.phases...)
 	}
 	g.chain = gate.NewChain(g.phases...)
-	if authenticated || g.decides {
-		g.arguments = checkedArguments{schema.New(schema.Options{})}
+	if err := g.addExaminer(c, authenticated, around); err != nil {
+		return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return g, nil
 }

@@ -46,6 +46,7 @@ type instance struct {
 
 	makeRoom  func()                    // ends this gateway for another one; nil where that may not be
 	begun     config.Toolgate           // the settings at the start; some stay in force to the end
+	operation *operation                // the mode, and what it needs; see mode.go
 	apiKeys   atomic.Pointer[auth.Keys] // nil without authentication, from the start to the end
 	generated string                    // hash of the key that was made for the listener; empty for none
 
@@ -151,6 +152,10 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
+	if in.operation, err = newOperation(ctx, in, c); err != nil {
+		return nil, err
+	}
+
 	g := gatewayOptions(c)
 	g.Authenticator, g.Auditor, g.Keys, g.Logger = in, in.audit, in.keys, in.log
 	g.AnyHost = apiKeys != nil && !loopback(c.Toolgate.Listen.HTTP)
@@ -217,6 +222,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	}
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
+	group.Go(func() error { return in.operation.run(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		defer cancel()
@@ -247,6 +253,8 @@ func (in *instance) apply(c *config.Config) error {
 	authenticated := in.apiKeys.Load() != nil
 	gates, err := newGates(in.ctx, c, authenticated && len(c.Toolgate.Auth.Keys) > 0, surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), changed: func() { in.gateway.Changed("") },
+		decided: in.gateway.Decided, relations: &in.operation.relations, schemas: in.operation.schemas, mode: in.operation.now,
+		own: ownFiles(c, in.state),
 	})
 	if err != nil {
 		return err
@@ -283,14 +291,15 @@ func (in *instance) apply(c *config.Config) error {
 		}
 	}
 	in.servers, in.config = next, c
-	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.arguments}
+	applied := proxy.Config{Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.examiner, Ready: in.operation.missing}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
-	if gates.policy != nil {
-		applied.Listed = gates.listed
-	}
+	applied.Listed = in.operation.use(gates)
 	in.gateway.Apply(applied)
+	in.operation.relations.use(in.ctx, gates.relations, &in.running, func(err error) {
+		in.log.Error("the relationships are not kept up with any more", "err", err)
+	})
 	if in.stopGates != nil {
 		in.stopGates() // those of the configuration before
 	}

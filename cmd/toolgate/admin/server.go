@@ -49,6 +49,15 @@ type Status struct {
 	// AtNextStart names settings that changed in the file and that a gateway
 	// reads only when it starts.
 	AtNextStart []string `json:"at_next_start"`
+	// Mode is the operating mode.
+	Mode *Mode `json:"mode,omitempty"`
+	// NotReady is one word for what the gateway needs to decide and does not
+	// have, and Detail what is wrong with it and what to do; empty when nothing
+	// is missing.
+	NotReady string `json:"not_ready,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+	// Alarms are rules of the configuration that cannot be meant so.
+	Alarms []string `json:"alarms,omitempty"`
 }
 
 // Reloaded is what a reload did.
@@ -111,6 +120,12 @@ func Handler(g Gateway, token string) http.Handler {
 	mux.HandleFunc("POST /v1/stdio", func(w http.ResponseWriter, r *http.Request) { serveStdio(w, r, g) })
 	if e, ok := g.(Explainer); ok {
 		handleExplainer(mux, e)
+	}
+	if k, ok := g.(ModeKeeper); ok {
+		handleMode(mux, k)
+	}
+	if l, ok := g.(CatalogLister); ok {
+		handleCapabilities(mux, l)
 	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
