@@ -265,7 +265,7 @@ func (w *ruleWatch) changed() {
 func (w *ruleWatch) problems() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := make([]string, 0, len(w.found))
+	var out []string
 	for _, p := range w.found {
 		out = append(out, problemText(p))
 	}
