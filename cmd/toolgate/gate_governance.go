@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,10 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // governed are the rules of a configuration, sorted by what they are about, and
@@ -214,6 +218,44 @@ func ownFiles(c *config.Config, state *stateDir) []string {
 	slices.Sort(own)
 	return slices.Compact(own)
 }
+
+// checkRules holds rules against the tools of the gateway that runs with a
+// configuration; without one, nothing is known of the tools.
+func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules) error {
+	if len(c.Toolgate.Governance.Tools) == 0 {
+		return nil
+	}
+	state, err := findState(c.Path)
+	if err != nil {
+		return err
+	}
+	token, err := os.ReadFile(filepath.Join(state.path, "admin.token"))
+	if err != nil {
+		return nil //nolint:nilerr // there has been no gateway with this configuration
+	}
+	control := &admin.Client{Path: state.socket, Token: strings.TrimSpace(string(token)), Timeout: checkTime}
+	all, err := control.Capabilities(ctx)
+	if err != nil {
+		if !errors.Is(err, admin.ErrNotRunning) {
+			note("warning: the tools of the running gateway are not known, so that the rules of governance were not held against them: %v", err)
+		}
+		return nil
+	}
+	schemas := make(map[string][]byte)
+	for _, tool := range all {
+		if tool.Kind == mcp.Tool.String() {
+			schemas[tool.Name] = tool.Schema
+		}
+	}
+	var problems []error
+	for _, p := range governance.Check(rules, schemas) {
+		problems = append(problems, errors.New(problemText(p)))
+	}
+	return exit(exitConfig, errors.Join(problems...))
+}
+
+// checkTime bounds the question for the tools of a running gateway.
+const checkTime = 5 * time.Second
 
 // ruleWatch looks whether the rules are about something that there is.
 type ruleWatch struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -131,13 +132,10 @@ func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
 			do = phase.Plan
 		}
 		report, err := do(ctx, onServers(exposed))
-		if shown := o.printSynced(&report, dry); shown != nil {
-			return shown
-		}
-		if err != nil {
+		if err != nil && len(report.Written) == 0 {
 			return exit(exitUnreachable, err)
 		}
-		return nil
+		return errors.Join(o.printSynced(&report, dry), exit(exitUnreachable, err))
 	})
 }
 

@@ -21,13 +21,19 @@ func newValidate(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Check a configuration without starting anything",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Check a configuration without starting anything. Where a gateway runs with it,
+the rules about tools are held against those that there are.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.loadConfig(file(args))
 			if err != nil {
 				return err
 			}
-			if _, err := newGates(cmd.Context(), c, len(c.Toolgate.Auth.Keys) > 0, surroundings{}); err != nil {
+			g, err := newGates(cmd.Context(), c, len(c.Toolgate.Auth.Keys) > 0, surroundings{})
+			if err != nil {
+				return err
+			}
+			if err := checkRules(cmd.Context(), c, g.examiner.rules); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))
