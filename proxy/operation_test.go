@@ -62,9 +62,6 @@ func TestCancelCalls(t *testing.T) {
 			t.Error("the other one is not known")
 		}
 		<-other.done
-		if n := len(b.seen(mcp.MethodToolsCall)); n != 2 {
-			t.Errorf("%d calls reached the server", n)
-		}
 		if left := r.flights.list(); len(left) != 0 {
 			t.Errorf("%d calls are left behind", len(left))
 		}
