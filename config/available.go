@@ -29,7 +29,7 @@ var availability = map[string]bool{
 	"spicedb":                true,
 	"opa":                    true,
 	"governance":             true,
-	"approvals":              false,
+	"approvals":              true,
 	"plans":                  false,
 	"budgets":                false,
 	"rates":                  false,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // checkToolgate reports what only several values together can have wrong, and
@@ -41,11 +42,32 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 		unique(p, n, path, "sha256", k.SHA256, hashes)
 	}
 	checkSpiceDB(p, section, t)
+	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"
 		if len(t.Auth.Keys) > 0 {
 			t.Audit.Mode = "required"
 		}
+	}
+}
+
+// minSecret is how long a secret must be that signs messages, in bytes.
+const minSecret = 32
+
+func checkApprovals(p *problems, n *Node, a *Approvals) {
+	for i, by := range a.By {
+		if strings.TrimSpace(by) == "" {
+			p.at(n.Get("by").item(i), fmt.Sprintf("approvals.by[%d]", i), "write a group, requester or operator", "the name is empty")
+		}
+	}
+	hook := n.Get("webhook")
+	switch asked := slices.Contains(a.Ask, "webhook"); {
+	case asked && a.Webhook.URL == "":
+		p.at(n.Get("ask"), "approvals.ask", "add webhook: { url, secret }", "the webhook has no url")
+	case a.Webhook.URL != "" && !asked:
+		p.at(hook, "approvals.webhook", "add webhook to ask", "nothing is posted there")
+	case asked && len(a.Webhook.Secret) < minSecret:
+		p.at(hook, "approvals.webhook.secret", fmt.Sprintf("write at least %d characters", minSecret), "the secret is too short to sign with")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -52,6 +53,7 @@ func TestExamples(t *testing.T) {
 			}
 			testscript.Run(t, testscript.Params{
 				Files: []string{script},
+				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"envfile": envFile},
 				Setup: func(e *testscript.Env) error {
 					e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 					e.Setenv("TOOLGATE_STATE", filepath.Join(e.WorkDir, "state"))
@@ -61,6 +63,15 @@ func TestExamples(t *testing.T) {
 			})
 		})
 	}
+}
+
+// envFile is the command "envfile NAME FILE": it sets a variable to the text of
+// a file, without the white space around it.
+func envFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: envfile NAME FILE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }
 
 func copyFiles(from, to string) error {

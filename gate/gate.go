@@ -66,8 +66,12 @@ type Decision struct {
 	ID string
 	// Revision names the state of the rules that decided.
 	Revision string
-	// Obligations are what an allow demands besides, a JSON object; nil for none.
+	// Obligations are what a phase demands with its allow, a JSON object; nil for
+	// none. The chain turns them into Demands.
 	Obligations []byte
+	// Demands are the conditions of an allow, of all phases together; nil for
+	// none.
+	Demands []Demand
 	// Err is set when a phase could not decide, which denies. Reason then is a
 	// stable word for it, such as "authz_unavailable".
 	Err error
@@ -120,6 +124,10 @@ func (c *Chain) Decide(ctx context.Context, r *Request) Decision {
 // ends it.
 func judge(p Phase, verdict *Decision, d Decision, err error) (ended bool) {
 	d.Phase = p.Name()
+	demands, unknown := readObligations(d.Obligations)
+	if d.Effect == Allow && err == nil && unknown != nil {
+		err, d.Reason = unknown, ""
+	}
 	switch {
 	case err != nil || d.Err != nil:
 		if err == nil {
@@ -132,6 +140,7 @@ func judge(p Phase, verdict *Decision, d Decision, err error) (ended bool) {
 		*verdict = Decision{Phase: d.Phase, Reason: reason, ID: d.ID, Revision: d.Revision, Err: fmt.Errorf("%s: %w", d.Phase, err)}
 		return true
 	case d.Effect == Allow:
+		d.Demands = slices.Concat(verdict.Demands, d.Demands, demands)
 		*verdict = d
 		return false
 	case d.Effect == Abstain:

@@ -64,7 +64,7 @@ func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialog
 		if err != nil {
 			return mcp.Answer{}, err
 		}
-		if err := g.permit(ctx, x, r); err != nil {
+		if err := g.permitAgain(ctx, x, r); err != nil {
 			return mcp.Answer{}, err
 		}
 		again := *call

@@ -73,12 +73,12 @@ func TestCapsuleEndpoint(t *testing.T) {
 // checker refuses every call of a tool with an argument x.
 type checker struct{ seen []string }
 
-func (c *checker) CheckArguments(_ context.Context, call PendingCall) (ArgumentVerdict, error) {
+func (c *checker) CheckArguments(_ context.Context, call PendingCall) ([]gate.Demand, error) {
 	c.seen = append(c.seen, string(call.Args)+" "+string(call.Schema))
 	if mcp.Lookup(call.Args, "x") != nil {
-		return ArgumentVerdict{}, BadArguments("x is not wanted")
+		return nil, BadArguments("x is not wanted")
 	}
-	return ArgumentVerdict{}, nil
+	return nil, nil
 }
 
 // Arguments are checked as the server will get them, against its own schema,

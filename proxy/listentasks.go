@@ -99,7 +99,7 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 	if err := g.permitTask(ctx, x, now.route); err != nil {
 		return nil, err
 	}
-	if _, err := now.route.to.slots.take(ctx, now.route.Server, x.Identity.Key()); err != nil {
+	if err := now.route.to.slots.take(ctx, now.route.Server, x.Identity.Key()); err != nil {
 		return nil, err
 	}
 	defer now.route.to.slots.give()

@@ -101,8 +101,7 @@ func TestThrottle(t *testing.T) {
 		}
 		refused := make(chan error, 1)
 		go func() { // ends with the throttle
-			_, err := s.take(t.Context(), "s", "b")
-			refused <- err
+			refused <- s.take(t.Context(), "s", "b")
 		}()
 		synctest.Wait()
 		s.throttle(Throttle{NoQueue: true})
@@ -114,11 +113,11 @@ func TestThrottle(t *testing.T) {
 			t.Errorf("%d wait, %d run", s.waiting, s.running)
 		}
 		for range 2 { // of the whole four
-			if _, err := s.take(t.Context(), "s", "a"); err != nil {
+			if err := s.take(t.Context(), "s", "a"); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := s.take(t.Context(), "s", "c"); err == nil {
+		if err := s.take(t.Context(), "s", "c"); err == nil {
 			t.Error("a call waits")
 		}
 		s.throttle(Throttle{})
@@ -238,12 +237,12 @@ func TestReadyAsksTheGate(t *testing.T) {
 // demanding asks for approvals, and keeps what it is asked.
 type demanding struct{ seen []PendingCall }
 
-func (d *demanding) CheckArguments(_ context.Context, c PendingCall) (ArgumentVerdict, error) {
+func (d *demanding) CheckArguments(_ context.Context, c PendingCall) ([]gate.Demand, error) {
 	d.seen = append(d.seen, c)
 	if c.Original == "a" {
-		return ArgumentVerdict{Approval: &ApprovalDemand{Reason: "it is dangerous"}}, nil
+		return []gate.Demand{{Reason: "it is dangerous"}}, nil
 	}
-	return ArgumentVerdict{}, nil
+	return nil, nil
 }
 
 // A call that needs an approval is refused, and everything that may be called is
@@ -253,7 +252,7 @@ func TestCallsThatNeedAnApproval(t *testing.T) {
 	d := &demanding{}
 	r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Arguments = d })
 	w := r.modern("1", "tools/call", `"name":"s__a"`)
-	if !strings.Contains(w.text(), `"kind":"approval_pending","code":1004,"phase":"approval"`) || !strings.Contains(w.text(), "it is dangerous") {
+	if !strings.Contains(w.text(), `"kind":"approval_needed","code":1004,"phase":"approval"`) {
 		t.Errorf("a call: %s", w.text())
 	}
 	r.modern("2", "tools/call", `"name":"s__b","arguments":{"x":1}`)
@@ -271,26 +270,4 @@ func TestCallsThatNeedAnApproval(t *testing.T) {
 			t.Errorf("call %d: %+v", i, got)
 		}
 	}
-}
-
-// A call that had to wait for its place is held against the rules again, as one
-// that was queued.
-func TestQueuedCallIsExaminedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newScript(t, "s", mcp.Modern, tool("b"))
-		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			time.Sleep(time.Millisecond)
-			return result(mcp.Modern, `{"content":[]}`), nil
-		}
-		d := &demanding{}
-		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Mounts[0].Concurrency, c.Arguments = 1, d }).run()
-		first, _ := r.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__b"`, "")))
-		synctest.Wait()
-		second, _ := r.begin(modernRequest(modernBody("2", "tools/call", `"name":"s__b"`, "")))
-		<-first.done
-		<-second.done
-		if len(d.seen) != 3 || d.seen[0].Queued || d.seen[1].Queued || !d.seen[2].Queued {
-			t.Errorf("held against the rules: %+v", d.seen)
-		}
-	})
 }

@@ -228,6 +228,9 @@ type Config struct {
 	// have, which makes /readyz red; empty when nothing is missing. It does not
 	// block. Nil is always empty.
 	Ready func() string
+	// Approver asks people about calls; nil asks nobody, and what needs an
+	// approval is refused.
+	Approver Approver
 }
 
 // CapsuleHolder tells whether an identity holds the capsule of a name. It is
@@ -247,29 +250,34 @@ type PendingCall struct {
 	// Listed is what is called as its server listed it; nil for a resource that
 	// is not listed.
 	Listed []byte
-	// Queued calls do not start at once: those that are to be a task, and those
-	// that waited for a place at their server.
+	// Queued calls do not start at once: those that are to be a task.
 	Queued bool
 	// Tool tells a tools/call from everything else.
 	Tool bool
 }
 
-// ArgumentVerdict is what is said of a call that is not refused. The zero
-// verdict lets it pass.
-type ArgumentVerdict struct {
-	// Approval is set when the call needs the approval of a person.
-	Approval *ApprovalDemand
-}
-
-// ApprovalDemand says why a call needs an approval.
-type ApprovalDemand struct {
-	Reason string    // one sentence
-	Rule   gate.Rule // what demands it
-}
-
 // ArgumentChecker holds a call that may be made against the tool's own input
 // schema and the operator's rules. It is safe for concurrent use and bounds its
-// own waits. An error is a [*Refusal].
+// own waits. An error is a [*Refusal]; demands are of people who are to be asked
+// first.
 type ArgumentChecker interface {
-	CheckArguments(ctx context.Context, c PendingCall) (ArgumentVerdict, error)
+	CheckArguments(ctx context.Context, c PendingCall) ([]gate.Demand, error)
+}
+
+// Approver keeps the questions about calls that need the approval of a person,
+// and the answers (DESIGN 7, Approval). It is safe for concurrent use and bounds
+// its own waits, except for Await, which the context bounds as well.
+type Approver interface {
+	// Ask returns the grant or the question that there is for a call; if there
+	// is neither it asks. It returns [gate.ErrTooManyQuestions] when the caller
+	// has too many open.
+	Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
+	// Await returns a question as it is when it has been decided, or when a call
+	// has waited for that long enough.
+	Await(ctx context.Context, id string) (gate.Approval, error)
+	// Answer is the answer of the requester to the question, which is returned
+	// as it is then.
+	Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error)
+	// Use uses the grant for a call up and tells whether there was one.
+	Use(ctx context.Context, q *gate.Question) (bool, error)
 }

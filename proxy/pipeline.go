@@ -28,7 +28,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(unknown(x, kind, name))
 	}
 	rec.routed(route)
-	if err := g.permit(ctx, x, route); err != nil {
+	if err := g.decide(ctx, x, route, rec); err != nil {
 		return refuse(err)
 	}
 	call, err := g.prepare(x, route)
@@ -37,22 +37,34 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	}
 	ctx, done := g.flights.begin(ctx, x, route, rec)
 	defer done()
-	if err := snap.examine(ctx, x, route, call, false); err != nil {
+	if err := g.examine(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}
-	waited, err := route.to.slots.take(ctx, route.Server, x.Identity.Key())
+	retry, err := g.rounds.recognise(x, route, rec, call)
 	if err != nil {
+		return refuse(err)
+	}
+	question, err := g.approve(ctx, x, route, rec, call, retry)
+	if err != nil {
+		return refuse(err)
+	}
+	if question != nil {
+		return *question
+	}
+	if err := route.to.slots.take(ctx, route.Server, x.Identity.Key()); err != nil {
 		return refuse(err)
 	}
 	defer route.to.slots.give()
-	if err := g.still(ctx, x, route, call, waited); err != nil {
+	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}
-	retry, err := g.rounds.admit(ctx, x, route, rec, call)
-	if err != nil {
+	if err := g.rounds.admit(ctx, retry, rec); err != nil {
 		return refuse(err)
 	}
-	if retry == nil { // a retry is part of a call that was charged
+	if err := rec.consent.use(ctx); err != nil {
+		return refuse(err)
+	}
+	if !retry.charged() { // as part of a call that was
 		refund, err := snap.Limiter.Charge(ctx, rec.usage())
 		if err != nil {
 			return refuse(err)
@@ -70,41 +82,42 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 // decisionAge is how old a decision of the gate may be when it is acted on.
 const decisionAge = time.Second
 
-// still decides again about a call that has waited: whether it may be called,
-// when that is no longer certain, and whether it may be in the mode of now.
-func (g *Gateway) still(ctx context.Context, x *Exchange, r *Route, call *mcp.Call, waited time.Duration) error {
-	if waited == 0 {
-		return nil
-	}
-	if waited > decisionAge {
-		if err := g.permit(ctx, x, r); err != nil {
-			return err
-		}
-	}
-	return g.snapshot.Load().examine(ctx, x, r, call, true)
+// decide asks the gate about a call, and notes in its record when that was and
+// under which conditions it is allowed.
+func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record) (err error) {
+	rec.demands, err = g.permit(ctx, x, r)
+	rec.decided = time.Now()
+	return err
 }
 
 // permit asks the gate whether the caller may view something, and then whether
-// it may call it. It returns the refusal.
-func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) error {
+// it may call it. It returns what people are to be asked before, or the refusal.
+func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
 	return g.permitOr(ctx, x, r, func() error { return unknown(x, r.Kind, r.Exposed) })
 }
 
 // permitOr is permit with another answer for what may not be viewed.
-func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden func() error) error {
+func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden func() error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
+	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
-		switch d := snap.decide(ctx, action, x, r); {
+		switch d = snap.decide(ctx, action, x, r); {
 		case d.Err != nil:
-			return unavailable(d)
+			return nil, unavailable(d)
 		case d.Effect == gate.Allow:
 		case action == gate.View:
-			return hidden()
+			return nil, hidden()
 		default:
-			return denied(d)
+			return nil, denied(d)
 		}
 	}
-	return nil
+	return d.Demands, nil
+}
+
+// permitAgain is permit for what was approved of when it was begun.
+func (g *Gateway) permitAgain(ctx context.Context, x *Exchange, r *Route) error {
+	_, err := g.permit(ctx, x, r)
+	return err
 }
 
 // decide asks the gate about a route.

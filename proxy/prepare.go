@@ -49,25 +49,23 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 	return call, nil
 }
 
-// examine holds a call against the schema of its tool and the operator's rules.
-// One that needs an approval is refused. Queued tells that it had to wait for a
-// place.
-func (s *Snapshot) examine(ctx context.Context, x *Exchange, r *Route, call *mcp.Call, queued bool) error {
-	if s.arguments == nil {
+// examine holds a call against the schema of its tool and the operator's rules,
+// and notes which people are to be asked before.
+func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
+	checker := g.snapshot.Load().arguments
+	if checker == nil {
 		return nil
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
 	if call.Method == mcp.MethodToolsCall || call.Method == mcp.MethodPromptsGet {
 		question.Args = mcp.Lookup(call.Params, "arguments")
 	}
-	verdict, err := s.arguments.CheckArguments(ctx, PendingCall{
+	demands, err := checker.CheckArguments(ctx, PendingCall{
 		Request: &question, Schema: r.input, Listed: r.own, Tool: call.Method == mcp.MethodToolsCall,
-		Queued: queued || x.Message.Param("task") != nil,
+		Queued: x.Message.Param("task") != nil,
 	})
-	if err != nil || verdict.Approval == nil {
-		return err
-	}
-	return needsApproval(verdict.Approval)
+	rec.demands = append(rec.demands, demands...)
+	return err
 }
 
 // examineTask holds the tool of a task against the mode in force: what was begun

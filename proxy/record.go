@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -20,12 +21,17 @@ const settleTime = 5 * time.Second
 // record is the audit entry of one call while it is open. It belongs to the
 // goroutine of the call; between the rounds of a call the rounds own it.
 type record struct {
-	g      *Gateway
-	x      *Exchange
-	entry  audit.Entry
-	began  time.Time
-	sent   time.Time
-	refund func(context.Context) error
+	g        *Gateway
+	x        *Exchange
+	entry    audit.Entry
+	began    time.Time
+	sent     time.Time
+	refund   func(context.Context) error
+	decided  time.Time     // when the gate was asked
+	demands  []gate.Demand // under which it allows the call
+	consent  consent       // of a call for which people were asked
+	approved bool          // also by an approval in an earlier round
+
 	call   *RunningCall // once the gate let it pass
 	parked bool         // the call goes on with another request
 	park   *park        // of a call to a legacy server for a modern client; else nil

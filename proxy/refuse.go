@@ -27,6 +27,7 @@ type Refusal struct {
 	RetryAfter time.Duration
 	Budget     *budget.Refusal
 	Decision   string // id of the decision: the call id
+	Approval   string // id of the question to people; empty for none
 	// Protocol makes it an error even for tools: the gateway itself cannot
 	// decide.
 	Protocol bool
@@ -151,14 +152,6 @@ func Governed(reason string) *Refusal {
 	return &Refusal{Kind: "governance", Code: codeDenied, Phase: "governance", Text: "This call is not allowed: " + reason + "."}
 }
 
-// needsApproval is the refusal of a call that a person has to approve first.
-func needsApproval(d *ApprovalDemand) *Refusal {
-	return &Refusal{
-		Kind: "approval_pending", Code: codeApproval, Phase: "approval",
-		Text: "This call needs the approval of a person, which cannot be asked for: " + d.Reason + ".",
-	}
-}
-
 // Quarantined is the refusal of a tool whose schema cannot be used to check what
 // it is called with; with busy, it cannot yet.
 func Quarantined(tool, reason string, busy bool) *Refusal {
@@ -259,6 +252,10 @@ func (r *Refusal) data() []byte {
 		out = strconv.AppendInt(out, b.Used, 10)
 		out = append(out, `,"reset_at":`...)
 		out = mcp.AppendQuote(out, b.ResetAt.UTC().Format(time.RFC3339))
+	}
+	if r.Approval != "" {
+		out = append(out, `,"approval":`...)
+		out = mcp.AppendQuote(out, r.Approval)
 	}
 	if r.Decision != "" {
 		out = append(out, `,"decision_id":`...)

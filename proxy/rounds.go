@@ -49,11 +49,16 @@ type openCall struct {
 	expires time.Time
 }
 
-// retry is an admitted round of a call after its first.
+// retry is a round of a call after its first.
 type retry struct {
-	park      *park  // nil where the backend is called again
+	state     roundState
 	responses []byte // InputResponses, raw; nil when there are none
+	admitted  bool
+	park      *park // nil where the backend is called again
 }
+
+// charged tells whether the call was charged in an earlier round.
+func (r *retry) charged() bool { return r != nil && r.state.way != wayApproval }
 
 var (
 	errRound        = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState")
@@ -77,13 +82,16 @@ type roundState struct {
 	server, kind, name, args string
 	method                   string
 	way                      string // parked, again, or empty
-	inner                    []byte // the server's own state, raw; nil when it has none
+	approved                 bool   // people were asked and have approved
+	inner                    []byte // the server's own state, raw, or our own; nil when there is none
 }
 
 // Ways in which a call goes on.
 const (
 	wayParked = "parked" // the server still works on it
 	wayAgain  = "again"  // it is made as at first: what it wanted was done elsewhere
+	// wayApproval is of a call that was not made yet: its caller was asked about it.
+	wayApproval = "approval"
 )
 
 func (s *roundState) encode() []byte {
@@ -93,6 +101,9 @@ func (s *roundState) encode() []byte {
 		{"server", s.server}, {"kind", s.kind}, {"original", s.name}, {"args", s.args}, {"method", s.method}, {"way", s.way},
 	} {
 		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
+	}
+	if s.approved {
+		out = append(out, `,"approved":true`...)
 	}
 	if s.inner != nil {
 		out = append(append(out, `,"state":`...), s.inner...)
@@ -106,14 +117,14 @@ func decodeRoundState(raw []byte) roundState {
 	return roundState{
 		call: field("call"), round: int(number("round")), expires: number("expires"),
 		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"),
-		method: field("method"), way: field("way"), inner: mcp.Lookup(raw, "state"),
+		method: field("method"), way: field("way"), approved: string(mcp.Lookup(raw, "approved")) == "true", inner: mcp.Lookup(raw, "state"),
 	}
 }
 
-// admit lets a retry pass: its state is genuine, of this caller and this call,
-// not expired and not used before. It swaps the server's own state into the
-// call. For a request that is no retry it returns nil.
-func (r *rounds) admit(ctx context.Context, x *Exchange, route *Route, rec *record, call *mcp.Call) (*retry, error) {
+// recognise returns the retry that a request is, nil when it is none: its state
+// is genuine, of this caller and this call, and not expired. It swaps the
+// server's own state into the call.
+func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Call) (*retry, error) {
 	raw := x.Message.Param("requestState")
 	if raw == nil {
 		return nil, nil
@@ -135,21 +146,28 @@ func (r *rounds) admit(ctx context.Context, x *Exchange, route *Route, rec *reco
 	if time.Now().UnixMilli() >= state.expires {
 		return nil, errRoundExpired
 	}
-	again := &retry{responses: x.Message.Param("inputResponses")}
+	again := &retry{state: state, responses: x.Message.Param("inputResponses")}
 	if !responsesWellFormed(again.responses) {
 		return nil, errResponses
 	}
-	if again.park, err = r.begin(ctx, &state, rec); err != nil {
-		return nil, err
-	}
 	call.Params = mcp.RemoveMember(call.Params, "requestState")
 	switch {
-	case state.way == wayAgain:
+	case state.way == wayAgain, state.way == wayApproval:
 		call.Params = mcp.RemoveMember(call.Params, "inputResponses")
 	case state.inner != nil:
 		call.Params = mcp.SetMember(call.Params, "requestState", state.inner)
 	}
 	return again, nil
+}
+
+// admit lets a retry pass, once.
+func (r *rounds) admit(ctx context.Context, again *retry, rec *record) (err error) {
+	if again == nil || again.admitted {
+		return nil
+	}
+	again.park, err = r.begin(ctx, &again.state, rec)
+	again.admitted = err == nil
+	return err
 }
 
 // begin uses a state up and returns the park that the round belongs to.
@@ -218,10 +236,10 @@ func responsesWellFormed(raw []byte) bool {
 // seal replaces the server's state in an input request by the gateway's and
 // keeps the call open for its next round.
 func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, result []byte, way string) ([]byte, error) {
-	if way != wayParked { // whose questions were policed as they came
-		if rec.entry.Rounds >= maxRounds {
-			return nil, tooManyRounds(route)
-		}
+	if way != wayParked && rec.entry.Rounds >= maxRounds {
+		return nil, tooManyRounds(route)
+	}
+	if way != wayParked && way != wayApproval { // whose questions were policed as they came, or are our own
 		if err := r.allowed(x, route, result); err != nil {
 			return nil, err
 		}
@@ -232,7 +250,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	state := roundState{
 		call: rec.entry.CallID, round: rec.entry.Rounds + 1, expires: time.Now().Add(r.g.opts.Limits.RoundTime).UnixMilli(),
 		server: route.Server, kind: route.Kind.String(), name: route.Original, args: rec.entry.ArgsHash,
-		method: call.Method, way: way, inner: mcp.Lookup(result, "requestState"),
+		method: call.Method, way: way, approved: rec.approved, inner: mcp.Lookup(result, "requestState"),
 	}
 	sealed, err := r.g.opts.Keys.seal(labelRound, x.Identity.Key(), state.encode())
 	if err != nil {
@@ -241,7 +259,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	if err := r.keep(&state, x, route, rec); err != nil {
 		return nil, err
 	}
-	if way != wayParked { // else the questions are in the client's form already
+	if way != wayParked && way != wayApproval { // else the questions are in the client's form already
 		result = exposeQuestions(route.to.mount.Namespace, result)
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil

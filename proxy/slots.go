@@ -90,20 +90,18 @@ func (s *slots) resume() {
 }
 
 // take waits for a place. It returns a refusal when the queue is full and the
-// cause of the context when that ends first, else how long it waited. The
-// place is given back by give.
-func (s *slots) take(ctx context.Context, server, principal string) (time.Duration, error) {
+// cause of the context when that ends first. The place is given back by give.
+func (s *slots) take(ctx context.Context, server, principal string) error {
 	s.mu.Lock()
 	if s.running < s.size && s.waiting == 0 {
 		s.running++
 		s.mu.Unlock()
-		return 0, nil
+		return nil
 	}
 	if s.held.NoQueue || s.waiting >= s.queue && !s.displace(principal) {
 		s.mu.Unlock()
-		return 0, queueFull(server)
+		return queueFull(server)
 	}
-	began := time.Now()
 	mine := &turn{ready: make(chan struct{})}
 	if len(s.calls[principal]) == 0 {
 		s.order = append(s.order, principal)
@@ -125,11 +123,11 @@ func (s *slots) take(ctx context.Context, server, principal string) (time.Durati
 	defer s.mu.Unlock()
 	switch {
 	case why != nil && s.forget(principal, mine):
-		return 0, why
+		return why
 	case mine.refused:
-		return 0, queueFull(server)
+		return queueFull(server)
 	}
-	return time.Since(began), nil // or the turn came at the same moment
+	return nil // or the turn came at the same moment
 }
 
 func queueFull(server string) *Refusal {

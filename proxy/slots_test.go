@@ -17,7 +17,7 @@ import (
 // principal when it gets one.
 func queued(ctx context.Context, s *slots, j *journal, principal string) {
 	go func() {
-		if _, err := s.take(ctx, "s", principal); err == nil {
+		if err := s.take(ctx, "s", principal); err == nil {
 			j.add("%s", principal)
 		}
 	}()
@@ -29,7 +29,7 @@ func queued(ctx context.Context, s *slots, j *journal, principal string) {
 func TestSlotsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, j := newSlots(1, 100), &journal{}
-		if _, err := s.take(t.Context(), "s", "first"); err != nil {
+		if err := s.take(t.Context(), "s", "first"); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range []string{"a", "a", "a", "a", "b", "b", "c"} {
@@ -49,7 +49,7 @@ func TestSlotsAreFair(t *testing.T) {
 func TestSlotsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, j := newSlots(1, 100), &journal{}
-		_, _ = s.take(t.Context(), "s", "a")
+		_ = s.take(t.Context(), "s", "a")
 		queued(t.Context(), s, j, "b")
 		s.give() // b has it now
 		queued(t.Context(), s, j, "c")
@@ -66,11 +66,11 @@ func TestSlotsKeepTheirOrder(t *testing.T) {
 func TestSlotsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(1, 4)
-		_, _ = s.take(t.Context(), "s", "a")
+		_ = s.take(t.Context(), "s", "a")
 		ends := make(chan string, 10)
 		wait := func(who string) {
 			go func() {
-				if _, err := s.take(t.Context(), "s", who); err != nil {
+				if err := s.take(t.Context(), "s", who); err != nil {
 					ends <- who + " refused"
 					return
 				}
@@ -103,17 +103,17 @@ func TestSlotsMakeRoom(t *testing.T) {
 func TestSlotsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, j := newSlots(1, 2), &journal{}
-		_, _ = s.take(t.Context(), "s", "a")
+		_ = s.take(t.Context(), "s", "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		refused := make(chan error, 1)
 		go func() {
-			_, err := s.take(ctx, "s", "a")
+			err := s.take(ctx, "s", "a")
 			refused <- err
 		}()
 		synctest.Wait()
 		queued(t.Context(), s, j, "b")
 		var refusal *Refusal
-		if _, err := s.take(t.Context(), "s", "c"); !errors.As(err, &refusal) || refusal.Kind != "upstream_busy" {
+		if err := s.take(t.Context(), "s", "c"); !errors.As(err, &refusal) || refusal.Kind != "upstream_busy" {
 			t.Errorf("with the queue full: %v", err)
 		}
 		cancel(errBoom)
@@ -183,7 +183,7 @@ func TestSlotsBounds(t *testing.T) {
 					time.Sleep(start)
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					_, err := s.take(ctx, "s", principal)
+					err := s.take(ctx, "s", principal)
 					s.mu.Lock()
 					if s.running > size || s.waiting > queue {
 						t.Errorf("%d run and %d wait, with %d places and a queue of %d", s.running, s.waiting, size, queue)

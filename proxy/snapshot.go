@@ -16,6 +16,7 @@ type Snapshot struct {
 	Limiter *budget.Limiter
 
 	arguments ArgumentChecker // nil checks nothing
+	approver  Approver        // nil asks nobody
 
 	catalog  *Catalog
 	overlays map[string]*Catalog // by principal key
@@ -47,7 +48,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	for i := range config.Mounts {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
-	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, catalog: newCatalog(servers)}
+	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, approver: config.Approver, catalog: newCatalog(servers)}
 	if config.Listed != nil {
 		config.Listed(next.catalog.names())
 	}

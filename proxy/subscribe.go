@@ -30,7 +30,11 @@ func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route
 	if route == nil {
 		return nil, unknown(x, mcp.Resource, uri)
 	}
-	return route, g.permit(ctx, x, route)
+	demands, err := g.permit(ctx, x, route)
+	if err == nil && len(demands) > 0 {
+		err = unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
+	}
+	return route, err
 }
 
 // subscribe answers resources/subscribe.

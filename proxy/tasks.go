@@ -138,7 +138,8 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 // permitTask asks the gate about the tool of a task. A task of what may not be
 // viewed is unknown.
 func (g *Gateway) permitTask(ctx context.Context, x *Exchange, r *Route) error {
-	return g.permitOr(ctx, x, r, func() error { return errTask })
+	_, err := g.permitOr(ctx, x, r, func() error { return errTask })
+	return err
 }
 
 // task answers a request about a task: it passes what a call passes, less what
@@ -168,18 +169,18 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	}
 	rec.routed(t.route)
 	rec.entry.Name = t.route.Exposed
+	decided := time.Now()
 	if err := g.permitTask(ctx, x, t.route); err != nil {
 		return refuse(err)
 	}
 	if err := snap.examineTask(ctx, x, t.route); err != nil {
 		return refuse(err)
 	}
-	waited, err := t.route.to.slots.take(ctx, t.route.Server, x.Identity.Key())
-	if err != nil {
+	if err := t.route.to.slots.take(ctx, t.route.Server, x.Identity.Key()); err != nil {
 		return refuse(err)
 	}
 	defer t.route.to.slots.give()
-	if waited > decisionAge {
+	if time.Since(decided) > decisionAge {
 		if err := g.permitTask(ctx, x, t.route); err != nil {
 			return refuse(err)
 		}

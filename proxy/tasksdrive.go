@@ -115,7 +115,7 @@ func (d *dialogue) follow(ctx context.Context, r *Route, call *mcp.Call, made mc
 	}
 	got, err := end(ctx, state)
 	if err == nil {
-		err = d.g.permit(ctx, d.client(), r)
+		err = d.g.permitAgain(ctx, d.client(), r)
 	}
 	if err != nil {
 		run.cancel(ctx)
@@ -260,7 +260,7 @@ func (t *taskRun) answer(ctx context.Context, requests []byte) (*mcp.Error, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := t.d.g.permit(ctx, t.d.client(), t.route); err != nil {
+	if err := t.d.g.permitAgain(ctx, t.d.client(), t.route); err != nil {
 		return nil, err
 	}
 	got, err := t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskUpdate, responses))

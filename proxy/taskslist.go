@@ -122,7 +122,7 @@ func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []task
 func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
 	catalog := snap.Catalog(x.Identity)
 	s := catalog.byServer[from.at.server]
-	if _, err := s.slots.take(ctx, from.at.server, x.Identity.Key()); err != nil {
+	if err := s.slots.take(ctx, from.at.server, x.Identity.Key()); err != nil {
 		return "", context.Cause(ctx)
 	}
 	defer s.slots.give()

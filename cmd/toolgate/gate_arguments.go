@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -46,15 +47,15 @@ func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroun
 
 // CheckArguments implements [proxy.ArgumentChecker]: first the schema, then the
 // rules, which may rely on it.
-func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) (proxy.ArgumentVerdict, error) {
+func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
 	if c.Tool && e.schemas != nil {
 		if err := e.fits(c); err != nil {
-			return proxy.ArgumentVerdict{}, err
+			return nil, err
 		}
 	}
 	mode := e.mode()
 	if !e.ruled && mode == governance.Normal {
-		return proxy.ArgumentVerdict{}, nil
+		return nil, nil
 	}
 	v := e.rules.Judge(governance.Call{
 		Name: c.Exposed, Kind: c.Kind, Class: e.class(c.Kind, c.Exposed, c.Server, c.Original, c.Listed), Mode: mode,
@@ -62,11 +63,11 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) (proxy
 	})
 	switch v.Outcome {
 	case governance.Pass:
-		return proxy.ArgumentVerdict{}, nil
+		return nil, nil
 	case governance.Ask:
-		return proxy.ArgumentVerdict{Approval: &proxy.ApprovalDemand{Reason: v.Reason, Rule: v.Rule}}, nil
+		return []gate.Demand{{Reason: v.Reason, Rule: v.Rule}}, nil
 	default:
-		return proxy.ArgumentVerdict{}, proxy.Governed(v.Reason)
+		return nil, proxy.Governed(v.Reason)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
@@ -39,7 +38,8 @@ type operation struct {
 	relations relationsKeeper
 	schemas   *schema.Checker
 
-	setting   sync.Mutex // one change of the mode at a time
+	changed   chan struct{} // capacity 1: a mode was set in the store
+	setting   sync.Mutex    // one change of the mode at a time
 	mode      atomic.Pointer[store.ModeRecord]
 	examiner  atomic.Pointer[examiner]  // of the configuration in force
 	watch     atomic.Pointer[ruleWatch] // of its rules
@@ -49,7 +49,7 @@ type operation struct {
 // newOperation reads the mode in force: the store's, and at the very first start
 // that of the configuration.
 func newOperation(ctx context.Context, in *instance, c *config.Config) (*operation, error) {
-	o := &operation{in: in, modes: in.store.Modes(), schemas: schema.New(schema.Options{})}
+	o := &operation{in: in, modes: in.store.Modes(), schemas: schema.New(schema.Options{}), changed: make(chan struct{}, 1)}
 	o.examiner.Store(&examiner{said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
 	record, kept, err := o.modes.Current(ctx)
 	if err != nil {
@@ -107,27 +107,32 @@ func (o *operation) toolSchemas(ctx context.Context) map[string][]byte {
 	return schemas
 }
 
-// run keeps the mode that of the store, and looks whether that answers, until
-// the context ends. Then the connection to SpiceDB is closed.
+// run looks whether the store answers, and takes over the mode that others set
+// in it, until the context ends. Then the connection to SpiceDB is closed.
 func (o *operation) run(ctx context.Context) error {
 	defer o.relations.end()
 	o.act(o.now())
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return o.in.store.Watch(ctx, func(topic string, _ int64) {
-			if topic != store.TopicMode {
-				return
-			}
-			if err := o.refresh(ctx); err != nil && ctx.Err() == nil {
-				o.in.log.Error("the operating mode cannot be read; the one before stays in force", "err", err)
-			}
-		})
-	})
-	group.Go(func() error {
-		o.probe(ctx)
-		return nil
-	})
-	return group.Wait()
+	var probing sync.WaitGroup
+	defer probing.Wait()
+	probing.Go(func() { o.probe(ctx) })
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.changed:
+		}
+		if err := o.refresh(ctx); err != nil && ctx.Err() == nil {
+			o.in.log.Error("the operating mode cannot be read; the one before stays in force", "err", err)
+		}
+	}
+}
+
+// stored takes the news that a mode was set in the store.
+func (o *operation) stored() {
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
 }
 
 // probe asks the store in intervals whether it answers.

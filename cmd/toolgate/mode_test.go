@@ -18,7 +18,7 @@ func governing(tools map[string]any, more ...string) map[string]any {
 	for i := 0; i+1 < len(more); i += 2 {
 		section[more[i]] = more[i+1]
 	}
-	return map[string]any{"governance": section}
+	return map[string]any{"governance": section, "approvals": map[string]any{"wait": "1s"}}
 }
 
 var readOnly = map[string]any{"class": "read_only", "risk": "low"}

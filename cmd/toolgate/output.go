@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -88,7 +89,25 @@ func block(n *yaml.Node) {
 	}
 }
 
+// printable shows what no terminal acts on: names and arguments come from
+// others.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
 func writeColumns(w io.Writer, header []string, rows [][]string, columns int) error {
+	shown := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, cell := range row {
+			shown[i] = append(shown[i], printable(cell))
+		}
+	}
+	rows = shown
 	width := make([]int, columns)
 	for _, row := range append([][]string{header}, rows...) {
 		for i := range min(columns, len(row)) {

@@ -130,3 +130,14 @@ func TestCallParams(t *testing.T) {
 }
 
 func compact(text []byte) string { return strings.ReplaceAll(string(text), " ", "") }
+
+// What others named does nothing to the terminal that shows it.
+func TestColumnsArePrintable(t *testing.T) {
+	var out strings.Builder
+	if err := writeColumns(&out, []string{"A"}, [][]string{{"x\x1b[31m\r\u202ey\u009bz é"}}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if want := "A\nx\ufffd[31m\ufffd\ufffdy\ufffdz é\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

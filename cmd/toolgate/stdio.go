@@ -129,8 +129,9 @@ func controlError(err error) error {
 	var refused *admin.RefusedError
 	var rejected *admin.ReloadError
 	var asked *admin.QuestionError
+	var stays *admin.StaysError
 	switch {
-	case errors.As(err, &asked):
+	case errors.As(err, &asked), errors.As(err, &stays):
 		return exit(exitUsage, err)
 	case errors.As(err, &refused):
 		return exit(exitAuth, err)

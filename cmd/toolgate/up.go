@@ -100,7 +100,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		if listener != nil {
 			url = serverURL(c, listener.Addr())
 			fmt.Printf("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
-			group.Go(func() error { return serveHTTP(ctx, listener, in.gateway.Handler()) })
+			group.Go(func() error { return serveHTTP(ctx, listener, in.doors()) })
 		}
 		group.Go(func() error { return in.serveControl(ctx) })
 		group.Go(func() error { return in.serveMetrics(ctx) })

@@ -18,6 +18,10 @@ const (
 	maxPending = 64
 	// maxApprovals is how many a list returns at most.
 	maxApprovals = 1000
+	// maxDetails and maxShownArguments bound what people are shown of a call, in
+	// bytes.
+	maxDetails        = 8 << 10
+	maxShownArguments = 16 << 10
 	// approvalAge is how long a closed approval is kept.
 	approvalAge = 30 * 24 * time.Hour
 )
@@ -43,10 +47,23 @@ func (k ApprovalKey) check() error {
 	return errors.Join(checkPrincipal(k.Principal), checkName("capability id", k.CapabilityID), checkName("hash of the arguments", k.ArgsHash))
 }
 
+// ApprovalText is what people are shown of a call that they are asked about.
+type ApprovalText struct {
+	Details string // at most 8 KiB; the caller's own encoding
+	// Arguments are at most 16 KiB, and are forgotten when the approval is
+	// denied, used or expired.
+	Arguments string
+}
+
+func (t ApprovalText) check() error {
+	return errors.Join(checkText("details", t.Details, maxDetails), checkText("arguments", t.Arguments, maxShownArguments))
+}
+
 // ApprovalRecord is a question about a call, and what became of it.
 type ApprovalRecord struct {
 	ID string // "apr_" and 26 characters of lower-case base32
 	ApprovalKey
+	ApprovalText
 	State     string
 	AskedAt   time.Time
 	ExpiresAt time.Time // of the question while it is pending, then of the grant
@@ -73,11 +90,11 @@ func (s *Store) Approvals() *Approvals { return &Approvals{s} }
 // Ask returns the pending question or the unused grant for a call. If it has
 // neither, Ask makes a pending one that expires at the given time; asked tells
 // which. It returns [ErrTooMany] when the principal has 64 pending ones.
-func (a *Approvals) Ask(ctx context.Context, k ApprovalKey, expires time.Time) (r ApprovalRecord, asked bool, err error) {
+func (a *Approvals) Ask(ctx context.Context, k ApprovalKey, about ApprovalText, expires time.Time) (r ApprovalRecord, asked bool, err error) {
 	if a.s == nil {
 		return ApprovalRecord{}, false, ErrClosed
 	}
-	if err := k.check(); err != nil {
+	if err := errors.Join(k.check(), about.check()); err != nil {
 		return ApprovalRecord{}, false, fmt.Errorf("ask for approval: %w", err)
 	}
 	if !expires.After(time.Now()) {
@@ -95,7 +112,7 @@ func (a *Approvals) Ask(ctx context.Context, k ApprovalKey, expires time.Time) (
 			return expired > 0, err
 		}
 		r = ApprovalRecord{
-			ID: approvalPrefix + strings.ToLower(rand.Text()), ApprovalKey: k, State: ApprovalPending,
+			ID: approvalPrefix + strings.ToLower(rand.Text()), ApprovalKey: k, ApprovalText: about, State: ApprovalPending,
 			AskedAt: instant(now.UnixNano()), ExpiresAt: instant(expires.UnixNano()),
 		}
 		return true, insertApproval(ctx, tx, r)
@@ -115,9 +132,9 @@ func insertApproval(ctx context.Context, tx *Tx, r ApprovalRecord) error {
 	if pending >= maxPending {
 		return fmt.Errorf("ask for approval: %d are pending for this caller: %w", pending, ErrTooMany)
 	}
-	const q = `INSERT INTO approvals (id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at, closed_at)
-		VALUES (?, ?, ?, ?, 'pending', ?, ?, '', '', 0, 0)`
-	_, err := tx.Exec(ctx, q, r.ID, foreign(r.Principal), r.CapabilityID, r.ArgsHash, nanos(r.AskedAt), nanos(r.ExpiresAt))
+	const q = `INSERT INTO approvals (id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at, closed_at, details, arguments)
+		VALUES (?, ?, ?, ?, 'pending', ?, ?, '', '', 0, 0, ?, ?)`
+	_, err := tx.Exec(ctx, q, r.ID, foreign(r.Principal), r.CapabilityID, r.ArgsHash, nanos(r.AskedAt), nanos(r.ExpiresAt), r.Details, r.Arguments)
 	if err != nil {
 		return fmt.Errorf("ask for approval: %w", err)
 	}
@@ -149,7 +166,7 @@ func (a *Approvals) Decide(ctx context.Context, id string, grant bool, until tim
 		if err != nil {
 			return false, err
 		}
-		q := `UPDATE approvals SET state = 'denied', decided_by = ?, reason = ?, decided_at = ?, closed_at = ? WHERE id = ? AND state = 'pending'`
+		q := `UPDATE approvals SET state = 'denied', arguments = '', decided_by = ?, reason = ?, decided_at = ?, closed_at = ? WHERE id = ? AND state = 'pending'`
 		args := []any{by.Actor, by.Reason, nanos(now), nanos(now), id}
 		if grant {
 			q = `UPDATE approvals SET state = 'granted', decided_by = ?, reason = ?, decided_at = ?, expires_at = ? WHERE id = ? AND state = 'pending'`
@@ -193,11 +210,11 @@ func (a *Approvals) Use(ctx context.Context, k ApprovalKey) (r ApprovalRecord, o
 			return expired > 0, err
 		}
 		// The condition decides, not what was read: it holds without the lock.
-		n, err := tx.Exec(ctx, `UPDATE approvals SET state = 'used', closed_at = ? WHERE id = ? AND state = 'granted'`, nanos(now), r.ID)
+		n, err := tx.Exec(ctx, `UPDATE approvals SET state = 'used', arguments = '', closed_at = ? WHERE id = ? AND state = 'granted'`, nanos(now), r.ID)
 		if err != nil {
 			return false, fmt.Errorf("use approval %s: %w", r.ID, err)
 		}
-		ok, r.State = n > 0, ApprovalUsed
+		ok, r.State, r.Arguments = n > 0, ApprovalUsed, ""
 		return true, nil
 	})
 	if err != nil || !ok {
@@ -273,16 +290,16 @@ func (a *Approvals) List(ctx context.Context, state string, limit int) (list []A
 // at is what r is at a time, whether or not it was closed.
 func (r ApprovalRecord) at(now time.Time) ApprovalRecord {
 	if (r.State == ApprovalPending || r.State == ApprovalGranted) && !r.ExpiresAt.After(now) {
-		r.State = ApprovalExpired
+		r.State, r.Arguments = ApprovalExpired, ""
 	}
 	return r
 }
 
-const approvalColumns = `id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at`
+const approvalColumns = `id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at, details, arguments`
 
 // expireApprovals closes what has expired and returns how many it closed.
 func expireApprovals(ctx context.Context, tx *Tx, now time.Time) (int64, error) {
-	const q = `UPDATE approvals SET state = 'expired', closed_at = ? WHERE state IN ('pending', 'granted') AND expires_at <= ?`
+	const q = `UPDATE approvals SET state = 'expired', arguments = '', closed_at = ? WHERE state IN ('pending', 'granted') AND expires_at <= ?`
 	n, err := tx.Exec(ctx, q, nanos(now), nanos(now))
 	if err != nil {
 		return 0, fmt.Errorf("close expired approvals: %w", err)
@@ -326,7 +343,7 @@ func found[T any](r T, err error) (T, bool, error) {
 func scanApproval(row scanner) (ApprovalRecord, error) {
 	var r ApprovalRecord
 	var asked, expires, decided int64
-	err := row.Scan(&r.ID, &r.Principal, &r.CapabilityID, &r.ArgsHash, &r.State, &asked, &expires, &r.DecidedBy, &r.Reason, &decided)
+	err := row.Scan(&r.ID, &r.Principal, &r.CapabilityID, &r.ArgsHash, &r.State, &asked, &expires, &r.DecidedBy, &r.Reason, &decided, &r.Details, &r.Arguments)
 	if err != nil {
 		return ApprovalRecord{}, fmt.Errorf("read approval: %w", err)
 	}

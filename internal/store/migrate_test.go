@@ -82,7 +82,8 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO tenant_tool_flags VALUES ('acme', 'cap_x', 1, 'op', 'because', 1)",
 		"INSERT INTO dynamic_servers VALUES ('git', 't', 'p', 'e', x'', 0, 'op', '', 1, 1)",
 		"INSERT INTO operating_mode (mode, actor, reason, at) VALUES ('ALERT', 'op', '', 1)",
-		"INSERT INTO approvals VALUES ('apr_x', 'p', 'c', 'h', 'pending', 1, 9000000000000000000, '', '', 0, 0)",
+		"INSERT INTO approvals (id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at, closed_at) VALUES ('apr_x', 'p', 'c', 'h', 'pending', 1, 9000000000000000000, '', '', 0, 0)",
+		"UPDATE approvals SET details = 'd' WHERE id = 'apr_x'",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])
@@ -148,11 +149,11 @@ func requireContent(t *testing.T, s *store.Store, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, approval, err := s.Approvals().Get(ctx, "apr_x")
+	asked, approval, err := s.Approvals().Get(ctx, "apr_x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval}
+	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d"}
 	want := make([]bool, len(got))
 	for i := range want {
 		want[i] = n > i

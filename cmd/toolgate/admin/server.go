@@ -127,6 +127,9 @@ func Handler(g Gateway, token string) http.Handler {
 	if l, ok := g.(CatalogLister); ok {
 		handleCapabilities(mux, l)
 	}
+	if a, ok := g.(Approvals); ok {
+		handleApprovals(mux, a)
+	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))
@@ -250,6 +253,11 @@ func (c *Client) MakeRoom(ctx context.Context) error {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, out any) error {
+	return c.doAs(ctx, "", method, path, out)
+}
+
+// doAs is do for the holder of an API key; an empty one is none.
+func (c *Client) doAs(ctx context.Context, key, method, path string, out any) error {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return err
@@ -257,7 +265,11 @@ func (c *Client) do(ctx context.Context, method, path string, out any) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	resp, _, err := c.roundTrip(ctx, conn, method, path, nil)
+	var header http.Header
+	if key != "" {
+		header = http.Header{headerAPIKey: {key}}
+	}
+	resp, _, err := c.roundTrip(ctx, conn, method, path, header)
 	if err != nil {
 		return err
 	}

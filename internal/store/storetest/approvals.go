@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ var call = store.ApprovalKey{Principal: "alice\x00\xff", CapabilityID: "cap_a", 
 // ask asks about k and ends the test unless the question is new.
 func ask(t *testing.T, s *store.Store, k store.ApprovalKey) store.ApprovalRecord {
 	t.Helper()
-	r, asked, err := s.Approvals().Ask(t.Context(), k, time.Now().Add(time.Hour))
+	r, asked, err := s.Approvals().Ask(t.Context(), k, store.ApprovalText{}, time.Now().Add(time.Hour))
 	if err != nil || !asked {
 		t.Fatalf("Ask = %+v, %v, %v; want a new question", r, asked, err)
 	}
@@ -62,12 +63,12 @@ func ApprovalRace(t *testing.T, k store.ApprovalKey, stores ...*store.Store) {
 	ctx := context.Background()
 	until := time.Now().Add(time.Hour)
 	if n := Race(t, 4, func(s *store.Store) (bool, error) {
-		_, asked, err := s.Approvals().Ask(ctx, k, until)
+		_, asked, err := s.Approvals().Ask(ctx, k, store.ApprovalText{}, until)
 		return asked, err
 	}, stores...); n != 1 {
 		t.Errorf("asked %d times, want 1", n)
 	}
-	r, _, err := stores[0].Approvals().Ask(ctx, k, until)
+	r, _, err := stores[0].Approvals().Ask(ctx, k, store.ApprovalText{}, until)
 	must(t, err)
 	if n := Race(t, 4, func(s *store.Store) (bool, error) { _, ok, err := s.Approvals().Use(ctx, k); return ok, err }, stores...); n != 0 {
 		t.Errorf("used %d times before it was granted", n)
@@ -85,10 +86,55 @@ func ApprovalRace(t *testing.T, k store.ApprovalKey, stores ...*store.Store) {
 
 func approvalUsedOnce(t *testing.T, s *store.Store) {
 	ApprovalRace(t, call, s)
-	first, _, err := s.Approvals().Ask(t.Context(), call, time.Now().Add(time.Hour))
+	first, _, err := s.Approvals().Ask(t.Context(), call, store.ApprovalText{}, time.Now().Add(time.Hour))
 	must(t, err)
 	if first.State != store.ApprovalPending {
 		t.Errorf("after its grant was used the call is %s, want a new question", first.State)
+	}
+}
+
+// What people are shown of a call is kept, its arguments only while they are
+// needed.
+func approvalText(t *testing.T, s *store.Store) {
+	a, ctx := s.Approvals(), t.Context()
+	about := store.ApprovalText{Details: `{"tool":"fs__delete"}`, Arguments: `{"path":"/ä"}`}
+	for name, end := range map[string]func(id string, k store.ApprovalKey) error{
+		"denied": func(id string, _ store.ApprovalKey) error {
+			_, _, err := a.Decide(ctx, id, false, time.Time{}, by)
+			return err
+		},
+		"used": func(id string, k store.ApprovalKey) error {
+			granted, _, err := a.Decide(ctx, id, true, time.Now().Add(time.Hour), by)
+			if granted.ApprovalText != about {
+				t.Errorf("granted: %+v", granted.ApprovalText)
+			}
+			must(t, err)
+			_, _, err = a.Use(ctx, k)
+			return err
+		},
+	} {
+		k := call
+		k.ArgsHash = name
+		r, asked, err := a.Ask(ctx, k, about, time.Now().Add(time.Hour))
+		if err != nil || !asked || r.ApprovalText != about {
+			t.Fatalf("%s: Ask = %+v, %v, %v", name, r, asked, err)
+		}
+		if again, _, err := a.Ask(ctx, k, store.ApprovalText{Details: "other"}, time.Now().Add(time.Hour)); err != nil || again.ApprovalText != about {
+			t.Errorf("%s: asked again: %+v, %v", name, again, err)
+		}
+		must(t, end(r.ID, k))
+		got, _, err := a.Get(ctx, r.ID)
+		must(t, err)
+		if got.State != name || got.Details != about.Details || got.Arguments != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for _, bad := range []store.ApprovalText{{Details: strings.Repeat("d", 8<<10+1)}, {Arguments: strings.Repeat("a", 16<<10+1)}, {Details: "\x00"}} {
+		k := call
+		k.ArgsHash = "bad"
+		if _, _, err := a.Ask(ctx, k, bad, time.Now().Add(time.Hour)); err == nil {
+			t.Errorf("details of %d and arguments of %d bytes were kept", len(bad.Details), len(bad.Arguments))
+		}
 	}
 }
 
@@ -109,7 +155,7 @@ func approvalDecidedOnce(t *testing.T, s *store.Store) {
 	if r, ok, err := a.Decide(ctx, want.ID, false, time.Time{}, by); ok || err != nil || r.State != store.ApprovalGranted || r.DecidedBy != "bob" {
 		t.Errorf("decided again: %+v, %v, %v", r, ok, err)
 	}
-	if r, asked, err := a.Ask(ctx, call, until); asked || err != nil || r.ID != want.ID {
+	if r, asked, err := a.Ask(ctx, call, store.ApprovalText{}, until); asked || err != nil || r.ID != want.ID {
 		t.Errorf("a granted call asks again: %+v, %v, %v", r, asked, err)
 	}
 	if r, ok, err := a.Decide(ctx, "apr_none", true, until, by); ok || err != nil || r != (store.ApprovalRecord{}) {
@@ -156,7 +202,7 @@ func approvalForOneCall(t *testing.T, s *store.Store) {
 func approvalExpires(t *testing.T, s *store.Store) {
 	a, ctx := s.Approvals(), t.Context()
 	soon := func() time.Time { return time.Now().Add(150 * time.Millisecond) }
-	r, _, err := a.Ask(ctx, call, soon())
+	r, _, err := a.Ask(ctx, call, store.ApprovalText{}, soon())
 	must(t, err)
 	other := call
 	other.ArgsHash = "granted"
@@ -181,7 +227,7 @@ func approvalExpires(t *testing.T, s *store.Store) {
 	if again := ask(t, s, call); again.ID == r.ID {
 		t.Error("an expired question was asked again under its id")
 	}
-	if _, _, err := a.Ask(ctx, call, time.Now().Add(-time.Second)); err == nil {
+	if _, _, err := a.Ask(ctx, call, store.ApprovalText{}, time.Now().Add(-time.Second)); err == nil {
 		t.Error("a question that is over was asked")
 	}
 }
@@ -193,7 +239,7 @@ func approvalLimit(t *testing.T, s *store.Store) {
 		ask(t, s, k)
 	}
 	k.ArgsHash = "one more"
-	if _, _, err := s.Approvals().Ask(t.Context(), k, time.Now().Add(time.Hour)); !errors.Is(err, store.ErrTooMany) {
+	if _, _, err := s.Approvals().Ask(t.Context(), k, store.ApprovalText{}, time.Now().Add(time.Hour)); !errors.Is(err, store.ErrTooMany) {
 		t.Errorf("one more = %v, want ErrTooMany", err)
 	}
 	k.Principal = "bob"

@@ -277,7 +277,7 @@ func restart(t *testing.T, o store.Options) {
 			if mode, ok, err := s.Modes().Current(t.Context()); err != nil || !ok || mode.Mode != "m" {
 				t.Errorf("mode = %v, %v, %v", mode, ok, err)
 			}
-			if _, asked, err := s.Approvals().Ask(t.Context(), key, time.Now().Add(time.Hour)); err != nil || asked {
+			if _, asked, err := s.Approvals().Ask(t.Context(), key, store.ApprovalText{}, time.Now().Add(time.Hour)); err != nil || asked {
 				t.Errorf("the question was lost: %v, %v", asked, err)
 			}
 			if g, err := s.Generation(t.Context(), store.TopicMode); err != nil || g != int64(i) {
@@ -285,7 +285,7 @@ func restart(t *testing.T, o store.Options) {
 			}
 		}
 		must(t, s.Modes().Set(t.Context(), "m", by))
-		_, _, err = s.Approvals().Ask(t.Context(), key, time.Now().Add(time.Hour))
+		_, _, err = s.Approvals().Ask(t.Context(), key, store.ApprovalText{}, time.Now().Add(time.Hour))
 		must(t, err)
 		must(t, s.Check(t.Context()))
 		must(t, s.Close())

@@ -182,8 +182,11 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 		{"remove", store.TopicDynamic, 1, func() error { return try(s.Dynamic().Remove(ctx, "s")) }},
 		{"mode", store.TopicMode, 1, func() error { return s.Modes().Set(ctx, "m", by) }},
 		{"other mode", store.TopicMode, 0, func() error { return try(s.Modes().SetIf(ctx, "x", "m", by)) }},
-		{"ask", store.TopicApprovals, 1, func() (err error) { approval, _, err = s.Approvals().Ask(ctx, key, later); return }},
-		{"ask again", store.TopicApprovals, 0, func() error { _, _, err := s.Approvals().Ask(ctx, key, later); return err }},
+		{"ask", store.TopicApprovals, 1, func() (err error) {
+			approval, _, err = s.Approvals().Ask(ctx, key, store.ApprovalText{}, later)
+			return
+		}},
+		{"ask again", store.TopicApprovals, 0, func() error { _, _, err := s.Approvals().Ask(ctx, key, store.ApprovalText{}, later); return err }},
 		{"use nothing", store.TopicApprovals, 0, func() error { _, _, err := s.Approvals().Use(ctx, key); return err }},
 		{"decide", store.TopicApprovals, 1, func() error { _, _, err := s.Approvals().Decide(ctx, approval.ID, true, later, by); return err }},
 		{"use", store.TopicApprovals, 1, func() error { _, _, err := s.Approvals().Use(ctx, key); return err }},

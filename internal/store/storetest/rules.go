@@ -216,7 +216,7 @@ func impossibleNames(t *testing.T, s *store.Store) {
 		if _, err := s.Dynamic().Add(ctx, store.DynamicRecord{Server: bad, Owner: store.Owner{Tenant: "t", Principal: "p"}, Entry: "e", Change: by}, 1); err == nil {
 			t.Errorf("Dynamic.Add %.10q: no error", bad)
 		}
-		if _, _, err := s.Approvals().Ask(ctx, store.ApprovalKey{Principal: "p", CapabilityID: bad, ArgsHash: "h"}, later); err == nil {
+		if _, _, err := s.Approvals().Ask(ctx, store.ApprovalKey{Principal: "p", CapabilityID: bad, ArgsHash: "h"}, store.ApprovalText{}, later); err == nil {
 			t.Errorf("Approvals.Ask %.10q: no error", bad)
 		}
 		if _, err := s.Capabilities().IDs(ctx, []store.CapabilityKey{{Server: bad, Kind: "tool", Original: "o"}}); err == nil {

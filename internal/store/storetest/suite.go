@@ -41,6 +41,7 @@ func Run(t *testing.T, database Database) {
 		"ModesAreRemembered":                modes,
 		"ModeHistoryIsBounded":              modeHistory,
 		"ApprovalIsUsedOnce":                approvalUsedOnce,
+		"ApprovalShowsItsCall":              approvalText,
 		"ApprovalIsDecidedOnce":             approvalDecidedOnce,
 		"ApprovalIsForOneCall":              approvalForOneCall,
 		"ApprovalExpires":                   approvalExpires,
@@ -126,7 +127,7 @@ func zeroHandles(t *testing.T) {
 	errs["Modes.Set"] = new(store.Modes).Set(ctx, "m", by)
 	_, _, errs["Modes.Current"] = new(store.Modes).Current(ctx)
 	_, errs["Modes.History"] = new(store.Modes).History(ctx, 1)
-	_, _, errs["Approvals.Ask"] = new(store.Approvals).Ask(ctx, k, later)
+	_, _, errs["Approvals.Ask"] = new(store.Approvals).Ask(ctx, k, store.ApprovalText{}, later)
 	_, _, errs["Approvals.Decide"] = new(store.Approvals).Decide(ctx, "a", true, later, by)
 	_, _, errs["Approvals.Use"] = new(store.Approvals).Use(ctx, k)
 	_, errs["Approvals.Expire"] = new(store.Approvals).Expire(ctx)

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
+)
+
+// approvalSettings is what a configuration says of approvals. Without
+// authentication whoever makes a call may answer, because there is nobody else.
+func (in *instance) approvalSettings(c *config.Config, authenticated bool) approval.Settings {
+	a := c.Toolgate.Approvals
+	s := approval.Settings{By: a.By, Wait: a.Wait, Valid: a.Valid}
+	if s.By == nil {
+		s.By = []string{gate.ByOperator}
+		if !authenticated {
+			s.By = []string{gate.ByRequester, gate.ByOperator}
+		}
+	}
+	if slices.Contains(a.Ask, "webhook") {
+		to := approval.Target{URL: a.Webhook.URL, Secret: a.Webhook.Secret.Reveal()}
+		s.Asked = func(item approval.Item) { in.webhook.Post(to, item) }
+	}
+	return s
+}
+
+// doors are everything that the main listener serves.
+func (in *instance) doors() http.Handler {
+	gateway, answers := in.gateway.Handler(), in.desk.Callback(func() string {
+		a := in.current().Toolgate.Approvals
+		if !slices.Contains(a.Ask, "webhook") {
+			return ""
+		}
+		return a.Webhook.Secret.Reveal()
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) {
+			answers.ServeHTTP(w, r)
+			return
+		}
+		gateway.ServeHTTP(w, r)
+	})
+}
+
+// maxListed is how many approvals a list shows.
+const maxListed = 200
+
+// Approvals implements [admin.Approvals].
+func (in *instance) Approvals(ctx context.Context, state string) ([]approval.Item, error) {
+	return in.desk.List(ctx, state, maxListed)
+}
+
+// Approval implements [admin.Approvals].
+func (in *instance) Approval(ctx context.Context, id string) (approval.Item, error) {
+	return in.desk.Get(ctx, id)
+}
+
+// Decide implements [admin.Approvals]: as the operator, and with an API key as
+// its owner as well.
+func (in *instance) Decide(ctx context.Context, id string, grant bool, reason, key string) (approval.Item, error) {
+	who := approval.Answerer{Name: gate.ByOperator, Operator: true}
+	if key != "" && in.apiKeys.Load() != nil {
+		owner, err := in.identity(key)
+		if err != nil {
+			return approval.Item{}, errors.Join(approval.ErrNotYours, err)
+		}
+		who.Identity, who.Name = owner, approval.Name(owner)
+	}
+	return in.desk.Decide(ctx, id, grant, who, reason)
+}
+
+func newApprovals(o *options) *cobra.Command {
+	var path, state, reason string
+	c := &cobra.Command{
+		Use:   "approvals",
+		Short: "Answer calls that wait for the approval of a person",
+		Long: `List and answer the calls that wait for the approval of a person. Where a group
+has to answer, the variable TOOLGATE_API_KEY says who you are.`,
+	}
+	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	ls := &cobra.Command{
+		Use: "ls", Short: "List the calls that wait, or with --state those that did", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{"pending", "granted", "denied", "used", "expired", "all"}, state) {
+				return exitf(exitUsage, "--state %q is none of pending, granted, denied, used, expired and all", state)
+			}
+			return o.withControl(path, func(control *admin.Client) error {
+				items, err := control.Approvals(cmd.Context(), strings.TrimPrefix(state, "all"))
+				if err != nil {
+					return err
+				}
+				return o.print(os.Stdout, approvalTable(items))
+			})
+		},
+	}
+	ls.Flags().StringVar(&state, "state", "pending", "pending, granted, denied, used, expired or all")
+	show := &cobra.Command{
+		Use: "show ID", Short: "Show a call with its arguments", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withControl(path, func(control *admin.Client) error {
+				item, err := control.Approval(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return o.print(os.Stdout, approvalDetails(&item))
+			})
+		},
+	}
+	decide := func(grant bool, use, short string) *cobra.Command {
+		d := &cobra.Command{
+			Use: use, Short: short, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return o.withControl(path, func(control *admin.Client) error {
+					item, err := control.Decide(cmd.Context(), args[0], grant, reason, apiKey())
+					if err != nil {
+						return err
+					}
+					return o.print(os.Stdout, approvalTable([]approval.Item{item}))
+				})
+			},
+		}
+		d.Flags().StringVar(&reason, "reason", "", "why, for the record and, for a denial, for the caller")
+		return d
+	}
+	for _, sub := range []*cobra.Command{ls, show, decide(true, "approve ID", "Let a call be made, once"), decide(false, "deny ID", "Refuse a call")} {
+		o.outputFlag(sub)
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+// withControl hands over the control side of the running gateway.
+func (o *options) withControl(path string, use func(*admin.Client) error) error {
+	control, err := o.control(path)
+	if err != nil {
+		return err
+	}
+	err = use(control)
+	if errors.Is(err, admin.ErrNotRunning) {
+		return o.notRunning(path)
+	}
+	if _, coded := errors.AsType[*exitError](err); err == nil || coded {
+		return err
+	}
+	return controlError(err)
+}
+
+func approvalTable(items []approval.Item) table {
+	t := table{header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, wide: 2, data: slices.Concat([]approval.Item{}, items)}
+	for i := range items {
+		item := &items[i]
+		decided := item.DecidedBy
+		if item.Reason != "" {
+			decided += ": " + item.Reason
+		}
+		t.rows = append(t.rows, []string{
+			item.ID, item.State, item.Tool, item.Subject + " of " + item.Tenant, answers(item.By),
+			item.ExpiresAt.Local().Format(time.DateTime), item.Arguments, decided,
+		})
+		t.names = append(t.names, item.ID)
+	}
+	return t
+}
+
+// answers names those who may answer, for each demand.
+func answers(by [][]string) string {
+	demands := make([]string, len(by))
+	for i, one := range by {
+		demands[i] = strings.Join(one, " or ")
+	}
+	return strings.Join(demands, ", and ")
+}
+
+func approvalDetails(item *approval.Item) table {
+	t := table{header: []string{item.ID, item.State}, data: item, names: []string{item.ID}}
+	row := func(name, value string) {
+		if value != "" {
+			t.rows = append(t.rows, []string{name, value})
+		}
+	}
+	row("tool", item.Tool)
+	row("server", item.Server)
+	row("caller", item.Subject+" of "+item.Tenant)
+	row("issuer", item.Issuer)
+	for _, reason := range item.Reasons {
+		row("because", reason)
+	}
+	row("answers", answers(item.By))
+	row("asked", item.AskedAt.Local().Format(time.DateTime))
+	row("until", item.ExpiresAt.Local().Format(time.DateTime))
+	row("decided by", item.DecidedBy)
+	row("reason", item.Reason)
+	for i, line := range strings.Split(indented(item.Arguments), "\n") {
+		name := ""
+		if i == 0 {
+			name = "arguments"
+		}
+		if line != "" {
+			t.rows = append(t.rows, []string{name, line})
+		}
+	}
+	return t
+}
+
+// indented is JSON for people; what is cut off stays as it is.
+func indented(raw string) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(json.RawMessage(raw)); err != nil {
+		return raw
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}

@@ -1,0 +1,132 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+var (
+	// ErrNotYours tells that somebody may not answer a question.
+	ErrNotYours = errors.New("you are not among those who may answer this")
+	// ErrDecided tells that a question was decided before or has expired.
+	ErrDecided = errors.New("it was decided before, or it has expired")
+	// ErrUnknown tells that there is no such question.
+	ErrUnknown = errors.New("there is no approval of this id")
+)
+
+// Answerer is somebody who answers for others.
+type Answerer struct {
+	// Name is who it is, for the record. Required.
+	Name string
+	// Identity is who it is; nil for an operator, and for somebody whom another
+	// system vouches for. It counts for calls of its own tenant.
+	Identity *gate.Identity
+	// Subject and Groups are what a system says that vouches for it; somebody
+	// of the same name as the caller does not answer. They are ignored where
+	// Identity is set.
+	Subject string
+	Groups  []string
+	// Operator is set for who holds the admin token.
+	Operator bool
+}
+
+// Answer is the answer of whoever makes the call, which counts where the
+// requester may answer. The question is returned as it is then.
+func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error) {
+	if d == nil || d.store == nil {
+		return gate.Approval{}, errNoDesk
+	}
+	r, found, err := d.record(ctx, id)
+	if err != nil || !found {
+		return gate.Approval{ID: id, State: gate.ApprovalExpired}, err
+	}
+	item := itemOf(r)
+	if r.ApprovalKey != key(q) || !item.may(gate.ByRequester) {
+		return gate.Approval{}, fmt.Errorf("answer %s: %w", id, ErrNotYours)
+	}
+	decided, err := d.decide(ctx, id, grant, store.Change{Actor: Name(q.Identity), Reason: "asked in the client"})
+	if errors.Is(err, ErrDecided) {
+		err = nil // the state says what came first
+	}
+	return decided.approval(), err
+}
+
+// Decide is the answer of somebody else. It returns [ErrUnknown],
+// [ErrNotYours] or [ErrDecided], wrapped, when it does not count.
+func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error) {
+	if d == nil || d.store == nil {
+		return Item{}, errNoDesk
+	}
+	r, found, err := d.record(ctx, id)
+	switch {
+	case err != nil:
+		return Item{}, err
+	case !found:
+		return Item{}, fmt.Errorf("%.64q: %w", id, ErrUnknown)
+	}
+	item := itemOf(r)
+	if !who.counts(item, r.Principal) {
+		return Item{}, fmt.Errorf("%s: %w", id, ErrNotYours)
+	}
+	return d.decide(ctx, id, grant, store.Change{Actor: who.Name, Reason: reason})
+}
+
+// counts tells whether an answer counts for a question of a principal.
+func (w *Answerer) counts(item Item, principal string) bool {
+	if w.Name == "" {
+		return false
+	}
+	var groups []string
+	switch {
+	case w.Identity != nil:
+		if w.Identity.Key() == principal || w.Identity.Tenant != item.Tenant {
+			return false // nobody answers for others in a call of their own
+		}
+		groups = w.Identity.Groups
+	case w.Subject != "":
+		if shown(w.Subject) == item.Subject {
+			return false
+		}
+		groups = w.Groups
+	}
+	var is []string
+	if w.Operator {
+		is = append(is, gate.ByOperator)
+	}
+	for _, group := range groups {
+		if group != gate.ByOperator && group != gate.ByRequester { // words, which no group can have for a name
+			is = append(is, group)
+		}
+	}
+	return item.may(is...)
+}
+
+// Name names an identity in the record of who decided.
+func Name(id *gate.Identity) string { return shown(id.Subject + " of " + id.Tenant) }
+
+func (d *Desk) decide(ctx context.Context, id string, grant bool, by store.Change) (Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	r, ok, err := d.store.Decide(ctx, id, grant, time.Now().Add(d.settings.Load().Valid), by)
+	if err != nil {
+		return Item{}, err
+	}
+	d.Changed()
+	item := itemOf(r)
+	if !ok {
+		return item, fmt.Errorf("%s is %s: %w", id, item.State, ErrDecided)
+	}
+	d.log.Info("a call was decided on", "approval", id, "granted", grant, "by", by.Actor, "reason", by.Reason)
+	return item, nil
+}
+
+func (d *Desk) record(ctx context.Context, id string) (store.ApprovalRecord, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return d.store.Get(ctx, id)
+}

@@ -1,0 +1,101 @@
+package approval
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// CallbackPath is where answers come back to; the id of the question follows.
+const CallbackPath = "/approvals/"
+
+// maxAnswer bounds the body of an answer, in bytes.
+const maxAnswer = 16 << 10
+
+// callback is an answer of the receiver of the webhook.
+type callback struct {
+	ID       string   `json:"id"`
+	Decision string   `json:"decision"` // approve or deny
+	Subject  string   `json:"subject"`  // who decided
+	Groups   []string `json:"groups"`   // of the subject, as the receiver vouches
+	Reason   string   `json:"reason"`
+}
+
+// Callback takes the answers that the receiver of the webhook posts to
+// /approvals/ID, signed as its questions are (see [SignatureHeader]):
+//
+//	{"id":"apr_...","decision":"approve","subject":"erin","groups":["security"],"reason":"..."}
+//
+// secret returns the secret in force; while it is empty, every request gets the
+// same 404 as any unknown path. Nothing is said to whoever does not know it.
+func (d *Desk) Callback(secret func() string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := secret()
+		if key == "" || r.Method != http.MethodPost {
+			reply(w, http.StatusNotFound, "there is nothing at this path")
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAnswer))
+		if err != nil || !signed(key, r.Header.Get(SignatureHeader), time.Now(), body) {
+			reply(w, http.StatusUnauthorized, "the signature is missing, wrong or too old")
+			return
+		}
+		answer, err := readCallback(body, strings.TrimPrefix(r.URL.Path, CallbackPath))
+		if err != nil {
+			reply(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		who := Answerer{Name: shown(answer.Subject + " by webhook"), Subject: answer.Subject, Groups: answer.Groups}
+		_, err = d.Decide(r.Context(), answer.ID, answer.Decision == "approve", who, shown(answer.Reason))
+		switch {
+		case err == nil:
+			reply(w, http.StatusOK, "")
+		case errors.Is(err, ErrUnknown):
+			reply(w, http.StatusNotFound, ErrUnknown.Error())
+		case errors.Is(err, ErrNotYours):
+			reply(w, http.StatusForbidden, "an answer of this subject does not count for this call")
+		case errors.Is(err, ErrDecided):
+			reply(w, http.StatusConflict, ErrDecided.Error())
+		default:
+			d.log.Error("an answer was not taken", "approval", answer.ID, "err", err)
+			reply(w, http.StatusServiceUnavailable, "the answer could not be kept; send it again")
+		}
+	})
+}
+
+// readCallback reads an answer strictly; it is for the question in the path.
+func readCallback(body []byte, id string) (callback, error) {
+	var c callback
+	if err := mcp.Validate(body, mcp.Limits{}); err != nil {
+		return c, err
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&c); err != nil {
+		return c, err
+	}
+	switch {
+	case c.ID == "" || c.ID != id:
+		return c, errors.New("id is not that of the path")
+	case c.Decision != "approve" && c.Decision != "deny":
+		return c, errors.New("decision is neither approve nor deny")
+	case c.Subject == "":
+		return c, errors.New("subject, who decided, is missing")
+	}
+	return c, nil
+}
+
+func reply(w http.ResponseWriter, status int, problem string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	body := map[string]string{}
+	if problem != "" {
+		body["error"] = problem
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}

@@ -1,0 +1,258 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Defaults of [Settings].
+const (
+	DefaultWait  = 30 * time.Second
+	DefaultValid = 10 * time.Minute
+)
+
+// storeTime bounds one exchange with the store.
+const storeTime = 5 * time.Second
+
+// What people are shown of a call at most: bytes of each text, and reasons.
+const (
+	maxShown   = 200
+	maxReasons = 8
+)
+
+// maxArguments is how much of the arguments people are shown, in bytes.
+const maxArguments = 16 << 10
+
+// Settings are what a configuration says of approvals.
+type Settings struct {
+	// By are groups, [gate.ByRequester] or [gate.ByOperator]: whose answer
+	// counts where a demand does not say so itself. Empty is nobody.
+	By []string
+	// Wait is how long a call waits for an answer; 0 is 30 s.
+	Wait time.Duration
+	// Valid is how long a question can be answered, and from the answer on how
+	// long a grant can be used; 0 is 10 min.
+	Valid time.Duration
+	// Asked is told of every new question, and does not block; nil is nobody.
+	Asked func(Item)
+}
+
+// Desk keeps questions and answers. It is safe for concurrent use. The zero
+// value refuses everything.
+type Desk struct {
+	store    *store.Approvals
+	log      *slog.Logger
+	settings atomic.Pointer[Settings]
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change of any approval
+}
+
+// New returns a desk that keeps its questions in a store. Until [Desk.Set] it
+// has none but the default settings, by which nobody answers. The logger may be
+// nil.
+func New(s *store.Approvals, log *slog.Logger) *Desk {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	d := &Desk{store: s, log: log, changed: make(chan struct{})}
+	d.Set(Settings{})
+	return d
+}
+
+// Set puts settings in force. What was asked when other answers counted is asked
+// anew by the next call of its kind.
+func (d *Desk) Set(s Settings) {
+	if s.Wait <= 0 {
+		s.Wait = DefaultWait
+	}
+	if s.Valid <= 0 {
+		s.Valid = DefaultValid
+	}
+	d.settings.Store(&s)
+}
+
+var errNoDesk = errors.New("nothing keeps approvals")
+
+// details are what the store keeps of a question for people, as JSON.
+type details struct {
+	Tool      string     `json:"tool"`
+	Server    string     `json:"server"`
+	Issuer    string     `json:"issuer,omitempty"`
+	Tenant    string     `json:"tenant"`
+	Subject   string     `json:"subject"`
+	Reasons   []string   `json:"reasons,omitempty"`
+	By        [][]string `json:"by"`
+	ArgsBytes int        `json:"args_bytes"`
+}
+
+func key(q *gate.Question) store.ApprovalKey {
+	return store.ApprovalKey{Principal: q.Identity.Key(), CapabilityID: q.CapabilityID, ArgsHash: q.ArgsHash}
+}
+
+// Ask returns the grant or the question that there is for a call. If there is
+// neither, a question is asked. Where the one that there is was asked under
+// other conditions than those of now, the call is not covered by it: Ask returns
+// an error that says so. It returns [gate.ErrTooManyQuestions] when the caller
+// has 64 open ones.
+func (d *Desk) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error) {
+	if d == nil || d.store == nil {
+		return gate.Approval{}, errNoDesk
+	}
+	about, err := d.text(q)
+	if err != nil {
+		return gate.Approval{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	r, asked, err := d.store.Ask(ctx, key(q), about, time.Now().Add(d.settings.Load().Valid))
+	switch {
+	case errors.Is(err, store.ErrTooMany):
+		return gate.Approval{}, fmt.Errorf("%w: %w", gate.ErrTooManyQuestions, err)
+	case err != nil:
+		return gate.Approval{}, err
+	}
+	item := itemOf(r)
+	if asked {
+		d.log.Info("a call waits for an approval", "approval", r.ID, "tool", q.Name, "caller", q.Identity)
+		if tell := d.settings.Load().Asked; tell != nil {
+			tell(item)
+		}
+	}
+	if r.Details != about.Details {
+		return d.changedConditions(ctx, r, q)
+	}
+	return item.approval(), nil
+}
+
+// changedConditions handles a question that is there, but was asked under other
+// conditions: it is closed, so that the next call asks anew.
+func (d *Desk) changedConditions(ctx context.Context, r store.ApprovalRecord, q *gate.Question) (gate.Approval, error) {
+	if item := itemOf(r); item.sameBy(d.by(q)) {
+		return item.approval(), nil // it is but described in other words
+	}
+	if r.State == store.ApprovalPending {
+		by := store.Change{Actor: "toolgate", Reason: "what it needs has changed"}
+		if _, _, err := d.store.Decide(ctx, r.ID, false, time.Time{}, by); err != nil {
+			return gate.Approval{}, err
+		}
+	} else if _, _, err := d.store.Use(ctx, key(q)); err != nil {
+		return gate.Approval{}, err
+	}
+	return gate.Approval{ID: r.ID, State: gate.ApprovalDenied, Reason: "what it needs has changed since it was asked for; make the call again"}, nil
+}
+
+// by returns whose answer counts, for each demand.
+func (d *Desk) by(q *gate.Question) [][]string {
+	all := make([][]string, len(q.Demands))
+	for i, demand := range q.Demands {
+		if all[i] = demand.By; demand.By == nil {
+			all[i] = d.settings.Load().By
+		}
+		if all[i] == nil {
+			all[i] = []string{}
+		}
+	}
+	return all
+}
+
+// text is what people are shown of a call.
+func (d *Desk) text(q *gate.Question) (store.ApprovalText, error) {
+	if q == nil || q.Identity == nil || len(q.Demands) == 0 {
+		return store.ApprovalText{}, errors.New("a question needs a caller and a demand")
+	}
+	about := details{
+		Tool: shown(q.Name), Server: shown(q.Server),
+		Issuer: shown(q.Identity.Issuer), Tenant: q.Identity.Tenant, Subject: shown(q.Identity.Subject),
+		By: d.by(q), ArgsBytes: len(q.Args),
+	}
+	for _, demand := range q.Demands {
+		if demand.Reason != "" && len(about.Reasons) < maxReasons {
+			about.Reasons = append(about.Reasons, shown(demand.Reason))
+		}
+	}
+	raw, err := json.Marshal(about)
+	if err != nil {
+		return store.ApprovalText{}, fmt.Errorf("describe the call: %w", err)
+	}
+	args := string(q.Args)
+	if len(args) > maxArguments {
+		args = strings.ToValidUTF8(args[:maxArguments], "")
+	}
+	args = strings.ReplaceAll(args, "\x00", "")
+	return store.ApprovalText{Details: string(raw), Arguments: args}, nil
+}
+
+// shown cuts text of others to what people are shown of it.
+func shown(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > maxShown {
+		text = strings.ToValidUTF8(text[:maxShown], "") + "..."
+	}
+	return text
+}
+
+// Await returns a question as it is when it has been decided, and after the time
+// that calls wait as it is then.
+func (d *Desk) Await(ctx context.Context, id string) (gate.Approval, error) {
+	if d == nil || d.store == nil {
+		return gate.Approval{}, errNoDesk
+	}
+	waited := time.NewTimer(d.settings.Load().Wait)
+	defer waited.Stop()
+	for {
+		changed := d.nextChange()
+		item, err := d.get(ctx, id)
+		if err != nil || item.State != string(gate.ApprovalPending) {
+			return item.approval(), err
+		}
+		expired := time.NewTimer(time.Until(item.ExpiresAt) + time.Millisecond)
+		select {
+		case <-changed:
+		case <-expired.C:
+		case <-waited.C:
+			expired.Stop()
+			return item.approval(), nil
+		case <-ctx.Done():
+			expired.Stop()
+			return gate.Approval{}, context.Cause(ctx)
+		}
+		expired.Stop()
+	}
+}
+
+func (d *Desk) nextChange() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// Changed tells the desk that approvals have changed in the store. It does not
+// block.
+func (d *Desk) Changed() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// Use uses the grant for a call up and tells whether there was one.
+func (d *Desk) Use(ctx context.Context, q *gate.Question) (bool, error) {
+	if d == nil || d.store == nil {
+		return false, errNoDesk
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	_, ok, err := d.store.Use(ctx, key(q))
+	return ok, err
+}

@@ -1,0 +1,102 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Item is a question as people see it.
+type Item struct {
+	ID      string   `json:"id"`
+	State   string   `json:"state"`
+	Tool    string   `json:"tool"`
+	Server  string   `json:"server"`
+	Issuer  string   `json:"issuer,omitempty"`
+	Tenant  string   `json:"tenant"`
+	Subject string   `json:"subject"`
+	Reasons []string `json:"reasons,omitempty"`
+	// By are those who may answer, for each demand.
+	By [][]string `json:"by"`
+	// Arguments are the first 16 KiB of them, while the question or its grant
+	// can still be used; ArgsBytes is how long they are in all.
+	Arguments string    `json:"arguments,omitempty"`
+	ArgsBytes int       `json:"args_bytes"`
+	ArgsHash  string    `json:"args_hash"`
+	AskedAt   time.Time `json:"asked_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+	DecidedBy string    `json:"decided_by,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	DecidedAt time.Time `json:"decided_at,omitzero"`
+}
+
+// itemOf reads a record. One whose details cannot be read may be answered by
+// nobody.
+func itemOf(r store.ApprovalRecord) Item {
+	var about details
+	if err := json.Unmarshal([]byte(r.Details), &about); err != nil {
+		about = details{}
+	}
+	return Item{
+		ID: r.ID, State: r.State, Tool: about.Tool, Server: about.Server,
+		Issuer: about.Issuer, Tenant: about.Tenant, Subject: about.Subject, Reasons: about.Reasons, By: about.By,
+		Arguments: r.Arguments, ArgsBytes: about.ArgsBytes, ArgsHash: r.ArgsHash,
+		AskedAt: r.AskedAt, ExpiresAt: r.ExpiresAt, DecidedBy: r.DecidedBy, Reason: r.Reason, DecidedAt: r.DecidedAt,
+	}
+}
+
+func (i *Item) approval() gate.Approval {
+	return gate.Approval{ID: i.ID, State: gate.ApprovalState(i.State), By: i.By, Decider: i.DecidedBy, Reason: i.Reason}
+}
+
+func (i *Item) may(is ...string) bool {
+	a := i.approval()
+	return a.May(is...)
+}
+
+func (i *Item) sameBy(by [][]string) bool {
+	return slices.EqualFunc(i.By, by, slices.Equal)
+}
+
+// List returns the last questions in a state, or in all if it is empty, the
+// latest first, at most limit and 1,000.
+func (d *Desk) List(ctx context.Context, state string, limit int) ([]Item, error) {
+	if d == nil || d.store == nil {
+		return nil, errNoDesk
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	records, err := d.store.List(ctx, state, limit)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]Item, len(records))
+	for i, r := range records {
+		items[i] = itemOf(r)
+	}
+	return items, nil
+}
+
+// Get returns the question of an id, or [ErrUnknown], wrapped.
+func (d *Desk) Get(ctx context.Context, id string) (Item, error) {
+	if d == nil || d.store == nil {
+		return Item{}, errNoDesk
+	}
+	return d.get(ctx, id)
+}
+
+func (d *Desk) get(ctx context.Context, id string) (Item, error) {
+	r, found, err := d.record(ctx, id)
+	switch {
+	case err != nil:
+		return Item{}, err
+	case !found:
+		return Item{}, fmt.Errorf("%.64q: %w", id, ErrUnknown)
+	}
+	return itemOf(r), nil
+}

@@ -1,0 +1,121 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+const (
+	// outbox is how many questions wait for the receiver of the webhook.
+	outbox = 256
+	// postTime bounds one delivery, posts is how often one is tried, and
+	// postPause the pause before the second try, which doubles.
+	postTime  = 5 * time.Second
+	posts     = 3
+	postPause = time.Second
+)
+
+// Target is the receiver of a webhook.
+type Target struct {
+	URL    string
+	Secret string // both sides sign with it
+}
+
+// Webhook tells a receiver of every question, signed (see [SignatureHeader]):
+// the [Item] as JSON. One that cannot be told in three tries, or while 256 others
+// wait, is logged; it can be answered all the same.
+type Webhook struct {
+	log    *slog.Logger
+	client *http.Client
+	queue  chan letter
+}
+
+type letter struct {
+	to   Target
+	item Item
+}
+
+// NewWebhook returns a webhook that delivers while it runs.
+func NewWebhook(log *slog.Logger) *Webhook {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 2, 2
+	return &Webhook{
+		log:   log,
+		queue: make(chan letter, outbox),
+		client: &http.Client{
+			Timeout: postTime, Transport: transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Post has a question delivered. It does not block.
+func (w *Webhook) Post(to Target, item Item) {
+	select {
+	case w.queue <- letter{to, item}:
+	default:
+		w.log.Error("a question is not posted: too many wait for the receiver", "approval", item.ID)
+	}
+}
+
+// Run delivers until the context ends.
+func (w *Webhook) Run(ctx context.Context) error {
+	defer w.client.CloseIdleConnections()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-w.queue:
+			if err := w.deliver(ctx, l); err != nil && ctx.Err() == nil {
+				w.log.Error("a question is not posted", "approval", l.item.ID, "err", err)
+			}
+		}
+	}
+}
+
+func (w *Webhook) deliver(ctx context.Context, l letter) error {
+	body, err := json.Marshal(l.item)
+	if err != nil {
+		return fmt.Errorf("write the question: %w", err)
+	}
+	pause := postPause
+	for try := 1; ; try++ {
+		err := w.post(ctx, l.to, body)
+		if err == nil || try == posts || time.Now().After(l.item.ExpiresAt) {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		pause *= 2
+	}
+}
+
+func (w *Webhook) post(ctx context.Context, to Target, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("post to the webhook: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(SignatureHeader, sign(to.Secret, time.Now(), body))
+	resp, err := w.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("post to the webhook: %w", err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection is kept
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("post to the webhook: it answered %s", resp.Status)
+	}
+	return nil
+}

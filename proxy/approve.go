@@ -1,0 +1,278 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// This file brings a call that needs the approval of a person to that person
+// (DESIGN 7, Approval): to whoever makes it, by a question of the client's own
+// revision, or to others, whom the Approver asks.
+
+// consent is what was said of a call for which people were asked. It is zero
+// for a call that needs none.
+type consent struct {
+	from     Approver
+	question gate.Question
+	id       string
+}
+
+// approve sees to it that the people approve of a call who are to be asked
+// before. It returns the question for a client that answers with a request of
+// its own, the refusal while nobody has approved, and nothing when the call may
+// go on.
+func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry) (*reply, error) {
+	switch {
+	case again != nil && again.state.approved:
+		rec.approved = true
+		return nil, nil
+	case len(rec.demands) == 0:
+		return nil, nil
+	case again != nil && again.state.way != wayApproval:
+		return nil, unapproved("This call needs an approval since it was begun; begin a new one.")
+	case call.Method == mcp.MethodComplete:
+		return nil, unapproved("What needs an approval is not completed.")
+	}
+	from := g.snapshot.Load().approver
+	if from == nil {
+		return nil, unapproved("This call needs an approval, and there is nobody who could give it.")
+	}
+	a := consent{from: from, question: rec.question(x, r, call)}
+	found, err := a.found(ctx, g, x, r, rec, call, again)
+	if err != nil {
+		return nil, approvalDown(err)
+	}
+	if found.State == gate.ApprovalPending && found.May(gate.ByRequester) && x.declares(mcp.MethodElicit, nil) {
+		if x.Era == mcp.Modern {
+			return g.askRequester(x, r, rec, call, &a, found)
+		}
+		if found, err = a.askNow(ctx, g, x, found); err != nil {
+			return nil, approvalDown(err)
+		}
+	} else if found.State == gate.ApprovalPending {
+		if found, err = from.Await(ctx, found.ID); err != nil {
+			return nil, approvalDown(err)
+		}
+	}
+	if found.State != gate.ApprovalGranted {
+		return nil, notApproved(found)
+	}
+	a.id = found.ID
+	rec.consent, rec.approved = a, true
+	return nil, nil
+}
+
+// question is what people are asked about a call.
+func (rec *record) question(x *Exchange, r *Route, call *mcp.Call) gate.Question {
+	args := mcp.Lookup(call.Params, "arguments")
+	if call.Method == mcp.MethodRead {
+		args = mcp.Quote(r.Exposed)
+	}
+	hash := mcp.Hash(args)
+	return gate.Question{
+		Identity: x.Identity, CapabilityID: r.CapabilityID, Server: r.Server, Name: r.Exposed,
+		Args: args, ArgsHash: hex.EncodeToString(hash[:]), Demands: rec.demands,
+	}
+}
+
+// found returns the grant or the question that there is for a call, after the
+// answer that its retry brings.
+func (a *consent) found(ctx context.Context, g *Gateway, x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry) (gate.Approval, error) {
+	if again != nil {
+		if err := g.rounds.admit(ctx, again, rec); err != nil {
+			return gate.Approval{}, err
+		}
+		id, _ := mcp.Unquote(again.state.inner)
+		action, _ := mcp.LookupString(again.responses, approvalInput, "action")
+		if action == "accept" || action == "decline" {
+			return a.from.Answer(ctx, &a.question, id, action == "accept")
+		}
+	}
+	return a.from.Ask(ctx, &a.question)
+}
+
+// askNow puts the question to a legacy client by a request on the stream of the
+// call. One that is left unanswered stays open.
+func (a *consent) askNow(ctx context.Context, g *Gateway, x *Exchange, found gate.Approval) (gate.Approval, error) {
+	asking, cancel := context.WithTimeout(ctx, g.opts.Limits.RoundTime)
+	defer cancel()
+	msg, err := x.Session.question(asking, x.way, mcp.MethodElicit, downgraded(x.Version, mcp.MethodElicit, a.form()))
+	switch {
+	case ctx.Err() != nil:
+		return found, context.Cause(ctx)
+	case err != nil || msg.Fault() != nil:
+		return found, nil
+	}
+	action, _ := mcp.LookupString(msg.Result(), "action")
+	if action != "accept" && action != "decline" {
+		return found, nil
+	}
+	return a.from.Answer(ctx, &a.question, found.ID, action == "accept")
+}
+
+// approvalInput is the key of the gateway's own question in an input request.
+const approvalInput = "approval"
+
+// askRequester is the answer that asks a modern client.
+func (g *Gateway) askRequester(x *Exchange, r *Route, rec *record, call *mcp.Call, a *consent, found gate.Approval) (*reply, error) {
+	result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + approvalInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
+	result = append(append(result, a.form()...), "}},\"requestState\":"...)
+	result = append(append(result, mcp.Quote(found.ID)...), '}')
+	sealed, err := g.rounds.seal(x, r, rec, call, result, wayApproval)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{result: g.modernResult(sealed, true, false)}, nil
+}
+
+// maxShown is how much of the arguments a question shows.
+const maxShown = 2000
+
+// form is the question about a call, in words for the one who makes it.
+func (a *consent) form() []byte {
+	q := &a.question
+	var text strings.Builder
+	fmt.Fprintf(&text, "May %s be called", q.Name)
+	if q.Server != "" {
+		fmt.Fprintf(&text, " at the server %s", q.Server)
+	}
+	text.WriteByte('?')
+	for _, d := range q.Demands {
+		if d.Reason != "" {
+			fmt.Fprintf(&text, " Asked because %s.", strings.TrimSuffix(d.Reason, "."))
+		}
+	}
+	if args := q.Args; len(args) > maxShown {
+		fmt.Fprintf(&text, " Arguments (the first %d of %d bytes): %s", maxShown, len(args), strings.ToValidUTF8(string(args[:maxShown]), ""))
+	} else if len(args) > 0 {
+		fmt.Fprintf(&text, " Arguments: %s", args)
+	}
+	out := append([]byte(`{"message":`), mcp.Quote(text.String())...)
+	return append(out, `,"requestedSchema":{"type":"object","properties":{}}}`...)
+}
+
+// use uses the grant for a call up. Of two equal calls that wait for one grant,
+// one gets it.
+func (a *consent) use(ctx context.Context) error {
+	if a.from == nil {
+		return nil
+	}
+	switch ok, err := a.from.Use(ctx, &a.question); {
+	case err != nil:
+		return approvalDown(err)
+	case !ok:
+		return notApproved(gate.Approval{ID: a.id, State: gate.ApprovalUsed})
+	}
+	return nil
+}
+
+// covers tells whether what people were asked about a call is all that is
+// demanded of it now.
+func (a *consent) covers(demands []gate.Demand) bool {
+	return !slices.ContainsFunc(demands, func(d gate.Demand) bool {
+		return !slices.ContainsFunc(a.question.Demands, func(asked gate.Demand) bool { return slices.Equal(asked.By, d.By) })
+	})
+}
+
+// decideAgain decides once more on a call whose decision is too old to act on,
+// because it waited for a person or for a place.
+func (g *Gateway) decideAgain(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
+	if time.Since(rec.decided) <= decisionAge {
+		return nil
+	}
+	before := rec.consent
+	if err := g.decide(ctx, x, r, rec); err != nil {
+		return err
+	}
+	if err := g.examine(ctx, x, r, rec, call); err != nil {
+		return err
+	}
+	if len(rec.demands) > 0 && (!rec.approved || before.from != nil && !before.covers(rec.demands)) {
+		return unapproved("While this call waited it was made to need another approval; make it again.")
+	}
+	return nil
+}
+
+// unapproved is the refusal of a call that needs an approval which it cannot
+// wait for.
+func unapproved(text string) *Refusal {
+	return &Refusal{Kind: "approval_needed", Code: codeApproval, Phase: "approval", Text: text}
+}
+
+// approvalDown is why a question cannot be asked or an answer not be taken.
+func approvalDown(err error) error {
+	var refusal *Refusal
+	var fault *mcp.Error
+	switch {
+	case errors.As(err, &refusal), errors.As(err, &fault), errors.Is(err, context.Canceled), errors.Is(err, errCancelled), errors.Is(err, errSessionEnded):
+		return err
+	case errors.Is(err, gate.ErrTooManyQuestions):
+		return &Refusal{
+			Kind: "approval_pending", Code: codeApproval, Phase: "approval", Err: err, RetryAfter: approvalRetry,
+			Text: "Too many of your calls wait for an approval; make this one again when some of them were answered.",
+		}
+	}
+	return &Refusal{
+		Kind: "store_unavailable", Code: codeUnavailable, Phase: "approval", Protocol: true, Err: err,
+		Text: "It cannot be found out at the moment whether this call was approved of.",
+	}
+}
+
+// approvalRetry is when it is worth while to make a call again that waits for a
+// person.
+const approvalRetry = 30 * time.Second
+
+// notApproved is the refusal of a call that was not approved of, or not yet.
+func notApproved(a gate.Approval) *Refusal {
+	r := &Refusal{Kind: "approval_denied", Code: codeApproval, Phase: "approval", Approval: a.ID}
+	switch a.State {
+	case gate.ApprovalPending:
+		r.Kind, r.RetryAfter = "approval_pending", approvalRetry
+		r.Text = fmt.Sprintf("This call waits for the approval of %s (%s). Make the same call again when it was given.", answerers(a.By), a.ID)
+	case gate.ApprovalUsed:
+		r.Kind = "approval_pending"
+		r.Text = fmt.Sprintf("The approval %s was used by another call with the same arguments. Make the call again to ask for another one.", a.ID)
+	case gate.ApprovalExpired:
+		r.Text = fmt.Sprintf("Nobody answered in time whether this call may be made (%s).", a.ID)
+	default:
+		r.Text = fmt.Sprintf("This call was not approved of (%s).", a.ID)
+		if a.Reason != "" {
+			r.Text = fmt.Sprintf("This call was not approved of (%s): %s", a.ID, a.Reason)
+		}
+	}
+	return r
+}
+
+// answerers names those who may answer.
+func answerers(by [][]string) string {
+	var all []string
+	for _, one := range by {
+		var words []string
+		for _, who := range one {
+			switch who {
+			case gate.ByRequester:
+				who = "whoever makes it"
+			case gate.ByOperator:
+				who = "an operator"
+			default:
+				who = "the group " + who
+			}
+			words = append(words, who)
+		}
+		if len(words) > 0 {
+			all = append(all, strings.Join(words, " or "))
+		}
+	}
+	if len(all) == 0 {
+		return "nobody who is known"
+	}
+	return strings.Join(all, ", and of ")
+}
