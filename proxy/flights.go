@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/toolgate/toolgate/gate"
@@ -68,11 +69,7 @@ func (g *Gateway) CancelCalls(which func(*RunningCall) *Refusal) int {
 func (f *flights) list() map[*RunningCall]context.CancelCauseFunc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make(map[*RunningCall]context.CancelCauseFunc, len(f.all))
-	for call, cancel := range f.all {
-		all[call] = cancel
-	}
-	return all
+	return maps.Clone(f.all)
 }
 
 // waiting returns the calls that a server still works on while their client is

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -336,5 +337,52 @@ func TestSpiceDBAndPolicyTogether(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		})
+	}
+}
+
+// The commands about a SpiceDB, and their exit codes.
+func TestSpiceDBCommands(t *testing.T) {
+	t.Parallel()
+	s := spicedbtest.NewServer()
+	s.Write(t, "tool:a__pid#server@server:a", "tool:a__echo#server@server:elsewhere")
+	addr := s.Start(t)
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, asking(addr))
+	if got := h.ok(t, "spicedb", "check", h.file); !strings.Contains(got, addr+" answers") {
+		t.Errorf("check: %s", got)
+	}
+	before := s.Calls("WriteRelationships")
+	got := h.ok(t, "spicedb", "sync", h.file, "--dry-run", "-q")
+	for _, want := range []string{
+		"tool:a__slow#server@server:a +would be written", "tool:a__echo#server@server:elsewhere +on another server", "5 would be written, 1 there already",
+	} {
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("the dry run lacks %q: %s", want, got)
+		}
+	}
+	if s.Calls("WriteRelationships") != before {
+		t.Error("the dry run wrote something")
+	}
+	h.up(t) // whose catalog is asked
+	if got := h.ok(t, "spicedb", "sync", h.file); !strings.Contains(got, "5 written, 1 there already") {
+		t.Errorf("sync: %s", got)
+	}
+	if got := h.ok(t, "spicedb", "sync", h.file, "-o", "json"); !strings.Contains(got, `"kept": 6`) || !strings.Contains(got, `"written": []`) {
+		t.Errorf("again: %s", got)
+	}
+	s.SetType("tool", []string{"server"})
+	if o := h.run(t, "spicedb", "check", h.file); o.code != exitConfig || !strings.Contains(o.stdout, "has no permission execute") {
+		t.Errorf("a schema without the permission: exit code %d, %s", o.code, o.stdout)
+	}
+	s.Stop()
+	if o := h.run(t, "spicedb", "check", h.file); o.code != exitUnreachable {
+		t.Errorf("a server that is down: exit code %d, %s", o.code, o.stdout)
+	}
+	if o := h.run(t, "spicedb", "sync", h.file); o.code != exitUnreachable {
+		t.Errorf("a server that is down: exit code %d, %s", o.code, o.stderr)
+	}
+	h.write(t, servers{"a": fake()}, nil)
+	if o := h.run(t, "spicedb", "check", h.file); o.code != exitConfig {
+		t.Errorf("no section: exit code %d, %s", o.code, o.stderr)
 	}
 }

@@ -41,7 +41,7 @@ type SyncReport struct {
 	// Written are relationships that were not there; those that [Phase.Plan]
 	// returns still are not.
 	Written []string
-	Kept    int      // relationships that were there already
+	Kept    int // relationships that were there already
 	// Elsewhere are relationships that put one of the capabilities on another
 	// server. They stay, and let the other server's users in: delete them
 	// unless that is meant.
