@@ -138,6 +138,9 @@ func TestModeCommand(t *testing.T) {
 		t.Errorf("at first: %q", got)
 	}
 	h.ok(t, "mode", "ALERT", "--reason", "before it starts", "--file", h.file)
+	if got := h.ok(t, "mode", "--file", h.file, "-o", "name"); got != "ALERT\n" {
+		t.Errorf("kept: %q", got)
+	}
 	h.up(t)
 	if got := h.ok(t, "mode", "--file", h.file); !strings.Contains(got, "ALERT") || !strings.Contains(got, "before it starts") {
 		t.Errorf("of the running one: %q", got)
