@@ -89,6 +89,17 @@ const (
 	IsolationSession   Isolation = "session"
 )
 
+// PlainCatalog says where it is found out what a server lists to clients that it
+// may ask nothing.
+type PlainCatalog string
+
+// The ways.
+const (
+	PlainAuto   PlainCatalog = "auto"   // where it costs no process
+	PlainAlways PlainCatalog = "always" // also by a process of its own
+	PlainNever  PlainCatalog = "never"  // everyone is shown the same
+)
+
 // Policy allows or denies something. The zero value denies.
 type Policy string
 
@@ -146,11 +157,14 @@ type Server struct {
 	Timeouts       Timeouts
 	Protocol       Protocol
 	Isolation      Isolation
+	PlainCatalog   PlainCatalog
 	Concurrency    int // calls in flight
 	Processes      int // processes or connections at most
 	ClientRequests ClientRequests
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
+	// Offer is set for a server that is not started, and that agents may add.
+	Offer *Offer
 
 	// Line is where the server's entry begins in the file.
 	Line int

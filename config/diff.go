@@ -96,8 +96,10 @@ var serverParts = []struct {
 	{"exclude", func(s Server) any { return s.Exclude }, func(f, t *Server) { t.Exclude = f.Exclude }},
 	{"protocol", func(s Server) any { return s.Protocol }, func(f, t *Server) { t.Protocol = f.Protocol }},
 	{"isolation", func(s Server) any { return s.Isolation }, func(f, t *Server) { t.Isolation = f.Isolation }},
+	{"plain_catalog", func(s Server) any { return s.PlainCatalog }, func(f, t *Server) { t.PlainCatalog = f.PlainCatalog }},
 	{"processes", func(s Server) any { return s.Processes }, func(f, t *Server) { t.Processes = f.Processes }},
 	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
+	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
 	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
 }
 

@@ -191,6 +191,7 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	}
 	c.Skipped = append(c.Skipped, otherProjects(root)...)
 	checkNamespaces(p, c.Servers, section.Get("servers"))
+	checkOffers(p, c.Servers, section.Get("servers"))
 	maps.Copy(c.Origins, d.origins)
 	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortStableFunc(c.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Line, b.Line) })

@@ -368,12 +368,15 @@ func (x *reading) settings(set ServerSettings) {
 	if set.Namespace != nil {
 		s.Namespace = *set.Namespace
 	}
-	s.Protocol, s.Isolation = ProtocolAuto, IsolationAuto
+	s.Protocol, s.Isolation, s.PlainCatalog = ProtocolAuto, IsolationAuto, PlainAuto
 	if set.Protocol != "" {
 		s.Protocol = set.Protocol
 	}
 	if set.Isolation != "" {
 		s.Isolation = set.Isolation
+	}
+	if set.PlainCatalog != "" {
+		s.PlainCatalog = set.PlainCatalog
 	}
 	s.Concurrency, s.Processes = DefaultConcurrency, DefaultProcesses
 	if s.URL != "" {
@@ -389,5 +392,5 @@ func (x *reading) settings(set ServerSettings) {
 	slices.Sort(s.EnvInherit)
 	s.EnvInherit = slices.Compact(s.EnvInherit)
 	s.ClientRequests = set.ClientRequests
-	s.Tools = set.Tools
+	s.Tools, s.Offer = set.Tools, set.Offer
 }

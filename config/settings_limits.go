@@ -24,6 +24,8 @@ type Limits struct {
 	ParkedPerPrincipal int `config:"parked_per_principal" default:"8" min:"1" max:"10000"`
 	// ParkedPerServer is how many calls to one server may. Absent: 256.
 	ParkedPerServer int `config:"parked_per_server" default:"256" min:"1" max:"100000"`
+	// AddedPerPrincipal is how many servers one caller may have added (tool.enable). Absent: 8.
+	AddedPerPrincipal int `config:"added_per_principal" default:"8" min:"1" max:"1000"`
 	// Queue is how many calls may wait for a free place at one server. Absent: 256.
 	Queue int `config:"queue" default:"256" min:"0" max:"100000"`
 	// Tools is how many tools, prompts or resources one server may list. Absent: 5000.

@@ -11,6 +11,10 @@ type ServerSettings struct {
 	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
 	// Isolation is who shares a connection. Absent: auto.
 	Isolation Isolation `config:"isolation" enum:"auto|shared|principal|session"`
+	// PlainCatalog is how toolgate finds out what a legacy server lists to a client that it may ask nothing,
+	// which is what such a legacy client is shown: auto over HTTP alone and from processes that run anyway,
+	// always by a process of its own too and before the first list is shown, never not at all, so that everyone is shown the same. Absent: auto.
+	PlainCatalog PlainCatalog `config:"plain_catalog" enum:"auto|always|never"`
 	// Timeouts are the deadlines. Absent: the client's, else start 30s (60s for commands that may download first), list 10s, call 120s, hard 30m.
 	Timeouts TimeoutSettings `config:"timeouts"`
 	// Breaker stops calling a failing server. Absent: the defaults of each.
@@ -30,6 +34,16 @@ type ServerSettings struct {
 	ClientRequests ClientRequests `config:"client_requests"`
 	// Tools shapes single tools, by their original names. Absent: all as they are.
 	Tools map[string]Tool `config:"tools"`
+	// Offer makes the server one that agents may add (tool.enable) instead of one that is started. Absent: it is started.
+	Offer *Offer `config:"offer"`
+}
+
+// Offer is what agents are told of a server that they may add.
+type Offer struct {
+	// Description says what the server is for. Required.
+	Description string `config:"description" required:"true"`
+	// Arguments are the values that may take the place of {NAME} in the server's args, url and env. Absent: there are no such places.
+	Arguments map[string][]string `config:"arguments"`
 }
 
 // TimeoutSettings are the deadlines of a server; 0 is "not set here".

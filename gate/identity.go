@@ -41,6 +41,24 @@ func (p Principal) Key() string {
 	return b.String()
 }
 
+// ParsePrincipal returns the principal of a key that [Principal.Key] made; ok is
+// false for every other text.
+func ParsePrincipal(key string) (p Principal, ok bool) {
+	rest := key
+	for _, part := range [...]*string{&p.Issuer, &p.Tenant, &p.Subject} {
+		length, after, found := strings.Cut(rest, ":")
+		n, err := strconv.Atoi(length)
+		if !found || err != nil || n < 0 || n > len(after) {
+			return Principal{}, false
+		}
+		*part, rest = after[:n], after[n:]
+	}
+	if p.Key() != key {
+		return Principal{}, false
+	}
+	return p, true
+}
+
 // Identity is what is known of the caller. It is not changed once made.
 type Identity struct {
 	Principal

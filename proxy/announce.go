@@ -15,10 +15,11 @@ type change struct {
 }
 
 // audience is a class of clients that see the same: those that the gate does
-// not tell apart, on the same endpoint.
+// not tell apart, on the same endpoint, which are shown the same lists.
 type audience struct {
 	class string
 	scope Scope
+	can   answers
 }
 
 // announce tells clients that a list is another now, those alone whose own
@@ -30,11 +31,11 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 		return
 	}
 	known := make(map[audience]map[string]bool)
-	tell := func(client interface{ listChanged(method string) }, id *gate.Identity, scope Scope) {
-		who := audience{next.Chain.ViewClass(id), scope}
+	tell := func(client interface{ listChanged(method string) }, id *gate.Identity, scope Scope, can answers) {
+		who := audience{next.Chain.ViewClass(id), scope, can}
 		methods, ok := known[who]
 		if !ok {
-			methods = seen(ctx, old, next, id, scope, changed)
+			methods = seen(ctx, old, next, id, who, changed)
 			known[who] = methods
 		}
 		for _, kind := range listKinds {
@@ -44,10 +45,10 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 		}
 	}
 	for _, s := range g.everySession() {
-		tell(s, s.who(), s.scope)
+		tell(s, s.who(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {
-		tell(l, l.x.Identity, l.x.Scope)
+		tell(l, l.x.Identity, l.x.Scope, answersAll)
 	}
 }
 
@@ -67,7 +68,7 @@ func changes(old, next *Snapshot) []change {
 	}
 	for name := range names {
 		for _, kind := range mcp.Capabilities {
-			if old.Chain != next.Chain || digest(old.catalog.byServer[name], kind) != digest(next.catalog.byServer[name], kind) {
+			if old.Chain != next.Chain || old.catalog.digest(name, kind) != next.catalog.digest(name, kind) {
 				changed = append(changed, change{name, kind})
 			}
 		}
@@ -75,38 +76,60 @@ func changes(old, next *Snapshot) []change {
 	return changed
 }
 
-func digest(s *served, kind mcp.Capability) uint64 {
-	if s == nil || len(s.rendered[kind]) == 0 {
-		return 0
+// digest is of one list of one server in both sets.
+func (c *Catalog) digest(server string, kind mcp.Capability) (both [2]uint64) {
+	s := c.byServer[server]
+	if s == nil {
+		return both
 	}
-	return s.digest[kind]
+	if len(s.rendered[kind]) > 0 {
+		both[0] = s.digest[kind]
+	}
+	if s.plain != nil { // an empty list of its own is not none
+		both[1] = s.plain.digest[kind]
+	}
+	return both
 }
 
 // seen returns the notifications of those changes that a caller can see.
-func seen(ctx context.Context, old, next *Snapshot, id *gate.Identity, scope Scope, changed []change) map[string]bool {
+func seen(ctx context.Context, old, next *Snapshot, id *gate.Identity, who audience, changed []change) map[string]bool {
 	methods := make(map[string]bool)
 	for _, c := range changed {
-		if methods[c.kind.Changed()] || !scope.has(c.server) {
+		if methods[c.kind.Changed()] || !who.scope.has(c.server) {
 			continue
 		}
-		if old.viewed(ctx, id, scope, c) != next.viewed(ctx, id, scope, c) {
+		if old.viewed(ctx, id, who, c).differs(next.viewed(ctx, id, who, c)) {
 			methods[c.kind.Changed()] = true
 		}
 	}
 	return methods
 }
 
-// viewed returns a digest of what a caller may view of one list of one server,
-// 0 for nothing.
-func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, scope Scope, c change) uint64 {
-	of := s.Catalog(id).byServer[c.server]
+// view is what a caller may view of one list of one server. The zero view is
+// nothing.
+type view struct {
+	digest    uint64
+	announced uint64 // changes that the server has announced to those who see this set
+	plain     bool
+}
+
+// differs tells whether a view is another than before. A change that the server
+// announces counts, even where its list is the same: it may know more of it than
+// the list tells. The counts of two sets say nothing of each other.
+func (v view) differs(next view) bool {
+	return v.digest != next.digest || v.plain == next.plain && v.announced != next.announced
+}
+
+// viewed returns the view of a caller.
+func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, c change) view {
+	of := s.catalogOf(id, who.can).byServer[c.server]
 	if of == nil {
-		return 0
+		return view{}
 	}
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
 	some := false
-	for r, d := range s.views(ctx, id, scope, of.rendered[c.kind]) {
+	for r, d := range s.views(ctx, id, who.scope, of.rendered[c.kind]) {
 		if d.Effect == gate.Allow {
 			h.Write(r.raw)
 			h.WriteByte(0)
@@ -114,12 +137,9 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, scope Scope, c
 		}
 	}
 	if !some {
-		return 0
+		return view{}
 	}
-	// A change that the server announces counts, even where its list is the
-	// same: it may know more of it than the list tells.
-	maphash.WriteComparable(&h, of.listing.Announced[c.kind])
-	return h.Sum64()
+	return view{h.Sum64(), of.listing.Announced[c.kind], of.isPlain}
 }
 
 func (g *Gateway) everySession() []*Session {

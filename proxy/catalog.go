@@ -43,6 +43,10 @@ type served struct {
 	rendered map[mcp.Capability][]*Route // sorted by exposed name
 	digest   map[mcp.Capability]uint64   // of what clients see of it
 	slots    *slots
+
+	plain   *served      // as clients see it of which it may ask nothing; nil when that is the same
+	other   *mcp.Listing // the listing of the other set; nil when there is one
+	isPlain bool
 }
 
 // Route is where an exposed name leads. It is immutable, but for what is
@@ -81,10 +85,7 @@ func (r *Route) listed(rev revision) []byte {
 // names returns the exposed names of a kind for the server's items.
 func (s *served) names(kind mcp.Capability, items []mcp.Item) []string {
 	names := make([]string, len(items))
-	twins := make(map[string]int, len(items))
-	for i := range items {
-		twins[strings.ToLower(items[i].Key)]++
-	}
+	twins := s.originals(kind)
 	for i := range items {
 		original := items[i].Key
 		switch kind {

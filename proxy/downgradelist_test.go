@@ -454,7 +454,7 @@ func TestListMemory(t *testing.T) {
 		r.legacy(session, "2", "prompts/list", "")
 	}
 	r.modern("1", "tools/list", "")
-	catalog := r.snapshot.Load().Catalog(person("alice"))
+	catalog := r.snapshot.Load().catalog
 	bodies := map[mcp.Capability]map[*byte]bool{mcp.Tool: {}, mcp.Prompt: {}}
 	for key, body := range catalog.pages {
 		if key.era == mcp.Legacy {

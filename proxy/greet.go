@@ -21,7 +21,8 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "capabilities" must be an object`))
 	}
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
-	servers, decided := g.snapshot.Load().greeters(s.ctx, s.who(), s.scope)
+	can := answersIn(capabilities)
+	servers, decided := g.snapshot.Load().greeters(s.ctx, s.who(), s.scope, can)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready {
@@ -29,7 +30,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	}
 	s.version, s.ready = version, true
 	// Copies: the message holds the memory of the whole request.
-	s.capabilities = append([]byte(nil), capabilities...)
+	s.capabilities, s.can = append([]byte(nil), capabilities...), can
 	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
 
 	out := []byte(`{"protocolVersion":"` + string(version) + `","capabilities":`)
@@ -46,7 +47,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 // discover answers server/discover (2026-07-28 server/discover) from what is
 // known; no server is asked.
 func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
-	servers, decided := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope)
+	servers, decided := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope, answersAll)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version)...)
 	if text := instructions(servers); text != "" {
@@ -65,8 +66,8 @@ const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26",
 // greeters returns the servers that a greeting is composed of: those in scope of
 // which nothing is known yet, and those with something that the caller may view.
 // Where the gate cannot decide, they are none, and decided is false.
-func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope) (servers []*served, decided bool) {
-	for _, of := range s.Catalog(id).servers {
+func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope, can answers) (servers []*served, decided bool) {
+	for _, of := range s.catalogOf(id, can).servers {
 		switch {
 		case !scope.has(of.backend.Name()):
 		case of.listing == nil:

@@ -17,7 +17,7 @@ import (
 func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) reply {
 	g.waitFirst(ctx)
 	snap := g.snapshot.Load()
-	catalog := snap.Catalog(x.Identity)
+	catalog := snap.Catalog(x)
 	entries := catalog.lists[kind].entries
 	cursor := x.Message.Param("cursor")
 	first := cursor == nil || string(cursor) == "null"
@@ -70,7 +70,7 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
 		switch {
 		case d.Err != nil:
-			return page{}, unavailable(d)
+			return page{}, Undecided(d)
 		case d.Effect != gate.Allow:
 			p.whole = false
 		case len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes:

@@ -132,7 +132,7 @@ func (l *listen) watch(ctx context.Context, g *Gateway, uri string) bool {
 		return false
 	}
 	l.mu.Lock()
-	l.subs = append(l.subs, &subscription{resourceKey{route.Server, route.Original}, route})
+	l.subs = append(l.subs, &subscription{route.watchKey(), route})
 	l.mu.Unlock()
 	return true
 }

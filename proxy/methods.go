@@ -127,7 +127,7 @@ func (g *Gateway) complete(ctx context.Context, x *Exchange) reply {
 	case "ref/resource":
 		if uri, ok := mcp.LookupString(ref, "uri"); ok {
 			kind := mcp.Template
-			if g.snapshot.Load().Catalog(x.Identity).resolve(kind, uri, x.Scope) == nil {
+			if g.snapshot.Load().Catalog(x).resolve(kind, uri, x.Scope) == nil {
 				kind = mcp.Resource
 			}
 			return g.call(ctx, x, kind, uri)

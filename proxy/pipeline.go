@@ -23,7 +23,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.opts.Auditor.Healthy(); err != nil {
 		return refuse(auditDown(err))
 	}
-	route := snap.Catalog(x.Identity).resolve(kind, name, x.Scope)
+	route := snap.Catalog(x).resolve(kind, name, x.Scope)
 	if route == nil {
 		return refuse(unknown(x, kind, name))
 	}
@@ -103,12 +103,12 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
 		switch d = snap.decide(ctx, action, x, r); {
 		case d.Err != nil:
-			return nil, unavailable(d)
+			return nil, Undecided(d)
 		case d.Effect == gate.Allow:
 		case action == gate.View:
 			return nil, hidden()
 		default:
-			return nil, denied(d)
+			return nil, Denied(d)
 		}
 	}
 	return d.Demands, nil

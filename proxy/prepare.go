@@ -95,7 +95,7 @@ func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte)
 	call := &mcp.Call{
 		Method: method, Params: params,
 		Principal: x.Identity.Key(), Session: x.sessionID(),
-		LogLevel: x.LogLevel,
+		LogLevel: x.LogLevel, Plain: to.isPlain,
 	}
 	call.Exact = x.Era == mcp.Modern
 	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern { // else the server was told at the start

@@ -117,9 +117,9 @@ func unknown(x *Exchange, kind mcp.Capability, name string) *mcp.Error {
 	}
 }
 
-// unavailable is the refusal of a gate that could not decide. Its kind tells a
+// Undecided is the refusal of a gate that could not decide. Its kind tells a
 // policy that fails from a service that does not answer.
-func unavailable(d gate.Decision) *Refusal {
+func Undecided(d gate.Decision) *Refusal {
 	r := &Refusal{
 		Kind: "policy_error", Code: codeUnavailable, Phase: d.Phase, Protocol: true,
 		Text: "It cannot be decided at the moment whether this is allowed.", Err: d.Err,
@@ -134,8 +134,8 @@ func unavailable(d gate.Decision) *Refusal {
 	return r
 }
 
-// denied is the refusal of something viewable that may not be called.
-func denied(d gate.Decision) *Refusal {
+// Denied is the refusal of something viewable that may not be called.
+func Denied(d gate.Decision) *Refusal {
 	return &Refusal{Kind: "denied", Code: codeDenied, Phase: d.Phase, Text: "This call is not allowed: " + d.Reason + "."}
 }
 

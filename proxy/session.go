@@ -34,6 +34,7 @@ type Session struct {
 	duplex       *duplex // of a client on one shared channel; else nil
 	version      mcp.Version
 	capabilities []byte
+	can          answers // what capabilities declares
 	clientInfo   []byte
 	level        string
 	ready        bool // initialize was answered

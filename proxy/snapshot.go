@@ -18,17 +18,9 @@ type Snapshot struct {
 	arguments ArgumentChecker // nil checks nothing
 	approver  Approver        // nil asks nobody
 
-	catalog  *Catalog
+	catalog  *Catalog            // the full one
+	plain    catalogs            // by what a client can be asked
 	overlays map[string]*Catalog // by principal key
-}
-
-// Catalog returns what a caller's requests are resolved in: the catalog of
-// everyone, or the caller's own where there is one.
-func (s *Snapshot) Catalog(id *gate.Identity) *Catalog {
-	if own := s.overlays[id.Key()]; own != nil {
-		return own
-	}
-	return s.catalog
 }
 
 const (
@@ -48,9 +40,10 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	for i := range config.Mounts {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
-	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, approver: config.Approver, catalog: newCatalog(servers)}
+	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, approver: config.Approver, plain: newCatalogs(servers)}
+	next.catalog = next.plain[answersAll]
 	if config.Listed != nil {
-		config.Listed(next.catalog.names())
+		config.Listed(next.names())
 	}
 	g.snapshot.Store(next)
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
@@ -78,7 +71,12 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 		s.slots = newSlots(m.Concurrency, m.Queue)
 	}
 	s.slots.throttle(*g.throttle.Load())
-	s.render(g.capabilityIDs(ctx, m.Backend.Name(), listing))
+	if listing != nil {
+		s.other = listing.Plain
+	}
+	ids := g.capabilityIDs(ctx, m.Backend.Name(), listing)
+	s.render(ids)
+	s.plain = s.newPlain(ids)
 	return s
 }
 
@@ -89,9 +87,16 @@ func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listi
 		return nil
 	}
 	var keys []CapabilityKey
-	for _, kind := range mcp.Capabilities {
-		for i := range l.Items[kind] {
-			keys = append(keys, CapabilityKey{server, kind.String(), l.Items[kind][i].Key})
+	for _, set := range [...]*mcp.Listing{l, l.Plain} {
+		if set == nil {
+			continue
+		}
+		for _, kind := range mcp.Capabilities {
+			for i := range set.Items[kind] {
+				if key := set.Items[kind][i].Key; set == l || l.Find(kind, key) == nil {
+					keys = append(keys, CapabilityKey{server, kind.String(), key})
+				}
+			}
 		}
 	}
 	if len(keys) == 0 {

@@ -8,7 +8,13 @@ import (
 )
 
 // resourceKey is a resource at its server.
-type resourceKey struct{ server, uri string }
+type resourceKey struct {
+	server, uri string
+	plain       bool // on a connection that was told nothing can be asked
+}
+
+// watchKey names a resource where it is subscribed to.
+func (r *Route) watchKey() resourceKey { return resourceKey{r.Server, r.Original, r.to.isPlain} }
 
 // subscriber is who wants to hear of updates: a legacy session or a modern
 // listen.
@@ -26,7 +32,7 @@ type subscription struct {
 // resource resolves the URI of a subscription and asks the gate about it.
 func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route, error) {
 	snap := g.snapshot.Load()
-	route := snap.Catalog(x.Identity).resolve(mcp.Resource, uri, x.Scope)
+	route := snap.Catalog(x).resolve(mcp.Resource, uri, x.Scope)
 	if route == nil {
 		return nil, unknown(x, mcp.Resource, uri)
 	}
@@ -63,7 +69,7 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	if x.Session.subscribed == nil {
 		x.Session.subscribed = make(map[string]*subscription)
 	}
-	x.Session.subscribed[uri] = &subscription{resourceKey{route.Server, route.Original}, route}
+	x.Session.subscribed[uri] = &subscription{route.watchKey(), route}
 	return empty
 }
 
@@ -108,7 +114,7 @@ func (s *Session) watches(besides string) int {
 // watch adds a subscriber to a resource. The first of a principal subscribes
 // at the server.
 func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
-	key := resourceKey{r.Server, r.Original}
+	key := r.watchKey()
 	g.watchMu.Lock()
 	if g.watchers[key] == nil {
 		g.watchers[key] = make(map[subscriber]bool)
@@ -234,7 +240,7 @@ func (g *Gateway) resourceUpdated(ev mcp.Event) {
 	g.watchMu.Lock()
 	var concerned []subscriber
 	for key, watchers := range g.watchers {
-		if key.server != ev.Server || !partOf(uri, key.uri) {
+		if key.server != ev.Server || key.plain != ev.Plain || !partOf(uri, key.uri) {
 			continue
 		}
 		for w := range watchers {

@@ -87,7 +87,7 @@ func (g *Gateway) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, e
 		return nil, errTask
 	}
 	ref := decodeTaskRef(raw)
-	route := snap.Catalog(x.Identity).tool(ref.server, ref.tool, x.Scope)
+	route := snap.Catalog(x).tool(ref.server, ref.tool, x.Scope)
 	if route == nil || route.to.listing.Era != x.Era {
 		return nil, errTask
 	}
@@ -150,7 +150,7 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	defer func() { rec.close(&answer, recover()) }()
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
 
-	if err := x.mayUseTasks(snap.Catalog(x.Identity)); err != nil {
+	if err := x.mayUseTasks(snap.Catalog(x)); err != nil {
 		return refuse(err)
 	}
 	sealed, ok := x.Message.ParamString("taskId")

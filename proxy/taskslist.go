@@ -27,7 +27,7 @@ func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
 	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Tool, "")
 	defer func() { rec.close(&answer, recover()) }()
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
-	if err := x.mayUseTasks(snap.Catalog(x.Identity)); err != nil {
+	if err := x.mayUseTasks(snap.Catalog(x)); err != nil {
 		return refuse(err)
 	}
 	if err := g.opts.Auditor.Healthy(); err != nil {
@@ -107,7 +107,7 @@ func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
 // in scope that list them, and of its own session where a server keeps sessions
 // apart.
 func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
-	catalog := snap.Catalog(x.Identity)
+	catalog := snap.Catalog(x)
 	return g.tasks.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
 		s := catalog.byServer[key.server]
 		return s != nil && s.hasTasks() && s.listing.Declares("tasks", "list") &&
@@ -120,7 +120,7 @@ func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []task
 // made and whose tool it may view, and returns the server's cursor behind it.
 // The error is that of the gate or of the context.
 func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
-	catalog := snap.Catalog(x.Identity)
+	catalog := snap.Catalog(x)
 	s := catalog.byServer[from.at.server]
 	if err := s.slots.take(ctx, from.at.server, x.Identity.Key()); err != nil {
 		return "", context.Cause(ctx)
@@ -154,7 +154,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		}
 		d := snap.decide(ctx, gate.View, x, route)
 		if d.Err != nil {
-			return "", unavailable(d)
+			return "", Undecided(d)
 		}
 		if d.Effect == gate.Allow {
 			add(withTaskID(state, known.sealed))

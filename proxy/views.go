@@ -17,15 +17,15 @@ func (g *Gateway) Decided() { signal(g.decided) }
 // listener is a client that is told of changes of lists.
 type listener interface{ listChanged(method string) }
 
-// view is what a client may view of the lists, as digests by the notification
+// sight is what a client may view of the lists, as digests by the notification
 // of each. A list about which the gate could not decide is not in it.
-type view map[string]uint64
+type sight map[string]uint64
 
 // keepViews tells clients of lists that the gate has changed for them, until
 // the context ends. It has a goroutine of its own, so that a slow gate delays
 // nothing else.
 func (g *Gateway) keepViews(ctx context.Context) {
-	known := make(map[listener]view)
+	known := make(map[listener]sight)
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,19 +44,19 @@ func (g *Gateway) keepViews(ctx context.Context) {
 // tellViews compares what every client may view with what was known before and
 // returns what is known now. A client of which nothing was known is told: it
 // may have listed before. One about whom the gate cannot decide is not.
-func (g *Gateway) tellViews(ctx context.Context, known map[listener]view) map[listener]view {
+func (g *Gateway) tellViews(ctx context.Context, known map[listener]sight) map[listener]sight {
 	snap := g.snapshot.Load()
-	now := make(map[listener]view)
-	passes := make(map[audience]view)
-	tell := func(client listener, id *gate.Identity, scope Scope) {
-		who := audience{snap.Chain.ViewClass(id), scope}
+	now := make(map[listener]sight)
+	passes := make(map[audience]sight)
+	tell := func(client listener, id *gate.Identity, scope Scope, can answers) {
+		who := audience{snap.Chain.ViewClass(id), scope, can}
 		seen, ok := passes[who]
 		if !ok {
-			seen = snap.view(ctx, id, scope)
+			seen = snap.sight(ctx, id, who)
 			passes[who] = seen
 		}
 		before := known[client]
-		now[client] = make(view)
+		now[client] = make(sight)
 		for _, kind := range listKinds {
 			method := kind.Changed()
 			old, had := before[method]
@@ -73,22 +73,22 @@ func (g *Gateway) tellViews(ctx context.Context, known map[listener]view) map[li
 		}
 	}
 	for _, s := range g.everySession() {
-		tell(s, s.who(), s.scope)
+		tell(s, s.who(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {
-		tell(l, l.x.Identity, l.x.Scope)
+		tell(l, l.x.Identity, l.x.Scope, answersAll)
 	}
 	return now
 }
 
-// view returns what a caller may view of every list.
-func (s *Snapshot) view(ctx context.Context, id *gate.Identity, scope Scope) view {
-	digests := make(view)
+// sight returns what a caller of an audience may view of every list.
+func (s *Snapshot) sight(ctx context.Context, id *gate.Identity, who audience) sight {
+	digests := make(sight)
 	undecided := make(map[string]bool)
 	for _, kind := range mcp.Capabilities {
 		var h maphash.Hash
 		h.SetSeed(digestSeed)
-		for r, d := range s.views(ctx, id, scope, scope.of(s.Catalog(id).lists[kind].entries)) {
+		for r, d := range s.views(ctx, id, who.scope, who.scope.of(s.catalogOf(id, who.can).lists[kind].entries)) {
 			switch {
 			case d.Err != nil:
 				undecided[kind.Changed()] = true

@@ -29,7 +29,7 @@ type Verdict struct {
 func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name string) *Why {
 	snap := g.snapshot.Load()
 	for _, kind := range mcp.Capabilities {
-		r := snap.Catalog(id).resolve(kind, name, scope)
+		r := snap.resolve(id, kind, name, scope)
 		if r == nil {
 			continue
 		}
@@ -54,7 +54,7 @@ func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Ide
 
 // Names returns the exposed names of everything, sorted, for those who name it
 // in rules.
-func (g *Gateway) Names() []string { return g.snapshot.Load().catalog.names() }
+func (g *Gateway) Names() []string { return g.snapshot.Load().names() }
 
 func (c *Catalog) names() []string {
 	var names []string

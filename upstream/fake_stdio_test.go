@@ -82,6 +82,9 @@ var scripts = map[string]func(*child){
 		}
 		c.serve()
 	},
+	// notes writes what it was declared into a file; varies lists by it too.
+	"notes":  func(c *child) { c.legacy(); c.notes(false); c.serve() },
+	"varies": func(c *child) { c.legacy(); c.notes(true); c.serve() },
 	// deaf never reads.
 	"deaf": func(*child) { select {} },
 	// shuts stops to listen some time before it ends, dies does both at once.
@@ -156,6 +159,27 @@ func (c *child) legacy() {
 	c.result(mcp.MethodSubscribe, `{}`)
 	c.result(mcp.MethodPing, `{}`)
 	c.on[mcp.MethodToolsCall] = c.echo
+}
+
+// notes appends what was declared to a file, and lists by it if the server varies.
+func (c *child) notes(varies bool) {
+	began := c.on[mcp.MethodInitialize]
+	c.on[mcp.MethodInitialize] = func(msg mcp.Message) {
+		declared := msg.Param("capabilities")
+		path := filepath.Join(os.Getenv(placesVariable), "started")
+		if f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
+			fmt.Fprintf(f, "%s\n", declared)
+			f.Close()
+		}
+		switch {
+		case !varies:
+		case mcp.Lookup(declared, "elicitation") != nil:
+			c.result(mcp.MethodToolsList, toolList("echo", "confirm"))
+		default:
+			c.result(mcp.MethodToolsList, toolList("echo", "fallback"))
+		}
+		began(msg)
+	}
 }
 
 func (c *child) modern() {

@@ -183,6 +183,9 @@ func (s *Server) fill(key connKey, sl *slot) {
 		conn, err = nil, &undelivered{errClosed}
 	}
 	sl.conn, sl.err, sl.since = conn, err, time.Now()
+	if conn != nil && conn.plain() && s.spec.Command != "" && s.plain.main != s.main && !s.plain.busy {
+		signal(s.refetch) // as it is there, its list is read too
+	}
 	if err != nil && s.pool[key] == sl {
 		delete(s.pool, key)
 	}

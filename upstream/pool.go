@@ -29,8 +29,12 @@ type connKey struct {
 // whole, unless it is known to ask.
 func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 	key := s.keyFor(call, main.era)
+	if call.Plain && main.era == mcp.Legacy {
+		key.withheld = s.spec.Questions
+		return key
+	}
 	if main.era == mcp.Modern || !call.Exact || call.Kind == mcp.NoCapability || s.several(key) ||
-		main.shared && !s.manners.asked() {
+		main.shared && !s.manners.asked() || s.fullOnly(call) {
 		return key
 	}
 	key.withheld = s.spec.Questions.without(call.Capabilities)
@@ -276,8 +280,10 @@ func (s *Server) EndSession(principal, session string) {
 	key := connKey{principal: principal, session: session}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.subs, key)
-	delete(s.again, key)
+	for _, key := range []connKey{key, {principal: principal, session: session, withheld: s.spec.Questions}} {
+		delete(s.subs, key)
+		delete(s.again, key)
+	}
 	for own, sl := range s.pool {
 		if own.principal == principal && own.session == session {
 			s.release(own, sl)
@@ -292,7 +298,7 @@ func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
 		return
 	}
 	s.mu.Lock()
-	listing.Announced = maps.Clone(s.announced)
+	listing.Announced, listing.Plain = maps.Clone(s.announced), s.plain.listing
 	s.listing = listing
 	if cut != "" {
 		s.status.Reason = cut

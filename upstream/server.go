@@ -95,6 +95,7 @@ type Server struct {
 	stderr   []string
 	// announced counts the list changes that the server has announced.
 	announced map[mcp.Capability]uint64
+	plain     plainState
 	stopped   bool
 }
 
@@ -119,6 +120,7 @@ func New(spec Spec, opts Options) *Server {
 	case opts.Known != nil:
 		known := *opts.Known
 		known.Stale = true
+		s.knowPlain(&known)
 		s.listing = &known
 		if s.era == mcp.EraUnknown && time.Since(known.FetchedAt) < eraMemory {
 			s.era, s.eraSince = known.Era, known.FetchedAt
@@ -311,7 +313,10 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, retry *backoff) time
 	if cut != "" {
 		state = mcp.Degraded
 	}
-	s.publish(listing, state, cut)
+	s.publishBoth(ctx, conn, listing, state, cut)
+	if s.keepsPlain() {
+		return plainRefresh
+	}
 	if listing.Declares("tools", "listChanged") {
 		return time.Hour
 	}

@@ -62,6 +62,10 @@ type Spec struct {
 	// for others needs a connection per session.
 	Questions Questions
 
+	// Plain says where it is found out what the server lists to clients that can
+	// be asked nothing.
+	Plain PlainList
+
 	// Refused tells why the server cannot be used as configured; Off that it
 	// is switched off.
 	Refused string

@@ -37,6 +37,7 @@ func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
 func (s *Server) publish(listing *mcp.Listing, state mcp.State, reason string) {
 	s.mu.Lock()
 	if listing != nil {
+		listing.Plain = s.plain.listing
 		s.listing = listing
 	}
 	s.setStatus(state, reason)
@@ -114,9 +115,10 @@ func (s *Server) heard(conn *Conn, msg mcp.Message) {
 		s.mu.Lock()
 		for _, kind := range mcp.Capabilities {
 			if kind.Changed() == msg.Method {
-				s.announced[kind]++
+				s.announcedOn(conn)[kind]++
 			}
 		}
+		s.plain.due = true
 		s.mu.Unlock()
 		signal(s.refetch)
 	case mcp.NotifyResourceUpdated, mcp.NotifyMessage, mcp.NotifyElicitComplete, mcp.NotifyTaskStatus:
@@ -131,7 +133,7 @@ func (s *Server) event(conn *Conn, method string, params []byte) {
 		principal = s.spec.Local
 	}
 	s.opts.Sink.Happened(mcp.Event{
-		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Method: method, Params: params,
+		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Plain: conn.plain(), Method: method, Params: params,
 	})
 }
 

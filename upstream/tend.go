@@ -89,7 +89,9 @@ func (s *Server) openAgain(now time.Time) time.Duration {
 	}
 	for key := range s.subs {
 		call := mcp.Call{Principal: key.principal, Session: key.session}
-		if key == (connKey{}) || s.pool[key] != nil || s.keyFor(&call, s.main.era) != key {
+		owner := s.keyFor(&call, s.main.era)
+		owner.withheld = key.withheld
+		if key == (connKey{}) || s.pool[key] != nil || owner != key {
 			continue
 		}
 		r := s.reopen(key)

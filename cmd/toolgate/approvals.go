@@ -158,7 +158,7 @@ func (o *options) withControl(path string, use func(*admin.Client) error) error 
 }
 
 func approvalTable(items []approval.Item) table {
-	t := table{header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, wide: 2, data: slices.Concat([]approval.Item{}, items)}
+	t := table{header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, wide: 2, data: append([]approval.Item{}, items...)}
 	for i := range items {
 		item := &items[i]
 		decided := item.DecidedBy

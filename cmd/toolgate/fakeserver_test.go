@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,14 +28,16 @@ var fakeTools = []string{
 }
 
 type fakeServer struct {
-	mu    sync.Mutex
-	tools []string
+	mu     sync.Mutex
+	tools  []string
+	varies bool // lists by what its client declared
 }
 
 // runFake serves on stdin and stdout. Its arguments change it: "hang" never
 // answers, "broken=FILE" exits at once while the file exists, "tools=N" lists N
 // tools, "name=NAME" adds one, "long=N" one with a name of N characters, "child=FILE" starts a process
-// and writes its id, any other one only tells two servers apart.
+// and writes its id, "varies" makes it list one tool more to a client that declares
+// elicitation, any other one only tells two servers apart.
 func runFake(args []string) int {
 	s := &fakeServer{tools: fakeTools}
 	hang := false
@@ -59,6 +62,8 @@ func runFake(args []string) int {
 			s.tools = append(s.tools, fmt.Sprintf(`{"name":%s,"inputSchema":{"type":"object"}}`, quoted))
 		case "long":
 			s.tools = append(s.tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("l", n)))
+		case "varies":
+			s.varies = true
 		case "child":
 			child := exec.Command(os.Args[0], fakeCommand, "hang")
 			if _, err := child.StdinPipe(); err != nil { // never closed before our own end
@@ -91,6 +96,7 @@ func (s *fakeServer) handle(line []byte) {
 		Params struct {
 			ProtocolVersion string
 			Name            string
+			Capabilities    struct{ Elicitation json.RawMessage }
 			Arguments       struct {
 				File string // written when the call begins
 				Wait string // the call ends when this file exists
@@ -107,9 +113,16 @@ func (s *fakeServer) handle(line []byte) {
 	result := ""
 	switch r.Method {
 	case "initialize":
+		s.mu.Lock()
+		if s.varies && r.Params.Capabilities.Elicitation != nil {
+			s.tools = append(slices.Clone(s.tools), `{"name":"confirm","inputSchema":{"type":"object"}}`)
+		}
+		s.mu.Unlock()
 		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`, r.Params.ProtocolVersion)
 	case "tools/list":
+		s.mu.Lock()
 		result = `{"tools":[` + strings.Join(s.tools, ",") + `]}`
+		s.mu.Unlock()
 	case "ping":
 		result = `{}`
 	case "tools/call":

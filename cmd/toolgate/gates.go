@@ -37,9 +37,10 @@ type keepingUpTo struct {
 // surroundings are what the gate of a gateway has besides its configuration.
 type surroundings struct {
 	log     *slog.Logger
-	copies  string // folder for the last good policy; empty keeps none
-	changed func() // is told that decisions may be others now; may be nil
-	decided func() // is told so by a phase that knows it of itself; may be nil
+	copies  string            // folder for the last good policy; empty keeps none
+	owners  map[string]string // principals, by the server that is theirs alone
+	changed func()            // is told that decisions may be others now; may be nil
+	decided func()            // is told so by a phase that knows it of itself; may be nil
 
 	relations *relationsKeeper       // keeps the phase in force; nil has none
 	schemas   *schema.Checker        // of the gateway's whole life; nil is a new one
@@ -56,7 +57,7 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 		around.log = slog.New(slog.DiscardHandler)
 	}
 	g := &gates{log: around.log}
-	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addCapsules, g.addRelations, g.addPolicy} {
+	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addOwners, g.addCapsules, g.addRelations, g.addPolicy} {
 		if err := add(ctx, c, around); err != nil {
 			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
@@ -47,6 +48,9 @@ type instance struct {
 	desk    *approval.Desk
 	webhook *approval.Webhook
 
+	enable       *enable.Backend
+	addedChanged chan struct{} // capacity 1
+
 	onStore map[string][]func() // by topic of the store; complete before run
 
 	makeRoom  func()                    // ends this gateway for another one; nil where that may not be
@@ -60,14 +64,17 @@ type instance struct {
 
 	reloading sync.Mutex // one reload at a time; taken before mu
 
-	mu        sync.Mutex
-	config    *config.Config
-	servers   map[string]*runningServer
-	stopGates context.CancelFunc
-	pending   []config.Pending
-	later     []string  // settings of the file that the next start takes over
-	progress  *progress // shows the servers; nil for nobody
-	started   time.Time
+	mu              sync.Mutex
+	config          *config.Config
+	servers         map[string]*runningServer
+	stopGates       context.CancelFunc
+	namespaces      map[string]string // by server
+	added           []store.DynamicRecord
+	addedGeneration int64
+	pending         []config.Pending
+	later           []string  // settings of the file that the next start takes over
+	progress        *progress // shows the servers; nil for nobody
+	started         time.Time
 }
 
 // runningServer is a server with what ends it.
@@ -157,7 +164,11 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	}
 	in.desk = approval.New(in.store.Approvals(), in.log)
 	in.webhook = approval.NewWebhook(in.log)
-	in.onStore = map[string][]func(){store.TopicApprovals: {in.desk.Changed}}
+	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
+	in.onStore = map[string][]func(){
+		store.TopicApprovals: {in.desk.Changed},
+		store.TopicDynamic:   {func() { nudge(in.addedChanged) }},
+	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
 	if in.operation, err = newOperation(ctx, in, c); err != nil {
@@ -225,12 +236,17 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 
 	group, gctx := errgroup.WithContext(ctx)
 	in.ctx = gctx
-	if err := in.apply(in.config); err != nil {
+	_, err := in.loadAdded(gctx)
+	if err == nil {
+		err = in.apply(in.config)
+	}
+	if err != nil {
 		stopLast()
 		return errors.Join(err, late.Wait())
 	}
 	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return in.webhook.Run(gctx) })
+	group.Go(func() error { return in.followAdded(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return in.operation.run(gctx) })
@@ -239,7 +255,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		defer cancel()
 		return serve(gctx)
 	})
-	err := group.Wait()
+	err = group.Wait()
 	in.running.Wait()
 	stopLast()
 	return errors.Join(err, late.Wait())
@@ -262,8 +278,9 @@ func (in *instance) close() {
 // connections, others start beside them, removed ones finish their calls.
 func (in *instance) apply(c *config.Config) error {
 	authenticated := in.apiKeys.Load() != nil
+	servers, owners := in.withAdded(c)
 	gates, err := newGates(in.ctx, c, authenticated && len(c.Toolgate.Auth.Keys) > 0, surroundings{
-		log: in.log, copies: filepath.Join(in.state.path, "policy"), changed: func() { in.gateway.Changed("") },
+		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners, changed: func() { in.gateway.Changed("") },
 		decided: in.gateway.Decided, relations: &in.operation.relations, schemas: in.operation.schemas, mode: in.operation.now,
 		own: ownFiles(c, in.state),
 	})
@@ -280,10 +297,15 @@ func (in *instance) apply(c *config.Config) error {
 	in.apiKeys.Store(apiKeys)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	next := make(map[string]*runningServer, len(c.Servers))
-	mounts := make([]proxy.Mount, 0, len(c.Servers))
-	for i := range c.Servers {
-		s := &c.Servers[i]
+	next := make(map[string]*runningServer, len(servers))
+	mounts := make([]proxy.Mount, 0, len(servers)+1)
+	var arguments proxy.ArgumentChecker = gates.examiner
+	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
+		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name})
+		arguments = enabling{gates.chain, in.operation.now, gates.examiner}
+	}
+	for i := range servers {
+		s := &servers[i]
 		spec := upstreamSpec(s, c, authenticated)
 		running := in.servers[s.Key]
 		if running == nil || running.hash != fingerprint(spec) {
@@ -301,10 +323,10 @@ func (in *instance) apply(c *config.Config) error {
 			}
 		}
 	}
-	in.servers, in.config = next, c
+	in.servers, in.config, in.namespaces = next, c, namespaces(servers)
 	in.desk.Set(in.approvalSettings(c, authenticated))
 	applied := proxy.Config{
-		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: gates.examiner, Ready: in.operation.missing, Approver: in.desk,
+		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Ready: in.operation.missing, Approver: in.desk,
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
@@ -334,9 +356,18 @@ func (in *instance) apply(c *config.Config) error {
 	return nil
 }
 
+// namespaces returns the namespace of each server.
+func namespaces(servers []config.Server) map[string]string {
+	out := make(map[string]string, len(servers))
+	for i := range servers {
+		out[servers[i].Key] = servers[i].Namespace
+	}
+	return out
+}
+
 // fingerprint tells whether a server must be started anew.
 func fingerprint(s upstream.Spec) string {
-	return fmt.Sprintf("%s %v %v %v %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused)
+	return fmt.Sprintf("%s %v %v %v %s %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused, s.Plain)
 }
 
 // start makes a server and runs it; mu is held.
@@ -355,6 +386,15 @@ func (in *instance) start(spec upstream.Spec) *runningServer {
 func (in *instance) storeChanged(topic string, _ int64) {
 	for _, tell := range in.onStore[topic] {
 		tell()
+	}
+}
+
+// nudge leaves a token unless one is there: the reader of one looks at
+// everything.
+func nudge(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -95,7 +95,7 @@ func (o *options) notRunning(arg string) error {
 // printStatus prints the servers, and below them for a person what waits.
 func (o *options) printStatus(s admin.Status) error {
 	t := serverTable(s.Servers)
-	s.Servers = slices.Concat([]admin.Server{}, s.Servers)
+	s.Servers = append([]admin.Server{}, s.Servers...)
 	t.data = s
 	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
 		return err
@@ -163,7 +163,7 @@ func (in *instance) Status() admin.Status {
 func (in *instance) Servers() []admin.Server {
 	running := in.list()
 	in.mu.Lock()
-	c := in.config
+	namespaces := in.namespaces
 	waiting := make(map[string][]string) // by server
 	for _, p := range in.pending {
 		if p.Server != "" {
@@ -179,9 +179,7 @@ func (in *instance) Servers() []admin.Server {
 			Name: s.Name(), Kind: spec.Kind(), State: status.State.String(), Reason: status.Reason,
 			Seconds: time.Since(status.Since).Seconds(), Tokens: listingTokens(l),
 		}
-		if own, ok := c.Server(s.Name()); ok {
-			row.Namespace = own.Namespace
-		}
+		row.Namespace = namespaces[s.Name()]
 		if l != nil {
 			row.Stale, row.Era, row.Version = l.Stale, l.Era.String(), string(l.Version)
 			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])

@@ -46,7 +46,7 @@ func (in *instance) reload(manual bool) (admin.Reloaded, error) {
 		in.log.Warn("takes effect at the next start", "setting", path)
 	}
 	return admin.Reloaded{
-		File: read.Path, Applied: applied(old, next), Pending: pendingTexts(pending), AtNextStart: slices.Concat([]string{}, later),
+		File: read.Path, Applied: applied(old, next), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
 	}, nil
 }
 

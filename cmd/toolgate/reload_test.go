@@ -157,7 +157,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"spicedb.builtin", "governance.own_files", "governance.tools",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
 		// Of each server, which is started anew:
-		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue",
+		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

@@ -59,6 +59,14 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 	if !authenticated {
 		spec.Local = gate.Local.Key()
 	}
+	switch s.PlainCatalog {
+	case config.PlainAlways:
+		spec.Plain = upstream.PlainAlways
+	case config.PlainAuto:
+		spec.Plain = upstream.PlainAuto
+	case config.PlainNever:
+		spec.Plain = upstream.PlainNever
+	}
 	switch s.Protocol {
 	case config.ProtocolLegacy:
 		spec.Era = mcp.Legacy

@@ -1,11 +1,13 @@
 // Command notes-server is the MCP server behind the examples: it keeps notes
-// in memory and needs nothing but Go.
+// in memory and needs nothing but Go. With -ask it asks before it throws notes away,
+// and does not list the tool for that to clients that cannot be asked.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,6 +15,8 @@ import (
 )
 
 type notes struct {
+	ask bool // before notes are thrown away
+
 	mu    sync.Mutex
 	texts []string
 }
@@ -44,7 +48,18 @@ func (n *notes) list(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.Call
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(n.texts, "\n")}}}, nil, nil
 }
 
-func (n *notes) clear(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+func (n *notes) clear(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	if n.ask {
+		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
+			Message: "Throw all notes away?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if answer.Action != "accept" {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "the notes are kept"}}}, nil, nil
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.texts = nil
@@ -64,14 +79,36 @@ func (n *notes) save(_ context.Context, _ *mcp.CallToolRequest, in saveInput) (*
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%d notes are saved", len(n.texts))}}}, nil, nil
 }
 
+// withoutQuestions leaves out of a list what would ask a client that cannot be
+// asked.
+func withoutQuestions(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		list, ok := result.(*mcp.ListToolsResult)
+		if !ok || err != nil {
+			return result, err
+		}
+		session, ok := req.GetSession().(*mcp.ServerSession)
+		if ok && session.InitializeParams() != nil && session.InitializeParams().Capabilities.Elicitation != nil {
+			return result, nil
+		}
+		shorter := *list
+		shorter.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *mcp.Tool) bool { return t.Name == "clear" })
+		return &shorter, nil
+	}
+}
+
 func main() {
-	n := &notes{}
+	n := &notes{ask: slices.Contains(os.Args[1:], "-ask")}
 	s := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
 	yes, no := true, false
 	mcp.AddTool(s, &mcp.Tool{Name: "add_note", Description: "Write a note", Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, n.add)
 	mcp.AddTool(s, &mcp.Tool{Name: "list_notes", Description: "Read all notes", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, n.list)
 	mcp.AddTool(s, &mcp.Tool{Name: "clear", Description: "Throw all notes away", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes}}, n.clear)
 	mcp.AddTool(s, &mcp.Tool{Name: "save_notes", Description: "Write all notes to a file", Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, n.save)
+	if n.ask {
+		s.AddReceivingMiddleware(withoutQuestions)
+	}
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

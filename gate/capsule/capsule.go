@@ -123,6 +123,9 @@ func (p *Phase) explain(r *gate.Request) gate.Explanation {
 	if r == nil {
 		return gate.Explanation{Decision: gate.Decision{Reason: "nothing was asked"}}
 	}
+	if r.Action == gate.Enable { // a capsule is a set of what servers offer, and not of servers
+		return gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain}}
+	}
 	held := p.held(r.Identity, r.Capsule)
 	seen := gate.Explanation{}
 	for _, c := range held {

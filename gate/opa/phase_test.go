@@ -28,7 +28,8 @@ func TestOnlyTrueAllows(t *testing.T) {
 	}{
 		{name: "true", rego: rule(`true`), allow: true},
 		{name: "object", rego: rule(`{"allow": true, "reason": "ok", "more": 1}`), allow: true},
-		{name: "obligations", rego: rule(`{"allow": true, "obligations": {"n": 9007199254740993}}`), allow: true, obligations: `{"n":9007199254740993}`},
+		{name: "obligations", rego: rule(`{"allow": true, "obligations": {"approval": {"by": ["a"]}}}`), allow: true, obligations: `{"approval":{"by":["a"]}}`},
+		{name: "an obligation that is not known", rego: rule(`{"allow": true, "obligations": {"n": 9007199254740993}}`), reason: "policy_error"},
 		{name: "no obligations", rego: rule(`{"allow": true, "obligations": {}}`), allow: true},
 		{name: "false", rego: rule(`false`), reason: "policy_denied"},
 		{name: "denying object", rego: rule(`{"allow": false, "reason": "because"}`), reason: "because"},

@@ -55,6 +55,11 @@ var rules = map[string]rule{
 		why:    "the plugin protocol, its SDK and the shipped tools",
 	},
 
+	"native/enable": {
+		ours: []string{"internal/mcp"},
+		why:  "tools by which servers are added; what may be added and where it is kept is handed in",
+	},
+
 	"gate": {
 		ours: []string{"internal/mcp"},
 		why:  "what a decision is must not depend on who makes it, or on any driver",

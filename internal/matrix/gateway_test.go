@@ -229,6 +229,7 @@ func (r *rig) mount(t *testing.T, log *slog.Logger, of setup) {
 			children.servers[name] = s
 			spec := upstream.Spec{
 				Key: name, Isolation: isolation, Questions: upstream.Questions{Sampling: true, Elicitation: true, Roots: true},
+				Plain:  upstream.PlainAuto,
 				Limits: upstream.Limits{Conns: of.conns},
 			}
 			r.reach(t, &spec, s, listener.Addr().String())

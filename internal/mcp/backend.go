@@ -191,6 +191,9 @@ type Call struct {
 	// Exact tells that a server which keeps what it was told of its clients
 	// must not rely on more for this call.
 	Exact bool
+	// Plain tells that the call is of a client which is shown the plain listing
+	// (see [Listing]), so that it belongs on a connection that lists the same.
+	Plain bool
 	// LogLevel asks for log messages of this call; empty means none.
 	LogLevel string
 	// Progress asks for progress notifications.
@@ -291,6 +294,9 @@ type Event struct {
 	Principal string
 	Session   string
 	Conn      string // as an [Answer] names it
-	Method    string
-	Params    []byte
+	// Plain tells that it came over a connection on which the server was told
+	// that it may ask nothing, although it may elsewhere.
+	Plain  bool
+	Method string
+	Params []byte
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"time"
@@ -30,6 +31,9 @@ type Listing struct {
 	// Stale tells that the listing is the last good one and not confirmed by
 	// the server since.
 	Stale bool
+	// Plain is what the server offers to clients of which it may ask nothing;
+	// nil when that is the same or not known. It has no Plain of its own.
+	Plain *Listing
 }
 
 // Declares tells whether the server capabilities have a member at the path.
@@ -115,15 +119,62 @@ func (l *Listing) Encode() []byte {
 		}
 		dst = append(dst, "]}"...)
 	}
+	if l.Plain != nil {
+		dst = append(append(dst, `,"plain":`...), l.Plain.Encode()...)
+	}
 	return append(dst, '}')
+}
+
+// Offers tells whether two listings say the same to a client: the same items,
+// in whatever order, capabilities and instructions.
+func (l *Listing) Offers(other *Listing) bool {
+	if l.Version != other.Version || l.Instructions != other.Instructions || !equalJSON(l.Capabilities, other.Capabilities) {
+		return false
+	}
+	for _, kind := range Capabilities {
+		own, others := l.Items[kind], other.Items[kind]
+		if len(own) != len(others) {
+			return false
+		}
+		byKey := make(map[string][]byte, len(others))
+		for i := range others {
+			byKey[others[i].Key] = others[i].Raw
+		}
+		for i := range own {
+			if raw, ok := byKey[own[i].Key]; !ok || !equalJSON(own[i].Raw, raw) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// equalJSON tells whether two validated values are the same, whatever the order
+// of their members.
+func equalJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	return a != nil && b != nil && Hash(a) == Hash(b)
 }
 
 // DecodeListing reads what [Listing.Encode] wrote. The caller has
 // authenticated the bytes; they are validated all the same.
 func DecodeListing(data []byte) (*Listing, error) {
-	if err := Validate(data, Limits{LoneSurrogates: true}); err != nil {
+	if err := Validate(data, Limits{LoneSurrogates: true, Depth: DefaultDepth + 1}); err != nil {
 		return nil, err
 	}
+	l, err := decodeListing(data)
+	if plain := Lookup(data, "plain"); err == nil && plain != nil {
+		l.Plain, err = decodeListing(plain)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func decodeListing(data []byte) (*Listing, error) {
 	number := func(path ...string) int64 {
 		n, _ := strconv.ParseInt(string(Lookup(data, path...)), 10, 64)
 		return n

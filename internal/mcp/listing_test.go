@@ -39,6 +39,17 @@ func TestListingSurvivesItsEncoding(t *testing.T) {
 			TTL:       map[mcp.Capability]time.Duration{mcp.Tool: time.Minute, mcp.Template: 1500 * time.Millisecond},
 			FetchedAt: time.UnixMilli(1_785_000_000_123),
 		},
+		"in two sets": {
+			Era: mcp.Legacy, Version: mcp.V20251125, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.UnixMilli(5),
+			Items: map[mcp.Capability][]mcp.Item{mcp.Tool: {tool}}, TTL: map[mcp.Capability]time.Duration{},
+			Plain: &mcp.Listing{
+				Era: mcp.Legacy, Version: mcp.V20250618, Instructions: "other", FetchedAt: time.UnixMilli(6),
+				Items: map[mcp.Capability][]mcp.Item{
+					mcp.Tool: {item(mcp.Tool, `{"name":"deep","x":`+strings.Repeat("[", mcp.DefaultDepth-4)+strings.Repeat("]", mcp.DefaultDepth-4)+`}`)},
+				},
+				TTL: map[mcp.Capability]time.Duration{},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := want.Encode()
@@ -63,6 +74,7 @@ func TestDecodeListingRefuses(t *testing.T) {
 		`{"tool":{"items":[1]}}`:             "not an object",
 		`{"tool":{"items":[{"title":"x"}]}}`: "without a name",
 		`{"resource":{"items":[{"uri":7}]}}`: "without a uri",
+		`{"plain":{"tool":{"items":[1]}}}`:   "not an object",
 	} {
 		if l, err := mcp.DecodeListing([]byte(in)); l != nil || errorText(err) != want {
 			t.Errorf("DecodeListing(%s) = %v, %v, want %s", in, l, err, want)
@@ -122,5 +134,44 @@ func TestListingAnswersQuestions(t *testing.T) {
 	var none *mcp.Listing
 	if none.Declares("tools") || none.Find(mcp.Tool, "a") != nil || (&mcp.Listing{}).Declares("tools") {
 		t.Error("nothing declares something")
+	}
+}
+
+func TestListingsOfferTheSame(t *testing.T) {
+	listing := func(capabilities, instructions string, tools ...string) *mcp.Listing {
+		l := &mcp.Listing{Version: mcp.V20251125, Instructions: instructions, Items: map[mcp.Capability][]mcp.Item{}}
+		if capabilities != "" {
+			l.Capabilities = []byte(capabilities)
+		}
+		for _, raw := range tools {
+			item, err := mcp.ParseItem(mcp.Tool, []byte(raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Items[mcp.Tool] = append(l.Items[mcp.Tool], item)
+		}
+		return l
+	}
+	const a, b = `{"name":"a","x":1}`, `{"name":"b"}`
+	one := listing(`{"tools":{},"logging":{}}`, "be kind", a, b)
+	for name, tt := range map[string]struct {
+		other *mcp.Listing
+		want  bool
+	}{
+		"the same":                 {listing(`{"tools":{},"logging":{}}`, "be kind", a, b), true},
+		"in another order":         {listing(`{"logging":{},"tools":{}}`, "be kind", b, `{ "x":1, "name":"a" }`), true},
+		"one less":                 {listing(`{"tools":{},"logging":{}}`, "be kind", a), false},
+		"one more":                 {listing(`{"tools":{},"logging":{}}`, "be kind", a, b, `{"name":"c"}`), false},
+		"another":                  {listing(`{"tools":{},"logging":{}}`, "be kind", a, `{"name":"c"}`), false},
+		"another definition":       {listing(`{"tools":{},"logging":{}}`, "be kind", a, `{"name":"b","x":1.0}`), false},
+		"other capabilities":       {listing(`{"tools":{}}`, "be kind", a, b), false},
+		"no capabilities":          {listing("", "be kind", a, b), false},
+		"other instructions":       {listing(`{"tools":{},"logging":{}}`, "be quick", a, b), false},
+		"prompts instead of tools": {&mcp.Listing{Version: mcp.V20251125, Instructions: one.Instructions, Capabilities: one.Capabilities, Items: map[mcp.Capability][]mcp.Item{mcp.Prompt: one.Items[mcp.Tool]}}, false},
+		"another revision":         {&mcp.Listing{Version: mcp.V20250618, Instructions: one.Instructions, Capabilities: one.Capabilities, Items: one.Items}, false},
+	} {
+		if got, back := one.Offers(tt.other), tt.other.Offers(one); got != tt.want || back != tt.want {
+			t.Errorf("%s: %v and %v, want %v", name, got, back, tt.want)
+		}
 	}
 }

@@ -130,6 +130,9 @@ func Handler(g Gateway, token string) http.Handler {
 	if a, ok := g.(Approvals); ok {
 		handleApprovals(mux, a)
 	}
+	if a, ok := g.(Adder); ok {
+		handleAdder(mux, a)
+	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))

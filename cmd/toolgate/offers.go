@@ -1,0 +1,296 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// This file keeps the servers that agents have added out of the operator's
+// list: which they are is in the store, what each of them runs is in the
+// configuration.
+
+const (
+	// addWait is how long add_server waits for the new server to list its tools.
+	addWait = 10 * time.Second
+	// addPoll is how often it looks.
+	addPoll = 50 * time.Millisecond
+)
+
+// loadAdded reads what was added and tells whether it is not what it was.
+func (in *instance) loadAdded(ctx context.Context) (changed bool, err error) {
+	list, generation, err := in.store.Dynamic().List(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the servers that were added: %w", err)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	changed = generation != in.addedGeneration
+	in.added, in.addedGeneration = list, generation
+	return changed, nil
+}
+
+// followAdded keeps up with what is added, here and at other gateways that share
+// the store, until the context ends.
+func (in *instance) followAdded(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-in.addedChanged:
+			if err := in.applyAdded(ctx); err != nil && ctx.Err() == nil {
+				in.log.Error("servers that were added or removed are not served yet", "err", err)
+			}
+		}
+	}
+}
+
+// applyAdded serves what was added, and nothing that was removed.
+func (in *instance) applyAdded(ctx context.Context) error {
+	in.reloading.Lock()
+	defer in.reloading.Unlock()
+	changed, err := in.loadAdded(ctx)
+	if err != nil || !changed {
+		return err
+	}
+	return in.apply(in.current())
+}
+
+// withAdded returns the servers of a configuration that are served: those that
+// are not only offered, and those that were added. owners are the principals of
+// those that are not everyone's.
+func (in *instance) withAdded(c *config.Config) (servers []config.Server, owners map[string]string) {
+	in.mu.Lock()
+	added := in.added
+	in.mu.Unlock()
+	servers = slices.DeleteFunc(slices.Clone(c.Servers), func(s config.Server) bool { return s.Offer != nil })
+	owners = make(map[string]string)
+	for i := range added {
+		r := &added[i]
+		offer, _ := c.Server(r.Entry)
+		s, ok := offer.Enabled(r.Server, addedNamespace(r.Entry, r.Server), readArguments(r.Arguments))
+		if _, taken := c.Server(r.Server); !ok || taken {
+			in.log.Warn("a server that was added is not served: the configuration does not offer it any more", "server", r.Server, "offer", r.Entry)
+			continue
+		}
+		servers = append(servers, s)
+		if !r.Promoted {
+			owners[s.Key] = r.Owner.Principal
+		}
+	}
+	return servers, owners
+}
+
+func readArguments(raw []byte) map[string]string {
+	arguments := map[string]string{}
+	if json.Unmarshal(raw, &arguments) != nil {
+		return nil
+	}
+	return arguments
+}
+
+// addedKey is the key of a server that a principal adds: the same for the same
+// offer and arguments, and telling nobody who it was.
+func addedKey(principal, offer string, arguments []byte) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%s", len(principal), principal, len(offer), offer, arguments))
+	return offer + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:7])
+}
+
+// addedNamespace is the namespace of such a server, within 20 characters.
+func addedNamespace(offer, key string) string {
+	const tail = 8 // "-" and 7 characters
+	return strings.TrimRight(config.Namespace(offer)[:min(len(config.Namespace(offer)), 20-tail)], "-") + key[len(key)-tail:]
+}
+
+// shelf implements [enable.Shelf] for a gateway.
+type shelf struct{ in *instance }
+
+func (s shelf) Offers() []enable.Offer {
+	var out []enable.Offer
+	for _, server := range s.in.current().Servers {
+		if server.Offer != nil && server.Refused == nil && !server.Disabled {
+			out = append(out, enable.Offer{Name: server.Key, Description: server.Offer.Description, Arguments: server.Offer.Arguments})
+		}
+	}
+	return out
+}
+
+func (s shelf) Added(_ context.Context, principal string) ([]enable.Added, error) {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	var out []enable.Added
+	for i := range s.in.added {
+		if r := &s.in.added[i]; !r.Promoted && r.Owner.Principal == principal {
+			out = append(out, s.in.describe(r))
+		}
+	}
+	return out, nil
+}
+
+// describe shows a server that was added as it is; mu is held.
+func (in *instance) describe(r *store.DynamicRecord) enable.Added {
+	out := enable.Added{
+		Server: r.Server, Offer: r.Entry, Arguments: readArguments(r.Arguments),
+		Prefix: addedNamespace(r.Entry, r.Server) + "__", State: "not served",
+	}
+	if running := in.servers[r.Server]; running != nil {
+		_, status := running.Listing()
+		out.State, out.Reason = status.State.String(), status.Reason
+	}
+	return out
+}
+
+func (s shelf) Add(ctx context.Context, principal, offer string, arguments map[string]string) (enable.Added, error) {
+	who, ok := gate.ParsePrincipal(principal)
+	if !ok {
+		return enable.Added{}, fmt.Errorf("add the server %s: the caller has no principal", offer)
+	}
+	raw, err := json.Marshal(arguments) // sorted by name
+	if err != nil {
+		return enable.Added{}, fmt.Errorf("add the server %s: %w", offer, err)
+	}
+	r := store.DynamicRecord{
+		Server: addedKey(principal, offer, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal},
+		Entry: offer, Arguments: raw, Change: store.Change{Actor: approval.Name(&gate.Identity{Principal: who}), Reason: "add_server"},
+	}
+	_, err = s.in.store.Dynamic().Add(ctx, r, s.in.current().Toolgate.Limits.AddedPerPrincipal) // one that is there already is fine
+	switch {
+	case errors.Is(err, store.ErrTooMany):
+		return enable.Added{}, enable.Problem("You have added as many servers as you may; remove one with remove_server first.")
+	case err != nil:
+		return enable.Added{}, err
+	}
+	if err := s.in.applyAdded(ctx); err != nil {
+		return enable.Added{}, err
+	}
+	return s.settled(ctx, &r), nil
+}
+
+// settled waits a while for a new server to list what it has.
+func (s shelf) settled(ctx context.Context, r *store.DynamicRecord) enable.Added {
+	ctx, cancel := context.WithTimeout(ctx, addWait)
+	defer cancel()
+	tick := time.NewTicker(addPoll)
+	defer tick.Stop()
+	for {
+		s.in.mu.Lock()
+		now := s.in.describe(r)
+		s.in.mu.Unlock()
+		if now.State != mcp.Starting.String() {
+			s.in.gateway.Settle(ctx) // so that the next list has it
+			return now
+		}
+		select {
+		case <-ctx.Done():
+			return now
+		case <-tick.C:
+		}
+	}
+}
+
+func (s shelf) Remove(ctx context.Context, principal, server string) error {
+	who, _ := gate.ParsePrincipal(principal)
+	ok, err := s.in.store.Dynamic().RemoveOwn(ctx, server, store.Owner{Tenant: who.Tenant, Principal: principal})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return enable.Problem("You have added no server of this name; find_servers lists those that you have.")
+	}
+	return s.in.applyAdded(ctx)
+}
+
+// enabling asks the gate about a server that is to be added, beside the tool by
+// which it is: the chain's action tool.enable. A phase that denies it wins; what
+// no phase says anything about is decided by the call of the tool alone. Not
+// every mode lets servers be added.
+type enabling struct {
+	chain *gate.Chain
+	mode  func() governance.Mode
+	next  proxy.ArgumentChecker
+}
+
+// CheckArguments implements [proxy.ArgumentChecker].
+func (e enabling) CheckArguments(ctx context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
+	var demands []gate.Demand
+	if c.Server == enable.Name && c.Original == enable.Add {
+		if mode := e.mode(); !mode.Enables() {
+			return nil, proxy.Governed("no servers are added in mode " + string(mode))
+		}
+		name, _ := mcp.LookupString(c.Args, "name")
+		q := *c.Request
+		q.Action, q.Kind, q.CapabilityID = gate.Enable, mcp.NoCapability, ""
+		q.Server, q.Original, q.Exposed = name, name, name
+		d := e.chain.Decide(ctx, &q)
+		switch {
+		case d.Err != nil:
+			return nil, proxy.Undecided(d)
+		case d.Effect != gate.Allow && d.Phase != "":
+			return nil, proxy.Denied(d)
+		}
+		demands = d.Demands
+	}
+	more, err := e.next.CheckArguments(ctx, c)
+	return slices.Concat(demands, more), err
+}
+
+// AddedServers implements [admin.Adder].
+func (in *instance) AddedServers(context.Context) ([]admin.AddedServer, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	out := make([]admin.AddedServer, 0, len(in.added))
+	for i := range in.added {
+		r := &in.added[i]
+		who, _ := gate.ParsePrincipal(r.Owner.Principal)
+		a := in.describe(r)
+		arguments := make([]string, 0, len(a.Arguments))
+		for _, name := range slices.Sorted(maps.Keys(a.Arguments)) {
+			arguments = append(arguments, name+"="+a.Arguments[name])
+		}
+		out = append(out, admin.AddedServer{
+			Server: r.Server, Offer: r.Entry, Arguments: arguments, State: a.State, Reason: a.Reason,
+			Tenant: who.Tenant, Subject: who.Subject, Issuer: who.Issuer, Promoted: r.Promoted, CreatedAt: r.CreatedAt,
+		})
+	}
+	return out, nil
+}
+
+// PromoteServer implements [admin.Adder].
+func (in *instance) PromoteServer(ctx context.Context, server, reason string) error {
+	ok, err := in.store.Dynamic().Promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
+	return in.changedAdded(ctx, server, ok, err)
+}
+
+// RemoveServer implements [admin.Adder].
+func (in *instance) RemoveServer(ctx context.Context, server string) error {
+	ok, err := in.store.Dynamic().Remove(ctx, server)
+	return in.changedAdded(ctx, server, ok, err)
+}
+
+func (in *instance) changedAdded(ctx context.Context, server string, ok bool, err error) error {
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %s; `toolgate servers ls` lists those that were added", admin.ErrNoServer, cmp.Or(server, "(none)"))
+	}
+	if err != nil {
+		return err
+	}
+	return in.applyAdded(ctx)
+}

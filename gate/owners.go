@@ -1,0 +1,63 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Owners is the phase of servers that belong to somebody: what they offer is
+// there for their owner alone. It says nothing of all others. The zero value
+// has none.
+type Owners struct {
+	of       map[string]string // principal key, by server
+	revision string
+}
+
+// NewOwners returns the phase of servers with the keys of the principals that
+// own them. The map is not changed afterwards.
+func NewOwners(of map[string]string) *Owners {
+	h := sha256.New()
+	for _, server := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(h, "%d:%s%d:%s", len(server), server, len(of[server]), of[server])
+	}
+	return &Owners{of: of, revision: hex.EncodeToString(h.Sum(nil)[:8])}
+}
+
+// Name implements [Phase].
+func (*Owners) Name() string { return "owner" }
+
+// Check implements [Phase].
+func (o *Owners) Check(_ context.Context, r *Request) (Decision, error) {
+	owner, owned := o.of[r.Server]
+	if !owned || r.Identity != nil && r.Identity.Key() == owner {
+		return Decision{Effect: Abstain}, nil
+	}
+	return Decision{Reason: "the server was added by another caller"}, nil
+}
+
+// Explain implements [Explainer].
+func (o *Owners) Explain(ctx context.Context, r *Request) (Explanation, error) {
+	d, err := o.Check(ctx, r)
+	e := Explanation{Decision: d}
+	if d.Effect == Deny {
+		e.Rules = []Rule{{Text: "a server is its owner's until it is promoted"}}
+		e.Change = &Change{Text: fmt.Sprintf("toolgate servers promote %s", r.Server), Where: "dynamic_servers.promoted", Value: r.Server}
+	}
+	return e, err
+}
+
+// ViewClass implements [Classifier].
+func (o *Owners) ViewClass(id *Identity) string {
+	if id != nil {
+		for _, owner := range o.of {
+			if owner == id.Key() {
+				return o.revision + ":" + owner
+			}
+		}
+	}
+	return o.revision
+}

@@ -1,0 +1,271 @@
+package enable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Name is the backend's key and its namespace.
+const Name = "toolgate"
+
+// The tools.
+const (
+	Find   = "find_servers"
+	Add    = "add_server"
+	Remove = "remove_server"
+)
+
+// Offer is a server of the operator's list.
+type Offer struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Arguments are the values that each of them may have; every one is needed.
+	Arguments map[string][]string `json:"arguments,omitempty"`
+}
+
+// Added is a server that was added.
+type Added struct {
+	Server    string            `json:"server"` // its key, for remove_server
+	Offer     string            `json:"offer"`
+	Arguments map[string]string `json:"arguments,omitempty"`
+	// Prefix begins the names of its tools.
+	Prefix string `json:"prefix"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Shelf keeps the offers and what was added of them. It is safe for concurrent
+// use and bounds its own waits. A [Problem] is for whoever called; every other
+// error is the gateway's own.
+type Shelf interface {
+	Offers() []Offer
+	// Added returns the servers that a principal has added.
+	Added(ctx context.Context, principal string) ([]Added, error)
+	Add(ctx context.Context, principal, offer string, arguments map[string]string) (Added, error)
+	Remove(ctx context.Context, principal, server string) error
+}
+
+// Problem is what is wrong with a call, in a sentence that a model can act on.
+type Problem string
+
+// Error implements error.
+func (p Problem) Error() string { return string(p) }
+
+// Backend offers the tools. It has no connections and is always ready.
+type Backend struct {
+	shelf   Shelf
+	listing *mcp.Listing
+}
+
+// New returns the backend of a shelf.
+func New(s Shelf) *Backend {
+	l := &mcp.Listing{
+		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
+		Items: map[mcp.Capability][]mcp.Item{}, TTL: map[mcp.Capability]time.Duration{mcp.Tool: time.Hour},
+	}
+	for name, raw := range tools {
+		l.Items[mcp.Tool] = append(l.Items[mcp.Tool], mcp.Item{Key: name, Raw: []byte(raw)})
+	}
+	slices.SortFunc(l.Items[mcp.Tool], func(a, b mcp.Item) int { return strings.Compare(a.Key, b.Key) })
+	return &Backend{shelf: s, listing: l}
+}
+
+// tools are the definitions, by name.
+var tools = map[string]string{
+	Find: `{"name":"find_servers","title":"Find servers","description":"List the servers that can be added with add_server, with the values that their arguments may have, and those that you have added.",` +
+		`"inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Words to look for in names and descriptions; leave it out for all"}},"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`,
+	Add: `{"name":"add_server","title":"Add a server","description":"Add a server of the list that find_servers returns. Its tools appear under the prefix in the answer, for you alone.",` +
+		`"inputSchema":{"type":"object","properties":{"name":{"type":"string","description":"Name of the server in the list"},` +
+		`"arguments":{"type":"object","description":"A value for each of its arguments, out of those that the list has for it","additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`,
+	Remove: `{"name":"remove_server","title":"Remove a server","description":"Remove a server that you have added.",` +
+		`"inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The server, as add_server and find_servers name it"}},"required":["server"],"additionalProperties":false},` +
+		`"annotations":{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true,"openWorldHint":false}}`,
+}
+
+// Name returns the backend's key.
+func (b *Backend) Name() string { return Name }
+
+// Listing returns the tools.
+func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
+	return b.listing, mcp.Status{State: mcp.Ready, Since: b.listing.FetchedAt}
+}
+
+// Probe finds the backend alive.
+func (b *Backend) Probe(context.Context) error { return nil }
+
+// Call runs a tool.
+func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	if call.Method != mcp.MethodToolsCall {
+		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", call.Method)}, nil
+	}
+	name, _ := mcp.LookupString(call.Params, "name")
+	got, err := b.run(ctx, call.Principal, name, mcp.Lookup(call.Params, "arguments"))
+	if problem, ok := errors.AsType[Problem](err); ok {
+		return answer(string(problem), nil, true), nil
+	}
+	if err != nil {
+		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Delivered: true, Err: err}
+	}
+	structured, err := json.Marshal(got)
+	if err != nil {
+		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Delivered: true, Err: err}
+	}
+	return answer(string(structured), structured, false), nil
+}
+
+func answer(text string, structured []byte, failed bool) mcp.Answer {
+	out := append([]byte(`{"content":[{"type":"text","text":`), mcp.Quote(text)...)
+	out = append(out, "}]"...)
+	if structured != nil {
+		out = append(append(out, `,"structuredContent":`...), structured...)
+	}
+	if failed {
+		out = append(out, `,"isError":true`...)
+	}
+	return mcp.Answer{Era: mcp.Modern, Result: append(out, '}')}
+}
+
+// run runs a tool and returns what it answers.
+func (b *Backend) run(ctx context.Context, principal, name string, args []byte) (any, error) {
+	if args == nil {
+		args = []byte("{}")
+	}
+	switch name {
+	case Find:
+		query, err := only(args, "query")
+		if err != nil {
+			return nil, err
+		}
+		return b.find(ctx, principal, query)
+	case Add:
+		return b.add(ctx, principal, args)
+	case Remove:
+		server, err := only(args, "server")
+		if err != nil {
+			return nil, err
+		}
+		if server == "" {
+			return nil, Problem(`Say which server to remove: {"server": "..."}.`)
+		}
+		if err := b.shelf.Remove(ctx, principal, server); err != nil {
+			return nil, err
+		}
+		return map[string]string{"removed": server}, nil
+	}
+	return nil, Problem(fmt.Sprintf("There is no tool %q.", name))
+}
+
+// found is what find_servers answers.
+type found struct {
+	Servers []Offer `json:"servers"`
+	Added   []Added `json:"added"`
+}
+
+func (b *Backend) find(ctx context.Context, principal, query string) (any, error) {
+	added, err := b.shelf.Added(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
+	out := found{Servers: []Offer{}, Added: append([]Added{}, added...)}
+	for _, offer := range b.shelf.Offers() {
+		text := strings.ToLower(offer.Name + " " + offer.Description)
+		if !slices.ContainsFunc(strings.Fields(strings.ToLower(query)), func(word string) bool { return !strings.Contains(text, word) }) {
+			out.Servers = append(out.Servers, offer)
+		}
+	}
+	return out, nil
+}
+
+func (b *Backend) add(ctx context.Context, principal string, args []byte) (any, error) {
+	name, given, err := readAdd(args)
+	if err != nil {
+		return nil, err
+	}
+	offers := b.shelf.Offers()
+	i := slices.IndexFunc(offers, func(o Offer) bool { return o.Name == name })
+	if i < 0 {
+		return nil, Problem(fmt.Sprintf("There is no server %q on the list; find_servers returns what there is.", cut(name)))
+	}
+	if err := offers[i].check(given); err != nil {
+		return nil, err
+	}
+	return b.shelf.Add(ctx, principal, name, given)
+}
+
+// check holds arguments against the enumerations of the offer.
+func (o *Offer) check(given map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(o.Arguments)) {
+		value, ok := given[name]
+		if !ok {
+			return Problem(fmt.Sprintf("The argument %s is missing; it is one of %s.", name, strings.Join(o.Arguments[name], ", ")))
+		}
+		if !slices.Contains(o.Arguments[name], value) {
+			return Problem(fmt.Sprintf("The argument %s is %q and must be one of %s.", name, cut(value), strings.Join(o.Arguments[name], ", ")))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := o.Arguments[name]; !ok {
+			return Problem(fmt.Sprintf("The server %s has no argument %q.", o.Name, cut(name)))
+		}
+	}
+	return nil
+}
+
+// readAdd reads the arguments of add_server.
+func readAdd(args []byte) (name string, given map[string]string, err error) {
+	given = make(map[string]string)
+	for m := range mcp.Members(args) {
+		value := m.Value.Of(args)
+		switch key, _ := mcp.Unquote(m.Key(args)); key {
+		case "name":
+			if name, err = mcp.Unquote(value); err != nil {
+				return "", nil, Problem("The name is a text.")
+			}
+		case "arguments":
+			if !mcp.IsObject(value) {
+				return "", nil, Problem("The arguments are an object of texts.")
+			}
+			for a := range mcp.Members(value) {
+				k, _ := mcp.Unquote(a.Key(value))
+				if given[k], err = mcp.Unquote(a.Value.Of(value)); err != nil {
+					return "", nil, Problem("The arguments are an object of texts.")
+				}
+			}
+		default:
+			return "", nil, Problem(fmt.Sprintf("There is no argument %q; there are name and arguments.", cut(key)))
+		}
+	}
+	return name, given, nil
+}
+
+// only reads arguments of which there is at most one, a text; empty when it is
+// not there.
+func only(args []byte, known string) (text string, err error) {
+	for m := range mcp.Members(args) {
+		if key, _ := mcp.Unquote(m.Key(args)); key != known {
+			return "", Problem(fmt.Sprintf("There is no argument %q; there is %s.", cut(key), known))
+		}
+		if text, err = mcp.Unquote(m.Value.Of(args)); err != nil {
+			return "", Problem(fmt.Sprintf("The argument %s is a text.", known))
+		}
+	}
+	return text, nil
+}
+
+// cut shortens what a caller sent for an answer.
+func cut(text string) string {
+	if len(text) > 100 {
+		return strings.ToValidUTF8(text[:100], "") + "..."
+	}
+	return text
+}

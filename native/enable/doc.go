@@ -1,0 +1,7 @@
+// Package enable is the tools by which an agent finds, adds and removes servers
+// of its operator's list (DESIGN 7, tool.enable).
+//
+// An agent chooses a name of the list and values out of enumerations. What is
+// executed, and with which environment, stands in the configuration alone. Who
+// may call the tools is the gate's to say, like for every other tool.
+package enable

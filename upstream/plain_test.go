@@ -1,0 +1,510 @@
+package upstream
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// varies makes a fake list one tool more to sessions that declare elicitation,
+// and another one to the rest.
+func (f *fakeHTTP) varies() {
+	asks := make(map[string]bool) // sessions that can be asked; mu guards it
+	f.handle(mcp.MethodInitialize, func(x *exchange) {
+		x.legacy(mcp.MethodInitialize)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		asks[x.w.Header().Get(mcp.HeaderSession)] = mcp.Lookup(x.msg.Param("capabilities"), "elicitation") != nil
+	})
+	f.handle(mcp.MethodToolsList, func(x *exchange) {
+		x.mu.Lock()
+		session := x.r.Header.Get(mcp.HeaderSession)
+		known, can, list := x.sessions[session], asks[session], slices.Clone(x.list)
+		x.mu.Unlock()
+		switch {
+		case !known:
+			x.status(http.StatusNotFound, "text/plain", "no such session")
+		case can:
+			x.result(toolList(append(list, "confirm")...))
+		default:
+			x.result(toolList(append(list, "fallback")...))
+		}
+	})
+}
+
+// plainSpec is the configuration of a fake whose plain list is looked at.
+func (f *fakeHTTP) plainSpec() Spec {
+	spec := f.spec()
+	spec.Transport, spec.Plain, spec.Questions = Streamable, PlainAuto, Questions{Elicitation: true}
+	return spec
+}
+
+// plainTools returns the tools of the plain list; nil when there is none that
+// differs.
+func (r *running) plainTools() []string {
+	l, _ := r.Listing()
+	if l == nil || l.Plain == nil {
+		return nil
+	}
+	names := []string{}
+	for _, item := range l.Plain.Items[mcp.Tool] {
+		names = append(names, item.Key)
+	}
+	return names
+}
+
+// bothListed waits for two lists.
+func (r *running) bothListed(full, plain string) {
+	r.t.Helper()
+	await(r.t, "the lists "+full+" and "+plain, func() bool {
+		return strings.Join(r.tools(), " ") == full && strings.Join(r.plainTools(), " ") == plain
+	})
+}
+
+// looked waits until the plain list was looked at on the connection of now.
+func (r *running) looked() {
+	r.t.Helper()
+	await(r.t, "a look at the plain list", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.main != nil && r.plain.main == r.main && !r.plain.busy
+	})
+}
+
+// beside is how many connections there are beside the gateway's own.
+func (r *running) beside() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pool)
+}
+
+// announcements returns how many changes of tools count for the two sets.
+func (r *running) announcements() (full, plain uint64) {
+	l, _ := r.Listing()
+	if l.Plain != nil {
+		plain = l.Plain.Announced[mcp.Tool]
+	}
+	return l.Announced[mcp.Tool], plain
+}
+
+// sessionOf returns the session in which a tool was called last.
+func (f *fakeHTTP) sessionOf(name string) string {
+	session := ""
+	for _, call := range f.requests(mcp.MethodToolsCall) {
+		if strings.Contains(call.Body, string(mcp.Quote(name))) {
+			session = call.Header.Get(mcp.HeaderSession)
+		}
+	}
+	return session
+}
+
+// plainly makes a call one of a client that is shown the plain list.
+func plainly(call *mcp.Call) *mcp.Call {
+	call.Plain = true
+	return call
+}
+
+// exactly makes a call one of a modern client that declares nothing.
+func exactly(call *mcp.Call) *mcp.Call {
+	call.Exact = true
+	return call
+}
+
+func TestPlainListOverHTTP(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	r := run(t, f.plainSpec())
+	r.bothListed("echo confirm", "echo fallback")
+	r.looked()
+	if n := r.beside(); n != 1 {
+		t.Errorf("%d connections are kept beside the gateway's own, want the one that hears of the plain list", n)
+	}
+	// s-1 is the gateway's own session, s-2 the one that was told nothing.
+	for _, tt := range []struct {
+		call *mcp.Call
+		want string
+	}{
+		{tool("echo", `{}`), "s-1"},
+		{tool("confirm", `{}`), "s-1"},
+		{plainly(tool("echo", `{}`)), "s-2"},
+		{plainly(tool("fallback", `{}`)), "s-2"},
+		{exactly(tool("echo", `{}`)), "s-2"},
+		{exactly(tool("confirm", `{}`)), "s-1"}, // which the other one does not list
+	} {
+		r.call(tt.call)
+		if got := f.sessionOf(tt.call.Key); got != tt.want {
+			t.Errorf("%s (plain %v, exact %v) was called in session %s, want %s", tt.call.Key, tt.call.Plain, tt.call.Exact, got, tt.want)
+		}
+	}
+	if n := len(f.requests(mcp.MethodInitialize)); n != 2 {
+		t.Errorf("%d sessions were opened, want 2", n)
+	}
+}
+
+func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	turn := 0
+	f.handle(mcp.MethodToolsList, func(x *exchange) { // in another order each time
+		x.mu.Lock()
+		turn++
+		names := []string{"a", "b"}
+		if turn%2 == 0 {
+			slices.Reverse(names)
+		}
+		x.mu.Unlock()
+		x.result(toolList(names...))
+	})
+	r := run(t, f.plainSpec())
+	r.looked()
+	if got := r.plainTools(); got != nil {
+		t.Errorf("a second list %q is kept", got)
+	}
+	await(t, "the end of the second session", func() bool { return r.beside() == 0 && len(f.requests(http.MethodDelete)) == 1 })
+	r.mu.Lock()
+	main := r.main
+	r.mu.Unlock()
+	read := func() time.Duration {
+		next := r.fetchInto(t.Context(), main, &backoff{})
+		r.looked()
+		return next
+	}
+	if next := read(); next != time.Hour {
+		t.Errorf("the lists are read again after %v, as those of a server that announces changes", next)
+	}
+	if n := len(f.requests(mcp.MethodInitialize)); n != 2 {
+		t.Errorf("%d sessions were opened, want 2: nothing has changed", n)
+	}
+	r.mu.Lock()
+	r.plain.at = r.plain.at.Add(-plainAge)
+	r.mu.Unlock()
+	read()
+	if n := len(f.requests(mcp.MethodInitialize)); n != 3 {
+		t.Errorf("%d sessions were opened, want 3: it was long ago", n)
+	}
+	f.handle(mcp.MethodToolsList, func(x *exchange) {
+		if x.r.Header.Get(mcp.HeaderSession) == "s-1" { // the gateway's own
+			x.result(toolList("echo", "confirm"))
+			return
+		}
+		x.result(toolList("echo", "fallback"))
+	})
+	read()
+	r.bothListed("echo confirm", "echo fallback")
+	if next := read(); next != plainRefresh {
+		t.Errorf("the lists are read again after %v, want %v to keep the session", next, plainRefresh)
+	}
+}
+
+func TestPlainListIsReadAgainWhenTheFullOneChanges(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	r := run(t, f.plainSpec())
+	r.bothListed("echo confirm", "echo fallback")
+	f.offer("echo", "more")
+	signal(r.refetch)
+	r.bothListed("echo more confirm", "echo more fallback")
+
+	f.handle(mcp.MethodToolsList, func(x *exchange) { x.result(x.tools()) })
+	signal(r.refetch)
+	await(t, "one list for everyone", func() bool { return r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "more"}) })
+}
+
+func TestPlainChangesAreCountedPerSet(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	say := map[string]chan string{"s-1": make(chan string), "s-2": make(chan string)}
+	f.handle(http.MethodGet, func(x *exchange) {
+		x.open()
+		for {
+			select {
+			case method := <-say[x.r.Header.Get(mcp.HeaderSession)]:
+				x.notify(method, "{}")
+			case <-x.r.Context().Done():
+				return
+			case <-x.down:
+				return
+			}
+		}
+	})
+	r := run(t, f.plainSpec())
+	r.bothListed("echo confirm", "echo fallback")
+	counted := func(full, plain uint64) {
+		t.Helper()
+		await(t, "the count of announcements", func() bool {
+			f, p := r.announcements()
+			return f == full && p == plain
+		})
+	}
+	say["s-2"] <- mcp.NotifyToolsChanged
+	counted(0, 1)
+	say["s-1"] <- mcp.NotifyToolsChanged
+	counted(1, 1)
+	say["s-2"] <- mcp.NotifyToolsChanged
+	counted(1, 2)
+}
+
+func TestChangesOfOneSetAreEveryones(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	r := run(t, f.plainSpec())
+	r.looked()
+	await(t, "the end of the session that was looked at", func() bool { return r.beside() == 0 })
+	f.handle(mcp.MethodToolsCall, func(x *exchange) {
+		x.notify(mcp.NotifyToolsChanged, "{}")
+		x.echo()
+	})
+	r.call(exactly(tool("echo", `{}`)))
+	if f.sessionOf("echo") == "s-1" {
+		t.Fatal("the call did not go to a session that was told nothing")
+	}
+	await(t, "the count of announcements", func() bool {
+		full, _ := r.announcements()
+		return full == 1
+	})
+}
+
+func TestPlainListIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		era    mcp.Era
+		change func(*Spec)
+	}{
+		{"never", mcp.Legacy, func(s *Spec) { s.Plain = PlainNever }},
+		{"the server may ask nothing", mcp.Legacy, func(s *Spec) { s.Questions = Questions{} }},
+		{"several share its connection", mcp.Legacy, func(s *Spec) { s.Isolation, s.Local = IsolateShared, "" }},
+		{"there is place for one connection", mcp.Legacy, func(s *Spec) { s.Limits.Conns = 1 }},
+		{"a modern server", mcp.Modern, func(*Spec) {}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, tt.era)
+			spec := f.plainSpec()
+			tt.change(&spec)
+			r := run(t, spec)
+			r.state(mcp.Ready)
+			reads := len(f.requests(mcp.MethodToolsList))
+			signal(r.refetch)
+			await(t, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
+			r.mu.Lock()
+			busy, main := r.plain.busy, r.plain.main
+			r.mu.Unlock()
+			if busy || main != nil || r.beside() != 0 {
+				t.Errorf("there was a look (busy %v, done %v, %d connections)", busy, main != nil, r.beside())
+			}
+		})
+	}
+}
+
+func TestPlainListDoesNotHoldTheFullOneUp(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.handle(mcp.MethodInitialize, func(x *exchange) {
+		if mcp.Lookup(x.msg.Param("capabilities"), "elicitation") == nil {
+			x.hold() // for ever
+			return
+		}
+		x.legacy(mcp.MethodInitialize)
+	})
+	r := run(t, f.plainSpec())
+	r.state(mcp.Ready)
+	if got := r.tools(); !slices.Equal(got, []string{"echo"}) {
+		t.Errorf("the list is %q", got)
+	}
+	r.call(tool("echo", `{}`))
+}
+
+func TestPlainListAtAServerWithOneSession(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	varying := f.on[mcp.MethodInitialize]
+	f.handle(mcp.MethodInitialize, func(x *exchange) {
+		x.forget() // all others
+		varying(x)
+	})
+	r := run(t, f.plainSpec())
+	await(t, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
+	await(t, "the full list for everyone", func() bool {
+		_, status := r.Listing()
+		return status.State == mcp.Ready && r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "confirm"})
+	})
+	const opened = 2*plainStrikes + 1 // its own, as often as a second one has ended it, and the last
+	await(t, "a session of its own", func() bool { return len(f.requests(mcp.MethodInitialize)) == opened && r.beside() == 0 })
+	for range 3 {
+		reads := len(f.requests(mcp.MethodToolsList))
+		signal(r.refetch)
+		await(t, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
+		r.call(tool("echo", `{}`))
+	}
+	if n := len(f.requests(mcp.MethodInitialize)); n != opened {
+		t.Errorf("%d more sessions were opened", n-opened)
+	}
+}
+
+// knownPlain is a last good listing with two sets.
+func knownPlain() *mcp.Listing {
+	listing := func(names ...string) *mcp.Listing {
+		l := &mcp.Listing{Era: mcp.Legacy, Version: mcp.V20251125, FetchedAt: time.Now(), Capabilities: []byte(`{"tools":{}}`), Items: map[mcp.Capability][]mcp.Item{}}
+		for _, name := range names {
+			l.Items[mcp.Tool] = append(l.Items[mcp.Tool], mcp.Item{Key: name, Raw: []byte(`{"name":` + string(mcp.Quote(name)) + `}`)})
+		}
+		return l
+	}
+	l := listing("old", "confirm")
+	l.Plain = listing("old", "fallback")
+	return l
+}
+
+func TestPlainListThatIsKnown(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	spec, known := f.plainSpec(), knownPlain()
+	offered := New(spec, Options{Known: known, Logger: quietLog})
+	l, _ := offered.Listing()
+	if l.Plain == nil || !l.Stale || !l.Plain.Stale || known.Plain.Stale {
+		t.Fatalf("the known listing is offered as %+v", l)
+	}
+	spec.Plain = PlainNever
+	if l, _ := New(spec, Options{Known: known, Logger: quietLog}).Listing(); l.Plain != nil || known.Plain == nil {
+		t.Errorf("a plain list is offered that nobody is to see")
+	}
+
+	// What is known is shown as long as the list cannot be read.
+	varying := f.on[mcp.MethodInitialize]
+	f.handle(mcp.MethodInitialize, func(x *exchange) {
+		if mcp.Lookup(x.msg.Param("capabilities"), "elicitation") == nil {
+			x.status(http.StatusServiceUnavailable, "text/plain", "come back later")
+			return
+		}
+		varying(x)
+	})
+	r := run(t, f.plainSpec(), func(o *Options) { o.Known = knownPlain() })
+	r.bothListed("echo confirm", "old fallback")
+	await(t, "an attempt", func() bool { return r.log.count("for clients that can be asked nothing is not read") > 0 })
+	r.bothListed("echo confirm", "old fallback")
+	f.handle(mcp.MethodInitialize, varying)
+	signal(r.refetch)
+	r.bothListed("echo confirm", "echo fallback")
+}
+
+func TestPlainSubscriptions(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	spec := f.plainSpec()
+	spec.Isolation = IsolateSession
+	r := run(t, spec)
+	r.bothListed("echo confirm", "echo fallback")
+	subscribe := plainly(&mcp.Call{
+		Method: mcp.MethodSubscribe, Principal: "me", Session: "window", Params: []byte(`{"uri":"file:///a"}`),
+	})
+	call := plainly(tool("fallback", `{}`))
+	call.Session = "window"
+	r.call(subscribe)
+	r.call(call)
+	asked := f.requests(mcp.MethodSubscribe)
+	if own, other := asked[0].Header.Get(mcp.HeaderSession), f.sessionOf("fallback"); own != other {
+		t.Errorf("subscribed in session %s and called in %s", own, other)
+	}
+	f.mu.Lock()
+	delete(f.sessions, f.log[len(f.log)-1].Header.Get(mcp.HeaderSession)) // the server forgets it
+	f.mu.Unlock()
+	r.call(call)
+	await(t, "the subscription in the next session", func() bool { return len(f.requests(mcp.MethodSubscribe)) == 2 })
+	r.EndSession("me", "window")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.subs {
+		t.Errorf("a subscription of %v is kept after the end of the session", key)
+	}
+}
+
+// plainChild is the configuration of a process that lists by what was declared
+// to it, with the file in which each one notes its start.
+func plainChild(t *testing.T, script string, plain PlainList) (Spec, string) {
+	t.Helper()
+	folder := t.TempDir()
+	spec := childServer(script, mcp.Legacy)
+	spec.Plain, spec.Questions = plain, Questions{Elicitation: true}
+	spec.Env = append(spec.Env, placesVariable+"="+folder)
+	return spec, filepath.Join(folder, "started")
+}
+
+// started returns what each process was declared.
+func started(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+const (
+	toldAll  = `{"elicitation":{"form":{},"url":{}}}`
+	toldNone = `{}`
+)
+
+func TestPlainListOfAProcess(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		script string
+		plain  PlainList
+		want   string
+		starts []string
+		beside int
+	}{
+		{"stays one process", "varies", PlainAuto, "", []string{toldAll}, 0},
+		{"is read from one more where that is wanted", "varies", PlainAlways, "echo fallback", []string{toldAll, toldNone}, 1},
+		{"that is the same ends the process", "notes", PlainAlways, "", []string{toldAll, toldNone}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			spec, path := plainChild(t, tt.script, tt.plain)
+			r := run(t, spec)
+			await(t, "the first listing", func() bool { return len(r.tools()) > 0 })
+			if got := strings.Join(r.plainTools(), " "); got != tt.want {
+				t.Errorf("the plain list is %q beside the first full one, want %q", got, tt.want)
+			}
+			await(t, "the processes that are kept", func() bool { return r.beside() == tt.beside })
+			if got := started(t, path); !slices.Equal(got, tt.starts) {
+				t.Errorf("the processes were declared %q, want %q", got, tt.starts)
+			}
+		})
+	}
+}
+
+func TestPlainListOfAProcessThatRunsAnyway(t *testing.T) {
+	t.Parallel()
+	spec, path := plainChild(t, "varies", PlainAuto)
+	r := run(t, spec)
+	r.state(mcp.Ready)
+	newLane(&r.manners).asked() // a server that asks gets a process for those who cannot be asked (ADR 0012)
+	r.call(exactly(tool("echo", `{}`)))
+	r.bothListed("echo confirm", "echo fallback")
+	if got := started(t, path); !slices.Equal(got, []string{toldAll, toldNone}) {
+		t.Errorf("the processes were declared %q", got)
+	}
+	// What is known of it starts the process by itself from then on.
+	r.end()
+	l, _ := r.Listing()
+	again := run(t, spec, func(o *Options) { o.Known = l })
+	again.looked()
+	again.bothListed("echo confirm", "echo fallback")
+	if got := started(t, path); len(got) != 4 {
+		t.Errorf("%d processes were started, want 4", len(got))
+	}
+}
