@@ -22,13 +22,21 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// asking is a toolgate section that asks a SpiceDB.
+// asking is a toolgate section that asks a SpiceDB. It has time to answer, so
+// that no test depends on how fast it does.
 func asking(addr string, more ...string) map[string]any {
-	section := map[string]any{"endpoint": addr, "tls": false}
+	section := map[string]any{"endpoint": addr, "tls": false, "timeouts": map[string]any{"call": "20s", "list": "20s"}}
 	for i := 0; i+1 < len(more); i += 2 {
 		section[more[i]] = more[i+1]
 	}
 	return map[string]any{"spicedb": section}
+}
+
+// askingBriefly is asking for tests that wait for the time to pass.
+func askingBriefly(addr string, more ...string) map[string]any {
+	section := asking(addr, more...)
+	section["spicedb"].(map[string]any)["timeouts"] = map[string]any{"call": "5s", "list": "5s"}
+	return section
 }
 
 // names lists the tools of a client.
@@ -100,7 +108,8 @@ func TestSpiceDBOutages(t *testing.T) {
 			s := spicedbtest.NewServer()
 			s.Write(t, "tool:a__pid#executor@user:local")
 			h := newHome(t)
-			h.write(t, servers{"a": fake()}, asking(s.Start(t)))
+			section := askingBriefly(s.Start(t))
+			h.write(t, servers{"a": fake()}, section)
 			r := h.newRunning(t)
 			c := r.client(t, &options{})
 			ready := func() bool { code, word := readyz(r); return code == http.StatusOK && word == "ok" }
@@ -230,7 +239,7 @@ func TestReloadKeepsTheRelations(t *testing.T) {
 	s.Write(t, "tool:a__pid#executor@user:local", "tool:a__pid#banned@user:other")
 	addr := s.Start(t)
 	h := newHome(t)
-	h.write(t, servers{"a": fake()}, asking(addr))
+	h.write(t, servers{"a": fake()}, askingBriefly(addr))
 	r := h.newRunning(t)
 	c := r.client(t, &options{})
 	eventually(t, "the stream stands", func() bool { return r.operation.relations.status().Watching })
@@ -242,13 +251,13 @@ func TestReloadKeepsTheRelations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	section := asking(addr)
+	section := askingBriefly(addr)
 	section["limits"] = map[string]any{"queue": 7}
 	reload(section)
 	if r.operation.relations.current != kept {
 		t.Error("another setting made another phase")
 	}
-	reload(asking(addr, "grant", "owner"))
+	reload(askingBriefly(addr, "grant", "owner"))
 	if r.operation.relations.current == kept {
 		t.Error("its own setting made no other phase")
 	}
@@ -260,7 +269,7 @@ func TestReloadKeepsTheRelations(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "closed")
 	})
 	// One that cannot be leaves the one in force.
-	h.write(t, servers{"a": fake()}, asking(addr, "object", "Not A Type"))
+	h.write(t, servers{"a": fake()}, askingBriefly(addr, "object", "Not A Type"))
 	now := r.operation.relations.current
 	if _, err := r.Reload(); err == nil || r.operation.relations.current != now {
 		t.Errorf("a bad section: %v", err)
