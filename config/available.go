@@ -9,7 +9,6 @@ import "strings"
 // The setting store is available in part: see formatStore.
 var availability = map[string]bool{
 	"listen":                 true,
-	"listen.tls.client_ca":   false,
 	"listen.trusted_proxies": false,
 	"store":                  true,
 	"redis":                  false,
@@ -19,9 +18,6 @@ var availability = map[string]bool{
 	"servers.*.retry":        false,
 	"servers.*.auth":         false,
 	"auth":                   true,
-	"auth.jwt":               false,
-	"auth.introspection":     false,
-	"auth.mtls":              false,
 	"tenants":                false,
 	"gate":                   true,
 	"registry":               false,

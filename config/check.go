@@ -34,18 +34,12 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 		}
 		unique(p, n, path, "id", k.ID, ids)
 	}
-	ids, list = map[string]int{}, section.Get("auth").Get("keys")
-	hashes := map[string]int{}
-	for i, k := range t.Auth.Keys {
-		n, path := list.item(i), fmt.Sprintf("auth.keys[%d]", i)
-		unique(p, n, path, "id", k.ID, ids)
-		unique(p, n, path, "sha256", k.SHA256, hashes)
-	}
+	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"
-		if len(t.Auth.Keys) > 0 {
+		if t.Authenticates() {
 			t.Audit.Mode = "required"
 		}
 	}

@@ -1,11 +1,5 @@
 package config
 
-import (
-	"maps"
-	"slices"
-	"strings"
-)
-
 // checkSpiceDB reports what the values of the section together have wrong.
 func checkSpiceDB(p *problems, section *Node, t *Toolgate) {
 	n, s := section.Get("spicedb"), &t.SpiceDB
@@ -38,26 +32,4 @@ func checkSpiceDB(p *problems, section *Node, t *Toolgate) {
 	if s.TLS != nil && !*s.TLS && s.CA != "" {
 		p.at(n.Get("ca"), "spicedb.ca", "remove it, or tls: false", "without TLS nothing is verified")
 	}
-	checkSubject(p, n, t)
-}
-
-// checkSubject reports a template by which callers of two tenants would be the
-// same subject.
-func checkSubject(p *problems, n *Node, t *Toolgate) {
-	if t.SpiceDB.Endpoint == "" && t.SpiceDB.Builtin == nil || strings.Contains(t.SpiceDB.SubjectID, "tenant") {
-		return
-	}
-	tenants := map[string]bool{}
-	for _, k := range t.Auth.Keys {
-		tenants[k.Tenant] = true
-	}
-	if len(tenants) < 2 {
-		return
-	}
-	at := n
-	if own := n.Get("subject_id"); own != nil {
-		at = own
-	}
-	p.at(at, "spicedb.subject_id", `write subject_id: "{tenant}/{subject}"`,
-		"callers of several tenants (%s) would be one subject where their names are the same", strings.Join(slices.Sorted(maps.Keys(tenants)), ", "))
 }

@@ -20,6 +20,7 @@ import (
 //	min:"…" max:"…"   the allowed range, in the notation of the type
 //	format:"name"     a further check, by name in formats
 //	required:"true"   an absent or empty value is an error
+//	list:"one"        a list of one may be written as its element alone
 var (
 	durationType = reflect.TypeFor[time.Duration]()
 	sizeType     = reflect.TypeFor[Size]()
@@ -134,6 +135,8 @@ func (d *decoder) list(n *Node, v reflect.Value, tag reflect.StructTag, path, pa
 	items := n.Items
 	if n.origin != nil && n.Kind == KindString {
 		items = splitList(n)
+	} else if n.Kind != KindList && tag.Get("list") == "one" {
+		items = []*Node{n}
 	} else if n.Kind != KindList {
 		d.at(n, path, "put it in [ ]", "expected a list, found %s", n.Kind)
 		return
@@ -210,7 +213,8 @@ func (d *decoder) scalar(n *Node, v reflect.Value, tag reflect.StructTag, path s
 			return
 		}
 		v.SetString(text)
-	} else if tag.Get("required") == "true" && v.Kind() == reflect.String && v.String() == "" {
+	}
+	if tag.Get("required") == "true" && v.Kind() == reflect.String && v.String() == "" {
 		d.at(n, path, "", "is required and empty")
 	}
 }

@@ -257,25 +257,93 @@ func mergeSettings(o, n Toolgate) (Toolgate, Parts) {
 	case o.Gate.Open && !n.Gate.Open:
 		parts.Now = append(parts.Now, "gate.open")
 	}
-	keys, keyParts := mergeKeys(o.Auth.Keys, n.Auth.Keys)
-	merged.Auth.Keys = keys
-	parts.Pending = append(parts.Pending, keyParts.Pending...)
-	parts.Now = append(parts.Now, keyParts.Now...)
+	authParts := mergeAuth(&o, &n, &merged.Auth)
+	parts.Pending = append(parts.Pending, authParts.Pending...)
+	parts.Now = append(parts.Now, authParts.Now...)
 	if !reflect.DeepEqual(o.Limits, n.Limits) {
 		parts.Now = append(parts.Now, "limits")
 	}
 	return merged, parts
 }
 
-// mergeKeys keeps the keys that are the same in both: a removed key is gone at
-// once, a new or changed one waits, a changed one losing its old meaning only
-// with the new one's beginning. Removing the last one waits too, because
-// without keys nobody is asked for one.
+// mergeAuth keeps the ways in that are the same in both: one that is removed is
+// closed at once, a new or changed one waits. Removing the last one waits too,
+// because without any nobody is asked who they are.
+func mergeAuth(o, n *Toolgate, merged *Auth) Parts {
+	if o.Authenticates() && !n.Authenticates() {
+		*merged = o.Auth
+		return Parts{Pending: lastWays(&o.Auth)}
+	}
+	var parts, own Parts
+	merged.Keys, parts = mergeKeys(o.Auth.Keys, n.Auth.Keys)
+	merged.JWT, own = mergeIssuers(o.Auth.JWT, n.Auth.JWT)
+	parts.Pending, parts.Now = append(parts.Pending, own.Pending...), append(parts.Now, own.Now...)
+	switch {
+	case reflect.DeepEqual(o.Auth.Introspection, n.Auth.Introspection):
+	case n.Auth.Introspection.Endpoint == "":
+		parts.Now = append(parts.Now, "auth.introspection")
+	default:
+		merged.Introspection = o.Auth.Introspection
+		parts.Pending = append(parts.Pending, "auth.introspection")
+	}
+	if !reflect.DeepEqual(o.Auth.MTLS, n.Auth.MTLS) {
+		merged.MTLS = o.Auth.MTLS
+		parts.Pending = append(parts.Pending, "auth.mtls")
+	}
+	if !reflect.DeepEqual(o.Auth.Scopes, n.Auth.Scopes) {
+		merged.Scopes = o.Auth.Scopes
+		parts.Pending = append(parts.Pending, "auth.scopes")
+	}
+	return parts
+}
+
+// lastWays are the kinds of callers that a configuration lets in.
+func lastWays(a *Auth) []string {
+	var out []string
+	if len(a.Keys) > 0 {
+		out = append(out, "auth.keys")
+	}
+	if len(a.JWT) > 0 {
+		out = append(out, "auth.jwt")
+	}
+	if a.Introspection.Endpoint != "" {
+		out = append(out, "auth.introspection")
+	}
+	return out
+}
+
+// mergeIssuers keeps the issuers that are in both, as they run.
+func mergeIssuers(o, n []JWT) ([]JWT, Parts) {
+	var parts Parts
+	next := map[string]*JWT{}
+	for i := range n {
+		next[n[i].Issuer] = &n[i]
+	}
+	running := map[string]bool{}
+	var merged []JWT
+	for i := range o {
+		running[o[i].Issuer] = true
+		path := "auth.jwt." + o[i].Issuer
+		switch now := next[o[i].Issuer]; {
+		case now == nil:
+			parts.Now = append(parts.Now, path)
+			continue
+		case !reflect.DeepEqual(o[i], *now):
+			parts.Pending = append(parts.Pending, path)
+		}
+		merged = append(merged, o[i])
+	}
+	for _, issuer := range slices.Sorted(maps.Keys(next)) {
+		if !running[issuer] {
+			parts.Pending = append(parts.Pending, "auth.jwt."+issuer)
+		}
+	}
+	return merged, parts
+}
+
+// mergeKeys is mergeIssuers for API keys.
 func mergeKeys(o, n []APIKey) ([]APIKey, Parts) {
 	var parts Parts
-	if len(n) == 0 && len(o) > 0 {
-		return o, Parts{Pending: []string{"auth.keys"}}
-	}
 	byID := map[string]APIKey{}
 	for _, k := range n {
 		byID[k.ID] = k

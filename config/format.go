@@ -18,6 +18,7 @@ import (
 // folder of the file, and returns the text to keep, or a problem with a hint.
 var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"address":   formatAddress,
+	"authority": formatAuthority,
 	"cidr":      formatCIDR,
 	"envname":   formatPattern(envName, "a name of an environment variable", "write letters, digits and _"),
 	"host":      formatHost,
@@ -25,6 +26,7 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"namespace": formatNamespace,
 	"origin":    formatOrigin,
 	"path":      formatPath,
+	"scope":     formatScope,
 	"sha256":    formatSHA256,
 	"store":     formatStore,
 	"target":    formatTarget,

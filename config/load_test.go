@@ -27,7 +27,7 @@ func TestDefault(t *testing.T) {
 	want := Limits{
 		Body: 16 << 20, Result: 32 << 20, Line: 32 << 20, PolicyInput: 256 << 10, Depth: 128,
 		Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, ParkedPerPrincipal: 8,
-		ParkedPerServer: 256, Queue: 256, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
+		ParkedPerServer: 256, AddedPerPrincipal: 8, Queue: 256, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
 	}
 	if diff := cmp.Diff(want, tg.Limits); diff != "" {
 		t.Error(diff)
@@ -91,7 +91,7 @@ toolgate:
 func TestOverrideErrors(t *testing.T) {
 	opts := Options{
 		Environ: []string{"TOOLGATE_LIMITS_DEPTH=many", "TOOLGATE_RETENTION_AUDIT=1d", "TOOLGATE_GATE_OPEN=1", "TOOLGATE_SERVERS_A_B_PROCESSES=1"},
-		Flags:   map[string]string{"listen.htpp": "x", "limits.tools": "0", "listen.tls.client_ca": "x"},
+		Flags:   map[string]string{"listen.htpp": "x", "limits.tools": "0", "listen.trusted_proxies": "x"},
 	}
 	_, err := Parse("x.yaml", []byte("mcpServers: { a.b: { command: x }, a-b: { command: x } }\ntoolgate: {}"), opts)
 	if err == nil {
@@ -104,7 +104,7 @@ func TestOverrideErrors(t *testing.T) {
 		`env TOOLGATE_SERVERS_A_B_PROCESSES: could mean`,
 		`flag listen.htpp: there is no such setting; write listen.http instead`,
 		`flag limits.tools: limits.tools: 0 is too small`,
-		`flag listen.tls.client_ca: listen.tls.client_ca: not available in this version`,
+		`flag listen.trusted_proxies: listen.trusted_proxies: not available in this version`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q:\n%v", want, err)

@@ -122,7 +122,11 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 	case reflect.Map:
 		return obj{"type": "object", "additionalProperties": m.value(t.Elem(), tag, join(pattern, "*"))}
 	case reflect.Slice:
-		return obj{"type": "array", "items": m.value(t.Elem(), tag, pattern)}
+		element := m.value(t.Elem(), tag, pattern)
+		if tag.Get("list") == "one" {
+			return obj{"anyOf": []obj{element, {"type": "array", "items": element}}}
+		}
+		return obj{"type": "array", "items": element}
 	case reflect.Bool:
 		return obj{"type": "boolean"}
 	case reflect.Int, reflect.Int64:

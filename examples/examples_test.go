@@ -2,6 +2,7 @@ package examples_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 
 // programs are the binaries that the scripts call, by the packages they are
 // built from.
-var programs = []string{"../cmd/toolgate", "./notes-server"}
+var programs = []string{"../cmd/toolgate", "./notes-server", "./oauth-issuer"}
 
 var bin string
 
@@ -58,7 +59,7 @@ func TestExamples(t *testing.T) {
 					e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 					e.Setenv("TOOLGATE_STATE", filepath.Join(e.WorkDir, "state"))
 					e.Setenv("TOOLGATE_LISTEN_METRICS", "")
-					return copyFiles(folder, e.WorkDir)
+					return copyFiles(folder, e.WorkDir, freeAddresses(t, e))
 				},
 			})
 		})
@@ -74,7 +75,26 @@ func envFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }
 
-func copyFiles(from, to string) error {
+// addresses are the ones that files of examples name, by the variable that
+// scripts have for them. Each run has free ones in their places.
+var addresses = map[string]string{"ISSUER": "127.0.0.1:7790", "GATEWAY": "127.0.0.1:7791"}
+
+func freeAddresses(t *testing.T, e *testscript.Env) *strings.Replacer {
+	t.Helper()
+	var pairs []string
+	for name, written := range addresses {
+		probe, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer probe.Close() // with the others, so that all differ
+		e.Setenv(name, probe.Addr().String())
+		pairs = append(pairs, written, probe.Addr().String())
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func copyFiles(from, to string, replace *strings.Replacer) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
@@ -87,7 +107,7 @@ func copyFiles(from, to string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(to, e.Name()), data, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(to, e.Name()), []byte(replace.Replace(string(data))), 0o600); err != nil {
 			return err
 		}
 	}

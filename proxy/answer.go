@@ -21,6 +21,7 @@ const writeTime = 30 * time.Second
 type httpAnswer struct {
 	g *Gateway
 	w http.ResponseWriter
+	r *http.Request
 	s *Session // of a legacy client, whose stream can be resumed; else nil
 
 	mu        sync.Mutex
@@ -31,8 +32,8 @@ type httpAnswer struct {
 	broken    bool // the client is gone
 }
 
-func (g *Gateway) newAnswer(w http.ResponseWriter, s *Session) *httpAnswer {
-	a := &httpAnswer{g: g, w: w, s: s}
+func (g *Gateway) newAnswer(w http.ResponseWriter, r *http.Request, s *Session) *httpAnswer {
+	a := &httpAnswer{g: g, w: w, r: r, s: s}
 	a.mu.Lock() // the tick reads the timer
 	defer a.mu.Unlock()
 	a.timer = time.AfterFunc(g.opts.Limits.JSONWait, a.tick)
@@ -144,6 +145,10 @@ func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
 		return
 	}
 	a.finished = true
+	if r.away != nil && !a.streaming {
+		a.g.turnAway(a.w, a.r, &away{err: r.away.err, id: id, fault: r.away.fault})
+		return
+	}
 	if r.silent {
 		if a.kept != nil {
 			a.kept.end()
@@ -163,6 +168,19 @@ func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
 		return
 	}
 	writeJSON(a.w, status, head, body, tail)
+}
+
+// leave lets go of the client while its request goes on: what is said from now
+// on is kept for a stream that resumes this one, where there can be one. Nothing
+// is written after it.
+func (a *httpAnswer) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.finished && !a.streaming {
+		a.begin()
+	}
+	a.broken = true
+	a.timer.Stop()
 }
 
 // envelope returns the parts of an answer; a large result is not copied.

@@ -61,6 +61,9 @@ func New(opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	opts.Limits = opts.Limits.withDefaults()
+	if opts.Resource == nil {
+		opts.Resource = noResource{}
+	}
 	g := &Gateway{
 		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: make(chan struct{}), started: time.Now(),
 		sessions: make(map[string]*Session), perPrincipal: make(map[string]int),

@@ -7,13 +7,15 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER,
-// /mcp/c/CAPSULE, /sse with /message, /livez and /readyz. Paths are compared
+// /mcp/c/CAPSULE, /sse with /message, /livez and /readyz, and the metadata of
+// [Options.Resource]. Paths are compared
 // exactly; nothing is cleaned or redirected, so that there is no second spelling
 // of a door.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serveHTTP) }
@@ -43,13 +45,19 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		g.readyz(w)
 		return
 	}
+	if g.opts.Resource.Serves(r.URL.EscapedPath()) { // public, to everyone and for every Host
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+		g.opts.Resource.ServeHTTP(w, r)
+		return
+	}
 	if !g.guard(w, r) {
 		return
 	}
-	id, ok := g.authenticate(w, r)
-	if !ok {
+	r, id, leave := g.admit(w, r)
+	if id == nil {
 		return
 	}
+	defer leave()
 	server, isServer := strings.CutPrefix(path, "/mcp/s/")
 	capsule, isCapsule := strings.CutPrefix(path, "/mcp/c/")
 	switch {
@@ -195,27 +203,6 @@ func allowedOrigin(origin string, also []string) bool {
 		return false
 	}
 	return allowedHost(host, nil)
-}
-
-// authenticate finds out who is calling and answers 401 or 403 otherwise. The
-// challenge says nothing of any server behind the gateway.
-func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request) (*gate.Identity, bool) {
-	id, err := g.opts.Authenticator.Authenticate(r)
-	if err == nil && id != nil {
-		return id, true
-	}
-	status, text := http.StatusUnauthorized, "Authentication is required: send an API key as a bearer token"
-	switch {
-	case errors.Is(err, gate.ErrForbidden):
-		status, text = http.StatusForbidden, err.Error()
-	case errors.Is(err, gate.ErrNoCredential):
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	default:
-		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		text = "The token is not valid"
-	}
-	writeFault(w, status, "", mcp.Errorf(mcp.CodeInvalidRequest, "%s", text))
-	return nil, false
 }
 
 // announced checks what the headers of a POST say of its body and of the
@@ -378,9 +365,12 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.I
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	answer := g.newAnswer(w, nil)
+	answer := g.newAnswer(w, r, nil)
 	x.way = answer
 	got := g.serveRequest(r.Context(), x)
+	if err := grantEnd(r.Context()); err != nil && got.silent {
+		got.away = &away{err: err}
+	}
 	answer.finish(msg.ID, got, got.httpStatus())
 }
 

@@ -33,11 +33,41 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	answer := g.newAnswer(w, s)
+	answer := g.newAnswer(w, r, s)
 	// A client that goes away does not cancel its request: it may come back
 	// for the answer, and says so explicitly when it gives up.
-	got := s.post(context.WithoutCancel(r.Context()), msg, answer)
-	answer.finish(msg.ID, got, http.StatusOK)
+	ctx := context.WithoutCancel(r.Context())
+	if !watched(r.Context()) {
+		answer.finish(msg.ID, s.post(ctx, msg, answer), http.StatusOK)
+		return
+	}
+	// A client that is not let in any more may come back too, with what lets it
+	// in.
+	answered := make(chan struct{})
+	g.wg.Go(func() { // ends with the request, or with its session
+		defer close(answered)
+		answer.finish(msg.ID, s.postSafely(ctx, msg, answer), http.StatusOK)
+	})
+	select {
+	case <-answered:
+	case <-r.Context().Done():
+		if grantEnd(r.Context()) != nil {
+			answer.leave()
+			return
+		}
+		<-answered
+	}
+}
+
+// postSafely is post in a goroutine of its own, where a panic would end the
+// gateway.
+func (s *Session) postSafely(ctx context.Context, msg mcp.Message, w way) (got reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			got = faulty(asFault(s.g.panicked(p)))
+		}
+	}()
+	return s.post(ctx, msg, w)
 }
 
 // legacyInitialize opens a session.
@@ -193,7 +223,10 @@ func (g *Gateway) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.I
 		return
 	}
 	answers, err := s.batch(context.WithoutCancel(r.Context()), body, silentWay{})
+	ended := grantEnd(r.Context())
 	switch {
+	case ended != nil:
+		g.turnAway(w, r, &away{err: ended})
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, "", asFault(err))
 	case answers == nil:

@@ -47,6 +47,37 @@ type Authenticator interface {
 	Authenticate(r *http.Request) (*gate.Identity, error)
 }
 
+// Lasting is an [Authenticator] whose answers do not stand for ever.
+type Lasting interface {
+	// AuthenticateUntil is Authenticate with the time until which the answer
+	// stands; zero is for as long as the configuration does. Whatever outlives
+	// its request asks again then, about the same request, and ends when the
+	// answer is an error, another caller, or the same with other rights.
+	AuthenticateUntil(r *http.Request) (id *gate.Identity, until time.Time, err error)
+}
+
+// Resource is the gateway as an OAuth 2.1 protected resource. It is safe for
+// concurrent use.
+type Resource interface {
+	// Refuse sets the headers of the answer to a request that was refused with
+	// an error of the [Authenticator] or of the [ScopeChecker]. It returns the
+	// status, 401, 403 or 503, and a sentence for the client that tells nothing
+	// of why a token is bad.
+	Refuse(h http.Header, r *http.Request, err error) (status int, text string)
+	// Serves tells whether a path, in its written form, is that of public
+	// metadata (RFC 9728 section 3), which ServeHTTP then answers to everybody.
+	Serves(path string) bool
+	http.Handler
+}
+
+// ScopeChecker tells which scopes callers need besides being allowed. It is safe
+// for concurrent use.
+type ScopeChecker interface {
+	// Check returns nil where an identity has the scopes to use what has an
+	// exposed name or URI, else an error that a [Resource] answers.
+	Check(id *gate.Identity, exposed string) error
+}
+
 // CapabilityKey is what a capability id is issued for.
 type CapabilityKey struct {
 	Server, Kind, Original string
@@ -60,6 +91,7 @@ type Options struct {
 	Keys          *Keyring
 	Logger        *slog.Logger
 	Metrics       *Metrics // nil counts nothing
+	Resource      Resource // nil publishes nothing, and its challenges lead nowhere
 
 	// CapabilityIDs issues or finds the ids of capabilities, in the order of
 	// the keys; nil leaves them empty.
@@ -222,6 +254,8 @@ type Config struct {
 	// Listed is told the exposed names of everything before a catalog is served
 	// in which they are others; nil is nobody. It does not block.
 	Listed func(names []string)
+	// Scopes are asked for behind the view decision; nil asks for none.
+	Scopes ScopeChecker
 	// Arguments checks calls and what they are made with; nil checks nothing.
 	Arguments ArgumentChecker
 	// Ready returns one word for what the gateway needs to decide and does not

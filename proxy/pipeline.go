@@ -90,8 +90,9 @@ func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record
 	return err
 }
 
-// permit asks the gate whether the caller may view something, and then whether
-// it may call it. It returns what people are to be asked before, or the refusal.
+// permit asks whether the caller may view something, has the scopes for it, and
+// may call it, in this order. It returns what people are to be asked before, or
+// the refusal.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
 	return g.permitOr(ctx, x, r, func() error { return unknown(x, r.Kind, r.Exposed) })
 }
@@ -104,6 +105,10 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 		switch d = snap.decide(ctx, action, x, r); {
 		case d.Err != nil:
 			return nil, Undecided(d)
+		case d.Effect == gate.Allow && action == gate.View:
+			if err := snap.scoped(x.Identity, r); err != nil {
+				return nil, err
+			}
 		case d.Effect == gate.Allow:
 		case action == gate.View:
 			return nil, hidden()

@@ -58,8 +58,9 @@ const RefusalKey = "dev.toolgate/refusal"
 type reply struct {
 	result []byte
 	fault  *mcp.Error
-	status int  // HTTP status of a modern answer; 0 is chosen by the fault
-	silent bool // the request was cancelled: nothing is answered
+	status int   // HTTP status of a modern answer; 0 is chosen by the fault
+	silent bool  // the request was cancelled: nothing is answered
+	away   *away // how it is answered over HTTP where that has not begun; nil as all else
 }
 
 func faulty(e *mcp.Error) reply { return reply{fault: e} }
@@ -186,6 +187,8 @@ func classify(err error) error {
 		}
 	case errors.Is(err, errCancelled), errors.Is(err, errSessionEnded), errors.Is(err, context.Canceled):
 		return err
+	case errors.As(err, new(*grantEnded)):
+		return err
 	}
 	return &Refusal{
 		Kind: "internal", Code: codeUnavailable, Protocol: true, Err: err,
@@ -204,10 +207,15 @@ func (g *Gateway) refuse(x *Exchange, err error) reply {
 		if refusal.Kind == "internal" || refusal.Kind == "policy_error" || strings.HasPrefix(refusal.Kind, "authz_") {
 			g.log.Error("call refused", "method", x.Message.Method, "kind", refusal.Kind, "err", refusal.Err)
 		}
+		fault := &mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()}
+		answer := faulty(fault)
 		if x.Message.Method == mcp.MethodToolsCall && !refusal.Protocol {
-			return reply{result: g.refusedResult(x, refusal)}
+			answer = reply{result: g.refusedResult(x, refusal)}
 		}
-		return faulty(&mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()})
+		if refusal.Kind == kindScope {
+			answer.away = &away{err: refusal.Err, fault: fault}
+		}
+		return answer
 	default:
 		return reply{silent: true}
 	}

@@ -16,6 +16,7 @@ type Snapshot struct {
 	Limiter *budget.Limiter
 
 	arguments ArgumentChecker // nil checks nothing
+	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
 
 	catalog  *Catalog            // the full one
@@ -40,7 +41,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	for i := range config.Mounts {
 		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
 	}
-	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, approver: config.Approver, plain: newCatalogs(servers)}
+	next := &Snapshot{Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, plain: newCatalogs(servers)}
 	next.catalog = next.plain[answersAll]
 	if config.Listed != nil {
 		config.Listed(next.names())

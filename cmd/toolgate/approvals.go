@@ -71,7 +71,7 @@ func (in *instance) Approval(ctx context.Context, id string) (approval.Item, err
 // its owner as well.
 func (in *instance) Decide(ctx context.Context, id string, grant bool, reason, key string) (approval.Item, error) {
 	who := approval.Answerer{Name: gate.ByOperator, Operator: true}
-	if key != "" && in.apiKeys.Load() != nil {
+	if key != "" && in.identities.Load().authenticated() {
 		owner, err := in.identity(key)
 		if err != nil {
 			return approval.Item{}, errors.Join(approval.ErrNotYours, err)

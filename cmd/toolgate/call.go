@@ -144,7 +144,7 @@ func refusal(err error) error {
 func refusedExit(refusal []byte, err error) error {
 	kind, _ := mcp.LookupString(refusal, "kind")
 	switch kind {
-	case "denied", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
+	case "denied", "insufficient_scope", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
 		return exit(exitDenied, err)
 	case "budget", "rate":
 		return exit(exitBudget, err)

@@ -194,7 +194,7 @@ func TestCallOfAnUnreachableServer(t *testing.T) {
 
 func TestRefusedExit(t *testing.T) {
 	for kind, want := range map[string]int{
-		"denied": exitDenied, "approval_pending": exitDenied, "approval_denied": exitDenied, "policy_error": exitDenied, "authz_unavailable": exitDenied,
+		"denied": exitDenied, "insufficient_scope": exitDenied, "approval_pending": exitDenied, "approval_denied": exitDenied, "policy_error": exitDenied, "authz_unavailable": exitDenied,
 		"budget": exitBudget, "rate": exitBudget, "breaker_open": exitBreaker, "needs_login": exitAuth,
 		"upstream_unavailable": exitUnreachable, "upstream_timeout": exitUnreachable, "upstream_busy": exitUnreachable, "upstream_disabled": exitUnreachable,
 		"upstream_error": exitTool, "upstream_too_large": exitTool, "invalid_arguments": exitTool, "": exitTool, "what comes later": exitTool,

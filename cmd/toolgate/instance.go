@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -26,7 +24,6 @@ import (
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
-	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -53,11 +50,11 @@ type instance struct {
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
-	makeRoom  func()                    // ends this gateway for another one; nil where that may not be
-	begun     config.Toolgate           // the settings at the start; some stay in force to the end
-	operation *operation                // the mode, and what it needs; see mode.go
-	apiKeys   atomic.Pointer[auth.Keys] // nil without authentication, from the start to the end
-	generated string                    // hash of the key that was made for the listener; empty for none
+	operation  *operation                 // the mode, and what it needs; see mode.go
+	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
+	begun      config.Toolgate            // the settings at the start; some stay in force to the end
+	identities atomic.Pointer[identities] // in force; with or without authentication from the start to the end
+	generated  string                     // hash of the key that was made for the listener; empty for none
 
 	ctx     context.Context // of run
 	running sync.WaitGroup  // servers
@@ -154,12 +151,12 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)
 	}
-	apiKeys, err := knownKeys(c, generatedKey)
+	known, err := newIdentities(&c.Toolgate, generatedKey)
 	if err != nil {
 		return nil, err
 	}
-	in.apiKeys.Store(apiKeys)
-	if in.audit, err = openAudit(c, state, apiKeys != nil, in.log); err != nil {
+	in.identities.Store(known)
+	if in.audit, err = openAudit(c, state, known.authenticated(), in.log); err != nil {
 		return nil, err
 	}
 	in.desk = approval.New(in.store.Approvals(), in.log)
@@ -177,8 +174,8 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	in.onStore[store.TopicMode] = []func(){in.operation.stored}
 
 	g := gatewayOptions(c)
-	g.Authenticator, g.Auditor, g.Keys, g.Logger = in, in.audit, in.keys, in.log
-	g.AnyHost = apiKeys != nil && !loopback(c.Toolgate.Listen.HTTP)
+	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in, in, in.audit, in.keys, in.log
+	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
 	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
@@ -262,6 +259,9 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 }
 
 func (in *instance) close() {
+	if known := in.identities.Load(); known != nil {
+		known.close()
+	}
 	if in.audit != nil {
 		if err := in.audit.Close(); err != nil {
 			in.log.Error("close the audit log", "err", err)
@@ -277,9 +277,12 @@ func (in *instance) close() {
 // apply makes a configuration the running one: equal servers keep their
 // connections, others start beside them, removed ones finish their calls.
 func (in *instance) apply(c *config.Config) error {
-	authenticated := in.apiKeys.Load() != nil
+	inForce := c.Toolgate
+	inForce.Listen = in.begun.Listen // to the end
+	before := in.identities.Load()
+	authenticated := before.authenticated()
 	servers, owners := in.withAdded(c)
-	gates, err := newGates(in.ctx, c, authenticated && len(c.Toolgate.Auth.Keys) > 0, surroundings{
+	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners, changed: func() { in.gateway.Changed("") },
 		decided: in.gateway.Decided, relations: &in.operation.relations, schemas: in.operation.schemas, mode: in.operation.now,
 		own: ownFiles(c, in.state),
@@ -287,14 +290,19 @@ func (in *instance) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	apiKeys, err := knownKeys(c, in.generated)
+	known, err := before.next(&inForce, in.generated)
 	switch {
 	case err != nil:
-		return err
-	case authenticated != (apiKeys != nil):
-		return exitf(exitConfig, "%s: a running gateway cannot begin or cease to ask for API keys; start it again for that", c.Path)
+		return exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+	case authenticated != known.authenticated():
+		known.close()
+		return exitf(exitConfig, "%s: a running gateway cannot begin or cease to ask who callers are; start it again for that", c.Path)
 	}
-	in.apiKeys.Store(apiKeys)
+	in.identities.Store(known)
+	if known != before {
+		before.close() // and with them what they knew of tokens
+	}
+	in.running.Go(func() { known.prime(in.ctx, in.log) })
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	next := make(map[string]*runningServer, len(servers))
@@ -327,6 +335,7 @@ func (in *instance) apply(c *config.Config) error {
 	in.desk.Set(in.approvalSettings(c, authenticated))
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Ready: in.operation.missing, Approver: in.desk,
+		Scopes: known.checker(),
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
@@ -342,8 +351,8 @@ func (in *instance) apply(c *config.Config) error {
 	ctx, stop := context.WithCancel(in.ctx)
 	in.stopGates = stop
 	in.running.Go(func() { gates.run(ctx) })
-	if apiKeys != nil { // whoever's key is gone is served nothing more
-		in.gateway.EndSessions(apiKeys.Knows)
+	if authenticated { // whoever's key or issuer is gone is served nothing more
+		in.gateway.EndSessions(known.chain.Knows)
 	}
 	for _, old := range removed {
 		in.running.Go(func() {
@@ -436,28 +445,4 @@ func (in *instance) settled() bool {
 		}
 	}
 	return true
-}
-
-// Authenticate implements proxy.Authenticator with the keys in force.
-func (in *instance) Authenticate(r *http.Request) (*gate.Identity, error) {
-	if keys := in.apiKeys.Load(); keys != nil {
-		return keys.Authenticate(r)
-	}
-	return auth.Loopback{}.Authenticate(r)
-}
-
-// identity returns whom a client on the local socket or stdio speaks for: the
-// owner of its API key, or everyone on a gateway without authentication.
-func (in *instance) identity(key string) (*gate.Identity, error) {
-	keys := in.apiKeys.Load()
-	if keys == nil {
-		return gate.NewIdentity(gate.Identity{Principal: gate.Local}), nil
-	}
-	if id := keys.Lookup(key); id != nil {
-		return id, nil
-	}
-	if key == "" {
-		return nil, exitf(exitAuth, "this gateway asks for an API key; set the variable TOOLGATE_API_KEY to one of those under toolgate.auth.keys (`toolgate key new` makes one)")
-	}
-	return nil, exitf(exitAuth, "this gateway does not know the API key in TOOLGATE_API_KEY; set it to one of those under toolgate.auth.keys (`toolgate key new` makes one)")
 }

@@ -119,7 +119,7 @@ func (in *instance) introduce(ctx context.Context, url string, began time.Time) 
 		return
 	}
 	fmt.Printf("ready    in %s\n", seconds(time.Since(began).Seconds()))
-	if in.current().Path == "" && in.apiKeys.Load() == nil && url != "" {
+	if in.current().Path == "" && !in.identities.Load().authenticated() && url != "" {
 		in.selfTest(ctx, url)
 	}
 }

@@ -156,6 +156,11 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"spicedb.ban", "spicedb.strict", "spicedb.strict_for", "spicedb.timeouts.call", "spicedb.timeouts.list", "spicedb.cache", "spicedb.zone",
 		"spicedb.builtin", "governance.own_files", "governance.tools",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
+		"auth.jwt", "auth.introspection.endpoint", "auth.introspection.client_id", "auth.introspection.client_secret", "auth.introspection.issuer",
+		"auth.introspection.audience", "auth.introspection.clients", "auth.introspection.claims.subject", "auth.introspection.claims.tenant",
+		"auth.introspection.claims.persona", "auth.introspection.claims.groups", "auth.introspection.claims.scopes", "auth.introspection.claims.plan",
+		"auth.mtls.subject", "auth.mtls.tenant", "auth.mtls.persona", "auth.mtls.groups", "auth.mtls.plan", "auth.mtls.scopes", "auth.mtls.agree",
+		"auth.scopes.required", "auth.scopes.hierarchy", "auth.scopes.challenge", "auth.scopes.supported",
 		// Of each server, which is started anew:
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
 		// Of what this version does not have yet:

@@ -337,7 +337,7 @@ func TestGuardKey(t *testing.T) {
 	if err := s.create(guardKeyFile, sum); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := knownKeys(c, sum)
+	keys, err := knownKeys(&c.Toolgate, sum)
 	if err != nil || keys.Lookup(fresh) == nil {
 		t.Errorf("the key does not fit its hash: %v", err)
 	}

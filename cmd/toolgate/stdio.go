@@ -35,7 +35,7 @@ otherwise this process is the gateway.`,
 	return c
 }
 
-// apiKey is the key of the client, from its environment: stdio has no headers.
+// apiKey is the key or the token of the client, from its environment: stdio has no headers.
 func apiKey() string { return os.Getenv("TOOLGATE_API_KEY") }
 
 func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) error {
@@ -208,7 +208,7 @@ func (in *instance) MakeRoom() error {
 
 // ServeStdio implements admin.Gateway.
 func (in *instance) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
-	id, err := in.identity(key)
+	granted, err := in.grant(key)
 	if err != nil {
 		refuse(err)
 		return err
@@ -221,5 +221,7 @@ func (in *instance) ServeStdio(ctx context.Context, key string, accept func() (i
 	defer cancel()
 	stop := context.AfterFunc(in.ctx, cancel)
 	defer stop()
-	return in.gateway.ServeStdio(ctx, id, proxy.Scope{}, r, w)
+	ctx, leave := in.whileGranted(ctx, key, granted)
+	defer leave()
+	return in.gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -195,9 +196,33 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 		l.Close()
 		return nil, exitf(exitConfig, "listen.tls: %w; cert and key must name the PEM files of one certificate and of its key", err)
 	}
-	return tls.NewListener(l, &tls.Config{
-		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}), nil
+	own := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if err := askForCertificates(own, c); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return tls.NewListener(l, own), nil
+}
+
+// askForCertificates has clients asked for certificates where some count. One
+// that does not hold good ends the handshake.
+func askForCertificates(own *tls.Config, c *config.Config) error {
+	path := c.Toolgate.Listen.TLS.ClientCA
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return exitf(exitConfig, "listen.tls.client_ca: %w; name the PEM file of the authorities whose client certificates count", err)
+	}
+	own.ClientCAs, own.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+	if !own.ClientCAs.AppendCertsFromPEM(text) {
+		return exitf(exitConfig, "listen.tls.client_ca: %s holds no certificate in PEM; name the file of the authorities whose client certificates count", path)
+	}
+	if c.Toolgate.Auth.MTLS.Required {
+		own.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return nil
 }
 
 // guardKeyFile is the file of the state folder that holds the hash of the
@@ -205,10 +230,10 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 const guardKeyFile = "api-key.sha256"
 
 // guardKey makes a key for a gateway that others on the network reach and that
-// has no authentication. It returns the key's hash, and its text when it is
+// asks nobody who they are. It returns the key's hash, and its text when it is
 // new and has to be kept.
 func guardKey(c *config.Config, state *stateDir) (sum, fresh string, err error) {
-	if c.Toolgate.Listen.HTTP == "" || loopback(c.Toolgate.Listen.HTTP) || len(c.Toolgate.Auth.Keys) > 0 {
+	if c.Toolgate.Listen.HTTP == "" || loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
 		return "", "", nil
 	}
 	path := filepath.Join(state.path, guardKeyFile)
@@ -281,9 +306,13 @@ func (in *instance) serveMetrics(ctx context.Context) error {
 		}
 		return exitf(exitUnreachable, "listen.metrics: %w; write another address, or \"\" to serve no metrics", err)
 	}
+	token, err := in.state.secret("admin.token")
+	if err != nil {
+		return err
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", in.metrics.Handler())
-	return serveHTTP(ctx, l, mux)
+	return serveHTTP(ctx, l, metricsDoor(mux, address, token))
 }
 
 // watchFiles reloads when a file of the configuration changes.

@@ -29,7 +29,12 @@ the rules about tools are held against those that there are.`,
 			if err != nil {
 				return err
 			}
-			g, err := newGates(cmd.Context(), c, len(c.Toolgate.Auth.Keys) > 0, surroundings{})
+			known, err := newIdentities(&c.Toolgate, "")
+			if err != nil {
+				return err
+			}
+			known.close()
+			g, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{})
 			if err != nil {
 				return err
 			}

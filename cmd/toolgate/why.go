@@ -156,18 +156,21 @@ func (in *instance) unknownName(name string) error {
 
 // callers are all whom the gateway knows by name, sorted.
 func (in *instance) callers() []*gate.Identity {
-	keys := in.apiKeys.Load()
-	if keys == nil {
+	known := in.identities.Load()
+	switch keys := known.chain.Keys(); {
+	case !known.authenticated():
 		return []*gate.Identity{gate.NewIdentity(gate.Identity{Principal: gate.Local})}
+	case keys != nil:
+		return keys.Identities()
 	}
-	return keys.Identities()
+	return nil
 }
 
 // caller returns the identity that a person names by the id of an API key or by
 // its subject.
 func (in *instance) caller(name string) (*gate.Identity, error) {
 	all := in.callers()
-	if in.apiKeys.Load() == nil {
+	if !in.identities.Load().authenticated() {
 		if name != "" && name != gate.Local.Subject {
 			return nil, exitf(exitUsage, "without authentication everyone is %s; leave --as out", gate.Local.Subject)
 		}
@@ -180,6 +183,9 @@ func (in *instance) caller(name string) (*gate.Identity, error) {
 			return id, nil
 		}
 		names = append(names, key)
+	}
+	if len(names) == 0 {
+		return nil, exitf(exitUsage, "this gateway knows its callers by their tokens alone; only the owners of API keys can be named")
 	}
 	return nil, exitf(exitUsage, "--as names nobody known; write one of %s", strings.Join(names, ", "))
 }

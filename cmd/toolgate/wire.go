@@ -11,7 +11,6 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
-	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -118,26 +117,6 @@ func mount(s *config.Server, b proxy.Backend, queue int) proxy.Mount {
 
 // limiter is the budgets of a configuration.
 func limiter(*config.Config) *budget.Limiter { return budget.Unlimited() }
-
-// knownKeys are the API keys of a configuration, nil when it asks for none.
-// generated is the hash of the key made for a listener that everyone on the
-// network reaches, empty for none; it counts until keys are configured.
-func knownKeys(c *config.Config, generated string) (*auth.Keys, error) {
-	var keys []auth.Key
-	for _, k := range c.Toolgate.Auth.Keys {
-		keys = append(keys, auth.Key{
-			ID: k.ID, SHA256: k.SHA256, Subject: k.Subject, Tenant: k.Tenant, Persona: k.Persona, Groups: k.Groups, Plan: k.Plan,
-		})
-	}
-	if generated != "" && len(keys) == 0 {
-		keys = append(keys, auth.Key{ID: "generated", SHA256: generated, Subject: "generated"})
-	}
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	k, err := auth.NewKeys(keys)
-	return k, exit(exitConfig, err)
-}
 
 // loopback tells whether an address is of this machine alone.
 func loopback(address string) bool {

@@ -123,6 +123,40 @@ func (c *Chain) Keys() *Keys {
 	return c.options.Keys
 }
 
+// Knows tells whether an identity is of someone whom the chain may let in again:
+// the owner of an API key that there still is, or anybody of an issuer that is
+// still accepted. What a token itself is worth shows when it comes again.
+func (c *Chain) Knows(id *gate.Identity) bool {
+	if c == nil || id == nil {
+		return false
+	}
+	o := &c.options
+	switch {
+	case id.Issuer == KeyIssuer:
+		return o.Keys != nil && o.Keys.Knows(id)
+	case o.JWT != nil && o.JWT.issuers[id.Issuer] != nil:
+		return true
+	case o.Introspection != nil && o.Introspection.options.Issuer == id.Issuer:
+		return true
+	default:
+		return o.Certificates != nil && o.Certificates.options.Issuer == id.Issuer
+	}
+}
+
+// Forget drops every verdict about tokens; each is looked at anew. The keys of
+// issuers stay.
+func (c *Chain) Forget() {
+	if c == nil {
+		return
+	}
+	if c.options.JWT != nil {
+		c.options.JWT.Forget()
+	}
+	if c.options.Introspection != nil {
+		c.options.Introspection.Forget()
+	}
+}
+
 // Close ends what is under way and drops every verdict about tokens. A chain is
 // closed once its replacement is in force; requests that still use it get
 // [ErrUnavailable] where something would have to be fetched.

@@ -145,3 +145,52 @@ func TestChainHeaderAndCertificate(t *testing.T) {
 		})
 	}
 }
+
+func TestChainKnows(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t, "k1", "EdDSA")
+	a := newAuthority(t, s)
+	_, sum := auth.Generate()
+	keys, err := auth.NewKeys([]auth.Key{{ID: "ci", SHA256: sum}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldCN})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := func(o auth.ChainOptions) *auth.Chain {
+		c, err := auth.NewChain(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	of := func(issuer string) *gate.Identity {
+		return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: issuer, Subject: "alice"}})
+	}
+	ci := keys.Identities()[0]
+	tests := []struct {
+		name  string
+		chain *auth.Chain
+		id    *gate.Identity
+		want  bool
+	}{
+		{"a key", chain(auth.ChainOptions{Keys: keys}), ci, true},
+		{"a key that is gone", chain(auth.ChainOptions{Certificates: certs}), ci, false},
+		{"another caller by key", chain(auth.ChainOptions{Keys: keys}), of(auth.KeyIssuer), false},
+		{"an issuer", chain(auth.ChainOptions{JWT: newJWT(t, a)}), of(a.issuer), true},
+		{"another issuer", chain(auth.ChainOptions{JWT: newJWT(t, a), Certificates: certs}), of("https://other.example"), false},
+		{"introspection", chain(auth.ChainOptions{Introspection: newIntrospection(t, a)}), of(a.issuer), true},
+		{"a certificate", chain(auth.ChainOptions{Certificates: certs}), of(auth.CertificateIssuer), true},
+		{"certificates no longer", chain(auth.ChainOptions{Keys: keys}), of(auth.CertificateIssuer), false},
+		{"everyone local", chain(auth.ChainOptions{Keys: keys, Certificates: certs}), gate.NewIdentity(gate.Identity{Principal: gate.Local}), false},
+		{"nobody", chain(auth.ChainOptions{Keys: keys}), nil, false},
+		{"no chain", nil, ci, false},
+	}
+	for _, tt := range tests {
+		if got := tt.chain.Knows(tt.id); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}

@@ -4,7 +4,6 @@ package auth
 var (
 	DecodeObject      = decodeObject
 	CanonicalAudience = canonicalAudience
-	Match             = match
 	ScopeToken        = scopeToken
 	Bearer            = bearer
 )

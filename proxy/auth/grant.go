@@ -11,7 +11,7 @@ import (
 const verdictTime = time.Minute
 
 // Leeway is how far the clocks of issuers may be from ours, in both directions
-// (RFC 7519 section 4.1.4).
+// (RFC 7519 section 4.1.4), where the options name no other time.
 const Leeway = time.Minute
 
 // Grant is an identity with its times. A stream or anything else that outlives
@@ -20,7 +20,7 @@ const Leeway = time.Minute
 type Grant struct {
 	Identity *gate.Identity
 	// Expires is the end of the credential by its own word; zero when it names
-	// none. A signed token is accepted for [Leeway] longer.
+	// none. A signed token is accepted for the leeway longer.
 	Expires time.Time
 	// Until is how long the verdict stands; zero for as long as the
 	// configuration does, as with an API key.
@@ -39,14 +39,14 @@ type verified struct {
 
 // settle sets how long the verdict stands: at most [verdictTime], no longer
 // than the token, and until the leeway ends where only that is left.
-func (v *verified) settle(now time.Time) {
+func (v *verified) settle(now time.Time, leeway time.Duration) {
 	v.until = now.Add(verdictTime)
 	if v.expires.IsZero() {
 		return
 	}
 	end := v.expires
 	if !end.After(now) {
-		end = end.Add(Leeway)
+		end = end.Add(leeway)
 	}
 	if end.Before(v.until) {
 		v.until = end

@@ -160,7 +160,7 @@ func (x *Introspection) learn(ctx context.Context, key tokenKey, token string) (
 		x.refused.put(key, err, now.Add(refusalTime))
 		return nil, err
 	}
-	v.settle(now)
+	v.settle(now, Leeway)
 	x.accepted.put(key, v, v.until)
 	return v, nil
 }
@@ -199,7 +199,7 @@ func (x *Introspection) judge(answer map[string]any, now time.Time) (*verified, 
 	if err := x.checkKind(answer); err != nil {
 		return nil, err
 	}
-	expires, err := checkTimes(answer, now, false)
+	expires, err := checkTimes(answer, now, Leeway, false)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,11 @@ type Issuer struct {
 	Algorithms []string
 	// Claims make the identity.
 	Claims Claims
+	// Leeway is how far its clock may be from ours, in both directions; [Leeway]
+	// when zero.
+	Leeway time.Duration
+	// Cooldown is that of this issuer; [JWTOptions.Cooldown] when zero.
+	Cooldown time.Duration
 }
 
 // JWTOptions are what a [JWT] is made of. Zero times and sizes are replaced by
@@ -119,13 +124,14 @@ func (j *JWT) newIssuer(given Issuer, o JWTOptions) (*issuer, error) {
 	if len(given.Algorithms) == 0 {
 		given.Algorithms = slices.Collect(maps.Keys(methods))
 	}
+	given.Leeway = cmp.Or(max(given.Leeway, 0), Leeway)
 	rule, err := newAudienceRule(given.Issuer, given.Audiences, o.Resource)
 	if err != nil {
 		return nil, err
 	}
 	return &issuer{Issuer: given, audience: rule, keys: &keySet{
 		issuer: given.Issuer, address: given.JWKS, fetch: j.fetch,
-		cooldown: cmp.Or(max(o.Cooldown, 0), defaultCooldown),
+		cooldown: cmp.Or(max(given.Cooldown, 0), max(o.Cooldown, 0), defaultCooldown),
 		refresh:  cmp.Or(max(o.Refresh, 0), defaultRefresh),
 		stale:    cmp.Or(max(o.Stale, 0), defaultStale),
 		flights:  newFlights[struct{}, struct{}](1, lookupTime),
@@ -185,7 +191,7 @@ func (j *JWT) identify(r *http.Request, token string) (g Grant, mine bool, err e
 	if err != nil {
 		return Grant{}, true, err
 	}
-	v.settle(now)
+	v.settle(now, from.Leeway)
 	j.cache.put(key, v, v.until)
 	return v.grant(), true, nil
 }
@@ -196,7 +202,7 @@ func (i *issuer) verify(r *http.Request, t *compactToken, now time.Time) (*verif
 	if err := t.checkHeader(i.Algorithms); err != nil {
 		return nil, err
 	}
-	expires, err := checkTimes(t.claims, now, true)
+	expires, err := checkTimes(t.claims, now, i.Leeway, true)
 	if err != nil {
 		return nil, err
 	}

@@ -479,3 +479,27 @@ func TestNewJWTRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestLeewayOfAnIssuer: a clock may be off by as much as the options say, and no
+// more.
+func TestLeewayOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t, "k1", "EdDSA")
+	a := newAuthority(t, s)
+	short := newJWT(t, a, func(o *auth.JWTOptions) { o.Issuers[0].Leeway = 10 * time.Second })
+	usual := newJWT(t, a)
+	now := time.Now().Unix()
+	expired := a.token(t, s, "exp", now-30)
+	if _, err := try(t, usual, "/mcp", expired); err != nil {
+		t.Errorf("within the usual leeway: %v", err)
+	}
+	if _, err := try(t, short, "/mcp", expired); !errors.Is(err, gate.ErrBadCredential) {
+		t.Errorf("beyond a short leeway: %v", err)
+	}
+	if _, err := try(t, short, "/mcp", a.token(t, s, "exp", now-5)); err != nil {
+		t.Errorf("within a short leeway: %v", err)
+	}
+	if _, err := try(t, short, "/mcp", a.token(t, s, "nbf", now+30)); !errors.Is(err, gate.ErrBadCredential) {
+		t.Errorf("from the future: %v", err)
+	}
+}

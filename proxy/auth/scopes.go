@@ -15,7 +15,7 @@ const offlineAccess = "offline_access"
 
 // ScopeRule asks for scopes to use what it matches.
 type ScopeRule struct {
-	// Match is the exposed name or URI of capabilities; * stands for any text.
+	// Match is a [gate.Glob] of exposed names and URIs.
 	Match string
 	// Scopes are all needed.
 	Scopes []string
@@ -95,7 +95,7 @@ func (s *Scopes) Needed(name string) []string {
 	}
 	var needed []string
 	for _, rule := range s.rules {
-		if match(rule.Match, name) {
+		if gate.Glob(rule.Match).Match(name) {
 			needed = append(needed, rule.Scopes...)
 		}
 	}
@@ -147,7 +147,7 @@ func (s *Scopes) Unmatched(names []string) []string {
 	}
 	var out []string
 	for _, rule := range s.rules {
-		if !slices.ContainsFunc(names, func(name string) bool { return match(rule.Match, name) }) {
+		if !slices.ContainsFunc(names, func(name string) bool { return gate.Glob(rule.Match).Match(name) }) {
 			out = append(out, rule.Match)
 		}
 	}
@@ -180,27 +180,4 @@ func (e *ScopeError) union() []string {
 		return e.Needed
 	}
 	return all
-}
-
-// match tells whether a name fits a pattern in which * stands for any text,
-// and nothing else is special. Its time is that of the two lengths at most.
-func match(pattern, name string) bool {
-	star, mark := -1, 0 // the last star, and where what it stands for ends
-	p, n := 0, 0
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, n
-			p++
-		case p < len(pattern) && pattern[p] == name[n]:
-			p++
-			n++
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

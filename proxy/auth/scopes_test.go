@@ -18,6 +18,7 @@ func newScopes(t *testing.T) *auth.Scopes {
 			{Match: "gh__*", Scopes: []string{"gh"}},
 			{Match: "*__delete_*", Scopes: []string{"write", "danger"}},
 			{Match: "fs__write", Scopes: []string{"write"}},
+			{Match: "v?__list", Scopes: []string{"list"}},
 			{Match: "typo__*", Scopes: []string{"x"}},
 		},
 		Hierarchy: map[string][]string{"admin": {"write", "gh"}, "write": {"read"}, "root": {"admin", "danger"}},
@@ -40,6 +41,8 @@ func TestScopes(t *testing.T) {
 		{"no rule", "web__get", nil, "", ""},
 		{"exact", "fs__write", nil, "write", "write"},
 		{"exact has no more", "fs__write2", nil, "", ""},
+		{"any one byte", "v2__list", nil, "list", "list"},
+		{"more than one byte", "v10__list", nil, "", ""},
 		{"has it", "fs__write", []string{"write"}, "write", ""},
 		{"rules add up", "gh__delete_repo", []string{"write"}, "danger gh write", "danger gh"},
 		{"broader", "fs__write", []string{"admin"}, "write", ""},
@@ -68,7 +71,7 @@ func TestScopes(t *testing.T) {
 			}
 		})
 	}
-	if got := s.Unmatched([]string{"gh__delete_repo", "fs__write"}); !slices.Equal(got, []string{"typo__*"}) {
+	if got := s.Unmatched([]string{"gh__delete_repo", "fs__write", "v1__list"}); !slices.Equal(got, []string{"typo__*"}) {
 		t.Errorf("unmatched %q", got)
 	}
 }

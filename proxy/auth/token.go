@@ -92,14 +92,14 @@ func (t *compactToken) checkHeader(algs []string) error {
 
 // checkTimes checks exp, nbf and iat (RFC 7519 section 4.1) and returns exp,
 // zero when there is none and none is required.
-func checkTimes(claims map[string]any, now time.Time, required bool) (expires time.Time, err error) {
+func checkTimes(claims map[string]any, now time.Time, leeway time.Duration, required bool) (expires time.Time, err error) {
 	exp, ok, err := dateClaim(claims, "exp")
 	switch {
 	case err != nil:
 		return time.Time{}, err
 	case !ok && required:
 		return time.Time{}, badf("it has no exp")
-	case ok && !now.Before(exp.Add(Leeway)):
+	case ok && !now.Before(exp.Add(leeway)):
 		return time.Time{}, badf("it has expired")
 	}
 	for _, name := range []string{"nbf", "iat"} {
@@ -107,7 +107,7 @@ func checkTimes(claims map[string]any, now time.Time, required bool) (expires ti
 		switch {
 		case err != nil:
 			return time.Time{}, err
-		case ok && at.After(now.Add(Leeway)):
+		case ok && at.After(now.Add(leeway)):
 			return time.Time{}, badf("its %s is in the future", name)
 		}
 	}

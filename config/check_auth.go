@@ -1,0 +1,301 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Authenticates tells whether callers are asked who they are.
+func (t *Toolgate) Authenticates() bool {
+	return len(t.Auth.Keys) > 0 || t.TakesTokens() || t.Listen.TLS.ClientCA != ""
+}
+
+// TakesTokens tells whether the tokens of some authorization server are taken.
+func (t *Toolgate) TakesTokens() bool {
+	return len(t.Auth.JWT) > 0 || t.Auth.Introspection.Endpoint != ""
+}
+
+// PublicURL is where clients reach the gateway as far as the file tells: the
+// public URL, or the listener's own address where only this machine reaches it.
+// It is empty where neither is known.
+func (t *Toolgate) PublicURL() string {
+	if t.Listen.PublicURL != "" {
+		return strings.TrimRight(t.Listen.PublicURL, "/")
+	}
+	host, port, err := net.SplitHostPort(t.Listen.HTTP)
+	if err != nil || port == "0" || !thisMachine(host) {
+		return ""
+	}
+	scheme := "http://"
+	if t.Listen.TLS.Cert != "" {
+		scheme = "https://"
+	}
+	return scheme + t.Listen.HTTP
+}
+
+// checkAuth reports what only several values together can have wrong in who
+// callers are.
+func checkAuth(p *problems, section *Node, t *Toolgate) {
+	auth := section.Get("auth")
+	checkKeys(p, auth.Get("keys"), t.Auth.Keys)
+	issuers := map[string]int{}
+	for i := range t.Auth.JWT {
+		own, path := &t.Auth.JWT[i], fmt.Sprintf("auth.jwt[%d]", i)
+		n := auth.Get("jwt").orItem(i)
+		unique(p, n, path, "issuer", own.Issuer, issuers)
+		checkAudience(p, n, path, own.Audience, t)
+	}
+	checkIntrospection(p, auth.Get("introspection"), t)
+	checkCertificates(p, section, t)
+	checkScopes(p, auth.Get("scopes"), t)
+	checkPublicURL(p, section, t)
+	checkSubjectTemplate(p, section.Get("spicedb"), t)
+}
+
+func checkKeys(p *problems, list *Node, keys []APIKey) {
+	ids, hashes := map[string]int{}, map[string]int{}
+	for i, k := range keys {
+		n, path := list.item(i), fmt.Sprintf("auth.keys[%d]", i)
+		unique(p, n, path, "id", k.ID, ids)
+		unique(p, n, path, "sha256", k.SHA256, hashes)
+	}
+}
+
+// checkAudience refuses a token's way in that is open to the tokens for other
+// services.
+func checkAudience(p *problems, n *Node, path string, audience []string, t *Toolgate) {
+	if slices.Contains(audience, "") {
+		p.at(n.Get("audience"), path+".audience", "", "an audience is empty")
+	}
+	if len(audience) == 0 && t.Listen.PublicURL == "" {
+		p.at(n, path+".audience", "add audience: ..., or listen.public_url, whose endpoints are audiences then",
+			"is missing, so that tokens for any other service would be taken")
+	}
+}
+
+func checkIntrospection(p *problems, n *Node, t *Toolgate) {
+	x, path := &t.Auth.Introspection, "auth.introspection"
+	if x.Endpoint == "" {
+		if n.isMap() && len(n.Fields) > 0 {
+			p.at(n, path+".endpoint", "add endpoint: https://...", "is missing")
+		}
+		return
+	}
+	for _, f := range [...]struct{ key, value string }{
+		{"client_id", x.ClientID}, {"client_secret", x.ClientSecret.Reveal()}, {"issuer", x.Issuer},
+	} {
+		if f.value == "" {
+			p.at(n, path+"."+f.key, "add "+f.key+": ...", "is missing")
+		}
+	}
+	checkAudience(p, n, path, x.Audience, t)
+}
+
+func checkCertificates(p *problems, section *Node, t *Toolgate) {
+	tls, n := section.Get("listen").Get("tls"), section.Get("auth").Get("mtls")
+	if t.Listen.TLS.ClientCA != "" && t.Listen.TLS.Cert == "" {
+		p.at(tls.Get("client_ca"), "listen.tls.client_ca", "add cert: and key:", "clients show certificates over TLS only, which needs a certificate of ours")
+	}
+	if t.Listen.TLS.ClientCA == "" && n.isMap() && len(n.Fields) > 0 {
+		p.at(n, "auth.mtls", "add listen.tls.client_ca, the authorities whose certificates count", "no client is asked for a certificate")
+	}
+}
+
+// maxChallenge bounds the scopes of a challenge, so that every client takes the
+// header.
+const maxChallenge = 2048
+
+func checkScopes(p *problems, n *Node, t *Toolgate) {
+	s := &t.Auth.Scopes
+	if n.isMap() && len(n.Fields) > 0 && !t.Authenticates() {
+		p.at(n, "auth.scopes", "add auth.jwt, auth.introspection, auth.keys or listen.tls.client_ca", "nobody is asked who they are, so that nobody has scopes")
+	}
+	for i, rule := range s.Required {
+		path := fmt.Sprintf("auth.scopes.required[%d]", i)
+		if len(rule.Scopes) == 0 && n.Get("required").item(i).Get("scopes") != nil {
+			p.at(n.Get("required").item(i), path+".scopes", "name at least one scope, or remove the rule", "a rule without scopes protects nothing")
+		}
+	}
+	if len(strings.Join(s.Challenge, " ")) > maxChallenge {
+		p.at(n.Get("challenge"), "auth.scopes.challenge", "name the few that a client begins with", "are longer than %d bytes", maxChallenge)
+	}
+	for _, broad := range slices.Sorted(maps.Keys(s.Hierarchy)) {
+		at := n.Get("hierarchy").Get(broad)
+		if _, hint, err := formatScope(broad, ""); err != nil {
+			p.at(at, "auth.scopes.hierarchy", hint, "%v", err)
+		}
+		if implies(s.Hierarchy, broad, broad, map[string]bool{}) {
+			p.at(at, "auth.scopes.hierarchy."+broad, "remove one of the circle", "the scope implies itself")
+		}
+	}
+}
+
+// implies tells whether a scope implies another, directly or not.
+func implies(hierarchy map[string][]string, from, to string, seen map[string]bool) bool {
+	for _, narrow := range hierarchy[from] {
+		if narrow == to {
+			return true
+		}
+		if !seen[narrow] {
+			seen[narrow] = true
+			if implies(hierarchy, narrow, to, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkPublicURL asks for the address that clients with tokens need: they learn
+// from what is published there which issuer to get one from.
+func checkPublicURL(p *problems, section *Node, t *Toolgate) {
+	if !t.TakesTokens() {
+		return
+	}
+	n := section.Get("listen").Get("public_url")
+	host, _, err := net.SplitHostPort(t.Listen.HTTP)
+	switch {
+	case checkURL(t.Listen.PublicURL) == nil:
+		if _, hint, err := formatAuthority(t.Listen.PublicURL, ""); err != nil {
+			p.at(n, "listen.public_url", hint, "tokens are sent there: %v", err)
+		} else if strings.Contains(t.Listen.PublicURL, "?") {
+			p.at(n, "listen.public_url", "write it without a query", "has a query, which no resource identifier has")
+		}
+	case t.Listen.PublicURL == "" && err == nil && !thisMachine(host):
+		p.at(section.Get("auth"), "listen.public_url", "add listen.public_url, such as https://tools.example.com",
+			"is missing: clients with tokens learn from it where to get one")
+	}
+}
+
+// checkSubjectTemplate refuses a template of SpiceDB subjects by which two
+// callers become one: where several issuers vouch for callers it must carry the
+// issuer, where callers have tenants the tenant.
+func checkSubjectTemplate(p *problems, n *Node, t *Toolgate) {
+	if t.SpiceDB.Endpoint == "" && t.SpiceDB.Builtin == nil {
+		return
+	}
+	for _, part := range [...]struct {
+		name, why string
+		needed    bool
+	}{
+		{"{issuer}", "several issuers vouch for callers, and the same subject of two is two callers", severalIssuers(t)},
+		{"{tenant}", "callers have tenants, and the same subject in two is two callers", haveTenants(t)},
+	} {
+		if part.needed && !strings.Contains(t.SpiceDB.SubjectID, part.name) {
+			at := n
+			if own := n.Get("subject_id"); own != nil {
+				at = own
+			}
+			p.at(at, "spicedb.subject_id", `write it with `+part.name+`, such as "`+subjectTemplate(t)+`"`, "lacks %s: %s", part.name, part.why)
+		}
+	}
+}
+
+// subjectTemplate is the shortest template that keeps all callers apart.
+func subjectTemplate(t *Toolgate) string {
+	template := ""
+	if severalIssuers(t) {
+		template += "{issuer}/"
+	}
+	if haveTenants(t) {
+		template += "{tenant}/"
+	}
+	return template + "{subject}"
+}
+
+// severalIssuers tells whether more than one authority vouches for callers.
+func severalIssuers(t *Toolgate) bool {
+	issuers := map[string]bool{}
+	for i := range t.Auth.JWT {
+		issuers[t.Auth.JWT[i].Issuer] = true
+	}
+	if t.Auth.Introspection.Endpoint != "" {
+		issuers[t.Auth.Introspection.Issuer] = true
+	}
+	n := len(issuers)
+	if len(t.Auth.Keys) > 0 {
+		n++
+	}
+	if t.Listen.TLS.ClientCA != "" {
+		n++
+	}
+	return n > 1
+}
+
+// haveTenants tells whether callers may be of different tenants.
+func haveTenants(t *Toolgate) bool {
+	for i := range t.Auth.JWT {
+		if t.Auth.JWT[i].Claims.Tenant != "" {
+			return true
+		}
+	}
+	for i := range t.Auth.Keys {
+		if t.Auth.Keys[i].Tenant != t.Auth.Keys[0].Tenant {
+			return true
+		}
+	}
+	return t.Auth.Introspection.Endpoint != "" && t.Auth.Introspection.Claims.Tenant != "" ||
+		t.Listen.TLS.ClientCA != "" && t.Auth.MTLS.Tenant != ""
+}
+
+const authorityHint = "write it as https://login.example.com; http is for this machine only"
+
+// formatAuthority accepts the address of an authorization server: https, or
+// http on this machine, without user and fragment. Errors quote nothing of it.
+func formatAuthority(text, _ string) (string, string, error) {
+	if text == "" {
+		return "", "", nil
+	}
+	if err := checkURL(text); err != nil {
+		return "", authorityHint, fmt.Errorf("it %w", err)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "", authorityHint, errors.New("it is not a URL")
+	case u.User != nil:
+		return "", "remove the user and the password", errors.New("it holds a user")
+	case strings.Contains(text, "#"):
+		return "", "write it without the # and what follows", errors.New("it has a fragment")
+	case u.Scheme != "https" && !thisMachine(u.Hostname()):
+		return "", authorityHint, errors.New("it does not use https")
+	}
+	return text, "", nil
+}
+
+func thisMachine(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// offlineAccess asks for refresh tokens, which no resource needs.
+const offlineAccess = "offline_access"
+
+// formatScope accepts a scope (RFC 6749 section 3.3).
+func formatScope(text, _ string) (string, string, error) {
+	bad := func(r rune) bool { return r < 0x21 || r > 0x7e || r == '"' || r == '\\' }
+	switch {
+	case text == "" || strings.ContainsFunc(text, bad):
+		return "", "write one word, without spaces, quotes and backslashes", fmt.Errorf("%.80q is not a scope", text)
+	case text == offlineAccess:
+		return "", "remove it", errors.New("offline_access is for refresh tokens and protects nothing")
+	}
+	return text, "", nil
+}
+
+// orItem is the i-th element of a list, or what is written in the place of a
+// list of one.
+func (n *Node) orItem(i int) *Node {
+	if n.isList() {
+		return n.item(i)
+	}
+	return n
+}

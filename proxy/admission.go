@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// This file lets callers in over HTTP, and out again when what they showed has
+// ended.
+
+// identify finds out who sent a request and until when that stands, zero for as
+// long as the configuration does.
+func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time, err error) {
+	if lasting, ok := g.opts.Authenticator.(Lasting); ok {
+		id, until, err = lasting.AuthenticateUntil(r)
+	} else {
+		id, err = g.opts.Authenticator.Authenticate(r)
+	}
+	if err == nil && id == nil {
+		err = gate.ErrBadCredential
+	}
+	return id, until, err
+}
+
+// admit finds out who sent a request, or answers. The request that it returns
+// ends with what the caller showed; leave must be called behind it.
+func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
+	id, until, err := g.identify(r)
+	if err != nil {
+		if !errors.Is(err, gate.ErrNoCredential) {
+			g.log.Info("request refused", "path", r.URL.Path, "err", err)
+		}
+		g.turnAway(w, r, &away{err: err})
+		return nil, nil, nil
+	}
+	if until.IsZero() {
+		return r, id, func() {}
+	}
+	v := g.newVigil(r, id, until)
+	return v.r, id, v.end
+}
+
+// away is why a request is answered by an HTTP status and a challenge.
+type away struct {
+	err   error
+	id    mcp.ID     // of the message; empty where none was read
+	fault *mcp.Error // the body; nil for what the resource says
+}
+
+// turnAway answers a request whose caller is not let in, is not any more, or
+// lacks a scope. It says nothing of any server behind the gateway.
+func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, why *away) {
+	status, text := g.opts.Resource.Refuse(w.Header(), r, why.err)
+	fault := why.fault
+	if fault == nil {
+		fault = mcp.Errorf(mcp.CodeInvalidRequest, "%s", text)
+	}
+	writeFault(w, status, why.id, fault)
+}
+
+// noResource is the [Resource] of a gateway that was given none: it publishes
+// nothing, and its challenges lead nowhere.
+type noResource struct{}
+
+// Refuse implements [Resource].
+func (noResource) Refuse(h http.Header, _ *http.Request, err error) (status int, text string) {
+	switch {
+	case errors.Is(err, gate.ErrForbidden):
+		return http.StatusForbidden, err.Error()
+	case errors.Is(err, gate.ErrNoCredential):
+		h.Set("WWW-Authenticate", "Bearer")
+		return http.StatusUnauthorized, "Authentication is required: send an API key as a bearer token"
+	default:
+		h.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		return http.StatusUnauthorized, "The token is not valid"
+	}
+}
+
+// Serves implements [Resource].
+func (noResource) Serves(string) bool { return false }
+
+// ServeHTTP implements [Resource].
+func (noResource) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
+
+// vigil looks at a request again each time the verdict about its caller ends,
+// and ends the request when the answer is another one.
+type vigil struct {
+	g      *Gateway
+	r      *http.Request // with the context that ends
+	id     *gate.Identity
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex // held while it looks
+	timer *time.Timer
+	over  bool
+}
+
+// minLook is the least time between two looks.
+const minLook = time.Second
+
+func (g *Gateway) newVigil(r *http.Request, id *gate.Identity, until time.Time) *vigil {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	v := &vigil{g: g, id: id, cancel: cancel}
+	v.r = r.WithContext(context.WithValue(ctx, vigilKey{}, v))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.timer = time.AfterFunc(time.Until(until), v.look) // ends with end
+	return v
+}
+
+type vigilKey struct{}
+
+// watched tells whether a request may end because its caller is not let in any
+// more.
+func watched(ctx context.Context) bool { return ctx.Value(vigilKey{}) != nil }
+
+func (v *vigil) look() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.over {
+		return
+	}
+	id, until, err := v.g.identify(v.r)
+	switch {
+	case v.r.Context().Err() != nil:
+	case err != nil:
+		v.cancel(&grantEnded{err})
+	case !sameCaller(id, v.id):
+		v.cancel(&grantEnded{errOtherCaller})
+	case !until.IsZero():
+		v.timer.Reset(max(time.Until(until), minLook))
+	}
+}
+
+// end ends the vigil and waits for a look that is under way, which the context
+// ends.
+func (v *vigil) end() {
+	v.cancel(nil)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.over = true
+	v.timer.Stop()
+}
+
+// sameCaller tells whether two verdicts are about the same caller with the same
+// rights.
+func sameCaller(a, b *gate.Identity) bool {
+	return a.Key() == b.Key() && a.Persona == b.Persona && a.Plan == b.Plan && a.Admin == b.Admin &&
+		slices.Equal(a.Groups, b.Groups) && slices.Equal(a.Scopes, b.Scopes)
+}
+
+// grantEnded is the cause of the context of a request whose caller is not let
+// in any more.
+type grantEnded struct{ err error }
+
+// Error implements error.
+func (e *grantEnded) Error() string { return "the caller is not let in any more: " + e.err.Error() }
+
+// Unwrap returns what the authenticator said.
+func (e *grantEnded) Unwrap() error { return e.err }
+
+// errOtherCaller is a credential that stands for someone else than before, or
+// for the same caller with other rights.
+var errOtherCaller = errors.Join(gate.ErrBadCredential, errors.New("it has another meaning now"))
+
+// grantEnd returns why the caller of a request is not let in any more, nil while
+// it is.
+func grantEnd(ctx context.Context) error {
+	if ended, ok := errors.AsType[*grantEnded](context.Cause(ctx)); ok {
+		return ended.err
+	}
+	return nil
+}
+
+// scoped returns why a caller may not use what it may view: for want of a scope.
+// It is asked behind the view decision alone, because it tells what needs which
+// scope.
+func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
+	if s.scopes == nil {
+		return nil
+	}
+	err := s.scopes.Check(id, r.Exposed)
+	if err == nil {
+		return nil
+	}
+	return &Refusal{
+		Kind: kindScope, Code: codeDenied, Phase: "scopes", Err: err,
+		Text: "This call is not allowed: " + err.Error() + ".",
+	}
+}
+
+// kindScope is the kind of a refusal that more scopes would lift. Over HTTP it
+// is a status and a challenge where the answer has not begun (2026-07-28
+// basic/authorization, Scope Challenge Handling).
+const kindScope = "insufficient_scope"
