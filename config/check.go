@@ -35,6 +35,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 		unique(p, n, path, "id", k.ID, ids)
 	}
 	checkAuth(p, section, t)
+	checkSpiceDB(p, section, t)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"

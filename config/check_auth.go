@@ -176,7 +176,7 @@ func checkPublicURL(p *problems, section *Node, t *Toolgate) {
 // callers become one: where several issuers vouch for callers it must carry the
 // issuer, where callers have tenants the tenant.
 func checkSubjectTemplate(p *problems, n *Node, t *Toolgate) {
-	if t.SpiceDB.Endpoint == "" && len(t.SpiceDB.Builtin) == 0 {
+	if t.SpiceDB.Endpoint == "" && t.SpiceDB.Builtin == nil {
 		return
 	}
 	for _, part := range [...]struct {

@@ -120,6 +120,9 @@ var settingParts = []struct {
 	{"native", func(t *Toolgate) any { return t.Native }, func(f, t *Toolgate) { t.Native = f.Native }},
 	{"tools", func(t *Toolgate) any { return t.Tools }, func(f, t *Toolgate) { t.Tools = f.Tools }},
 	{"audit", func(t *Toolgate) any { return t.Audit }, func(f, t *Toolgate) { t.Audit = f.Audit }},
+	// Who may do what, and with which arguments, is changed by a person.
+	{"spicedb", func(t *Toolgate) any { return t.SpiceDB }, func(f, t *Toolgate) { t.SpiceDB = f.SpiceDB }},
+	{"governance", func(t *Toolgate) any { return t.Governance }, func(f, t *Toolgate) { t.Governance = f.Governance }},
 }
 
 // Diff compares the running configuration with a new one.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // formats are the checks that a format tag names. Each gets the text and the
@@ -28,8 +29,10 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"scope":     formatScope,
 	"sha256":    formatSHA256,
 	"store":     formatStore,
+	"target":    formatTarget,
 	"toolname":  formatPattern(toolName, "a tool name", "write 1 to 128 of A-Z, a-z, 0-9, _, . and -"),
 	"url":       formatURL,
+	"zone":      formatZone,
 }
 
 var (
@@ -109,6 +112,22 @@ func formatURL(text, _ string) (string, string, error) {
 	}
 	if err := checkURL(text); err != nil {
 		return "", "write it as https://host/path", fmt.Errorf("%.80q %w", text, err)
+	}
+	return text, "", nil
+}
+
+// formatTarget accepts the host and port of a server to connect to.
+func formatTarget(text, _ string) (string, string, error) {
+	host, port, err := net.SplitHostPort(text)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@") {
+		return "", "write host:port, such as spicedb.example.com:50051", fmt.Errorf("%.80q is not the address of a server", text)
+	}
+	return text, "", nil
+}
+
+func formatZone(text, _ string) (string, string, error) {
+	if _, err := time.LoadLocation(text); err != nil || text == "Local" {
+		return "", "write a name of the IANA database, such as Europe/Paris", fmt.Errorf("%.80q is not a time zone", text)
 	}
 	return text, "", nil
 }

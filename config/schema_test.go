@@ -297,7 +297,7 @@ func TestSchemaRefuses(t *testing.T) {
 	s := compileSchema(t)
 	for _, text := range []string{
 		"toolgate: { listen: { htpp: x } }",
-		"toolgate: { spicedb: { endpoint: x } }",
+		"toolgate: { spicedb: { endpoint: 1 } }",
 		"toolgate: { limits: { body: 16 apples } }",
 		"toolgate: { limits: { tools: 0 } }",
 		"toolgate: { servers: { a: { protocol: future } } }",

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // Gate is the authorization chain as a whole.
 type Gate struct {
@@ -35,28 +32,6 @@ type Capsule struct {
 	Groups []string `config:"groups"`
 }
 
-// SpiceDB asks a relationship database.
-type SpiceDB struct {
-	// Endpoint is its host:port. Absent: the phase abstains.
-	Endpoint string `config:"endpoint"`
-	// Token authenticates to it. Absent: none.
-	Token Secret `config:"token"`
-	// TLS encrypts the connection. Absent: yes.
-	TLS *bool `config:"tls"`
-	// Object is the type of tools. Absent: tool.
-	Object string `config:"object"`
-	// Permission asked for. Absent: execute.
-	Permission string `config:"permission"`
-	// Subject is the type of callers. Absent: user.
-	Subject string `config:"subject"`
-	// ObjectID is the template of tool ids. Absent: exposed.
-	ObjectID string `config:"object_id"`
-	// SubjectID is the template of caller ids. Absent: {subject}.
-	SubjectID string `config:"subject_id"`
-	// Builtin answers from the file where there is no server. Absent: no.
-	Builtin map[string]json.RawMessage `config:"builtin"`
-}
-
 // OPA evaluates a Rego policy; at most one of Path, Bundle and URL is set.
 type OPA struct {
 	// Path is a folder of policies. Absent: none.
@@ -73,32 +48,6 @@ type OPA struct {
 	Mode string `config:"mode" enum:"enforce|shadow"`
 	// Actions renames the actions for the policy. Absent: unchanged.
 	Actions map[string]string `config:"actions"`
-}
-
-// Governance checks arguments.
-type Governance struct {
-	// Mode is the operating mode at the first start. Absent: NORMAL.
-	Mode string `config:"mode" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
-	// Tools are the rules by exposed name. Absent: none.
-	Tools map[string]GovernedTool `config:"tools"`
-}
-
-// GovernedTool are the rules of one tool.
-type GovernedTool struct {
-	// Risk of calling it. Absent: by its class.
-	Risk string `config:"risk" enum:"low|medium|high"`
-	// PathsIn are JSON pointers of arguments that are paths. Absent: none.
-	PathsIn []string `config:"paths_in"`
-	// AllowedPaths are globs one of which a path must match. Absent: any.
-	AllowedPaths []string `config:"allowed_paths"`
-	// ForbiddenPaths are globs a path must not match. Absent: none.
-	ForbiddenPaths []string `config:"forbidden_paths"`
-	// MaxBytes bounds the arguments. Absent: limits.body.
-	MaxBytes Size `config:"max_bytes"`
-	// RequiresApprovalInModes are modes in which a person is asked. Absent: none.
-	RequiresApprovalInModes []string `config:"requires_approval_in_modes"`
-	// ForbiddenInModes are modes in which it is denied. Absent: none.
-	ForbiddenInModes []string `config:"forbidden_in_modes"`
 }
 
 // Approvals says who answers questions about calls, and how long.

@@ -37,7 +37,8 @@ type Toolgate struct {
 	SpiceDB SpiceDB `config:"spicedb"`
 	// OPA evaluates a Rego policy. Absent: the phase abstains.
 	OPA OPA `config:"opa"`
-	// Governance checks arguments. Absent: nothing is checked.
+	// Governance is rules about calls and their arguments, and the operating mode. Absent: no rules but that paths
+	// do not lead to the gateway's own files, where something else decides who may call what.
 	Governance Governance `config:"governance"`
 	// Approvals says who answers questions about calls, and how long. Absent: nobody is asked.
 	Approvals Approvals `config:"approvals"`

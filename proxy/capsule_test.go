@@ -73,9 +73,9 @@ func TestCapsuleEndpoint(t *testing.T) {
 // checker refuses every call of a tool with an argument x.
 type checker struct{ seen []string }
 
-func (c *checker) CheckArguments(_ context.Context, r *gate.Request, schema []byte) ([]gate.Demand, error) {
-	c.seen = append(c.seen, string(r.Args)+" "+string(schema))
-	if mcp.Lookup(r.Args, "x") != nil {
+func (c *checker) CheckArguments(_ context.Context, call PendingCall) ([]gate.Demand, error) {
+	c.seen = append(c.seen, string(call.Args)+" "+string(call.Schema))
+	if mcp.Lookup(call.Args, "x") != nil {
 		return nil, BadArguments("x is not wanted")
 	}
 	return nil, nil

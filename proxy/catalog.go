@@ -65,8 +65,8 @@ type Route struct {
 	to    *served
 	shape *ToolShape
 	raw   []byte // as it is listed
-	input []byte // input schema of a tool, as its server listed it
-	item  []byte // the whole item, as its server listed it
+	item  []byte // as its server listed it; nil for what is not listed
+	input []byte // input schema of a tool, in item
 
 	byRevision [revisions]atomic.Pointer[[]byte] // raw for each revision, made at the first use
 }
@@ -323,6 +323,14 @@ type Scope struct {
 
 // has tells whether a server is in scope.
 func (s Scope) has(server string) bool { return s.Server == "" || s.Server == server }
+
+// of returns the routes that are in scope.
+func (s Scope) of(routes []*Route) []*Route {
+	if s.Server == "" {
+		return routes
+	}
+	return slices.DeleteFunc(slices.Clone(routes), func(r *Route) bool { return !s.has(r.Server) })
+}
 
 // key names the scope where something is bound to it.
 func (s Scope) key() string { return s.Server + "\x00" + s.Capsule }

@@ -27,7 +27,10 @@ type Gateway struct {
 	config   atomic.Pointer[Config]
 	snapshot atomic.Pointer[Snapshot]
 	dirty    chan struct{} // capacity 1
-	building sync.Mutex    // one rebuild at a time
+	decided  chan struct{} // capacity 1
+	throttle atomic.Pointer[Throttle]
+	flights  flights
+	building sync.Mutex // one rebuild at a time
 	rounds   rounds
 	replays  replays
 	asked    hourly
@@ -62,10 +65,11 @@ func New(opts Options) (*Gateway, error) {
 		opts.Resource = noResource{}
 	}
 	g := &Gateway{
-		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), first: make(chan struct{}), started: time.Now(),
+		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: make(chan struct{}), started: time.Now(),
 		sessions: make(map[string]*Session), perPrincipal: make(map[string]int),
 		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]bool),
 	}
+	g.throttle.Store(&Throttle{})
 	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
 	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
@@ -101,6 +105,9 @@ func (g *Gateway) markDirty() { signal(g.dirty) }
 // every session and subscription and returns when their goroutines have ended.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.shutdown()
+	var views sync.WaitGroup
+	defer views.Wait()
+	views.Go(func() { g.keepViews(ctx) })
 	sweep := time.NewTicker(max(g.opts.Limits.Idle/20, 10*time.Millisecond))
 	defer sweep.Stop()
 	for {

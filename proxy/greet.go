@@ -22,7 +22,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	}
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
 	can := answersIn(capabilities)
-	servers := g.snapshot.Load().greeters(s.ctx, s.who(), s.scope, can)
+	servers, decided := g.snapshot.Load().greeters(s.ctx, s.who(), s.scope, can)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready {
@@ -34,7 +34,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
 
 	out := []byte(`{"protocolVersion":"` + string(version) + `","capabilities":`)
-	out = append(out, g.capabilities(servers, version)...)
+	out = append(out, g.capabilities(servers, decided, version)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
 	if text := instructions(servers); text != "" {
@@ -47,9 +47,9 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 // discover answers server/discover (2026-07-28 server/discover) from what is
 // known; no server is asked.
 func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
-	servers := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope, answersAll)
+	servers, decided := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope, answersAll)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
-	out = append(out, g.capabilities(servers, x.Version)...)
+	out = append(out, g.capabilities(servers, decided, x.Version)...)
 	if text := instructions(servers); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
@@ -65,39 +65,54 @@ const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26",
 
 // greeters returns the servers that a greeting is composed of: those in scope of
 // which nothing is known yet, and those with something that the caller may view.
-func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope, can answers) []*served {
-	var servers []*served
+// Where the gate cannot decide, they are none, and decided is false.
+func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope, can answers) (servers []*served, decided bool) {
 	for _, of := range s.catalogOf(id, can).servers {
-		if scope.has(of.backend.Name()) && (of.listing == nil || s.viewsAny(ctx, id, scope, of)) {
+		switch {
+		case !scope.has(of.backend.Name()):
+		case of.listing == nil:
 			servers = append(servers, of)
+		default:
+			some, err := s.viewsAny(ctx, id, scope, of)
+			if err != nil {
+				return nil, false
+			}
+			if some {
+				servers = append(servers, of)
+			}
 		}
 	}
-	return servers
+	return servers, true
 }
 
 // viewsAny tells whether a caller may view anything of a server, or, where the
-// server lists nothing, a capability without a name.
-func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope, of *served) bool {
+// server lists nothing, a capability without a name. The error is that of a gate
+// that cannot decide.
+func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope, of *served) (bool, error) {
 	empty := true
 	for _, kind := range mcp.Capabilities {
 		for some := range slices.Chunk(of.rendered[kind], 16) { // most often the first is enough
 			empty = false
 			for _, d := range s.views(ctx, id, scope, some) {
-				if d.Effect == gate.Allow {
-					return true
+				if d.Err != nil || d.Effect == gate.Allow {
+					return true, d.Err
 				}
 			}
 		}
 	}
-	return empty && s.Chain.Decide(ctx, &gate.Request{
-		Action: gate.View, Server: of.backend.Name(), Capsule: scope.Capsule, Identity: id,
-	}).Effect == gate.Allow
+	if !empty {
+		return false, nil
+	}
+	d := s.Chain.Decide(ctx, &gate.Request{Action: gate.View, Server: of.backend.Name(), Capsule: scope.Capsule, Identity: id})
+	return d.Effect == gate.Allow, d.Err
 }
 
 // capabilities composes what some servers offer to a client of a revision. While
-// a server is not known yet, everything it may turn out to offer is declared.
-func (g *Gateway) capabilities(servers []*served, version mcp.Version) []byte {
-	var tools, prompts, resources, subscribe, logging, completions bool
+// a server is not known yet, or the gate cannot decide, everything that may turn
+// out to be offered is declared.
+func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Version) []byte {
+	maybe := !decided
+	tools, prompts, resources, subscribe, logging, completions := maybe, maybe, maybe, maybe, maybe, maybe
 	var tasks, listTasks, cancelTasks bool // of 2025-11-25
 	extensions := map[string][]byte{}
 	for _, s := range servers {

@@ -91,6 +91,14 @@ func (c *Config) holds(id *gate.Identity, capsule string) bool {
 	return capsule != "" && c.Capsules != nil && c.Capsules.Holds(id, capsule)
 }
 
+// missing is one word for what the gateway lacks to decide; empty for nothing.
+func (c *Config) missing() string {
+	if c.Ready == nil {
+		return ""
+	}
+	return c.Ready()
+}
+
 func plain(w http.ResponseWriter, status int, word string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
@@ -104,18 +112,13 @@ func (g *Gateway) readyz(w http.ResponseWriter) {
 		plain(w, http.StatusServiceUnavailable, "stopping")
 	case g.opts.Auditor.Healthy() != nil:
 		plain(w, http.StatusServiceUnavailable, "audit")
-	case g.unready() != "":
-		plain(w, http.StatusServiceUnavailable, g.unready())
 	default:
+		if missing := g.config.Load().missing(); missing != "" {
+			plain(w, http.StatusServiceUnavailable, missing)
+			return
+		}
 		plain(w, http.StatusOK, "ok")
 	}
-}
-
-func (g *Gateway) unready() string {
-	if g.opts.Ready == nil {
-		return ""
-	}
-	return g.opts.Ready()
 }
 
 // guard refuses requests that a web page sent through the user's browser: by

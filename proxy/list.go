@@ -65,9 +65,7 @@ const batch = 1000
 
 // visible asks the gate about the entries until a page is full.
 func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (page, error) {
-	if x.Scope.Server != "" {
-		entries = slices.DeleteFunc(slices.Clone(entries), func(r *Route) bool { return !x.Scope.has(r.Server) })
-	}
+	entries = x.Scope.of(entries)
 	p := page{whole: true, routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
 	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
 		switch {

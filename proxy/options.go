@@ -103,10 +103,6 @@ type Options struct {
 	// which ends with it.
 	UseRound func(ctx context.Context, call string, round int, until time.Time) (first bool, err error)
 
-	// Ready returns one word for what keeps the gateway from deciding about
-	// requests, for /readyz; empty when nothing does. Nil is never anything.
-	Ready func() string
-
 	// Version is shown to clients and servers.
 	Version string
 	// PublicURL is where clients reach the gateway, empty when that is where
@@ -265,8 +261,12 @@ type Config struct {
 	// Registry is told what the servers list before a catalog is served with
 	// it; nil is nobody.
 	Registry Registry
-	// Arguments checks what tools are called with; nil checks nothing.
+	// Arguments checks calls and what they are made with; nil checks nothing.
 	Arguments ArgumentChecker
+	// Ready returns one word for what the gateway needs to decide and does not
+	// have, which makes /readyz red; empty when nothing is missing. It does not
+	// block. Nil is always empty.
+	Ready func() string
 	// Approver asks people about calls; nil asks nobody, and what needs an
 	// approval is refused.
 	Approver Approver
@@ -287,12 +287,29 @@ type CapsuleHolder interface {
 	Holds(id *gate.Identity, name string) bool
 }
 
-// ArgumentChecker holds the final arguments of a tool call against the tool's
-// own input schema and the operator's rules. It is safe for concurrent use and
-// bounds its own waits. An error is a [*Refusal]; demands are of people who are
-// to be asked first.
+// PendingCall is a call that has passed the gate and is not yet delivered.
+type PendingCall struct {
+	// Request is what the gate was asked; its Args are the final arguments of a
+	// tool or prompt, a validated JSON object, nil where there are none.
+	*gate.Request
+	// Schema is the input schema of a tool as its server listed it; nil where
+	// there is none.
+	Schema []byte
+	// Listed is what is called as its server listed it; nil for a resource that
+	// is not listed.
+	Listed []byte
+	// Queued calls do not start at once: those that are to be a task.
+	Queued bool
+	// Tool tells a tools/call from everything else.
+	Tool bool
+}
+
+// ArgumentChecker holds a call that may be made against the tool's own input
+// schema and the operator's rules. It is safe for concurrent use and bounds its
+// own waits. An error is a [*Refusal]; demands are of people who are to be asked
+// first.
 type ArgumentChecker interface {
-	CheckArguments(ctx context.Context, r *gate.Request, schema []byte) ([]gate.Demand, error)
+	CheckArguments(ctx context.Context, c PendingCall) ([]gate.Demand, error)
 }
 
 // Approver keeps the questions about calls that need the approval of a person,

@@ -35,6 +35,8 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err != nil {
 		return refuse(err)
 	}
+	ctx, done := g.flights.begin(ctx, x, route, rec)
+	defer done()
 	if err := g.examine(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}

@@ -49,18 +49,34 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 	return call, nil
 }
 
-// examine holds the final arguments of a tool call against its schema and the
-// operator's rules.
+// examine holds a call against the schema of its tool and the operator's rules,
+// and notes which people are to be asked before.
 func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
-	snap := g.snapshot.Load()
-	if snap.arguments == nil || call.Method != mcp.MethodToolsCall {
+	checker := g.snapshot.Load().arguments
+	if checker == nil {
 		return nil
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
-	question.Args = mcp.Lookup(call.Params, "arguments")
-	demands, err := snap.arguments.CheckArguments(ctx, &question, r.input)
+	if call.Method == mcp.MethodToolsCall || call.Method == mcp.MethodPromptsGet {
+		question.Args = mcp.Lookup(call.Params, "arguments")
+	}
+	demands, err := checker.CheckArguments(ctx, PendingCall{
+		Request: &question, Schema: r.input, Listed: r.item, Tool: call.Method == mcp.MethodToolsCall,
+		Queued: x.Message.Param("task") != nil,
+	})
 	rec.demands = append(rec.demands, demands...)
 	return err
+}
+
+// examineTask holds the tool of a task against the mode in force: what was begun
+// in one mode may not go on in every other. Ending a task always may.
+func (s *Snapshot) examineTask(ctx context.Context, x *Exchange, r *Route) error {
+	if s.arguments == nil || x.Message.Method == mcp.MethodTaskCancel {
+		return nil
+	}
+	question := r.question(gate.Call, x.Identity, x.Scope)
+	_, err := s.arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: r.input, Listed: r.item})
+	return err // an approval was given before the task was made
 }
 
 // completion returns the params of completion/complete with the server's own

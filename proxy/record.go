@@ -32,8 +32,9 @@ type record struct {
 	consent  consent       // of a call for which people were asked
 	approved bool          // also by an approval in an earlier round
 
-	parked bool  // the call goes on with another request
-	park   *park // of a call to a legacy server for a modern client; else nil
+	call   *RunningCall // once the gate let it pass
+	parked bool         // the call goes on with another request
+	park   *park        // of a call to a legacy server for a modern client; else nil
 	cost   int64
 }
 

@@ -118,12 +118,21 @@ func unknown(x *Exchange, kind mcp.Capability, name string) *mcp.Error {
 	}
 }
 
-// Undecided is the refusal of a gate that could not decide.
+// Undecided is the refusal of a gate that could not decide. Its kind tells a
+// policy that fails from a service that does not answer.
 func Undecided(d gate.Decision) *Refusal {
-	return &Refusal{
+	r := &Refusal{
 		Kind: "policy_error", Code: codeUnavailable, Phase: d.Phase, Protocol: true,
 		Text: "It cannot be decided at the moment whether this is allowed.", Err: d.Err,
 	}
+	switch d.Reason {
+	case "authz_unavailable":
+		r.Kind, r.RetryAfter = d.Reason, time.Second
+		r.Text = "The authorization service is unavailable, so that nothing can be allowed; try again in a moment."
+	case "authz_misconfigured":
+		r.Kind = d.Reason
+	}
+	return r
 }
 
 // Denied is the refusal of something viewable that may not be called.
@@ -136,6 +145,12 @@ func Denied(d gate.Decision) *Refusal {
 // once.
 func BadArguments(text string) *Refusal {
 	return &Refusal{Kind: "invalid_arguments", Code: codeArguments, Phase: "arguments", Text: text}
+}
+
+// Governed is the refusal of a call by the operator's rules or the operating
+// mode. The reason is one sentence without its full stop.
+func Governed(reason string) *Refusal {
+	return &Refusal{Kind: "governance", Code: codeDenied, Phase: "governance", Text: "This call is not allowed: " + reason + "."}
 }
 
 // Quarantined is the refusal of a tool whose schema cannot be used to check what
@@ -189,7 +204,7 @@ func (g *Gateway) refuse(x *Exchange, err error) reply {
 	case errors.As(err, &fault):
 		return faulty(fault)
 	case errors.As(err, &refusal):
-		if refusal.Kind == "internal" || refusal.Kind == "policy_error" {
+		if refusal.Kind == "internal" || refusal.Kind == "policy_error" || strings.HasPrefix(refusal.Kind, "authz_") {
 			g.log.Error("call refused", "method", x.Message.Method, "kind", refusal.Kind, "err", refusal.Err)
 		}
 		fault := &mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -124,22 +123,4 @@ func TestListChangedByAPhaseThatChanges(t *testing.T) {
 		hears("b is hidden from bob", &hiding{"b", "bob"}, "bob")
 		hears("nothing is hidden from anybody", &hiding{}, "bob")
 	})
-}
-
-// What keeps the gateway from deciding is one word at /readyz.
-func TestUnready(t *testing.T) {
-	t.Parallel()
-	word := "registry"
-	r := newRig(t, nil, func(o *Options, _ *Config) { o.Ready = func() string { return word } })
-	ready := func() (int, string) {
-		w := r.do(httpRequest("GET", "/readyz", ""))
-		return w.code(), w.text()
-	}
-	if code, text := ready(); code != http.StatusServiceUnavailable || text != "registry\n" {
-		t.Errorf("%d %q", code, text)
-	}
-	word = ""
-	if code, text := ready(); code != http.StatusOK || text != "ok\n" {
-		t.Errorf("%d %q", code, text)
-	}
 }

@@ -18,7 +18,9 @@ const (
 // calls of another.
 type slots struct {
 	mu      sync.Mutex
-	size    int
+	full    int      // what is configured
+	held    Throttle // how far the gateway holds back
+	size    int      // full, as far as it is not held back
 	queue   int
 	running int
 	waiting int
@@ -48,7 +50,34 @@ func (s *slots) resize(size, queue int) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.size, s.queue = size, queue
+	s.full, s.queue = size, queue
+	s.fit()
+}
+
+// throttle sets how far the gateway holds back; running calls go on.
+func (s *slots) throttle(t Throttle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == t {
+		return
+	}
+	s.held = t
+	for t.NoQueue && len(s.order) > 0 {
+		waiting := s.calls[s.order[0]]
+		last := waiting[len(waiting)-1]
+		s.forget(s.order[0], last)
+		last.refused = true
+		close(last.ready)
+	}
+	s.fit()
+}
+
+// fit makes the bounds those in force; mu is held.
+func (s *slots) fit() {
+	s.size = s.full
+	if s.held.Halve {
+		s.size = max(1, s.full/2)
+	}
 	s.next()
 }
 
@@ -69,7 +98,7 @@ func (s *slots) take(ctx context.Context, server, principal string) error {
 		s.mu.Unlock()
 		return nil
 	}
-	if s.waiting >= s.queue && !s.displace(principal) {
+	if s.held.NoQueue || s.waiting >= s.queue && !s.displace(principal) {
 		s.mu.Unlock()
 		return queueFull(server)
 	}

@@ -79,6 +79,7 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	} else {
 		s.slots = newSlots(m.Concurrency, m.Queue)
 	}
+	s.slots.throttle(*g.throttle.Load())
 	if listing != nil {
 		s.other = listing.Plain
 	}

@@ -173,6 +173,9 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	if err := g.permitTask(ctx, x, t.route); err != nil {
 		return refuse(err)
 	}
+	if err := snap.examineTask(ctx, x, t.route); err != nil {
+		return refuse(err)
+	}
 	if err := t.route.to.slots.take(ctx, t.route.Server, x.Identity.Key()); err != nil {
 		return refuse(err)
 	}

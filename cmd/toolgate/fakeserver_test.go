@@ -35,7 +35,7 @@ type fakeServer struct {
 
 // runFake serves on stdin and stdout. Its arguments change it: "hang" never
 // answers, "broken=FILE" exits at once while the file exists, "tools=N" lists N
-// tools, "long=N" one with a name of N characters, "child=FILE" starts a process
+// tools, "name=NAME" adds one, "long=N" one with a name of N characters, "child=FILE" starts a process
 // and writes its id, "varies" makes it list one tool more to a client that declares
 // elicitation, "echo=TEXT" describes the tool echo so, any other one only tells two
 // servers apart.
@@ -58,6 +58,9 @@ func runFake(args []string) int {
 			for i := range n {
 				s.tools = append(s.tools, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
 			}
+		case "name":
+			quoted, _ := json.Marshal(value)
+			s.tools = append(s.tools, fmt.Sprintf(`{"name":%s,"inputSchema":{"type":"object"}}`, quoted))
 		case "long":
 			s.tools = append(s.tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("l", n)))
 		case "varies":

@@ -4,25 +4,111 @@ import (
 	"context"
 	"errors"
 
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// checkedArguments holds the arguments of calls against the tools' schemas.
-type checkedArguments struct{ checker *schema.Checker }
+// examiner holds calls against the schemas of their tools, the operator's rules
+// and the operating mode.
+type examiner struct {
+	schemas *schema.Checker // nil holds nothing against schemas
+	rules   *governance.Rules
+	ruled   bool // there are rules; without, only a mode other than NORMAL matters
+	said    func(server, tool string) governance.Operator // in the file
+	catalog func(capabilityID string) governance.Operator // in the catalog
+	mode    func() governance.Mode
+}
 
-// CheckArguments implements [proxy.ArgumentChecker].
-func (a checkedArguments) CheckArguments(_ context.Context, r *gate.Request, input []byte) ([]gate.Demand, error) {
-	result, err := a.checker.Check(input, r.Args)
+// addExaminer makes what holds calls against schemas and rules. A gateway
+// without a gate leaves arguments to the servers, until its mode is another than
+// NORMAL.
+func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroundings) error {
+	guarded := authenticated || g.decides
+	rules := governed(c, guarded, around.own)
+	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode}
+	e.catalog = func(string) governance.Operator { return governance.Operator{} }
+	if around.registry != nil {
+		e.catalog = around.registry.Operator
+	}
+	checker := around.schemas
+	if checker == nil {
+		checker = schema.New(schema.Options{})
+	}
+	if guarded || e.ruled {
+		e.schemas = checker
+	}
+	if e.mode == nil {
+		e.mode = func() governance.Mode { return governance.Normal }
+	}
+	var err error
+	e.rules, err = governance.New(rules, governance.Options{Home: homeDir(), Schemas: checker})
+	g.examiner = e
+	return err
+}
+
+// CheckArguments implements [proxy.ArgumentChecker]: first the schema, then the
+// rules, which may rely on it.
+func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
+	if c.Tool && e.schemas != nil {
+		if err := e.fits(c); err != nil {
+			return nil, err
+		}
+	}
+	mode := e.mode()
+	if !e.ruled && mode == governance.Normal {
+		return nil, nil
+	}
+	v := e.rules.Judge(governance.Call{
+		Name: c.Exposed, Kind: c.Kind, Class: e.class(c.Request, c.Listed), Mode: mode,
+		Queued: c.Queued, Arguments: c.Args, Schema: c.Schema,
+	})
+	switch v.Outcome {
+	case governance.Pass:
+		return nil, nil
+	case governance.Ask:
+		return []gate.Demand{{Reason: v.Reason, Rule: v.Rule}}, nil
+	default:
+		return nil, proxy.Governed(v.Reason)
+	}
+}
+
+// fits holds the arguments of a tool against its schema.
+func (e *examiner) fits(c proxy.PendingCall) error {
+	result, err := e.schemas.Check(c.Schema, c.Args)
 	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
-		return nil, proxy.Quarantined(r.Exposed, quarantined.Reason, quarantined.Busy)
+		return proxy.Quarantined(c.Exposed, quarantined.Reason, quarantined.Busy)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !result.Valid {
-		return nil, proxy.BadArguments(result.Text())
+		return proxy.BadArguments(result.Text())
 	}
-	return nil, nil
+	return nil
+}
+
+// class is the effective class of what is called: by what the operator says of
+// it in the catalog and, of a tool, under servers.
+func (e *examiner) class(r *gate.Request, listed []byte) governance.Class {
+	said := e.catalog(r.CapabilityID)
+	if r.Kind == mcp.Tool {
+		said = said.With(e.said(r.Server, r.Original))
+	}
+	return e.rules.Class(r.Exposed, said, governance.ReadHints(listed))
+}
+
+// cancelled returns the refusal of a running call that a change to a mode ends,
+// nil for one that goes on.
+func (e *examiner) cancelled(call *proxy.RunningCall, to governance.Mode) *proxy.Refusal {
+	running := governance.Running{
+		Name: call.Exposed, Kind: call.Kind, Class: e.class(&call.Request, call.Listed),
+	}
+	if !e.rules.Cancels(running, to) {
+		return nil
+	}
+	return proxy.Governed("the gateway went into mode " + string(to) + " while it ran, which cancelled it; what it had done by then is done")
 }

@@ -126,5 +126,5 @@ func (in *instance) ready() string {
 	if in.registry.Healthy() != nil {
 		return registry.Name
 	}
-	return ""
+	return in.operation.missing()
 }

@@ -9,19 +9,20 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/capsule"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/schema"
-	"github.com/toolgate/toolgate/proxy"
 )
 
 // gates are the parts of a gateway that decide, made of one configuration.
 type gates struct {
 	chain     *gate.Chain
 	capsules  *capsule.Phase // nil when none are configured
+	relations *relations     // nil when no SpiceDB is asked
 	policy    *opa.Phase     // nil when none is configured
 	catalog   registry.Settings
-	arguments proxy.ArgumentChecker // nil checks nothing
+	examiner  *examiner
 
 	phases  []gate.Phase
 	decides bool          // some phase says who may do what; one in shadow mode does not
@@ -44,8 +45,13 @@ type surroundings struct {
 	copies  string            // folder for the last good policy; empty keeps none
 	owners  map[string]string // principals, by the server that is theirs alone
 	changed func()            // is told that decisions may be others now; may be nil
+	decided func()            // is told so by a phase that knows it of itself; may be nil
 
-	registry *registry.Registry // lives on from one configuration to the next; nil without a gateway
+	registry  *registry.Registry     // lives on from one configuration to the next; nil without a gateway
+	relations *relationsKeeper       // keeps the phase in force; nil has none
+	schemas   *schema.Checker        // of the gateway's whole life; nil is a new one
+	mode      func() governance.Mode // in force; nil is NORMAL
+	own       []string               // files and folders that belong to the gateway
 }
 
 // newGates makes the gate of a configuration, phase by phase in the order in
@@ -57,7 +63,9 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 		around.log = slog.New(slog.DiscardHandler)
 	}
 	g := &gates{log: around.log, authenticated: authenticated}
-	for _, add := range []func(context.Context, *config.Config, surroundings) error{g.addRegistry, g.addOwners, g.addCapsules, g.addPolicy} {
+	for _, add := range []func(context.Context, *config.Config, surroundings) error{
+		g.addRegistry, g.addOwners, g.addCapsules, g.addRelations, g.addPolicy,
+	} {
 		if err := add(ctx, c, around); err != nil {
 			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 		}
@@ -65,13 +73,13 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 	if !g.decides {
 		if authenticated && !c.Toolgate.Gate.Open {
 			return nil, exitf(exitConfig, "%s: authentication is configured, but nothing decides who may call what; "+
-				"write capsules or opa, or `gate: { open: true }` under toolgate if everyone known may call everything", c.Path)
+				"write capsules, spicedb or opa, or `gate: { open: true }` under toolgate if everyone known may call everything", c.Path)
 		}
 		g.phases = append([]gate.Phase{gate.Open{}}, g.phases...)
 	}
 	g.chain = gate.NewChain(g.phases...)
-	if authenticated || g.decides {
-		g.arguments = checkedArguments{schema.New(schema.Options{})}
+	if err := g.addExaminer(c, authenticated, around); err != nil {
+		return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return g, nil
 }

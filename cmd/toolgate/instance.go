@@ -52,8 +52,8 @@ type instance struct {
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
-	registry *registry.Registry
-
+	registry   *registry.Registry
+	operation  *operation                 // the mode, and what it needs; see mode.go
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
 	identities atomic.Pointer[identities] // in force; with or without authentication from the start to the end
@@ -166,12 +166,16 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
+	if in.operation, err = newOperation(ctx, in, c); err != nil {
+		return nil, err
+	}
+	in.onStore[store.TopicMode] = []func(){in.operation.stored}
+
 	g := gatewayOptions(c)
 	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in, in, in.audit, in.keys, in.log
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
-	g.Ready = in.ready
 	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
@@ -241,6 +245,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return in.registry.Run(gctx) })
+	group.Go(func() error { return in.operation.run(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		defer cancel()
@@ -280,7 +285,9 @@ func (in *instance) apply(c *config.Config) error {
 	authenticated := before.authenticated()
 	servers, owners := in.withAdded(c)
 	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
-		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners, changed: func() { in.gateway.Changed("") }, registry: in.registry,
+		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners, changed: func() { in.gateway.Changed("") },
+		decided: in.gateway.Decided, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
+		mode: in.operation.now, own: ownFiles(c, in.state),
 	})
 	if err != nil {
 		return err
@@ -302,10 +309,10 @@ func (in *instance) apply(c *config.Config) error {
 	defer in.mu.Unlock()
 	next := make(map[string]*runningServer, len(servers))
 	mounts := make([]proxy.Mount, 0, len(servers)+1)
-	arguments := gates.arguments
+	var arguments proxy.ArgumentChecker = gates.examiner
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
 		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
-		arguments = enabling{gates.chain, gates.arguments}
+		arguments = enabling{gates.chain, in.operation.now, gates.examiner}
 	}
 	for i := range servers {
 		s := &servers[i]
@@ -331,15 +338,16 @@ func (in *instance) apply(c *config.Config) error {
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
-		Approver: in.desk, Registry: in.registry,
+		Approver: in.desk, Registry: in.registry, Ready: in.ready,
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
-	if gates.policy != nil {
-		applied.Listed = gates.listed
-	}
+	applied.Listed = in.operation.use(gates)
 	in.gateway.Apply(applied)
+	in.operation.relations.use(in.ctx, gates.relations, &in.running, func(err error) {
+		in.log.Error("the relationships are not kept up with any more", "err", err)
+	})
 	if in.stopGates != nil {
 		in.stopGates() // those of the configuration before
 	}

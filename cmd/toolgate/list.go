@@ -109,6 +109,7 @@ func (o *options) printStatus(s admin.Status) error {
 	for _, row := range laterRows(s.AtNextStart) {
 		fmt.Println(row[0])
 	}
+	printOperation(&s)
 	return nil
 }
 
@@ -146,6 +147,7 @@ func seconds(s float64) string {
 // Status implements admin.Gateway.
 func (in *instance) Status() admin.Status {
 	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
+	in.operation.status(&out)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, p := range in.pending {

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/enable"
@@ -219,18 +220,23 @@ func (s shelf) Remove(ctx context.Context, principal, server string) error {
 
 // enabling asks the gate about a server that is to be added, beside the tool by
 // which it is: the chain's action tool.enable. A phase that denies it wins; what
-// no phase says anything about is decided by the call of the tool alone.
+// no phase says anything about is decided by the call of the tool alone. Not
+// every mode lets servers be added.
 type enabling struct {
 	chain *gate.Chain
-	next  proxy.ArgumentChecker // may be nil
+	mode  func() governance.Mode
+	next  proxy.ArgumentChecker
 }
 
 // CheckArguments implements [proxy.ArgumentChecker].
-func (e enabling) CheckArguments(ctx context.Context, r *gate.Request, input []byte) ([]gate.Demand, error) {
+func (e enabling) CheckArguments(ctx context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
 	var demands []gate.Demand
-	if r.Server == enable.Name && r.Original == enable.Add {
-		name, _ := mcp.LookupString(r.Args, "name")
-		q := *r
+	if c.Server == enable.Name && c.Original == enable.Add {
+		if mode := e.mode(); !mode.Enables() {
+			return nil, proxy.Governed("no servers are added in mode " + string(mode))
+		}
+		name, _ := mcp.LookupString(c.Args, "name")
+		q := *c.Request
 		q.Action, q.Kind, q.CapabilityID = gate.Enable, mcp.NoCapability, ""
 		q.Server, q.Original, q.Exposed = name, name, name
 		d := e.chain.Decide(ctx, &q)
@@ -242,10 +248,7 @@ func (e enabling) CheckArguments(ctx context.Context, r *gate.Request, input []b
 		}
 		demands = d.Demands
 	}
-	if e.next == nil {
-		return demands, nil
-	}
-	more, err := e.next.CheckArguments(ctx, r, input)
+	more, err := e.next.CheckArguments(ctx, c)
 	return slices.Concat(demands, more), err
 }
 

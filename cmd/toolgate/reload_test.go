@@ -128,7 +128,7 @@ func TestPendingSettings(t *testing.T) {
 	if _, err := r.reload(false); err != nil {
 		t.Fatal(err)
 	}
-	want := admin.Status{Servers: []admin.Server{}, Pending: []string{"auth.keys.bob"}, AtNextStart: []string{"store"}}
+	want := admin.Status{Servers: []admin.Server{}, Pending: []string{"auth.keys.bob"}, AtNextStart: []string{"store"}, Mode: &admin.Mode{Mode: "NORMAL"}}
 	if diff := cmp.Diff(want, r.Status()); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
@@ -149,7 +149,13 @@ func TestPendingSettings(t *testing.T) {
 // which the code below says for each, or only a start does.
 func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
-		"auth.keys", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules", "opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
+		"auth.keys", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules",
+		"opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
+		"spicedb.endpoint", "spicedb.token", "spicedb.tls", "spicedb.ca", "spicedb.object", "spicedb.permission", "spicedb.view_permission",
+		"spicedb.object_id", "spicedb.prompt", "spicedb.resource", "spicedb.resource_permission", "spicedb.resource_id", "spicedb.subject",
+		"spicedb.subject_id", "spicedb.server", "spicedb.server_id", "spicedb.server_relation", "spicedb.grant", "spicedb.resource_grant",
+		"spicedb.ban", "spicedb.strict", "spicedb.strict_for", "spicedb.timeouts.call", "spicedb.timeouts.list", "spicedb.cache", "spicedb.zone",
+		"spicedb.builtin", "governance.own_files", "governance.tools",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
 		"auth.jwt", "auth.introspection.endpoint", "auth.introspection.client_id", "auth.introspection.client_secret", "auth.introspection.issuer",
 		"auth.introspection.audience", "auth.introspection.clients", "auth.introspection.claims.subject", "auth.introspection.claims.tenant",

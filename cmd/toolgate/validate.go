@@ -21,7 +21,9 @@ func newValidate(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Check a configuration without starting anything",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Check a configuration without starting anything. Where a gateway runs with it,
+the rules about tools are held against those that there are.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.loadConfig(file(args))
 			if err != nil {
@@ -32,11 +34,14 @@ func newValidate(o *options) *cobra.Command {
 				return err
 			}
 			known.close()
-			gates, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{})
+			g, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{})
 			if err != nil {
 				return err
 			}
-			if err := checkSeed(cmd.Context(), c, gates.catalog.Seed); err != nil {
+			if err := checkSeed(cmd.Context(), c, g.catalog.Seed); err != nil {
+				return err
+			}
+			if err := checkRules(cmd.Context(), c, g.examiner.rules); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))

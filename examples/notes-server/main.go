@@ -68,6 +68,19 @@ func (n *notes) clear(ctx context.Context, req *mcp.CallToolRequest, _ struct{})
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "all notes are gone"}}}, nil, nil
 }
 
+type saveInput struct {
+	Path string `json:"path" jsonschema:"the file to write"`
+}
+
+func (n *notes) save(_ context.Context, _ *mcp.CallToolRequest, in saveInput) (*mcp.CallToolResult, any, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := os.WriteFile(in.Path, []byte(strings.Join(n.texts, "\n")), 0o600); err != nil {
+		return nil, nil, err
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%d notes are saved", len(n.texts))}}}, nil, nil
+}
+
 // withoutQuestions leaves out of a list what would ask a client that cannot be
 // asked.
 func withoutQuestions(next mcp.MethodHandler) mcp.MethodHandler {
@@ -101,6 +114,7 @@ func main() {
 	mcp.AddTool(s, &mcp.Tool{Name: "add_note", Description: about, Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, n.add)
 	mcp.AddTool(s, &mcp.Tool{Name: "list_notes", Description: "Read all notes", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, n.list)
 	mcp.AddTool(s, &mcp.Tool{Name: "clear", Description: "Throw all notes away", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes}}, n.clear)
+	mcp.AddTool(s, &mcp.Tool{Name: "save_notes", Description: "Write all notes to a file", Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, n.save)
 	if n.ask {
 		s.AddReceivingMiddleware(withoutQuestions)
 	}

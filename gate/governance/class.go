@@ -63,6 +63,24 @@ type Operator struct {
 	HighCost              bool
 }
 
+// With returns what is said in two places of the same tool. Where they differ,
+// the stricter word counts.
+func (o Operator) With(other Operator) Operator {
+	stricter := func(a, b *bool, strict bool) *bool {
+		switch {
+		case a == nil:
+			return b
+		case b == nil || *a == strict:
+			return a
+		}
+		return b
+	}
+	return Operator{
+		ReadOnly: stricter(o.ReadOnly, other.ReadOnly, false), Destructive: stricter(o.Destructive, other.Destructive, true),
+		Risk: o.Risk.atLeast(other.Risk), HighCost: o.HighCost || other.HighCost,
+	}
+}
+
 // Hints are the annotations of a tool as its server lists them (MCP schema,
 // ToolAnnotations). Nil is nothing said.
 type Hints struct {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -363,6 +364,23 @@ func BenchmarkJudge(b *testing.B) {
 	for b.Loop() {
 		if v := r.Judge(c); v.Outcome != governance.Pass {
 			b.Fatal(v.Reason)
+		}
+	}
+}
+
+// What is said in two places of a tool is the stricter of both.
+func TestOperatorWith(t *testing.T) {
+	yes, no := new(true), new(false)
+	for name, tc := range map[string]struct{ a, b, want governance.Operator }{
+		"nothing":     {},
+		"one place":   {a: governance.Operator{ReadOnly: yes, Risk: governance.Low}, want: governance.Operator{ReadOnly: yes, Risk: governance.Low}},
+		"contrary":    {a: governance.Operator{ReadOnly: yes, Destructive: no}, b: governance.Operator{ReadOnly: no, Destructive: yes}, want: governance.Operator{ReadOnly: no, Destructive: yes}},
+		"each a part": {a: governance.Operator{ReadOnly: no}, b: governance.Operator{Destructive: no, Risk: governance.High, HighCost: true}, want: governance.Operator{ReadOnly: no, Destructive: no, Risk: governance.High, HighCost: true}},
+	} {
+		for _, got := range []governance.Operator{tc.a.With(tc.b), tc.b.With(tc.a)} {
+			if !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("%s: %+v", name, got)
+			}
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 )
 
 // frozen takes connections and never answers, as a stopped process does.
-func frozen(t *testing.T, addr string) (string, func()) {
+func frozen(t *testing.T) (lis *net.TCPListener, thaw func()) {
 	t.Helper()
-	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr)
+	lis, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,16 @@ func frozen(t *testing.T, addr string) (string, func()) {
 			all = append(all, c)
 		}
 	}()
-	stop := func() {
+	thaw = func() {
+		_ = lis.SetDeadline(time.Unix(1, 0)) // ends Accept; the port stays ours
+		<-done
+		_ = lis.SetDeadline(time.Time{})
+	}
+	t.Cleanup(func() {
 		lis.Close()
 		<-done
-	}
-	t.Cleanup(stop)
-	return lis.Addr().String(), stop
+	})
+	return lis, thaw
 }
 
 // refusedFor checks that a decision denies for a reason, and how long it took.
@@ -72,8 +76,8 @@ const slack = 400 * time.Millisecond
 
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
-	addr, thaw := frozen(t, "127.0.0.1:0")
-	p := open(t, spicedb.Options{Endpoint: addr})
+	lis, thaw := frozen(t)
+	p := open(t, spicedb.Options{Endpoint: lis.Addr().String()})
 	began := time.Now()
 	refusedFor(t, p, spicedb.ReasonUnavailable, 150*time.Millisecond+slack)
 	for range 3 {
@@ -98,7 +102,7 @@ func TestFrozenServer(t *testing.T) {
 	thaw()
 	s := spicedbtest.NewServer()
 	s.Write(t, grant)
-	resume(t, s, addr)
+	s.Serve(t, lis)
 	eventually(t, "the recovery", func() bool {
 		d, err := p.Check(t.Context(), &search)
 		return err == nil && d.Effect == gate.Allow
@@ -106,16 +110,6 @@ func TestFrozenServer(t *testing.T) {
 	if st := p.Status(); !st.OK {
 		t.Errorf("status after the recovery %+v", st)
 	}
-}
-
-// resume serves on an address that another had.
-func resume(t *testing.T, s *spicedbtest.Server, addr string) {
-	t.Helper()
-	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Skipf("the port was taken meanwhile: %v", err)
-	}
-	s.Serve(t, lis)
 }
 
 func TestKilledServer(t *testing.T) {

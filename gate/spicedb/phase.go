@@ -16,6 +16,7 @@ import (
 	authzed "github.com/authzed/authzed-go/v1"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 const (
@@ -188,6 +189,9 @@ func settled(r *gate.Request) (d gate.Decision, ok bool, err error) {
 	case r.Action == gate.Enable:
 		// Servers are added by name, and the schema has no object for that.
 		return gate.Decision{Effect: gate.Abstain}, true, nil
+	case r.Kind == mcp.NoCapability && r.Action == gate.View && r.Exposed == "":
+		// A server that lists nothing is asked about under no name.
+		return gate.Decision{Reason: "nothing is named that somebody could be related to"}, true, nil
 	case r.Action != gate.View && r.Action != gate.Call:
 		return gate.Decision{Reason: ReasonMisconfigured}, true, fmt.Errorf("there is no permission for the action %q", r.Action)
 	}

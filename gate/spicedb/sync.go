@@ -38,8 +38,10 @@ type Capability struct {
 
 // SyncReport is what [Phase.Sync] found and did.
 type SyncReport struct {
-	Written []string // relationships that were not there
-	Kept    int      // relationships that were there already
+	// Written are relationships that were not there; those that [Phase.Plan]
+	// returns still are not.
+	Written []string
+	Kept    int // relationships that were there already
 	// Elsewhere are relationships that put one of the capabilities on another
 	// server. They stay, and let the other server's users in: delete them
 	// unless that is meant.
@@ -53,20 +55,39 @@ type SyncReport struct {
 // writes nothing that is there already, and deletes nothing. After an error
 // the report tells what was written before it; Sync may be called again.
 func (p *Phase) Sync(ctx context.Context, capabilities []Capability) (SyncReport, error) {
-	var report SyncReport
+	report, missing, err := p.compareBelongings(ctx, capabilities)
+	for err == nil && len(missing) > 0 {
+		n := min(len(missing), writeMost)
+		err = p.write(ctx, missing[:n], &report)
+		missing = missing[n:]
+	}
+	return report, err
+}
+
+// Plan returns what [Phase.Sync] would report, and writes nothing.
+func (p *Phase) Plan(ctx context.Context, capabilities []Capability) (SyncReport, error) {
+	report, missing, err := p.compareBelongings(ctx, capabilities)
+	for _, b := range missing {
+		report.Written = append(report.Written, relationship(b.object, p.names.ServerRelation, b.server))
+	}
+	return report, err
+}
+
+// compareBelongings returns which relationships of capabilities are missing, and
+// a report of the others.
+func (p *Phase) compareBelongings(ctx context.Context, capabilities []Capability) (report SyncReport, missing []belonging, err error) {
 	if p.client == nil {
-		return report, errZero
+		return report, nil, errZero
 	}
 	order, err := p.belongings(capabilities)
 	if err != nil {
-		return report, fmt.Errorf("spicedb sync: %w", err)
+		return report, nil, fmt.Errorf("spicedb sync: %w", err)
 	}
 	there, err := p.belong(ctx, order)
 	if err != nil {
-		return report, err
+		return report, nil, err
 	}
 	report.Elsewhere = p.elsewhere(order, there)
-	var missing []belonging
 	for _, b := range order {
 		if there[b] {
 			report.Kept++
@@ -74,14 +95,7 @@ func (p *Phase) Sync(ctx context.Context, capabilities []Capability) (SyncReport
 		}
 		missing = append(missing, b)
 	}
-	for len(missing) > 0 {
-		n := min(len(missing), writeMost)
-		if err := p.write(ctx, missing[:n], &report); err != nil {
-			return report, err
-		}
-		missing = missing[n:]
-	}
-	return report, nil
+	return report, missing, nil
 }
 
 // belonging says that an object is on a server.

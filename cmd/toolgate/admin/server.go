@@ -49,6 +49,15 @@ type Status struct {
 	// AtNextStart names settings that changed in the file and that a gateway
 	// reads only when it starts.
 	AtNextStart []string `json:"at_next_start"`
+	// Mode is the operating mode.
+	Mode *Mode `json:"mode,omitempty"`
+	// NotReady is one word for what the gateway needs to decide and does not
+	// have, and Detail what is wrong with it and what to do; empty when nothing
+	// is missing.
+	NotReady string `json:"not_ready,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+	// Alarms are rules of the configuration that cannot be meant so.
+	Alarms []string `json:"alarms,omitempty"`
 }
 
 // Reloaded is what a reload did.
@@ -114,6 +123,12 @@ func Handler(g Gateway, token string) http.Handler {
 	}
 	if c, ok := g.(Cataloger); ok {
 		handleCataloger(mux, c)
+	}
+	if k, ok := g.(ModeKeeper); ok {
+		handleMode(mux, k)
+	}
+	if l, ok := g.(CatalogLister); ok {
+		handleCapabilities(mux, l)
 	}
 	if a, ok := g.(Approvals); ok {
 		handleApprovals(mux, a)

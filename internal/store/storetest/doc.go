@@ -3,6 +3,6 @@
 //
 // The server is the real one, from the binaries of the machine: it listens on
 // a Unix socket in a folder of its own, belongs to the test process and ends
-// with it. Where the binaries are absent a test that needs it is skipped, and
-// fails where the variable CI is set.
+// with it. Where the binaries are absent a test that needs it fails and says how
+// to install them.
 package storetest

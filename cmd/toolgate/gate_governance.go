@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// governed are the rules of a configuration, sorted by what they are about, and
+// before them the one that keeps the gateway's own files out of reach. guarded
+// tells that somebody decides who may call what.
+func governed(c *config.Config, guarded bool, own []string) []governance.Rule {
+	g := &c.Toolgate.Governance
+	var rules []governance.Rule
+	if len(own) > 0 && (g.OwnFiles == "forbid" || g.OwnFiles == "" && (guarded || len(g.Tools) > 0)) {
+		rules = append(rules, ownFilesRule(own))
+	}
+	for _, match := range slices.Sorted(maps.Keys(g.Tools)) {
+		rules = append(rules, governedTool(c, match, g.Tools[match]))
+	}
+	return rules
+}
+
+// ownFilesRule forbids paths to the gateway's own files.
+func ownFilesRule(own []string) governance.Rule {
+	r := governance.Rule{Match: "*"}
+	for _, path := range own {
+		r.ForbiddenPaths = append(r.ForbiddenPaths, globbed(path))
+	}
+	return r
+}
+
+func governedTool(c *config.Config, match string, t config.GovernedTool) governance.Rule {
+	dir := ""
+	if c.Path != "" {
+		dir = filepath.Dir(c.Path)
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
+	}
+	r := governance.Rule{
+		Match: match, At: ruleAt(c, "governance.tools."+match+"."), Risk: governance.Risk(t.Risk), Category: t.Category,
+		HighCost: t.HighCost, PathsIn: t.PathsIn, AllowedPaths: inFolder(dir, t.AllowedPaths, false),
+		ForbiddenPaths: inFolder(dir, t.ForbiddenPaths, true), Case: governance.Case(t.Case), MaxBytes: int64(t.MaxBytes),
+		AskIn: modes(t.RequiresApprovalInModes), ForbiddenIn: modes(t.ForbiddenInModes),
+	}
+	r.ReadOnly, r.Destructive = toolClass(t.Class)
+	for _, cmd := range t.Commands {
+		r.Commands = append(r.Commands, governance.Commands{In: cmd.In, Allow: cmd.Allow, Deny: cmd.Deny})
+	}
+	for _, p := range t.Patterns {
+		r.Patterns = append(r.Patterns, governance.Pattern{In: p.In, Match: p.Match, Deny: p.Deny})
+	}
+	return r
+}
+
+// toolClass is what the word of a rule says; nil is nothing said.
+func toolClass(word string) (readOnly, destructive *bool) {
+	switch word {
+	case "read_only":
+		return new(true), new(false)
+	case "write":
+		return new(false), new(false)
+	case "destructive":
+		return new(false), new(true)
+	default:
+		return nil, nil
+	}
+}
+
+func modes(words []string) []governance.Mode {
+	out := make([]governance.Mode, len(words))
+	for i, w := range words {
+		out[i] = governance.Mode(w)
+	}
+	return out
+}
+
+// ruleAt is where a rule is written: its first line.
+func ruleAt(c *config.Config, prefix string) gate.Rule {
+	var at gate.Rule
+	for path, o := range c.Origins {
+		if strings.HasPrefix(path, prefix) && o.Kind == config.OriginFile && (at.Line == 0 || o.Line < at.Line) {
+			at = gate.Rule{File: o.File, Line: o.Line}
+		}
+	}
+	return at
+}
+
+// inFolder makes relative globs those of a folder, nil staying nil. One that
+// forbids and does not begin with a dot holds anywhere, as does one that begins
+// with **.
+func inFolder(dir string, globs []string, forbid bool) []string {
+	if globs == nil || dir == "" {
+		return globs
+	}
+	out := make([]string, len(globs))
+	for i, glob := range globs {
+		slashed := strings.ReplaceAll(glob, `\`, "/")
+		relative := strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || slashed == "." || slashed == ".."
+		relative = relative || !forbid && !anchored(slashed)
+		out[i] = glob
+		if relative {
+			out[i] = filepath.ToSlash(globbed(resolved(dir, &slashed)))
+			if slashed != "" {
+				out[i] += "/" + slashed
+			}
+		}
+	}
+	return out
+}
+
+// resolved returns the folder that a relative glob is in and leaves the glob
+// below it.
+func resolved(dir string, glob *string) string {
+	for {
+		switch first, rest, _ := strings.Cut(*glob, "/"); first {
+		case ".":
+			*glob = rest
+		case "..":
+			dir, *glob = filepath.Dir(dir), rest
+		default:
+			return dir
+		}
+	}
+}
+
+// anchored tells whether a glob says itself where it begins: at a root, in the
+// home directory, at a host, or anywhere.
+func anchored(glob string) bool {
+	for _, prefix := range []string{"/", "~", "$HOME", "${HOME}", "**"} {
+		if strings.HasPrefix(glob, prefix) {
+			return true
+		}
+	}
+	return strings.Contains(glob, "://") || len(glob) > 1 && glob[1] == ':'
+}
+
+// globbed writes a path so that a glob matches just it.
+func globbed(path string) string {
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(path)
+}
+
+func homeDir() string {
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return ""
+	}
+	return home
+}
+
+// operatorClasses is what the annotations under servers say of tools.
+func operatorClasses(c *config.Config) func(server, tool string) governance.Operator {
+	type key struct{ server, tool string }
+	said := make(map[key]governance.Operator)
+	for i := range c.Servers {
+		for name, t := range c.Servers[i].Tools {
+			hints := governance.ReadHints(annotated(t.Annotations))
+			if hints.ReadOnly != nil || hints.Destructive != nil {
+				said[key{c.Servers[i].Key, name}] = governance.Operator{ReadOnly: hints.ReadOnly, Destructive: hints.Destructive}
+			}
+		}
+	}
+	return func(server, tool string) governance.Operator { return said[key{server, tool}] }
+}
+
+// annotated is a tool with nothing but annotations.
+func annotated(annotations json.RawMessage) []byte {
+	if annotations == nil {
+		return nil
+	}
+	return append(append([]byte(`{"annotations":`), annotations...), '}')
+}
+
+// ownFiles are the files and folders that belong to a gateway: what it is
+// configured by, and what it keeps. Each is named as it was configured and as it
+// really is.
+func ownFiles(c *config.Config, state *stateDir) []string {
+	t := &c.Toolgate
+	all := slices.Concat([]string{c.Path}, c.Files, []string{
+		state.path, state.socket, strings.TrimPrefix(t.Store, "sqlite:"), t.Audit.Path, t.OPA.Path,
+		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.SpiceDB.CA,
+	})
+	for _, k := range t.Keys {
+		all = append(all, k.File)
+	}
+	if self, err := os.Executable(); err == nil {
+		all = append(all, self)
+	}
+	var own []string
+	for _, path := range all {
+		if path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			continue // of a process whose folder is gone
+		}
+		own = append(own, abs)
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			own = append(own, real)
+		}
+	}
+	slices.Sort(own)
+	return slices.Compact(own)
+}
+
+// checkRules holds rules against the tools of the gateway that runs with a
+// configuration; without one, nothing is known of the tools.
+func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules) error {
+	if len(c.Toolgate.Governance.Tools) == 0 {
+		return nil
+	}
+	state, err := findState(c.Path)
+	if err != nil {
+		return err
+	}
+	token, err := os.ReadFile(filepath.Join(state.path, "admin.token"))
+	if err != nil {
+		return nil //nolint:nilerr // there has been no gateway with this configuration
+	}
+	control := &admin.Client{Path: state.socket, Token: strings.TrimSpace(string(token)), Timeout: checkTime}
+	all, err := control.Capabilities(ctx)
+	if err != nil {
+		if !errors.Is(err, admin.ErrNotRunning) {
+			note("warning: the tools of the running gateway are not known, so that the rules of governance were not held against them: %v", err)
+		}
+		return nil
+	}
+	schemas := make(map[string][]byte)
+	for _, tool := range all {
+		if tool.Kind == mcp.Tool.String() {
+			schemas[tool.Name] = tool.Schema
+		}
+	}
+	var problems []error
+	for _, p := range governance.Check(rules, schemas) {
+		problems = append(problems, errors.New(problemText(p)))
+	}
+	return exit(exitConfig, errors.Join(problems...))
+}
+
+// checkTime bounds the question for the tools of a running gateway.
+const checkTime = 5 * time.Second
+
+// ruleWatch looks whether the rules are about something that there is.
+type ruleWatch struct {
+	rules   *governance.Rules
+	schemas func(context.Context) map[string][]byte // of all tools by exposed name; nil while they are not known
+	wake    chan struct{}                           // capacity 1
+
+	mu    sync.Mutex
+	found []governance.Problem
+}
+
+// run looks whenever the catalog is another, and says what is new, until the
+// context ends.
+func (w *ruleWatch) run(ctx context.Context, alarm func(governance.Problem)) {
+	said := make(map[string]bool)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		schemas := w.schemas(ctx)
+		if len(schemas) == 0 {
+			continue
+		}
+		found := governance.Check(w.rules, schemas)
+		w.mu.Lock()
+		w.found = found
+		w.mu.Unlock()
+		now := make(map[string]bool, len(found))
+		for _, p := range found {
+			if now[p.Error()] = true; !said[p.Error()] {
+				alarm(p)
+			}
+		}
+		said = now
+	}
+}
+
+// changed has the rules looked at again.
+func (w *ruleWatch) changed() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// problems are what was found last, for people.
+func (w *ruleWatch) problems() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, p := range w.found {
+		out = append(out, problemText(p))
+	}
+	return out
+}
+
+func problemText(p governance.Problem) string {
+	if place := p.Rule.Place(); place != "" {
+		return fmt.Sprintf("%s: %s", place, p.Error())
+	}
+	return p.Error()
+}

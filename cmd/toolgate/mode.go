@@ -1,0 +1,368 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+const (
+	// storeTime bounds one look at the store.
+	storeTime = 5 * time.Second
+	// storePause is how often the store is asked whether it answers.
+	storePause = time.Second
+)
+
+// operation is what a gateway keeps over reloads besides its servers: the
+// operating mode, the connection to SpiceDB, the prepared schemas, and whether
+// it can decide at all.
+type operation struct {
+	in        *instance
+	modes     *store.Modes
+	relations relationsKeeper
+	schemas   *schema.Checker
+
+	changed   chan struct{} // capacity 1: a mode was set in the store
+	setting   sync.Mutex    // one change of the mode at a time
+	mode      atomic.Pointer[store.ModeRecord]
+	examiner  atomic.Pointer[examiner]  // of the configuration in force
+	watch     atomic.Pointer[ruleWatch] // of its rules
+	storeDown atomic.Pointer[error]     // why the store does not answer; nil while it does
+}
+
+// newOperation reads the mode in force: the store's, and at the very first start
+// that of the configuration.
+func newOperation(ctx context.Context, in *instance, c *config.Config) (*operation, error) {
+	o := &operation{in: in, modes: in.store.Modes(), schemas: schema.New(schema.Options{}), changed: make(chan struct{}, 1)}
+	o.examiner.Store(&examiner{said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
+	record, kept, err := o.modes.Current(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the operating mode: %w", err)
+	}
+	if wanted := c.Toolgate.Governance.Mode; !kept && wanted != "" {
+		by := store.Change{Actor: "configuration", Reason: "the mode of the first start"}
+		if _, err := o.modes.SetIf(ctx, "", wanted, by); err != nil {
+			return nil, err
+		}
+		if record, kept, err = o.modes.Current(ctx); err != nil {
+			return nil, fmt.Errorf("read the operating mode: %w", err)
+		}
+	}
+	if !kept {
+		record.Mode = string(governance.Normal)
+	}
+	o.mode.Store(&record)
+	return o, nil
+}
+
+// now is the mode in force.
+func (o *operation) now() governance.Mode { return governance.Mode(o.mode.Load().Mode) }
+
+// use takes over the gate of a configuration that is about to be applied, and
+// returns who is told of the names that there are.
+func (o *operation) use(g *gates) (listed func([]string)) {
+	o.examiner.Store(g.examiner)
+	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, wake: make(chan struct{}, 1)}
+	o.watch.Store(watch)
+	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
+		watch.run(ctx, func(p governance.Problem) { o.in.log.Warn("a rule cannot be meant so", "rule", problemText(p)) })
+		return nil
+	}})
+	return func(names []string) {
+		if g.policy != nil {
+			g.listed(names)
+		}
+		watch.changed()
+	}
+}
+
+// toolSchemas are the schemas of all tools, nil while a server is not heard of.
+func (o *operation) toolSchemas(ctx context.Context) map[string][]byte {
+	if !o.in.settled() {
+		return nil
+	}
+	o.in.gateway.Settle(ctx)
+	schemas := make(map[string][]byte)
+	for _, c := range o.in.gateway.Capabilities() {
+		if c.Kind == mcp.Tool {
+			schemas[c.Exposed] = c.Schema
+		}
+	}
+	return schemas
+}
+
+// run looks whether the store answers, and takes over the mode that others set
+// in it, until the context ends. Then the connection to SpiceDB is closed.
+func (o *operation) run(ctx context.Context) error {
+	defer o.relations.end()
+	o.act(o.now())
+	var probing sync.WaitGroup
+	defer probing.Wait()
+	probing.Go(func() { o.probe(ctx) })
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.changed:
+		}
+		if err := o.refresh(ctx); err != nil && ctx.Err() == nil {
+			o.in.log.Error("the operating mode cannot be read; the one before stays in force", "err", err)
+		}
+	}
+}
+
+// stored takes the news that a mode was set in the store.
+func (o *operation) stored() {
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
+}
+
+// probe asks the store in intervals whether it answers.
+func (o *operation) probe(ctx context.Context) {
+	tick := time.NewTicker(storePause)
+	defer tick.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, storeTime)
+		_, _, err := o.modes.Current(asking)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			o.storeDown.Store(&err)
+		default:
+			o.storeDown.Store(nil)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// refresh puts the mode of the store in force.
+func (o *operation) refresh(ctx context.Context) error {
+	o.setting.Lock()
+	defer o.setting.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	record, kept, err := o.modes.Current(ctx)
+	if err != nil || !kept {
+		return err
+	}
+	before := o.mode.Swap(&record)
+	if before.Mode != record.Mode || !before.At.Equal(record.At) {
+		o.in.log.Warn("operating mode", "mode", record.Mode, "before", before.Mode, "actor", record.Actor, "reason", record.Reason)
+		o.act(governance.Mode(record.Mode))
+	}
+	return nil
+}
+
+// act does what a mode demands of calls that are under way already. The mode is
+// in force by then, so that none slips through between.
+func (o *operation) act(mode governance.Mode) {
+	o.in.gateway.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
+	examiner := o.examiner.Load()
+	n := o.in.gateway.CancelCalls(func(call *proxy.RunningCall) *proxy.Refusal { return examiner.cancelled(call, mode) })
+	if n > 0 {
+		o.in.log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
+	}
+}
+
+// missing is one word for what the gateway needs to decide and does not have.
+func (o *operation) missing() string {
+	if o.storeDown.Load() != nil {
+		return "store"
+	}
+	if s := o.relations.status(); s != nil && !s.OK {
+		return "spicedb"
+	}
+	return ""
+}
+
+// status adds the mode, and what is missing or wrong.
+func (o *operation) status(out *admin.Status) {
+	mode := shownMode(o.mode.Load())
+	out.Mode, out.NotReady = &mode, o.missing()
+	switch out.NotReady {
+	case "store":
+		if err := o.storeDown.Load(); err != nil {
+			out.Detail = (*err).Error()
+		}
+	case "spicedb":
+		if s := o.relations.status(); s != nil {
+			out.Detail = s.Detail
+		}
+	}
+	if watch := o.watch.Load(); watch != nil {
+		out.Alarms = watch.problems()
+	}
+}
+
+func shownMode(r *store.ModeRecord) admin.Mode {
+	m := admin.Mode{Mode: r.Mode, Actor: r.Actor, Reason: r.Reason}
+	if !r.At.IsZero() {
+		m.Since = &r.At
+	}
+	return m
+}
+
+// Mode implements [admin.ModeKeeper].
+func (in *instance) Mode(context.Context) (admin.Mode, error) {
+	return shownMode(in.operation.mode.Load()), nil
+}
+
+// SetMode implements [admin.ModeKeeper].
+func (in *instance) SetMode(ctx context.Context, text, reason string) (admin.Mode, error) {
+	mode, err := governance.ParseMode(text)
+	switch {
+	case err != nil:
+		return admin.Mode{}, exit(exitUsage, err)
+	case reason == "":
+		return admin.Mode{}, exitf(exitUsage, "a mode is set with a reason; add --reason TEXT, which is kept with it")
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if err := in.operation.modes.Set(ctx, string(mode), store.Change{Actor: operator(), Reason: reason}); err != nil {
+		return admin.Mode{}, err
+	}
+	if err := in.operation.refresh(ctx); err != nil {
+		return admin.Mode{}, err
+	}
+	return in.Mode(ctx)
+}
+
+// operator names who uses the control socket: it takes the gateway's own user
+// alone.
+func operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return "user " + u.Username
+	}
+	return "user " + strconv.Itoa(os.Getuid())
+}
+
+// Capabilities implements [admin.CatalogLister].
+func (in *instance) Capabilities(ctx context.Context) ([]admin.Capability, error) {
+	in.gateway.Settle(ctx)
+	all := []admin.Capability{}
+	for _, c := range in.gateway.Capabilities() {
+		all = append(all, admin.Capability{
+			Kind: c.Kind.String(), Name: c.Exposed, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
+		})
+	}
+	return all, nil
+}
+
+func newModeCommand(o *options) *cobra.Command {
+	var reason, path string
+	c := &cobra.Command{
+		Use:   "mode [MODE]",
+		Short: "Show or set the operating mode",
+		Long: `Show the operating mode of a gateway, or set it. It is kept in the store and
+counts for every gateway that shares that, at once and after a new start.
+
+  NORMAL    everything
+  ALERT     what is destructive or of high risk needs an approval
+  DEGRADED  no queued and no high-cost calls
+  LOCKDOWN  only what the operator classed read-only and of low risk; calls of
+            other classes that run are cancelled
+  RECOVERY  as ALERT, with half the concurrency`,
+		Example:   "  toolgate mode\n  toolgate mode LOCKDOWN --reason 'an agent deletes what it should not'",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: []string{"NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := o.changeMode(cmd.Context(), path, file(args), reason)
+			if err != nil {
+				return err
+			}
+			return o.print(os.Stdout, modeTable(&m))
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the mode")
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+// changeMode sets the mode, empty for none, and returns the one in force: that
+// of the running gateway, or that of the store where none runs.
+func (o *options) changeMode(ctx context.Context, path, mode, reason string) (admin.Mode, error) {
+	if mode == "" && reason != "" {
+		return admin.Mode{}, exitf(exitUsage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
+	}
+	control, err := o.control(path)
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	m, err := useMode(ctx, control, mode, reason)
+	if !errors.Is(err, admin.ErrNotRunning) {
+		return m, controlError(err)
+	}
+	c, err := o.loadConfig(path)
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	state, err := openState(c.Path)
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	in, err := newInstance(ctx, o, c, state, "")
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	defer in.close()
+	return useMode(ctx, in, mode, reason)
+}
+
+func useMode(ctx context.Context, k admin.ModeKeeper, mode, reason string) (admin.Mode, error) {
+	if mode == "" {
+		return k.Mode(ctx)
+	}
+	return k.SetMode(ctx, mode, reason)
+}
+
+func modeTable(m *admin.Mode) table {
+	t := table{header: []string{"MODE", "SINCE", "ACTOR", "REASON"}, data: m, names: []string{m.Mode}}
+	since := "-"
+	if m.Since != nil {
+		since = m.Since.Local().Format(time.DateTime)
+	}
+	t.rows = [][]string{{m.Mode, since, m.Actor, m.Reason}}
+	return t
+}
+
+// printOperation prints what is not as usual.
+func printOperation(s *admin.Status) {
+	if m := s.Mode; m != nil && m.Mode != string(governance.Normal) {
+		by := ""
+		if m.Since != nil {
+			by = fmt.Sprintf(" since %s, by %s: %s", m.Since.Local().Format(time.DateTime), m.Actor, m.Reason)
+		}
+		fmt.Printf("mode %s%s\n", m.Mode, by)
+	}
+	if s.NotReady != "" {
+		fmt.Printf("not ready: %s: %s\n", s.NotReady, s.Detail)
+	}
+	for _, a := range s.Alarms {
+		fmt.Println("alarm: " + a)
+	}
+}

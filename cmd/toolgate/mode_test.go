@@ -1,0 +1,275 @@
+//go:build !windows
+
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// governing is a toolgate section with rules.
+func governing(tools map[string]any, more ...string) map[string]any {
+	section := map[string]any{"tools": tools}
+	for i := 0; i+1 < len(more); i += 2 {
+		section[more[i]] = more[i+1]
+	}
+	return map[string]any{"governance": section, "approvals": map[string]any{"wait": "1s"}}
+}
+
+var readOnly = map[string]any{"class": "read_only", "risk": "low"}
+
+// LOCKDOWN cancels what runs and is not read-only and of low risk by the
+// operator's word, and lets nothing else begin; a new start changes nothing of
+// it, whatever the file says.
+func TestLockdown(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, governing(map[string]any{"a__pid": readOnly}, "mode", "NORMAL"))
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	began := h.path("began")
+	running := make(chan string, 1)
+	caller := r.client(t, &options{})
+	go func() { // ends with the call
+		running <- tried(t.Context(), caller, "a__slow", `{"file":"`+began+`","wait":"`+h.path("never")+`"}`)
+	}()
+	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
+	if m, err := r.Mode(t.Context()); err != nil || m.Mode != "NORMAL" || m.Actor != "configuration" {
+		t.Errorf("at first %+v, %v", m, err)
+	}
+	for _, bad := range [][2]string{{"PANIC", "x"}, {"LOCKDOWN", ""}} {
+		if _, err := r.SetMode(t.Context(), bad[0], bad[1]); err == nil {
+			t.Errorf("%q for %q was set", bad[0], bad[1])
+		}
+	}
+	m, err := r.SetMode(t.Context(), "lockdown", "an agent runs wild")
+	if err != nil || m.Mode != "LOCKDOWN" || m.Reason != "an agent runs wild" || !strings.HasPrefix(m.Actor, "user ") || m.Since == nil {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if got := <-running; got != "governance" {
+		t.Errorf("the running call: %s", got)
+	}
+	check := func(c *lineClient, when string) {
+		t.Helper()
+		for tool, want := range map[string]string{"a__pid": "ok", "a__echo": "governance", "a__slow": "governance"} {
+			if got := tried(t.Context(), c, tool, "{}"); got != want {
+				t.Errorf("%s, %s: %s, want %s", when, tool, got, want)
+			}
+		}
+	}
+	check(c, "in LOCKDOWN")
+	if s := r.Status(); s.Mode == nil || s.Mode.Mode != "LOCKDOWN" {
+		t.Errorf("status %+v", s.Mode)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	again := h.newRunning(t)
+	check(again.client(t, &options{}), "after a new start")
+}
+
+// A mode that another process sets in the store is in force here.
+func TestModeOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, nil)
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	if got := tried(t.Context(), c, "a__pid", "{}"); got != "ok" {
+		t.Fatal(got)
+	}
+	if err := r.store.Modes().Set(t.Context(), "LOCKDOWN", store.Change{Actor: "someone else", Reason: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the mode is in force", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "governance" })
+	// One of a newer version, which is not known here, lets nothing pass.
+	if err := r.store.Modes().Set(t.Context(), "CAUTIOUS", store.Change{Actor: "someone else"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the mode is seen", func() bool { return r.operation.now() == "CAUTIOUS" })
+	if got := tried(t.Context(), c, "a__pid", "{}"); got != "governance" {
+		t.Errorf("in a mode that is not known: %s", got)
+	}
+}
+
+// What the modes between ask.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, governing(map[string]any{
+		"a__pid":  map[string]any{"class": "read_only", "risk": "low", "high_cost": true},
+		"a__echo": map[string]any{"class": "write", "risk": "high"},
+		"a__fail": map[string]any{"class": "write", "forbidden_in_modes": []string{"ALERT"}, "requires_approval_in_modes": []string{"NORMAL"}},
+	}))
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	for _, tt := range []struct {
+		mode string
+		want map[string]string
+	}{
+		{"NORMAL", map[string]string{"a__pid": "ok", "a__echo": "ok", "a__fail": "approval_pending", "a__picture": "ok"}},
+		{"ALERT", map[string]string{"a__pid": "ok", "a__echo": "approval_pending", "a__fail": "governance", "a__picture": "approval_pending"}},
+		{"RECOVERY", map[string]string{"a__pid": "ok", "a__echo": "approval_pending", "a__picture": "approval_pending"}},
+		{"DEGRADED", map[string]string{"a__pid": "governance", "a__echo": "ok", "a__picture": "ok"}},
+		{"NORMAL", map[string]string{"a__pid": "ok"}},
+	} {
+		if _, err := r.SetMode(t.Context(), tt.mode, "test"); err != nil {
+			t.Fatal(err)
+		}
+		for tool, want := range tt.want {
+			if got := tried(t.Context(), c, tool, "{}"); got != want {
+				t.Errorf("%s, %s: %s, want %s", tt.mode, tool, got, want)
+			}
+		}
+	}
+}
+
+// The command, with a gateway and without.
+func TestModeCommand(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, nil)
+	if got := h.ok(t, "mode", "--file", h.file, "-o", "name"); got != "NORMAL\n" {
+		t.Errorf("at first: %q", got)
+	}
+	h.ok(t, "mode", "ALERT", "--reason", "before it starts", "--file", h.file)
+	if got := h.ok(t, "mode", "--file", h.file, "-o", "name"); got != "ALERT\n" {
+		t.Errorf("kept: %q", got)
+	}
+	h.up(t)
+	if got := h.ok(t, "mode", "--file", h.file); !strings.Contains(got, "ALERT") || !strings.Contains(got, "before it starts") {
+		t.Errorf("of the running one: %q", got)
+	}
+	if got := h.ok(t, "mode", "LOCKDOWN", "--reason", "now", "--file", h.file, "-o", "name"); got != "LOCKDOWN\n" {
+		t.Errorf("set: %q", got)
+	}
+	if got := h.ok(t, "ls", h.file); !strings.Contains(got, "mode LOCKDOWN since ") || !strings.Contains(got, ": now\n") {
+		t.Errorf("ls: %s", got)
+	}
+	for _, args := range [][]string{{"mode", "LOCKDOWN"}, {"mode", "PANIC", "--reason", "x"}, {"mode", "--reason", "x"}} {
+		if code := h.run(t, append(args, "--file", h.file)...).code; code != exitUsage {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+	}
+}
+
+// Arguments that are paths: what is allowed, what is forbidden, and the
+// gateway's own files, under every name that they have.
+func TestGovernedPaths(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	if err := os.Symlink(h.file, h.path("link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	h.write(t, servers{"a": fake()}, governing(map[string]any{
+		"a__echo": map[string]any{"allowed_paths": []string{"work/**", "$HOME/notes/*"}, "forbidden_paths": []string{".env", "./work/secret"}},
+		"a__fail": map[string]any{"paths_in": []string{"/x"}, "allowed_paths": []string{}},
+	}))
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	for _, tt := range []struct{ tool, arguments, want string }{
+		{"a__echo", `{"path":"` + h.path("work/a/b.txt") + `"}`, "ok"},
+		{"a__echo", `{"path":"` + h.path("work/secret/b.txt") + `"}`, "governance"},
+		{"a__echo", `{"path":"` + h.path("work/a/.env") + `"}`, "governance"},
+		{"a__echo", `{"path":"` + h.path("work/../toolgate.yaml") + `"}`, "governance"},
+		{"a__echo", `{"path":"/etc/passwd"}`, "governance"},
+		{"a__echo", `{"note":"/etc/passwd"}`, "ok"},
+		{"a__fail", `{"x":"anything"}`, "governance"},
+		{"a__fail", `{"y":"anything"}`, "ok"},
+		{"a__picture", `{"file":"` + h.file + `"}`, "governance"},
+		{"a__picture", `{"file":"file://` + h.file + `"}`, "governance"},
+		{"a__picture", `{"file":"` + h.path("state/admin.token") + `"}`, "governance"},
+		{"a__picture", `{"file":"` + h.path("state/store.db-wal") + `"}`, "governance"},
+		{"a__picture", `{"file":"` + h.path("other.yaml") + `"}`, "ok"},
+	} {
+		if got := tried(t.Context(), c, tt.tool, tt.arguments); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.tool, tt.arguments, got, tt.want)
+		}
+	}
+	if got := ownFiles(r.current(), r.state); !slices.Contains(got, h.file) || !slices.Contains(got, r.state.path) {
+		t.Errorf("own files %q", got)
+	}
+}
+
+// Without anything that decides, arguments are the servers' own business, unless
+// it is said otherwise.
+func TestOwnFilesWithoutAGate(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{"": "ok", "forbid": "governance", "allow": "ok"} {
+		h := newHome(t)
+		section := map[string]any{}
+		if word != "" {
+			section["governance"] = map[string]any{"own_files": word}
+		}
+		h.write(t, servers{"a": fake()}, section)
+		r := h.newRunning(t)
+		if got := tried(t.Context(), r.client(t, &options{}), "a__echo", `{"path":"`+h.file+`"}`); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}
+
+// A rule that is about nothing is an alarm at run time and an error of validate,
+// with its line.
+func TestRulesAboutNothing(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, governing(map[string]any{
+		"a__ech":  readOnly,
+		"a__fail": map[string]any{"paths_in": []string{"/pth"}, "forbidden_paths": []string{"/etc"}},
+		"a__pid":  readOnly,
+	}))
+	h.ok(t, "validate", h.file) // nothing is known of the tools
+	h.up(t)
+	h.ok(t, "ls", h.file, "--wait", "30s")
+	eventually(t, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "did you mean") })
+	out := h.ok(t, "ls", h.file)
+	for _, want := range []string{h.file + ":1: governance.tools.a__ech: ", `did you mean "a__echo"`, "governance.tools.a__fail.paths_in"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("ls lacks %q: %s", want, out)
+		}
+	}
+	if strings.Contains(out, "a__pid") {
+		t.Errorf("a good rule is shown: %s", out)
+	}
+	if code := h.run(t, "validate", h.file).code; code != exitConfig {
+		t.Errorf("validate: exit code %d", code)
+	}
+}
+
+// A reload takes over rules, and keeps the prepared schemas.
+func TestReloadOfRules(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, governing(map[string]any{"a__echo": readOnly}))
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	if got := tried(t.Context(), c, "a__echo", "{}"); got != "ok" {
+		t.Fatal(got)
+	}
+	before := r.operation.examiner.Load()
+	h.write(t, servers{"a": fake()}, governing(map[string]any{"a__echo": map[string]any{"max_bytes": 3}}))
+	if _, err := r.reload(false); err != nil {
+		t.Fatal(err)
+	}
+	if got := tried(t.Context(), c, "a__echo", `{"long":1}`); got != "ok" {
+		t.Errorf("a rule that nobody has put in force: %s", got)
+	}
+	if _, err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := tried(t.Context(), c, "a__echo", `{"long":1}`); got != "governance" {
+		t.Errorf("after the reload: %s", got)
+	}
+	if after := r.operation.examiner.Load(); after == before || after.schemas != before.schemas {
+		t.Error("the schemas are prepared anew")
+	}
+	if kinds := r.gateway.Capabilities(); len(kinds) == 0 || kinds[0].Kind != mcp.Tool {
+		t.Errorf("capabilities %+v", kinds)
+	}
+}

@@ -1,0 +1,35 @@
+package config
+
+// checkSpiceDB reports what the values of the section together have wrong.
+func checkSpiceDB(p *problems, section *Node, t *Toolgate) {
+	n, s := section.Get("spicedb"), &t.SpiceDB
+	switch {
+	case n == nil || n.isNull():
+		return
+	case s.Endpoint != "" && s.Builtin != nil:
+		p.at(n.Get("builtin"), "spicedb.builtin", "remove one", "the section has both an endpoint and a builtin")
+	case n.Get("endpoint").isNull() && n.Get("builtin").isNull():
+		p.at(n, "spicedb", "add endpoint: host:port, or builtin: {...}", "the section names nobody to ask")
+	}
+	if s.Builtin != nil {
+		for _, of := range []struct {
+			key string
+			set bool
+		}{
+			{"token", s.Token != ""},
+			{"tls", s.TLS != nil},
+			{"ca", s.CA != ""},
+			{"strict", s.Strict},
+			{"strict_for", s.StrictFor != nil},
+			{"timeouts", s.Timeouts != SpiceDBTimeouts{}},
+			{"cache", s.Cache != 0},
+		} {
+			if of.set {
+				p.at(n.Get(of.key), "spicedb."+of.key, "remove it", "a builtin has no server that this is about")
+			}
+		}
+	}
+	if s.TLS != nil && !*s.TLS && s.CA != "" {
+		p.at(n.Get("ca"), "spicedb.ca", "remove it, or tls: false", "without TLS nothing is verified")
+	}
+}

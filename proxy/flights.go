@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// RunningCall is a call that has passed the gate and has not ended.
+type RunningCall struct {
+	// Request is what the gate was asked, without the arguments.
+	gate.Request
+	// Listed is what is called as its server listed it; nil where it does not
+	// list it.
+	Listed []byte
+}
+
+// flights are the calls under way. The zero value has none.
+type flights struct {
+	mu  sync.Mutex
+	all map[*RunningCall]context.CancelCauseFunc
+}
+
+// begin notes a call until it is done. Its context ends with it, or before
+// where it is cancelled. A call is noted before it is held against the mode in
+// force, so that each is seen by a change of that or sees it.
+func (f *flights) begin(ctx context.Context, x *Exchange, r *Route, rec *record) (context.Context, func()) {
+	call := &RunningCall{Request: r.question(gate.Call, x.Identity, x.Scope), Listed: r.item}
+	rec.call = call
+	ctx, cancel := context.WithCancelCause(ctx)
+	f.mu.Lock()
+	if f.all == nil {
+		f.all = make(map[*RunningCall]context.CancelCauseFunc)
+	}
+	f.all[call] = cancel
+	f.mu.Unlock()
+	return ctx, func() {
+		f.mu.Lock()
+		delete(f.all, call)
+		f.mu.Unlock()
+		cancel(context.Canceled)
+	}
+}
+
+// CancelCalls ends the calls under way for which which returns a refusal, with
+// that as their answer, and returns how many they were. Calls that wait for
+// their client's answers are among them. which is called without a lock that a
+// call needs to begin.
+func (g *Gateway) CancelCalls(which func(*RunningCall) *Refusal) int {
+	n := 0
+	for call, cancel := range g.flights.list() {
+		if why := which(call); why != nil {
+			cancel(why)
+			n++
+		}
+	}
+	for call, p := range g.rounds.waiting() {
+		if why := which(call); why != nil {
+			p.cancel(why)
+			n++
+		}
+	}
+	return n
+}
+
+// list returns the calls that are noted now, with what ends them.
+func (f *flights) list() map[*RunningCall]context.CancelCauseFunc {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.all)
+}
+
+// waiting returns the calls that a server still works on while their client is
+// asked.
+func (r *rounds) waiting() map[*RunningCall]*park {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[*RunningCall]*park)
+	for _, open := range r.open {
+		if open.park != nil && open.rec.call != nil {
+			all[open.rec.call] = open.park
+		}
+	}
+	return all
+}

@@ -1,0 +1,273 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// cancelledBy is a refusal of the calls of one tool.
+func cancelledBy(name string) func(*RunningCall) *Refusal {
+	return func(c *RunningCall) *Refusal {
+		if c.Exposed != name || c.Listed == nil || c.Identity == nil {
+			return nil
+		}
+		return Governed("it was cancelled")
+	}
+}
+
+const cancelledText = `This call is not allowed: it was cancelled.`
+
+// A call that is cancelled while its server works, while it waits for a place or
+// while its client is asked ends with the reason; others go on.
+func TestCancelCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Modern, tool("a"), tool("b"))
+		b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
+			<-ctx.Done()
+			return mcp.Answer{}, context.Cause(ctx)
+		}
+		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Mounts[0].Concurrency = 2 }).run()
+		begin := func(id, name string) *recorder {
+			w, _ := r.begin(modernRequest(modernBody(id, "tools/call", `"name":"s__`+name+`"`, "")))
+			synctest.Wait()
+			return w
+		}
+		first, other := begin("1", "a"), begin("2", "b")
+		waiting := begin("3", "a")
+		if n := r.CancelCalls(cancelledBy("s__a")); n != 2 {
+			t.Errorf("%d calls cancelled, want 2", n)
+		}
+		for what, w := range map[string]*recorder{"at the server": first, "waiting for a place": waiting} {
+			<-w.done
+			if !strings.Contains(w.text(), cancelledText) || !strings.Contains(w.text(), `"kind":"governance"`) {
+				t.Errorf("%s: %s", what, w.text())
+			}
+		}
+		synctest.Wait()
+		select {
+		case <-other.done:
+			t.Errorf("the other one: %s", other.text())
+		default:
+		}
+		if r.CancelCalls(cancelledBy("s__b")) != 1 {
+			t.Error("the other one is not known")
+		}
+		<-other.done
+		if left := r.flights.list(); len(left) != 0 {
+			t.Errorf("%d calls are left behind", len(left))
+		}
+	})
+}
+
+func TestCancelParkedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inquirer(t, askForm)
+		r := newRig(t, mounted(b)).run()
+		w := r.modern("1", "tools/call", `"name":"s__ask"`)
+		if inputs(w) == "" {
+			t.Fatal(w.text())
+		}
+		if n := r.CancelCalls(cancelledBy("s__ask")); n != 1 {
+			t.Errorf("%d calls cancelled, want 1", n)
+		}
+		synctest.Wait()
+		if w = r.retry(w, `"name":"s__ask"`, `{"q1":{"action":"decline"}}`); !strings.Contains(w.text(), cancelledText) {
+			t.Errorf("the next round: %s", w.text())
+		}
+	})
+}
+
+// Held back, a server runs half as many calls and at least one, or lets none
+// wait; those that wait are refused.
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(4, 10)
+		s.throttle(Throttle{Halve: true})
+		j := &journal{}
+		for range 3 {
+			queued(t.Context(), s, j, "a")
+		}
+		if n := len(j.all()); n != 2 {
+			t.Errorf("%d calls run, want 2", n)
+		}
+		refused := make(chan error, 1)
+		go func() { // ends with the throttle
+			refused <- s.take(t.Context(), "s", "b")
+		}()
+		synctest.Wait()
+		s.throttle(Throttle{NoQueue: true})
+		synctest.Wait()
+		if err := <-refused; err == nil {
+			t.Error("a call that waited was not refused")
+		}
+		if s.waiting != 0 || len(s.order) != 0 || s.running != 2 {
+			t.Errorf("%d wait, %d run", s.waiting, s.running)
+		}
+		for range 2 { // of the whole four
+			if err := s.take(t.Context(), "s", "a"); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.take(t.Context(), "s", "c"); err == nil {
+			t.Error("a call waits")
+		}
+		s.throttle(Throttle{})
+		s.resize(1, 5)
+		s.throttle(Throttle{Halve: true})
+		if s.size != 1 {
+			t.Errorf("half of one is %d", s.size)
+		}
+	})
+}
+
+// A server that is added while the gateway holds back is held back too.
+func TestThrottleOfALaterServer(t *testing.T) {
+	r := newRig(t, nil)
+	r.Throttle(Throttle{NoQueue: true})
+	next := *r.config.Load()
+	next.Mounts = mounted(newScript(t, "late", mcp.Modern, tool("a")))
+	r.Apply(next)
+	if s := r.snapshot.Load().catalog.byServer["late"].slots; !s.held.NoQueue {
+		t.Errorf("it is held back as %+v", s.held)
+	}
+}
+
+// moody lets alice's tools be seen as it is told, or cannot decide.
+type moody struct{ hidden, broken atomic.Bool }
+
+func (*moody) Name() string { return "moody" }
+
+func (m *moody) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
+	switch {
+	case m.broken.Load():
+		return gate.Decision{Reason: "authz_unavailable"}, errors.New("no answer")
+	case r.Original == "a" && r.Identity.Subject == "alice" && m.hidden.Load():
+		return gate.Decision{Reason: "hidden"}, nil
+	}
+	return gate.Decision{Effect: gate.Allow}, nil
+}
+
+// Who is told that decisions are others hears it once, if its own view is
+// another, and not while nobody can tell.
+func TestDecidedTellsWhoseViewIsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		phase := &moody{}
+		r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"), tool("b"))), func(_ *Options, c *Config) {
+			c.Chain = gate.NewChain(phase)
+		}).run()
+		streams := map[string]*recorder{}
+		for _, who := range []string{"alice", "bob"} {
+			auth := []string{"Authorization", "Bearer " + who}
+			streams[who+" legacy"], _ = r.begin(httpRequest("GET", "/mcp", "", append(auth, "Mcp-Session-Id", r.open(auth...))...))
+			streams[who+" modern"], _ = r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, ""), auth...))
+		}
+		decided := func(when string, want map[string]int) {
+			t.Helper()
+			r.Decided()
+			time.Sleep(time.Second)
+			for name, w := range streams {
+				who, _, _ := strings.Cut(name, " ")
+				if told := strings.Count(w.next(), `"method":"notifications/tools/list_changed"`); told != want[who] {
+					t.Errorf("%s: %s was told %d times, want %d", when, name, told, want[who])
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		for _, w := range streams {
+			w.next()
+		}
+		decided("the first time, when nothing is known of what they saw", map[string]int{"alice": 1, "bob": 1})
+		decided("nothing is another", nil)
+		phase.hidden.Store(true)
+		decided("alice sees less", map[string]int{"alice": 1})
+		phase.broken.Store(true)
+		decided("nobody can tell", nil)
+		phase.broken.Store(false)
+		decided("all is as before", nil)
+		phase.hidden.Store(false)
+		decided("alice sees more", map[string]int{"alice": 1})
+	})
+}
+
+// A gate that cannot decide is an error of its own kind, and its greeting says
+// what any gateway may offer, and nothing of what this one does.
+func TestGateThatCannotDecide(t *testing.T) {
+	phase := &moody{}
+	b := newScript(t, "s", mcp.Legacy, tool("a"))
+	r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Chain = gate.NewChain(phase) })
+	phase.broken.Store(true)
+	for method, members := range map[string]string{"tools/list": "", "tools/call": `"name":"s__a"`} {
+		w := r.modern("1", method, members)
+		if code := mcp.Lookup(raw(w.text()), "error", "code"); string(code) != "1001" || !strings.Contains(w.text(), `"kind":"authz_unavailable"`) ||
+			!strings.Contains(w.text(), `"retry_after_ms":1000`) {
+			t.Errorf("%s: %s", method, w.text())
+		}
+	}
+	greeting := raw(r.modern("1", "server/discover", "").text())
+	if mcp.Lookup(greeting, "result", "capabilities", "tools") == nil || mcp.Lookup(greeting, "result", "instructions") != nil {
+		t.Errorf("greeting %s", greeting)
+	}
+}
+
+// What the gate lacks makes /readyz red, with one word.
+func TestReadyAsksTheGate(t *testing.T) {
+	missing := ""
+	r := newRig(t, nil, func(_ *Options, c *Config) { c.Ready = func() string { return missing } })
+	for _, want := range []struct {
+		word string
+		code int
+		text string
+	}{{"", http.StatusOK, "ok\n"}, {"spicedb", http.StatusServiceUnavailable, "spicedb\n"}, {"", http.StatusOK, "ok\n"}} {
+		missing = want.word
+		if w := r.do(httpRequest("GET", "/readyz", "", "Authorization", "")); w.code() != want.code || w.text() != want.text {
+			t.Errorf("%q: %d %q", want.word, w.code(), w.text())
+		}
+	}
+}
+
+// demanding asks for approvals, and keeps what it is asked.
+type demanding struct{ seen []PendingCall }
+
+func (d *demanding) CheckArguments(_ context.Context, c PendingCall) ([]gate.Demand, error) {
+	d.seen = append(d.seen, c)
+	if c.Original == "a" {
+		return []gate.Demand{{Reason: "it is dangerous"}}, nil
+	}
+	return nil, nil
+}
+
+// A call that needs an approval is refused, and everything that may be called is
+// held against the rules, whatever its kind.
+func TestCallsThatNeedAnApproval(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, tool("a"), tool("b"), `prompt {"name":"p"}`, `resource {"uri":"file:///r","name":"r"}`)
+	d := &demanding{}
+	r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Arguments = d })
+	w := r.modern("1", "tools/call", `"name":"s__a"`)
+	if !strings.Contains(w.text(), `"kind":"approval_needed","code":1004,"phase":"approval"`) {
+		t.Errorf("a call: %s", w.text())
+	}
+	r.modern("2", "tools/call", `"name":"s__b","arguments":{"x":1}`)
+	r.modern("3", "prompts/get", `"name":"s__p","arguments":{"y":"2"}`)
+	r.modern("4", "resources/read", `"uri":"s+file:///r"`)
+	if len(b.seen("")) != 3 || len(d.seen) != 4 {
+		t.Fatalf("%d calls reached the server, %d were held against the rules", len(b.seen("")), len(d.seen))
+	}
+	for i, want := range []struct {
+		kind mcp.Capability
+		tool bool
+		args string
+	}{{mcp.Tool, true, ""}, {mcp.Tool, true, `{"x":1}`}, {mcp.Prompt, false, `{"y":"2"}`}, {mcp.Resource, false, ""}} {
+		if got := d.seen[i]; got.Kind != want.kind || got.Tool != want.tool || string(got.Args) != want.args || got.Listed == nil || got.Queued {
+			t.Errorf("call %d: %+v", i, got)
+		}
+	}
+}
