@@ -17,7 +17,7 @@ import (
 type examiner struct {
 	schemas *schema.Checker // nil holds nothing against schemas
 	rules   *governance.Rules
-	ruled   bool // there are rules; without, only a mode other than NORMAL matters
+	ruled   bool                                          // there are rules; without, only a mode other than NORMAL matters
 	said    func(server, tool string) governance.Operator // in the file
 	catalog func(capabilityID string) governance.Operator // in the catalog
 	mode    func() governance.Mode
