@@ -32,6 +32,7 @@ var (
 type decoder struct {
 	*problems
 	dir     string // relative paths are relative to it
+	vars    *expander
 	origins map[string]Origin
 }
 
@@ -182,7 +183,31 @@ func (d *decoder) raw(n *Node, v reflect.Value, tag reflect.StructTag, path stri
 	d.origins[path] = originOf(d.file, n)
 }
 
+// secretType is of values in which variables are replaced: what is secret
+// belongs in the environment. So are paths.
+var secretType = reflect.TypeFor[Secret]()
+
+// expanded returns a text of a kind in which variables are replaced with its
+// variables replaced.
+func (d *decoder) expanded(n *Node, v reflect.Value, tag reflect.StructTag) (*Node, error) {
+	if d.vars == nil || n.Kind != KindString || v.Type() != secretType && tag.Get("format") != "path" {
+		return n, nil
+	}
+	text, err := d.vars.expand(n.Value)
+	if err != nil || text == n.Value {
+		return n, err
+	}
+	own := *n
+	own.Value = text
+	return &own, nil
+}
+
 func (d *decoder) scalar(n *Node, v reflect.Value, tag reflect.StructTag, path string) {
+	n, err := d.expanded(n, v, tag)
+	if err != nil {
+		d.at(n, path, "", "%v", err)
+		return
+	}
 	if hint, err := setScalar(v, n, n.origin != nil); err != nil {
 		if enum := tag.Get("enum"); enum != "" {
 			hint = "write " + strings.ReplaceAll(enum, "|", " or ")

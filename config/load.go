@@ -149,7 +149,12 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 
 	section, warnings := overlay(p, root.Get("toolgate"), keys, opts.Environ, opts.Flags)
 	c.Warnings = warnings
-	d := &decoder{problems: p, dir: dir, origins: map[string]Origin{}}
+	vars := &expander{
+		client: client, lookup: opts.LookupEnv, ask: opts.Input,
+		inputs: inputs(sections), answers: map[string]answer{},
+		home: opts.home(), workspace: opts.workspace(dir),
+	}
+	d := &decoder{problems: p, dir: dir, vars: vars, origins: map[string]Origin{}}
 	setDefaults(reflect.ValueOf(&c.Toolgate).Elem())
 	d.decode(section, reflect.ValueOf(&c.Toolgate).Elem(), "", "", "")
 	checkToolgate(p, section, &c.Toolgate, keys)
@@ -162,11 +167,7 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	r := &serverReader{
 		file: name, dir: dir, client: client,
 		warnings: &c.Warnings, files: &c.Files, origins: c.Origins,
-		vars: &expander{
-			client: client, lookup: opts.LookupEnv, ask: opts.Input,
-			inputs: inputs(sections), answers: map[string]answer{},
-			home: opts.home(), workspace: opts.workspace(dir),
-		},
+		vars: vars,
 	}
 	us := newSelf(opts.Self, c.Toolgate.Listen)
 	for _, e := range entries {

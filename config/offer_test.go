@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,5 +44,26 @@ toolgate:
 	plain, _ := c.Server("plain")
 	if _, ok := plain.Enabled("k", "n", nil); ok {
 		t.Error("a server that is not offered was added")
+	}
+}
+
+// Secrets and paths of the settings come out of the environment; everything else
+// is taken as it is written.
+func TestSettingsFromTheEnvironment(t *testing.T) {
+	opts := testOptions()
+	c := parse(t, "/x/toolgate.yaml", `
+toolgate:
+  spicedb: { endpoint: "localhost:50051", token: "${GITHUB_TOKEN}" }
+  opa: { path: "${HOME}/policies", decision: "data.${HOME}" }
+`, opts)
+	if got := c.Toolgate.SpiceDB.Token.Reveal(); got != "gh-token" {
+		t.Errorf("token %q", got)
+	}
+	if c.Toolgate.OPA.Path != "/home/ada/policies" || c.Toolgate.OPA.Decision != "data.${HOME}" {
+		t.Errorf("%q, %q", c.Toolgate.OPA.Path, c.Toolgate.OPA.Decision)
+	}
+	_, err := Parse("toolgate.yaml", []byte(`toolgate: { spicedb: { endpoint: "localhost:50051", token: "${NOPE}" } }`), opts)
+	if err == nil || !strings.Contains(err.Error(), "spicedb.token: the environment variable NOPE is not set") || !strings.Contains(err.Error(), "toolgate.yaml:1") {
+		t.Errorf("%v", err)
 	}
 }

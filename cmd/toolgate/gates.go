@@ -44,7 +44,6 @@ type surroundings struct {
 	log     *slog.Logger
 	copies  string            // folder for the last good policy; empty keeps none
 	owners  map[string]string // principals, by the server that is theirs alone
-	changed func()            // is told that decisions may be others now; may be nil
 	decided func()            // is told so by a phase that knows it of itself; may be nil
 
 	registry  *registry.Registry     // lives on from one configuration to the next; nil without a gateway

@@ -188,6 +188,12 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 		}
 		return nil, exitf(exitUnreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
 	}
+	return secured(l, c)
+}
+
+// secured serves a listener with the certificate of the configuration, if it has
+// one. It closes what it refuses.
+func secured(l net.Listener, c *config.Config) (net.Listener, error) {
 	if c.Toolgate.Listen.TLS.Cert == "" {
 		return l, nil
 	}
@@ -286,7 +292,32 @@ func (in *instance) serveControl(ctx context.Context) error {
 		return fmt.Errorf("open the control socket: %w", err)
 	}
 	defer os.Remove(in.state.socket)
-	return serveHTTP(ctx, l, admin.Handler(in, token))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serveHTTP(ctx, l, admin.Handler(in, token)) })
+	group.Go(func() error { return in.serveAdmin(ctx, token) })
+	return group.Wait()
+}
+
+// serveAdmin serves the control side on the address of listen.admin as well,
+// less what belongs to this machine's own user: to speak MCP without a
+// credential.
+func (in *instance) serveAdmin(ctx context.Context, token string) error {
+	address := in.begun.Listen.Admin
+	if address == "" {
+		return nil
+	}
+	if !loopback(address) && in.begun.Listen.TLS.Cert == "" {
+		return exitf(exitConfig, "listen.admin: %s is not of this machine alone, where the admin token would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return exitf(exitUnreachable, "listen.admin: %w; write another address, or leave it out", err)
+	}
+	if l, err = secured(l, in.current()); err != nil {
+		return err
+	}
+	return serveHTTP(ctx, l, admin.Remote(admin.Handler(in, token)))
 }
 
 // serveMetrics serves /metrics on its own address. The default address may be

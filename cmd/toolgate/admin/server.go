@@ -147,6 +147,18 @@ func Handler(g Gateway, token string) http.Handler {
 	})
 }
 
+// Remote is a [Handler] for those who are not of this machine: without the way
+// to speak MCP, which is theirs at the gateway's own endpoints.
+func Remote(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/stdio" { // another spelling is redirected to this one
+			writeJSON(w, http.StatusNotFound, map[string]any{"error": "there is nothing at this path"})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
