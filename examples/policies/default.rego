@@ -13,9 +13,12 @@ package toolgate
 
 default decision := {"allow": false, "reason": "default_deny"}
 
-decision := {"allow": false, "reason": deny_reason} if deny_reason
+decision := {"allow": true} if {
+	allowed
+	not denied
+}
 
-else := {"allow": true} if allowed
+else := {"allow": false, "reason": deny_reason} if deny_reason
 
 allowed if {
 	uses
@@ -25,7 +28,7 @@ allowed if {
 allowed if {
 	uses
 	not tenant_flag
-	data.tool_catalog[name].enabled == true
+	data.tool_catalog[input.tool_name].enabled == true
 }
 
 allowed if {
@@ -33,13 +36,27 @@ allowed if {
 	data.persona_permissions[input.persona_id].can_add_tools == true
 }
 
+# Whether any of the reasons below applies to what the catalog and the flags
+# allow. It is what most decisions need to know; which reason it is, is looked for
+# when there is one.
+denied if missing_tenant
+
+denied if input.tool_name in data.global_tool_deny
+
+denied if input.tool_name in data.persona_tool_deny[input.persona_id]
+
+denied if {
+	data.tenant_restricted_args[input.tenant][input.tool_name]
+	count(restricted) > 0
+}
+
 # The first reason that applies is the one that is given. There is one chain,
 # so that two reasons never conflict.
 deny_reason := "missing_tenant" if missing_tenant
 
-else := "tool_globally_denied" if name in data.global_tool_deny
+else := "tool_globally_denied" if input.tool_name in data.global_tool_deny
 
-else := "persona_denied" if name in data.persona_tool_deny[input.persona_id]
+else := "persona_denied" if input.tool_name in data.persona_tool_deny[input.persona_id]
 
 else := "tool_disabled_for_tenant" if tenant_disabled
 
@@ -47,11 +64,12 @@ else := "tool_not_in_catalog" if not_in_catalog
 
 else := "tool_disabled" if disabled
 
-else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if count(restricted) > 0
+else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if {
+	data.tenant_restricted_args[input.tenant][input.tool_name]
+	count(restricted) > 0
+}
 
 else := "persona_cannot_add_tools" if cannot_add_tools
-
-name := input.tool_name
 
 uses if input.action in {
 	"tool.view", "tool.request",
@@ -63,24 +81,24 @@ missing_tenant if not input.tenant
 
 missing_tenant if input.tenant == ""
 
-tenant_flag if data.tenant_tool_flags[input.tenant][name]
+tenant_flag if data.tenant_tool_flags[input.tenant][input.tool_name]
 
-tenant_enabled if data.tenant_tool_flags[input.tenant][name].enabled == true
+tenant_enabled if data.tenant_tool_flags[input.tenant][input.tool_name].enabled == true
 
 tenant_disabled if {
 	uses
-	data.tenant_tool_flags[input.tenant][name].enabled == false
+	data.tenant_tool_flags[input.tenant][input.tool_name].enabled == false
 }
 
 not_in_catalog if {
 	uses
-	not data.tool_catalog[name]
+	not data.tool_catalog[input.tool_name]
 }
 
 disabled if {
 	uses
 	not tenant_enabled
-	not data.tool_catalog[name].enabled == true
+	not data.tool_catalog[input.tool_name].enabled == true
 }
 
 cannot_add_tools if {
@@ -91,12 +109,12 @@ cannot_add_tools if {
 # Arguments that have a restricted value, or a list with one in it. It is a set
 # because several can have one.
 restricted contains argument if {
-	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
 	input.args[argument] in banned
 }
 
 restricted contains argument if {
-	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
 	some value in input.args[argument]
 	value in banned
 }
@@ -104,7 +122,7 @@ restricted contains argument if {
 # The value of an argument that was too long to be shown is not known to be
 # another one.
 restricted contains argument if {
-	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
 	count(banned) > 0
 	some pointer in input.args_replaced
 	startswith(concat("", [pointer, "/"]), sprintf("/%s/", [escape(argument)]))

@@ -71,6 +71,14 @@ var trials = func() []trial {
 			return benchCross(ctx, l, c, era)
 		}})
 	}
+	for _, credential := range []string{"API key", "JWT"} {
+		for _, policy := range []string{"default policy", "kept decision"} {
+			all = append(all, trial{"gate, " + credential + ", " + policy, func(ctx context.Context, l *lab, c *counts) ([]row, error) {
+				return benchGate(ctx, l, c, credential, policy)
+			}})
+		}
+	}
+	all = append(all, trial{"gate, list", benchGatedList})
 	all = append(all, trial{"parked", benchParked})
 	all = append(all, trial{"list", benchList}, trial{"idle sessions", benchSessions})
 	for _, answers := range []string{"json", "sse"} {

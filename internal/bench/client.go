@@ -30,6 +30,8 @@ type client struct {
 	pool   *http.Transport
 	http   *http.Client
 
+	authorization []string // nil for none
+
 	session string
 	state   []byte // of a call that asked something, quoted
 	last    bool   // the next request ends its connection
@@ -51,6 +53,17 @@ func newClient(url, era, prefix string) *client {
 		c.meta = modernMeta + `{"elicitation":{}}}`
 	}
 	return c
+}
+
+// tokenVariable hands a client's token to the load generator, which no other
+// user can look at.
+const tokenVariable = "TOOLGATE_BENCH_TOKEN"
+
+// authorize lets a client show a token; an empty one is none.
+func (c *client) authorize(token string) {
+	if token != "" {
+		c.authorization = []string{"Bearer " + token}
+	}
 }
 
 // askable is the era of a modern client that can be asked something.
@@ -359,6 +372,9 @@ func (c *client) do(ctx context.Context, verb, method, name string, body []byte)
 	case c.session != "":
 		r.Header[mcp.HeaderVersion] = legacyHeader
 		r.Header[mcp.HeaderSession] = []string{c.session}
+	}
+	if c.authorization != nil {
+		r.Header["Authorization"] = c.authorization
 	}
 	return c.http.Do(r)
 }

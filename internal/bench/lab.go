@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -66,6 +67,9 @@ type room struct {
 	*lab
 	ctx     context.Context
 	running []*process
+
+	extra map[string]any // settings of the gateways that are started next
+	token string         // what clients show them; empty for nothing
 }
 
 func (l *lab) enter(ctx context.Context) *room { return &room{lab: l, ctx: ctx} }
@@ -146,14 +150,13 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		}
 		settings[key] = own
 	}
-	text, err := json.MarshalIndent(map[string]any{
-		"mcpServers": servers,
-		"toolgate": map[string]any{
-			"listen":  map[string]any{"http": address, "metrics": metrics},
-			"limits":  map[string]any{"sessions_per_principal": 2000, "parked_per_principal": 2000, "parked_per_server": 2000},
-			"servers": settings,
-		},
-	}, "", "  ")
+	toolgate := map[string]any{
+		"listen":  map[string]any{"http": address, "metrics": metrics},
+		"limits":  map[string]any{"sessions_per_principal": 2000, "parked_per_principal": 2000, "parked_per_server": 2000},
+		"servers": settings,
+	}
+	maps.Copy(toolgate, r.extra)
+	text, err := json.MarshalIndent(map[string]any{"mcpServers": servers, "toolgate": toolgate}, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("write a configuration: %w", err)
 	}
@@ -226,6 +229,7 @@ func freeAddress(ctx context.Context) (string, error) {
 func (r *room) ready(s *server, era string, tools int) error {
 	deadline := time.Now().Add(startTime)
 	c := newClient(s.url+"/mcp", era, "")
+	c.authorize(r.token)
 	defer c.close()
 	n := 0
 	for {
@@ -245,7 +249,7 @@ func (r *room) ready(s *server, era string, tools int) error {
 
 // loader starts a load generator on a URL.
 func (r *room) loader(url, era string) (*loader, error) {
-	p, err := r.start("load", os.Environ(), r.self, "load", "-url", url, "-era", era)
+	p, err := r.start("load", append(os.Environ(), tokenVariable+"="+r.token), r.self, "load", "-url", url, "-era", era)
 	if err != nil {
 		return nil, err
 	}

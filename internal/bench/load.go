@@ -106,6 +106,7 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 	case "open":
 		for n := range o.Count {
 			c := newClient(l.url, l.era, l.prefix)
+			c.authorize(os.Getenv(tokenVariable))
 			l.clients = append(l.clients, c)
 			if err := c.open(ctx); err != nil {
 				return report{Done: n}, err

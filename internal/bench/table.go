@@ -120,6 +120,15 @@ func (s series) per(other series) series {
 	return out
 }
 
+// minus is what s is more than other, round by round.
+func (s series) minus(other series) series {
+	out := make(series, min(len(s), len(other)))
+	for i := range out {
+		out[i] = s[i] - other[i]
+	}
+	return out
+}
+
 // both renders the median and the best of a series.
 func (s series) both(unit string) string {
 	return fmt.Sprintf("%s (best %s) %s", short(s.median()), short(s.best()), unit)
