@@ -104,6 +104,9 @@ func (s *Server) require(t testing.TB) {
 	}
 	if s.bin == "" {
 		bin, err := binaries()
+		if err != nil && os.Getenv("CI") == "" {
+			t.Skip(err) // where everything is to be tested this is a failure
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
