@@ -257,16 +257,18 @@ func (s *Server) adoptPlain(main *Conn, full, listing *mcp.Listing) {
 	s.opts.Sink.Changed(s.spec.Key)
 }
 
-// announcedOn returns the counts of announced changes for the set of lists that
-// a connection hears of, which is everyone's while there is one; mu is held.
-func (s *Server) announcedOn(conn *Conn) map[mcp.Capability]uint64 {
+// announce counts a change that the server has announced on a connection; mu is
+// held. One of where it was told nothing is news for everyone: modern clients that
+// declare nothing are shown the full lists and are served there.
+func (s *Server) announce(conn *Conn, kind mcp.Capability) {
+	s.announced[kind]++
 	if s.plain.listing == nil || !conn.plain() {
-		return s.announced
+		return
 	}
 	if s.plain.announced == nil {
 		s.plain.announced = make(map[mcp.Capability]uint64)
 	}
-	return s.plain.announced
+	s.plain.announced[kind]++
 }
 
 // fullOnly tells whether a call is of something that the server lists only

@@ -246,11 +246,11 @@ func TestPlainChangesAreCountedPerSet(t *testing.T) {
 		})
 	}
 	say["s-2"] <- mcp.NotifyToolsChanged
-	counted(0, 1)
-	say["s-1"] <- mcp.NotifyToolsChanged
 	counted(1, 1)
+	say["s-1"] <- mcp.NotifyToolsChanged
+	counted(2, 1)
 	say["s-2"] <- mcp.NotifyToolsChanged
-	counted(1, 2)
+	counted(3, 2)
 }
 
 func TestChangesOfOneSetAreEveryones(t *testing.T) {

@@ -115,7 +115,7 @@ func (s *Server) heard(conn *Conn, msg mcp.Message) {
 		s.mu.Lock()
 		for _, kind := range mcp.Capabilities {
 			if kind.Changed() == msg.Method {
-				s.announcedOn(conn)[kind]++
+				s.announce(conn, kind)
 			}
 		}
 		s.plain.due = true
