@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -79,8 +80,13 @@ func (rec *record) question(x *Exchange, r *Route, call *mcp.Call) gate.Question
 		args = mcp.Quote(r.Exposed)
 	}
 	hash := mcp.Hash(args)
+	id := r.CapabilityID
+	if id == "" { // of what comes out of a template, for one
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", r.Kind, r.Server, r.Original))
+		id = "unlisted_" + hex.EncodeToString(sum[:])
+	}
 	return gate.Question{
-		Identity: x.Identity, CapabilityID: r.CapabilityID, Server: r.Server, Name: r.Exposed,
+		Identity: x.Identity, CapabilityID: id, Server: r.Server, Name: r.Exposed,
 		Args: args, ArgsHash: hex.EncodeToString(hash[:]), Demands: rec.demands,
 	}
 }
