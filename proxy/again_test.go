@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -214,4 +215,51 @@ func TestUpdatesEndWithTheRight(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The endpoint of a server of which the caller may view nothing is like that of
+// none; it is there while nobody can tell.
+func TestServerThatMayNotBeViewed(t *testing.T) {
+	phase := &moody{}
+	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a")), newScript(t, "u", mcp.Modern, tool("b"))), func(_ *Options, c *Config) {
+		c.Chain = gate.NewChain(phase)
+	})
+	ask := func(server, who string) *recorder {
+		req := modernRequest(modernBody("1", "tools/list", "", ""), "Authorization", "Bearer "+who)
+		req.URL.Path = "/mcp/s/" + server
+		return r.do(req)
+	}
+	phase.hidden.Store(true)
+	hidden, none := ask("s", "alice"), ask("x", "alice")
+	if hidden.code() != http.StatusNotFound || hidden.code() != none.code() || hidden.text() != none.text() {
+		t.Errorf("hidden: %d %s, none: %d %s", hidden.code(), hidden.text(), none.code(), none.text())
+	}
+	for server, who := range map[string]string{"s": "bob", "u": "alice"} {
+		if w := ask(server, who); w.code() != http.StatusOK {
+			t.Errorf("%s of %s: %d %s", server, who, w.code(), w.text())
+		}
+	}
+	phase.broken.Store(true)
+	if w := ask("s", "alice"); !strings.Contains(w.text(), "authz_unavailable") {
+		t.Errorf("while nobody can tell: %d %s", w.code(), w.text())
+	}
+}
+
+// How long a list may be kept tells nothing of a server of which the caller may
+// view nothing.
+func TestHiddenServerLeavesNoTrace(t *testing.T) {
+	seen, secret := newScript(t, "s", mcp.Legacy, tool("b")), newScript(t, "z", mcp.Legacy, tool("a"))
+	secret.listing.Stale = true
+	phase := &moody{}
+	phase.hidden.Store(true)
+	list := func(who string, backends ...*script) string {
+		r := newRig(t, mounted(backends...), func(_ *Options, c *Config) { c.Chain = gate.NewChain(phase) })
+		return r.modern("1", "tools/list", "", "Authorization", "Bearer "+who).text()
+	}
+	if with, without := list("alice", seen, secret), list("alice", seen); with != without {
+		t.Errorf("with the hidden server:\n%s\nwithout:\n%s", with, without)
+	}
+	if with := list("bob", seen, secret); !strings.Contains(with, `"ttlMs":5000`) {
+		t.Errorf("who may view it: %s", with)
+	}
 }
