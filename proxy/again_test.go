@@ -263,3 +263,56 @@ func TestHiddenServerLeavesNoTrace(t *testing.T) {
 		t.Errorf("who may view it: %s", with)
 	}
 }
+
+// A subscription whose session ends while the server takes it up is ended too.
+func TestSessionEndsWhileItSubscribes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
+		took := make(chan struct{})
+		b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
+			if call.Method == mcp.MethodSubscribe {
+				<-took
+			}
+			return result(mcp.Legacy, `{}`), nil
+		}
+		r := newRig(t, mounted(b)).run()
+		session := r.open()
+		w, _ := r.begin(httpRequest("POST", "/mcp", request("1", "resources/subscribe", `{"uri":"s+file:///r"}`), "Mcp-Session-Id", session))
+		synctest.Wait()
+		r.do(httpRequest("DELETE", "/mcp", "", "Mcp-Session-Id", session))
+		synctest.Wait()
+		close(took)
+		<-w.done
+		synctest.Wait()
+		if len(r.watchers) != 0 || len(b.seen(mcp.MethodUnsubscribe)) != 1 {
+			t.Errorf("left behind: %v; %d unsubscribed", r.watchers, len(b.seen(mcp.MethodUnsubscribe)))
+		}
+	})
+}
+
+// A call that is cancelled between the end of its round and the wait for the next
+// one ends as well.
+func TestCancelCallThatIsAboutToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")))).run()
+		x := &Exchange{Identity: person("alice")}
+		route := r.snapshot.Load().resolve(x.Identity, mcp.Tool, "s__a", Scope{})
+		rec := &record{}
+		_, done := r.flights.begin(t.Context(), x, route, rec)
+		rec.park = r.newPark(x, func(ctx context.Context, _ *park) (mcp.Answer, error) {
+			<-ctx.Done()
+			return mcp.Answer{}, context.Cause(ctx)
+		})
+		if n := r.CancelCalls(cancelledBy("s__a")); n != 1 {
+			t.Errorf("%d calls cancelled, want 1", n)
+		}
+		rec.parked = true
+		done()
+		synctest.Wait()
+		select {
+		case <-rec.park.done:
+		default:
+			t.Error("the server still works on it")
+		}
+	})
+}

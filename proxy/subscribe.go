@@ -65,13 +65,29 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}
-	x.Session.mu.Lock()
-	defer x.Session.mu.Unlock()
-	if x.Session.subscribed == nil {
-		x.Session.subscribed = make(map[string]*subscription)
+	sub := &subscription{route.watchKey(), route}
+	if !x.Session.subscribe(uri, sub) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		g.unwatch(ctx, x, x.Session, sub)
+		return g.refuse(x, rec.refused(errSessionEnded))
 	}
-	x.Session.subscribed[uri] = &subscription{route.watchKey(), route}
 	return empty
+}
+
+// subscribe keeps a subscription until the session ends; false when it has
+// ended.
+func (s *Session) subscribe(uri string, sub *subscription) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	if s.subscribed == nil {
+		s.subscribed = make(map[string]*subscription)
+	}
+	s.subscribed[uri] = sub
+	return true
 }
 
 // unsubscribe answers resources/unsubscribe.

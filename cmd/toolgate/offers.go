@@ -34,7 +34,7 @@ const (
 	// addPoll is how often it looks.
 	addPoll = 50 * time.Millisecond
 	// addPause is how long what could not be served is left alone.
-	addPause = 5 * time.Second
+	addPause = time.Second
 )
 
 // loadAdded reads what was added and tells whether it is not what it was.
