@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,8 +32,10 @@ type consent struct {
 // go on.
 func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry) (*reply, error) {
 	switch {
-	case again != nil && again.state.approved:
-		rec.approved = true
+	case again != nil && again.state.approved != nil:
+		if rec.approved = again.state.approved; !rec.approved.cover(rec.demands) {
+			return nil, unapproved("This call needs another approval since it was begun; begin a new one.")
+		}
 		return nil, nil
 	case len(rec.demands) == 0:
 		return nil, nil
@@ -66,7 +69,7 @@ func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *recor
 		return nil, notApproved(found)
 	}
 	a.id = found.ID
-	rec.consent, rec.approved = a, true
+	rec.consent, rec.approved = a, approvalsOf(rec.demands)
 	return nil, nil
 }
 
@@ -77,8 +80,13 @@ func (rec *record) question(x *Exchange, r *Route, call *mcp.Call) gate.Question
 		args = mcp.Quote(r.Exposed)
 	}
 	hash := mcp.Hash(args)
+	id := r.CapabilityID
+	if id == "" { // of what comes out of a template, for one
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", r.Kind, r.Server, r.Original))
+		id = "unlisted_" + hex.EncodeToString(sum[:])
+	}
 	return gate.Question{
-		Identity: x.Identity, CapabilityID: r.CapabilityID, Server: r.Server, Name: r.Exposed,
+		Identity: x.Identity, CapabilityID: id, Server: r.Server, Name: r.Exposed,
 		Args: args, ArgsHash: hex.EncodeToString(hash[:]), Demands: rec.demands,
 	}
 }
@@ -174,11 +182,24 @@ func (a *consent) use(ctx context.Context) error {
 	return nil
 }
 
-// covers tells whether what people were asked about a call is all that is
-// demanded of it now.
-func (a *consent) covers(demands []gate.Demand) bool {
+// approvals are whose answers approved of a call, as [gate.Demand] names them
+// for each demand; nil where nobody did. They go with the call from one round to
+// the next.
+type approvals [][]string
+
+func approvalsOf(demands []gate.Demand) approvals {
+	by := make(approvals, len(demands))
+	for i := range demands {
+		by[i] = demands[i].By
+	}
+	return by
+}
+
+// cover tells whether those who approved of a call are all that are to be asked
+// about it now.
+func (a approvals) cover(demands []gate.Demand) bool {
 	return !slices.ContainsFunc(demands, func(d gate.Demand) bool {
-		return !slices.ContainsFunc(a.question.Demands, func(asked gate.Demand) bool { return slices.Equal(asked.By, d.By) })
+		return !slices.ContainsFunc(a, func(by []string) bool { return (by == nil) == (d.By == nil) && slices.Equal(by, d.By) })
 	})
 }
 
@@ -188,14 +209,19 @@ func (g *Gateway) decideAgain(ctx context.Context, x *Exchange, r *Route, rec *r
 	if time.Since(rec.decided) <= decisionAge {
 		return nil
 	}
-	before := rec.consent
+	return g.reconsider(ctx, x, r, rec, call)
+}
+
+// reconsider decides once more on a call, however old its decision is. What
+// people approved of has to be all that is demanded of it.
+func (g *Gateway) reconsider(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
 	if err := g.decide(ctx, x, r, rec); err != nil {
 		return err
 	}
 	if err := g.examine(ctx, x, r, rec, call); err != nil {
 		return err
 	}
-	if len(rec.demands) > 0 && (!rec.approved || before.from != nil && !before.covers(rec.demands)) {
+	if !rec.approved.cover(rec.demands) {
 		return unapproved("While this call waited it was made to need another approval; make it again.")
 	}
 	return nil

@@ -305,12 +305,12 @@ func TestNobodyToAsk(t *testing.T) {
 // A prompt and a resource are approved of like a tool.
 func TestOtherKindsAreApproved(t *testing.T) {
 	c := newCounter(t, mcp.Legacy, nil)
-	for method, members := range map[string]string{"prompts/get": `"name":"s__p"`, "resources/read": `"uri":"s+file:///r"`} {
+	for _, call := range [][2]string{{"prompts/get", `"name":"s__p"`}, {"resources/read", `"uri":"s+file:///r"`}, {"resources/read", `"uri":"s+file:///not/listed"`}} {
 		before := c.calls()
-		state := stateOf(t, c.modern("1", method, members))
-		w := c.modern("1", method, members+`,"inputResponses":{"approval":{"action":"accept"}},"requestState":"`+state+`"`)
+		state := stateOf(t, c.modern("1", call[0], call[1]))
+		w := c.modern("1", call[0], call[1]+`,"inputResponses":{"approval":{"action":"accept"}},"requestState":"`+state+`"`)
 		if c.calls() != before+1 || strings.Contains(w.text(), `"error"`) {
-			t.Errorf("%s: %s", method, w.text())
+			t.Errorf("%s: %s", call, w.text())
 		}
 	}
 }

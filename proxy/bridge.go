@@ -33,7 +33,7 @@ func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record,
 		})
 		return rec.park.round(ctx, x, nil)
 	case x.Era == mcp.Legacy:
-		got, err := g.converse(ctx, x, r, d, call)
+		got, err := g.converse(ctx, x, r, d, rec, call)
 		rec.entry.Rounds = int(d.answered.Load())
 		return got, err
 	}
@@ -49,9 +49,9 @@ func askable(x *Exchange, q Questions) bool {
 
 // converse carries the call of a legacy client. What a modern server asks by an
 // input request goes out as requests on the stream of the call; then the call
-// is made again with the answers, behind the gate (2026-07-28
+// is made again with the answers, behind the gate and the rules (2026-07-28
 // basic/patterns/mrtr, for a client that does not know it).
-func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialogue, call *mcp.Call) (mcp.Answer, error) {
+func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialogue, rec *record, call *mcp.Call) (mcp.Answer, error) {
 	for round := 1; ; round++ {
 		got, err := d.run(ctx, r, call)
 		if err != nil || got.Era == mcp.Legacy || !asksInput(got.Result) || call.Method == mcp.MethodComplete {
@@ -64,7 +64,7 @@ func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialog
 		if err != nil {
 			return mcp.Answer{}, err
 		}
-		if err := g.permitAgain(ctx, x, r); err != nil {
+		if err := g.reconsider(ctx, x, r, rec, call); err != nil {
 			return mcp.Answer{}, err
 		}
 		again := *call

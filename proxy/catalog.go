@@ -278,11 +278,12 @@ const (
 )
 
 // ttl is how long a list of a kind may be taken for fresh: the shortest of the
-// servers in scope that have such a list, or may soon turn out to.
-func (c *Catalog) ttl(kind mcp.Capability, scope Scope) time.Duration {
+// servers in scope that have such a list, or may soon turn out to, less those that
+// are hidden from the caller.
+func (c *Catalog) ttl(kind mcp.Capability, scope Scope, hidden map[*served]bool) time.Duration {
 	least := time.Duration(-1)
 	for _, s := range c.servers {
-		if !scope.has(s.backend.Name()) {
+		if !scope.has(s.backend.Name()) || hidden[s] {
 			continue
 		}
 		if own, contributes := s.ttl(kind); contributes && (least < 0 || own < least) {

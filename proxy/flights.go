@@ -40,6 +40,9 @@ func (f *flights) begin(ctx context.Context, x *Exchange, r *Route, rec *record)
 		f.mu.Lock()
 		delete(f.all, call)
 		f.mu.Unlock()
+		if why := context.Cause(ctx); why != nil && rec.parked && rec.park != nil {
+			rec.park.cancel(why) // it was cancelled when its round was over and it did not wait for the next yet
+		}
 		cancel(context.Canceled)
 	}
 }

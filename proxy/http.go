@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -63,7 +64,7 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == "/mcp":
 		g.serveStreamable(w, r, id, Scope{})
-	case isServer && g.config.Load().has(server):
+	case isServer && g.shows(r.Context(), id, server):
 		g.serveStreamable(w, r, id, Scope{Server: server})
 	case isCapsule && g.config.Load().holds(id, capsule):
 		g.serveStreamable(w, r, id, Scope{Capsule: capsule})
@@ -76,10 +77,20 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// has tells whether a server is mounted.
-func (c *Config) has(server string) bool {
-	for i := range c.Mounts {
-		if c.Mounts[i].Backend.Name() == server {
+// shows tells whether a caller has the endpoint of a server: it may view
+// something of it, or that cannot be told at the moment. Any other server is
+// none.
+func (g *Gateway) shows(ctx context.Context, id *gate.Identity, server string) bool {
+	snap := g.snapshot.Load()
+	for _, c := range append(snap.everyCatalog(), snap.catalogOf(id, answersAll)) {
+		of := c.byServer[server]
+		if of == nil {
+			continue
+		}
+		if of.listing == nil {
+			return true
+		}
+		if some, err := snap.viewsAny(ctx, id, Scope{Server: server}, of); some || err != nil {
 			return true
 		}
 	}

@@ -38,6 +38,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 	if err != nil {
 		return g.refuse(x, err)
 	}
+	p.hide(ctx, snap, x, kind)
 	if first && p.whole {
 		return reply{result: catalog.page(pageKey{kind, x.Era, revisionOf(x.Version), x.Scope}, func() []byte {
 			return g.renderPage(catalog, x, kind, p, "")
@@ -55,9 +56,10 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 // page is what one answer of a list holds.
 type page struct {
 	routes []*Route
-	size   int  // bytes of the items
-	more   bool // the caller may view something behind it
-	whole  bool // it is everything in scope, so that every caller's is the same
+	size   int              // bytes of the items
+	more   bool             // the caller may view something behind it
+	whole  bool             // it is everything in scope, so that every caller's is the same
+	hidden map[*served]bool // servers of which nothing in this list is for the caller, up to its end
 }
 
 // batch is how many capabilities the gate is asked about at once.
@@ -72,15 +74,45 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 		case d.Err != nil:
 			return page{}, Undecided(d)
 		case d.Effect != gate.Allow:
-			p.whole = false
+			if p.whole = false; p.hidden == nil {
+				p.hidden = make(map[*served]bool)
+			}
+			if _, known := p.hidden[r.to]; !known {
+				p.hidden[r.to] = !p.shows(r.to)
+			}
 		case len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes:
 			p.more, p.whole = true, false
 			return p, nil
 		default:
 			p.routes, p.size = append(p.routes, r), p.size+len(r.raw)+1
+			if p.hidden[r.to] {
+				p.hidden[r.to] = false
+			}
 		}
 	}
 	return p, nil
+}
+
+// shows tells whether something of a server is on the page.
+func (p *page) shows(s *served) bool {
+	return slices.ContainsFunc(p.routes, func(r *Route) bool { return r.to == s })
+}
+
+// hide leaves among the hidden servers those of which the caller may view nothing
+// at all, as far as they make a difference to how long the page is fresh.
+func (p *page) hide(ctx context.Context, snap *Snapshot, x *Exchange, kind mcp.Capability) {
+	if len(p.hidden) == 0 {
+		return
+	}
+	least := snap.Catalog(x).ttl(kind, x.Scope, p.hidden)
+	for s, hidden := range p.hidden {
+		if own, contributes := s.ttl(kind); !hidden || !contributes || own >= least {
+			continue
+		}
+		if some, err := snap.viewsAny(ctx, x.Identity, x.Scope, s); some || err != nil {
+			p.hidden[s] = false
+		}
+	}
 }
 
 // renderPage returns the result that holds a page.
@@ -106,7 +138,7 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p pag
 		body = mcp.AppendQuote(body, next)
 	}
 	if x.Era == mcp.Modern {
-		body = g.appendCaching(body, c.ttl(kind, x.Scope).Milliseconds())
+		body = g.appendCaching(body, c.ttl(kind, x.Scope, p.hidden).Milliseconds())
 	}
 	return append(body, '}')
 }

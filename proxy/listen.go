@@ -141,6 +141,9 @@ func (l *listen) owner() (principal, session string) {
 	return l.x.Identity.Key(), l.x.sessionID()
 }
 
+// asks implements [subscriber].
+func (l *listen) asks() *Exchange { return l.x }
+
 // updated implements [subscriber].
 func (l *listen) updated(params []byte) {
 	l.box.offer(mcp.AppendNotification(nil, mcp.NotifyResourceUpdated, mcp.RewriteMeta(params, l.meta)))

@@ -12,7 +12,7 @@ import (
 // listened is a task that a subscription follows (SEP-2663, Task Status
 // Notifications). Servers may leave notifications out, and a state that was
 // missed would not come again; so the gateway looks at the task itself, as its
-// client would, in the server's interval and behind the gate. A subscription
+// client would, in the server's interval and behind the gate and the mode. A subscription
 // makes one look at a time.
 type listened struct {
 	*task
@@ -96,13 +96,16 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if err := g.permitTask(ctx, x, now.route); err != nil {
-		return nil, err
-	}
 	if err := now.route.to.slots.take(ctx, now.route.Server, x.Identity.Key()); err != nil {
 		return nil, err
 	}
 	defer now.route.to.slots.give()
+	if err := g.permitTask(ctx, x, now.route); err != nil { // behind what may have taken long
+		return nil, err
+	}
+	if err := g.snapshot.Load().examineTask(ctx, x, now.route); err != nil {
+		return nil, err
+	}
 	params := mcp.SetMember(nil, "taskId", mcp.Quote(now.id))
 	call := g.newCall(x, now.route.to, mcp.MethodTaskGet, params)
 	call.Progress, call.LogLevel, call.Conn = false, "", now.conn

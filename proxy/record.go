@@ -30,7 +30,7 @@ type record struct {
 	decided  time.Time     // when the gate was asked
 	demands  []gate.Demand // under which it allows the call
 	consent  consent       // of a call for which people were asked
-	approved bool          // also by an approval in an earlier round
+	approved approvals     // of it, also in an earlier round
 
 	call   *RunningCall // once the gate let it pass
 	parked bool         // the call goes on with another request

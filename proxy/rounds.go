@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -82,7 +83,7 @@ type roundState struct {
 	server, kind, name, args string
 	method                   string
 	way                      string // parked, again, or empty
-	approved                 bool   // people were asked and have approved
+	approved                 approvals
 	inner                    []byte // the server's own state, raw, or our own; nil when there is none
 }
 
@@ -102,8 +103,9 @@ func (s *roundState) encode() []byte {
 	} {
 		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
 	}
-	if s.approved {
-		out = append(out, `,"approved":true`...)
+	if s.approved != nil {
+		by, _ := json.Marshal(s.approved) // never fails on texts
+		out = append(append(out, `,"approved":`...), by...)
 	}
 	if s.inner != nil {
 		out = append(append(out, `,"state":`...), s.inner...)
@@ -114,10 +116,14 @@ func (s *roundState) encode() []byte {
 func decodeRoundState(raw []byte) roundState {
 	field := func(name string) string { s, _ := mcp.LookupString(raw, name); return s }
 	number := func(name string) int64 { n, _ := strconv.ParseInt(string(mcp.Lookup(raw, name)), 10, 64); return n }
+	var approved approvals
+	if by := mcp.Lookup(raw, "approved"); by != nil && json.Unmarshal(by, &approved) != nil {
+		approved = nil
+	}
 	return roundState{
 		call: field("call"), round: int(number("round")), expires: number("expires"),
 		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"),
-		method: field("method"), way: field("way"), approved: string(mcp.Lookup(raw, "approved")) == "true", inner: mcp.Lookup(raw, "state"),
+		method: field("method"), way: field("way"), approved: approved, inner: mcp.Lookup(raw, "state"),
 	}
 }
 

@@ -21,6 +21,7 @@ func (r *Route) watchKey() resourceKey { return resourceKey{r.Server, r.Original
 type subscriber interface {
 	updated(params []byte)
 	owner() (principal, session string)
+	asks() *Exchange // as whom
 }
 
 // subscription is one resource that a subscriber watches.
@@ -64,13 +65,29 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}
-	x.Session.mu.Lock()
-	defer x.Session.mu.Unlock()
-	if x.Session.subscribed == nil {
-		x.Session.subscribed = make(map[string]*subscription)
+	sub := &subscription{route.watchKey(), route}
+	if !x.Session.subscribe(uri, sub) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		g.unwatch(ctx, x, x.Session, sub)
+		return g.refuse(x, rec.refused(errSessionEnded))
 	}
-	x.Session.subscribed[uri] = &subscription{route.watchKey(), route}
 	return empty
+}
+
+// subscribe keeps a subscription until the session ends; false when it has
+// ended.
+func (s *Session) subscribe(uri string, sub *subscription) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	if s.subscribed == nil {
+		s.subscribed = make(map[string]*subscription)
+	}
+	s.subscribed[uri] = sub
+	return true
 }
 
 // unsubscribe answers resources/unsubscribe.
@@ -199,14 +216,18 @@ func (g *Gateway) unsubscribeAll(s *Session) {
 	g.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), settleTime)
 		defer cancel()
-		x := &Exchange{Identity: s.who(), Scope: s.scope, Session: s, Era: mcp.Legacy}
 		for _, sub := range subs {
-			g.unwatch(ctx, x, s, sub)
+			g.unwatch(ctx, s.asks(), s, sub)
 		}
 	})
 }
 
 func (s *Session) owner() (principal, session string) { return s.who().Key(), s.id }
+
+// asks implements [subscriber].
+func (s *Session) asks() *Exchange {
+	return &Exchange{Identity: s.who(), Scope: s.scope, Session: s, Era: mcp.Legacy}
+}
 
 // updated implements [subscriber].
 func (s *Session) updated(params []byte) {
@@ -229,7 +250,8 @@ func (g *Gateway) Happened(ev mcp.Event) {
 }
 
 // resourceUpdated tells the subscribers of a resource, or of one that it is
-// part of, that share the connection which the news came over.
+// part of, that share the connection which the news came over and may read both
+// at this moment.
 func (g *Gateway) resourceUpdated(ev mcp.Event) {
 	uri, ok := mcp.LookupString(ev.Params, "uri")
 	s := g.snapshot.Load().catalog.byServer[ev.Server]
@@ -238,7 +260,11 @@ func (g *Gateway) resourceUpdated(ev mcp.Event) {
 	}
 	params := mcp.RewriteMeta(exposeURIs(s.mount.Namespace, mcp.NotifyResourceUpdated, ev.Params), nil)
 	g.watchMu.Lock()
-	var concerned []subscriber
+	type concern struct {
+		who subscriber
+		uri string // that it subscribed to
+	}
+	var concerned []concern
 	for key, watchers := range g.watchers {
 		if key.server != ev.Server || key.plain != ev.Plain || !partOf(uri, key.uri) {
 			continue
@@ -246,14 +272,27 @@ func (g *Gateway) resourceUpdated(ev mcp.Event) {
 		for w := range watchers {
 			principal, session := w.owner()
 			if (ev.Principal == "" || ev.Principal == principal) && (ev.Session == "" || ev.Session == session) {
-				concerned = append(concerned, w)
+				concerned = append(concerned, concern{w, key.uri})
 			}
 		}
 	}
 	g.watchMu.Unlock()
-	for _, w := range concerned {
-		w.updated(params)
+	for _, c := range concerned {
+		if g.hears(c.who, exposedURI(s.mount.Namespace, c.uri)) && (c.uri == uri || g.hears(c.who, exposedURI(s.mount.Namespace, uri))) {
+			c.who.updated(params)
+		}
 	}
+}
+
+// hears tells whether a subscriber may hear of a resource at this moment.
+func (g *Gateway) hears(w subscriber, exposed string) bool {
+	x := w.asks()
+	route := g.snapshot.Load().resolve(x.Identity, mcp.Resource, exposed, x.Scope)
+	if route == nil {
+		return false
+	}
+	demands, err := g.permit(g.life, x, route)
+	return err == nil && len(demands) == 0
 }
 
 // partOf tells whether a URI is that of a resource or of something within it: a

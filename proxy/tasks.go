@@ -173,6 +173,11 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	if err := g.permitTask(ctx, x, t.route); err != nil {
 		return refuse(err)
 	}
+	if x.Message.Method != mcp.MethodTaskCancel { // which no mode ends
+		var done func()
+		ctx, done = g.flights.begin(ctx, x, t.route, rec)
+		defer done()
+	}
 	if err := snap.examineTask(ctx, x, t.route); err != nil {
 		return refuse(err)
 	}
@@ -182,6 +187,9 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	defer t.route.to.slots.give()
 	if time.Since(decided) > decisionAge {
 		if err := g.permitTask(ctx, x, t.route); err != nil {
+			return refuse(err)
+		}
+		if err := g.snapshot.Load().examineTask(ctx, x, t.route); err != nil {
 			return refuse(err)
 		}
 	}

@@ -36,17 +36,19 @@ func (in *instance) approvalSettings(c *config.Config, authenticated bool) appro
 	return s
 }
 
-// doors are everything that the main listener serves.
+// doors are everything that the main listener serves. Where there is no webhook,
+// its path is like any other.
 func (in *instance) doors() http.Handler {
-	gateway, answers := in.gateway.Handler(), in.desk.Callback(func() string {
+	secret := func() string {
 		a := in.current().Toolgate.Approvals
 		if !slices.Contains(a.Ask, "webhook") {
 			return ""
 		}
 		return a.Webhook.Secret.Reveal()
-	})
+	}
+	gateway, answers := in.gateway.Handler(), in.desk.Callback(secret)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) {
+		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)
 			return
 		}

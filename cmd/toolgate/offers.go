@@ -33,6 +33,8 @@ const (
 	addWait = 10 * time.Second
 	// addPoll is how often it looks.
 	addPoll = 50 * time.Millisecond
+	// addPause is how long what could not be served is left alone.
+	addPause = time.Second
 )
 
 // loadAdded reads what was added and tells whether it is not what it was.
@@ -58,6 +60,10 @@ func (in *instance) followAdded(ctx context.Context) error {
 		case <-in.addedChanged:
 			if err := in.applyAdded(ctx); err != nil && ctx.Err() == nil {
 				in.log.Error("servers that were added or removed are not served yet", "err", err)
+				select { // before it is tried again
+				case <-ctx.Done():
+				case <-time.After(addPause):
+				}
 			}
 		}
 	}
@@ -71,8 +77,17 @@ func (in *instance) applyAdded(ctx context.Context) error {
 	if err != nil || !changed {
 		return err
 	}
-	return in.apply(in.current())
+	if err = in.apply(in.current()); err != nil {
+		in.mu.Lock()
+		in.addedGeneration = notServed
+		in.mu.Unlock()
+		nudge(in.addedChanged)
+	}
+	return err
 }
+
+// notServed is the generation of what was added while that could not be served.
+const notServed = -1
 
 // withAdded returns the servers of a configuration that are served: those that
 // are not only offered, and those that were added. owners are the principals of

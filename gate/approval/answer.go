@@ -36,7 +36,8 @@ type Answerer struct {
 }
 
 // Answer is the answer of whoever makes the call, which counts where the
-// requester may answer. The question is returned as it is then.
+// requester may answer, and for a call of which the same is demanded as when it
+// was asked about. The question is returned as it is then.
 func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error) {
 	if d == nil || d.store == nil {
 		return gate.Approval{}, errNoDesk
@@ -48,6 +49,11 @@ func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bo
 	item := itemOf(r)
 	if r.ApprovalKey != key(q) || !item.may(gate.ByRequester) {
 		return gate.Approval{}, fmt.Errorf("answer %s: %w", id, ErrNotYours)
+	}
+	if open := r.State == store.ApprovalPending || r.State == store.ApprovalGranted; open && !item.sameBy(d.by(q)) {
+		ctx, cancel := context.WithTimeout(ctx, storeTime)
+		defer cancel()
+		return d.changedConditions(ctx, r, q)
 	}
 	decided, err := d.decide(ctx, id, grant, store.Change{Actor: Name(q.Identity), Reason: "asked in the client"})
 	if errors.Is(err, ErrDecided) {

@@ -31,8 +31,8 @@ type callback struct {
 //
 //	{"id":"apr_...","decision":"approve","subject":"erin","groups":["security"],"reason":"..."}
 //
-// secret returns the secret in force; while it is empty, every request gets the
-// same 404 as any unknown path. Nothing is said to whoever does not know it.
+// secret returns the secret in force; while it is empty, nothing is taken.
+// Nothing is said to whoever does not know it.
 func (d *Desk) Callback(secret func() string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := secret()

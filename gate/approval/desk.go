@@ -246,13 +246,15 @@ func (d *Desk) Changed() {
 	d.changed = make(chan struct{})
 }
 
-// Use uses the grant for a call up and tells whether there was one.
+// Use uses the grant for a call up and tells whether there was one. One that
+// others gave than those who are to answer now is used up and is none.
 func (d *Desk) Use(ctx context.Context, q *gate.Question) (bool, error) {
 	if d == nil || d.store == nil {
 		return false, errNoDesk
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	_, ok, err := d.store.Use(ctx, key(q))
-	return ok, err
+	r, ok, err := d.store.Use(ctx, key(q))
+	item := itemOf(r)
+	return ok && item.sameBy(d.by(q)), err
 }

@@ -224,6 +224,50 @@ func TestConditionsChange(t *testing.T) {
 	}
 }
 
+// What was asked of some is neither answered nor used where others are to
+// answer by then, whether the call says so or the configuration.
+func TestOthersAreToAnswerNow(t *testing.T) {
+	requester := func(o *approval.Settings) { o.By = []string{gate.ByRequester} }
+	security := approval.Settings{By: []string{"security"}}
+	for name, tc := range map[string]struct {
+		change func(d *approval.Desk, now *gate.Question)
+		want   gate.ApprovalState
+	}{
+		"the call":          {func(_ *approval.Desk, now *gate.Question) { now.Demands[0].By = []string{"security"} }, gate.ApprovalDenied},
+		"the configuration": {func(d *approval.Desk, _ *gate.Question) { d.Set(security) }, gate.ApprovalDenied},
+		"one more": {func(_ *approval.Desk, now *gate.Question) {
+			now.Demands = append(now.Demands, gate.Demand{By: []string{"security"}})
+		}, gate.ApprovalDenied},
+		"other words": {func(_ *approval.Desk, now *gate.Question) { now.Demands[0].Reason = "words" }, gate.ApprovalGranted},
+	} {
+		for _, when := range []string{"before the answer", "behind it"} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				d := newDesk(t, openStore(t), requester)
+				now := question("1")
+				a := ask(t, d, now)
+				if when == "before the answer" {
+					tc.change(d, now)
+				}
+				got, err := d.Answer(t.Context(), now, a.ID, true)
+				if when == "behind it" {
+					if got.State != gate.ApprovalGranted || err != nil {
+						t.Fatalf("%+v, %v", got, err)
+					}
+					tc.change(d, now)
+				} else if got.State != tc.want || err != nil {
+					t.Errorf("%+v, %v; want %s", got, err, tc.want)
+				}
+				if ok, err := d.Use(t.Context(), now); ok != (tc.want == gate.ApprovalGranted) || err != nil {
+					t.Errorf("used: %v, %v", ok, err)
+				}
+				if got := ask(t, d, now); got.State != gate.ApprovalPending || got.ID == a.ID {
+					t.Errorf("asked anew: %+v", got)
+				}
+			})
+		}
+	}
+}
+
 func TestAwait(t *testing.T) {
 	s := openStore(t)
 	asking := newDesk(t, s, nil)
