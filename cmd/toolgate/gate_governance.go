@@ -192,9 +192,15 @@ func annotated(annotations json.RawMessage) []byte {
 func ownFiles(c *config.Config, state *stateDir) []string {
 	t := &c.Toolgate
 	all := slices.Concat([]string{c.Path}, c.Files, []string{
-		state.path, state.socket, strings.TrimPrefix(t.Store, "sqlite:"), t.Audit.Path, t.OPA.Path,
-		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.SpiceDB.CA,
+		state.path, state.socket, t.Audit.Path, t.OPA.Path, t.Registry.Seed,
+		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.Listen.TLS.ClientCA, t.SpiceDB.CA,
 	})
+	if path, ok := strings.CutPrefix(t.Store, "sqlite:"); ok && path != "" {
+		all = append(all, path, path+"-wal", path+"-shm", path+"-journal")
+	}
+	for _, plugin := range t.Native.Plugins {
+		all = append(all, plugin.Path)
+	}
 	for _, k := range t.Keys {
 		all = append(all, k.File)
 	}

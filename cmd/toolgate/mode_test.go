@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -193,6 +195,31 @@ func TestGovernedPaths(t *testing.T) {
 	}
 	if got := ownFiles(r.current(), r.state); !slices.Contains(got, h.file) || !slices.Contains(got, r.state.path) {
 		t.Errorf("own files %q", got)
+	}
+}
+
+// What decides or runs is out of reach wherever it lies, and an address is no
+// path: it may hold a password.
+func TestOwnFilesEverywhere(t *testing.T) {
+	t.Parallel()
+	c := &config.Config{Path: "/c/toolgate.yaml"}
+	c.Toolgate.Store, c.Toolgate.Registry.Seed, c.Toolgate.Listen.TLS.ClientCA = "sqlite:/d/x.db", "/s/seed.yaml", "/t/clients.pem"
+	c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": {Path: "/p/plugin"}}
+	own := ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"})
+	for _, path := range []string{
+		"/c/toolgate.yaml", "/d/x.db", "/d/x.db-wal", "/d/x.db-shm", "/d/x.db-journal", "/s/seed.yaml", "/t/clients.pem", "/p/plugin", "/state",
+	} {
+		if !slices.Contains(own, path) {
+			t.Errorf("%s is not among %q", path, own)
+		}
+	}
+	c.Toolgate.Store = "postgres://u:hunter2${x@db/toolgate"
+	own = ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"})
+	if strings.Contains(strings.Join(own, " "), "hunter2") {
+		t.Errorf("own files %q", own)
+	}
+	if _, err := governance.New([]governance.Rule{ownFilesRule(own)}, governance.Options{}); err != nil {
+		t.Error(err)
 	}
 }
 
