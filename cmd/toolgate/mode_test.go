@@ -269,6 +269,35 @@ func TestRulesAboutNothing(t *testing.T) {
 	}
 }
 
+// A misspelt scope rule protects nothing, and a misspelt capsule shows nothing:
+// both are said. What a glob of URIs is about may be in no list.
+func TestScopesAndCapsulesAboutNothing(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	section := withKeys("k")
+	section["auth"].(map[string]any)["scopes"] = map[string]any{"required": []any{
+		map[string]any{"match": "a__ech", "scopes": "admin"}, map[string]any{"match": "a__echo", "scopes": "admin"}, map[string]any{"match": "a+db://*", "scopes": "admin"},
+	}}
+	section["capsules"] = map[string]any{"c": map[string]any{"visible": []string{"a__p?d", "b__*"}, "groups": []string{"g"}}}
+	h.write(t, servers{"a": fake()}, section)
+	h.ok(t, "validate", h.file) // nothing is known of the tools
+	h.up(t)
+	h.ok(t, "ls", h.file, "--wait", "30s")
+	eventually(t, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "a__ech") })
+	out := h.ok(t, "ls", h.file)
+	for text, want := range map[string]bool{
+		`alarm: auth.scopes.required: "a__ech" matches nothing`: true, `: capsules: "b__*" matches nothing`: true,
+		"a__echo": false, "db:": false, "a__p?d": false,
+	} {
+		if strings.Contains(out, text) != want {
+			t.Errorf("ls has %q: %t: %s", text, !want, out)
+		}
+	}
+	if code := h.run(t, "validate", h.file).code; code != exitConfig {
+		t.Errorf("validate: exit code %d", code)
+	}
+}
+
 // A reload takes over rules, and keeps the prepared schemas.
 func TestReloadOfRules(t *testing.T) {
 	t.Parallel()
