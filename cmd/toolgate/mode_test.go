@@ -269,6 +269,49 @@ func TestRulesAboutNothing(t *testing.T) {
 	}
 }
 
+// A server that lists a twin of a tool, whose name differs by case alone, gives
+// both other names. The rules that were written for the tool stay with it.
+func TestRulesSurviveCaseTwins(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("name=ECHO")}, governing(map[string]any{
+		"a__echo": map[string]any{"forbidden_paths": []string{"/etc/**"}}, "a__ECHO": map[string]any{"max_bytes": 3}, "a__echo_*": readOnly,
+	}))
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	list, err := names(t, c)
+	if err != nil || slices.Contains(list, "a__echo") {
+		t.Fatalf("%q, %v", list, err)
+	}
+	for _, name := range list {
+		switch {
+		case strings.HasPrefix(name, "a__echo_"):
+			if got := tried(t.Context(), c, name, `{"path":"/etc/passwd"}`); got != "governance" {
+				t.Errorf("%s: %s", name, got)
+			}
+			if got := tried(t.Context(), c, name, `{"path":"/srv/x"}`); got != "ok" {
+				t.Errorf("%s: %s", name, got)
+			}
+		case strings.HasPrefix(name, "a__ECHO_"):
+			if got := tried(t.Context(), c, name, `{"x":1}`); got != "governance" {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	}
+	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range list {
+		want := "governance"
+		if strings.HasPrefix(name, "a__echo_") { // by its class under the name it has
+			want = "ok"
+		}
+		if got := tried(t.Context(), c, name, `{}`); got != want {
+			t.Errorf("in LOCKDOWN %s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // A misspelt scope rule protects nothing, and a misspelt capsule shows nothing:
 // both are said. What a glob of URIs is about may be in no list.
 func TestScopesAndCapsulesAboutNothing(t *testing.T) {
