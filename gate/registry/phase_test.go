@@ -129,7 +129,7 @@ func TestSpellingsOfResources(t *testing.T) {
 		"notes://box/Secret a": isDisabled, "notes://box/Secret%20a": isDisabled, "NOTES://box/Secret a": isDisabled, "notes://BOX/secret a": isDisabled,
 		"notes://box/./Secret a": isDisabled, "notes://box/x/../Secret%2520a": isDisabled, "notes://box/%2e/Secret a": isDisabled, `notes:\\box\Secret a`: isDisabled,
 		"notes://box//Secret a/": isDisabled, "notes://box/Secret a?x=1": isDisabled, "notes://box/Secret a/#x": isDisabled, " notes://box/Sec\tret a ": isDisabled,
-		"notes://box/n%65w": isHeld, "notes://box/new/.": isHeld,
+		"notes://box/Secret%20%61?%": isDisabled, "notes://box/Secret%20%61#%zz": isDisabled, "notes://box/n%65w": isHeld, "notes://box/new/.": isHeld,
 		"db://Rows/1": "template that is not served", "DB://rows/1": "template that is not served", "db://Rows/x/../1": "template that is not served",
 		"notes://box/OPEN": "pass", "notes://box/other": "pass", "notes://box/Secret": "pass",
 	} {

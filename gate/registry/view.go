@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,16 +261,18 @@ func (v *view) unlisted(r *gate.Request) (ground, *row) {
 // maxEscapes is how often the escapes of a URI are undone.
 const maxEscapes = 4
 
+var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
 // spelling returns a key that URIs share where a server may take one for the
 // other: without case, escapes, back slashes and segments that lead nowhere.
 func spelling(k key) key {
 	uri := strings.TrimSpace(k.Original)
 	for range maxEscapes {
-		next, err := url.PathUnescape(uri)
-		if err != nil || next == uri {
-			break
-		}
-		uri = next
+		// What is no escape stays as it is and spoils no other.
+		uri = escape.ReplaceAllStringFunc(uri, func(e string) string {
+			plain, _ := url.PathUnescape(e) // the form has none that is wrong
+			return plain
+		})
 	}
 	uri = strings.Map(func(r rune) rune {
 		switch {
