@@ -42,6 +42,11 @@ func (t *Toolgate) PublicURL() string {
 // callers are.
 func checkAuth(p *problems, section *Node, t *Toolgate) {
 	auth := section.Get("auth")
+	for _, key := range [...]string{"keys", "jwt"} {
+		if n := auth.Get(key); n.isList() && len(n.Items) == 0 && !t.Authenticates() {
+			p.at(n, "auth."+key, "name somebody, or remove auth if everyone on this machine may call", "is empty, so that nobody would be asked who they are")
+		}
+	}
 	checkKeys(p, auth.Get("keys"), t.Auth.Keys)
 	issuers := map[string]int{}
 	for i := range t.Auth.JWT {

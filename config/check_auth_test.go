@@ -33,8 +33,8 @@ func TestAuthenticates(t *testing.T) {
 		audit, address string
 	}{
 		{`{}`, false, false, "best_effort", "http://127.0.0.1:7777"},
-		{`{ auth: { jwt: [], introspection: {}, mtls: {} } }`, false, false, "best_effort", "http://127.0.0.1:7777"},
-		{`{ auth: { keys: [ ` + keyA + ` ] } }`, true, false, "required", "http://127.0.0.1:7777"},
+		{`{ auth: { introspection: {}, mtls: {} } }`, false, false, "best_effort", "http://127.0.0.1:7777"},
+		{`{ auth: { keys: [ ` + keyA + ` ], jwt: [] } }`, true, false, "required", "http://127.0.0.1:7777"},
 		{`{ auth: { jwt: ` + jwtA + ` } }`, true, true, "required", "http://127.0.0.1:7777"},
 		{`{ auth: { jwt: [ ` + jwtA + `, ` + jwtB + ` ] }, listen: { public_url: "https://x.example/t/" } }`, true, true, "required", "https://x.example/t"},
 		{`{ auth: { introspection: { endpoint: "https://a.example", client_id: a, client_secret: b, issuer: "https://a.example", audience: x } }, listen: { http: "localhost:0" } }`, true, true, "required", ""},
@@ -47,6 +47,18 @@ func TestAuthenticates(t *testing.T) {
 		got := []any{c.Authenticates(), c.TakesTokens(), c.Audit.Mode, c.PublicURL()}
 		if diff := cmp.Diff([]any{tt.authenticates, tt.tokens, tt.audit, tt.address}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.section, diff)
+		}
+	}
+}
+
+// TestNobodyLeft: a list from which the last entry was taken does not let
+// everyone in.
+func TestNobodyLeft(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"keys", "jwt"} {
+		_, err := Parse("x.yaml", []byte("mcpServers: { a: { command: x } }\ntoolgate: { auth: { "+key+": [] } }"), Options{})
+		if err == nil || !strings.Contains(err.Error(), "x.yaml:2") || !strings.Contains(err.Error(), "auth."+key) || !strings.Contains(err.Error(), "is empty") {
+			t.Errorf("%s: %v", key, err)
 		}
 	}
 }

@@ -242,7 +242,8 @@ func (c *Catalog) claimed(r *Route) bool {
 
 // resolve returns the route of an exposed name within a scope, nil when there
 // is none. A resource that is not listed is routed by its namespace, because
-// it may come out of a template.
+// it may come out of a template; one whose URI leads elsewhere than it says,
+// see [direct], is not.
 func (c *Catalog) resolve(kind mcp.Capability, name string, scope Scope) *Route {
 	r := c.lists[kind].byName[name]
 	if r == nil && kind == mcp.Resource {
@@ -263,7 +264,7 @@ func (c *Catalog) unlisted(uri string) *Route {
 		return nil
 	}
 	original, ok := originalURI(s.mount.Namespace, uri)
-	if !ok || !s.listing.Declares("resources") {
+	if !ok || !direct(original) || !s.listing.Declares("resources") {
 		return nil
 	}
 	return &Route{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri, to: s}

@@ -241,6 +241,25 @@ func TestServerScope(t *testing.T) {
 	}
 }
 
+// A resource that is in no list is not read by a URI that leads elsewhere than
+// it says: what is decided about a name would be about another one.
+func TestUnlistedResourcesByDetours(t *testing.T) {
+	one := newScript(t, "one", mcp.Modern, `resource {"uri":"notes://box/a/../r","name":"r"}`)
+	r := newRig(t, mounted(one))
+	for uri, want := range map[string]string{
+		"one+notes://box/pub/x": `"result"`, "one+notes://box/..a/.b/c.": `"result"`, "one+notes://box/a/../r": `"result"`, "one+notes:x?y=a/b": `"result"`,
+		"one+notes://box/pub/../secret": "Unknown resource", "one+notes://box/./secret": "Unknown resource", "one+notes://box/pub/%2e%2E/secret": "Unknown resource",
+		`one+notes://box/pub\\..\\secret`: "Unknown resource", "one+notes://box/pub/..%2fsecret": "Unknown resource", "one+notes://box/pub/%252e%252e/secret": "Unknown resource",
+		"one+notes://box/pub/..": "Unknown resource", "one+notes://box/pub/..?x": "Unknown resource", "one+notes://box/pub/.\\t./secret": "Unknown resource",
+		"one+NOTES://box/pub/x": "Unknown resource", "one+ notes://box/x": "Unknown resource",
+	} {
+		body := modernBody("1", "resources/read", `"uri":"`+uri+`"`, "")
+		if w := r.do(modernRequest(body)); !strings.Contains(w.text(), want) {
+			t.Errorf("%s: %s, want %s", uri, w.text(), want)
+		}
+	}
+}
+
 // ttlMs is the least of those who contribute (DESIGN 6).
 func TestListTTL(t *testing.T) {
 	modern := newScript(t, "modern", mcp.Modern, tool("a"))

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
+	"unicode"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -92,6 +93,33 @@ func namespaceOf(uri string) (namespace string, ok bool) {
 	rest := strings.TrimPrefix(uri, uiScheme)
 	namespace, _, ok = strings.Cut(rest, "+")
 	return namespace, ok
+}
+
+// steps are what stands for a dot or a slash in a URI.
+var steps = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", `\`, "/", "%25", "%")
+
+// direct tells whether a URI leads where it says. Servers resolve "." and ".."
+// in a path, drop characters that no URI has and fold a scheme before they look
+// it up, so that a rule about names would be about another resource.
+func direct(uri string) bool {
+	if strings.ContainsFunc(uri, unicode.IsControl) || strings.TrimSpace(uri) != uri {
+		return false
+	}
+	scheme, rest, _ := strings.Cut(uri, ":")
+	if strings.ToLower(scheme) != scheme {
+		return false
+	}
+	for range 4 { // escapes of escapes
+		rest = steps.Replace(rest)
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		segment, _, _ = strings.Cut(segment, "?")
+		segment, _, _ = strings.Cut(segment, "#")
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 // uriEdit returns the edit that exposes the URI in a string token of a message.

@@ -16,8 +16,10 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // governed are the rules of a configuration, sorted by what they are about, and
@@ -192,9 +194,15 @@ func annotated(annotations json.RawMessage) []byte {
 func ownFiles(c *config.Config, state *stateDir) []string {
 	t := &c.Toolgate
 	all := slices.Concat([]string{c.Path}, c.Files, []string{
-		state.path, state.socket, strings.TrimPrefix(t.Store, "sqlite:"), t.Audit.Path, t.OPA.Path,
-		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.SpiceDB.CA,
+		state.path, state.socket, t.Audit.Path, t.OPA.Path, t.Registry.Seed,
+		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.Listen.TLS.ClientCA, t.SpiceDB.CA,
 	})
+	if path, ok := strings.CutPrefix(t.Store, "sqlite:"); ok && path != "" {
+		all = append(all, path, path+"-wal", path+"-shm", path+"-journal")
+	}
+	for _, plugin := range t.Native.Plugins {
+		all = append(all, plugin.Path)
+	}
 	for _, k := range t.Keys {
 		all = append(all, k.File)
 	}
@@ -219,10 +227,30 @@ func ownFiles(c *config.Config, state *stateDir) []string {
 	return slices.Compact(own)
 }
 
-// checkRules holds rules against the tools of the gateway that runs with a
-// configuration; without one, nothing is known of the tools.
-func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules) error {
-	if len(c.Toolgate.Governance.Tools) == 0 {
+// unmatched finds the globs of scopes and capsules that cover none of the names
+// that there are. Globs of URIs may be about resources that no list has.
+func unmatched(scopes *auth.Scopes, capsules *capsule.Phase, names map[string]bool) []governance.Problem {
+	var problems []governance.Problem
+	add := func(key, glob string, at gate.Rule) {
+		if !strings.Contains(glob, ":") {
+			problems = append(problems, governance.Problem{Rule: at, Key: key, Text: fmt.Sprintf("%q matches nothing that there is", glob)})
+		}
+	}
+	for _, glob := range scopes.Unmatched(slices.Sorted(maps.Keys(names))) {
+		add("auth.scopes.required", glob, gate.Rule{})
+	}
+	if capsules != nil {
+		for _, p := range capsules.Unmatched(names) {
+			add("capsules", string(p.Glob), p.At)
+		}
+	}
+	return problems
+}
+
+// checkRules holds rules, scopes and capsules against what the gateway offers
+// that runs with a configuration; without one, nothing is known of that.
+func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules, scopes *auth.Scopes, capsules *capsule.Phase) error {
+	if len(c.Toolgate.Governance.Tools) == 0 && scopes == nil && capsules == nil {
 		return nil
 	}
 	state, err := findState(c.Path)
@@ -241,14 +269,15 @@ func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules) 
 		}
 		return nil
 	}
-	schemas := make(map[string][]byte)
-	for _, tool := range all {
-		if tool.Kind == mcp.Tool.String() {
-			schemas[tool.Name] = tool.Schema
+	schemas, names := make(map[string][]byte), make(map[string]bool)
+	for _, one := range all {
+		names[one.Name] = true
+		if one.Kind == mcp.Tool.String() {
+			schemas[one.Name] = one.Schema
 		}
 	}
 	var problems []error
-	for _, p := range governance.Check(rules, schemas) {
+	for _, p := range append(governance.Check(rules, schemas), unmatched(scopes, capsules, names)...) {
 		problems = append(problems, errors.New(problemText(p)))
 	}
 	return exit(exitConfig, errors.Join(problems...))
@@ -261,6 +290,7 @@ const checkTime = 5 * time.Second
 type ruleWatch struct {
 	rules   *governance.Rules
 	schemas func(context.Context) map[string][]byte // of all tools by exposed name; nil while they are not known
+	others  func() []governance.Problem             // what else is about nothing
 	wake    chan struct{}                           // capacity 1
 
 	mu    sync.Mutex
@@ -281,7 +311,7 @@ func (w *ruleWatch) run(ctx context.Context, alarm func(governance.Problem)) {
 		if len(schemas) == 0 {
 			continue
 		}
-		found := governance.Check(w.rules, schemas)
+		found := append(governance.Check(w.rules, schemas), w.others()...)
 		w.mu.Lock()
 		w.found = found
 		w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -78,7 +79,7 @@ func (o *operation) now() governance.Mode { return governance.Mode(o.mode.Load()
 // returns who is told of the names that there are.
 func (o *operation) use(g *gates) (listed func([]string)) {
 	o.examiner.Store(g.examiner)
-	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, wake: make(chan struct{}, 1)}
+	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules), wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
 	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
 		watch.run(ctx, func(p governance.Problem) { o.in.log.Warn("a rule cannot be meant so", "rule", problemText(p)) })
@@ -89,6 +90,18 @@ func (o *operation) use(g *gates) (listed func([]string)) {
 			g.listed(names)
 		}
 		watch.changed()
+	}
+}
+
+// unmatched returns what finds the globs of scopes and capsules that are about
+// nothing that there is.
+func (o *operation) unmatched(capsules *capsule.Phase) func() []governance.Problem {
+	return func() []governance.Problem {
+		names := make(map[string]bool)
+		for _, c := range o.in.gateway.Capabilities() {
+			names[c.Exposed] = true
+		}
+		return unmatched(o.in.identities.Load().scopes, capsules, names)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -196,6 +198,31 @@ func TestGovernedPaths(t *testing.T) {
 	}
 }
 
+// What decides or runs is out of reach wherever it lies, and an address is no
+// path: it may hold a password.
+func TestOwnFilesEverywhere(t *testing.T) {
+	t.Parallel()
+	c := &config.Config{Path: "/c/toolgate.yaml"}
+	c.Toolgate.Store, c.Toolgate.Registry.Seed, c.Toolgate.Listen.TLS.ClientCA = "sqlite:/d/x.db", "/s/seed.yaml", "/t/clients.pem"
+	c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": {Path: "/p/plugin"}}
+	own := ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"})
+	for _, path := range []string{
+		"/c/toolgate.yaml", "/d/x.db", "/d/x.db-wal", "/d/x.db-shm", "/d/x.db-journal", "/s/seed.yaml", "/t/clients.pem", "/p/plugin", "/state",
+	} {
+		if !slices.Contains(own, path) {
+			t.Errorf("%s is not among %q", path, own)
+		}
+	}
+	c.Toolgate.Store = "postgres://u:hunter2${x@db/toolgate"
+	own = ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"})
+	if strings.Contains(strings.Join(own, " "), "hunter2") {
+		t.Errorf("own files %q", own)
+	}
+	if _, err := governance.New([]governance.Rule{ownFilesRule(own)}, governance.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // Without anything that decides, arguments are the servers' own business, unless
 // it is said otherwise.
 func TestOwnFilesWithoutAGate(t *testing.T) {
@@ -236,6 +263,78 @@ func TestRulesAboutNothing(t *testing.T) {
 	}
 	if strings.Contains(out, "a__pid") {
 		t.Errorf("a good rule is shown: %s", out)
+	}
+	if code := h.run(t, "validate", h.file).code; code != exitConfig {
+		t.Errorf("validate: exit code %d", code)
+	}
+}
+
+// A server that lists a twin of a tool, whose name differs by case alone, gives
+// both other names. The rules that were written for the tool stay with it.
+func TestRulesSurviveCaseTwins(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("name=ECHO")}, governing(map[string]any{
+		"a__echo": map[string]any{"forbidden_paths": []string{"/etc/**"}}, "a__ECHO": map[string]any{"max_bytes": 3}, "a__echo_*": readOnly,
+	}))
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	list, err := names(t, c)
+	if err != nil || slices.Contains(list, "a__echo") {
+		t.Fatalf("%q, %v", list, err)
+	}
+	for _, name := range list {
+		switch {
+		case strings.HasPrefix(name, "a__echo_"):
+			if got := tried(t.Context(), c, name, `{"path":"/etc/passwd"}`); got != "governance" {
+				t.Errorf("%s: %s", name, got)
+			}
+			if got := tried(t.Context(), c, name, `{"path":"/srv/x"}`); got != "ok" {
+				t.Errorf("%s: %s", name, got)
+			}
+		case strings.HasPrefix(name, "a__ECHO_"):
+			if got := tried(t.Context(), c, name, `{"x":1}`); got != "governance" {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	}
+	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range list {
+		want := "governance"
+		if strings.HasPrefix(name, "a__echo_") { // by its class under the name it has
+			want = "ok"
+		}
+		if got := tried(t.Context(), c, name, `{}`); got != want {
+			t.Errorf("in LOCKDOWN %s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// A misspelt scope rule protects nothing, and a misspelt capsule shows nothing:
+// both are said. What a glob of URIs is about may be in no list.
+func TestScopesAndCapsulesAboutNothing(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	section := withKeys("k")
+	section["auth"].(map[string]any)["scopes"] = map[string]any{"required": []any{
+		map[string]any{"match": "a__ech", "scopes": "admin"}, map[string]any{"match": "a__echo", "scopes": "admin"}, map[string]any{"match": "a+db://*", "scopes": "admin"},
+	}}
+	section["capsules"] = map[string]any{"c": map[string]any{"visible": []string{"a__p?d", "b__*"}, "groups": []string{"g"}}}
+	h.write(t, servers{"a": fake()}, section)
+	h.ok(t, "validate", h.file) // nothing is known of the tools
+	h.up(t)
+	h.ok(t, "ls", h.file, "--wait", "30s")
+	eventually(t, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "a__ech") })
+	out := h.ok(t, "ls", h.file)
+	for text, want := range map[string]bool{
+		`alarm: auth.scopes.required: "a__ech" matches nothing`: true, `: capsules: "b__*" matches nothing`: true,
+		"a__echo": false, "db:": false, "a__p?d": false,
+	} {
+		if strings.Contains(out, text) != want {
+			t.Errorf("ls has %q: %t: %s", text, !want, out)
+		}
 	}
 	if code := h.run(t, "validate", h.file).code; code != exitConfig {
 		t.Errorf("validate: exit code %d", code)

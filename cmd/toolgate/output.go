@@ -48,7 +48,7 @@ func (o *options) print(w io.Writer, t table) error {
 		return writeYAML(w, t.data)
 	case "name":
 		for _, n := range t.names {
-			fmt.Fprintln(w, n)
+			fmt.Fprintln(w, printable(n))
 		}
 		return nil
 	default:

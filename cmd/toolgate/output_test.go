@@ -15,14 +15,14 @@ var errTest = errors.New("test")
 
 func TestPrint(t *testing.T) {
 	tab := table{
-		header: []string{"NAME", "N", "MORE"}, wide: 1, names: []string{"é", "long"},
+		header: []string{"NAME", "N", "MORE"}, wide: 1, names: []string{"é", "long", "a\x1b]0;x\a"},
 		rows: [][]string{{"é", "1", ""}, {"long", "", "x"}},
 		data: map[string]any{"list": []any{map[string]any{"name": "é", "n": "007", "yes": "true", "empty": []any{}}}},
 	}
 	for output, want := range map[string]string{
 		"table": "NAME  N\né     1\nlong\n",
 		"wide":  "NAME  N  MORE\né     1\nlong     x\n",
-		"name":  "é\nlong\n",
+		"name":  "é\nlong\na\ufffd]0;x\ufffd\n",
 		"json":  "{\n  \"list\": [\n    {\n      \"empty\": [],\n      \"n\": \"007\",\n      \"name\": \"é\",\n      \"yes\": \"true\"\n    }\n  ]\n}\n",
 		"yaml":  "list:\n  - empty: []\n    n: \"007\"\n    name: é\n    yes: \"true\"\n",
 	} {

@@ -41,7 +41,7 @@ the rules about tools are held against those that there are.`,
 			if err := checkSeed(cmd.Context(), c, g.catalog.Seed); err != nil {
 				return err
 			}
-			if err := checkRules(cmd.Context(), c, g.examiner.rules); err != nil {
+			if err := checkRules(cmd.Context(), c, g.examiner.rules, known.scopes, g.capsules); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))

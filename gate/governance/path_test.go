@@ -199,6 +199,42 @@ func TestPathsAreFoundAnywhere(t *testing.T) {
 	}
 }
 
+// A program may take any text for a path, fill in variables wherever they stand,
+// and follow the links of its kernel.
+func TestForbiddenPathsByDetours(t *testing.T) {
+	r := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env"}})
+	for _, path := range []string{
+		"http://x/../../../../home/u/.ssh/id_rsa", "https://h/%2e%2e/../../../etc/passwd", "ws://x/../../etc/passwd", "http://../../etc/passwd",
+		`HTTP://x/../../../home/u/app/.env`, "http://x/../../.env",
+		"/proc/self/root/../etc/passwd", "/proc/self/cwd/../etc/passwd", "/proc/self/cwd/etc/passwd", "/proc/self/task/7/cwd/../etc/passwd",
+		"/proc/self/fd/3/etc/passwd", "/dev/fd/3/.ssh/id_rsa", "/proc/./self//root/proc/self/root/../etc/passwd", "file:///proc/self/root/../etc/passwd",
+		"/PRIVATE/etc/passwd", "/private/ETC/passwd", "/system/volumes/data/etc/passwd",
+		"/$HOME/.ssh/id_rsa", "./$HOME/.ssh/id_rsa", "x/../$home/.ssh/id_rsa", "/home/$USER/.ssh/id_rsa", "/home/%USERNAME%/.ssh/id_rsa",
+		"/home/u/.s$x/id_rsa$HOME", "/home/u/.ssh$z/id_rsa", "/home/u/.s${z}sh/id_rsa", "/home/u/$a.ssh/id_rsa",
+	} {
+		if v := r.Judge(pathCall(path)); v.Outcome != governance.Deny {
+			t.Errorf("%q passes", path)
+		}
+	}
+	for _, path := range []string{
+		"https://h/.env", "https://h/a/../etc/passwd", "https://h/../b", "/srv/app/routes/$id.tsx", "/srv/$types.ts", "/srv/Foo$Bar.class", "/srv/100%/x",
+		"/proc/self/status", "/proc/cpuinfo", "/dev/fd", "/private/home/x",
+	} {
+		if v := r.Judge(pathCall(path)); v.Outcome != governance.Pass {
+			t.Errorf("%q: %s", path, v.Reason)
+		}
+	}
+	allowed := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{"/srv/**", "/proc/**", "https://h/**"}})
+	for path, want := range map[string]governance.Outcome{
+		"/srv/$id.tsx": governance.Pass, "/proc/self/status": governance.Pass, "https://h/a/../b": governance.Pass,
+		"/proc/self/root/srv/x": governance.Pass, "/proc/self/root/../usr": governance.Deny, "/proc/self/cwd/../usr": governance.Deny,
+	} {
+		if v := allowed.Judge(pathCall(path)); v.Outcome != want {
+			t.Errorf("%q: %s %s, want %s", path, v.Outcome, v.Reason, want)
+		}
+	}
+}
+
 func TestNamedPathsAreTheOnlyOnes(t *testing.T) {
 	r := rules(t, governance.Rule{Match: "*", PathsIn: []string{"/a", "/list/*/p", "/x~1y", "/deep"}, ForbiddenPaths: []string{"/etc/**"}})
 	for arguments, want := range map[string]governance.Outcome{

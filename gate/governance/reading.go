@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,7 +41,10 @@ func (r reading) climbs() bool { return len(r.segments) > 0 && r.segments[0] == 
 var (
 	scheme   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`)
 	drive    = regexp.MustCompile(`^[A-Za-z]:($|[/\\])`)
-	variable = regexp.MustCompile(`\$[({]|^\$[A-Za-z_]|^%[A-Za-z_][A-Za-z0-9_()]*%|^~[A-Za-z_][A-Za-z0-9_-]*($|[/\\])`)
+	variable = regexp.MustCompile(`\$[({]|^\$[A-Za-z_]|^%[A-Za-z_][A-Za-z0-9_()]*%|^~[A-Za-z_][A-Za-z0-9_-]*($|[/\\])` +
+		// Not in front, files are named like that in small letters.
+		`|\$([A-Z_][A-Z0-9_]*|(?i:HOME))($|[^A-Za-z0-9_])|%[A-Z_][A-Z0-9_()]*%`)
+	unset    = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
 	homeName = regexp.MustCompile(`(?i)^(~|\$HOME|\$\{HOME\}|%HOME%|%USERPROFILE%|\$env:HOME|\$env:USERPROFILE|\$\{env:HOME\})($|[/\\])`)
 )
 
@@ -100,7 +104,7 @@ func bodies(text, home string) ([]reading, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []reading{r}, nil
+		return append(leaving(text, named), r), nil
 	}
 	var all []reading
 	if named != "" || strings.ContainsAny(text, "~$%") && homeName.MatchString(text) {
@@ -123,8 +127,19 @@ func bodies(text, home string) ([]reading, error) {
 			return nil, err
 		}
 		all = append(all, local(expanded)...)
+		if without := unset.ReplaceAllString(expanded, ""); without != expanded { // as a shell has it
+			all = append(all, weaken(local(without))...)
+		}
 	}
 	return all, nil
+}
+
+// leaving returns what programs that take a URL for a path make of one whose
+// ".." lead out of the folder that its scheme would be.
+func leaving(text, scheme string) []reading {
+	return slices.DeleteFunc(weaken(local(text)), func(r reading) bool {
+		return len(r.segments) > 0 && strings.EqualFold(strings.TrimSuffix(r.segments[0], ":"), strings.TrimSuffix(scheme, ":"))
+	})
 }
 
 func weaken(all []reading) []reading {
@@ -198,7 +213,48 @@ func local(text string) []reading {
 	windows := drive.MatchString(text) || strings.HasPrefix(text, `\\`)
 	strict := reading{absolute: strings.HasPrefix(text, "/"), weak: windows}
 	strict.segments = unalias(clean(strings.Split(text, "/"), strict.absolute), strict.absolute)
-	return []reading{strict, loosely(text)}
+	all := []reading{strict, loosely(text)}
+	if r, ok := followed(text); ok {
+		all = append(all, r)
+	}
+	return all
+}
+
+// followed resolves "." and ".." as the kernel does where a path leads through
+// links of its own: to a root, or to a folder that is not known here. ok is
+// false where it leads through none.
+func followed(text string) (r reading, ok bool) {
+	r.absolute = strings.HasPrefix(text, "/")
+	for segment := range strings.SplitSeq(text, "/") {
+		r.segments = clean(append(r.segments, segment), r.absolute)
+		if root, link := kernelLink(r.segments); r.absolute && link {
+			r, ok = reading{absolute: root}, true
+		}
+	}
+	return r, ok
+}
+
+// kernelLink tells whether an absolute path is a link of the kernel to a folder,
+// and whether that is a root.
+func kernelLink(segments []string) (root, link bool) {
+	n := len(segments)
+	if n == 3 && segments[0] == "dev" && segments[1] == "fd" {
+		return false, true
+	}
+	if n < 3 || segments[0] != "proc" {
+		return false, false
+	}
+	of := segments[2:]
+	if len(of) > 2 && of[0] == "task" {
+		of = of[2:]
+	}
+	switch {
+	case len(of) == 1 && of[0] == "root":
+		return true, true
+	case len(of) == 1 && of[0] == "cwd", len(of) == 2 && of[0] == "fd":
+		return false, true
+	}
+	return false, false
 }
 
 func loosely(text string) reading {
@@ -270,9 +326,9 @@ func unalias(segments []string, absolute bool) []string {
 			segments = segments[3:]
 		case n >= 5 && segments[0] == "proc" && segments[2] == "task" && segments[4] == "root":
 			segments = segments[5:]
-		case n >= 2 && segments[0] == "private" && (segments[1] == "etc" || segments[1] == "tmp" || segments[1] == "var"):
+		case n >= 2 && strings.EqualFold(segments[0], "private") && slices.Contains([]string{"etc", "tmp", "var"}, strings.ToLower(segments[1])):
 			segments = segments[1:]
-		case n >= 3 && segments[0] == "System" && segments[1] == "Volumes" && segments[2] == "Data":
+		case n >= 3 && strings.EqualFold(strings.Join(segments[:3], "/"), "System/Volumes/Data"):
 			segments = segments[3:]
 		default:
 			return segments

@@ -116,6 +116,34 @@ func TestUnlistedResources(t *testing.T) {
 	}
 }
 
+// A server may take a URI in another spelling for the one that it lists.
+func TestSpellingsOfResources(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, closed)
+	first := []string{`resource {"uri":"notes://box/Secret a","name":"s"}`, `resource {"uri":"notes://box/open","name":"o"}`, `template {"uriTemplate":"db://Rows/{id}","name":"t"}`}
+	r.list(t, offer(t, "a", first...))
+	r.list(t, offer(t, "a", append(first, `resource {"uri":"notes://box/new","name":"n"}`)...))
+	must(t, r.SetEnabled(t.Context(), r.id(t, "a+notes://box/Secret a"), false, r.by))
+	must(t, r.Restrict(t.Context(), r.id(t, "a+db://Rows/{id}"), "dev", r.by))
+	for uri, want := range map[string]string{
+		"notes://box/Secret a": isDisabled, "notes://box/Secret%20a": isDisabled, "NOTES://box/Secret a": isDisabled, "notes://BOX/secret a": isDisabled,
+		"notes://box/./Secret a": isDisabled, "notes://box/x/../Secret%2520a": isDisabled, "notes://box/%2e/Secret a": isDisabled, `notes:\\box\Secret a`: isDisabled,
+		"notes://box//Secret a/": isDisabled, "notes://box/Secret a?x=1": isDisabled, "notes://box/Secret a/#x": isDisabled, " notes://box/Sec\tret a ": isDisabled,
+		"notes://box/Secret%20%61?%": isDisabled, "notes://box/Secret%20%61#%zz": isDisabled, "notes://box/n%65w": isHeld, "notes://box/new/.": isHeld,
+		"db://Rows/1": "template that is not served", "DB://rows/1": "template that is not served", "db://Rows/x/../1": "template that is not served",
+		"notes://box/OPEN": "pass", "notes://box/other": "pass", "notes://box/Secret": "pass",
+	} {
+		q := &gate.Request{Action: gate.Call, Kind: mcp.Resource, Server: "a", Original: uri, Exposed: "a+" + uri, Identity: alice}
+		if got := r.says(t, q); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", uri, got, want)
+		}
+		q.Server = "b"
+		if got := r.says(t, q); got != "pass" {
+			t.Errorf("%q of another server: %s", uri, got)
+		}
+	}
+}
+
 // What guards and is not set up refuses.
 func TestZeroValues(t *testing.T) {
 	t.Parallel()

@@ -2,9 +2,13 @@ package registry
 
 import (
 	"fmt"
+	"net/url"
+	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
@@ -17,6 +21,7 @@ type view struct {
 	rows     map[string]*row // by capability id
 	byKey    map[key]*row
 	blocked  map[string][]blockedTemplate // by server
+	spelled  map[key][]*row               // resources, by their spelling
 	fallback bool                         // what is in no catalog is not kept back
 	flagged  map[string]bool              // tenants with a flag
 	limited  map[string]bool              // personas with a restriction
@@ -52,7 +57,7 @@ const (
 func newView(s Settings, t *tables, offers map[string]*offer, seq uint64) *view {
 	v := &view{
 		rows: make(map[string]*row, len(t.records)), byKey: make(map[key]*row, len(t.records)),
-		blocked: map[string][]blockedTemplate{}, flagged: map[string]bool{}, limited: map[string]bool{},
+		blocked: map[string][]blockedTemplate{}, spelled: map[key][]*row{}, flagged: map[string]bool{}, limited: map[string]bool{},
 		fallback: s.DefaultEnabled,
 		revision: fmt.Sprintf("registry %d/%d/%d", t.generations[0], t.generations[1], t.generations[2]),
 		class:    strconv.FormatUint(seq, 10),
@@ -80,9 +85,13 @@ func newView(s Settings, t *tables, offers map[string]*offer, seq uint64) *view 
 			set(&one.personas, p.Persona, p)
 		}
 	}
-	for _, one := range v.rows {
-		if one.key.Kind == mcp.Template.String() {
-			v.blocked[one.key.Server] = append(v.blocked[one.key.Server], blockedTemplate{one, matcher(one.key.Original)})
+	for _, one := range v.byKey {
+		switch one.key.Kind {
+		case mcp.Template.String():
+			v.blocked[one.key.Server] = append(v.blocked[one.key.Server], blockedTemplate{one, matcher(spelling(one.key).Original)})
+		case mcp.Resource.String():
+			at := spelling(one.key)
+			v.spelled[at] = append(v.spelled[at], one)
 		}
 	}
 	return v
@@ -221,15 +230,25 @@ func (one *row) judge(id *gate.Identity) ground {
 	return pass
 }
 
-// unlisted decides about what no list has. A resource may come out of a
-// template, and is then served as that is; a server may answer for others that
-// it tells of elsewhere.
+// unlisted decides about what no list has. A resource may be a listed one in
+// another spelling, or come out of a template, and is then served as that is; a
+// server may answer for others that it tells of elsewhere.
 func (v *view) unlisted(r *gate.Request) (ground, *row) {
 	if r.Kind != mcp.Resource {
 		return isUnrecorded, nil
 	}
+	at := spelling(key{Server: r.Server, Kind: r.Kind.String(), Original: r.Original})
+	plain := at
+	if i := strings.IndexAny(at.Original, "?#"); i >= 0 {
+		plain.Original = strings.TrimSuffix(at.Original[:i], "/")
+	}
+	for _, one := range slices.Concat(v.spelled[at], v.spelled[plain]) {
+		if why := one.judge(r.Identity); why != pass {
+			return why, one
+		}
+	}
 	for _, t := range v.blocked[r.Server] {
-		if t.row.judge(r.Identity) != pass && t.match(r.Original) {
+		if t.row.judge(r.Identity) != pass && t.match(at.Original) {
 			return isOfTemplate, t.row
 		}
 	}
@@ -237,6 +256,40 @@ func (v *view) unlisted(r *gate.Request) (ground, *row) {
 		return isUnknown, nil
 	}
 	return pass, nil
+}
+
+// maxEscapes is how often the escapes of a URI are undone.
+const maxEscapes = 4
+
+var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
+// spelling returns a key that URIs share where a server may take one for the
+// other: without case, escapes, back slashes and segments that lead nowhere.
+func spelling(k key) key {
+	uri := strings.TrimSpace(k.Original)
+	for range maxEscapes {
+		// What is no escape stays as it is and spoils no other.
+		uri = escape.ReplaceAllStringFunc(uri, func(e string) string {
+			plain, _ := url.PathUnescape(e) // the form has none that is wrong
+			return plain
+		})
+	}
+	uri = strings.Map(func(r rune) rune {
+		switch {
+		case r < ' ' || r == 0x7F:
+			return -1
+		case r == '\\':
+			return '/'
+		}
+		return unicode.ToLower(r)
+	}, uri)
+	scheme, rest, _ := strings.Cut(uri, ":")
+	query := ""
+	if i := strings.IndexAny(rest, "?#"); i >= 0 && !strings.Contains(rest[:i], "{") {
+		rest, query = rest[:i], rest[i:]
+	}
+	k.Original = scheme + ":" + path.Clean(rest) + query
+	return k
 }
 
 // blockedTemplate is a template with what its URIs look like. Whether it is
