@@ -223,7 +223,7 @@ func (r *room) issue(ctx context.Context, g *gated) (close func(), err error) {
 	}
 	return func() {
 		server.Close()
-		<-done
+		_ = <-done // that it was closed
 	}, err
 }
 
