@@ -211,8 +211,11 @@ func (r *room) issue(ctx context.Context, g *gated) (close func(), err error) {
 		"kty": "EC", "crv": "P-256", "kid": "k1", "use": "sig", "alg": "ES256", "x": b64(public[1:33]), "y": b64(public[33:]),
 	}}})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l) // until it is closed
+	}()
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
 		"iss": g.issuer, "aud": "bench", "sub": subject(0), "groups": []string{"bench"},
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
@@ -223,7 +226,7 @@ func (r *room) issue(ctx context.Context, g *gated) (close func(), err error) {
 	}
 	return func() {
 		server.Close()
-		_ = <-done // that it was closed
+		<-done
 	}, err
 }
 
