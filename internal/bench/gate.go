@@ -131,11 +131,11 @@ func benchGate(ctx context.Context, l *lab, n *counts, credential, policy string
 	}
 	r.token = "bench-key-0"
 	if credential == "JWT" {
-		close, err := r.issue(ctx, &g)
+		end, err := r.issue(ctx, &g)
 		if err != nil {
 			return nil, err
 		}
-		defer close()
+		defer end()
 	}
 	if r.extra, err = g.settings(r.dir, servers, []string{r.token}); err != nil {
 		return nil, err
@@ -181,8 +181,8 @@ func inTurn(ctx context.Context, n *counts, a, b *contestant) error {
 }
 
 // issue serves the keys of an issuer from this process and lets the room's
-// clients have a token of it, until close is called.
-func (r *room) issue(ctx context.Context, g *gated) (close func(), err error) {
+// clients have a token of it, until end is called.
+func (r *room) issue(ctx context.Context, g *gated) (end func(), err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
