@@ -84,6 +84,24 @@ func (c *contestant) round(ctx context.Context, o order) error {
 	return nil
 }
 
+// inTurn measures two proxies by rounds of calls, each first in every other one.
+func inTurn(ctx context.Context, n *counts, a, b *contestant) error {
+	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
+	for i := range n.rounds {
+		first, second := a, b
+		if i%2 == 1 {
+			first, second = b, a
+		}
+		if err := first.round(ctx, o); err != nil {
+			return err
+		}
+		if err := second.round(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // benchCalls compares the cost of an echo of 100 bytes over 16 clients.
 func benchCalls(ctx context.Context, l *lab, n *counts, s setting) (_ []row, err error) {
 	r := l.enter(ctx)
@@ -111,18 +129,8 @@ func benchCalls(ctx context.Context, l *lab, n *counts, s setting) (_ []row, err
 	if err != nil {
 		return nil, err
 	}
-	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
-	for i := range n.rounds {
-		first, second := a, b
-		if i%2 == 1 {
-			first, second = b, a
-		}
-		if err := first.round(ctx, o); err != nil {
-			return nil, err
-		}
-		if err := second.round(ctx, o); err != nil {
-			return nil, err
-		}
+	if err := inTurn(ctx, n, a, b); err != nil {
+		return nil, err
 	}
 	ratio, kb := b.cpu.per(a.cpu), b.allocated/1024/float64(b.calls)
 	v := within(ratio.median(), maxRatio)

@@ -162,24 +162,6 @@ func benchGate(ctx context.Context, l *lab, n *counts, credential, policy string
 	}}, nil
 }
 
-// inTurn measures two gateways by rounds of calls, each first in every other one.
-func inTurn(ctx context.Context, n *counts, a, b *contestant) error {
-	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
-	for i := range n.rounds {
-		first, second := a, b
-		if i%2 == 1 {
-			first, second = b, a
-		}
-		if err := first.round(ctx, o); err != nil {
-			return err
-		}
-		if err := second.round(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // issue serves the keys of an issuer from this process and lets the room's
 // clients have a token of it, until end is called.
 func (r *room) issue(ctx context.Context, g *gated) (end func(), err error) {
@@ -236,13 +218,9 @@ func benchGatedList(ctx context.Context, l *lab, n *counts) (_ []row, err error)
 	r := l.enter(ctx)
 	defer leave(r, &err)
 	s := setting{"legacy", "json"}
-	up, err := r.fastUpstream(s, "-tools", strconv.Itoa(listTools-ownTools))
+	m, err := r.manyTools(s)
 	if err != nil {
 		return nil, err
-	}
-	m := mounts{}
-	for i := range listServers {
-		m[fmt.Sprintf("s%d", i)] = fmt.Sprintf("%s/%d", up.url, i)
 	}
 	var keys []string
 	for i := range strangers + 1 {

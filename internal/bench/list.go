@@ -15,11 +15,8 @@ const (
 	ownTools = 3
 )
 
-// benchList measures a full tools/list of 1,000 tools from 10 servers.
-func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
-	r := l.enter(ctx)
-	defer leave(r, &err)
-	s := setting{"legacy", "json"}
+// manyTools starts the servers of the lists that are measured.
+func (r *room) manyTools(s setting) (mounts, error) {
 	up, err := r.fastUpstream(s, "-tools", strconv.Itoa(listTools-ownTools))
 	if err != nil {
 		return nil, err
@@ -27,6 +24,18 @@ func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	m := mounts{}
 	for i := range listServers {
 		m[fmt.Sprintf("s%d", i)] = fmt.Sprintf("%s/%d", up.url, i)
+	}
+	return m, nil
+}
+
+// benchList measures a full tools/list of 1,000 tools from 10 servers.
+func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
+	r := l.enter(ctx)
+	defer leave(r, &err)
+	s := setting{"legacy", "json"}
+	m, err := r.manyTools(s)
+	if err != nil {
+		return nil, err
 	}
 	gate, err := r.gateway(m)
 	if err != nil {

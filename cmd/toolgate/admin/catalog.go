@@ -105,40 +105,33 @@ type Cataloger interface {
 
 // handleCataloger serves the catalog.
 func handleCataloger(mux *http.ServeMux, c Cataloger) {
-	answer := func(w http.ResponseWriter, v any, err error) {
-		if err != nil {
-			writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})
-			return
-		}
-		writeJSON(w, http.StatusOK, v)
-	}
 	mux.HandleFunc("GET /v1/catalog", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		all, err := c.Catalog(r.Context(), CatalogQuery{Server: q.Get("server"), Kind: q.Get("kind"), State: q.Get("state")})
-		answer(w, all, err)
+		writeFound(w, all, err)
 	})
 	mux.HandleFunc("GET /v1/catalog/entry", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		e, err := c.CatalogEntry(r.Context(), q.Get("name"), q.Get("kind"))
-		answer(w, e, err)
+		writeFound(w, e, err)
 	})
 	mux.HandleFunc("POST /v1/catalog/change", func(w http.ResponseWriter, r *http.Request) {
 		var change CatalogChange
 		if err := readJSON(r, &change); err != nil {
-			answer(w, nil, err)
+			writeFound(w, nil, err)
 			return
 		}
 		e, err := c.ChangeCatalog(r.Context(), change)
-		answer(w, e, err)
+		writeFound(w, e, err)
 	})
 	mux.HandleFunc("POST /v1/catalog/seed", func(w http.ResponseWriter, r *http.Request) {
 		var seed CatalogSeed
 		if err := readJSON(r, &seed); err != nil {
-			answer(w, nil, err)
+			writeFound(w, nil, err)
 			return
 		}
 		did, err := c.SeedCatalog(r.Context(), seed)
-		answer(w, did, err)
+		writeFound(w, did, err)
 	})
 }
 

@@ -165,6 +165,15 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
+// writeFound answers with what was asked about, or says why it is not there.
+func writeFound(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})
+		return
+	}
+	writeJSON(w, http.StatusOK, v)
+}
+
 // serveStdio turns the connection into one on which a client speaks MCP.
 func serveStdio(w http.ResponseWriter, r *http.Request, g Gateway) {
 	var conn net.Conn

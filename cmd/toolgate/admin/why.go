@@ -60,21 +60,14 @@ type Explainer interface {
 
 // handleExplainer serves what an explainer answers.
 func handleExplainer(mux *http.ServeMux, e Explainer) {
-	answer := func(w http.ResponseWriter, v any, err error) {
-		if err != nil {
-			writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})
-			return
-		}
-		writeJSON(w, http.StatusOK, v)
-	}
 	mux.HandleFunc("GET /v1/why", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		why, err := e.Why(r.Context(), WhyQuestion{Name: q.Get("name"), As: q.Get("as"), Capsule: q.Get("capsule")})
-		answer(w, why, err)
+		writeFound(w, why, err)
 	})
 	mux.HandleFunc("GET /v1/who-can", func(w http.ResponseWriter, r *http.Request) {
 		who, err := e.WhoCan(r.Context(), r.URL.Query().Get("name"))
-		answer(w, who, err)
+		writeFound(w, who, err)
 	})
 }
 
