@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 // counter is a rig whose gate demands approvals, with a real desk.
@@ -45,25 +43,12 @@ func (c *counter) deny() {
 // is demanded.
 func newCounter(t *testing.T, era mcp.Era, change func(*approval.Settings)) *counter {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-done, s.Close()); err != nil {
-			t.Error(err)
-		}
-	})
 	o := approval.Settings{By: []string{gate.ByRequester}, Wait: time.Millisecond}
 	if change != nil {
 		change(&o)
 	}
 	c := &counter{b: newScript(t, "s", era, tool("t"), `prompt {"name":"p"}`, `resource {"uri":"file:///r","name":"r"}`)}
-	c.desk = approval.New(s.Approvals(), nil)
+	c.desk = approval.New(storetest.Running(t).Approvals(), nil)
 	c.desk.Set(o)
 	c.demand(gate.Demand{Reason: "it deletes"})
 	c.rig = newRig(t, mounted(c.b), func(o *Options, config *Config) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,25 +12,8 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 )
-
-func openStore(t *testing.T) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-done, s.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
 
 func newDesk(t *testing.T, s *store.Store, change func(*approval.Settings)) *approval.Desk {
 	t.Helper()
@@ -70,7 +52,7 @@ func ask(t *testing.T, d *approval.Desk, q *gate.Question) gate.Approval {
 
 // Whose answer counts, for a call of alice.
 func TestWhoMayAnswer(t *testing.T) {
-	s := openStore(t)
+	s := storetest.Running(t)
 	d := newDesk(t, s, nil)
 	for name, tc := range map[string]struct {
 		by   []string // nil is what is configured: security
@@ -116,7 +98,7 @@ func TestWhoMayAnswer(t *testing.T) {
 
 // The requester answers where that is said, and for its own call only.
 func TestRequesterAnswers(t *testing.T) {
-	d := newDesk(t, openStore(t), func(o *approval.Settings) { o.By = []string{gate.ByRequester} })
+	d := newDesk(t, storetest.Running(t), func(o *approval.Settings) { o.By = []string{gate.ByRequester} })
 	q := question("1")
 	a := ask(t, d, q)
 	other := *q
@@ -148,7 +130,7 @@ func TestRequesterAnswers(t *testing.T) {
 
 // Equal calls share a question, and one of them uses the grant.
 func TestGrantIsUsedOnce(t *testing.T) {
-	d := newDesk(t, openStore(t), nil)
+	d := newDesk(t, storetest.Running(t), nil)
 	q := question("1")
 	first, second := ask(t, d, q), ask(t, d, q)
 	if first.ID != second.ID || first.State != gate.ApprovalPending {
@@ -196,7 +178,7 @@ func TestGrantIsUsedOnce(t *testing.T) {
 
 // A call is not covered by an answer that was given under other conditions.
 func TestConditionsChange(t *testing.T) {
-	d := newDesk(t, openStore(t), nil)
+	d := newDesk(t, storetest.Running(t), nil)
 	for name, grant := range map[string]bool{"pending": false, "granted": true} {
 		old := question(name, "sales", "security")
 		a := ask(t, d, old)
@@ -242,7 +224,7 @@ func TestOthersAreToAnswerNow(t *testing.T) {
 	} {
 		for _, when := range []string{"before the answer", "behind it"} {
 			t.Run(name+", "+when, func(t *testing.T) {
-				d := newDesk(t, openStore(t), requester)
+				d := newDesk(t, storetest.Running(t), requester)
 				now := question("1")
 				a := ask(t, d, now)
 				if when == "before the answer" {
@@ -269,7 +251,7 @@ func TestOthersAreToAnswerNow(t *testing.T) {
 }
 
 func TestAwait(t *testing.T) {
-	s := openStore(t)
+	s := storetest.Running(t)
 	asking := newDesk(t, s, nil)
 	q := question("1")
 	a := ask(t, asking, q)
@@ -326,7 +308,7 @@ func TestAwait(t *testing.T) {
 
 func TestAskedTellsOfTheCall(t *testing.T) {
 	var told []approval.Item
-	d := newDesk(t, openStore(t), func(o *approval.Settings) { o.Asked = func(i approval.Item) { told = append(told, i) } })
+	d := newDesk(t, storetest.Running(t), func(o *approval.Settings) { o.Asked = func(i approval.Item) { told = append(told, i) } })
 	q := question("1")
 	q.Name = strings.Repeat("n", 5000)
 	q.Args = []byte(`"` + strings.Repeat("a", 20<<10) + `"`)
@@ -349,7 +331,7 @@ func TestAskedTellsOfTheCall(t *testing.T) {
 }
 
 func TestTooManyQuestions(t *testing.T) {
-	d := newDesk(t, openStore(t), nil)
+	d := newDesk(t, storetest.Running(t), nil)
 	for i := range 64 {
 		ask(t, d, question(strings.Repeat("h", i+1)))
 	}
@@ -379,7 +361,7 @@ func TestZeroDeskRefuses(t *testing.T) {
 	if _, err := approval.New(nil, nil).Ask(t.Context(), question("1")); err == nil {
 		t.Error("a desk without a store")
 	}
-	d := newDesk(t, openStore(t), nil)
+	d := newDesk(t, storetest.Running(t), nil)
 	if _, err := d.Ask(t.Context(), &gate.Question{Identity: alice}); err == nil {
 		t.Error("a question without a demand")
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -51,7 +52,7 @@ func TestWebhookAndBack(t *testing.T) {
 	}))
 	defer receiver.Close()
 	hook := approval.NewWebhook(slog.New(slog.DiscardHandler))
-	d := newDesk(t, openStore(t), func(s *approval.Settings) {
+	d := newDesk(t, storetest.Running(t), func(s *approval.Settings) {
 		s.Asked = func(i approval.Item) { hook.Post(approval.Target{URL: receiver.URL, Secret: secret}, i) }
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +115,7 @@ func answer(t *testing.T, url, id, body, signature string) (int, string) {
 
 // Nothing that is not signed by the secret, now, for this question, is an answer.
 func TestCallbackRefuses(t *testing.T) {
-	d := newDesk(t, openStore(t), nil)
+	d := newDesk(t, storetest.Running(t), nil)
 	id := ask(t, d, question("1")).ID
 	key := secret
 	back := httptest.NewServer(d.Callback(func() string { return key }))

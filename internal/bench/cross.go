@@ -43,18 +43,8 @@ func benchCross(ctx context.Context, l *lab, n *counts, era string) (_ []row, er
 			cross = c
 		}
 	}
-	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
-	for i := range n.rounds {
-		first, second := same, cross
-		if i%2 == 1 {
-			first, second = cross, same
-		}
-		if err := first.round(ctx, o); err != nil {
-			return nil, err
-		}
-		if err := second.round(ctx, o); err != nil {
-			return nil, err
-		}
+	if err := inTurn(ctx, n, same, cross); err != nil {
+		return nil, err
 	}
 	ratio := cross.cpu.per(same.cpu).median()
 	return []row{
