@@ -91,7 +91,7 @@ type recall struct {
 	rules   []ast.Ref
 	known   settledValues // from before
 	learned settledValues // with what is new; nil when nothing is
-	depth   int    // of "with", under which other values hold
+	depth   int           // of "with", under which other values hold
 	keeper  *cache[settledValues]
 	key     cacheKey
 }
