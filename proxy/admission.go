@@ -186,7 +186,7 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 	if s.scopes == nil {
 		return nil
 	}
-	err := s.scopes.Check(id, r.Exposed)
+	err := s.scopes.Check(id, r.names())
 	if err == nil {
 		return nil
 	}

@@ -232,6 +232,6 @@ func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, ro
 func (r *Route) question(action gate.Action, id *gate.Identity, scope Scope) gate.Request {
 	return gate.Request{
 		Action: action, Kind: r.Kind, Server: r.Server, Original: r.Original,
-		Exposed: r.Exposed, CapabilityID: r.CapabilityID, Capsule: scope.Capsule, Identity: id,
+		Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Capsule: scope.Capsule, Identity: id,
 	}
 }

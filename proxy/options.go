@@ -73,9 +73,9 @@ type Resource interface {
 // ScopeChecker tells which scopes callers need besides being allowed. It is safe
 // for concurrent use.
 type ScopeChecker interface {
-	// Check returns nil where an identity has the scopes to use what has an
-	// exposed name or URI, else an error that a [Resource] answers.
-	Check(id *gate.Identity, exposed string) error
+	// Check returns nil where an identity has the scopes to use what has some
+	// names, else an error that a [Resource] answers.
+	Check(id *gate.Identity, names gate.Names) error
 }
 
 // CapabilityKey is what a capability id is issued for.

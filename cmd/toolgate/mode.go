@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
@@ -97,9 +98,9 @@ func (o *operation) use(g *gates) (listed func([]string)) {
 // nothing that there is.
 func (o *operation) unmatched(capsules *capsule.Phase) func() []governance.Problem {
 	return func() []governance.Problem {
-		names := make(map[string]bool)
+		var names []gate.Names
 		for _, c := range o.in.gateway.Capabilities() {
-			names[c.Exposed] = true
+			names = append(names, gate.Names{Exposed: c.Exposed, Plain: c.Plain})
 		}
 		return unmatched(o.in.identities.Load().scopes, capsules, names)
 	}
@@ -114,7 +115,7 @@ func (o *operation) toolSchemas(ctx context.Context) map[string][]byte {
 	schemas := make(map[string][]byte)
 	for _, c := range o.in.gateway.Capabilities() {
 		if c.Kind == mcp.Tool {
-			schemas[c.Exposed] = c.Schema
+			addSchema(schemas, gate.Names{Exposed: c.Exposed, Plain: c.Plain}, c.Schema)
 		}
 	}
 	return schemas
@@ -279,7 +280,7 @@ func (in *instance) Capabilities(ctx context.Context) ([]admin.Capability, error
 	all := []admin.Capability{}
 	for _, c := range in.gateway.Capabilities() {
 		all = append(all, admin.Capability{
-			Kind: c.Kind.String(), Name: c.Exposed, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
+			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
 		})
 	}
 	return all, nil

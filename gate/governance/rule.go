@@ -249,16 +249,25 @@ func (r *Rules) of(name string) []*rule {
 // Class returns the effective class of a tool by the rules and its hints. said
 // is what the operator says of it elsewhere in the configuration; what the
 // rules say of the class is in force where said has nothing, and the highest
-// risk always is.
-func (r *Rules) Class(name string, said Operator, h Hints) Class {
+// risk always is. What makes the class stricter counts for any of the tool's
+// names, what makes it milder where [gate.Names.Granted].
+func (r *Rules) Class(names gate.Names, said Operator, h Hints) Class {
 	if r == nil {
 		return Class{}
 	}
-	for _, own := range r.of(name) {
+	for _, own := range r.rules {
+		if !names.Restricted(own.name) {
+			continue
+		}
 		said.Risk = said.Risk.atLeast(own.Risk)
 		said.HighCost = said.HighCost || own.HighCost
-		said.ReadOnly = stricter(said.ReadOnly, own.ReadOnly, false)
-		said.Destructive = stricter(said.Destructive, own.Destructive, true)
+		granted := names.Granted(own.name)
+		if own.ReadOnly != nil && (granted || !*own.ReadOnly) {
+			said.ReadOnly = stricter(said.ReadOnly, own.ReadOnly, false)
+		}
+		if own.Destructive != nil && (granted || *own.Destructive) {
+			said.Destructive = stricter(said.Destructive, own.Destructive, true)
+		}
 	}
 	return Classify(said, h)
 }

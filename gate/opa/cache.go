@@ -20,6 +20,7 @@ type cacheKey struct {
 	server     string
 	original   string
 	exposed    string
+	plain      string
 	capability string
 	capsule    string
 }
@@ -33,6 +34,7 @@ func keyOf(generation uint64, caller string, r *gate.Request) cacheKey {
 		server:     r.Server,
 		original:   r.Original,
 		exposed:    r.Exposed,
+		plain:      r.Plain,
 		capability: r.CapabilityID,
 		capsule:    r.Capsule,
 	}

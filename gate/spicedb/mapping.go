@@ -242,7 +242,7 @@ func objectPart(r *gate.Request, p part) string {
 	case partOriginal:
 		return r.Original
 	case partExposed:
-		return r.Exposed
+		return r.Names().Stable()
 	case partCapability:
 		return r.CapabilityID
 	case partTenant:

@@ -31,6 +31,7 @@ type Capability struct {
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that clients know
+	Plain        string // see [gate.Names]
 	CapabilityID string
 	// Tenant is needed only where the [Mapping] puts {tenant} into ids.
 	Tenant string
@@ -119,7 +120,7 @@ func (p *Phase) belongings(capabilities []Capability) (order []belonging, err er
 }
 
 func (p *Phase) belonging(c Capability) (belonging, error) {
-	r := &gate.Request{Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, CapabilityID: c.CapabilityID}
+	r := &gate.Request{Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID}
 	if c.Tenant != "" {
 		r.Identity = &gate.Identity{Principal: gate.Principal{Tenant: c.Tenant}}
 	}
