@@ -53,6 +53,7 @@ type instance struct {
 	onStore map[string][]func() // by topic of the store; complete before run
 
 	registry   *registry.Registry
+	lost       *lostRelations
 	operation  *operation                 // the mode, and what it needs; see mode.go
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
@@ -144,7 +145,10 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.store, in.claim, err = openStore(ctx, c, state, in.log); err != nil {
 		return nil, err
 	}
-	in.registry = registry.New(registry.Options{Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }})
+	in.lost = &lostRelations{log: in.log}
+	in.registry = registry.New(registry.Options{
+		Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }, OnRename: in.lost.renamed,
+	})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)
 	}
@@ -335,6 +339,8 @@ func (in *instance) apply(c *config.Config) error {
 	}
 	in.servers, in.config, in.namespaces = next, c, namespaces(servers)
 	in.desk.Set(in.approvalSettings(c, authenticated))
+	in.lost.use(&c.Toolgate.SpiceDB)
+	in.renameServers(c)
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),

@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -80,7 +81,7 @@ func (o *operation) now() governance.Mode { return governance.Mode(o.mode.Load()
 // returns who is told of the names that there are.
 func (o *operation) use(g *gates) (listed func([]string)) {
 	o.examiner.Store(g.examiner)
-	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules), wake: make(chan struct{}, 1)}
+	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules, g.of), wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
 	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
 		watch.run(ctx, func(p governance.Problem) { o.in.log.Warn("a rule cannot be meant so", "rule", problemText(p)) })
@@ -96,13 +97,17 @@ func (o *operation) use(g *gates) (listed func([]string)) {
 
 // unmatched returns what finds the globs of scopes and capsules that are about
 // nothing that there is.
-func (o *operation) unmatched(capsules *capsule.Phase) func() []governance.Problem {
+func (o *operation) unmatched(capsules *capsule.Phase, of *config.Config) func() []governance.Problem {
 	return func() []governance.Problem {
 		var names []gate.Names
+		var all []spicedb.Capability
 		for _, c := range o.in.gateway.Capabilities() {
 			names = append(names, gate.Names{Exposed: c.Exposed, Plain: c.Plain})
+			all = append(all, spicedb.Capability{
+				Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID,
+			})
 		}
-		return unmatched(o.in.identities.Load().scopes, capsules, names)
+		return append(unmatched(o.in.identities.Load().scopes, capsules, names), unmatchedObjects(of, all)...)
 	}
 }
 
@@ -228,7 +233,7 @@ func (o *operation) status(out *admin.Status) {
 		}
 	}
 	if watch := o.watch.Load(); watch != nil {
-		out.Alarms = watch.problems()
+		out.Alarms = append(watch.problems(), o.in.lost.problems()...)
 	}
 }
 

@@ -135,7 +135,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	for _, p := range pending {
 		ids = append(ids, p.id)
 	}
-	seen := maps.Clone(r.tables.servers)
+	seen, renames := maps.Clone(r.tables.servers), r.renames(pending)
 	err := r.o.Store.Registry().Update(ctx, ids, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
 		var out []store.RegistryRecord
 		for _, p := range pending {
@@ -160,6 +160,9 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 		return err
 	}
 	r.tell(pending)
+	if r.o.OnRename != nil && len(renames) > 0 {
+		r.o.OnRename(renames)
+	}
 	r.missed = false
 	return nil
 }
