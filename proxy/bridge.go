@@ -17,6 +17,8 @@ const maxRounds = 10
 // need: within one era, and wherever nothing can be asked, as it is.
 func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, retry *retry) (mcp.Answer, error) {
 	d := &dialogue{g: g, x: x, to: r.to}
+	first, by := *call, rec.approved
+	d.judge = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
 	call.Notify, call.Ask = d.notify, d.ask
 	call.Askable = askable(x, r.to.mount.Questions)
 	if !call.Progress && call.LogLevel == "" {

@@ -53,8 +53,6 @@ type offered = proxy.Capability
 // kinds are all kinds of rules. Those that only take away come first.
 var kinds = []string{"ban", "deny", "scope", "off", "restrict", "disable", "capsule", "executor", "owner", "on"}
 
-func restricts(kind string) bool { return slices.Index(kinds, kind) < slices.Index(kinds, "capsule") }
-
 // newWorld makes a world.
 func newWorld(random *rand.Rand) *world {
 	one := func(of ...string) string { return of[random.IntN(len(of))] }

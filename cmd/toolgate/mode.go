@@ -28,6 +28,8 @@ import (
 const (
 	// storeTime bounds one look at the store.
 	storeTime = 5 * time.Second
+	// cancelTime bounds the cancelling of tasks at their servers.
+	cancelTime = 30 * time.Second
 	// storePause is how often the store is asked whether it answers.
 	storePause = time.Second
 )
@@ -205,6 +207,17 @@ func (o *operation) act(mode governance.Mode) {
 	if n > 0 {
 		o.in.log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
 	}
+	if mode != governance.Lockdown {
+		return
+	}
+	o.in.running.Go(func() { // ends with its deadline
+		ctx, cancel := context.WithTimeout(o.in.ctxOrBackground(), cancelTime)
+		defer cancel()
+		n := o.in.gateway.CancelTasks(ctx, func(call *proxy.RunningCall) *proxy.Refusal { return examiner.cancelled(call, mode) })
+		if n > 0 {
+			o.in.log.Warn("tasks cancelled at their servers by the operating mode", "mode", mode, "tasks", n)
+		}
+	})
 }
 
 // missing is one word for what the gateway needs to decide and does not have.

@@ -385,3 +385,21 @@ func TestReloadOfRules(t *testing.T) {
 		t.Errorf("capabilities %+v", kinds)
 	}
 }
+
+// LOCKDOWN cancels tasks that run at a server, though no call of theirs is under
+// way.
+func TestLockdownCancelsTasks(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("tasks=" + h.path("cancelled"))}, nil)
+	r := h.newRunning(t)
+	session := r.post(t, "", "/mcp", legacyInitialize)
+	made := r.post(t, "", "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__job","task":{}}}`, mcp.HeaderSession, session.header.Get(mcp.HeaderSession))
+	if !strings.Contains(made.body, `"taskId"`) {
+		t.Fatalf("made %+v", made)
+	}
+	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the task is cancelled at its server", func() bool { _, err := os.Stat(h.path("cancelled")); return err == nil })
+}

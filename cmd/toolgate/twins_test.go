@@ -21,6 +21,13 @@ import (
 func (r *running) modern(t *testing.T, key, path, method, name, params string) *response {
 	t.Helper()
 	body, headers := modernRequest(method, name, params)
+	return r.post(t, key, path, body, headers...)
+}
+
+// post sends a message as the owner of a key, with further headers as name and
+// value.
+func (r *running) post(t *testing.T, key, path, body string, headers ...string) *response {
+	t.Helper()
 	q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(body))
 	q.RemoteAddr = "127.0.0.1:9"
 	q.Header.Set("Content-Type", "application/json")
