@@ -30,8 +30,10 @@ type Rule struct {
 
 	// PathsIn are JSON Pointers (RFC 6901) to the arguments that are paths; a
 	// token * stands for any element or member, and what is not a string
-	// stands for all strings in it. Nil means every string whose property name
-	// or format says that it is one, see [PathName].
+	// stands for all strings in it, and for the names of members that are paths.
+	// Nil means every string whose property name or format says that it is one,
+	// see [PathName], and every name of a member that can hardly be anything
+	// else. An empty list is an error.
 	PathsIn []string
 	// AllowedPaths are globs of which every path has to match one. Nil allows
 	// all paths; an empty list allows none.
@@ -157,6 +159,9 @@ func (r *Rules) compile(own Rule) (*rule, []error) {
 			_, err := ParseMode(string(m))
 			add(err)
 		}
+	}
+	if own.PathsIn != nil && len(own.PathsIn) == 0 {
+		add(errors.New("paths_in: an empty list would leave all paths unread; leave it out, so that they are found by their names, or take the rules about paths away"))
 	}
 	var err error
 	made.paths, err = parsePointers("paths_in", own.PathsIn)
