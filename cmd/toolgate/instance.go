@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -48,7 +49,8 @@ type instance struct {
 	webhook *approval.Webhook
 
 	enable       *enable.Backend
-	addedChanged chan struct{} // capacity 1
+	enabling     atomic.Pointer[gate.Chain] // decides who may add what; nil denies
+	addedChanged chan struct{}              // capacity 1
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
@@ -316,7 +318,7 @@ func (in *instance) apply(c *config.Config) error {
 	var arguments proxy.ArgumentChecker = gates.examiner
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
 		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
-		arguments = enabling{gates.chain, in.operation.now, gates.examiner}
+		arguments = enabling{gates.chain, shelf{in}, in.operation.now, gates.examiner}
 	}
 	for i := range servers {
 		s := &servers[i]
@@ -339,6 +341,7 @@ func (in *instance) apply(c *config.Config) error {
 	}
 	in.servers, in.config, in.namespaces = next, c, namespaces(servers)
 	in.desk.Set(in.approvalSettings(c, authenticated))
+	in.enabling.Store(gates.chain)
 	in.lost.use(&c.Toolgate.SpiceDB)
 	in.renameServers(c)
 	in.registry.Configure(gates.catalog)
