@@ -267,6 +267,10 @@ type Config struct {
 	// have, which makes /readyz red; empty when nothing is missing. It does not
 	// block. Nil is always empty.
 	Ready func() string
+	// Swap is given what puts a catalog, and with it this configuration, in force,
+	// and calls it once: what has to change at the same moment is changed beside.
+	// Nil calls it alone.
+	Swap func(inForce func())
 	// Approver asks people about calls; nil asks nobody, and what needs an
 	// approval is refused.
 	Approver Approver

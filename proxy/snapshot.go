@@ -55,7 +55,12 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	if config.Listed != nil {
 		config.Listed(next.names())
 	}
-	g.snapshot.Store(next)
+	inForce := func() { g.snapshot.Store(next) }
+	if config.Swap != nil {
+		config.Swap(inForce)
+	} else {
+		inForce()
+	}
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
 		r := next.catalog.shadowed[0]
 		g.log.Warn("what is listed under names that are another's is not offered",

@@ -60,6 +60,7 @@ type instance struct {
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
 	identities atomic.Pointer[identities] // in force; with or without authentication from the start to the end
+	swap       swap                       // of the identities, with the gate
 	generated  string                     // hash of the key that was made for the listener; empty for none
 
 	ctx     context.Context // of run
@@ -306,10 +307,6 @@ func (in *instance) apply(c *config.Config) error {
 		known.close()
 		return exitf(exitConfig, "%s: a running gateway cannot begin or cease to ask who callers are; start it again for that", c.Path)
 	}
-	in.identities.Store(known)
-	if known != before {
-		before.close() // and with them what they knew of tokens
-	}
 	in.running.Go(func() { known.prime(in.ctx, in.log) })
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -347,13 +344,16 @@ func (in *instance) apply(c *config.Config) error {
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
-		Approver: in.desk, Registry: in.registry, Ready: in.ready,
+		Approver: in.desk, Registry: in.registry, Ready: in.ready, Swap: in.swapTo(known),
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
 	applied.Listed = in.operation.use(gates)
 	in.gateway.Apply(applied)
+	if known != before {
+		before.close() // and with them what they knew of tokens
+	}
 	in.operation.relations.use(in.ctx, gates.relations, &in.running, func(err error) {
 		in.log.Error("the relationships are not kept up with any more", "err", err)
 	})

@@ -160,10 +160,13 @@ func (s shelf) Offers(ctx context.Context) ([]enable.Offer, error) {
 // out whether the caller may have it with any.
 const mostArguments = 64
 
+// offers tells whether a server of the file can be added.
+func offers(s *config.Server) bool { return s.Offer != nil && s.Refused == nil && !s.Disabled }
+
 // offers tells whether a server is one that the caller may add, with whichever
 // arguments.
 func (s shelf) offers(ctx context.Context, server *config.Server) (bool, error) {
-	if server.Offer == nil || server.Refused != nil || server.Disabled {
+	if !offers(server) {
 		return false, nil
 	}
 	if may, err := s.may(ctx, server.Key, nil); may || err != nil {
