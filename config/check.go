@@ -22,6 +22,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 			continue
 		}
 		checkServer(p, f.Value, "servers."+key, t.Servers[key])
+		checkRenamed(p, f.Value, key, t.Servers, named)
 	}
 	ids, list := map[string]int{}, section.Get("keys")
 	for i, k := range t.Keys {
@@ -36,6 +37,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	}
 	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
+	checkGovernance(p, section, t)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"
@@ -78,6 +80,24 @@ func checkServer(p *problems, n *Node, path string, s ServerSettings) {
 			if a := tool.Args[arg]; a.Fixed != nil && a.Default != nil {
 				p.at(args[arg].Value, toolPath+".args."+arg, "remove one", "an argument has either a fixed value or a default")
 			}
+		}
+	}
+}
+
+// checkRenamed holds the former name of a server against the names that there
+// are.
+func checkRenamed(p *problems, n *Node, key string, all map[string]ServerSettings, named map[string]bool) {
+	from := all[key].RenamedFrom
+	if from == "" {
+		return
+	}
+	at, path := n.Get("renamed_from"), "servers."+key+".renamed_from"
+	if named[from] {
+		p.at(at, path, "remove it, or the server of that name", "there still is a server %q", from)
+	}
+	for _, other := range slices.Sorted(maps.Keys(all)) {
+		if other < key && all[other].RenamedFrom == from {
+			p.at(at, path, "remove one of the two", "the server %q was renamed from %q too", other, from)
 		}
 	}
 }

@@ -99,6 +99,9 @@ func checkIntrospection(p *problems, n *Node, t *Toolgate) {
 		}
 	}
 	checkAudience(p, n, path, x.Audience, t)
+	if x.Clients != nil && len(x.Clients) == 0 {
+		p.at(n.Get("clients"), path+".clients", "name one, or leave it out, so that the tokens of all count", "no client is named, so that nobody's token would count")
+	}
 }
 
 func checkCertificates(p *problems, section *Node, t *Toolgate) {

@@ -1,5 +1,10 @@
 package config
 
+import (
+	"maps"
+	"slices"
+)
+
 // checkSpiceDB reports what the values of the section together have wrong.
 func checkSpiceDB(p *problems, section *Node, t *Toolgate) {
 	n, s := section.Get("spicedb"), &t.SpiceDB
@@ -31,5 +36,16 @@ func checkSpiceDB(p *problems, section *Node, t *Toolgate) {
 	}
 	if s.TLS != nil && !*s.TLS && s.CA != "" {
 		p.at(n.Get("ca"), "spicedb.ca", "remove it, or tls: false", "without TLS nothing is verified")
+	}
+}
+
+// checkGovernance reports rules that would leave unread what they are about.
+func checkGovernance(p *problems, section *Node, t *Toolgate) {
+	rules := fieldsByKey(section.Get("governance").Get("tools"))
+	for _, match := range slices.Sorted(maps.Keys(t.Governance.Tools)) {
+		if own := t.Governance.Tools[match]; own.PathsIn != nil && len(own.PathsIn) == 0 {
+			p.at(rules[match].Value.Get("paths_in"), "governance.tools."+match+".paths_in",
+				"leave it out, so that paths are found by their names, or take allowed_paths and forbidden_paths away", "an empty list leaves all paths unread")
+		}
 	}
 }

@@ -163,6 +163,8 @@ type Server struct {
 	ClientRequests ClientRequests
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
+	// RenamedFrom is the key that the server had before; empty for none.
+	RenamedFrom string
 	// Offer is set for a server that is not started, and that agents may add.
 	Offer *Offer
 

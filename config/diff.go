@@ -100,6 +100,7 @@ var serverParts = []struct {
 	{"processes", func(s Server) any { return s.Processes }, func(f, t *Server) { t.Processes = f.Processes }},
 	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
 	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
+	{"renamed_from", func(s Server) any { return s.RenamedFrom }, func(f, t *Server) { t.RenamedFrom = f.RenamedFrom }},
 	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
 }
 

@@ -90,7 +90,7 @@ type Introspection struct {
 	// Audience that the answer must name, or several of which it names one. Absent: the URL of the
 	// endpoint that is called, below listen.public_url.
 	Audience []string `config:"audience" list:"one"`
-	// Clients are the client ids whose tokens count. Absent: all.
+	// Clients are the client ids whose tokens count; [] is an error. Absent: all.
 	Clients []string `config:"clients"`
 	// Claims are the members of the answer to read. Absent: sub, and scope or scp.
 	Claims Claims `config:"claims"`

@@ -23,8 +23,9 @@ type GovernedTool struct {
 	Category string `config:"category"`
 	// HighCost tools are not called in mode DEGRADED. Absent: it is not one.
 	HighCost bool `config:"high_cost"`
-	// PathsIn are JSON Pointers of arguments that are paths, in which a token * stands for any. Absent: every string
-	// argument whose name or format says path, file, dir, root, source, destination or uri.
+	// PathsIn are JSON Pointers of arguments that are paths, in which a token * stands for any; [] is an error. Absent: every
+	// string argument whose name or format says path, file, dir, root, source, destination or uri, and every name of a member
+	// that is one itself.
 	PathsIn []string `config:"paths_in"`
 	// AllowedPaths are globs one of which every path has to match; relative ones are of the folder of the file, and [] allows no path. Absent: any path.
 	AllowedPaths []string `config:"allowed_paths"`

@@ -7,6 +7,9 @@ import "time"
 type ServerSettings struct {
 	// Namespace prefixes the names of the server's tools: [a-z][a-z0-9-]{0,19}, or "" for none. Absent: derived from the key.
 	Namespace *string `config:"namespace" format:"namespace"`
+	// RenamedFrom is the name that the server had in the file before: what the store keeps of it, such as flags, restrictions and
+	// accepted definitions, is this server's from then on. Relations go by what spicedb.object_id says. Absent: it has no other name.
+	RenamedFrom string `config:"renamed_from"`
 	// Protocol is the era spoken to the server. Absent: auto.
 	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
 	// Isolation is who shares a connection. Absent: auto.

@@ -27,6 +27,7 @@ type Request struct {
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that the client knows
+	Plain        string // see [Names]; empty where it is Exposed
 	CapabilityID string
 	Capsule      string // of the endpoint that was called; empty on the main one
 	// Args are the arguments of a call as they came, a validated JSON object;

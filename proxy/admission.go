@@ -186,12 +186,12 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 	if s.scopes == nil {
 		return nil
 	}
-	err := s.scopes.Check(id, r.Exposed)
+	err := s.scopes.Check(id, r.names())
 	if err == nil {
 		return nil
 	}
 	return &Refusal{
-		Kind: kindScope, Code: codeDenied, Phase: "scopes", Err: err,
+		Kind: kindScope, Code: codeDenied, Phase: phaseScopes, Err: err,
 		Text: "This call is not allowed: " + err.Error() + ".",
 	}
 }
@@ -200,3 +200,7 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 // is a status and a challenge where the answer has not begun (2026-07-28
 // basic/authorization, Scope Challenge Handling).
 const kindScope = "insufficient_scope"
+
+// phaseScopes names what holds calls against the scopes of their callers, beside
+// the phases of the gate.
+const phaseScopes = "scopes"

@@ -171,7 +171,8 @@ type scopeRules struct {
 
 var errScope = errors.New("the token lacks the scope write")
 
-func (s *scopeRules) Check(id *gate.Identity, exposed string) error {
+func (s *scopeRules) Check(id *gate.Identity, names gate.Names) error {
+	exposed := names.Exposed
 	s.mu.Lock()
 	s.asked = append(s.asked, exposed)
 	s.mu.Unlock()

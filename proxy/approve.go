@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -195,6 +196,23 @@ func approvalsOf(demands []gate.Demand) approvals {
 	return by
 }
 
+// encode adds the approvals as a member to the open object of a seal.
+func (a approvals) encode(object []byte) []byte {
+	if a == nil {
+		return object
+	}
+	by, _ := json.Marshal(a) // never fails on texts
+	return append(append(object, `,"approved":`...), by...)
+}
+
+// decodeApprovals returns the approvals in what a seal holds.
+func decodeApprovals(object []byte) (a approvals) {
+	if by := mcp.Lookup(object, "approved"); by == nil || json.Unmarshal(by, &a) != nil {
+		return nil
+	}
+	return a
+}
+
 // cover tells whether those who approved of a call are all that are to be asked
 // about it now.
 func (a approvals) cover(demands []gate.Demand) bool {
@@ -221,10 +239,36 @@ func (g *Gateway) reconsider(ctx context.Context, x *Exchange, r *Route, rec *re
 	if err := g.examine(ctx, x, r, rec, call); err != nil {
 		return err
 	}
-	if !rec.approved.cover(rec.demands) {
-		return unapproved("While this call waited it was made to need another approval; make it again.")
+	return rec.approved.still(rec.demands)
+}
+
+// still returns the refusal of a call that is made to need another approval than
+// it has.
+func (a approvals) still(demands []gate.Demand) error {
+	if a.cover(demands) {
+		return nil
 	}
-	return nil
+	return unapproved("While this call waited it was made to need another approval; make it again.")
+}
+
+// reconsiderFinal is reconsider for a call that has left its request: by what its
+// server was sent, for whoever its client is now. It is safe to use beside the
+// request.
+func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, call *mcp.Call) error {
+	var args []byte
+	if call.Method == mcp.MethodToolsCall {
+		args = mcp.Lookup(call.Params, "arguments")
+	}
+	var own record
+	var err error
+	own.demands, err = g.permitOr(ctx, x, r, args, func() error { return unknown(x, r.Kind, r.Exposed) })
+	if err != nil {
+		return err
+	}
+	if err := g.examine(ctx, x, r, &own, call); err != nil {
+		return err
+	}
+	return by.still(own.demands)
 }
 
 // unapproved is the refusal of a call that needs an approval which it cannot

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -17,6 +18,11 @@ const maxRounds = 10
 // need: within one era, and wherever nothing can be asked, as it is.
 func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, retry *retry) (mcp.Answer, error) {
 	d := &dialogue{g: g, x: x, to: r.to}
+	if r.to.mount.Native {
+		ctx = gate.WithCaller(ctx, x.Identity, x.Scope.Capsule)
+	}
+	first, by := *call, rec.approved
+	d.judge = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
 	call.Notify, call.Ask = d.notify, d.ask
 	call.Askable = askable(x, r.to.mount.Questions)
 	if !call.Progress && call.LogLevel == "" {

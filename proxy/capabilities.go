@@ -11,7 +11,7 @@ import (
 type Capability struct {
 	Kind             mcp.Capability
 	Server, Original string
-	Exposed          string
+	Exposed, Plain   string // see [gate.Names]
 	CapabilityID     string
 	// Schema is the input schema of a tool as its server listed it; nil where
 	// there is none. It is not to be changed.
@@ -34,7 +34,8 @@ func (g *Gateway) Capabilities() []Capability {
 				}
 				seen[r.Exposed] = true
 				all = append(all, Capability{
-					Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID, Schema: r.input,
+					Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,
+					CapabilityID: r.CapabilityID, Schema: r.input,
 				})
 			}
 		}

@@ -22,8 +22,8 @@ type Catalog struct {
 	byServer map[string]*served
 	byPrefix map[string]*served // by namespace
 
-	// shadowed are routes that are not offered, because their names are of
-	// the form of another server's.
+	// shadowed are routes that are not offered, because their names are
+	// another's, or of the form of another server's.
 	shadowed []*Route
 
 	pagesMu sync.Mutex
@@ -42,6 +42,7 @@ type served struct {
 	backend  Backend
 	listing  *mcp.Listing
 	rendered map[mcp.Capability][]*Route // sorted by exposed name
+	nameless []*Route                    // items that are not offered, see [served.names]
 	digest   map[mcp.Capability]uint64   // of what clients see of it
 	offer    *gate.Offer                 // for the registry
 	slots    *slots
@@ -58,6 +59,7 @@ type Route struct {
 	Server       string // key in the configuration
 	Original     string // name or URI at the server
 	Exposed      string
+	Plain        string // see [gate.Names]
 	CapabilityID string
 	Params       []mcp.ParamHeader
 
@@ -82,27 +84,6 @@ func (r *Route) listed(rev revision) []byte {
 	}
 	r.byRevision[rev].Store(made) // whoever comes at the same time makes the same
 	return *made
-}
-
-// names returns the exposed names of a kind for the server's items.
-func (s *served) names(kind mcp.Capability, items []mcp.Item) []string {
-	names := make([]string, len(items))
-	twins := s.originals(kind)
-	for i := range items {
-		original := items[i].Key
-		switch kind {
-		case mcp.Tool, mcp.Prompt:
-			shown := original
-			if shape := s.shape(kind, original); shape != nil && shape.Rename != "" {
-				shown = shape.Rename
-			}
-			twin := twins[strings.ToLower(original)] > 1 && shown == original
-			names[i] = exposedName(s.mount.Namespace, s.backend.Name(), shown, twin)
-		default:
-			names[i] = exposedURI(s.mount.Namespace, original)
-		}
-	}
-	return names
 }
 
 func (s *served) shape(kind mcp.Capability, original string) *ToolShape {
@@ -135,15 +116,20 @@ func (s *served) render(ids map[CapabilityKey]string) {
 	}
 	for _, kind := range mcp.Capabilities {
 		items := s.listing.Items[kind]
-		names := s.names(kind, items)
+		names := s.names(kind)
 		routes := make([]*Route, 0, len(items))
 		for i := range items {
 			shape := s.shape(kind, items[i].Key)
 			if shape != nil && shape.Hidden || !s.shown(kind, items[i].Key) {
 				continue
 			}
+			name, ok := names[items[i].Key]
+			if !ok {
+				s.nameless = append(s.nameless, &Route{Kind: kind, Server: s.backend.Name(), Original: items[i].Key})
+				continue
+			}
 			r := &Route{
-				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: names[i],
+				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Plain: name.Plain,
 				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
 				Params:       items[i].Params, to: s, shape: shape, item: items[i].Raw,
 			}
@@ -158,7 +144,7 @@ func (s *served) render(ids map[CapabilityKey]string) {
 			}
 			routes = append(routes, r)
 		}
-		slices.SortFunc(routes, func(a, b *Route) int { return cmp.Compare(a.Exposed, b.Exposed) })
+		slices.SortFunc(routes, before)
 		var h maphash.Hash
 		h.SetSeed(digestSeed)
 		for _, r := range routes {
@@ -208,6 +194,7 @@ func newCatalog(servers []*served) *Catalog {
 	for _, s := range c.servers {
 		c.byServer[s.backend.Name()] = s
 		c.byPrefix[s.mount.Namespace] = s
+		c.shadowed = append(c.shadowed, s.nameless...)
 	}
 	for _, kind := range mcp.Capabilities {
 		l := &list{byName: make(map[string]*Route)}
@@ -223,7 +210,7 @@ func newCatalog(servers []*served) *Catalog {
 				}
 			}
 		}
-		slices.SortFunc(l.entries, func(a, b *Route) int { return cmp.Compare(a.Exposed, b.Exposed) })
+		slices.SortFunc(l.entries, before)
 		c.lists[kind] = l
 	}
 	return c

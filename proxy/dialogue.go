@@ -19,6 +19,9 @@ type dialogue struct {
 	to   *served
 	park *park // of a call that outlives the requests of its client; else nil
 
+	// judge decides once more on what the call has become, at any time.
+	judge func(context.Context) error
+
 	// Members of _meta that tie the questions of a task of 2025-11-25 to it, for
 	// the client, and the answers to them, for the server; nil elsewhere.
 	related, relatedUp []byte

@@ -35,6 +35,7 @@ type Gateway struct {
 	replays  replays
 	asked    hourly
 	tasks    taskBook
+	begun    taskBook // of the extension
 
 	started   time.Time
 	first     chan struct{} // closed when the first lists need not wait any more
@@ -73,6 +74,7 @@ func New(opts Options) (*Gateway, error) {
 	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
 	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.begun = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
 	var instance [8]byte
@@ -127,6 +129,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.replays.sweep(now)
 			g.asked.sweep(now)
 			g.tasks.sweep(now)
+			g.begun.sweep(now)
 		}
 	}
 }

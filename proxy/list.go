@@ -200,6 +200,6 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (stri
 func (r *Route) question(action gate.Action, id *gate.Identity, scope Scope) gate.Request {
 	return gate.Request{
 		Action: action, Kind: r.Kind, Server: r.Server, Original: r.Original,
-		Exposed: r.Exposed, CapabilityID: r.CapabilityID, Capsule: scope.Capsule, Identity: id,
+		Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Capsule: scope.Capsule, Identity: id,
 	}
 }

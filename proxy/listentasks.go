@@ -36,7 +36,10 @@ func (g *Gateway) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*lis
 			break
 		}
 		t, err := g.openTask(g.snapshot.Load(), x, sealed)
-		if err != nil || g.permitTask(ctx, x, t.route) != nil {
+		if err != nil {
+			continue
+		}
+		if _, err := g.permitTask(ctx, x, t); err != nil {
 			continue
 		}
 		seen[sealed] = true
@@ -100,10 +103,7 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 		return nil, err
 	}
 	defer now.route.to.slots.give()
-	if err := g.permitTask(ctx, x, now.route); err != nil { // behind what may have taken long
-		return nil, err
-	}
-	if err := g.snapshot.Load().examineTask(ctx, x, now.route); err != nil {
+	if err := g.judgeTask(ctx, x, now); err != nil { // behind what may have taken long
 		return nil, err
 	}
 	params := mcp.SetMember(nil, "taskId", mcp.Quote(now.id))

@@ -73,9 +73,9 @@ type Resource interface {
 // ScopeChecker tells which scopes callers need besides being allowed. It is safe
 // for concurrent use.
 type ScopeChecker interface {
-	// Check returns nil where an identity has the scopes to use what has an
-	// exposed name or URI, else an error that a [Resource] answers.
-	Check(id *gate.Identity, exposed string) error
+	// Check returns nil where an identity has the scopes to use what has some
+	// names, else an error that a [Resource] answers.
+	Check(id *gate.Identity, names gate.Names) error
 }
 
 // CapabilityKey is what a capability id is issued for.
@@ -267,6 +267,10 @@ type Config struct {
 	// have, which makes /readyz red; empty when nothing is missing. It does not
 	// block. Nil is always empty.
 	Ready func() string
+	// Swap is given what puts a catalog, and with it this configuration, in force,
+	// and calls it once: what has to change at the same moment is changed beside.
+	// Nil calls it alone.
+	Swap func(inForce func())
 	// Approver asks people about calls; nil asks nobody, and what needs an
 	// approval is refused.
 	Approver Approver

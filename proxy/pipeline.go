@@ -94,15 +94,16 @@ func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record
 // may call it, in this order. It returns what people are to be asked before, or
 // the refusal.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, r, func() error { return unknown(x, r.Kind, r.Exposed) })
+	return g.permitOr(ctx, x, r, r.argumentsOf(x), func() error { return unknown(x, r.Kind, r.Exposed) })
 }
 
-// permitOr is permit with another answer for what may not be viewed.
-func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden func() error) ([]gate.Demand, error) {
+// permitOr is permit of a call with other arguments than those of the request,
+// or with another answer for what may not be viewed.
+func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []byte, hidden func() error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
-		switch d = snap.decide(ctx, action, x, r); {
+		switch d = snap.decide(ctx, action, x, r, args); {
 		case d.Err != nil:
 			return nil, Undecided(d)
 		case d.Effect == gate.Allow && action == gate.View:
@@ -119,17 +120,11 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, hidden fu
 	return d.Demands, nil
 }
 
-// permitAgain is permit for what was approved of when it was begun.
-func (g *Gateway) permitAgain(ctx context.Context, x *Exchange, r *Route) error {
-	_, err := g.permit(ctx, x, r)
-	return err
-}
-
-// decide asks the gate about a route.
-func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route) gate.Decision {
+// decide asks the gate about a route. The arguments count for a call.
+func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route, args []byte) gate.Decision {
 	question := r.question(action, x.Identity, x.Scope)
-	if action == gate.Call && r.Kind == mcp.Tool {
-		question.Args = r.finalArguments(&x.Message)
+	if action == gate.Call {
+		question.Args = args
 	}
 	return s.Chain.Decide(ctx, &question)
 }

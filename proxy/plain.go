@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -114,24 +113,6 @@ func sharedDefinitions(full *mcp.Listing) (plain *mcp.Listing, same bool) {
 		}
 	}
 	return plain, same
-}
-
-// originals counts the names of a kind in both sets that differ in case alone:
-// an exposed name must not depend on the set.
-func (s *served) originals(kind mcp.Capability) map[string]int {
-	twins, counted := make(map[string]int), make(map[string]bool)
-	for _, l := range [...]*mcp.Listing{s.listing, s.other} {
-		if l == nil {
-			continue
-		}
-		for i := range l.Items[kind] {
-			if key := l.Items[kind][i].Key; !counted[key] {
-				counted[key] = true
-				twins[strings.ToLower(key)]++
-			}
-		}
-	}
-	return twins
 }
 
 // catalogs are the catalogs of all clients, by what they can be asked. Those

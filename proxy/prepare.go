@@ -68,17 +68,6 @@ func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *recor
 	return err
 }
 
-// examineTask holds the tool of a task against the mode in force: what was begun
-// in one mode may not go on in every other. Ending a task always may.
-func (s *Snapshot) examineTask(ctx context.Context, x *Exchange, r *Route) error {
-	if s.arguments == nil || x.Message.Method == mcp.MethodTaskCancel {
-		return nil
-	}
-	question := r.question(gate.Call, x.Identity, x.Scope)
-	_, err := s.arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: r.input, Listed: r.item})
-	return err // an approval was given before the task was made
-}
-
 // completion returns the params of completion/complete with the server's own
 // name or URI in the reference.
 func completion(params []byte, r *Route) []byte {

@@ -34,7 +34,7 @@ func TestNoServerShadowsAnother(t *testing.T) {
 	if strings.Count(list, `"zzz__echo"`) != 1 || !strings.Contains(list, `"own"`) {
 		t.Errorf("list = %s", list)
 	}
-	if !strings.Contains(r.log.String(), "names of another server") {
+	if !strings.Contains(r.log.String(), "under names that are another's") {
 		t.Error("nobody is told")
 	}
 }

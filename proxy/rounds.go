@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -103,10 +102,7 @@ func (s *roundState) encode() []byte {
 	} {
 		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
 	}
-	if s.approved != nil {
-		by, _ := json.Marshal(s.approved) // never fails on texts
-		out = append(append(out, `,"approved":`...), by...)
-	}
+	out = s.approved.encode(out)
 	if s.inner != nil {
 		out = append(append(out, `,"state":`...), s.inner...)
 	}
@@ -116,14 +112,10 @@ func (s *roundState) encode() []byte {
 func decodeRoundState(raw []byte) roundState {
 	field := func(name string) string { s, _ := mcp.LookupString(raw, name); return s }
 	number := func(name string) int64 { n, _ := strconv.ParseInt(string(mcp.Lookup(raw, name)), 10, 64); return n }
-	var approved approvals
-	if by := mcp.Lookup(raw, "approved"); by != nil && json.Unmarshal(by, &approved) != nil {
-		approved = nil
-	}
 	return roundState{
 		call: field("call"), round: int(number("round")), expires: number("expires"),
 		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"),
-		method: field("method"), way: field("way"), approved: approved, inner: mcp.Lookup(raw, "state"),
+		method: field("method"), way: field("way"), approved: decodeApprovals(raw), inner: mcp.Lookup(raw, "state"),
 	}
 }
 

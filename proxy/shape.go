@@ -143,6 +143,15 @@ func (r *Route) finalArguments(call *mcp.Message) []byte {
 	return given
 }
 
+// argumentsOf are the final arguments of a request that calls a tool, nil for
+// every other.
+func (r *Route) argumentsOf(x *Exchange) []byte {
+	if r.Kind != mcp.Tool {
+		return nil
+	}
+	return r.finalArguments(&x.Message)
+}
+
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -55,11 +55,16 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	if config.Listed != nil {
 		config.Listed(next.names())
 	}
-	g.snapshot.Store(next)
+	inForce := func() { g.snapshot.Store(next) }
+	if config.Swap != nil {
+		config.Swap(inForce)
+	} else {
+		inForce()
+	}
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
 		r := next.catalog.shadowed[0]
-		g.log.Warn("a server without a namespace lists names of another server's; they are not offered",
-			"server", r.Server, "names", n, "such_as", r.Exposed)
+		g.log.Warn("what is listed under names that are another's is not offered",
+			"server", r.Server, "names", n, "such_as", r.Original)
 	}
 	g.announce(ctx, old, next)
 	g.checkFirst(servers)
@@ -106,7 +111,7 @@ func (s *served) offered() *gate.Offer {
 		}
 		for _, r := range routes {
 			o.Items = append(o.Items, gate.Offered{
-				Kind: kind, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID, Definition: r.item,
+				Kind: kind, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Definition: r.item,
 			})
 		}
 	}

@@ -56,8 +56,10 @@ func newTaskBook(most, each int) taskBook {
 // add notes a task that a client has made. state is the server's Task.
 func (b *taskBook) add(x *Exchange, key taskKey, tool, sealed string, state []byte) {
 	keep := maxTaskMemory
-	if ms, err := strconv.ParseFloat(string(mcp.Lookup(state, "ttl")), 64); err == nil && ms >= 0 && ms < float64(keep.Milliseconds()) {
-		keep = time.Duration(ms) * time.Millisecond
+	for _, member := range [...]string{"ttl", "ttlMs"} { // of 2025-11-25, of the extension
+		if ms, err := strconv.ParseFloat(string(mcp.Lookup(state, member)), 64); err == nil && ms >= 0 && ms < float64(keep.Milliseconds()) {
+			keep = time.Duration(ms) * time.Millisecond
+		}
 	}
 	principal := x.Identity.Key()
 	b.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -16,15 +17,16 @@ import (
 // without tasks, the gateway drives the task itself (see [dialogue.run]).
 //
 // An id that a client has is a seal over what it stands for, bound to the
-// client's principal. So nothing is kept of a task of the extension; of the
-// other ones the [taskBook] keeps a bounded number, for what comes without an
-// id of the gateway's: lists and notifications.
+// client's principal. So nothing has to be kept of a task to find it again. For
+// what comes without an id of the gateway's, lists and notifications of
+// 2025-11-25 and modes that end what runs, a [taskBook] keeps a bounded number.
 
 // taskRef is what the id of a task stands for.
 type taskRef struct {
-	server, tool string // the tool by its name at the server
-	conn         string // where a legacy server keeps it; see [mcp.Answer]
-	id           string // the server's own
+	server, tool string    // the tool by its name at the server
+	conn         string    // where a legacy server keeps it; see [mcp.Answer]
+	id           string    // the server's own
+	approved     approvals // of the call that made it
 }
 
 // maxTaskRef bounds what is sealed in one id, which travels in a header.
@@ -46,17 +48,17 @@ func (t *taskRef) encode() []byte {
 	for _, m := range [...][2]string{{"server", t.server}, {"original", t.tool}, {"conn", t.conn}, {"id", t.id}} {
 		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
 	}
-	return append(out, '}')
+	return append(t.approved.encode(out), '}')
 }
 
 func decodeTaskRef(raw []byte) taskRef {
 	field := func(name string) string { s, _ := mcp.LookupString(raw, name); return s }
-	return taskRef{server: field("server"), tool: field("original"), conn: field("conn"), id: field("id")}
+	return taskRef{server: field("server"), tool: field("original"), conn: field("conn"), id: field("id"), approved: decodeApprovals(raw)}
 }
 
 // sealTask returns the id under which a client knows a task.
-func (g *Gateway) sealTask(x *Exchange, r *Route, conn, id string) (string, error) {
-	ref := taskRef{server: r.Server, tool: r.Original, conn: conn, id: id}
+func (g *Gateway) sealTask(x *Exchange, r *Route, conn, id string, by approvals) (string, error) {
+	ref := taskRef{server: r.Server, tool: r.Original, conn: conn, id: id, approved: by}
 	raw := ref.encode()
 	if id == "" || len(raw) > maxTaskRef {
 		return "", badTask(r)
@@ -77,6 +79,7 @@ type task struct {
 	route    *Route // of its tool
 	conn, id string // the server's own
 	sealed   string // the client's
+	approved approvals
 }
 
 // openTask returns the task with an id that a client has. The tool is resolved
@@ -91,7 +94,7 @@ func (g *Gateway) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, e
 	if route == nil || route.to.listing.Era != x.Era {
 		return nil, errTask
 	}
-	return &task{route: route, conn: ref.conn, id: ref.id, sealed: sealed}, nil
+	return &task{route: route, conn: ref.conn, id: ref.id, sealed: sealed, approved: ref.approved}, nil
 }
 
 // tool returns the route of a server's tool within a scope, nil when it is not
@@ -135,11 +138,40 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 	})
 }
 
-// permitTask asks the gate about the tool of a task. A task of what may not be
-// viewed is unknown.
-func (g *Gateway) permitTask(ctx context.Context, x *Exchange, r *Route) error {
-	_, err := g.permitOr(ctx, x, r, func() error { return errTask })
-	return err
+// permitTask asks the gate about the tool of a task, and returns what people are
+// to be asked. A task of what may not be viewed is unknown.
+func (g *Gateway) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
+	return g.permitOr(ctx, x, t.route, t.route.argumentsOf(x), func() error { return errTask })
+}
+
+// examineTask holds the tool of a task against the rules and the mode in force,
+// and what is demanded now against what was approved of: what was begun under
+// one rule may not go on under every other. Ending a task always may.
+func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands []gate.Demand) error {
+	if x.Message.Method == mcp.MethodTaskCancel {
+		return nil
+	}
+	if arguments := g.snapshot.Load().arguments; arguments != nil {
+		question := t.route.question(gate.Call, x.Identity, x.Scope)
+		more, err := arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: t.route.input, Listed: t.route.item})
+		if err != nil {
+			return err
+		}
+		demands = slices.Concat(demands, more)
+	}
+	if !t.approved.cover(demands) {
+		return unapproved("This task needs another approval since it was begun; cancel it, or ask for it again.")
+	}
+	return nil
+}
+
+// judgeTask does both.
+func (g *Gateway) judgeTask(ctx context.Context, x *Exchange, t *task) error {
+	demands, err := g.permitTask(ctx, x, t)
+	if err != nil {
+		return err
+	}
+	return g.examineTask(ctx, x, t, demands)
 }
 
 // task answers a request about a task: it passes what a call passes, less what
@@ -170,7 +202,8 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	rec.routed(t.route)
 	rec.entry.Name = t.route.Exposed
 	decided := time.Now()
-	if err := g.permitTask(ctx, x, t.route); err != nil {
+	demands, err := g.permitTask(ctx, x, t)
+	if err != nil {
 		return refuse(err)
 	}
 	if x.Message.Method != mcp.MethodTaskCancel { // which no mode ends
@@ -178,7 +211,7 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 		ctx, done = g.flights.begin(ctx, x, t.route, rec)
 		defer done()
 	}
-	if err := snap.examineTask(ctx, x, t.route); err != nil {
+	if err := g.examineTask(ctx, x, t, demands); err != nil {
 		return refuse(err)
 	}
 	if err := t.route.to.slots.take(ctx, t.route.Server, x.Identity.Key()); err != nil {
@@ -186,10 +219,7 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	}
 	defer t.route.to.slots.give()
 	if time.Since(decided) > decisionAge {
-		if err := g.permitTask(ctx, x, t.route); err != nil {
-			return refuse(err)
-		}
-		if err := g.snapshot.Load().examineTask(ctx, x, t.route); err != nil {
+		if err := g.judgeTask(ctx, x, t); err != nil {
 			return refuse(err)
 		}
 	}
@@ -226,17 +256,18 @@ func (g *Gateway) carryTask(ctx context.Context, x *Exchange, rec *record, t *ta
 		return t.route.to.backend.Call(ctx, call)
 	}
 	d := &dialogue{g: g, x: x, to: t.route.to, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
+	d.judge = func(ctx context.Context) error { return g.judgeTask(ctx, x, t) }
 	call.Notify, call.Ask, call.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
 	defer func() { rec.entry.Rounds = int(d.answered.Load()) }()
 	ctx, cancel := t.route.bounded(ctx, t.route.hard())
 	defer cancel()
-	run := &taskRun{d: d, route: t.route, id: t.id, call: call}
+	run := &taskRun{d: d, route: t.route, id: t.id, call: call, judged: time.Now()}
 	got, err := run.look(ctx)
 	if err != nil || got.Fault != nil {
 		return got, err
 	}
 	if got, err = run.legacyEnd(ctx, got.Result); err == nil { // which may have taken long
-		err = g.permitTask(ctx, x, t.route)
+		err = g.judgeTask(ctx, x, t)
 	}
 	return got, err
 }

@@ -33,6 +33,8 @@ type taskRun struct {
 	route *Route
 	id    string    // the server's own
 	call  *mcp.Call // what requests about the task are made of
+
+	judged time.Time // when it was decided on last
 }
 
 // run makes a call at its server. What a server does only as a task, for a
@@ -92,8 +94,8 @@ func (d *dialogue) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Ans
 
 // follow returns the result of a call. Where that is a task of a kind that the
 // client does not know, it is the task's: when the call ends before, the task
-// is cancelled. The gate is asked again before what has taken so long is
-// delivered.
+// is cancelled. It is decided on again while it goes on, and before what has taken
+// so long is delivered.
 func (d *dialogue) follow(ctx context.Context, r *Route, call *mcp.Call, made mcp.Answer, err error) (mcp.Answer, error) {
 	state := taskOf(&made)
 	if err != nil || state == nil {
@@ -107,7 +109,7 @@ func (d *dialogue) follow(ctx context.Context, r *Route, call *mcp.Call, made mc
 	defer cancel()
 	about := *call
 	about.Conn = made.Conn
-	run := &taskRun{d: d, route: r, id: id, call: &about}
+	run := &taskRun{d: d, route: r, id: id, call: &about, judged: time.Now()}
 	d.relatedUp = relatedTask(id)
 	end := run.legacyEnd
 	if made.Era == mcp.Modern {
@@ -115,7 +117,7 @@ func (d *dialogue) follow(ctx context.Context, r *Route, call *mcp.Call, made mc
 	}
 	got, err := end(ctx, state)
 	if err == nil {
-		err = d.g.permitAgain(ctx, d.client(), r)
+		err = d.judge(ctx)
 	}
 	if err != nil {
 		run.cancel(ctx)
@@ -260,7 +262,7 @@ func (t *taskRun) answer(ctx context.Context, requests []byte) (*mcp.Error, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := t.d.g.permitAgain(ctx, t.d.client(), t.route); err != nil {
+	if err := t.d.judge(ctx); err != nil {
 		return nil, err
 	}
 	got, err := t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskUpdate, responses))
@@ -292,9 +294,27 @@ func (t *taskRun) next(ctx context.Context, state []byte) (mcp.Answer, error) {
 			return mcp.Answer{}, err
 		}
 		if got, err := t.look(ctx); lost > maxLost || !passing(ctx, err) {
+			if err == nil {
+				err = t.goOn(ctx)
+			}
 			return got, err
 		}
 	}
+}
+
+// goOn decides again on a task that goes on, unless that was done just now. What
+// cannot be decided at the moment goes on: nothing of it is handed over until it
+// can.
+func (t *taskRun) goOn(ctx context.Context) error {
+	if time.Since(t.judged) <= decisionAge {
+		return nil
+	}
+	err := t.d.judge(ctx)
+	t.judged = time.Now()
+	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Code == codeUnavailable && refusal.Err != nil {
+		return nil //nolint:nilerr // it goes on
+	}
+	return err
 }
 
 // passing tells whether a request that failed may succeed when it is made

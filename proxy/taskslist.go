@@ -152,7 +152,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		if route == nil {
 			continue
 		}
-		d := snap.decide(ctx, gate.View, x, route)
+		d := snap.decide(ctx, gate.View, x, route, nil)
 		if d.Err != nil {
 			return "", Undecided(d)
 		}

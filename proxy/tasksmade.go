@@ -57,7 +57,7 @@ func (g *Gateway) deliverMade(x *Exchange, r *Route, rec *record, got mcp.Answer
 		made = mcp.Lookup(result, "task")
 	}
 	id, _ := mcp.LookupString(made, "taskId")
-	sealed, err := g.sealTask(x, r, got.Conn, id)
+	sealed, err := g.sealTask(x, r, got.Conn, id, rec.approved)
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}
@@ -65,6 +65,7 @@ func (g *Gateway) deliverMade(x *Exchange, r *Route, rec *record, got mcp.Answer
 		// The questions of a task come with its state, and a round is over once
 		// there is one (SEP-2663, Composition with Multi Round-Trip Requests).
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
+		g.begun.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
 		return reply{result: g.modernResult(withTaskID(result, sealed), true, false)}
 	}
 	g.tasks.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)

@@ -35,10 +35,9 @@ func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name 
 		}
 		w := &Why{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID}
 		w.View = snap.explain(ctx, gate.View, id, scope, r)
+		w.Call = w.View // what may not be viewed does not exist for a call either
 		if w.View.Effect == gate.Allow {
-			w.Call = snap.explain(ctx, gate.Call, id, scope, r)
-		} else {
-			w.Call = w.View // what may not be viewed does not exist for a call either
+			w.Call = snap.explainCall(ctx, id, scope, r)
 		}
 		return w
 	}
@@ -49,6 +48,23 @@ func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Ide
 	question := r.question(action, id, scope)
 	var v Verdict
 	v.Decision, v.Steps = s.Chain.Explain(ctx, &question)
+	return v
+}
+
+// explainCall explains a call of what may be viewed: by the scopes that it needs
+// and then by the gate, in the order of [Gateway.permit].
+func (s *Snapshot) explainCall(ctx context.Context, id *gate.Identity, scope Scope, r *Route) Verdict {
+	if s.scopes == nil {
+		return s.explain(ctx, gate.Call, id, scope, r)
+	}
+	step := gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain, Phase: phaseScopes}}
+	if err := s.scopes.Check(id, r.names()); err != nil {
+		step.Decision = gate.Decision{Phase: phaseScopes, Reason: err.Error()}
+		step.Change = &gate.Change{Text: "ask for a token with the missing scope", Where: "auth.scopes.required", Value: r.Exposed}
+		return Verdict{Decision: step.Decision, Steps: []gate.Explanation{step}}
+	}
+	v := s.explain(ctx, gate.Call, id, scope, r)
+	v.Steps = append([]gate.Explanation{step}, v.Steps...)
 	return v
 }
 

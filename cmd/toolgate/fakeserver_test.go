@@ -30,14 +30,16 @@ var fakeTools = []string{
 type fakeServer struct {
 	mu     sync.Mutex
 	tools  []string
-	varies bool // lists by what its client declared
+	varies bool   // lists by what its client declared
+	tasks  string // file in which it notes the tasks that are cancelled; empty makes none
 }
 
 // runFake serves on stdin and stdout. Its arguments change it: "hang" never
 // answers, "broken=FILE" exits at once while the file exists, "tools=N" lists N
 // tools, "name=NAME" adds one, "long=N" one with a name of N characters, "child=FILE" starts a process
 // and writes its id, "varies" makes it list one tool more to a client that declares
-// elicitation, "echo=TEXT" describes the tool echo so, any other one only tells two
+// elicitation, "tasks=FILE" makes tasks of calls, that do not end, and writes the
+// file when one is cancelled, "echo=TEXT" describes the tool echo so, any other one only tells two
 // servers apart.
 func runFake(args []string) int {
 	s := &fakeServer{tools: fakeTools}
@@ -65,6 +67,9 @@ func runFake(args []string) int {
 			s.tools = append(s.tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("l", n)))
 		case "varies":
 			s.varies = true
+		case "tasks":
+			s.tasks = value
+			s.tools = append(s.tools, `{"name":"job","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`)
 		case "echo":
 			s.tools = slices.Clone(fakeTools)
 			for i, tool := range s.tools {
@@ -124,11 +129,18 @@ func (s *fakeServer) handle(line []byte) {
 			s.tools = append(slices.Clone(s.tools), `{"name":"confirm","inputSchema":{"type":"object"}}`)
 		}
 		s.mu.Unlock()
-		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`, r.Params.ProtocolVersion)
+		tasks := ""
+		if s.tasks != "" {
+			tasks = `,"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`
+		}
+		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}%s},"serverInfo":{"name":"fake","version":"1"}}`, r.Params.ProtocolVersion, tasks)
 	case "tools/list":
 		s.mu.Lock()
 		result = `{"tools":[` + strings.Join(s.tools, ",") + `]}`
 		s.mu.Unlock()
+	case "tasks/cancel":
+		_ = os.WriteFile(s.tasks, nil, 0o600)
+		result = `{"taskId":"1","status":"cancelled"}`
 	case "ping":
 		result = `{}`
 	case "tools/call":
@@ -147,6 +159,8 @@ func (s *fakeServer) handle(line []byte) {
 				<-time.After(10 * time.Millisecond)
 			}
 			result = text("waited")
+		case "job":
+			result = `{"task":{"taskId":"1","status":"working","createdAt":"2026-01-01T00:00:00Z","ttl":null}}`
 		case "fail":
 			result = `{"content":[{"type":"text","text":"it did not work"}],"isError":true}`
 		case "picture":

@@ -22,7 +22,6 @@ type examiner struct {
 	ruled   bool                                          // there are rules; without, only a mode other than NORMAL matters
 	said    func(server, tool string) governance.Operator // in the file
 	catalog func(capabilityID string) governance.Operator // in the catalog
-	written func(*gate.Request) []string                  // the names under which rules are about it; nil is the exposed one
 	mode    func() governance.Mode
 }
 
@@ -32,7 +31,7 @@ type examiner struct {
 func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroundings) error {
 	guarded := authenticated || g.decides
 	rules := governed(c, guarded, around.own)
-	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode, written: writtenNames(c)}
+	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode}
 	e.catalog = func(string) governance.Operator { return governance.Operator{} }
 	if around.registry != nil {
 		e.catalog = around.registry.Operator
@@ -68,7 +67,7 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 		return nil, nil
 	}
 	v, class := governance.Verdict{Outcome: governance.Pass}, e.class(c.Request, c.Listed)
-	for _, name := range e.names(c.Request) { // the strictest counts
+	for _, name := range c.Names().All() { // the strictest counts
 		under := e.rules.Judge(governance.Call{
 			Name: name, Kind: c.Kind, Class: class, Mode: mode,
 			Queued: c.Queued, Arguments: args, Schema: prepared,
@@ -102,38 +101,6 @@ func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Argumen
 	return nil
 }
 
-// names are the names under which rules are about what is called.
-func (e *examiner) names(r *gate.Request) []string {
-	if e.written == nil {
-		return []string{r.Exposed}
-	}
-	return e.written(r)
-}
-
-// writtenNames returns what tells the names under which rules are about a tool
-// or prompt: the exposed one and, where that had to be changed, the one that it
-// would have. A server changes the first by listing what differs by case alone.
-func writtenNames(c *config.Config) func(*gate.Request) []string {
-	of, renamed := namespaces(c.Servers), map[string]bool{}
-	for i := range c.Servers {
-		for original, tool := range c.Servers[i].Tools {
-			renamed[c.Servers[i].Key+"\x00"+original] = tool.Rename != ""
-		}
-	}
-	return func(r *gate.Request) []string {
-		names := []string{r.Exposed}
-		if r.Kind == mcp.Tool && renamed[r.Server+"\x00"+r.Original] {
-			return names
-		}
-		if namespace := of[r.Server]; namespace != "" && (r.Kind == mcp.Tool || r.Kind == mcp.Prompt) {
-			if plain := namespace + "__" + r.Original; plain != r.Exposed {
-				names = append(names, plain)
-			}
-		}
-		return names
-	}
-}
-
 // class is the effective class of what is called: by what the operator says of
 // it in the catalog and, of a tool, under servers.
 func (e *examiner) class(r *gate.Request, listed []byte) governance.Class {
@@ -141,14 +108,14 @@ func (e *examiner) class(r *gate.Request, listed []byte) governance.Class {
 	if r.Kind == mcp.Tool {
 		said = said.With(e.said(r.Server, r.Original))
 	}
-	return e.rules.Class(r.Exposed, said, governance.ReadHints(listed))
+	return e.rules.Class(r.Names(), said, governance.ReadHints(listed))
 }
 
 // cancelled returns the refusal of a running call that a change to a mode ends,
 // nil for one that goes on.
 func (e *examiner) cancelled(call *proxy.RunningCall, to governance.Mode) *proxy.Refusal {
 	class := e.class(&call.Request, call.Listed)
-	if !slices.ContainsFunc(e.names(&call.Request), func(name string) bool {
+	if !slices.ContainsFunc(call.Names().All(), func(name string) bool {
 		return e.rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Class: class}, to)
 	}) {
 		return nil

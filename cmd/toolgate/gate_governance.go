@@ -229,14 +229,14 @@ func ownFiles(c *config.Config, state *stateDir) []string {
 
 // unmatched finds the globs of scopes and capsules that cover none of the names
 // that there are. Globs of URIs may be about resources that no list has.
-func unmatched(scopes *auth.Scopes, capsules *capsule.Phase, names map[string]bool) []governance.Problem {
+func unmatched(scopes *auth.Scopes, capsules *capsule.Phase, names []gate.Names) []governance.Problem {
 	var problems []governance.Problem
 	add := func(key, glob string, at gate.Rule) {
 		if !strings.Contains(glob, ":") {
 			problems = append(problems, governance.Problem{Rule: at, Key: key, Text: fmt.Sprintf("%q matches nothing that there is", glob)})
 		}
 	}
-	for _, glob := range scopes.Unmatched(slices.Sorted(maps.Keys(names))) {
+	for _, glob := range scopes.Unmatched(names) {
 		add("auth.scopes.required", glob, gate.Rule{})
 	}
 	if capsules != nil {
@@ -250,7 +250,7 @@ func unmatched(scopes *auth.Scopes, capsules *capsule.Phase, names map[string]bo
 // checkRules holds rules, scopes and capsules against what the gateway offers
 // that runs with a configuration; without one, nothing is known of that.
 func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules, scopes *auth.Scopes, capsules *capsule.Phase) error {
-	if len(c.Toolgate.Governance.Tools) == 0 && scopes == nil && capsules == nil {
+	if len(c.Toolgate.Governance.Tools) == 0 && scopes == nil && capsules == nil && c.Toolgate.SpiceDB.Builtin == nil {
 		return nil
 	}
 	state, err := findState(c.Path)
@@ -269,18 +269,28 @@ func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules, 
 		}
 		return nil
 	}
-	schemas, names := make(map[string][]byte), make(map[string]bool)
-	for _, one := range all {
-		names[one.Name] = true
+	schemas, names := make(map[string][]byte), make([]gate.Names, len(all))
+	for i, one := range all {
+		names[i] = gate.Names{Exposed: one.Name, Plain: one.Plain}
 		if one.Kind == mcp.Tool.String() {
-			schemas[one.Name] = one.Schema
+			addSchema(schemas, names[i], one.Schema)
 		}
 	}
 	var problems []error
 	for _, p := range append(governance.Check(rules, schemas), unmatched(scopes, capsules, names)...) {
 		problems = append(problems, errors.New(problemText(p)))
 	}
+	for _, p := range unmatchedObjects(c, onServers(all)) {
+		problems = append(problems, errors.New(problemText(p)))
+	}
 	return exit(exitConfig, errors.Join(problems...))
+}
+
+// addSchema notes the schema of a tool under all names that rules are about.
+func addSchema(schemas map[string][]byte, names gate.Names, schema []byte) {
+	for _, name := range names.All() {
+		schemas[name] = schema
+	}
 }
 
 // checkTime bounds the question for the tools of a running gateway.

@@ -104,7 +104,7 @@ func strictFor(globs []string) func(*gate.Request) bool {
 		return nil
 	}
 	return func(r *gate.Request) bool {
-		return slices.ContainsFunc(globs, func(g string) bool { return gate.Glob(g).Match(r.Exposed) })
+		return slices.ContainsFunc(globs, func(g string) bool { return r.Names().Restricted(gate.Glob(g)) })
 	}
 }
 

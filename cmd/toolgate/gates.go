@@ -24,6 +24,7 @@ type gates struct {
 	catalog   registry.Settings
 	examiner  *examiner
 
+	of      *config.Config
 	phases  []gate.Phase
 	decides bool          // some phase says who may do what; one in shadow mode does not
 	keepers []keepingUpTo // of the phases that change by themselves
@@ -61,7 +62,7 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 	if around.log == nil {
 		around.log = slog.New(slog.DiscardHandler)
 	}
-	g := &gates{log: around.log, authenticated: authenticated}
+	g := &gates{of: c, log: around.log, authenticated: authenticated}
 	for _, add := range []func(context.Context, *config.Config, surroundings) error{
 		g.addRegistry, g.addOwners, g.addCapsules, g.addRelations, g.addPolicy,
 	} {

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/config"
@@ -200,15 +202,63 @@ func (i *identities) close() { i.chain.Close() }
 // meanwhile could not say.
 func (in *instance) identify(r *http.Request) (auth.Grant, error) {
 	for {
+		turn := in.swap.wait()
 		now := in.identities.Load()
 		if !now.authenticated() {
 			id, err := auth.Loopback{}.Authenticate(r)
 			return auth.Grant{Identity: id}, err
 		}
-		g, err := now.chain.Identify(r)
-		if !errors.Is(err, auth.ErrUnavailable) || in.identities.Load() == now {
+		if g, err := now.chain.Identify(r); in.swap.same(turn) {
 			return g, err
 		}
+	}
+}
+
+// swap is the moment at which identities and the gate are replaced together:
+// nobody is known by the new ones while the old gate decides. The zero value has
+// replaced nothing.
+type swap struct {
+	mu   sync.RWMutex
+	turn atomic.Uint64 // odd while both are being replaced
+}
+
+// wait returns the turn once nothing is being replaced.
+func (s *swap) wait() uint64 {
+	for {
+		turn := s.turn.Load()
+		if turn%2 == 0 {
+			return turn
+		}
+		s.mu.RLock()   // held for as long as it lasts
+		s.mu.RUnlock() //nolint:staticcheck // only to wait
+	}
+}
+
+// same tells whether nothing was replaced since a turn.
+func (s *swap) same(turn uint64) bool { return s.turn.Load() == turn }
+
+// do replaces both.
+func (s *swap) do(replace func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn.Add(1)
+	defer s.turn.Add(1)
+	replace()
+}
+
+// swapTo returns what puts identities in force together with the first catalog of
+// a configuration. The later ones change nobody.
+func (in *instance) swapTo(known *identities) func(inForce func()) {
+	var done atomic.Bool
+	return func(inForce func()) {
+		if done.Swap(true) || in.identities.Load() == known {
+			inForce()
+			return
+		}
+		in.swap.do(func() {
+			in.identities.Store(known)
+			inForce()
+		})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -48,15 +49,18 @@ type instance struct {
 	webhook *approval.Webhook
 
 	enable       *enable.Backend
-	addedChanged chan struct{} // capacity 1
+	enabling     atomic.Pointer[gate.Chain] // decides who may add what; nil denies
+	addedChanged chan struct{}              // capacity 1
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
 	registry   *registry.Registry
+	lost       *lostRelations
 	operation  *operation                 // the mode, and what it needs; see mode.go
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
 	identities atomic.Pointer[identities] // in force; with or without authentication from the start to the end
+	swap       swap                       // of the identities, with the gate
 	generated  string                     // hash of the key that was made for the listener; empty for none
 
 	ctx     context.Context // of run
@@ -144,7 +148,10 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.store, in.claim, err = openStore(ctx, c, state, in.log); err != nil {
 		return nil, err
 	}
-	in.registry = registry.New(registry.Options{Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }})
+	in.lost = &lostRelations{log: in.log}
+	in.registry = registry.New(registry.Options{
+		Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }, OnRename: in.lost.renamed,
+	})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)
 	}
@@ -300,10 +307,6 @@ func (in *instance) apply(c *config.Config) error {
 		known.close()
 		return exitf(exitConfig, "%s: a running gateway cannot begin or cease to ask who callers are; start it again for that", c.Path)
 	}
-	in.identities.Store(known)
-	if known != before {
-		before.close() // and with them what they knew of tokens
-	}
 	in.running.Go(func() { known.prime(in.ctx, in.log) })
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -312,7 +315,7 @@ func (in *instance) apply(c *config.Config) error {
 	var arguments proxy.ArgumentChecker = gates.examiner
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
 		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
-		arguments = enabling{gates.chain, in.operation.now, gates.examiner}
+		arguments = enabling{gates.chain, shelf{in}, in.operation.now, gates.examiner}
 	}
 	for i := range servers {
 		s := &servers[i]
@@ -335,16 +338,22 @@ func (in *instance) apply(c *config.Config) error {
 	}
 	in.servers, in.config, in.namespaces = next, c, namespaces(servers)
 	in.desk.Set(in.approvalSettings(c, authenticated))
+	in.enabling.Store(gates.chain)
+	in.lost.use(&c.Toolgate.SpiceDB)
+	in.renameServers(c)
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
-		Approver: in.desk, Registry: in.registry, Ready: in.ready,
+		Approver: in.desk, Registry: in.registry, Ready: in.ready, Swap: in.swapTo(known),
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
 	applied.Listed = in.operation.use(gates)
 	in.gateway.Apply(applied)
+	if known != before {
+		before.close() // and with them what they knew of tokens
+	}
 	in.operation.relations.use(in.ctx, gates.relations, &in.running, func(err error) {
 		in.log.Error("the relationships are not kept up with any more", "err", err)
 	})

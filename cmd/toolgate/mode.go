@@ -15,9 +15,11 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -26,6 +28,8 @@ import (
 const (
 	// storeTime bounds one look at the store.
 	storeTime = 5 * time.Second
+	// cancelTime bounds the cancelling of tasks at their servers.
+	cancelTime = 30 * time.Second
 	// storePause is how often the store is asked whether it answers.
 	storePause = time.Second
 )
@@ -79,7 +83,7 @@ func (o *operation) now() governance.Mode { return governance.Mode(o.mode.Load()
 // returns who is told of the names that there are.
 func (o *operation) use(g *gates) (listed func([]string)) {
 	o.examiner.Store(g.examiner)
-	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules), wake: make(chan struct{}, 1)}
+	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules, g.of), wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
 	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
 		watch.run(ctx, func(p governance.Problem) { o.in.log.Warn("a rule cannot be meant so", "rule", problemText(p)) })
@@ -95,13 +99,17 @@ func (o *operation) use(g *gates) (listed func([]string)) {
 
 // unmatched returns what finds the globs of scopes and capsules that are about
 // nothing that there is.
-func (o *operation) unmatched(capsules *capsule.Phase) func() []governance.Problem {
+func (o *operation) unmatched(capsules *capsule.Phase, of *config.Config) func() []governance.Problem {
 	return func() []governance.Problem {
-		names := make(map[string]bool)
+		var names []gate.Names
+		var all []spicedb.Capability
 		for _, c := range o.in.gateway.Capabilities() {
-			names[c.Exposed] = true
+			names = append(names, gate.Names{Exposed: c.Exposed, Plain: c.Plain})
+			all = append(all, spicedb.Capability{
+				Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID,
+			})
 		}
-		return unmatched(o.in.identities.Load().scopes, capsules, names)
+		return append(unmatched(o.in.identities.Load().scopes, capsules, names), unmatchedObjects(of, all)...)
 	}
 }
 
@@ -114,7 +122,7 @@ func (o *operation) toolSchemas(ctx context.Context) map[string][]byte {
 	schemas := make(map[string][]byte)
 	for _, c := range o.in.gateway.Capabilities() {
 		if c.Kind == mcp.Tool {
-			schemas[c.Exposed] = c.Schema
+			addSchema(schemas, gate.Names{Exposed: c.Exposed, Plain: c.Plain}, c.Schema)
 		}
 	}
 	return schemas
@@ -199,6 +207,17 @@ func (o *operation) act(mode governance.Mode) {
 	if n > 0 {
 		o.in.log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
 	}
+	if mode != governance.Lockdown {
+		return
+	}
+	o.in.running.Go(func() { // ends with its deadline
+		ctx, cancel := context.WithTimeout(o.in.ctxOrBackground(), cancelTime)
+		defer cancel()
+		n := o.in.gateway.CancelTasks(ctx, func(call *proxy.RunningCall) *proxy.Refusal { return examiner.cancelled(call, mode) })
+		if n > 0 {
+			o.in.log.Warn("tasks cancelled at their servers by the operating mode", "mode", mode, "tasks", n)
+		}
+	})
 }
 
 // missing is one word for what the gateway needs to decide and does not have.
@@ -227,7 +246,7 @@ func (o *operation) status(out *admin.Status) {
 		}
 	}
 	if watch := o.watch.Load(); watch != nil {
-		out.Alarms = watch.problems()
+		out.Alarms = append(watch.problems(), o.in.lost.problems()...)
 	}
 }
 
@@ -279,7 +298,7 @@ func (in *instance) Capabilities(ctx context.Context) ([]admin.Capability, error
 	all := []admin.Capability{}
 	for _, c := range in.gateway.Capabilities() {
 		all = append(all, admin.Capability{
-			Kind: c.Kind.String(), Name: c.Exposed, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
+			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
 		})
 	}
 	return all, nil

@@ -301,15 +301,28 @@ func TestRulesSurviveCaseTwins(t *testing.T) {
 	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range list {
-		want := "governance"
-		if strings.HasPrefix(name, "a__echo_") { // by its class under the name it has
-			want = "ok"
-		}
-		if got := tried(t.Context(), c, name, `{}`); got != want {
-			t.Errorf("in LOCKDOWN %s: %s, want %s", name, got, want)
+	inLockdown := func(want func(name string) string) {
+		t.Helper()
+		for _, name := range list {
+			if got := tried(t.Context(), c, name, `{}`); got != want(name) {
+				t.Errorf("in LOCKDOWN %s: %s, want %s", name, got, want(name))
+			}
 		}
 	}
+	// A glob that covers the tool only under its changed name makes it no
+	// milder: its server has changed the name. The name itself does.
+	inLockdown(func(string) string { return "governance" })
+	own := list[slices.IndexFunc(list, func(name string) bool { return strings.HasPrefix(name, "a__echo_") })]
+	h.write(t, servers{"a": fake("name=ECHO")}, governing(map[string]any{own: readOnly}))
+	if _, err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	inLockdown(func(name string) string {
+		if name == own {
+			return "ok"
+		}
+		return "governance"
+	})
 }
 
 // A misspelt scope rule protects nothing, and a misspelt capsule shows nothing:
@@ -371,4 +384,22 @@ func TestReloadOfRules(t *testing.T) {
 	if kinds := r.gateway.Capabilities(); len(kinds) == 0 || kinds[0].Kind != mcp.Tool {
 		t.Errorf("capabilities %+v", kinds)
 	}
+}
+
+// LOCKDOWN cancels tasks that run at a server, though no call of theirs is under
+// way.
+func TestLockdownCancelsTasks(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("tasks=" + h.path("cancelled"))}, nil)
+	r := h.newRunning(t)
+	session := r.post(t, "", "/mcp", legacyInitialize)
+	made := r.post(t, "", "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__job","task":{}}}`, mcp.HeaderSession, session.header.Get(mcp.HeaderSession))
+	if !strings.Contains(made.body, `"taskId"`) {
+		t.Fatalf("made %+v", made)
+	}
+	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the task is cancelled at its server", func() bool { _, err := os.Stat(h.path("cancelled")); return err == nil })
 }

@@ -138,14 +138,100 @@ func addedNamespace(offer, key string) string {
 // shelf implements [enable.Shelf] for a gateway.
 type shelf struct{ in *instance }
 
-func (s shelf) Offers() []enable.Offer {
+// Offers are those that the gate lets the caller add, with some arguments. What it
+// cannot decide about at the moment is an error, and no shorter list.
+func (s shelf) Offers(ctx context.Context) ([]enable.Offer, error) {
 	var out []enable.Offer
-	for _, server := range s.in.current().Servers {
-		if server.Offer != nil && server.Refused == nil && !server.Disabled {
+	servers := s.in.current().Servers
+	for i := range servers {
+		server := &servers[i]
+		may, err := s.offers(ctx, server)
+		if err != nil {
+			return nil, err
+		}
+		if may {
 			out = append(out, enable.Offer{Name: server.Key, Description: server.Offer.Description, Arguments: server.Offer.Arguments})
 		}
 	}
-	return out
+	return out, nil
+}
+
+// mostArguments is how many arguments of an offer the gate is asked about to find
+// out whether the caller may have it with any.
+const mostArguments = 64
+
+// offers tells whether a server of the file can be added.
+func offers(s *config.Server) bool { return s.Offer != nil && s.Refused == nil && !s.Disabled }
+
+// offers tells whether a server is one that the caller may add, with whichever
+// arguments.
+func (s shelf) offers(ctx context.Context, server *config.Server) (bool, error) {
+	if !offers(server) {
+		return false, nil
+	}
+	if may, err := s.may(ctx, server.Key, nil); may || err != nil {
+		return may, err
+	}
+	all := []map[string]string{{}}
+	for _, name := range slices.Sorted(maps.Keys(server.Offer.Arguments)) {
+		var more []map[string]string
+		for _, so := range all {
+			for _, value := range server.Offer.Arguments[name] {
+				one := maps.Clone(so)
+				one[name] = value
+				more = append(more, one)
+			}
+		}
+		all = more[:min(len(more), mostArguments)]
+	}
+	for _, arguments := range all {
+		if may, err := s.may(ctx, server.Key, arguments); may || err != nil {
+			return may, err
+		}
+	}
+	return false, nil
+}
+
+// shows tells whether the caller may add a server with some arguments.
+func (s shelf) shows(ctx context.Context, name string) bool {
+	server, ok := s.in.current().Server(name)
+	if !ok {
+		return false
+	}
+	may, err := s.offers(ctx, &server)
+	return may && err == nil
+}
+
+// may asks the gate whether the caller may add a server with arguments, nil for
+// those that nobody has chosen yet.
+func (s shelf) may(ctx context.Context, server string, arguments map[string]string) (bool, error) {
+	id, capsule := gate.CallerOf(ctx)
+	if id == nil {
+		return false, nil
+	}
+	q := gate.Request{Identity: id, Capsule: capsule}
+	if arguments != nil {
+		var err error
+		if q.Args, err = json.Marshal(map[string]any{"name": server, "arguments": arguments}); err != nil {
+			return false, fmt.Errorf("ask about the server %s: %w", server, err)
+		}
+	}
+	d := s.in.enabling.Load().Decide(ctx, addition(&q, server))
+	return permits(d), d.Err
+}
+
+// permits tells whether a decision lets a server be added: no phase denies it.
+func permits(d gate.Decision) bool {
+	return d.Err == nil && (d.Effect == gate.Allow || d.Phase == "")
+}
+
+// addition is the question whether a server may be added, for the caller of
+// another one. No phase is about such a server itself.
+func addition(of *gate.Request, server string) *gate.Request {
+	q := *of
+	q.Action, q.Kind, q.CapabilityID, q.Plain = gate.Enable, mcp.NoCapability, "", ""
+	q.Server, q.Original, q.Exposed = server, server, server
+	return &q
 }
 
 func (s shelf) Added(_ context.Context, principal string) ([]enable.Added, error) {
@@ -181,6 +267,12 @@ func (s shelf) Add(ctx context.Context, principal, offer string, arguments map[s
 	raw, err := json.Marshal(arguments) // sorted by name
 	if err != nil {
 		return enable.Added{}, fmt.Errorf("add the server %s: %w", offer, err)
+	}
+	switch may, err := s.may(ctx, offer, arguments); {
+	case err != nil:
+		return enable.Added{}, err
+	case !may:
+		return enable.Added{}, enable.Unknown(offer)
 	}
 	r := store.DynamicRecord{
 		Server: addedKey(principal, offer, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal},
@@ -235,10 +327,12 @@ func (s shelf) Remove(ctx context.Context, principal, server string) error {
 
 // enabling asks the gate about a server that is to be added, beside the tool by
 // which it is: the chain's action tool.enable. A phase that denies it wins; what
-// no phase says anything about is decided by the call of the tool alone. Not
-// every mode lets servers be added.
+// no phase says anything about is decided by the call of the tool alone. A server
+// that the caller may not add at all is unknown to it, which the tool itself says,
+// as of every other. Not every mode lets servers be added.
 type enabling struct {
 	chain *gate.Chain
+	shelf shelf
 	mode  func() governance.Mode
 	next  proxy.ArgumentChecker
 }
@@ -251,17 +345,14 @@ func (e enabling) CheckArguments(ctx context.Context, c proxy.PendingCall) ([]ga
 			return nil, proxy.Governed("no servers are added in mode " + string(mode))
 		}
 		name, _ := mcp.LookupString(c.Args, "name")
-		q := *c.Request
-		q.Action, q.Kind, q.CapabilityID = gate.Enable, mcp.NoCapability, ""
-		q.Server, q.Original, q.Exposed = name, name, name
-		d := e.chain.Decide(ctx, &q)
-		switch {
+		switch d := e.chain.Decide(ctx, addition(c.Request, name)); {
 		case d.Err != nil:
 			return nil, proxy.Undecided(d)
-		case d.Effect != gate.Allow && d.Phase != "":
+		case permits(d):
+			demands = d.Demands
+		case e.shelf.shows(gate.WithCaller(ctx, c.Identity, c.Capsule), name):
 			return nil, proxy.Denied(d)
 		}
-		demands = d.Demands
 	}
 	more, err := e.next.CheckArguments(ctx, c)
 	return slices.Concat(demands, more), err

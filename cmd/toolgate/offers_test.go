@@ -3,8 +3,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -115,5 +117,90 @@ func TestServersComeAndGo(t *testing.T) {
 	}
 	if left := states(r); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// Who may not add a server does not hear of it: find_servers leaves it out, and
+// add_server answers as for a name that nothing has. Where only some arguments
+// are denied, the refusal says so.
+func TestOffersAreShownToWhoMayAdd(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	if err := os.Mkdir(h.path("policies"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.policy(t, `package toolgate
+
+import rego.v1
+
+default decision := false
+
+decision if input.action != "tool.enable"
+
+decision if {
+	input.server == "open"
+	input.persona_id == "dev"
+}
+
+decision if {
+	input.server == "some"
+	input.args.arguments.word == "one"
+}
+`)
+	offer := func(about string) map[string]any {
+		return map[string]any{"offer": map[string]any{"description": about, "arguments": map[string]any{"word": []string{"one", "two"}}}}
+	}
+	section := withKeys("dev", "bot")
+	for _, k := range section["auth"].(map[string]any)["keys"].([]any) {
+		k.(map[string]any)["persona"] = k.(map[string]any)["id"]
+	}
+	section["servers"] = map[string]any{"open": offer("for developers"), "some": offer("with one"), "none": offer("for nobody")}
+	section["opa"] = map[string]any{"path": h.path("policies")}
+	h.write(t, servers{"open": fake("{word}"), "some": fake("{word}"), "none": fake("{word}")}, section)
+	r := h.newRunning(t)
+	find := func(key string) string {
+		t.Helper()
+		got := r.use(t, key, "toolgate__find_servers", "{}").body
+		var shown []string
+		list := mcp.Lookup([]byte(got), "result", "structuredContent", "servers")
+		for e := range mcp.Elements(list) {
+			name, _ := mcp.LookupString(e.Of(list), "name")
+			shown = append(shown, name)
+		}
+		return strings.Join(shown, " ")
+	}
+	if got := find("dev"); got != "open some" {
+		t.Errorf("a developer finds %q", got)
+	}
+	if got := find("bot"); got != "some" {
+		t.Errorf("a bot finds %q", got)
+	}
+	add := func(key, name, word string) string {
+		t.Helper()
+		got := r.use(t, key, "toolgate__add_server", fmt.Sprintf(`{"name":%q,"arguments":{"word":%q}}`, name, word))
+		return strings.ReplaceAll(got.body, name, "NAME")
+	}
+	unknown := add("bot", "nothing7", "one")
+	if !strings.Contains(unknown, "There is no server") {
+		t.Fatalf("a name that nothing has: %s", unknown)
+	}
+	for _, name := range []string{"open", "none"} {
+		if got := add("bot", name, "one"); got != unknown {
+			t.Errorf("%s: %s, and of a name that nothing has: %s", name, got, unknown)
+		}
+	}
+	if got := add("dev", "none", "one"); got != unknown {
+		t.Errorf("none: %s", got)
+	}
+	if got := add("bot", "some", "two"); !strings.Contains(got, `"kind":"denied"`) {
+		t.Errorf("with other arguments: %s", got)
+	}
+	for _, who := range []string{"dev", "bot"} {
+		if got := add(who, "some", "one"); !strings.Contains(got, `"prefix"`) {
+			t.Errorf("%s adds some: %s", who, got)
+		}
+	}
+	if got := add("dev", "open", "two"); !strings.Contains(got, `"prefix"`) {
+		t.Errorf("a developer adds open: %s", got)
 	}
 }

@@ -28,6 +28,9 @@ func (in *instance) reload(manual bool) (admin.Reloaded, error) {
 	if !manual {
 		next, pending = config.Merge(old, read)
 	}
+	if manual {
+		in.lost.forget()
+	}
 	if err := in.apply(next); err != nil {
 		in.log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
@@ -47,6 +50,7 @@ func (in *instance) reload(manual bool) (admin.Reloaded, error) {
 	}
 	return admin.Reloaded{
 		File: read.Path, Applied: applied(old, next), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
+		Warnings: in.lost.problems(),
 	}, nil
 }
 
@@ -151,6 +155,9 @@ func (o *options) printReloaded(r *admin.Reloaded) error {
 		t.rows = append(t.rows, []string{"  nothing to apply"})
 	}
 	t.rows = append(t.rows, laterRows(r.AtNextStart)...)
+	for _, text := range r.Warnings {
+		t.rows = append(t.rows, []string{"warning: " + text})
+	}
 	return o.print(os.Stdout, t)
 }
 

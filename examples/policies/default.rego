@@ -8,7 +8,9 @@
 #   tenant_restricted_args  tenant: {name: {argument: [values it must not have]}}
 #   persona_permissions     persona: {"can_add_tools": true}
 #
-# Names are those that clients know, of tools, prompts and resources alike.
+# Names are those that clients know, of tools, prompts and resources alike. A tool
+# whose server lists another that differs by case alone is known under a changed
+# name; what is denied under the name that it had stays denied (input.tool_names).
 package toolgate
 
 default decision := {"allow": false, "reason": "default_deny"}
@@ -61,6 +63,13 @@ restricted_call if {
 	count(restricted) > 0
 }
 
+# What denies a tool under another of its names. Most have one name, which is
+# found out first.
+denied if {
+	input.tool_names[1]
+	renamed_denied
+}
+
 # The first reason that applies is the one that is given. There is one chain,
 # so that two reasons never conflict.
 deny_reason := "missing_tenant" if missing_tenant
@@ -70,6 +79,8 @@ else := "tool_globally_denied" if input.tool_name in data.global_tool_deny
 else := "persona_denied" if input.tool_name in data.persona_tool_deny[input.persona_id]
 
 else := "tool_disabled_for_tenant" if tenant_disabled
+
+else := renamed_reason if renamed_denied
 
 else := "tool_not_in_catalog" if not_in_catalog
 
@@ -106,23 +117,64 @@ cannot_add_tools if {
 	not data.persona_permissions[input.persona_id].can_add_tools == true
 }
 
+# The names of a tool besides the one that clients know. They grant nothing.
+other_names contains name if {
+	some name in input.tool_names
+	name != input.tool_name
+}
+
+renamed_denied if renamed_reason
+
+renamed_reason := "tool_globally_denied" if {
+	some name in other_names
+	name in data.global_tool_deny
+}
+
+else := "persona_denied" if {
+	some name in other_names
+	name in data.persona_tool_deny[input.persona_id]
+}
+
+else := "tool_disabled_for_tenant" if {
+	uses
+	some name in other_names
+	data.tenant_tool_flags[input.tenant][name].enabled == false
+}
+
+else := "tool_disabled" if {
+	uses
+	not tenant_enabled
+	some name in other_names
+	data.tool_catalog[name].enabled == false
+}
+
+else := sprintf("restricted_arg:%s", [concat(",", sort(restricted_elsewhere))]) if {
+	count(restricted_elsewhere) > 0
+}
+
+restricted_elsewhere contains argument if {
+	some name in other_names
+	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+	restricts(argument, banned)
+}
+
 # Arguments that have a restricted value, or a list with one in it. It is a set
 # because several can have one.
 restricted contains argument if {
 	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
-	input.args[argument] in banned
+	restricts(argument, banned)
 }
 
-restricted contains argument if {
-	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
+restricts(argument, banned) if input.args[argument] in banned
+
+restricts(argument, banned) if {
 	some value in input.args[argument]
 	value in banned
 }
 
 # The value of an argument that was too long to be shown is not known to be
 # another one.
-restricted contains argument if {
-	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
+restricts(argument, banned) if {
 	count(banned) > 0
 	some pointer in input.args_replaced
 	startswith(concat("", [pointer, "/"]), sprintf("/%s/", [escape(argument)]))

@@ -77,6 +77,36 @@ test_global_deny if {
 		with data.global_tool_deny as ["fs__read"]
 }
 
+# A tool whose server lists a twin of it has two names.
+renamed := asked({"tool_name": "fs__read_abcdefg", "tool_names": ["fs__read_abcdefg", "fs__read"]})
+
+renamed_catalog := {"fs__read_abcdefg": {"enabled": true}}
+
+test_another_name_keeps_what_is_denied if {
+	toolgate.decision.allow with input as renamed with data.tool_catalog as renamed_catalog
+	toolgate.decision.reason == "tool_globally_denied" with input as renamed
+		with data.tool_catalog as renamed_catalog
+		with data.global_tool_deny as ["fs__read"]
+	toolgate.decision.reason == "persona_denied" with input as renamed
+		with data.tool_catalog as renamed_catalog
+		with data.persona_tool_deny as {"bot": ["fs__read"]}
+	toolgate.decision.reason == "tool_disabled_for_tenant" with input as renamed
+		with data.tool_catalog as renamed_catalog
+		with data.tenant_tool_flags as {"acme": {"fs__read": {"enabled": false}}}
+	toolgate.decision.reason == "tool_disabled" with input as renamed
+		with data.tool_catalog as object.union(renamed_catalog, {"fs__read": {"enabled": false}})
+	toolgate.decision.reason == "restricted_arg:path" with input as object.union(renamed, {"args": {"path": "/etc"}})
+		with data.tool_catalog as renamed_catalog
+		with data.tenant_restricted_args as restricted
+}
+
+test_another_name_grants_nothing if {
+	toolgate.decision.reason == "tool_not_in_catalog" with input as renamed with data.tool_catalog as catalog
+	not toolgate.decision.allow with input as renamed
+		with data.tool_catalog as {"fs__read_abcdefg": {"enabled": false}}
+		with data.tenant_tool_flags as {"acme": {"fs__read": {"enabled": true}}}
+}
+
 restricted := {"acme": {"fs__read": {"path": ["/etc", 7], "mode": ["raw"]}}}
 
 test_restricted_argument if {

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,11 +27,12 @@ type Answerer struct {
 	// Identity is who it is; nil for an operator, and for somebody whom another
 	// system vouches for. It counts for calls of its own tenant.
 	Identity *gate.Identity
-	// Subject and Groups are what a system says that vouches for it; somebody
-	// of the same name as the caller does not answer. They are ignored where
-	// Identity is set.
-	Subject string
-	Groups  []string
+	// Subject, Tenant and Groups are what a system says that vouches for it;
+	// somebody of the same name as the caller does not answer, and nobody answers
+	// for another tenant. An empty tenant is [gate.DefaultTenant]. They are
+	// ignored where Identity is set.
+	Subject, Tenant string
+	Groups          []string
 	// Operator is set for who holds the admin token.
 	Operator bool
 }
@@ -95,7 +97,7 @@ func (w *Answerer) counts(item Item, principal string) bool {
 		}
 		groups = w.Identity.Groups
 	case w.Subject != "":
-		if shown(w.Subject) == item.Subject {
+		if shown(w.Subject) == item.Subject || cmp.Or(w.Tenant, gate.DefaultTenant) != item.Tenant {
 			return false
 		}
 		groups = w.Groups

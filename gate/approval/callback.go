@@ -22,14 +22,19 @@ type callback struct {
 	ID       string   `json:"id"`
 	Decision string   `json:"decision"` // approve or deny
 	Subject  string   `json:"subject"`  // who decided
-	Groups   []string `json:"groups"`   // of the subject, as the receiver vouches
+	Tenant   string   `json:"tenant"`   // of the subject, as the receiver vouches; empty is "default"
+	Groups   []string `json:"groups"`   // likewise
 	Reason   string   `json:"reason"`
 }
 
 // Callback takes the answers that the receiver of the webhook posts to
 // /approvals/ID, signed as its questions are (see [SignatureHeader]):
 //
-//	{"id":"apr_...","decision":"approve","subject":"erin","groups":["security"],"reason":"..."}
+//	{"id":"apr_...","decision":"approve","subject":"erin","tenant":"acme","groups":["security"],"reason":"..."}
+//
+// The receiver vouches for subject, tenant and groups. The tenant is that of who
+// decided and not of the question: it counts only where the two are the same.
+// Without one it is "default".
 //
 // secret returns the secret in force; while it is empty, nothing is taken.
 // Nothing is said to whoever does not know it.
@@ -50,7 +55,7 @@ func (d *Desk) Callback(secret func() string) http.Handler {
 			reply(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		who := Answerer{Name: shown(answer.Subject + " by webhook"), Subject: answer.Subject, Groups: answer.Groups}
+		who := Answerer{Name: answer.name(), Subject: answer.Subject, Tenant: answer.Tenant, Groups: answer.Groups}
 		_, err = d.Decide(r.Context(), answer.ID, answer.Decision == "approve", who, shown(answer.Reason))
 		switch {
 		case err == nil:
@@ -66,6 +71,15 @@ func (d *Desk) Callback(secret func() string) http.Handler {
 			reply(w, http.StatusServiceUnavailable, "the answer could not be kept; send it again")
 		}
 	})
+}
+
+// name is who decided, for the record.
+func (c *callback) name() string {
+	who := c.Subject
+	if c.Tenant != "" {
+		who += " of " + c.Tenant
+	}
+	return shown(who + " by webhook")
 }
 
 // readCallback reads an answer strictly; it is for the question in the path.

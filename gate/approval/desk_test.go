@@ -69,14 +69,16 @@ func TestWhoMayAnswer(t *testing.T) {
 		"an operator":                      {by: []string{gate.ByOperator}, who: approval.Answerer{Name: "root", Operator: true}, want: true},
 		"an operator with an identity":     {who: approval.Answerer{Name: "root", Operator: true, Identity: bob}, want: true},
 		"an operator for an own call":      {by: []string{gate.ByOperator}, who: approval.Answerer{Name: "root", Operator: true, Identity: alice}},
-		"one who is vouched for":           {who: approval.Answerer{Name: "x", Subject: "erin", Groups: []string{"security"}}, want: true},
-		"the caller, vouched for":          {who: approval.Answerer{Name: "x", Subject: "alice", Groups: []string{"security"}}},
+		"one who is vouched for":           {who: approval.Answerer{Name: "x", Subject: "erin", Tenant: "acme", Groups: []string{"security"}}, want: true},
+		"the caller, vouched for":          {who: approval.Answerer{Name: "x", Subject: "alice", Tenant: "acme", Groups: []string{"security"}}},
+		"vouched for at another tenant":    {who: approval.Answerer{Name: "x", Subject: "erin", Tenant: "other", Groups: []string{"security"}}},
+		"vouched for at no tenant":         {who: approval.Answerer{Name: "x", Subject: "erin", Groups: []string{"security"}}},
 		"groups of nobody":                 {who: approval.Answerer{Name: "x", Groups: []string{"security"}}},
-		"vouched for beside an identity":   {who: approval.Answerer{Name: "x", Identity: dave, Subject: "erin", Groups: []string{"security"}}},
+		"vouched for beside an identity":   {who: approval.Answerer{Name: "x", Identity: dave, Subject: "erin", Tenant: "acme", Groups: []string{"security"}}},
 		"nobody":                           {who: approval.Answerer{}},
 		"without a name":                   {who: approval.Answerer{Identity: bob}},
 		"nobody may":                       {by: []string{}, who: approval.Answerer{Name: "root", Operator: true, Identity: bob}},
-		"vouched for as the word operator": {by: []string{gate.ByOperator}, who: approval.Answerer{Name: "x", Subject: "erin", Groups: []string{gate.ByOperator}}},
+		"vouched for as the word operator": {by: []string{gate.ByOperator}, who: approval.Answerer{Name: "x", Subject: "erin", Tenant: "acme", Groups: []string{gate.ByOperator}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := ask(t, d, question(name, tc.by...))

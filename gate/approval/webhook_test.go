@@ -77,7 +77,7 @@ func TestWebhookAndBack(t *testing.T) {
 
 	back := httptest.NewServer(d.Callback(func() string { return secret }))
 	defer back.Close()
-	body := fmt.Sprintf(`{"id":%q,"decision":"approve","subject":"erin","groups":["security"],"reason":"ok"}`, item.ID)
+	body := fmt.Sprintf(`{"id":%q,"decision":"approve","subject":"erin","tenant":"acme","groups":["security"],"reason":"ok"}`, item.ID)
 	if status, text := answer(t, back.URL, item.ID, body, signature(secret, time.Now(), body)); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -87,7 +87,7 @@ func TestWebhookAndBack(t *testing.T) {
 	if ok, err := d.Use(t.Context(), q); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
-	if done, err := d.Get(t.Context(), item.ID); err != nil || done.DecidedBy != "erin by webhook" || done.Reason != "ok" {
+	if done, err := d.Get(t.Context(), item.ID); err != nil || done.DecidedBy != "erin of acme by webhook" || done.Reason != "ok" {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
@@ -120,7 +120,7 @@ func TestCallbackRefuses(t *testing.T) {
 	key := secret
 	back := httptest.NewServer(d.Callback(func() string { return key }))
 	defer back.Close()
-	good := fmt.Sprintf(`{"id":%q,"decision":"approve","subject":"erin","groups":["security"]}`, id)
+	good := fmt.Sprintf(`{"id":%q,"decision":"approve","subject":"erin","tenant":"acme","groups":["security"]}`, id)
 	now := time.Now()
 	for name, tc := range map[string]struct {
 		id, body, signature string
@@ -139,6 +139,8 @@ func TestCallbackRefuses(t *testing.T) {
 		"no JSON":             {id, "yes", signature(secret, now, "yes"), http.StatusBadRequest},
 		"unknown question":    {"apr_x", strings.Replace(good, id, "apr_x", 1), signature(secret, now, strings.Replace(good, id, "apr_x", 1)), http.StatusNotFound},
 		"two decisions":       {id, strings.Replace(good, `"subject"`, `"decision":"deny","subject"`, 1), "", 0},
+		"of another tenant":   {id, strings.Replace(good, `"acme"`, `"other"`, 1), "", http.StatusForbidden},
+		"of no tenant":        {id, strings.Replace(good, `"tenant":"acme",`, ``, 1), "", http.StatusForbidden},
 		"an unknown member":   {id, strings.Replace(good, `"subject"`, `"x":1,"subject"`, 1), "", 0},
 		"neither yes nor no":  {id, strings.Replace(good, `"approve"`, `"maybe"`, 1), "", 0},
 		"nobody":              {id, strings.Replace(good, `"erin"`, `""`, 1), "", 0},

@@ -92,11 +92,11 @@ func (c *Capsule) heldBy(id *gate.Identity) bool {
 		slices.ContainsFunc(id.Groups, func(group string) bool { return slices.Contains(c.Groups, group) })
 }
 
-// covers returns the first of some patterns that covers a name, nil when none
-// does.
-func covers(patterns []Pattern, name string) *Pattern {
+// covers returns the first of some patterns that grants what has some names, nil
+// when none does.
+func covers(patterns []Pattern, names gate.Names) *Pattern {
 	for i := range patterns {
-		if patterns[i].Glob.Match(name) {
+		if names.Granted(patterns[i].Glob) {
 			return &patterns[i]
 		}
 	}
@@ -129,14 +129,14 @@ func (p *Phase) explain(r *gate.Request) gate.Explanation {
 	held := p.held(r.Identity, r.Capsule)
 	seen := gate.Explanation{}
 	for _, c := range held {
-		visible := covers(c.Visible, r.Exposed)
+		visible := covers(c.Visible, r.Names())
 		if visible == nil {
 			continue
 		}
 		if r.Action == gate.View {
 			return gate.Explanation{Decision: gate.Decision{Effect: gate.Allow}, Rules: []gate.Rule{visible.At}}
 		}
-		if callable := covers(c.Callable, r.Exposed); callable != nil {
+		if callable := covers(c.Callable, r.Names()); callable != nil {
 			return gate.Explanation{Decision: gate.Decision{Effect: gate.Allow}, Rules: []gate.Rule{callable.At, visible.At}}
 		}
 		seen.Rules = append(seen.Rules, visible.At)
@@ -163,12 +163,12 @@ func (p *Phase) change(r *gate.Request) *gate.Change {
 		return p.hold(r)
 	}
 	for _, c := range held { // one that shows it already needs one change alone
-		if r.Action != gate.View && covers(c.Visible, r.Exposed) != nil {
+		if r.Action != gate.View && covers(c.Visible, r.Names()) != nil {
 			return add(c.Name, "callable", r.Exposed)
 		}
 	}
 	for _, c := range held {
-		if covers(c.Callable, r.Exposed) != nil {
+		if covers(c.Callable, r.Names()) != nil {
 			return add(c.Name, "visible", r.Exposed)
 		}
 	}
@@ -189,7 +189,7 @@ func (p *Phase) hold(r *gate.Request) *gate.Change {
 		return nil
 	}
 	name := r.Capsule
-	if i := slices.IndexFunc(p.all(), func(c Capsule) bool { return covers(c.Visible, r.Exposed) != nil }); name == "" && i >= 0 {
+	if i := slices.IndexFunc(p.all(), func(c Capsule) bool { return covers(c.Visible, r.Names()) != nil }); name == "" && i >= 0 {
 		name = p.capsules[i].Name
 	}
 	if name == "" {
@@ -231,20 +231,14 @@ func (p *Phase) ViewClass(id *gate.Identity) string {
 	return class.String()
 }
 
-// Unmatched returns the patterns that cover none of some names, with where they
-// are written: a list that names what does not exist confines nobody in the
-// way that its writer thinks.
-func (p *Phase) Unmatched(names map[string]bool) []Pattern {
+// Unmatched returns the patterns that grant none of some capabilities, with
+// where they are written: a list that names what does not exist confines nobody
+// in the way that its writer thinks.
+func (p *Phase) Unmatched(names []gate.Names) []Pattern {
 	var out []Pattern
 	for _, c := range p.all() {
 		for _, pattern := range slices.Concat(c.Visible, c.Callable) {
-			found := false
-			for name := range names {
-				if found = pattern.Glob.Match(name); found {
-					break
-				}
-			}
-			if !found {
+			if !slices.ContainsFunc(names, func(n gate.Names) bool { return n.Granted(pattern.Glob) }) {
 				out = append(out, pattern)
 			}
 		}

@@ -95,7 +95,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestUnmatched(t *testing.T) {
 	p := phase(t, capsule.Capsule{Name: "c", Visible: patterns("gh__*", "gl__*"), Callable: patterns("gh__get")})
-	got := p.Unmatched(map[string]bool{"gh__get": true})
+	got := p.Unmatched([]gate.Names{{Exposed: "gh__get"}})
 	if len(got) != 1 || got[0].Glob != "gl__*" || got[0].At.Line != 2 {
 		t.Errorf("unmatched: %+v", got)
 	}

@@ -64,7 +64,9 @@ func apply(t *testing.T, all []governance.Rule, c *governance.Call, change *gate
 	r := &all[i]
 	switch m[2] {
 	case "paths_in":
-		r.PathsIn = []string{}
+		if err := json.Unmarshal([]byte(change.Value), &r.PathsIn); err != nil {
+			t.Fatalf("%+v: %v", change, err)
+		}
 	case "allowed_paths":
 		r.AllowedPaths = entry(t, r.AllowedPaths, m[3], change.Value)
 	case "forbidden_paths":
@@ -295,7 +297,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	if v := rules(t).Judge(governance.Call{}); v.Outcome != governance.Deny {
 		t.Error("the zero call passes")
 	}
-	if c := (*governance.Rules)(nil).Class("x", governance.Operator{ReadOnly: new(true)}, governance.Hints{}); c != (governance.Class{}) {
+	if c := (*governance.Rules)(nil).Class(gate.Names{Exposed: "x"}, governance.Operator{ReadOnly: new(true)}, governance.Hints{}); c != (governance.Class{}) {
 		t.Errorf("without rules %+v", c)
 	}
 }

@@ -3,6 +3,7 @@ package governance_test
 import (
 	"testing"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -147,13 +148,13 @@ func TestHintsCanOnlyRaiseAClass(t *testing.T) {
 		for _, destructive := range options {
 			for _, risk := range []governance.Risk{"", governance.Low, governance.High} {
 				said := governance.Operator{ReadOnly: readOnly, Destructive: destructive, Risk: risk}
-				plain := r.Class("x", said, governance.Hints{})
+				plain := r.Class(gate.Names{Exposed: "x"}, said, governance.Hints{})
 				if readOnly == nil && destructive == nil && (!plain.Destructive || plain.OperatorClassed) {
 					t.Errorf("unknown is %+v", plain)
 				}
 				for _, h := range options {
 					for _, d := range options {
-						hinted := r.Class("x", said, governance.Hints{ReadOnly: h, Destructive: d})
+						hinted := r.Class(gate.Names{Exposed: "x"}, said, governance.Hints{ReadOnly: h, Destructive: d})
 						for _, mode := range governance.Modes() {
 							c := governance.Call{Name: "x", Kind: mcp.Tool, Class: plain, Mode: mode}
 							before := r.Judge(c).Outcome
@@ -181,7 +182,7 @@ func TestClassOfRules(t *testing.T) {
 		"ac": {Destructive: true, OperatorClassed: true, Risk: governance.Low},
 		"b":  {Destructive: true},
 	} {
-		if got := r.Class(name, governance.Operator{}, governance.Hints{}); got != want {
+		if got := r.Class(gate.Names{Exposed: name}, governance.Operator{}, governance.Hints{}); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
@@ -189,7 +190,7 @@ func TestClassOfRules(t *testing.T) {
 	if h.ReadOnly == nil || *h.ReadOnly || h.Destructive != nil {
 		t.Errorf("hints %+v", h)
 	}
-	if got := r.Class("a", governance.Operator{}, h); got.ReadOnly || !got.Destructive {
+	if got := r.Class(gate.Names{Exposed: "a"}, governance.Operator{}, h); got.ReadOnly || !got.Destructive {
 		t.Errorf("with a hint that it writes: %+v", got)
 	}
 	if r.Category("ab") != "reading" || r.Category("zz") != "" {

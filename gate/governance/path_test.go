@@ -263,7 +263,7 @@ func TestNamedPathsAreTheOnlyOnes(t *testing.T) {
 // recipe. It knows nothing of how the package decodes.
 func dress(path string, recipe []byte) string {
 	for _, step := range recipe {
-		switch step % 12 {
+		switch step % 16 {
 		case 0: // all of it
 			var b strings.Builder
 			for _, c := range []byte(path) {
@@ -300,6 +300,16 @@ func dress(path string, recipe []byte) string {
 			}
 		case 11:
 			path = strings.ReplaceAll(path, ".", "%2e")
+		case 12:
+			path = []string{`"`, "'", "`"}[int(step/16)%3] + path + []string{`"`, "'", "`"}[int(step/16)%3]
+		case 13:
+			path = []string{"@", "--file=", "data=@", "-d@"}[int(step/16)%4] + path
+		case 14:
+			path = strings.Replace(path, "ss", []string{"s?", "*", "[s]s", "s{s,x}"}[int(step/16)%4], 1)
+		case 15:
+			if !strings.ContainsAny(path, "{},") {
+				path = "{" + path + ",/x}"
+			}
 		}
 		if len(path) > 4000 {
 			return path

@@ -16,7 +16,7 @@ func (r *Rules) judgePaths(own *rule, call Call, args any) Verdict {
 	leaves, err := r.pathsIn(own, call, args)
 	if err != nil {
 		return own.deny("paths_in", fmt.Sprintf("the arguments that are paths cannot be found: %v", err),
-			change("name them in paths_in, or name none", own.where("paths_in"), "[]"))
+			change("name them in paths_in", own.where("paths_in"), `["/*"]`))
 	}
 	for _, l := range leaves {
 		if v := r.judgePath(own, l); v.Outcome != Pass {
@@ -29,7 +29,11 @@ func (r *Rules) judgePaths(own *rule, call Call, args any) Verdict {
 // pathsIn are the arguments that are paths.
 func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 	if own.PathsIn != nil {
-		return slices.DeleteFunc(leavesIn(own.paths, args), func(l leaf) bool { return !l.str }), nil
+		leaves := slices.DeleteFunc(leavesIn(own.paths, args), func(l leaf) bool { return !l.str })
+		for _, p := range own.paths {
+			p.at(args, func(place string, value any) { leaves = keysOf(leaves, value, place, true) })
+		}
+		return leaves, nil
 	}
 	s, err := r.schemaOf(call)
 	if err != nil {
@@ -45,7 +49,7 @@ func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 			leaves = append(leaves, leaf{t.Pointer, t.Value, true})
 		}
 	}
-	return leaves, nil
+	return keysOf(leaves, args, "", false), nil
 }
 
 // schemaOf is the schema of a call; without one it is that which says nothing.
@@ -63,18 +67,26 @@ func (r *Rules) judgePath(own *rule, l leaf) Verdict {
 		return argumentDeny(own.place("paths"), l.pointer, fmt.Sprintf("the path in %s %v", l.pointer, err))
 	}
 	for i, g := range own.forbidden {
-		if slices.ContainsFunc(ways, g.forbids) {
-			return own.deny(
-				"forbidden_paths: "+g.text,
-				fmt.Sprintf("the path %q in %s is under %s, which is forbidden", cut(l.text), l.pointer, g.text),
-				change(fmt.Sprintf("remove %q from the forbidden paths", g.text), own.entry("forbidden_paths", i), ""),
-			)
+		leads := "is"
+		if !slices.ContainsFunc(ways, g.forbids) {
+			if leads = "may lead"; !slices.ContainsFunc(ways, g.mayForbid) {
+				continue
+			}
 		}
+		return own.deny(
+			"forbidden_paths: "+g.text,
+			fmt.Sprintf("the path %q in %s %s under %s, which is forbidden", cut(l.text), l.pointer, leads, g.text),
+			change(fmt.Sprintf("remove %q from the forbidden paths", g.text), own.entry("forbidden_paths", i), ""),
+		)
 	}
 	if own.AllowedPaths == nil {
 		return Verdict{Outcome: Pass}
 	}
 	for _, way := range ways {
+		if !way.weak && way.climbsByWildcard() {
+			return argumentDeny(own.place("allowed_paths"), l.pointer,
+				fmt.Sprintf("the path %q in %s may lead out of its folder; name what is meant", cut(l.text), l.pointer))
+		}
 		if way.weak || slices.ContainsFunc(own.allowed, func(g *pathGlob) bool { return g.allows(way) }) {
 			continue
 		}

@@ -76,11 +76,27 @@ func readings(text, home string) ([]reading, error) {
 				return nil, fmt.Errorf("can be read in more than %d ways", maxStages)
 			}
 		}
+		for _, one := range braces(decoded[i]) {
+			more, err := stages(one)
+			if err != nil {
+				return nil, err
+			}
+			if decoded = append(decoded, more...); len(decoded) > maxStages {
+				return nil, fmt.Errorf("can be read in more than %d ways", maxStages)
+			}
+		}
 		more, err := bodies(decoded[i], home)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, more...)
+		for _, inner := range unwrapped(decoded[i]) {
+			more, err := bodies(inner, home)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, weaken(more)...)
+		}
 	}
 	for i, r := range all {
 		all[i].folded = make([]string, len(r.segments))

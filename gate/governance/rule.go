@@ -30,8 +30,10 @@ type Rule struct {
 
 	// PathsIn are JSON Pointers (RFC 6901) to the arguments that are paths; a
 	// token * stands for any element or member, and what is not a string
-	// stands for all strings in it. Nil means every string whose property name
-	// or format says that it is one, see [PathName].
+	// stands for all strings in it, and for the names of members that are paths.
+	// Nil means every string whose property name or format says that it is one,
+	// see [PathName], and every name of a member that can hardly be anything
+	// else. An empty list is an error.
 	PathsIn []string
 	// AllowedPaths are globs of which every path has to match one. Nil allows
 	// all paths; an empty list allows none.
@@ -158,6 +160,9 @@ func (r *Rules) compile(own Rule) (*rule, []error) {
 			add(err)
 		}
 	}
+	if own.PathsIn != nil && len(own.PathsIn) == 0 {
+		add(errors.New("paths_in: an empty list would leave all paths unread; leave it out, so that they are found by their names, or take the rules about paths away"))
+	}
 	var err error
 	made.paths, err = parsePointers("paths_in", own.PathsIn)
 	add(err)
@@ -249,16 +254,25 @@ func (r *Rules) of(name string) []*rule {
 // Class returns the effective class of a tool by the rules and its hints. said
 // is what the operator says of it elsewhere in the configuration; what the
 // rules say of the class is in force where said has nothing, and the highest
-// risk always is.
-func (r *Rules) Class(name string, said Operator, h Hints) Class {
+// risk always is. What makes the class stricter counts for any of the tool's
+// names, what makes it milder where [gate.Names.Granted].
+func (r *Rules) Class(names gate.Names, said Operator, h Hints) Class {
 	if r == nil {
 		return Class{}
 	}
-	for _, own := range r.of(name) {
+	for _, own := range r.rules {
+		if !names.Restricted(own.name) {
+			continue
+		}
 		said.Risk = said.Risk.atLeast(own.Risk)
 		said.HighCost = said.HighCost || own.HighCost
-		said.ReadOnly = stricter(said.ReadOnly, own.ReadOnly, false)
-		said.Destructive = stricter(said.Destructive, own.Destructive, true)
+		granted := names.Granted(own.name)
+		if own.ReadOnly != nil && (granted || !*own.ReadOnly) {
+			said.ReadOnly = stricter(said.ReadOnly, own.ReadOnly, false)
+		}
+		if own.Destructive != nil && (granted || *own.Destructive) {
+			said.Destructive = stricter(said.Destructive, own.Destructive, true)
+		}
 	}
 	return Classify(said, h)
 }

@@ -18,6 +18,7 @@ type cacheKey struct {
 	server     string
 	original   string
 	exposed    string
+	plain      string
 	capability string
 	capsule    string
 }
@@ -31,6 +32,7 @@ func keyOf(generation uint64, r *gate.Request) cacheKey {
 		server:     r.Server,
 		original:   r.Original,
 		exposed:    r.Exposed,
+		plain:      r.Plain,
 		capability: r.CapabilityID,
 		capsule:    r.Capsule,
 	}

@@ -199,35 +199,50 @@ func candidates(data, in map[string]any) []candidate {
 	enabled := map[string]any{memberEnabled: true}
 	var list []candidate
 	add := func(where, text string, e edit) { list = append(list, candidate{where, e, text}) }
-	if contains(data[keyGlobalDeny], name) {
-		add(keyGlobalDeny, fmt.Sprintf("take %q out of %s", name, keyGlobalDeny), edit{Remove: []any{name}})
-	}
-	if contains(at(data, keyPersonaDeny, persona), name) {
-		add(keyPersonaDeny, fmt.Sprintf("take %q out of %s of %q", name, keyPersonaDeny, persona), edit{Remove: map[string]any{persona: []any{name}}})
-	}
-	flag := at(data, keyFlags, tenant, name, memberEnabled)
-	flagOn := candidate{
-		keyFlags,
-		edit{Set: map[string]any{tenant: map[string]any{name: enabled}}},
-		fmt.Sprintf("enable %q for the tenant %q in %s", name, tenant, keyFlags),
-	}
-	if flag == false {
-		list = append(list, flagOn)
-	}
-	for _, key := range []string{keyCatalog, keyTools} {
-		if at(data, key, name, memberEnabled) != true {
-			add(key, fmt.Sprintf("enable %q in %s", name, key), edit{Set: map[string]any{name: enabled}})
+	flagOn := func(name string) candidate {
+		return candidate{
+			keyFlags,
+			edit{Set: map[string]any{tenant: map[string]any{name: enabled}}},
+			fmt.Sprintf("enable %q for the tenant %q in %s", name, tenant, keyFlags),
 		}
 	}
-	list = append(list, restrictedValues(at(data, keyRestricted, tenant, name), in, tenant, name)...)
+	for _, name := range namesIn(in, name) {
+		if contains(data[keyGlobalDeny], name) {
+			add(keyGlobalDeny, fmt.Sprintf("take %q out of %s", name, keyGlobalDeny), edit{Remove: []any{name}})
+		}
+		if contains(at(data, keyPersonaDeny, persona), name) {
+			add(keyPersonaDeny, fmt.Sprintf("take %q out of %s of %q", name, keyPersonaDeny, persona), edit{Remove: map[string]any{persona: []any{name}}})
+		}
+		if at(data, keyFlags, tenant, name, memberEnabled) == false {
+			list = append(list, flagOn(name))
+		}
+		for _, key := range []string{keyCatalog, keyTools} {
+			if at(data, key, name, memberEnabled) != true {
+				add(key, fmt.Sprintf("enable %q in %s", name, key), edit{Set: map[string]any{name: enabled}})
+			}
+		}
+		list = append(list, restrictedValues(at(data, keyRestricted, tenant, name), in, tenant, name)...)
+	}
 	if persona != "" && at(data, keyPermissions, persona, memberCanAdd) != true {
 		add(keyPermissions, fmt.Sprintf("let the persona %q add tools in %s", persona, keyPermissions),
 			edit{Set: map[string]any{persona: map[string]any{memberCanAdd: true}}})
 	}
-	if flag == nil {
-		list = append(list, flagOn)
+	if at(data, keyFlags, tenant, name, memberEnabled) == nil {
+		list = append(list, flagOn(name))
 	}
 	return list
+}
+
+// namesIn returns all names of what an input is about, name first.
+func namesIn(in map[string]any, name string) []string {
+	names := []string{name}
+	all, _ := in[inputNames].([]string)
+	for _, other := range all {
+		if other != name {
+			names = append(names, other)
+		}
+	}
+	return names
 }
 
 // restrictedValues is the candidate that takes away what is said against the

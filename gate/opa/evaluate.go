@@ -75,7 +75,7 @@ func (p *policy) options(b *bounded, input ast.Value) []rego.EvalOption {
 var inputKeys = func() map[string]*ast.Term {
 	keys := map[string]*ast.Term{}
 	for _, name := range []string{
-		"action", "kind", "resource", "tool_name", "original_name", "server", "capability_id", "capsule", inputArgs, inputReplaced, inputContext,
+		"action", "kind", "resource", "tool_name", inputNames, "original_name", "server", "capability_id", "capsule", inputArgs, inputReplaced, inputContext,
 		"tenant_id", "tenant", "persona_id", "user_id", "groups", "scopes", "plan", "issuer",
 	} {
 		keys[name] = ast.StringTerm(name)

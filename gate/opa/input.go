@@ -18,11 +18,12 @@ import (
 // shortest is the length from which on a string may be replaced, in bytes.
 const shortest = 1 << 10
 
-// The members of input that depend on the arguments of a call.
+// Members of input; the first two depend on the arguments of a call.
 const (
 	inputArgs     = "args"
 	inputReplaced = "args_replaced"
 	inputContext  = "context"
+	inputNames    = "tool_names"
 )
 
 // fromCaller are the members of input that tell callers apart, besides
@@ -41,6 +42,7 @@ func (o *Options) document(r *gate.Request) (map[string]any, error) {
 		"kind":          r.Kind.String(),
 		"resource":      r.Exposed,
 		"tool_name":     r.Exposed,
+		inputNames:      r.Names().All(),
 		"original_name": r.Original,
 		"server":        r.Server,
 		"capability_id": r.CapabilityID,

@@ -23,7 +23,7 @@ func TestInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"action": "tool.request", "kind": "tool", "resource": "fs__read", "tool_name": "fs__read", "original_name": "read",
+		"action": "tool.request", "kind": "tool", "resource": "fs__read", "tool_names": []string{"fs__read"}, "tool_name": "fs__read", "original_name": "read",
 		"server": "fs", "capability_id": "cap_1", "capsule": "research",
 		"tenant": "acme", "persona_id": "bot", "user_id": "alice", "issuer": "https://issuer.example",
 		"groups": []string{"dev"}, "scopes": []string{"read"}, "plan": "team",

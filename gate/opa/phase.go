@@ -71,6 +71,7 @@ func (p *Phase) Name() string { return "opa" }
 //	  "kind": "tool",                   // tool, prompt, resource or template; none for a server
 //	  "resource": "fs__read",           // name or URI that the client knows
 //	  "tool_name": "fs__read",          // the same, whatever the kind
+//	  "tool_names": ["fs__read"],       // that, and the plain one where it has one; see [gate.Names]
 //	  "original_name": "read",          // name or URI at the server
 //	  "server": "fs",
 //	  "capability_id": "cap_...",

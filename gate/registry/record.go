@@ -37,6 +37,7 @@ type item struct {
 	key        key
 	id         string // empty until one is issued
 	exposed    string
+	plain      string // see [gate.Names]
 	definition []byte
 	hash       string   // of the canonical definition, in hex
 	suspicion  []string // why a person should look at it
@@ -85,7 +86,7 @@ func inspect(of *gate.Offer, names *names) *offer {
 		from := &of.Items[i]
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
-			id:  from.CapabilityID, exposed: from.Exposed, definition: from.Definition, hash: Hash(from.Definition),
+			id:  from.CapabilityID, exposed: from.Exposed, plain: from.Plain, definition: from.Definition, hash: Hash(from.Definition),
 			native: of.Native,
 		}
 		if !of.Native {
@@ -134,7 +135,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	for _, p := range pending {
 		ids = append(ids, p.id)
 	}
-	seen := maps.Clone(r.tables.servers)
+	seen, renames := maps.Clone(r.tables.servers), r.renames(pending)
 	err := r.o.Store.Registry().Update(ctx, ids, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
 		var out []store.RegistryRecord
 		for _, p := range pending {
@@ -159,6 +160,9 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 		return err
 	}
 	r.tell(pending)
+	if r.o.OnRename != nil && len(renames) > 0 {
+		r.o.OnRename(renames)
+	}
 	r.missed = false
 	return nil
 }
@@ -256,7 +260,7 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 		Enabled: r.s.DefaultEnabled, Provider: store.ProviderMCP, Source: SourceDiscovery, Flagged: i.suspicion,
 		Change: store.Change{Actor: Actor, Reason: "first seen"},
 	}
-	entry := r.s.Seed.entry(i.key, i.exposed)
+	entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
 	entry.describe(&next)
 	vouched := entry != nil && entry.Definition == "" || entry.pins(i.hash)
 	keep := !vouched && (r.s.OnNew != Enable && (r.s.OnNew != Adopt || serverSeen))

@@ -63,6 +63,9 @@ type Options struct {
 	// OnChange is called when decisions may be others than before, but not for
 	// what [Registry.Record] changes. It must not block. Nil: nobody is.
 	OnChange func()
+	// OnRename is told what clients know under another name than before, once
+	// that is recorded. It must not block. Nil: nobody is.
+	OnRename func([]Rename)
 	// MaxAge is how long the store may be out of reach until nothing is decided
 	// any more; 0 is 30 s.
 	MaxAge time.Duration

@@ -48,13 +48,14 @@ type SeedServer struct {
 	Arguments []byte // JSON; nil for none
 }
 
-// is tells whether an entry is about a capability.
-func (e *SeedEntry) is(k key, exposed string) bool {
+// is tells whether an entry is about a capability that has some exposed names,
+// see [gate.Names].
+func (e *SeedEntry) is(k key, names ...string) bool {
 	if e.Kind != "" && e.Kind != k.Kind {
 		return false
 	}
 	if e.Name != "" {
-		return e.Name == exposed
+		return slices.Contains(names, e.Name)
 	}
 	return e.Server == k.Server && e.Original == k.Original
 }
@@ -68,12 +69,12 @@ func (e *SeedEntry) String() string {
 }
 
 // entry returns the first entry about a capability, nil when none is.
-func (s *Seed) entry(k key, exposed string) *SeedEntry {
+func (s *Seed) entry(k key, names ...string) *SeedEntry {
 	if s == nil {
 		return nil
 	}
 	for i := range s.Entries {
-		if s.Entries[i].is(k, exposed) {
+		if s.Entries[i].is(k, names...) {
 			return &s.Entries[i]
 		}
 	}
@@ -122,7 +123,7 @@ func (e *SeedEntry) rules(ctx context.Context, s *store.Store, id string, by sto
 // time, before its record: nothing is ever served without them.
 func (r *Registry) applySeed(ctx context.Context, pending []*item) error {
 	for _, i := range pending {
-		entry := r.s.Seed.entry(i.key, i.exposed)
+		entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
 		if entry == nil || r.tables.byKey[i.key] != nil {
 			continue
 		}

@@ -123,6 +123,9 @@ func (m Mapping) TellsApart() (tenants, issuers bool) {
 	return tenants, issuers
 }
 
+// Complete returns the mapping with its defaults filled in.
+func (m Mapping) Complete() Mapping { return m.withDefaults() }
+
 func (m Mapping) withDefaults() Mapping {
 	m.Object = cmp.Or(m.Object, "tool")
 	m.Permission = cmp.Or(m.Permission, "execute")
@@ -242,7 +245,7 @@ func objectPart(r *gate.Request, p part) string {
 	case partOriginal:
 		return r.Original
 	case partExposed:
-		return r.Exposed
+		return r.Names().Stable()
 	case partCapability:
 		return r.CapabilityID
 	case partTenant:

@@ -31,6 +31,7 @@ type Capability struct {
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that clients know
+	Plain        string // see [gate.Names]
 	CapabilityID string
 	// Tenant is needed only where the [Mapping] puts {tenant} into ids.
 	Tenant string
@@ -98,6 +99,34 @@ func (p *Phase) compareBelongings(ctx context.Context, capabilities []Capability
 	return report, missing, nil
 }
 
+// ObjectIDs returns the objects of capabilities, as "tool:gh__search", in their
+// order; empty for one that has none. An error is one of the mapping.
+func ObjectIDs(m Mapping, capabilities []Capability) ([]string, error) {
+	n, err := m.complete()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(capabilities))
+	for i := range capabilities {
+		if object, err := n.objectOf(capabilities[i].request()); err == nil {
+			out[i] = object.String()
+		}
+	}
+	return out, nil
+}
+
+// request is a question about the capability, without a caller but for the
+// tenant.
+func (c *Capability) request() *gate.Request {
+	r := &gate.Request{
+		Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID,
+	}
+	if c.Tenant != "" {
+		r.Identity = &gate.Identity{Principal: gate.Principal{Tenant: c.Tenant}}
+	}
+	return r
+}
+
 // belonging says that an object is on a server.
 type belonging struct{ object, server ref }
 
@@ -119,10 +148,7 @@ func (p *Phase) belongings(capabilities []Capability) (order []belonging, err er
 }
 
 func (p *Phase) belonging(c Capability) (belonging, error) {
-	r := &gate.Request{Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, CapabilityID: c.CapabilityID}
-	if c.Tenant != "" {
-		r.Identity = &gate.Identity{Principal: gate.Principal{Tenant: c.Tenant}}
-	}
+	r := c.request()
 	object, err := p.names.objectOf(r)
 	if err != nil {
 		return belonging{}, err

@@ -90,6 +90,41 @@ func (c *Capabilities) Key(ctx context.Context, id string) (key CapabilityKey, o
 	return key, ok, err
 }
 
+// Rename gives a server another key: the ids of all that was issued for the old
+// one, and the records of it, are those of the new one from then on, and with
+// them all that is kept by id. moved is false, and nothing is changed, where
+// nothing was issued for the old key, or something for the new one already:
+// taken tells the two apart.
+func (c *Capabilities) Rename(ctx context.Context, from, to string) (moved, taken bool, err error) {
+	if c.s == nil {
+		return false, false, ErrClosed
+	}
+	for _, server := range [...]string{from, to} {
+		if err := (CapabilityKey{server, "tool", "x"}).check(); err != nil {
+			return false, false, fmt.Errorf("rename server %.64q to %.64q: %w", from, to, err)
+		}
+	}
+	err = c.s.change(ctx, TopicRegistry, func(ctx context.Context, tx *Tx) (bool, error) {
+		moved, taken = false, false
+		var old, own int64
+		const q = `SELECT (SELECT COUNT(*) FROM capability WHERE server = ?), (SELECT COUNT(*) FROM capability WHERE server = ?)`
+		if err := tx.QueryRow(ctx, q, from, to).Scan(&old, &own); err != nil {
+			return false, fmt.Errorf("rename server %.64q: %w", from, err)
+		}
+		if taken = old > 0 && own > 0; old == 0 || taken {
+			return false, nil
+		}
+		for _, q := range [...]string{`UPDATE capability SET server = ? WHERE server = ?`, `UPDATE tool_catalog SET server = ? WHERE server = ?`} {
+			if _, err := tx.Exec(ctx, q, to, from); err != nil {
+				return false, fmt.Errorf("rename server %.64q: %w", from, err)
+			}
+		}
+		moved = true
+		return true, nil
+	})
+	return moved && err == nil, taken, err
+}
+
 func (k CapabilityKey) check() error {
 	switch {
 	case k.Server == "" || k.Kind == "" || k.Original == "":

@@ -46,7 +46,8 @@ type Added struct {
 // use and bounds its own waits. A [Problem] is for whoever called; every other
 // error is the gateway's own.
 type Shelf interface {
-	Offers() []Offer
+	// Offers returns the servers that the caller of the context may add.
+	Offers(ctx context.Context) ([]Offer, error)
 	// Added returns the servers that a principal has added.
 	Added(ctx context.Context, principal string) ([]Added, error)
 	Add(ctx context.Context, principal, offer string, arguments map[string]string) (Added, error)
@@ -58,6 +59,12 @@ type Problem string
 
 // Error implements error.
 func (p Problem) Error() string { return string(p) }
+
+// Unknown is the answer for a server that is not on the caller's list, whether
+// there is one of the name or not.
+func Unknown(name string) Problem {
+	return Problem(fmt.Sprintf("There is no server %q on the list; find_servers returns what there is.", cut(name)))
+}
 
 // Backend offers the tools. It has no connections and is always ready.
 type Backend struct {
@@ -177,7 +184,11 @@ func (b *Backend) find(ctx context.Context, principal, query string) (any, error
 		return nil, err
 	}
 	out := found{Servers: []Offer{}, Added: append([]Added{}, added...)}
-	for _, offer := range b.shelf.Offers() {
+	offers, err := b.shelf.Offers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, offer := range offers {
 		text := strings.ToLower(offer.Name + " " + offer.Description)
 		if !slices.ContainsFunc(strings.Fields(strings.ToLower(query)), func(word string) bool { return !strings.Contains(text, word) }) {
 			out.Servers = append(out.Servers, offer)
@@ -191,10 +202,13 @@ func (b *Backend) add(ctx context.Context, principal string, args []byte) (any, 
 	if err != nil {
 		return nil, err
 	}
-	offers := b.shelf.Offers()
+	offers, err := b.shelf.Offers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	i := slices.IndexFunc(offers, func(o Offer) bool { return o.Name == name })
 	if i < 0 {
-		return nil, Problem(fmt.Sprintf("There is no server %q on the list; find_servers returns what there is.", cut(name)))
+		return nil, Unknown(name)
 	}
 	if err := offers[i].check(given); err != nil {
 		return nil, err

@@ -16,11 +16,11 @@ type shelf struct {
 	err   error
 }
 
-func (s *shelf) Offers() []enable.Offer {
+func (s *shelf) Offers(context.Context) ([]enable.Offer, error) {
 	return []enable.Offer{
 		{Name: "git", Description: "A repository", Arguments: map[string][]string{"repo": {"a", "b"}, "branch": {"main"}}},
 		{Name: "mail", Description: "Post"},
-	}
+	}, nil
 }
 
 func (s *shelf) Added(_ context.Context, principal string) ([]enable.Added, error) {

@@ -279,7 +279,7 @@ func gateway(a identifier, x *auth.Resource, scopes *auth.Scopes) http.Handler {
 		}
 		g, err := a.Identify(r)
 		if tool := r.Header.Get("Mcp-Name"); err == nil && tool != "" {
-			err = scopes.Check(g.Identity, tool)
+			err = scopes.Check(g.Identity, gate.Names{Exposed: tool})
 		}
 		if err != nil {
 			refusal := x.Refuse(r, err)

@@ -37,7 +37,8 @@ type IntrospectionOptions struct {
 	// is required, and an answer without an audience refuses the token.
 	Audiences []string
 	Resource  *Resource
-	// Clients are the client_ids whose tokens are accepted; empty for any.
+	// Clients are the client_ids whose tokens are accepted; nil for any. An empty
+	// list is an error.
 	Clients []string
 	// Claims make the identity, from the members of the answer.
 	Claims Claims
@@ -72,6 +73,8 @@ func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
 		return nil, errors.New("introspection needs the issuer of the tokens: it is a part of who their subjects are")
 	case o.Issuer == KeyIssuer || o.Issuer == CertificateIssuer || o.Issuer == gate.Local.Issuer:
 		return nil, fmt.Errorf("the issuer %q is toolgate's own", o.Issuer)
+	case o.Clients != nil && len(o.Clients) == 0:
+		return nil, errors.New("an empty list of clients lets nobody's token count; give none for all of them")
 	}
 	rule, err := newAudienceRule(o.Issuer, o.Audiences, o.Resource)
 	if err != nil {
@@ -231,7 +234,7 @@ func (x *Introspection) checkKind(answer map[string]any) error {
 		return badf("it is not an access token")
 	}
 	client, ok, err := member(answer, "client_id")
-	if err != nil || len(x.options.Clients) > 0 && (!ok || !slices.Contains(x.options.Clients, client)) {
+	if err != nil || x.options.Clients != nil && (!ok || !slices.Contains(x.options.Clients, client)) {
 		return badf("its client is not accepted here")
 	}
 	return nil

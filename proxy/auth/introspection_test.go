@@ -236,3 +236,21 @@ func TestNewIntrospectionRefuses(t *testing.T) {
 		}
 	}
 }
+
+// An empty list of clients is nobody, and never everybody.
+func TestIntrospectionOfNobodysClients(t *testing.T) {
+	t.Parallel()
+	o := auth.IntrospectionOptions{
+		Endpoint: "https://issuer.example/introspect", ClientID: "gate", ClientSecret: "secret", Issuer: "https://issuer.example", Audiences: []string{"a"},
+	}
+	x, err := auth.NewIntrospection(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Close()
+	o.Clients = []string{}
+	if x, err := auth.NewIntrospection(o); err == nil {
+		x.Close()
+		t.Error("an empty list is taken")
+	}
+}

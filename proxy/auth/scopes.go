@@ -88,14 +88,15 @@ func implied(hierarchy map[string][]string, scope string, into []string) []strin
 	return into
 }
 
-// Needed returns the scopes that a capability needs, sorted; nil for none.
-func (s *Scopes) Needed(name string) []string {
+// Needed returns the scopes that a capability needs under any of its names,
+// sorted; nil for none.
+func (s *Scopes) Needed(names gate.Names) []string {
 	if s == nil {
 		return nil
 	}
 	var needed []string
 	for _, rule := range s.rules {
-		if gate.Glob(rule.Match).Match(name) {
+		if names.Restricted(gate.Glob(rule.Match)) {
 			needed = append(needed, rule.Scopes...)
 		}
 	}
@@ -105,9 +106,9 @@ func (s *Scopes) Needed(name string) []string {
 
 // Lacks returns the needed scopes that an identity has neither itself nor by a
 // broader one, sorted; nil for none.
-func (s *Scopes) Lacks(id *gate.Identity, name string) []string {
+func (s *Scopes) Lacks(id *gate.Identity, names gate.Names) []string {
 	var lacks []string
-	for _, needed := range s.Needed(name) {
+	for _, needed := range s.Needed(names) {
 		if !s.has(id, needed) {
 			lacks = append(lacks, needed)
 		}
@@ -128,26 +129,26 @@ func (s *Scopes) has(id *gate.Identity, needed string) bool {
 // else a [*ScopeError]. It is asked about what the caller may view, and only
 // then: the error names the scopes of a capability and so tells that there is
 // one.
-func (s *Scopes) Check(id *gate.Identity, name string) error {
+func (s *Scopes) Check(id *gate.Identity, names gate.Names) error {
 	if s == nil || !s.made || id == nil {
 		return unavailable(errors.New("no rules for scopes are loaded"))
 	}
-	lacks := s.Lacks(id, name)
+	lacks := s.Lacks(id, names)
 	if len(lacks) == 0 {
 		return nil
 	}
-	return &ScopeError{Lacks: lacks, Needed: s.Needed(name), Granted: slices.Clone(id.Scopes)}
+	return &ScopeError{Lacks: lacks, Needed: s.Needed(names), Granted: slices.Clone(id.Scopes)}
 }
 
-// Unmatched returns the patterns of rules that match none of the names, which
-// protect nothing and are likely misspelled.
-func (s *Scopes) Unmatched(names []string) []string {
+// Unmatched returns the patterns of rules that match none of some capabilities,
+// which protect nothing and are likely misspelled.
+func (s *Scopes) Unmatched(names []gate.Names) []string {
 	if s == nil {
 		return nil
 	}
 	var out []string
 	for _, rule := range s.rules {
-		if !slices.ContainsFunc(names, func(name string) bool { return gate.Glob(rule.Match).Match(name) }) {
+		if !slices.ContainsFunc(names, func(n gate.Names) bool { return n.Restricted(gate.Glob(rule.Match)) }) {
 			out = append(out, rule.Match)
 		}
 	}

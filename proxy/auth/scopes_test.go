@@ -55,13 +55,13 @@ func TestScopes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			id := gate.NewIdentity(gate.Identity{Principal: gate.Local, Scopes: tt.granted})
-			if got := strings.Join(s.Needed(tt.tool), " "); got != tt.needed {
+			if got := strings.Join(s.Needed(gate.Names{Exposed: tt.tool}), " "); got != tt.needed {
 				t.Errorf("needed %q, want %q", got, tt.needed)
 			}
-			if got := strings.Join(s.Lacks(id, tt.tool), " "); got != tt.lacks {
+			if got := strings.Join(s.Lacks(id, gate.Names{Exposed: tt.tool}), " "); got != tt.lacks {
 				t.Errorf("lacks %q, want %q", got, tt.lacks)
 			}
-			err := s.Check(id, tt.tool)
+			err := s.Check(id, gate.Names{Exposed: tt.tool})
 			lacking, ok := errors.AsType[*auth.ScopeError](err)
 			if ok != (tt.lacks != "") || ok && (strings.Join(lacking.Lacks, " ") != tt.lacks || strings.Join(lacking.Needed, " ") != tt.needed) {
 				t.Errorf("error %v", err)
@@ -71,7 +71,7 @@ func TestScopes(t *testing.T) {
 			}
 		})
 	}
-	if got := s.Unmatched([]string{"gh__delete_repo", "fs__write", "v1__list"}); !slices.Equal(got, []string{"typo__*"}) {
+	if got := s.Unmatched([]gate.Names{{Exposed: "gh__delete_repo"}, {Exposed: "fs__write"}, {Exposed: "v1__list"}}); !slices.Equal(got, []string{"typo__*"}) {
 		t.Errorf("unmatched %q", got)
 	}
 }
@@ -80,7 +80,7 @@ func TestZeroScopesRefuse(t *testing.T) {
 	t.Parallel()
 	id := gate.NewIdentity(gate.Identity{Principal: gate.Local})
 	for _, s := range []*auth.Scopes{nil, {}} {
-		if err := s.Check(id, "x"); err == nil {
+		if err := s.Check(id, gate.Names{Exposed: "x"}); err == nil {
 			t.Error("the zero Scopes let a call pass")
 		}
 	}
@@ -88,10 +88,10 @@ func TestZeroScopesRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := none.Check(id, "x"); err != nil {
+	if err := none.Check(id, gate.Names{Exposed: "x"}); err != nil {
 		t.Errorf("without rules: %v", err)
 	}
-	if err := none.Check(nil, "x"); err == nil {
+	if err := none.Check(nil, gate.Names{Exposed: "x"}); err == nil {
 		t.Error("nobody passed")
 	}
 }
@@ -144,10 +144,10 @@ func TestKeysHaveScopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newScopes(t)
-	if err := s.Check(keys.Lookup(text), "fs__write"); err != nil {
+	if err := s.Check(keys.Lookup(text), gate.Names{Exposed: "fs__write"}); err != nil {
 		t.Error(err)
 	}
-	if err := s.Check(keys.Lookup(text), "gh__x"); err == nil {
+	if err := s.Check(keys.Lookup(text), gate.Names{Exposed: "gh__x"}); err == nil {
 		t.Error("a key without the scope passed")
 	}
 	if _, err := auth.NewKeys([]auth.Key{{ID: "a", SHA256: sum, Scopes: []string{"a b"}}}); err == nil {

@@ -9,7 +9,8 @@ import (
 // Capability is something that a server of the gateway offers.
 type Capability struct {
 	Kind         string `json:"kind"`
-	Name         string `json:"name"` // as clients know it
+	Name         string `json:"name"`            // as clients know it
+	Plain        string `json:"plain,omitempty"` // see gate.Names
 	Server       string `json:"server"`
 	Original     string `json:"original_name"`
 	CapabilityID string `json:"capability_id,omitempty"`

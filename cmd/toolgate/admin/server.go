@@ -71,6 +71,8 @@ type Reloaded struct {
 	Pending []string `json:"-"`
 	// AtNextStart is as in [Status].
 	AtNextStart []string `json:"at_next_start"`
+	// Warnings are what the change has left behind.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Gateway is what the control side needs of a running gateway.

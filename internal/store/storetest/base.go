@@ -91,6 +91,46 @@ func capabilities(t *testing.T, s *store.Store) {
 	}
 }
 
+func renamedServers(t *testing.T, s *store.Store) {
+	c := s.Capabilities()
+	ids := func(server string) []string {
+		t.Helper()
+		all, err := c.IDs(t.Context(), []store.CapabilityKey{{Server: server, Kind: "tool", Original: "a"}, {Server: server, Kind: "tool", Original: "b"}})
+		must(t, err)
+		return all
+	}
+	rename := func(from, to string, moved, taken bool) {
+		t.Helper()
+		if m, k, err := c.Rename(t.Context(), from, to); m != moved || k != taken || err != nil {
+			t.Errorf("%s to %s: moved %t, taken %t, %v", from, to, m, k, err)
+		}
+	}
+	rename("old", "new", false, false) // nothing of it is known
+	before, other := ids("old"), ids("other")
+	must(t, s.Registry().Update(t.Context(), nil, func(map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
+		return []store.RegistryRecord{{
+			ID: before[0], Kind: "tool", Server: "old", Original: "a", Name: "old__a", Provider: store.ProviderMCP, Source: "discovery",
+			State: store.StateActive, Change: store.Change{Actor: "test"},
+		}}, nil
+	}))
+	must(t, s.Flags().Set(t.Context(), "acme", false, store.Change{Actor: "test"}, before[0]))
+	rename("old", "new", true, false)
+	if got := ids("new"); !cmp.Equal(got, before) {
+		t.Errorf("ids after the rename %v, want %v", got, before)
+	}
+	if r, ok, err := s.Registry().Get(t.Context(), before[0]); err != nil || !ok || r.Server != "new" {
+		t.Errorf("record %+v, %t, %v", r, ok, err)
+	}
+	rename("old", "new", false, false) // it is done
+	rename("other", "new", false, true)
+	if got := ids("other"); !cmp.Equal(got, other) {
+		t.Errorf("ids of another %v, want %v", got, other)
+	}
+	if _, _, err := c.Rename(t.Context(), "", "new"); err == nil {
+		t.Error("a server without a key is renamed")
+	}
+}
+
 func meta(t *testing.T, s *store.Store) {
 	must(t, s.Meta().Put(t.Context(), "k", []byte{0, 1}))
 	must(t, s.Meta().Put(t.Context(), "k", []byte{0, 2}))

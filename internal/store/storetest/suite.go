@@ -18,6 +18,7 @@ func Run(t *testing.T, database Database) {
 	for name, test := range map[string]func(*testing.T, *store.Store){
 		"CatalogComesBackAsItWasSaved":      catalogs,
 		"CapabilityIDsAreIssuedOnce":        capabilities,
+		"ServersAreRenamed":                 renamedServers,
 		"MetaKeepsTheFirst":                 meta,
 		"RoundsAreUsedOnce":                 rounds,
 		"ViewSeesOneState":                  viewSeesOneState,

@@ -1,0 +1,231 @@
+package governance
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file finds paths in what is more than a path: behind the signs by which
+// programs are told to read a file, in quotes, in braces that stand for several,
+// and in the names of members.
+
+// maxWraps is how many wrappings are taken off one text.
+const maxWraps = 16
+
+// unwrapped are the texts that some programs would read in place of a text:
+// @file as curl does, a value behind an option or a name, and what is left
+// without quotes.
+func unwrapped(text string) []string {
+	var all []string
+	for range maxWraps {
+		inner := unwrap(strings.TrimSpace(text))
+		if inner == text || inner == "" {
+			break
+		}
+		text = inner
+		all = append(all, inner)
+	}
+	return all
+}
+
+func unwrap(text string) string {
+	switch {
+	case text == "":
+		return ""
+	case strings.ContainsAny(text, "\"'`"):
+		return strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(text)
+	case text[0] == '@' || text[0] == '<' || text[0] == '>':
+		return text[1:]
+	case text[0] == '-':
+		if i := strings.IndexAny(text, "=@/~"); i > 0 {
+			return strings.TrimPrefix(strings.TrimPrefix(text[i:], "="), "@")
+		}
+	default:
+		name, value, found := strings.Cut(text, "=")
+		if found && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == "" {
+			return value
+		}
+	}
+	return text
+}
+
+// braces are the texts that a shell makes of one with {a,b} in it, the first of
+// them where they are more than are read; nil where there is none.
+func braces(text string) []string {
+	open, end, parts := firstBraces(text)
+	if parts == nil {
+		return nil
+	}
+	var all []string
+	for _, part := range parts {
+		one := text[:open] + part + text[end+1:]
+		if more := braces(one); more != nil {
+			all = append(all, more...)
+		} else {
+			all = append(all, one)
+		}
+		if len(all) > maxStages {
+			break
+		}
+	}
+	return all
+}
+
+// firstBraces finds the first braces of a text that stand for several, with what
+// is between their commas.
+func firstBraces(text string) (open, end int, parts []string) {
+	for open = 0; open < len(text); open++ {
+		if text[open] != '{' || open > 0 && text[open-1] == '$' {
+			continue
+		}
+		depth, from := 0, open+1
+		for i := open; i < len(text); i++ {
+			switch text[i] {
+			case '{':
+				depth++
+			case ',':
+				if depth == 1 {
+					parts, from = append(parts, text[from:i]), i+1
+				}
+			case '}':
+				if depth--; depth > 0 {
+					continue
+				}
+				if last := text[from:i]; parts != nil {
+					return open, i, append(parts, last)
+				} else if strings.Contains(last, "..") { // {a..z}
+					return open, i, []string{"?", last}
+				}
+			}
+			if depth == 0 {
+				break
+			}
+		}
+		parts = nil
+	}
+	return 0, 0, nil
+}
+
+// wild tells whether a reading holds what stands for several names.
+func (r reading) wild() bool { return slices.ContainsFunc(r.segments, wildcard) }
+
+func wildcard(segment string) bool { return strings.ContainsAny(segment, "*?[") }
+
+// climbsByWildcard tells whether what stands for several names may stand for the
+// folder above, as .* does for some shells.
+func (r reading) climbsByWildcard() bool {
+	return slices.ContainsFunc(r.segments, func(s string) bool {
+		return wildcard(s) && strings.HasPrefix(s, ".") && matchSegment(s, "..")
+	})
+}
+
+// mayForbid tells whether what a reading stands for may be under the glob, other
+// than by its own text. A glob that holds anywhere is matched by names of which
+// something is written: * alone is any folder's list, and no word about a file.
+func (g *pathGlob) mayForbid(r reading) bool {
+	if g.remote != r.remote || r.remote || !r.wild() {
+		return false
+	}
+	pattern, anywhere := g.pattern(r), false
+	for len(pattern) > 0 && pattern[0] == "**" {
+		pattern, anywhere = pattern[1:], true
+	}
+	segments := g.segmentsOf(r)
+	if !r.absolute && !anywhere {
+		return false // of a folder that is not known here
+	}
+	if !anywhere {
+		return overlap(pattern, segments, true)
+	}
+	for i := range segments {
+		if overlap(pattern, segments[i:], false) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap tells whether a pattern may match the first of some segments that are
+// patterns themselves. In all, * and ** may be any names; else something of each
+// name has to be written.
+func overlap(pattern, segments []string, all bool) bool {
+	at := make([]bool, len(segments)+1)
+	at[0] = true
+	skip := func(row []bool) { // ** may be no name
+		for j, segment := range segments {
+			row[j+1] = row[j+1] || row[j] && segment == "**"
+		}
+	}
+	skip(at)
+	for _, part := range pattern {
+		next := make([]bool, len(at))
+		for j := range at {
+			switch {
+			case part == "**":
+				next[j] = at[j] || j > 0 && next[j-1]
+			case j == 0:
+			case segments[j-1] == "**":
+				next[j] = all && (at[j] || at[j-1])
+			default:
+				next[j] = at[j-1] && overlapSegment(part, segments[j-1], all)
+			}
+		}
+		skip(next)
+		at = next
+	}
+	return slices.Contains(at, true)
+}
+
+// overlapSegment tells whether two patterns of one name may match the same name.
+func overlapSegment(a, b string, all bool) bool {
+	b = strings.ReplaceAll(b, "[!", "[^")
+	if !all && strings.Trim(b, "*?") == "" {
+		return false
+	}
+	switch {
+	case !wildcard(a):
+		return a == b || matchSegment(b, a)
+	case !wildcard(b):
+		return matchSegment(a, b)
+	}
+	// What stands before the first sign and behind the last has to agree.
+	first, other := a[:strings.IndexAny(a, "*?[")], b[:strings.IndexAny(b, "*?[")]
+	last, tail := a[strings.LastIndexAny(a, "*?]")+1:], b[strings.LastIndexAny(b, "*?]")+1:]
+	if !all && (first == "" || other == "") && (last == "" || tail == "") {
+		return false
+	}
+	return (strings.HasPrefix(first, other) || strings.HasPrefix(other, first)) &&
+		(strings.HasSuffix(last, tail) || strings.HasSuffix(tail, last))
+}
+
+// keysOf adds the names of members that are paths: below what is a path, those
+// with a slash in them, and elsewhere those that can hardly be anything else.
+func keysOf(leaves []leaf, value any, place string, within bool) []leaf {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			at := place + "/" + escapeToken(key)
+			if isPath(key) || within && strings.ContainsAny(key, `/\`) {
+				leaves = append(leaves, leaf{at, key, true})
+			}
+			leaves = keysOf(leaves, value[key], at, within || PathName(key))
+		}
+	case []any:
+		for i, element := range value {
+			leaves = keysOf(leaves, element, place+"/"+strconv.Itoa(i), within)
+		}
+	}
+	return leaves
+}
+
+// isPath tells whether a name can hardly be anything but a path.
+func isPath(name string) bool {
+	for _, prefix := range []string{"/", "~/", "./", "../", `.\`, `..\`, `\\`, "$HOME", "${HOME}", "%USERPROFILE%"} {
+		if strings.HasPrefix(name, prefix) && len(name) > len(prefix) {
+			return true
+		}
+	}
+	return drive.MatchString(name) || len(name) > 5 && strings.EqualFold(name[:5], "file:")
+}

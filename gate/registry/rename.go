@@ -1,0 +1,48 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// RenameServer makes what is kept of a server that of another key, see
+// [store.Capabilities.Rename]: ids, and with them flags, restrictions and
+// accepted definitions. It is called before the server is offered under its new
+// key.
+func (r *Registry) RenameServer(ctx context.Context, from, to string) (moved, taken bool, err error) {
+	r.working.Lock()
+	defer r.working.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	moved, taken, err = r.o.Store.Capabilities().Rename(ctx, from, to)
+	if err != nil || !moved {
+		return moved, taken, err
+	}
+	delete(r.offers, from)
+	return moved, taken, r.load(ctx)
+}
+
+// Rename is a capability that clients know under another name than before: its
+// operator, or a server that lists a twin of it, gave it another one.
+type Rename struct {
+	ID               string
+	Kind             string // as in [store.CapabilityKey]
+	Server, Original string
+	Was              string     // exposed name or URI until now
+	Is               gate.Names // from now on
+}
+
+// renames are those of items that are about to be recorded.
+func (r *Registry) renames(items []*item) []Rename {
+	var out []Rename
+	for _, i := range items {
+		if record := r.tables.byKey[i.key]; record != nil && record.Name != i.exposed && i.fault == "" {
+			out = append(out, Rename{
+				ID: i.id, Kind: i.key.Kind, Server: i.key.Server, Original: i.key.Original,
+				Was: record.Name, Is: gate.Names{Exposed: i.exposed, Plain: i.plain},
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,216 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// examining is an argument checker that says what a test wants, and keeps what it
+// was asked.
+type examining struct {
+	mu      sync.Mutex
+	demands []gate.Demand
+	err     error
+	args    []string
+}
+
+func (e *examining) CheckArguments(_ context.Context, c PendingCall) ([]gate.Demand, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.args = append(e.args, string(c.Args))
+	return e.demands, e.err
+}
+
+func (e *examining) say(err error, demands ...gate.Demand) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.demands, e.err = demands, err
+}
+
+// A task that the gateway drives is decided on while it goes on: when the rules,
+// the mode or the gate say something else than at its beginning, or ask for an
+// approval, it is cancelled at its server and the call is refused. Of what the
+// gate cannot decide at the moment nothing is handed over, and it goes on.
+func TestDrivenTaskIsDecidedOnAgain(t *testing.T) {
+	for _, c := range callers() {
+		for name, tt := range map[string]struct {
+			err     error
+			demands []gate.Demand
+			gate    gate.Decision
+			broken  bool
+			want    string
+		}{
+			"forbidden":     {err: Governed("the mode forbids it"), want: "the mode forbids it"},
+			"to be asked":   {demands: []gate.Demand{{Reason: "it is dangerous now"}}, want: `"kind":"approval_needed"`},
+			"denied":        {gate: gate.Decision{Reason: "no more"}, want: `"kind":"denied"`},
+			"not decidable": {broken: true},
+		} {
+			t.Run(c.name+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newWorker(t, c.era, working)
+					checker := &examining{}
+					var mu sync.Mutex
+					var seen []string
+					say := gate.Decision{Effect: gate.Allow}
+					var failing error
+					r := newRig(t, mounted(b.script), func(_ *Options, config *Config) {
+						config.Arguments = checker
+						config.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+							mu.Lock()
+							defer mu.Unlock()
+							if q.Action == gate.Call {
+								seen = append(seen, string(q.Args))
+								return say, failing
+							}
+							return gate.Decision{Effect: gate.Allow}, nil
+						}))
+					}).run()
+					req := c.method(r)
+					body := strings.Replace(readBody(t, req), `"name":"s__only"`, `"name":"s__only","arguments":{"a":1}`, 1)
+					w, _ := r.begin(withBody(req, body))
+					time.Sleep(5 * time.Second)
+					if w.ended() {
+						t.Fatalf("answered %s", w.text())
+					}
+					checker.say(tt.err, tt.demands...)
+					mu.Lock()
+					if tt.gate.Reason != "" {
+						say = tt.gate
+					}
+					if tt.broken {
+						failing = context.DeadlineExceeded
+					}
+					mu.Unlock()
+					time.Sleep(5 * time.Second)
+					synctest.Wait()
+					mu.Lock()
+					for _, args := range seen {
+						if args != `{"a":1}` {
+							t.Errorf("the gate was asked about %q", args)
+						}
+					}
+					mu.Unlock()
+					if tt.broken {
+						if w.ended() || len(b.seen(mcp.MethodTaskCancel)) != 0 {
+							t.Errorf("ended with %s", w.text())
+						}
+						mu.Lock()
+						failing = nil
+						mu.Unlock()
+						checker.say(Governed("enough"))
+						time.Sleep(5 * time.Second)
+						return
+					}
+					if !w.ended() || !strings.Contains(w.text(), tt.want) || len(b.seen(mcp.MethodTaskCancel)) != 1 {
+						t.Errorf("answered %t %s, cancelled %d times", w.ended(), w.text(), len(b.seen(mcp.MethodTaskCancel)))
+					}
+					if args := checker.args; args[len(args)-1] != `{"a":1}` {
+						t.Errorf("the rules were asked about %q", args)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A task that its client drives is refused when it needs an approval that its
+// call had not, until that is not needed any more. It can be cancelled.
+func TestTaskNeedsAnotherApproval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorker(t, mcp.Modern, completed)
+		checker := &examining{}
+		r := newRig(t, mounted(b.script), func(_ *Options, config *Config) { config.Arguments = checker }).run()
+		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		if got := r.tasked("2", "tasks/get", ofTask(id)).text(); !strings.Contains(got, `"completed"`) {
+			t.Fatalf("at first: %s", got)
+		}
+		checker.say(nil, gate.Demand{By: []string{"security"}})
+		if got := r.tasked("3", "tasks/get", ofTask(id)).text(); !strings.Contains(got, "needs another approval") {
+			t.Errorf("then: %s", got)
+		}
+		if got := r.tasked("4", "tasks/cancel", ofTask(id)).text(); strings.Contains(got, "approval") || len(b.seen(mcp.MethodTaskCancel)) != 1 {
+			t.Errorf("cancelled: %s", got)
+		}
+		checker.say(nil)
+		if got := r.tasked("5", "tasks/get", ofTask(id)).text(); !strings.Contains(got, `"completed"`) {
+			t.Errorf("at last: %s", got)
+		}
+	})
+}
+
+// What was approved of goes with the task.
+func TestTaskRefKeepsItsApprovals(t *testing.T) {
+	t.Parallel()
+	for _, by := range []approvals{nil, {nil}, {{"security"}, {}}} {
+		ref := taskRef{server: "s", tool: "t", conn: "c", id: "i", approved: by}
+		got := decodeTaskRef(ref.encode())
+		for _, demands := range [][]gate.Demand{{{}}, {{By: []string{"security"}}}, {{By: []string{}}}, nil} {
+			if got.approved.cover(demands) != by.cover(demands) {
+				t.Errorf("%v became %v", by, got.approved)
+			}
+		}
+	}
+}
+
+// Tasks that run at a server are cancelled there.
+func TestCancelTasks(t *testing.T) {
+	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
+		t.Run(era.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newWorker(t, era, working)
+				r := newRig(t, mounted(b.script)).run()
+				if era == mcp.Modern {
+					taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+				} else {
+					c := r.stdio(person("alice"))
+					c.send(initBody, request("1", "tools/call", `{"name":"s__job","task":{}}`))
+					synctest.Wait()
+					if got := c.out.drain(); !strings.Contains(got, `"taskId"`) {
+						t.Fatalf("made %s", got)
+					}
+				}
+				if n := r.CancelTasks(t.Context(), cancelledBy("s__only")); n != 0 || len(b.seen(mcp.MethodTaskCancel)) != 0 {
+					t.Errorf("%d tasks of another tool", n)
+				}
+				if n := r.CancelTasks(t.Context(), cancelledBy("s__job")); n != 1 {
+					t.Errorf("%d tasks, want 1", n)
+				}
+				cancels := b.seen(mcp.MethodTaskCancel)
+				if len(cancels) != 1 {
+					t.Fatalf("%d reached the server", len(cancels))
+				}
+				if id, _ := mcp.LookupString(cancels[0].Params, "taskId"); id != "own 1" || cancels[0].Principal == "" {
+					t.Errorf("the server was sent %s for %q", cancels[0].Params, cancels[0].Principal)
+				}
+				if era == mcp.Modern && !knowTasks(cancels[0].Capabilities) {
+					t.Errorf("capabilities %s", cancels[0].Capabilities)
+				}
+			})
+		})
+	}
+}
+
+// readBody returns the body of a request that is not sent yet.
+func readBody(t *testing.T, r *http.Request) string {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// withBody gives a request another body.
+func withBody(r *http.Request, body string) *http.Request {
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return r
+}
