@@ -343,7 +343,7 @@ func (in *instance) apply(c *config.Config) error {
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
-	applied.Listed = in.operation.use(gates)
+	applied.Listed = in.operation.use(c, gates)
 	in.gateway.Apply(applied)
 	in.operation.relations.use(in.ctx, gates.relations, &in.running, func(err error) {
 		in.log.Error("the relationships are not kept up with any more", "err", err)

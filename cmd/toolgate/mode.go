@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -39,9 +40,11 @@ type operation struct {
 	relations relationsKeeper
 	schemas   *schema.Checker
 
-	changed   chan struct{} // capacity 1: a mode was set in the store
-	setting   sync.Mutex    // one change of the mode at a time
-	mode      atomic.Pointer[store.ModeRecord]
+	changed   chan struct{}                    // capacity 1: a mode was set in the store
+	setting   sync.Mutex                       // one change of the mode at a time
+	mode      atomic.Pointer[store.ModeRecord] // that of the store
+	headroom  headroom.Watcher
+	short     atomic.Pointer[shortage]  // nil while there is enough of everything; see shortage.go
 	examiner  atomic.Pointer[examiner]  // of the configuration in force
 	watch     atomic.Pointer[ruleWatch] // of its rules
 	storeDown atomic.Pointer[error]     // why the store does not answer; nil while it does
@@ -51,6 +54,7 @@ type operation struct {
 // that of the configuration.
 func newOperation(ctx context.Context, in *instance, c *config.Config) (*operation, error) {
 	o := &operation{in: in, modes: in.store.Modes(), schemas: schema.New(schema.Options{}), changed: make(chan struct{}, 1)}
+	o.headroom.Logger = in.log
 	o.examiner.Store(&examiner{said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
 	record, kept, err := o.modes.Current(ctx)
 	if err != nil {
@@ -73,11 +77,12 @@ func newOperation(ctx context.Context, in *instance, c *config.Config) (*operati
 }
 
 // now is the mode in force.
-func (o *operation) now() governance.Mode { return governance.Mode(o.mode.Load().Mode) }
+func (o *operation) now() governance.Mode { return governance.Mode(o.inForce().Mode) }
 
 // use takes over the gate of a configuration that is about to be applied, and
 // returns who is told of the names that there are.
-func (o *operation) use(g *gates) (listed func([]string)) {
+func (o *operation) use(c *config.Config, g *gates) (listed func([]string)) {
+	o.headroom.Use(room(c, o.in.state))
 	o.examiner.Store(g.examiner)
 	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules), wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
@@ -128,6 +133,7 @@ func (o *operation) run(ctx context.Context) error {
 	var probing sync.WaitGroup
 	defer probing.Wait()
 	probing.Go(func() { o.probe(ctx) })
+	probing.Go(func() { _ = o.headroom.Run(ctx, o.runsShort) }) // which has no other end than the context's
 	for {
 		select {
 		case <-ctx.Done():
@@ -182,10 +188,8 @@ func (o *operation) refresh(ctx context.Context) error {
 	if err != nil || !kept {
 		return err
 	}
-	before := o.mode.Swap(&record)
-	if before.Mode != record.Mode || !before.At.Equal(record.At) {
-		o.in.log.Warn("operating mode", "mode", record.Mode, "before", before.Mode, "actor", record.Actor, "reason", record.Reason)
-		o.act(governance.Mode(record.Mode))
+	if before := o.mode.Load(); before.Mode != record.Mode || !before.At.Equal(record.At) {
+		o.change(record.Change, func() { o.mode.Store(&record) })
 	}
 	return nil
 }
@@ -193,6 +197,7 @@ func (o *operation) refresh(ctx context.Context) error {
 // act does what a mode demands of calls that are under way already. The mode is
 // in force by then, so that none slips through between.
 func (o *operation) act(mode governance.Mode) {
+	o.in.metrics.Mode(string(mode))
 	o.in.gateway.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.examiner.Load()
 	n := o.in.gateway.CancelCalls(func(call *proxy.RunningCall) *proxy.Refusal { return examiner.cancelled(call, mode) })
@@ -214,7 +219,7 @@ func (o *operation) missing() string {
 
 // status adds the mode, and what is missing or wrong.
 func (o *operation) status(out *admin.Status) {
-	mode := shownMode(o.mode.Load())
+	mode := shownMode(o.inForce())
 	out.Mode, out.NotReady = &mode, o.missing()
 	switch out.NotReady {
 	case "store":
@@ -229,6 +234,9 @@ func (o *operation) status(out *admin.Status) {
 	if watch := o.watch.Load(); watch != nil {
 		out.Alarms = watch.problems()
 	}
+	if text := o.overruled(); text != "" {
+		out.Alarms = append(out.Alarms, text)
+	}
 }
 
 func shownMode(r *store.ModeRecord) admin.Mode {
@@ -241,7 +249,7 @@ func shownMode(r *store.ModeRecord) admin.Mode {
 
 // Mode implements [admin.ModeKeeper].
 func (in *instance) Mode(context.Context) (admin.Mode, error) {
-	return shownMode(in.operation.mode.Load()), nil
+	return shownMode(in.operation.inForce()), nil
 }
 
 // SetMode implements [admin.ModeKeeper].
@@ -298,7 +306,11 @@ counts for every gateway that shares that, at once and after a new start.
   DEGRADED  no queued and no high-cost calls
   LOCKDOWN  only what the operator classed read-only and of low risk; calls of
             other classes that run are cancelled
-  RECOVERY  as ALERT, with half the concurrency`,
+  RECOVERY  as ALERT, with half the concurrency
+
+A gateway in mode NORMAL that runs short of memory or disk is in mode DEGRADED by
+itself until there is enough again, or until somebody sets another mode; the
+actor of it is toolgate, and it is not kept in the store.`,
 		Example:   "  toolgate mode\n  toolgate mode LOCKDOWN --reason 'an agent deletes what it should not'",
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: []string{"NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"},
