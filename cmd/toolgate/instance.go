@@ -141,7 +141,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 			in.close()
 		}
 	}()
-	if in.store, in.claim, err = openStore(ctx, c, state, in.log); err != nil {
+	if in.store, in.claim, err = openStore(ctx, c, state, in.log, o.awaits); err != nil {
 		return nil, err
 	}
 	in.registry = registry.New(registry.Options{Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }})
@@ -166,7 +166,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
-	if in.operation, err = newOperation(ctx, in, c); err != nil {
+	if in.operation, err = newOperation(ctx, in); err != nil {
 		return nil, err
 	}
 	in.onStore[store.TopicMode] = []func(){in.operation.stored}

@@ -50,30 +50,42 @@ type operation struct {
 	storeDown atomic.Pointer[error]     // why the store does not answer; nil while it does
 }
 
-// newOperation reads the mode in force: the store's, and at the very first start
-// that of the configuration.
-func newOperation(ctx context.Context, in *instance, c *config.Config) (*operation, error) {
+// newOperation reads the mode in force. Without a store that could tell it there
+// is none.
+func newOperation(ctx context.Context, in *instance) (*operation, error) {
 	o := &operation{in: in, modes: in.store.Modes(), schemas: schema.New(schema.Options{}), changed: make(chan struct{}, 1)}
 	o.headroom.Logger = in.log
 	o.examiner.Store(&examiner{said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
+	o.mode.Store(&store.ModeRecord{})                                                                  // which denies every call
+	err := o.begin(ctx)
+	if errors.Is(err, store.ErrAway) {
+		o.storeDown.Store(&err)
+		err = nil
+	}
+	return o, err
+}
+
+// begin reads the mode to begin with: the store's, and at the very first start
+// that of the configuration.
+func (o *operation) begin(ctx context.Context) error {
 	record, kept, err := o.modes.Current(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the operating mode: %w", err)
+		return fmt.Errorf("read the operating mode: %w", err)
 	}
-	if wanted := c.Toolgate.Governance.Mode; !kept && wanted != "" {
+	if wanted := o.in.begun.Governance.Mode; !kept && wanted != "" {
 		by := store.Change{Actor: "configuration", Reason: "the mode of the first start"}
 		if _, err := o.modes.SetIf(ctx, "", wanted, by); err != nil {
-			return nil, err
+			return err
 		}
 		if record, kept, err = o.modes.Current(ctx); err != nil {
-			return nil, fmt.Errorf("read the operating mode: %w", err)
+			return fmt.Errorf("read the operating mode: %w", err)
 		}
 	}
 	if !kept {
 		record.Mode = string(governance.Normal)
 	}
 	o.mode.Store(&record)
-	return o, nil
+	return nil
 }
 
 // now is the mode in force.
@@ -159,9 +171,7 @@ func (o *operation) probe(ctx context.Context) {
 	tick := time.NewTicker(storePause)
 	defer tick.Stop()
 	for {
-		asking, cancel := context.WithTimeout(ctx, storeTime)
-		_, _, err := o.modes.Current(asking)
-		cancel()
+		err := o.ask(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -178,12 +188,32 @@ func (o *operation) probe(ctx context.Context) {
 	}
 }
 
+// ask asks the store whether it answers, and for the mode to begin with where it
+// was not there at the start.
+func (o *operation) ask(ctx context.Context) error {
+	if o.mode.Load().Mode == "" {
+		return o.refresh(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	_, _, err := o.modes.Current(ctx)
+	return err
+}
+
 // refresh puts the mode of the store in force.
 func (o *operation) refresh(ctx context.Context) error {
 	o.setting.Lock()
 	defer o.setting.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
+	if o.mode.Load().Mode == "" { // the store was not there at the start
+		if err := o.begin(ctx); err != nil {
+			return err
+		}
+		o.act(o.now())
+		o.in.saver.signal() // for what could not be saved meanwhile
+		return nil
+	}
 	record, kept, err := o.modes.Current(ctx)
 	if err != nil || !kept {
 		return err
@@ -219,8 +249,10 @@ func (o *operation) missing() string {
 
 // status adds the mode, and what is missing or wrong.
 func (o *operation) status(out *admin.Status) {
-	mode := shownMode(o.inForce())
-	out.Mode, out.NotReady = &mode, o.missing()
+	if mode := shownMode(o.inForce()); mode.Mode != "" {
+		out.Mode = &mode
+	}
+	out.NotReady = o.missing()
 	switch out.NotReady {
 	case "store":
 		if err := o.storeDown.Load(); err != nil {
@@ -249,6 +281,9 @@ func shownMode(r *store.ModeRecord) admin.Mode {
 
 // Mode implements [admin.ModeKeeper].
 func (in *instance) Mode(context.Context) (admin.Mode, error) {
+	if err := in.operation.storeDown.Load(); err != nil && in.operation.now() == "" {
+		return admin.Mode{}, fmt.Errorf("the operating mode is not known, and nothing is called: %w", *err)
+	}
 	return shownMode(in.operation.inForce()), nil
 }
 

@@ -37,9 +37,13 @@ const (
 	addPause = time.Second
 )
 
-// loadAdded reads what was added and tells whether it is not what it was.
+// loadAdded reads what was added and tells whether it is not what it was. Of a
+// store that was not there at the start it is none, until that tells of some.
 func (in *instance) loadAdded(ctx context.Context) (changed bool, err error) {
 	list, generation, err := in.store.Dynamic().List(ctx)
+	if errors.Is(err, store.ErrAway) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("read the servers that were added: %w", err)
 	}
