@@ -14,33 +14,37 @@ package toolgate
 default decision := {"allow": false, "reason": "default_deny"}
 
 decision := {"allow": true} if {
-	allowed
+	input.tenant != ""
+	enabled
 	not denied
 }
 
 else := {"allow": false, "reason": deny_reason} if deny_reason
 
-allowed if {
-	uses
-	tenant_enabled
+enabled if {
+	input.action in uses
+	data.tenant_tool_flags[input.tenant][input.tool_name].enabled == true
 }
 
-allowed if {
-	uses
-	not tenant_flag
+enabled if {
+	input.action in uses
+	not data.tenant_tool_flags[input.tenant][input.tool_name]
 	data.tool_catalog[input.tool_name].enabled == true
 }
 
-allowed if {
+enabled if {
 	input.action == "tool.enable"
 	data.persona_permissions[input.persona_id].can_add_tools == true
 }
 
-# Whether any of the reasons below applies to what the catalog and the flags
-# allow. It is what most decisions need to know; which reason it is, is looked for
-# when there is one.
-denied if missing_tenant
+uses := {
+	"tool.view", "tool.request",
+	"prompt.view", "prompt.request",
+	"resource.view", "resource.request",
+}
 
+# Whether something denies what the catalog and the flags allow. It is what most
+# decisions need to know; which reason it is, is looked for when there is one.
 denied if input.tool_name in data.global_tool_deny
 
 denied if input.tool_name in data.persona_tool_deny[input.persona_id]
@@ -71,32 +75,24 @@ else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if {
 
 else := "persona_cannot_add_tools" if cannot_add_tools
 
-uses if input.action in {
-	"tool.view", "tool.request",
-	"prompt.view", "prompt.request",
-	"resource.view", "resource.request",
-}
-
 missing_tenant if not input.tenant
 
 missing_tenant if input.tenant == ""
 
-tenant_flag if data.tenant_tool_flags[input.tenant][input.tool_name]
-
 tenant_enabled if data.tenant_tool_flags[input.tenant][input.tool_name].enabled == true
 
 tenant_disabled if {
-	uses
+	input.action in uses
 	data.tenant_tool_flags[input.tenant][input.tool_name].enabled == false
 }
 
 not_in_catalog if {
-	uses
+	input.action in uses
 	not data.tool_catalog[input.tool_name]
 }
 
 disabled if {
-	uses
+	input.action in uses
 	not tenant_enabled
 	not data.tool_catalog[input.tool_name].enabled == true
 }
