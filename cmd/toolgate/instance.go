@@ -286,7 +286,7 @@ func (in *instance) apply(c *config.Config) error {
 	servers, owners := in.withAdded(c)
 	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
-		decided: in.gateway.Decided, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
+		decided: in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
 		mode: in.operation.now, own: ownFiles(c, in.state),
 	})
 	if err != nil {

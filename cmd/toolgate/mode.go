@@ -15,11 +15,9 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/headroom"
-	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -96,7 +94,7 @@ func (o *operation) now() governance.Mode { return governance.Mode(o.inForce().M
 func (o *operation) use(c *config.Config, g *gates) (listed func([]string)) {
 	o.headroom.Use(room(c, o.in.state))
 	o.examiner.Store(g.examiner)
-	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules), wake: make(chan struct{}, 1)}
+	watch := &ruleWatch{look: o.nameless(c, g), wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
 	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
 		watch.run(ctx, func(p governance.Problem) { o.in.log.Warn("a rule cannot be meant so", "rule", problemText(p)) })
@@ -110,31 +108,23 @@ func (o *operation) use(c *config.Config, g *gates) (listed func([]string)) {
 	}
 }
 
-// unmatched returns what finds the globs of scopes and capsules that are about
-// nothing that there is.
-func (o *operation) unmatched(capsules *capsule.Phase) func() []governance.Problem {
-	return func() []governance.Problem {
-		names := make(map[string]bool)
-		for _, c := range o.in.gateway.Capabilities() {
-			names[c.Exposed] = true
+// nameless returns what finds the names in a configuration that are about nothing
+// that there is.
+func (o *operation) nameless(c *config.Config, g *gates) func(context.Context) ([]governance.Problem, bool) {
+	return func(ctx context.Context) ([]governance.Problem, bool) {
+		inv := o.in.offered(ctx)
+		if inv == nil || len(inv.there) == 0 {
+			return nil, false
 		}
-		return unmatched(o.in.identities.Load().scopes, capsules, names)
+		return mentionedBy(c, g, o.in.identities.Load().scopes).aboutNothing(inv), true
 	}
 }
 
-// toolSchemas are the schemas of all tools, nil while a server is not heard of.
-func (o *operation) toolSchemas(ctx context.Context) map[string][]byte {
-	if !o.in.settled() {
-		return nil
+// lookAgain has the names in the configuration looked at again.
+func (o *operation) lookAgain() {
+	if watch := o.watch.Load(); watch != nil {
+		watch.changed()
 	}
-	o.in.gateway.Settle(ctx)
-	schemas := make(map[string][]byte)
-	for _, c := range o.in.gateway.Capabilities() {
-		if c.Kind == mcp.Tool {
-			schemas[c.Exposed] = c.Schema
-		}
-	}
-	return schemas
 }
 
 // run looks whether the store answers, and takes over the mode that others set

@@ -135,8 +135,17 @@ func addedKey(principal, offer string, arguments []byte) string {
 
 // addedNamespace is the namespace of such a server, within 20 characters.
 func addedNamespace(offer, key string) string {
-	const tail = 8 // "-" and 7 characters
-	return strings.TrimRight(config.Namespace(offer)[:min(len(config.Namespace(offer)), 20-tail)], "-") + key[len(key)-tail:]
+	return addedPrefix(offer) + key[len(key)-addedTail+1:]
+}
+
+// addedTail is how many characters tell the servers of one offer apart: "-" and
+// seven.
+const addedTail = 8
+
+// addedPrefix is how the namespaces of the servers of an offer begin.
+func addedPrefix(offer string) string {
+	own := config.Namespace(offer)
+	return strings.TrimRight(own[:min(len(own), 20-addedTail)], "-") + "-"
 }
 
 // shelf implements [enable.Shelf] for a gateway.
