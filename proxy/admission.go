@@ -191,10 +191,13 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 		return nil
 	}
 	return &Refusal{
-		Kind: kindScope, Code: codeDenied, Phase: "scopes", Err: err,
+		Kind: kindScope, Code: codeDenied, Phase: phaseScopes, Err: err,
 		Text: "This call is not allowed: " + err.Error() + ".",
 	}
 }
+
+// phaseScopes is where a refusal for want of scopes comes from.
+const phaseScopes = "scopes"
 
 // kindScope is the kind of a refusal that more scopes would lift. Over HTTP it
 // is a status and a challenge where the answer has not begun (2026-07-28

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -35,14 +36,31 @@ func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name 
 		}
 		w := &Why{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID}
 		w.View = snap.explain(ctx, gate.View, id, scope, r)
-		if w.View.Effect == gate.Allow {
-			w.Call = snap.explain(ctx, gate.Call, id, scope, r)
-		} else {
+		lacks := snap.scoped(id, r)
+		switch {
+		case w.View.Effect != gate.Allow:
 			w.Call = w.View // what may not be viewed does not exist for a call either
+		case lacks != nil:
+			w.Call = unscoped(lacks)
+		default:
+			w.Call = snap.explain(ctx, gate.Call, id, scope, r)
 		}
 		return w
 	}
 	return nil
+}
+
+// unscoped is the verdict about a call for which a token lacks scopes. The gate is
+// not asked about it.
+func unscoped(lacks error) Verdict {
+	refusal, reason := (*Refusal)(nil), lacks.Error()
+	if errors.As(lacks, &refusal) && refusal.Err != nil {
+		reason = refusal.Err.Error()
+	}
+	d := gate.Decision{Effect: gate.Deny, Phase: phaseScopes, Reason: reason}
+	return Verdict{Decision: d, Steps: []gate.Explanation{{
+		Decision: d, Change: &gate.Change{Text: "a token with more scopes", Where: "auth.scopes.required"},
+	}}}
 }
 
 func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Identity, scope Scope, r *Route) Verdict {

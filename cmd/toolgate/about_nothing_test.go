@@ -232,7 +232,7 @@ func TestNamesAboutNothingWidenNothing(t *testing.T) {
 		}
 		var seen []string
 		for _, one := range r.gateway.Capabilities() {
-			who, err := r.WhoCan(t.Context(), one.Exposed)
+			who, err := r.WhoCan(t.Context(), one.Exposed, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
