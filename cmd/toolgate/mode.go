@@ -279,16 +279,20 @@ func (in *instance) Mode(context.Context) (admin.Mode, error) {
 
 // SetMode implements [admin.ModeKeeper].
 func (in *instance) SetMode(ctx context.Context, text, reason string) (admin.Mode, error) {
+	return in.setMode(ctx, text, store.Change{Actor: operator(), Reason: reason})
+}
+
+func (in *instance) setMode(ctx context.Context, text string, by store.Change) (admin.Mode, error) {
 	mode, err := governance.ParseMode(text)
 	switch {
 	case err != nil:
 		return admin.Mode{}, exit(exitUsage, err)
-	case reason == "":
+	case by.Reason == "":
 		return admin.Mode{}, exitf(exitUsage, "a mode is set with a reason; add --reason TEXT, which is kept with it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := in.operation.modes.Set(ctx, string(mode), store.Change{Actor: operator(), Reason: reason}); err != nil {
+	if err := in.operation.modes.Set(ctx, string(mode), by); err != nil {
 		return admin.Mode{}, err
 	}
 	if err := in.operation.refresh(ctx); err != nil {

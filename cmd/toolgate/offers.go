@@ -303,7 +303,11 @@ func (in *instance) AddedServers(context.Context) ([]admin.AddedServer, error) {
 
 // PromoteServer implements [admin.Adder].
 func (in *instance) PromoteServer(ctx context.Context, server, reason string) error {
-	ok, err := in.store.Dynamic().Promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
+	return in.promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
+}
+
+func (in *instance) promote(ctx context.Context, server string, by store.Change) error {
+	ok, err := in.store.Dynamic().Promote(ctx, server, by)
 	return in.changedAdded(ctx, server, ok, err)
 }
 

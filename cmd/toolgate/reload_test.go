@@ -149,7 +149,7 @@ func TestPendingSettings(t *testing.T) {
 // which the code below says for each, or only a start does.
 func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
-		"auth.keys", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules",
+		"auth.keys", "auth.admins", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules",
 		"opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
 		"spicedb.endpoint", "spicedb.token", "spicedb.tls", "spicedb.ca", "spicedb.object", "spicedb.permission", "spicedb.view_permission",
 		"spicedb.object_id", "spicedb.prompt", "spicedb.resource", "spicedb.resource_permission", "spicedb.resource_id", "spicedb.subject",
