@@ -14,12 +14,19 @@ package toolgate
 default decision := {"allow": false, "reason": "default_deny"}
 
 decision := {"allow": true} if {
+	permitted
+	not restricted_call
+}
+
+else := {"allow": false, "reason": deny_reason} if deny_reason
+
+# What the catalog, the flags and the lists say. It does not depend on the
+# arguments, so that it is evaluated once and not for every call.
+permitted if {
 	input.tenant != ""
 	enabled
 	not denied
 }
-
-else := {"allow": false, "reason": deny_reason} if deny_reason
 
 enabled if {
 	input.action in uses
@@ -43,13 +50,13 @@ uses := {
 	"resource.view", "resource.request",
 }
 
-# Whether something denies what the catalog and the flags allow. It is what most
-# decisions need to know; which reason it is, is looked for when there is one.
+# Whether a list denies what the catalog and the flags allow. Which it is, is
+# looked for when there is one.
 denied if input.tool_name in data.global_tool_deny
 
 denied if input.tool_name in data.persona_tool_deny[input.persona_id]
 
-denied if {
+restricted_call if {
 	data.tenant_restricted_args[input.tenant][input.tool_name]
 	count(restricted) > 0
 }
@@ -68,10 +75,7 @@ else := "tool_not_in_catalog" if not_in_catalog
 
 else := "tool_disabled" if disabled
 
-else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if {
-	data.tenant_restricted_args[input.tenant][input.tool_name]
-	count(restricted) > 0
-}
+else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if restricted_call
 
 else := "persona_cannot_add_tools" if cannot_add_tools
 

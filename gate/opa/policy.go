@@ -159,8 +159,12 @@ func (p *policy) ask(ctx context.Context, in map[string]any, bound time.Duration
 	if cause := ctx.Err(); cause != nil {
 		return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
 	}
+	value, err := inputValue(in, &p.reads)
+	if err != nil {
+		return verdict{}, fmt.Errorf("input: %w", err)
+	}
 	bounded := &bounded{ctx: ctx, until: time.Now().Add(bound)}
-	results, err := p.query.Eval(ctx, append(p.options(bounded, ast.LazyObject(in)), options...)...)
+	results, err := p.query.Eval(ctx, append(p.options(bounded, value), options...)...)
 	switch {
 	case err != nil && topdown.IsCancel(err):
 		if cause := ctx.Err(); cause != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/toolgate/toolgate/gate"
@@ -63,6 +64,20 @@ func (b *Builtin) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decis
 		decisions[i] = d
 	}
 	return decisions, nil
+}
+
+// ViewClass implements [gate.Classifier]: one subject of one tenant views the
+// same, until the relationships change.
+func (b *Builtin) ViewClass(id *gate.Identity) string {
+	g := b.graph.Load()
+	if g == nil {
+		return "" // nobody views anything
+	}
+	subject, err := b.names.subjectOf(id)
+	if err != nil {
+		return g.revision
+	}
+	return g.revision + " " + subject.String() + " " + strconv.Quote(id.Tenant)
 }
 
 // Explain implements [gate.Explainer]. The rules are the relationships that
@@ -263,7 +278,8 @@ func (g *graph) server(server, subject ref) trail {
 }
 
 var (
-	_ gate.Phase     = (*Builtin)(nil)
-	_ gate.Batcher   = (*Builtin)(nil)
-	_ gate.Explainer = (*Builtin)(nil)
+	_ gate.Phase      = (*Builtin)(nil)
+	_ gate.Batcher    = (*Builtin)(nil)
+	_ gate.Classifier = (*Builtin)(nil)
+	_ gate.Explainer  = (*Builtin)(nil)
 )
