@@ -36,15 +36,15 @@ func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name 
 		}
 		w := &Why{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID}
 		w.View = snap.explain(ctx, gate.View, id, scope, r)
-		lacks := snap.scoped(id, r)
-		switch {
-		case w.View.Effect != gate.Allow:
+		if w.View.Effect != gate.Allow {
 			w.Call = w.View // what may not be viewed does not exist for a call either
-		case lacks != nil:
-			w.Call = unscoped(lacks)
-		default:
-			w.Call = snap.explain(ctx, gate.Call, id, scope, r)
+			return w
 		}
+		if lacks := snap.scoped(id, r); lacks != nil {
+			w.Call = unscoped(lacks)
+			return w
+		}
+		w.Call = snap.explain(ctx, gate.Call, id, scope, r)
 		return w
 	}
 	return nil
