@@ -58,6 +58,7 @@ func checkAuth(p *problems, section *Node, t *Toolgate) {
 	checkIntrospection(p, auth.Get("introspection"), t)
 	checkCertificates(p, section, t)
 	checkScopes(p, auth.Get("scopes"), t)
+	checkAdmins(p, auth.Get("admins"), t)
 	checkPublicURL(p, section, t)
 	checkSubjectTemplate(p, section.Get("spicedb"), t)
 }

@@ -279,6 +279,8 @@ func mergeAuth(o, n *Toolgate, merged *Auth) Parts {
 	merged.Keys, parts = mergeKeys(o.Auth.Keys, n.Auth.Keys)
 	merged.JWT, own = mergeIssuers(o.Auth.JWT, n.Auth.JWT)
 	parts.Pending, parts.Now = append(parts.Pending, own.Pending...), append(parts.Now, own.Now...)
+	merged.Admins, own = mergeAdmins(o.Auth.Admins, n.Auth.Admins)
+	parts.Pending, parts.Now = append(parts.Pending, own.Pending...), append(parts.Now, own.Now...)
 	switch {
 	case reflect.DeepEqual(o.Auth.Introspection, n.Auth.Introspection):
 	case n.Auth.Introspection.Endpoint == "":

@@ -120,15 +120,32 @@ func TestMergeSettings(t *testing.T) {
 		now, pending []string
 		check        func(Toolgate) bool
 	}{
-		"limits":        {`limits: { tools: 1 }`, `limits: { tools: 2 }`, []string{"limits"}, nil, func(t Toolgate) bool { return t.Limits.Tools == 2 }},
-		"listen":        {`listen: { hosts: [] }`, `listen: { http: "0.0.0.0:1" }`, nil, []string{"listen"}, func(t Toolgate) bool { return t.Listen.HTTP == "127.0.0.1:7777" }},
-		"store":         {``, `store: "sqlite:/tmp/x"`, nil, []string{"store"}, func(t Toolgate) bool { return t.Store == "sqlite:" }},
-		"audit":         {``, `audit: { path: /tmp/x }`, nil, []string{"audit"}, func(t Toolgate) bool { return t.Audit.Path == "" }},
-		"gate opened":   {``, `gate: { open: true }`, nil, []string{"gate.open"}, func(t Toolgate) bool { return !t.Gate.Open }},
-		"gate closed":   {`gate: { open: true }`, ``, []string{"gate.open"}, nil, func(t Toolgate) bool { return !t.Gate.Open }},
-		"key removed":   {`auth: { keys: [` + a + `,` + b + `] }`, `auth: { keys: [` + b + `] }`, []string{"auth.keys.a"}, nil, func(t Toolgate) bool { return len(t.Auth.Keys) == 1 && t.Auth.Keys[0].ID == "b" }},
-		"key added":     {`auth: { keys: [` + a + `] }`, `auth: { keys: [` + a + `,` + b + `] }`, nil, []string{"auth.keys.b"}, func(t Toolgate) bool { return len(t.Auth.Keys) == 1 }},
-		"key changed":   {`auth: { keys: [` + a + `] }`, `auth: { keys: [` + a2 + `] }`, nil, []string{"auth.keys.a"}, func(t Toolgate) bool { return t.Auth.Keys[0].Subject == "a" }},
+		"limits":      {`limits: { tools: 1 }`, `limits: { tools: 2 }`, []string{"limits"}, nil, func(t Toolgate) bool { return t.Limits.Tools == 2 }},
+		"listen":      {`listen: { hosts: [] }`, `listen: { http: "0.0.0.0:1" }`, nil, []string{"listen"}, func(t Toolgate) bool { return t.Listen.HTTP == "127.0.0.1:7777" }},
+		"store":       {``, `store: "sqlite:/tmp/x"`, nil, []string{"store"}, func(t Toolgate) bool { return t.Store == "sqlite:" }},
+		"audit":       {``, `audit: { path: /tmp/x }`, nil, []string{"audit"}, func(t Toolgate) bool { return t.Audit.Path == "" }},
+		"gate opened": {``, `gate: { open: true }`, nil, []string{"gate.open"}, func(t Toolgate) bool { return !t.Gate.Open }},
+		"gate closed": {`gate: { open: true }`, ``, []string{"gate.open"}, nil, func(t Toolgate) bool { return !t.Gate.Open }},
+		"key removed": {`auth: { keys: [` + a + `,` + b + `] }`, `auth: { keys: [` + b + `] }`, []string{"auth.keys.a"}, nil, func(t Toolgate) bool { return len(t.Auth.Keys) == 1 && t.Auth.Keys[0].ID == "b" }},
+		"key added":   {`auth: { keys: [` + a + `] }`, `auth: { keys: [` + a + `,` + b + `] }`, nil, []string{"auth.keys.b"}, func(t Toolgate) bool { return len(t.Auth.Keys) == 1 }},
+		"key changed": {`auth: { keys: [` + a + `] }`, `auth: { keys: [` + a2 + `] }`, nil, []string{"auth.keys.a"}, func(t Toolgate) bool { return t.Auth.Keys[0].Subject == "a" }},
+		"role given": {
+			`auth: { keys: [` + a + `] }`, `auth: { keys: [` + a + `], admins: [{ group: ops }] }`, nil,
+			[]string{"auth.admins"},
+			func(t Toolgate) bool { return len(t.Auth.Admins) == 0 },
+		},
+		"role taken": {
+			`auth: { keys: [` + a + `], admins: [{ group: ops }, { subject: a }] }`, `auth: { keys: [` + a + `], admins: [{ subject: a }] }`,
+			[]string{"auth.admins"},
+			nil,
+			func(t Toolgate) bool { return len(t.Auth.Admins) == 1 && t.Auth.Admins[0].Subject == "a" },
+		},
+		"role passed on": {
+			`auth: { keys: [` + a + `], admins: [{ group: ops }] }`, `auth: { keys: [` + a + `], admins: [{ group: dev }] }`,
+			[]string{"auth.admins"},
+			[]string{"auth.admins"},
+			func(t Toolgate) bool { return len(t.Auth.Admins) == 0 },
+		},
 		"last key gone": {`auth: { keys: [` + a + `] }, audit: { mode: required }`, `audit: { mode: required }`, nil, []string{"auth.keys"}, func(t Toolgate) bool { return len(t.Auth.Keys) == 1 }},
 	}
 	for name, tt := range tests {

@@ -16,6 +16,22 @@ type Auth struct {
 	MTLS MTLS `config:"mtls"`
 	// Scopes are what callers need besides being allowed. Absent: none are needed.
 	Scopes Scopes `config:"scopes"`
+	// Admins are who may use the admin API with a credential of their own. Absent: the holder of the admin token alone.
+	Admins []Admin `config:"admins"`
+}
+
+// Admin is who has the admin role: one caller, or everyone of a group. A group
+// is one of a tenant and of an issuer, because whoever vouches for callers says
+// what groups they are in.
+type Admin struct {
+	// Subject is one caller. Absent: see group.
+	Subject string `config:"subject"`
+	// Group is everyone in it. Absent: see subject.
+	Group string `config:"group"`
+	// Tenant that they are of. Absent: default.
+	Tenant string `config:"tenant" default:"default"`
+	// Issuer of their tokens, one of auth.jwt or that of auth.introspection. Absent: they have API keys of this file.
+	Issuer string `config:"issuer" format:"authority"`
 }
 
 // APIKey is a static key and whom it stands for.

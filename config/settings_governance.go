@@ -1,5 +1,7 @@
 package config
 
+import "time"
+
 // Governance is rules about calls and their arguments.
 type Governance struct {
 	// Mode is the operating mode at the first start; after that the store keeps it. Absent: NORMAL.
@@ -7,8 +9,30 @@ type Governance struct {
 	// OwnFiles says whether arguments that are paths may lead to the gateway's own files: configuration, policies,
 	// store, audit log, keys. Absent: they may not, unless nobody is asked who they are and nothing else is configured to decide.
 	OwnFiles string `config:"own_files" enum:"forbid|allow"`
+	// Degraded says when the gateway goes into the mode DEGRADED by itself. Absent: the defaults of each.
+	Degraded Degraded `config:"degraded"`
 	// Tools are the rules, by the exposed name of a tool or a glob. Absent: none.
 	Tools map[string]GovernedTool `config:"tools"`
+}
+
+// Degraded says when a gateway runs short of memory or disk. It is then in the
+// mode DEGRADED as long as nobody sets another, and leaves it by itself when it
+// has been well below the threshold again for a time.
+type Degraded struct {
+	// Auto lets the gateway do so. Absent: yes.
+	Auto *bool `config:"auto"`
+	// Memory is the percentage of a memory limit at which memory is short; ten less is well below. Absent: 90.
+	Memory int `config:"memory" default:"90" min:"20" max:"100"`
+	// MemoryLimit is how much memory this process should use. Absent: the variable GOMEMLIMIT. Without either, the limit of its cgroup counts alone, where there is one; it always counts.
+	MemoryLimit Size `config:"memory_limit" min:"1MiB"`
+	// Disk is what has to be free on the disks of the state folder, the store and the audit log; half as much again is well above. 0 asks for nothing. Absent: 64MiB.
+	Disk Size `config:"disk" default:"64MiB"`
+	// DiskPercent is the same as a percentage of each disk; the larger of both counts. Absent: 0.
+	DiskPercent int `config:"disk_percent" min:"0" max:"90"`
+	// After is how long there is a shortage before it counts. Absent: 5s.
+	After time.Duration `config:"after" default:"5s" min:"1s" max:"1h"`
+	// Back is how long there is none before it counts no more. Absent: 30s.
+	Back time.Duration `config:"back" default:"30s" min:"1s" max:"1h"`
 }
 
 // GovernedTool is a rule about the calls of some tools. All rules that match a

@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -54,7 +56,7 @@ func TestExamples(t *testing.T) {
 			}
 			testscript.Run(t, testscript.Params{
 				Files: []string{script},
-				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"envfile": envFile},
+				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"envfile": envFile, "until": until},
 				Setup: func(e *testscript.Env) error {
 					e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 					e.Setenv("TOOLGATE_STATE", filepath.Join(e.WorkDir, "state"))
@@ -73,6 +75,32 @@ func envFile(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: envfile NAME FILE")
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
+
+// patience bounds "until".
+const patience = 30 * time.Second
+
+// until is the command "until REGEXP PROGRAM ARGUMENT...": it runs a program until
+// its output matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP PROGRAM ARGUMENT...")
+	}
+	wanted, err := regexp.Compile(args[0])
+	ts.Check(err)
+	tick, end := time.NewTicker(50*time.Millisecond), time.After(patience)
+	defer tick.Stop()
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && wanted.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			ts.Fatalf("not within %v: %s", patience, args[0])
+		}
+	}
 }
 
 // addresses are the ones that files of examples name, by the variable that

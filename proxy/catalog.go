@@ -46,6 +46,7 @@ type served struct {
 	digest   map[mcp.Capability]uint64   // of what clients see of it
 	offer    *gate.Offer                 // for the registry
 	slots    *slots
+	unnamed  bool // it has no capability ids, which could not be had
 
 	plain   *served      // as clients see it of which it may ask nothing; nil when that is the same
 	other   *mcp.Listing // the listing of the other set; nil when there is one

@@ -131,6 +131,9 @@ func Undecided(d gate.Decision) *Refusal {
 		r.Text = "The authorization service is unavailable, so that nothing can be allowed; try again in a moment."
 	case "authz_misconfigured":
 		r.Kind = d.Reason
+	case "registry_unavailable":
+		r.Kind, r.RetryAfter = d.Reason, time.Second
+		r.Text = "The gateway's store is unavailable, so that nothing can be allowed; try again in a moment."
 	}
 	return r
 }

@@ -75,7 +75,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	listing, _ := m.Backend.Listing()
 	before := old.catalog.byServer[m.Backend.Name()]
-	if before != nil && before.mount == m && before.listing == listing {
+	if before != nil && before.mount == m && before.listing == listing && !before.unnamed {
 		return before
 	}
 	s := &served{mount: m, backend: m.Backend, listing: listing}
@@ -89,7 +89,8 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	if listing != nil {
 		s.other = listing.Plain
 	}
-	ids := g.capabilityIDs(ctx, m.Backend.Name(), listing)
+	ids, named := g.capabilityIDs(ctx, m.Backend.Name(), listing)
+	s.unnamed = !named
 	s.render(ids)
 	s.plain = s.newPlain(ids)
 	s.offer = s.offered()
@@ -126,11 +127,12 @@ func offers(servers []*served) []*gate.Offer {
 	return all
 }
 
-// capabilityIDs issues the ids of everything listed. Without them calls are
-// made all the same; they are asked for again at the next change.
-func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listing) map[CapabilityKey]string {
+// capabilityIDs issues the ids of everything listed; ok is false where they
+// cannot be had. Without them calls are made all the same; they are asked for
+// again at the next change, of whatever that is.
+func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listing) (byKey map[CapabilityKey]string, ok bool) {
 	if g.opts.CapabilityIDs == nil || l == nil {
-		return nil
+		return nil, true
 	}
 	var keys []CapabilityKey
 	for _, set := range [...]*mcp.Listing{l, l.Plain} {
@@ -146,20 +148,20 @@ func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listi
 		}
 	}
 	if len(keys) == 0 {
-		return nil
+		return nil, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, idsTime)
 	defer cancel()
 	ids, err := g.opts.CapabilityIDs(ctx, keys)
 	if err != nil || len(ids) != len(keys) {
 		g.log.Warn("capability ids not issued", "server", server, "err", err)
-		return nil
+		return nil, false
 	}
-	byKey := make(map[CapabilityKey]string, len(keys))
+	byKey = make(map[CapabilityKey]string, len(keys))
 	for i, key := range keys {
 		byKey[key] = ids[i]
 	}
-	return byKey
+	return byKey, true
 }
 
 // checkFirst ends the wait of the first lists once every server has been

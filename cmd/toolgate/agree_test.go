@@ -348,7 +348,7 @@ func (a *agreement) differ(t *testing.T, w *world) (problem string, all map[stri
 	tools := a.tools()
 	byName := map[string]map[string]admin.WhoCan{}
 	for i := range tools {
-		who, err := a.r.WhoCan(t.Context(), tools[i].Exposed)
+		who, err := a.r.WhoCan(t.Context(), tools[i].Exposed, nil)
 		if err != nil {
 			return fmt.Sprintf("who-can %s: %v", tools[i].Exposed, err), nil
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,15 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
-	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // governed are the rules of a configuration, sorted by what they are about, and
@@ -227,81 +221,11 @@ func ownFiles(c *config.Config, state *stateDir) []string {
 	return slices.Compact(own)
 }
 
-// unmatched finds the globs of scopes and capsules that cover none of the names
-// that there are. Globs of URIs may be about resources that no list has.
-func unmatched(scopes *auth.Scopes, capsules *capsule.Phase, names []gate.Names) []governance.Problem {
-	var problems []governance.Problem
-	add := func(key, glob string, at gate.Rule) {
-		if !strings.Contains(glob, ":") {
-			problems = append(problems, governance.Problem{Rule: at, Key: key, Text: fmt.Sprintf("%q matches nothing that there is", glob)})
-		}
-	}
-	for _, glob := range scopes.Unmatched(names) {
-		add("auth.scopes.required", glob, gate.Rule{})
-	}
-	if capsules != nil {
-		for _, p := range capsules.Unmatched(names) {
-			add("capsules", string(p.Glob), p.At)
-		}
-	}
-	return problems
-}
-
-// checkRules holds rules, scopes and capsules against what the gateway offers
-// that runs with a configuration; without one, nothing is known of that.
-func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules, scopes *auth.Scopes, capsules *capsule.Phase) error {
-	if len(c.Toolgate.Governance.Tools) == 0 && scopes == nil && capsules == nil && c.Toolgate.SpiceDB.Builtin == nil {
-		return nil
-	}
-	state, err := findState(c.Path)
-	if err != nil {
-		return err
-	}
-	token, err := os.ReadFile(filepath.Join(state.path, "admin.token"))
-	if err != nil {
-		return nil //nolint:nilerr // there has been no gateway with this configuration
-	}
-	control := &admin.Client{Path: state.socket, Token: strings.TrimSpace(string(token)), Timeout: checkTime}
-	all, err := control.Capabilities(ctx)
-	if err != nil {
-		if !errors.Is(err, admin.ErrNotRunning) {
-			note("warning: the tools of the running gateway are not known, so that the rules of governance were not held against them: %v", err)
-		}
-		return nil
-	}
-	schemas, names := make(map[string][]byte), make([]gate.Names, len(all))
-	for i, one := range all {
-		names[i] = gate.Names{Exposed: one.Name, Plain: one.Plain}
-		if one.Kind == mcp.Tool.String() {
-			addSchema(schemas, names[i], one.Schema)
-		}
-	}
-	var problems []error
-	for _, p := range append(governance.Check(rules, schemas), unmatched(scopes, capsules, names)...) {
-		problems = append(problems, errors.New(problemText(p)))
-	}
-	for _, p := range unmatchedObjects(c, onServers(all)) {
-		problems = append(problems, errors.New(problemText(p)))
-	}
-	return exit(exitConfig, errors.Join(problems...))
-}
-
-// addSchema notes the schema of a tool under all names that rules are about.
-func addSchema(schemas map[string][]byte, names gate.Names, schema []byte) {
-	for _, name := range names.All() {
-		schemas[name] = schema
-	}
-}
-
-// checkTime bounds the question for the tools of a running gateway.
-const checkTime = 5 * time.Second
-
-// ruleWatch looks whether the rules are about something that there is.
+// ruleWatch looks whether the configuration names what there is.
 type ruleWatch struct {
-	rules   *governance.Rules
-	schemas func(context.Context) map[string][]byte // of all tools by exposed name; nil while they are not known
-	others  func() []governance.Problem             // what else is about nothing
-	wake    chan struct{}                           // capacity 1
+	// look returns all that is wrong; known is false while that cannot be told.
+	look func(context.Context) (found []governance.Problem, known bool)
+	wake chan struct{} // capacity 1
 
 	mu    sync.Mutex
 	found []governance.Problem
@@ -317,11 +241,10 @@ func (w *ruleWatch) run(ctx context.Context, alarm func(governance.Problem)) {
 			return
 		case <-w.wake:
 		}
-		schemas := w.schemas(ctx)
-		if len(schemas) == 0 {
+		found, known := w.look(ctx)
+		if !known {
 			continue
 		}
-		found := append(governance.Check(w.rules, schemas), w.others()...)
 		w.mu.Lock()
 		w.found = found
 		w.mu.Unlock()

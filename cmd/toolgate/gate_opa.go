@@ -83,6 +83,15 @@ func policyData(names []string, listing []registry.Listed) opa.Data {
 	return data
 }
 
+// policyChanged tells who has to know that the policy decides otherwise.
+func (around surroundings) policyChanged() {
+	for _, tell := range []func(){around.decided, around.reread} {
+		if tell != nil {
+			tell()
+		}
+	}
+}
+
 // newPolicy is the policy of a configuration, loaded.
 func newPolicy(ctx context.Context, c *config.Config, around surroundings) (*opa.Phase, error) {
 	o := &c.Toolgate.OPA
@@ -90,7 +99,7 @@ func newPolicy(ctx context.Context, c *config.Config, around surroundings) (*opa
 	return opa.New(ctx, opa.Options{
 		Path: o.Path, Bundle: o.Bundle, URL: o.URL, CopyDir: around.copies, Decision: o.Decision,
 		RegoVersion: opa.RegoVersion(o.RegoVersion), Mode: opa.Mode(o.Mode), Actions: o.Actions,
-		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.decided, Logger: log,
+		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, Logger: log,
 		OnShadow: func(r *gate.Request, would gate.Decision) {
 			log.Info("the policy would have denied this", "action", r.Action, "name", r.Exposed, "caller", r.Identity, "reason", would.Reason)
 		},

@@ -33,11 +33,11 @@ func (g *gates) addRelations(_ context.Context, c *config.Config, around surroun
 		g.relations = around.relations.same(next)
 		g.phases = append(g.phases, g.relations.phase)
 	case s.Builtin != nil:
-		phase, err := spicedb.NewBuiltin(mapping(s), builtin(c))
-		if err != nil {
+		var err error
+		if g.builtin, err = spicedb.NewBuiltin(mapping(s), builtin(c)); err != nil {
 			return err
 		}
-		g.phases = append(g.phases, phase)
+		g.phases = append(g.phases, g.builtin)
 	default:
 		return nil
 	}

@@ -13,14 +13,16 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/gate/spicedb"
 )
 
 // gates are the parts of a gateway that decide, made of one configuration.
 type gates struct {
 	chain     *gate.Chain
-	capsules  *capsule.Phase // nil when none are configured
-	relations *relations     // nil when no SpiceDB is asked
-	policy    *opa.Phase     // nil when none is configured
+	capsules  *capsule.Phase   // nil when none are configured
+	relations *relations       // nil when no SpiceDB is asked
+	policy    *opa.Phase       // nil when none is configured
+	builtin   *spicedb.Builtin // nil when the file does not say who is related to what
 	catalog   registry.Settings
 	examiner  *examiner
 
@@ -46,6 +48,7 @@ type surroundings struct {
 	copies  string            // folder for the last good policy; empty keeps none
 	owners  map[string]string // principals, by the server that is theirs alone
 	decided func()            // is told so by a phase that knows it of itself; may be nil
+	reread  func()            // is told that the policy is another; may be nil
 
 	registry  *registry.Registry     // lives on from one configuration to the next; nil without a gateway
 	relations *relationsKeeper       // keeps the phase in force; nil has none

@@ -145,7 +145,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 			in.close()
 		}
 	}()
-	if in.store, in.claim, err = openStore(ctx, c, state, in.log); err != nil {
+	if in.store, in.claim, err = openStore(ctx, c, state, in.log, o.awaits); err != nil {
 		return nil, err
 	}
 	in.lost = &lostRelations{log: in.log}
@@ -173,7 +173,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
-	if in.operation, err = newOperation(ctx, in, c); err != nil {
+	if in.operation, err = newOperation(ctx, in); err != nil {
 		return nil, err
 	}
 	in.onStore[store.TopicMode] = []func(){in.operation.stored}
@@ -293,7 +293,7 @@ func (in *instance) apply(c *config.Config) error {
 	servers, owners := in.withAdded(c)
 	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
-		decided: in.gateway.Decided, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
+		decided: in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
 		mode: in.operation.now, own: ownFiles(c, in.state),
 	})
 	if err != nil {
@@ -349,7 +349,7 @@ func (in *instance) apply(c *config.Config) error {
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
-	applied.Listed = in.operation.use(gates)
+	applied.Listed = in.operation.use(c, gates)
 	in.gateway.Apply(applied)
 	if known != before {
 		before.close() // and with them what they knew of tokens

@@ -15,12 +15,9 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
-	"github.com/toolgate/toolgate/gate/spicedb"
-	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -43,47 +40,63 @@ type operation struct {
 	relations relationsKeeper
 	schemas   *schema.Checker
 
-	changed   chan struct{} // capacity 1: a mode was set in the store
-	setting   sync.Mutex    // one change of the mode at a time
-	mode      atomic.Pointer[store.ModeRecord]
+	changed   chan struct{}                    // capacity 1: a mode was set in the store
+	setting   sync.Mutex                       // one change of the mode at a time
+	mode      atomic.Pointer[store.ModeRecord] // that of the store
+	headroom  headroom.Watcher
+	short     atomic.Pointer[shortage]  // nil while there is enough of everything; see shortage.go
 	examiner  atomic.Pointer[examiner]  // of the configuration in force
 	watch     atomic.Pointer[ruleWatch] // of its rules
 	storeDown atomic.Pointer[error]     // why the store does not answer; nil while it does
 }
 
-// newOperation reads the mode in force: the store's, and at the very first start
-// that of the configuration.
-func newOperation(ctx context.Context, in *instance, c *config.Config) (*operation, error) {
+// newOperation reads the mode in force. Without a store that could tell it there
+// is none.
+func newOperation(ctx context.Context, in *instance) (*operation, error) {
 	o := &operation{in: in, modes: in.store.Modes(), schemas: schema.New(schema.Options{}), changed: make(chan struct{}, 1)}
+	o.headroom.Logger = in.log
 	o.examiner.Store(&examiner{said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
+	o.mode.Store(&store.ModeRecord{})                                                                  // which denies every call
+	err := o.begin(ctx)
+	if errors.Is(err, store.ErrAway) {
+		o.storeDown.Store(&err)
+		err = nil
+	}
+	return o, err
+}
+
+// begin reads the mode to begin with: the store's, and at the very first start
+// that of the configuration.
+func (o *operation) begin(ctx context.Context) error {
 	record, kept, err := o.modes.Current(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the operating mode: %w", err)
+		return fmt.Errorf("read the operating mode: %w", err)
 	}
-	if wanted := c.Toolgate.Governance.Mode; !kept && wanted != "" {
+	if wanted := o.in.begun.Governance.Mode; !kept && wanted != "" {
 		by := store.Change{Actor: "configuration", Reason: "the mode of the first start"}
 		if _, err := o.modes.SetIf(ctx, "", wanted, by); err != nil {
-			return nil, err
+			return err
 		}
 		if record, kept, err = o.modes.Current(ctx); err != nil {
-			return nil, fmt.Errorf("read the operating mode: %w", err)
+			return fmt.Errorf("read the operating mode: %w", err)
 		}
 	}
 	if !kept {
 		record.Mode = string(governance.Normal)
 	}
 	o.mode.Store(&record)
-	return o, nil
+	return nil
 }
 
 // now is the mode in force.
-func (o *operation) now() governance.Mode { return governance.Mode(o.mode.Load().Mode) }
+func (o *operation) now() governance.Mode { return governance.Mode(o.inForce().Mode) }
 
 // use takes over the gate of a configuration that is about to be applied, and
 // returns who is told of the names that there are.
-func (o *operation) use(g *gates) (listed func([]string)) {
+func (o *operation) use(c *config.Config, g *gates) (listed func([]string)) {
+	o.headroom.Use(room(c, o.in.state))
 	o.examiner.Store(g.examiner)
-	watch := &ruleWatch{rules: g.examiner.rules, schemas: o.toolSchemas, others: o.unmatched(g.capsules, g.of), wake: make(chan struct{}, 1)}
+	watch := &ruleWatch{look: o.nameless(c, g), wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
 	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
 		watch.run(ctx, func(p governance.Problem) { o.in.log.Warn("a rule cannot be meant so", "rule", problemText(p)) })
@@ -97,35 +110,23 @@ func (o *operation) use(g *gates) (listed func([]string)) {
 	}
 }
 
-// unmatched returns what finds the globs of scopes and capsules that are about
-// nothing that there is.
-func (o *operation) unmatched(capsules *capsule.Phase, of *config.Config) func() []governance.Problem {
-	return func() []governance.Problem {
-		var names []gate.Names
-		var all []spicedb.Capability
-		for _, c := range o.in.gateway.Capabilities() {
-			names = append(names, gate.Names{Exposed: c.Exposed, Plain: c.Plain})
-			all = append(all, spicedb.Capability{
-				Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID,
-			})
+// nameless returns what finds the names in a configuration that are about nothing
+// that there is.
+func (o *operation) nameless(c *config.Config, g *gates) func(context.Context) ([]governance.Problem, bool) {
+	return func(ctx context.Context) ([]governance.Problem, bool) {
+		inv := o.in.offered(ctx)
+		if inv == nil || len(inv.there) == 0 {
+			return nil, false
 		}
-		return append(unmatched(o.in.identities.Load().scopes, capsules, names), unmatchedObjects(of, all)...)
+		return mentionedBy(c, g, o.in.identities.Load().scopes).aboutNothing(inv), true
 	}
 }
 
-// toolSchemas are the schemas of all tools, nil while a server is not heard of.
-func (o *operation) toolSchemas(ctx context.Context) map[string][]byte {
-	if !o.in.settled() {
-		return nil
+// lookAgain has the names in the configuration looked at again.
+func (o *operation) lookAgain() {
+	if watch := o.watch.Load(); watch != nil {
+		watch.changed()
 	}
-	o.in.gateway.Settle(ctx)
-	schemas := make(map[string][]byte)
-	for _, c := range o.in.gateway.Capabilities() {
-		if c.Kind == mcp.Tool {
-			addSchema(schemas, gate.Names{Exposed: c.Exposed, Plain: c.Plain}, c.Schema)
-		}
-	}
-	return schemas
 }
 
 // run looks whether the store answers, and takes over the mode that others set
@@ -136,6 +137,7 @@ func (o *operation) run(ctx context.Context) error {
 	var probing sync.WaitGroup
 	defer probing.Wait()
 	probing.Go(func() { o.probe(ctx) })
+	probing.Go(func() { _ = o.headroom.Run(ctx, o.runsShort) }) // which has no other end than the context's
 	for {
 		select {
 		case <-ctx.Done():
@@ -161,9 +163,7 @@ func (o *operation) probe(ctx context.Context) {
 	tick := time.NewTicker(storePause)
 	defer tick.Stop()
 	for {
-		asking, cancel := context.WithTimeout(ctx, storeTime)
-		_, _, err := o.modes.Current(asking)
-		cancel()
+		err := o.ask(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -180,20 +180,38 @@ func (o *operation) probe(ctx context.Context) {
 	}
 }
 
+// ask asks the store whether it answers, and for the mode to begin with where it
+// was not there at the start.
+func (o *operation) ask(ctx context.Context) error {
+	if o.mode.Load().Mode == "" {
+		return o.refresh(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	_, _, err := o.modes.Current(ctx)
+	return err
+}
+
 // refresh puts the mode of the store in force.
 func (o *operation) refresh(ctx context.Context) error {
 	o.setting.Lock()
 	defer o.setting.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
+	if o.mode.Load().Mode == "" { // the store was not there at the start
+		if err := o.begin(ctx); err != nil {
+			return err
+		}
+		o.act(o.now())
+		o.in.saver.signal() // for what could not be saved meanwhile
+		return nil
+	}
 	record, kept, err := o.modes.Current(ctx)
 	if err != nil || !kept {
 		return err
 	}
-	before := o.mode.Swap(&record)
-	if before.Mode != record.Mode || !before.At.Equal(record.At) {
-		o.in.log.Warn("operating mode", "mode", record.Mode, "before", before.Mode, "actor", record.Actor, "reason", record.Reason)
-		o.act(governance.Mode(record.Mode))
+	if before := o.mode.Load(); before.Mode != record.Mode || !before.At.Equal(record.At) {
+		o.change(record.Change, func() { o.mode.Store(&record) })
 	}
 	return nil
 }
@@ -201,6 +219,7 @@ func (o *operation) refresh(ctx context.Context) error {
 // act does what a mode demands of calls that are under way already. The mode is
 // in force by then, so that none slips through between.
 func (o *operation) act(mode governance.Mode) {
+	o.in.metrics.Mode(string(mode))
 	o.in.gateway.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.examiner.Load()
 	n := o.in.gateway.CancelCalls(func(call *proxy.RunningCall) *proxy.Refusal { return examiner.cancelled(call, mode) })
@@ -233,8 +252,10 @@ func (o *operation) missing() string {
 
 // status adds the mode, and what is missing or wrong.
 func (o *operation) status(out *admin.Status) {
-	mode := shownMode(o.mode.Load())
-	out.Mode, out.NotReady = &mode, o.missing()
+	if mode := shownMode(o.inForce()); mode.Mode != "" {
+		out.Mode = &mode
+	}
+	out.NotReady = o.missing()
 	switch out.NotReady {
 	case "store":
 		if err := o.storeDown.Load(); err != nil {
@@ -248,6 +269,9 @@ func (o *operation) status(out *admin.Status) {
 	if watch := o.watch.Load(); watch != nil {
 		out.Alarms = append(watch.problems(), o.in.lost.problems()...)
 	}
+	if text := o.overruled(); text != "" {
+		out.Alarms = append(out.Alarms, text)
+	}
 }
 
 func shownMode(r *store.ModeRecord) admin.Mode {
@@ -260,21 +284,28 @@ func shownMode(r *store.ModeRecord) admin.Mode {
 
 // Mode implements [admin.ModeKeeper].
 func (in *instance) Mode(context.Context) (admin.Mode, error) {
-	return shownMode(in.operation.mode.Load()), nil
+	if err := in.operation.storeDown.Load(); err != nil && in.operation.now() == "" {
+		return admin.Mode{}, fmt.Errorf("the operating mode is not known, and nothing is called: %w", *err)
+	}
+	return shownMode(in.operation.inForce()), nil
 }
 
 // SetMode implements [admin.ModeKeeper].
 func (in *instance) SetMode(ctx context.Context, text, reason string) (admin.Mode, error) {
+	return in.setMode(ctx, text, store.Change{Actor: operator(), Reason: reason})
+}
+
+func (in *instance) setMode(ctx context.Context, text string, by store.Change) (admin.Mode, error) {
 	mode, err := governance.ParseMode(text)
 	switch {
 	case err != nil:
 		return admin.Mode{}, exit(exitUsage, err)
-	case reason == "":
+	case by.Reason == "":
 		return admin.Mode{}, exitf(exitUsage, "a mode is set with a reason; add --reason TEXT, which is kept with it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := in.operation.modes.Set(ctx, string(mode), store.Change{Actor: operator(), Reason: reason}); err != nil {
+	if err := in.operation.modes.Set(ctx, string(mode), by); err != nil {
 		return admin.Mode{}, err
 	}
 	if err := in.operation.refresh(ctx); err != nil {
@@ -317,7 +348,11 @@ counts for every gateway that shares that, at once and after a new start.
   DEGRADED  no queued and no high-cost calls
   LOCKDOWN  only what the operator classed read-only and of low risk; calls of
             other classes that run are cancelled
-  RECOVERY  as ALERT, with half the concurrency`,
+  RECOVERY  as ALERT, with half the concurrency
+
+A gateway in mode NORMAL that runs short of memory or disk is in mode DEGRADED by
+itself until there is enough again, or until somebody sets another mode; the
+actor of it is toolgate, and it is not kept in the store.`,
 		Example:   "  toolgate mode\n  toolgate mode LOCKDOWN --reason 'an agent deletes what it should not'",
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: []string{"NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"},

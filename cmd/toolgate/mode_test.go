@@ -336,14 +336,17 @@ func TestScopesAndCapsulesAboutNothing(t *testing.T) {
 	}}
 	section["capsules"] = map[string]any{"c": map[string]any{"visible": []string{"a__p?d", "b__*"}, "groups": []string{"g"}}}
 	h.write(t, servers{"a": fake()}, section)
-	h.ok(t, "validate", h.file) // nothing is known of the tools
+	// Nothing is known of the tools, but that b is no namespace.
+	if o := h.run(t, "validate", h.file); o.code != exitConfig || !strings.Contains(o.stderr, `"b__*"`) || strings.Contains(o.stderr, "a__") {
+		t.Errorf("validate: exit code %d: %s", o.code, o.stderr)
+	}
 	h.up(t)
 	h.ok(t, "ls", h.file, "--wait", "30s")
 	eventually(t, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "a__ech") })
 	out := h.ok(t, "ls", h.file)
 	for text, want := range map[string]bool{
-		`alarm: auth.scopes.required: "a__ech" matches nothing`: true, `: capsules: "b__*" matches nothing`: true,
-		"a__echo": false, "db:": false, "a__p?d": false,
+		h.file + `:1: auth.scopes.required: "a__ech" matches nothing that there is; did you mean "a__echo"?`: true, `: capsules: "b__*" matches nothing`: true,
+		`"a__echo" matches`: false, "db:": false, "a__p?d": false,
 	} {
 		if strings.Contains(out, text) != want {
 			t.Errorf("ls has %q: %t: %s", text, !want, out)

@@ -37,9 +37,13 @@ const (
 	addPause = time.Second
 )
 
-// loadAdded reads what was added and tells whether it is not what it was.
+// loadAdded reads what was added and tells whether it is not what it was. Of a
+// store that was not there at the start it is none, until that tells of some.
 func (in *instance) loadAdded(ctx context.Context) (changed bool, err error) {
 	list, generation, err := in.store.Dynamic().List(ctx)
+	if errors.Is(err, store.ErrAway) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("read the servers that were added: %w", err)
 	}
@@ -131,8 +135,17 @@ func addedKey(principal, offer string, arguments []byte) string {
 
 // addedNamespace is the namespace of such a server, within 20 characters.
 func addedNamespace(offer, key string) string {
-	const tail = 8 // "-" and 7 characters
-	return strings.TrimRight(config.Namespace(offer)[:min(len(config.Namespace(offer)), 20-tail)], "-") + key[len(key)-tail:]
+	return addedPrefix(offer) + key[len(key)-addedTail+1:]
+}
+
+// addedTail is how many characters tell the servers of one offer apart: "-" and
+// seven.
+const addedTail = 8
+
+// addedPrefix is how the namespaces of the servers of an offer begin.
+func addedPrefix(offer string) string {
+	own := config.Namespace(offer)
+	return strings.TrimRight(own[:min(len(own), 20-addedTail)], "-") + "-"
 }
 
 // shelf implements [enable.Shelf] for a gateway.
@@ -381,7 +394,11 @@ func (in *instance) AddedServers(context.Context) ([]admin.AddedServer, error) {
 
 // PromoteServer implements [admin.Adder].
 func (in *instance) PromoteServer(ctx context.Context, server, reason string) error {
-	ok, err := in.store.Dynamic().Promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
+	return in.promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
+}
+
+func (in *instance) promote(ctx context.Context, server string, by store.Change) error {
+	ok, err := in.store.Dynamic().Promote(ctx, server, by)
 	return in.changedAdded(ctx, server, ok, err)
 }
 

@@ -149,13 +149,15 @@ func TestPendingSettings(t *testing.T) {
 // which the code below says for each, or only a start does.
 func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
-		"auth.keys", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules",
+		"auth.keys", "auth.admins", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules",
 		"opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
 		"spicedb.endpoint", "spicedb.token", "spicedb.tls", "spicedb.ca", "spicedb.object", "spicedb.permission", "spicedb.view_permission",
 		"spicedb.object_id", "spicedb.prompt", "spicedb.resource", "spicedb.resource_permission", "spicedb.resource_id", "spicedb.subject",
 		"spicedb.subject_id", "spicedb.server", "spicedb.server_id", "spicedb.server_relation", "spicedb.grant", "spicedb.resource_grant",
 		"spicedb.ban", "spicedb.strict", "spicedb.strict_for", "spicedb.timeouts.call", "spicedb.timeouts.list", "spicedb.cache", "spicedb.zone",
 		"spicedb.builtin", "governance.own_files", "governance.tools",
+		"governance.degraded.auto", "governance.degraded.memory", "governance.degraded.memory_limit", "governance.degraded.disk",
+		"governance.degraded.disk_percent", "governance.degraded.after", "governance.degraded.back",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
 		"auth.jwt", "auth.introspection.endpoint", "auth.introspection.client_id", "auth.introspection.client_secret", "auth.introspection.issuer",
 		"auth.introspection.audience", "auth.introspection.clients", "auth.introspection.claims.subject", "auth.introspection.claims.tenant",

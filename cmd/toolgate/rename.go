@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -159,37 +158,4 @@ func kindOf(word string) mcp.Capability {
 		}
 	}
 	return mcp.NoCapability
-}
-
-// unmatchedObjects finds tools and prompts under spicedb.builtin that are none of
-// those that there are.
-func unmatchedObjects(c *config.Config, all []spicedb.Capability) []governance.Problem {
-	s := &c.Toolgate.SpiceDB
-	if s.Builtin == nil || strings.Contains(s.ObjectID, "tenant") { // of which each has its own objects
-		return nil
-	}
-	ids, err := spicedb.ObjectIDs(mapping(s), all)
-	if err != nil {
-		return nil
-	}
-	there := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		there[id] = true
-	}
-	var problems []governance.Problem
-	m := mapping(s).Complete()
-	for _, of := range []struct {
-		key, kind string
-		objects   map[string]config.ObjectRelations
-	}{{"tools", m.Object, s.Builtin.Tools}, {"prompts", m.Prompt, s.Builtin.Prompts}} {
-		for name := range of.objects {
-			if key := "spicedb.builtin." + of.key; !there[of.kind+":"+spicedb.NormalID(name)] {
-				problems = append(problems, governance.Problem{
-					Rule: ruleAt(c, key+"."+name), Key: key, Text: fmt.Sprintf("%q is nothing that there is; its relations are about nothing", name),
-				})
-			}
-		}
-	}
-	slices.SortFunc(problems, func(a, b governance.Problem) int { return strings.Compare(a.Text, b.Text) })
-	return problems
 }

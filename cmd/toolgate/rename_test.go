@@ -158,23 +158,3 @@ func capabilityOf(t *testing.T, r *running, original string) string {
 	t.Fatalf("nothing is called %s", original)
 	return ""
 }
-
-// What spicedb.builtin says of tools that there are not is an alarm, and an error
-// of validate.
-func TestRelationsAboutNothing(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	builtin := map[string]any{"tools": map[string]any{
-		"a__pid": map[string]any{"executors": []string{"user:local"}}, "a__old": map[string]any{"banned": []string{"user:local"}},
-	}}
-	h.write(t, servers{"a": fake()}, map[string]any{"spicedb": map[string]any{"builtin": builtin}})
-	h.up(t)
-	h.ok(t, "ls", h.file, "--wait", "30s")
-	eventually(t, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), `"a__old" is nothing`) })
-	if out := h.ok(t, "ls", h.file); strings.Contains(out, `"a__pid"`) {
-		t.Errorf("a tool that there is: %s", out)
-	}
-	if code := h.run(t, "validate", h.file).code; code != exitConfig {
-		t.Errorf("validate: exit code %d", code)
-	}
-}

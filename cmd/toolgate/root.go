@@ -16,6 +16,10 @@ type options struct {
 	verbose bool
 	quiet   bool
 	set     map[string]string
+
+	// awaits is of commands that serve: they start without their database, and
+	// refuse what needs it until it is there.
+	awaits bool
 }
 
 func newRoot() *cobra.Command {

@@ -39,6 +39,7 @@ otherwise this process is the gateway.`,
 func apiKey() string { return os.Getenv("TOOLGATE_API_KEY") }
 
 func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) error {
+	o.awaits = true
 	c, err := o.loadConfig(arg)
 	if err != nil {
 		return err

@@ -16,10 +16,11 @@ import (
 
 // openStore opens the store of a configuration: a file, or a database that
 // several gateways share. With the latter the state folder, which holds the
-// audit log and the control socket of one gateway, is claimed beside it.
-func openStore(ctx context.Context, c *config.Config, state *stateDir, log *slog.Logger) (_ *store.Store, claim io.Closer, err error) {
+// audit log and the control socket of one gateway, is claimed beside it. With
+// await it may be there only later.
+func openStore(ctx context.Context, c *config.Config, state *stateDir, log *slog.Logger, await bool) (_ *store.Store, claim io.Closer, err error) {
 	own := filepath.Join(state.path, "store.db")
-	o := store.Options{Logger: log}
+	o := store.Options{Logger: log, Await: await}
 	if path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:"); !isFile {
 		o.URL = c.Toolgate.Store
 		if claim, err = store.Claim(own); err != nil {

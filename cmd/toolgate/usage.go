@@ -81,14 +81,24 @@ var flagNames = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 func seeHelp(c *cobra.Command) string { return fmt.Sprintf("; see `%s --help`", c.CommandPath()) }
 
 // similar tells whether a name may be meant for another: one begins like the
-// other, or few characters differ or are swapped.
+// other, or it may be misspelt.
 func similar(a, b string) bool {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	if len(a) > 100 || len(b) > 100 {
-		return false
-	}
-	if min(len(a), len(b)) >= 3 && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
+	x, y := strings.ToLower(a), strings.ToLower(b)
+	if max(len(x), len(y)) <= maxSpelling && min(len(x), len(y)) >= 3 && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) {
 		return true
+	}
+	return misspelt(a, b)
+}
+
+// maxSpelling is the longest name that is compared, in bytes.
+const maxSpelling = 100
+
+// misspelt tells whether a name may be another one in which few characters
+// differ or are swapped.
+func misspelt(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	if max(len(a), len(b)) > maxSpelling {
+		return false
 	}
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

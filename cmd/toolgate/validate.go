@@ -21,8 +21,10 @@ func newValidate(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Check a configuration without starting anything",
-		Long: `Check a configuration without starting anything. Where a gateway runs with it,
-the rules about tools are held against those that there are.`,
+		Long: `Check a configuration without starting anything. The names in it, of rules, scopes,
+capsules, policy data and relations, are held against what the gateway offers that
+runs with it, or offered when it last did; without either, against the names that
+its servers can have.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.loadConfig(file(args))
@@ -41,7 +43,7 @@ the rules about tools are held against those that there are.`,
 			if err := checkSeed(cmd.Context(), c, g.catalog.Seed); err != nil {
 				return err
 			}
-			if err := checkRules(cmd.Context(), c, g.examiner.rules, known.scopes, g.capsules); err != nil {
+			if err := checkNames(cmd.Context(), c, mentionedBy(c, g, known.scopes)); err != nil {
 				return err
 			}
 			return o.print(os.Stdout, validationTable(c))

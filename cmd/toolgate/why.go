@@ -16,27 +16,35 @@ import (
 
 func newWhy(o *options) *cobra.Command {
 	var q admin.WhyQuestion
+	var who whoFlags
 	var path string
 	c := &cobra.Command{
 		Use:   "why NAME",
 		Short: "Explain what the gate says of a tool, prompt or resource",
 		Long: `Explain, phase by phase, whether a caller may see and call what has an exposed
 name: the rules that decided, with file and line, and for a refusal a change that
-would lift it. No server is asked.`,
-		Example: "  toolgate why gh__delete_repo --as ci",
+would lift it. No server is asked.
+
+The caller is the owner of an API key, or somebody of whom a token would say what
+the flags do.`,
+		Example: "  toolgate why gh__delete_repo --as ci\n  toolgate why gh__delete_repo --as alice --tenant acme --groups dev,ops",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name = args[0]
+			q.As, q.Assumed = who.caller(cmd)
 			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
 				why, err := e.Why(ctx, q)
 				if err != nil {
 					return err
 				}
+				if why.Assumed {
+					noteAssumed(why.Caller)
+				}
 				return o.print(os.Stdout, whyTable(&why))
 			})
 		},
 	}
-	c.Flags().StringVar(&q.As, "as", "", "the `caller`: id or subject of an API key")
+	who.add(c)
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
@@ -44,19 +52,26 @@ would lift it. No server is asked.`,
 }
 
 func newWhoCan(o *options) *cobra.Command {
+	var flags whoFlags
 	var path string
 	c := &cobra.Command{
 		Use:   "who-can NAME",
 		Short: "List which known callers may see and call a tool, prompt or resource",
-		Args:  cobra.ExactArgs(1),
+		Long: `List which known callers may see and call what has an exposed name: the owners of
+API keys, and somebody of whom a token would say what the flags do.`,
+		Example: "  toolgate who-can gh__delete_repo\n  toolgate who-can gh__delete_repo --as alice --groups dev",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
-				who, err := e.WhoCan(ctx, args[0])
+				who, err := e.WhoCan(ctx, args[0], flags.besides(cmd))
 				if err != nil {
 					return err
 				}
 				t := table{header: []string{"CALLER", "SEES", "CALLS", "REASON"}, data: who}
 				for _, w := range who {
+					if w.Assumed {
+						noteAssumed(w.Caller)
+					}
 					t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), yesNo(w.Call), w.Reason})
 					t.names = append(t.names, w.Caller)
 				}
@@ -64,6 +79,7 @@ func newWhoCan(o *options) *cobra.Command {
 			})
 		},
 	}
+	flags.add(c)
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
@@ -111,7 +127,7 @@ func whyTable(w *admin.Why) table {
 
 // Why implements [admin.Explainer].
 func (in *instance) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
-	id, err := in.caller(q.As)
+	id, assumed, err := in.asked(q.As, q.Assumed)
 	if err != nil {
 		return admin.Why{}, err
 	}
@@ -122,20 +138,34 @@ func (in *instance) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, er
 	}
 	return admin.Why{
 		Name: w.Exposed, Kind: w.Kind.String(), Server: w.Server, Original: w.Original, CapabilityID: w.CapabilityID,
-		Caller: callerName(id), View: verdict(&w.View), Call: verdict(&w.Call),
+		Caller: callerName(id), Assumed: assumed, View: verdict(&w.View), Call: verdict(&w.Call),
 	}, nil
 }
 
 // WhoCan implements [admin.Explainer].
-func (in *instance) WhoCan(ctx context.Context, name string) ([]admin.WhoCan, error) {
+func (in *instance) WhoCan(ctx context.Context, name string, besides *admin.Caller) ([]admin.WhoCan, error) {
+	all := in.callers()
+	if besides != nil && in.isKnown(besides) {
+		besides = nil
+	}
+	if besides != nil {
+		id, err := in.assume(besides)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, id)
+	}
 	in.gateway.Settle(ctx)
 	out := []admin.WhoCan{}
-	for _, id := range in.callers() {
+	for i, id := range all {
 		w := in.gateway.Why(ctx, id, proxy.Scope{}, name)
 		if w == nil {
 			return nil, in.unknownName(name)
 		}
-		who := admin.WhoCan{Caller: callerName(id), View: w.View.Effect == gate.Allow, Call: w.Call.Effect == gate.Allow}
+		who := admin.WhoCan{
+			Caller: callerName(id), Assumed: besides != nil && i == len(all)-1,
+			View: w.View.Effect == gate.Allow, Call: w.Call.Effect == gate.Allow,
+		}
 		if !who.Call {
 			who.Reason = w.Call.Reason
 		}
@@ -185,7 +215,7 @@ func (in *instance) caller(name string) (*gate.Identity, error) {
 		names = append(names, key)
 	}
 	if len(names) == 0 {
-		return nil, exitf(exitUsage, "this gateway knows its callers by their tokens alone; only the owners of API keys can be named")
+		return nil, exitf(exitUsage, "this gateway knows its callers by their tokens alone; say with --as SUBJECT whom you mean, and with --tenant, --groups and so on what the token would say")
 	}
 	return nil, exitf(exitUsage, "--as names nobody known; write one of %s", strings.Join(names, ", "))
 }

@@ -17,6 +17,9 @@ type Problem struct {
 	Key string
 	// Text says what is wrong and what to do.
 	Text string
+	// Match is the name or glob of a rule that is about no tool; empty for
+	// every other problem.
+	Match string
 }
 
 // Error implements error.
@@ -44,7 +47,7 @@ func Check(rules *Rules, schemas map[string][]byte) []Problem {
 			if near := closest(own.Match, names); near != "" {
 				text += fmt.Sprintf("; did you mean %q?", near)
 			}
-			problems = append(problems, Problem{own.place("no tool"), own.where(""), text})
+			problems = append(problems, Problem{own.place("no tool"), own.where(""), text, own.Match})
 			continue
 		}
 		problems = append(problems, rules.checkPointers(own, tools, schemas)...)
@@ -56,7 +59,7 @@ func Check(rules *Rules, schemas map[string][]byte) []Problem {
 func (r *Rules) checkPointers(own *rule, tools []string, schemas map[string][]byte) []Problem {
 	var problems []Problem
 	add := func(key, format string, args ...any) {
-		problems = append(problems, Problem{own.place(key), own.where(key), fmt.Sprintf(format, args...)})
+		problems = append(problems, Problem{Rule: own.place(key), Key: own.where(key), Text: fmt.Sprintf(format, args...)})
 	}
 	var prepared []*schema.Schema
 	for _, name := range tools {

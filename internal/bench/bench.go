@@ -27,6 +27,7 @@ type counts struct {
 	large    int           // calls with a result of 1 MB per round
 	huge     int           // results of 20 MB in a row
 	fresh    int           // rounds of cases that start toolgate anew
+	removals int           // of a relation
 	bytes    struct{ large, huge int }
 
 	before, down, after time.Duration // of a server that is killed under load
@@ -35,14 +36,14 @@ type counts struct {
 func benchCounts(quick bool) counts {
 	c := counts{
 		judge: true, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
-		lists: 800, sessions: 500, parked: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3,
+		lists: 800, sessions: 500, parked: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3, removals: 50,
 		before: 400 * time.Millisecond, down: 600 * time.Millisecond, after: 1500 * time.Millisecond,
 	}
 	c.bytes.large, c.bytes.huge = 1<<20, 20<<20
 	if quick {
 		c = counts{
 			rounds: 1, calls: 64, warm: 16, roundTime: 10 * time.Second,
-			lists: 4, sessions: 8, parked: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1,
+			lists: 4, sessions: 8, parked: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1, removals: 3,
 			before: 50 * time.Millisecond, down: 50 * time.Millisecond, after: 1500 * time.Millisecond,
 		}
 		c.bytes.large, c.bytes.huge = 1<<20, 4<<20
@@ -78,7 +79,7 @@ var trials = func() []trial {
 			}})
 		}
 	}
-	all = append(all, trial{"gate, list", benchGatedList}, trial{"gate, bounds", benchBounds})
+	all = append(all, trial{"gate, list", benchGatedList}, trial{"gate, bounds", benchBounds}, trial{"gate, relations", benchRelations})
 	all = append(all, trial{"parked", benchParked})
 	all = append(all, trial{"list", benchList}, trial{"idle sessions", benchSessions})
 	for _, answers := range []string{"json", "sse"} {

@@ -113,13 +113,25 @@ func (s *Store) openPostgres(ctx context.Context, o Options) error {
 	// find a password.
 	s.listen = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	s.read = postgresPool(config, readers)
+	if !o.ReadOnly {
+		s.write = postgresPool(config, 1)
+	}
+	err = s.begin(ctx, o.ReadOnly)
+	if err != nil && o.Await && !o.ReadOnly && ctx.Err() == nil && unreachable(err) {
+		s.absent.reason.Store(&err)
+		return nil
+	}
+	return err
+}
+
+// begin makes sure that the database can be used.
+func (s *Store) begin(ctx context.Context, readOnly bool) error {
 	if err := s.requireServer(ctx); err != nil {
 		return err
 	}
-	if o.ReadOnly {
+	if readOnly {
 		return requireCurrent(ctx, s.read, s.dialect, s.path)
 	}
-	s.write = postgresPool(config, 1)
 	return migrate(ctx, s.write, s.dialect, s.path, s.log)
 }
 

@@ -17,6 +17,7 @@ import (
 const (
 	stateSerialization = "40001"
 	stateDeadlock      = "40P01"
+	stateFull          = "53300" // of connections
 )
 
 // postgresStates are the codes that a person can do something about.
@@ -71,6 +72,21 @@ func lost(err error) bool {
 	_, network := errors.AsType[*net.OpError](err)
 	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, pgconn.ErrConnClosed) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// unreachable reports that no server answered, or one that is only just
+// starting: what passes without anybody changing anything. A server that
+// refuses does not.
+func unreachable(err error) bool {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return lost(pe) || pe.Code == stateFull
+	}
+	// What the other end of TLS says of our certificate, or we of its, stays.
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Op != "remote error" && op.Op != "local error"
+	}
+	_, name := errors.AsType[*net.DNSError](err)
+	return name || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func (postgresDialect) retryable(err error) bool {

@@ -377,6 +377,20 @@ func TestPostgresThatCannotBeUsedIsExplained(t *testing.T) {
 		if strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) {
 			t.Errorf("%s: the error has the password: %v", what, err)
 		}
+		// Who would wait for a server waits for none that refuses.
+		tc.options.Await = true
+		switch s, err := store.Open(t.Context(), tc.options); {
+		case what == "no server" || what == "no port":
+			if err != nil {
+				t.Errorf("%s, awaited: %v", what, err)
+				continue
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		case err == nil:
+			t.Errorf("%s: it is waited for", what)
+		}
 	}
 	// The right password, which nothing prints.
 	shared.Exec(t, name, `GRANT ALL ON SCHEMA public TO `+role)

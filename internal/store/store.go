@@ -71,6 +71,13 @@ type Options struct {
 	// without the lock and without changing its schema. Every write then answers [ErrReadOnly].
 	ReadOnly bool
 
+	// Await returns a store also while no PostgreSQL server answers at URL, or
+	// one that is just starting. [Store.Run] then opens it as soon as it can;
+	// until then everything answers [ErrAway]. A server that refuses, as for a
+	// wrong password, is an error of [Open] all the same; it is none any more
+	// once that has returned. It does nothing for other stores.
+	Await bool
+
 	// Queue is how many writes may wait for the writer; 0 means 4096.
 	Queue int
 
@@ -91,6 +98,7 @@ type Store struct {
 	// listen makes a connection that can be notified; nil without PostgreSQL.
 	listen func(ctx context.Context) (*pgx.Conn, error)
 
+	absent   absence
 	writer   writer
 	watchers watchers
 	pollEach time.Duration // how often a Watch reads the generations
@@ -199,6 +207,9 @@ func (s *Store) Check(ctx context.Context) error {
 	if s.read == nil {
 		return ErrClosed
 	}
+	if err := s.absent.err(); err != nil {
+		return err
+	}
 	if s.listen != nil {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
@@ -220,6 +231,9 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) View(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	if s.read == nil {
 		return ErrClosed
+	}
+	if err := s.absent.err(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

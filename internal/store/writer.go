@@ -113,7 +113,9 @@ func (s *Store) Enqueue(fn func(ctx context.Context, tx *Tx) error) error {
 // Run is the writer: it commits what [Store.Do] and [Store.Enqueue] queue
 // until ctx ends or the store is closed, then commits what is still queued
 // within 5 s and returns nil. It also removes catalogs that are too old to be
-// served and closes approvals that have expired, at its start and every hour. Only one Run may be active.
+// served and closes approvals that have expired, at its start and every hour. A
+// store that was not there at the start is opened first ([Options.Await]). Only
+// one Run may be active.
 func (s *Store) Run(ctx context.Context) error {
 	if s.write == nil {
 		if s.read == nil {
@@ -124,6 +126,9 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-s.writer.closing:
 		}
+		return nil
+	}
+	if !s.reach(ctx) {
 		return nil
 	}
 	if !s.writer.start() {
@@ -358,7 +363,7 @@ func (s *Store) settle(batch []*write, outcomes []error) {
 func (s *Store) writable() error {
 	switch {
 	case s.write != nil:
-		return nil
+		return s.absent.err()
 	case s.read != nil:
 		return s.unwritten(ErrReadOnly)
 	}

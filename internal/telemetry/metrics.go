@@ -27,6 +27,7 @@ type Metrics struct {
 	denied    *prometheus.CounterVec
 	sessions  prometheus.Gauge
 	state     *prometheus.GaugeVec
+	mode      *prometheus.GaugeVec
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -66,11 +67,14 @@ func New(version string) *Metrics {
 	m.state = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_upstream_state", Help: "1 for the state that an upstream server is in.",
 	}, []string{"server", "state"})
+	m.mode = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "toolgate_mode", Help: "1 for the operating mode in force.",
+	}, []string{"mode"})
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.state, info,
+	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.state, m.mode, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -136,6 +140,12 @@ func (m *Metrics) Sessions(n int) { m.sessions.Set(float64(n)) }
 func (m *Metrics) State(server, state string) {
 	m.state.DeletePartialMatch(prometheus.Labels{"server": server})
 	m.state.WithLabelValues(server, state).Set(1)
+}
+
+// Mode sets the operating mode in force.
+func (m *Metrics) Mode(mode string) {
+	m.mode.Reset() // so that there is never more than one
+	m.mode.WithLabelValues(mode).Set(1)
 }
 
 // Forget drops a server that is no longer configured.

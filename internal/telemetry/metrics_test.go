@@ -24,6 +24,8 @@ func TestMetrics(t *testing.T) {
 	m.Call("resources/read", "stdio", "", "ok", "", time.Millisecond)
 	m.State("files", "starting")
 	m.State("files", "ready")
+	m.Mode("NORMAL")
+	m.Mode("DEGRADED")
 	m.Sessions(3)
 	text := scrape(t, m)
 	for _, want := range []string{
@@ -31,13 +33,14 @@ func TestMetrics(t *testing.T) {
 		`tool_permission_denied{kind="budget",tool_name="a__b"} 1`,
 		`toolgate_upstream_state{server="files",state="ready"} 1`,
 		`toolgate_sessions 3`,
+		`toolgate_mode{mode="DEGRADED"} 1`,
 		`mcp_server_operation_duration_seconds_bucket{mcp_method_name="tools/call",network_transport="http",outcome="ok",le="0.05"} 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("missing %s", want)
 		}
 	}
-	if strings.Contains(text, `state="starting"`) {
+	if strings.Contains(text, `state="starting"`) || strings.Contains(text, `mode="NORMAL"`) {
 		t.Error("a state that was left is still reported")
 	}
 }

@@ -97,9 +97,58 @@ const (
 	upgradeStdio = "toolgate-stdio"
 )
 
-// Handler serves the control protocol. Every request needs the token; an empty
-// token refuses all.
+// Admitter is a [Gateway] that some callers may administer with a credential of
+// their own.
+type Admitter interface {
+	// Admit returns the gateway as whoever sent a request administers it. Of the
+	// request it looks at the Authorization header, and at the connection that
+	// tokens may be bound to. The error is [ErrNotAdmin], wrapped, for somebody
+	// who is known and may not, [ErrLater], wrapped, for what cannot be told at
+	// the moment, and another one for a credential that is none.
+	Admit(r *http.Request) (Gateway, error)
+}
+
+// Errors of an [Admitter].
+var (
+	ErrNotAdmin = errors.New("this caller does not have the admin role; auth.admins says who has")
+	ErrLater    = errors.New("the credential cannot be verified at the moment; try again")
+)
+
+// Handler serves the control protocol. Every request needs the token, or of an
+// [Admitter] an Authorization header that it admits; an empty token refuses all
+// that is not admitted.
 func Handler(g Gateway, token string) http.Handler {
+	own, want := routes(g), sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))
+		if token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			own.ServeHTTP(w, r)
+			return
+		}
+		// What a browser sends by itself, a certificate or a cookie, is nobody's
+		// wish to administer.
+		a, ok := g.(Admitter)
+		if !ok || r.Header.Get("Authorization") == "" || r.Header.Get(headerToken) != "" {
+			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": "the admin token is missing or wrong; if admin.token in the state folder has changed since this gateway started, start the gateway again"})
+			return
+		}
+		as, err := a.Admit(r)
+		switch {
+		case err == nil:
+			Remote(routes(as)).ServeHTTP(w, r)
+		case errors.Is(err, ErrNotAdmin):
+			writeJSON(w, http.StatusForbidden, map[string]any{"error": ErrNotAdmin.Error()})
+		case errors.Is(err, ErrLater):
+			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"error": ErrLater.Error()})
+		default:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": "the credential is not known"})
+		}
+	})
+}
+
+// routes are everything that can be asked of a gateway.
+func routes(g Gateway) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, g.Status())
@@ -138,19 +187,11 @@ func Handler(g Gateway, token string) http.Handler {
 	if a, ok := g.(Adder); ok {
 		handleAdder(mux, a)
 	}
-	want := sha256.Sum256([]byte(token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))
-		if token == "" || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": "the admin token is missing or wrong; if admin.token in the state folder has changed since this gateway started, start the gateway again"})
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return mux
 }
 
-// Remote is a [Handler] for those who are not of this machine: without the way
-// to speak MCP, which is theirs at the gateway's own endpoints.
+// Remote is a [Handler] for those who are not of this machine, or not its user:
+// without the way to speak MCP, which is theirs at the gateway's own endpoints.
 func Remote(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/stdio" { // another spelling is redirected to this one

@@ -10,7 +10,46 @@ import (
 type WhyQuestion struct {
 	Name    string // exposed name or URI
 	As      string // id or subject of an API key; empty is everyone without authentication
+	Assumed *Caller
 	Capsule string // endpoint of a capsule; empty is the main one
+}
+
+// Caller is somebody whom a question is about and who has shown nothing: it says
+// what their token would.
+type Caller struct {
+	Issuer  string // empty is the only one that there is
+	Tenant  string
+	Subject string
+	Persona string
+	Groups  []string
+	Scopes  []string
+	Plan    string
+}
+
+// values are the caller as a query, beside what is there. A nil caller adds
+// nothing.
+func (c *Caller) values(v url.Values) url.Values {
+	if c != nil {
+		v.Set("assume", "true")
+		v.Set("issuer", c.Issuer)
+		v.Set("tenant", c.Tenant)
+		v.Set("subject", c.Subject)
+		v.Set("persona", c.Persona)
+		v["group"], v["scope"] = c.Groups, c.Scopes
+		v.Set("plan", c.Plan)
+	}
+	return v
+}
+
+// assumed is the inverse of values.
+func assumed(v url.Values) *Caller {
+	if v.Get("assume") != "true" {
+		return nil
+	}
+	return &Caller{
+		Issuer: v.Get("issuer"), Tenant: v.Get("tenant"), Subject: v.Get("subject"), Persona: v.Get("persona"),
+		Groups: v["group"], Scopes: v["scope"], Plan: v.Get("plan"),
+	}
 }
 
 // Why is the answer to a [WhyQuestion].
@@ -21,6 +60,7 @@ type Why struct {
 	Original     string     `json:"original_name"`
 	CapabilityID string     `json:"capability_id,omitempty"`
 	Caller       string     `json:"caller"`
+	Assumed      bool       `json:"assumed,omitempty"` // the caller has shown nothing
 	View         WhyVerdict `json:"view"`
 	Call         WhyVerdict `json:"call"`
 }
@@ -46,27 +86,31 @@ type WhyStep struct {
 
 // WhoCan is what one known caller may do with a capability.
 type WhoCan struct {
-	Caller string `json:"caller"`
-	View   bool   `json:"view"`
-	Call   bool   `json:"call"`
-	Reason string `json:"reason,omitempty"` // of the first deny
+	Caller  string `json:"caller"`
+	Assumed bool   `json:"assumed,omitempty"` // the caller has shown nothing
+	View    bool   `json:"view"`
+	Call    bool   `json:"call"`
+	Reason  string `json:"reason,omitempty"` // of the first deny
 }
 
 // Explainer is a [Gateway] that explains its decisions. Errors are for people.
 type Explainer interface {
 	Why(ctx context.Context, q WhyQuestion) (Why, error)
-	WhoCan(ctx context.Context, name string) ([]WhoCan, error)
+	// WhoCan is about the callers that the gateway knows by name, and besides
+	// about one that is assumed, nil for none.
+	WhoCan(ctx context.Context, name string, besides *Caller) ([]WhoCan, error)
 }
 
 // handleExplainer serves what an explainer answers.
 func handleExplainer(mux *http.ServeMux, e Explainer) {
 	mux.HandleFunc("GET /v1/why", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		why, err := e.Why(r.Context(), WhyQuestion{Name: q.Get("name"), As: q.Get("as"), Capsule: q.Get("capsule")})
+		why, err := e.Why(r.Context(), WhyQuestion{Name: q.Get("name"), As: q.Get("as"), Assumed: assumed(q), Capsule: q.Get("capsule")})
 		writeFound(w, why, err)
 	})
 	mux.HandleFunc("GET /v1/who-can", func(w http.ResponseWriter, r *http.Request) {
-		who, err := e.WhoCan(r.Context(), r.URL.Query().Get("name"))
+		q := r.URL.Query()
+		who, err := e.WhoCan(r.Context(), q.Get("name"), assumed(q))
 		writeFound(w, who, err)
 	})
 }
@@ -74,14 +118,16 @@ func handleExplainer(mux *http.ServeMux, e Explainer) {
 // Why asks the gateway to explain a decision.
 func (c *Client) Why(ctx context.Context, q WhyQuestion) (Why, error) {
 	var out Why
-	query := url.Values{"name": {q.Name}, "as": {q.As}, "capsule": {q.Capsule}}
+	query := q.Assumed.values(url.Values{"name": {q.Name}, "as": {q.As}, "capsule": {q.Capsule}})
 	err := c.do(ctx, http.MethodGet, "/v1/why?"+query.Encode(), &out)
 	return out, err
 }
 
-// WhoCan asks which of the callers that the gateway knows may use a capability.
-func (c *Client) WhoCan(ctx context.Context, name string) ([]WhoCan, error) {
+// WhoCan asks which of the callers that the gateway knows may use a capability,
+// and whether one that is assumed may.
+func (c *Client) WhoCan(ctx context.Context, name string, besides *Caller) ([]WhoCan, error) {
 	var out []WhoCan
-	err := c.do(ctx, http.MethodGet, "/v1/who-can?"+url.Values{"name": {name}}.Encode(), &out)
+	query := besides.values(url.Values{"name": {name}})
+	err := c.do(ctx, http.MethodGet, "/v1/who-can?"+query.Encode(), &out)
 	return out, err
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy/auth"
+)
+
+// administrator is a gateway as somebody with the admin role administers it: all
+// that is changed has their name.
+type administrator struct {
+	*instance
+	id *gate.Identity
+}
+
+// Admit implements [admin.Admitter]. A token is judged as one of the main
+// endpoint.
+func (in *instance) Admit(r *http.Request) (admin.Gateway, error) {
+	known := in.identities.Load()
+	if !known.authenticated() {
+		return nil, gate.ErrBadCredential
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), grantTime)
+	defer cancel()
+	g, err := in.identify((&http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: mainEndpoint}, Header: http.Header{"Authorization": r.Header["Authorization"]}, TLS: r.TLS,
+	}).WithContext(ctx))
+	switch {
+	case errors.Is(err, auth.ErrUnavailable):
+		return nil, errors.Join(admin.ErrLater, err)
+	case err != nil:
+		return nil, err
+	case !administers(in.current().Toolgate.Auth.Admins, g.Identity):
+		in.log.Warn("the administration is refused to a caller without the role", "principal", g.Identity)
+		return nil, admin.ErrNotAdmin
+	}
+	return administrator{in, g.Identity}, nil
+}
+
+// administers tells whether somebody has the admin role.
+func administers(admins []config.Admin, id *gate.Identity) bool {
+	return slices.ContainsFunc(admins, func(a config.Admin) bool {
+		switch {
+		case id.Issuer != cmp.Or(a.Issuer, auth.KeyIssuer), id.Tenant != cmp.Or(a.Tenant, gate.DefaultTenant):
+			return false
+		case a.Subject != "":
+			return a.Subject == id.Subject
+		}
+		return a.Group != "" && slices.Contains(id.Groups, a.Group)
+	})
+}
+
+func (a administrator) name() string { return approval.Name(a.id) }
+
+func (a administrator) by(reason string) store.Change {
+	return store.Change{Actor: a.name(), Reason: reason}
+}
+
+// SetMode implements [admin.ModeKeeper].
+func (a administrator) SetMode(ctx context.Context, mode, reason string) (admin.Mode, error) {
+	return a.setMode(ctx, mode, a.by(reason))
+}
+
+// ChangeCatalog implements [admin.Cataloger], whoever the request says makes the
+// change.
+func (a administrator) ChangeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
+	c.Actor = a.name()
+	return a.instance.ChangeCatalog(ctx, c)
+}
+
+// SeedCatalog implements [admin.Cataloger].
+func (a administrator) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
+	s.Actor = a.name()
+	return a.instance.SeedCatalog(ctx, s)
+}
+
+// PromoteServer implements [admin.Adder].
+func (a administrator) PromoteServer(ctx context.Context, server, reason string) error {
+	return a.promote(ctx, server, a.by(reason))
+}
+
+// Decide implements [admin.Approvals]: as an operator and as whoever it is, so
+// that it never counts for a call of their own.
+func (a administrator) Decide(ctx context.Context, id string, grant bool, reason, _ string) (approval.Item, error) {
+	return a.desk.Decide(ctx, id, grant, approval.Answerer{Name: a.name(), Operator: true, Identity: a.id}, reason)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/proxy/auth"
+)
+
+// whoFlags say whom a question is about.
+type whoFlags struct {
+	as      string
+	assumed admin.Caller
+}
+
+// assuming are the flags that say what a token would.
+var assuming = []string{"issuer", "tenant", "persona", "groups", "scopes", "plan"}
+
+func (w *whoFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&w.as, "as", "", "the `caller`: id or subject of an API key, or the subject of a token")
+	f.StringVar(&w.assumed.Issuer, "issuer", "", "`issuer` of the token")
+	f.StringVar(&w.assumed.Tenant, "tenant", "", "`tenant` that the token says")
+	f.StringVar(&w.assumed.Persona, "persona", "", "`persona` that it says")
+	f.StringSliceVar(&w.assumed.Groups, "groups", nil, "`groups` that it says")
+	f.StringSliceVar(&w.assumed.Scopes, "scopes", nil, "`scopes` that it says")
+	f.StringVar(&w.assumed.Plan, "plan", "", "`plan` that it says")
+}
+
+// caller is whom the flags mean: somebody known by name, or, with any of the
+// others, just whom they describe.
+func (w *whoFlags) caller(c *cobra.Command) (as string, assumed *admin.Caller) {
+	if !slices.ContainsFunc(assuming, c.Flags().Changed) {
+		return w.as, nil
+	}
+	return "", w.described()
+}
+
+// besides is whom the flags describe, nil where there are none.
+func (w *whoFlags) besides(c *cobra.Command) *admin.Caller {
+	if w.as == "" && !slices.ContainsFunc(assuming, c.Flags().Changed) {
+		return nil
+	}
+	return w.described()
+}
+
+func (w *whoFlags) described() *admin.Caller {
+	who := w.assumed
+	who.Subject = w.as
+	return &who
+}
+
+// noteAssumed says that nobody has shown to be a caller.
+func noteAssumed(name string) {
+	note("assumed: a token of %s would say what the flags do; nobody has shown one", name)
+}
+
+// asked is the identity that a question is about, and whether it is assumed.
+func (in *instance) asked(as string, assumed *admin.Caller) (*gate.Identity, bool, error) {
+	if assumed == nil {
+		id, err := in.caller(as)
+		if err == nil || as == "" || len(in.tokenIssuers()) == 0 {
+			return id, false, err
+		}
+		assumed = &admin.Caller{Subject: as} // who may well have a token
+	}
+	id, err := in.assume(assumed)
+	return id, true, err
+}
+
+// isKnown tells whether a caller is described by nothing but the name of one who
+// is known anyway.
+func (in *instance) isKnown(who *admin.Caller) bool {
+	if who.Issuer+who.Tenant+who.Persona+who.Plan != "" || len(who.Groups)+len(who.Scopes) > 0 {
+		return false
+	}
+	_, err := in.caller(who.Subject)
+	return err == nil
+}
+
+// assume is the identity of somebody who has shown nothing.
+func (in *instance) assume(who *admin.Caller) (*gate.Identity, error) {
+	if !in.identities.Load().authenticated() {
+		return nil, exitf(exitUsage, "without authentication everyone is %s; leave --as out, and what goes with it", gate.Local.Subject)
+	}
+	if who.Subject == "" {
+		return nil, exitf(exitUsage, "say with --as SUBJECT whom you mean")
+	}
+	issuers := in.tokenIssuers()
+	all := issuers
+	if in.identities.Load().chain.Keys() != nil {
+		all = append(slices.Clone(issuers), auth.KeyIssuer)
+	}
+	issuer := who.Issuer
+	switch {
+	case issuer == "" && len(issuers) > 1:
+		return nil, exitf(exitUsage, "there are several issuers; write --issuer with one of %s", strings.Join(all, ", "))
+	case issuer == "":
+		issuer = all[0] // someone is let in, or there would be no authentication
+	case !slices.Contains(all, issuer):
+		return nil, exitf(exitUsage, "no token of the issuer %q is taken; write one of %s", issuer, strings.Join(all, ", "))
+	}
+	return gate.NewIdentity(gate.Identity{
+		Principal: gate.Principal{Issuer: issuer, Tenant: who.Tenant, Subject: who.Subject},
+		Persona:   who.Persona, Groups: who.Groups, Scopes: who.Scopes, Plan: who.Plan,
+	}), nil
+}
+
+// tokenIssuers are the issuers of callers that are known by what they show alone.
+func (in *instance) tokenIssuers() []string {
+	known := in.identities.Load()
+	var issuers []string
+	for i := range known.auth.JWT {
+		issuers = append(issuers, known.auth.JWT[i].Issuer)
+	}
+	if own := known.auth.Introspection.Issuer; own != "" && !slices.Contains(issuers, own) {
+		issuers = append(issuers, own)
+	}
+	if known.listen.TLS.ClientCA != "" {
+		issuers = append(issuers, auth.CertificateIssuer)
+	}
+	return issuers
+}

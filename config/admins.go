@@ -1,0 +1,41 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+)
+
+// checkAdmins reports roles of nobody, and of callers that are never let in.
+func checkAdmins(p *problems, list *Node, t *Toolgate) {
+	for i, a := range t.Auth.Admins {
+		n, path := list.item(i), fmt.Sprintf("auth.admins[%d]", i)
+		switch {
+		case (a.Subject == "") == (a.Group == ""):
+			p.at(n, path, "write subject or group", "must name a subject or a group, and not both")
+		case a.Issuer == "" && len(t.Auth.Keys) == 0:
+			p.at(n, path, "write issuer, or an API key under auth.keys", "is of the owners of API keys, and there are none")
+		case a.Issuer != "" && !slices.ContainsFunc(t.Auth.JWT, func(j JWT) bool { return j.Issuer == a.Issuer }) && t.Auth.Introspection.Issuer != a.Issuer:
+			p.at(n.Get("issuer"), path+".issuer", "write one of auth.jwt, or that of auth.introspection", "no tokens of this issuer are taken")
+		}
+	}
+}
+
+// mergeAdmins keeps who has the role in both: giving it waits, taking it away
+// does not.
+func mergeAdmins(o, n []Admin) ([]Admin, Parts) {
+	const path = "auth.admins"
+	var parts Parts
+	var merged []Admin
+	for _, a := range o {
+		if slices.Contains(n, a) {
+			merged = append(merged, a)
+		}
+	}
+	if len(merged) < len(o) {
+		parts.Now = append(parts.Now, path)
+	}
+	if slices.ContainsFunc(n, func(a Admin) bool { return !slices.Contains(o, a) }) {
+		parts.Pending = append(parts.Pending, path)
+	}
+	return merged, parts
+}

@@ -1,0 +1,16 @@
+//go:build !windows
+
+package headroom
+
+import "golang.org/x/sys/unix"
+
+// space returns what is free for an ordinary user on the disk of a folder, and
+// how large that is, in bytes.
+func space(dir string) (free, size uint64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, err
+	}
+	block := uint64(s.Bsize)
+	return uint64(max(0, int64(s.Bavail))) * block, uint64(s.Blocks) * block, nil
+}

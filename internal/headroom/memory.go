@@ -1,0 +1,76 @@
+package headroom
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// memoryMargin is how many percent of its limit memory has to be below the
+// threshold to be clear of it.
+const memoryMargin = 10
+
+// Memory reads the memory of this process against a limit in bytes: what the Go
+// runtime holds and could not give back by a collection. At percent of the
+// limit it is tight. A limit of 0 is the one of GOMEMLIMIT; ok is false where
+// there is none.
+func Memory(limit uint64, percent int) (m Meter, ok bool) {
+	if limit == 0 {
+		limit = runtimeLimit()
+	}
+	read := func() (Reading, error) { return used(inUse(), limit, percent), nil }
+	return Meter{Name: "memory of the process", Read: read}, limit > 0
+}
+
+// runtimeLimit is GOMEMLIMIT, 0 for none.
+func runtimeLimit() uint64 {
+	limit := debug.SetMemoryLimit(-1) // a negative one changes nothing
+	if limit <= 0 || limit == math.MaxInt64 {
+		return 0
+	}
+	return uint64(limit)
+}
+
+// inUse is what the runtime counts against its limit, less what the next
+// collection frees: a heap that grows up to the limit between two collections
+// is how the limit is meant to work.
+func inUse() uint64 {
+	samples := [...]metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+	}
+	metrics.Read(samples[:])
+	total, released, free, objects, live := samples[0].Value.Uint64(), samples[1].Value.Uint64(),
+		samples[2].Value.Uint64(), samples[3].Value.Uint64(), samples[4].Value.Uint64()
+	spare := released + free + objects - min(objects, live)
+	return total - min(total, spare)
+}
+
+// used is a reading of what is used of a limit.
+func used(n, limit uint64, percent int) Reading {
+	share := float64(n) / float64(limit) * 100
+	r := Reading{Text: fmt.Sprintf("%s of %s are in use (%.0f%%), the threshold is %d%%", bytes(n), bytes(limit), share, percent)}
+	switch {
+	case share >= float64(percent):
+		r.Level = Tight
+	case share <= float64(percent-memoryMargin):
+		r.Level = Clear
+	}
+	return r
+}
+
+// bytes writes an amount of memory or disk for people.
+func bytes(n uint64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%dGiB", n>>30)
+	case n >= 10<<20:
+		return fmt.Sprintf("%dMiB", n>>20)
+	default:
+		return fmt.Sprintf("%dKiB", n>>10)
+	}
+}

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Capability ids that could not be had are asked for again at the next change,
+// whatever that is, and not again once there are some.
+func TestCapabilityIDsAreAskedForAgain(t *testing.T) {
+	down, asked := true, 0
+	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")), newScript(t, "empty", mcp.Legacy)), func(o *Options, _ *Config) {
+		o.CapabilityIDs = func(_ context.Context, keys []CapabilityKey) ([]string, error) {
+			asked++
+			if down {
+				return nil, errors.New("no answer")
+			}
+			ids := make([]string, len(keys))
+			for i, k := range keys {
+				ids[i] = "cap:" + k.Original
+			}
+			return ids, nil
+		}
+	})
+	id := func() string { return r.snapshot.Load().catalog.lists[mcp.Tool].entries[0].CapabilityID }
+	if got := id(); got != "" || asked != 1 {
+		t.Errorf("without them: %q after %d questions", got, asked)
+	}
+	r.rebuild(t.Context())
+	down = false
+	r.rebuild(t.Context())
+	if got := id(); got != "cap:a" || asked != 3 {
+		t.Errorf("once they can be had: %q after %d questions", got, asked)
+	}
+	r.rebuild(t.Context())
+	if asked != 3 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// A call that needs more scopes is explained so; what may not be viewed is not.
+func TestWhyOfScopes(t *testing.T) {
+	rules := &scopeRules{needs: map[string]string{"s__write": "write", "s__secret": "write"}}
+	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("write"), tool("secret"))), hide("secret"), scoped(rules))
+	for _, tt := range []struct {
+		name   string
+		scopes []string
+		phase  string // that denies the call; empty for none
+	}{
+		{"s__write", nil, "scopes"},
+		{"s__write", []string{"write"}, ""},
+		{"s__secret", nil, "rule"},
+	} {
+		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Subject: "alice"}, Scopes: tt.scopes})
+		w := r.Why(t.Context(), id, Scope{}, tt.name)
+		if (w.Call.Effect == gate.Allow) != (tt.phase == "") || tt.phase == "scopes" && (w.Call.Reason != errScope.Error() || w.View.Effect != gate.Allow || len(w.Call.Steps) != 1) {
+			t.Errorf("%s with %v: %+v", tt.name, tt.scopes, w.Call)
+		}
+	}
+	if len(rules.asked) != 2 {
+		t.Errorf("scopes of %v were looked up", rules.asked)
+	}
+}
