@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -90,21 +91,12 @@ func newRule(r Rule) (*rule, error) {
 		return nil, fmt.Errorf("the limit of the budget %s is out of range", r.Name)
 	case r.Window == Window{}:
 		return nil, fmt.Errorf("the budget %s: %w", r.Name, errWindow)
-	case !known(Pers[:], r.Per):
+	case !slices.Contains(Pers[:], r.Per):
 		return nil, fmt.Errorf("the budget %s: %w", r.Name, errPer)
-	case !known(Units[:], r.Unit):
+	case !slices.Contains(Units[:], r.Unit):
 		return nil, fmt.Errorf("the budget %s counts nothing", r.Name)
 	}
 	return &rule{Rule: r, measure: measure(r.Unit, r.Window), window: newWindows(r.Window, r.Zone)}, nil
-}
-
-func known[T comparable](all []T, one T) bool {
-	for _, v := range all {
-		if v == one {
-			return true
-		}
-	}
-	return false
 }
 
 func measure(u Unit, w Window) string { return string(u) + "/" + w.String() }
@@ -154,9 +146,9 @@ type Usage struct {
 	Original string // name or URI at the server
 	Class    string // of a tool; empty where nothing is known
 
-	Cost    int64         // cost units; 0 counts as 1
-	Bytes   int64         // the most that the result may have
-	Seconds time.Duration // the most that it may take
+	Cost  int64         // cost units; 0 counts as 1
+	Bytes int64         // the most that the result may have
+	Time  time.Duration // the most that it may take
 }
 
 // counts tells whether a unit counts the usage: the table of ADR 0022.
@@ -172,7 +164,7 @@ func (u *Usage) amount(unit Unit) int64 {
 	case Bytes:
 		return u.Bytes
 	case Seconds:
-		return u.Seconds.Milliseconds()
+		return u.Time.Milliseconds()
 	}
 	return 0
 }
