@@ -144,7 +144,9 @@ type Usage struct {
 	Name     string // exposed
 	Server   string
 	Original string // name or URI at the server
-	Class    string // of a tool; empty where nothing is known
+	// Class returns the class of a tool, empty where nothing is known. It is asked
+	// where a budget counts classes. Nil knows nothing.
+	Class func() string
 
 	Cost  int64         // cost units; 0 counts as 1
 	Bytes int64         // the most that the result may have
@@ -184,7 +186,11 @@ func (u *Usage) key(per Per) (string, bool) {
 	case PerTool:
 		return key(per, u.Server, u.Original), u.Tool
 	case PerClass:
-		return key(per, u.Class), u.Class != ""
+		if !u.Tool || u.Class == nil {
+			return "", false
+		}
+		class := u.Class()
+		return key(per, class), class != ""
 	}
 	return "", false
 }

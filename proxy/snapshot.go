@@ -19,7 +19,8 @@ type Snapshot struct {
 	arguments ArgumentChecker // nil checks nothing
 	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
-	pinned    *gate.Chain     // Chain as it was when the snapshot was made
+	class     func(r gate.Request, listed []byte) string
+	pinned    *gate.Chain // Chain as it was when the snapshot was made
 
 	catalog  *Catalog            // the full one
 	plain    catalogs            // by what a client can be asked
@@ -47,7 +48,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		config.Registry.Record(ctx, offers(servers))
 	}
 	next := &Snapshot{
-		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver,
+		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class,
 		pinned: config.Chain.Pin(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersAll]
