@@ -37,6 +37,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
+	checkBudgets(p, section, t)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"
 		if t.Authenticates() {

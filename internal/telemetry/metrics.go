@@ -27,6 +27,7 @@ type Metrics struct {
 	denied    *prometheus.CounterVec
 	sessions  prometheus.Gauge
 	state     *prometheus.GaugeVec
+	budgets   budgetCounters
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -66,6 +67,7 @@ func New(version string) *Metrics {
 	m.state = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_upstream_state", Help: "1 for the state that an upstream server is in.",
 	}, []string{"server", "state"})
+	m.budgets = newBudgetCounters(m.registry)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})
