@@ -61,6 +61,11 @@ func (m mentioned) aboutNothing(inv *inventory) []governance.Problem {
 			glob("capsules", string(p.Glob), p.At)
 		}
 	}
+	for i := range m.c.Toolgate.Budgets {
+		if match := m.c.Toolgate.Budgets[i].Match; match != "" && !inv.covers(match) {
+			glob(fmt.Sprintf("budgets[%d].match", i), match, m.at("budgets[%d].match", i))
+		}
+	}
 	for i, match := range m.c.Toolgate.SpiceDB.StrictFor {
 		if !inv.covers(match) {
 			glob("spicedb.strict_for", match, m.at("spicedb.strict_for[%d]", i))

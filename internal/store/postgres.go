@@ -115,6 +115,9 @@ func (s *Store) openPostgres(ctx context.Context, o Options) error {
 	s.read = postgresPool(config, readers)
 	if !o.ReadOnly {
 		s.write = postgresPool(config, 1)
+		// Each statement then sees what was committed before it, see [Budgets.Apply].
+		config.RuntimeParams["default_transaction_isolation"] = "read committed"
+		s.direct = postgresPool(config, 1)
 	}
 	err = s.begin(ctx, o.ReadOnly)
 	if err != nil && o.Await && !o.ReadOnly && ctx.Err() == nil && unreachable(err) {

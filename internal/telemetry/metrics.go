@@ -28,6 +28,7 @@ type Metrics struct {
 	sessions  prometheus.Gauge
 	state     *prometheus.GaugeVec
 	mode      *prometheus.GaugeVec
+	budgets   budgetCounters
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -70,6 +71,7 @@ func New(version string) *Metrics {
 	m.mode = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_mode", Help: "1 for the operating mode in force.",
 	}, []string{"mode"})
+	m.budgets = newBudgetCounters(m.registry)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})

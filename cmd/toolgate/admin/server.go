@@ -187,6 +187,9 @@ func routes(g Gateway) *http.ServeMux {
 	if a, ok := g.(Adder); ok {
 		handleAdder(mux, a)
 	}
+	if b, ok := g.(Budgets); ok {
+		handleBudgets(mux, b)
+	}
 	return mux
 }
 
