@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours:   []string{"gate", "budget", "internal/..."},
+		ours:   []string{"gate", "budget", "budget/rate", "internal/..."},
 		others: []string{"golang.org/x/crypto", "github.com/sony/gobreaker/v2"},
 		why:    "the request path sees upstreams and native tools only as a Backend, so that neither is a special case; x/crypto seals what clients carry",
 	},
@@ -101,12 +101,13 @@ var rules = map[string]rule{
 	"budget": {
 		why: "a new store needs nothing but this package to be written",
 	},
+	"budget/rate":       {why: "how often is a matter of arithmetic and a clock; shared buckets are handed in"},
 	"budget/budgettest": {ours: []string{"budget"}, why: "the suite that every store passes"},
 	"budget/sqlstore":   {ours: []string{"budget", "internal/store"}, why: "budgets in the store"},
 	"budget/redis": {
-		ours:   []string{"budget"},
+		ours:   []string{"budget", "budget/rate"},
 		others: []string{"github.com/redis/go-redis/v9"},
-		why:    "budgets in a driver of their own",
+		why:    "budgets and rates in a driver of their own",
 	},
 
 	"config": {
