@@ -36,6 +36,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	}
 	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
+	checkRates(p, section, t)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"

@@ -13,9 +13,10 @@ type Toolgate struct {
 	// configuration under the state folder, "sqlite:PATH", or for gateways that
 	// share their state "postgres://USER:PASSWORD@HOST:PORT/DATABASE". Absent: "sqlite:".
 	Store string `config:"store" default:"sqlite:" format:"store"`
-	// Redis is the address of a Redis server for shared rates and events.
-	// Absent: none.
-	Redis string `config:"redis"`
+	// Redis is the address of a Redis server that gateways share their rates in:
+	// "redis://USER:PASSWORD@HOST:PORT/DB", "rediss://..." with TLS, and with
+	// "?addr=HOST:PORT" for each further node of a cluster. Absent: each gateway counts for itself.
+	Redis string `config:"redis" format:"redis"`
 	// Keys seal what clients hold for us; the first seals, all open.
 	// Absent: one generated key beside the store.
 	Keys []Key `config:"keys"`

@@ -53,6 +53,7 @@ type instance struct {
 	onStore map[string][]func() // by topic of the store; complete before run
 
 	registry   *registry.Registry
+	rates      *rates
 	operation  *operation                 // the mode, and what it needs; see mode.go
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
@@ -166,6 +167,9 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
+	if in.rates, err = newRates(c, in.metrics, in.log); err != nil {
+		return nil, exit(exitConfig, err)
+	}
 	if in.operation, err = newOperation(ctx, in, c); err != nil {
 		return nil, err
 	}
@@ -176,7 +180,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
-	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
+	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions, Limited: in.metrics.Limited}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -261,6 +265,7 @@ func (in *instance) close() {
 	if known := in.identities.Load(); known != nil {
 		known.close()
 	}
+	in.rates.close()
 	if in.audit != nil {
 		if err := in.audit.Close(); err != nil {
 			in.log.Error("close the audit log", "err", err)
@@ -339,6 +344,7 @@ func (in *instance) apply(c *config.Config) error {
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
 		Approver: in.desk, Registry: in.registry, Ready: in.ready,
+		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules

@@ -101,7 +101,7 @@ func (o *operation) unmatched(capsules *capsule.Phase) func() []governance.Probl
 		for _, c := range o.in.gateway.Capabilities() {
 			names[c.Exposed] = true
 		}
-		return unmatched(o.in.identities.Load().scopes, capsules, names)
+		return append(unmatched(o.in.identities.Load().scopes, capsules, names), unmatchedRates(o.in.current(), names)...)
 	}
 }
 

@@ -109,6 +109,7 @@ var rules = map[string]rule{
 		others: []string{"github.com/redis/go-redis/v9"},
 		why:    "budgets and rates in a driver of their own",
 	},
+	"budget/redis/redistest": {why: "runs the server that tests need"},
 
 	"config": {
 		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2", "github.com/fsnotify/fsnotify"},
