@@ -68,11 +68,11 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(err)
 	}
 	if !retry.charged() { // as part of a call that was
-		refund, err := snap.Limiter.Charge(ctx, rec.usage())
+		receipt, err := snap.Limiter.Charge(ctx, rec.usage())
 		if err != nil {
 			return refuse(err)
 		}
-		rec.refund = refund
+		rec.refund = receipt.Refund
 	}
 	got, err := g.carry(ctx, x, route, rec, call, retry)
 	rec.settle(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/budget/budgettest"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -21,28 +22,40 @@ import (
 
 // purse is a budget store that notes what it is asked.
 type purse struct {
+	budgettest.Memory
 	journal *journal
 	err     error
 }
 
-func (p *purse) Charge(_ context.Context, callID string, charges []budget.Charge) error {
-	p.journal.add("charge %s %d", callID, charges[0].Amount)
-	return p.err
+func (p *purse) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, error) {
+	p.journal.add("charge %s %d", b.Call, b.Charges[0].Amount)
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.Memory.Charge(ctx, b)
 }
 
-func (p *purse) Refund(_ context.Context, callID string) error {
-	p.journal.add("refund %s", callID)
-	return nil
+func (p *purse) Settle(ctx context.Context, b budget.Bill, used []int64) error {
+	if used == nil {
+		p.journal.add("refund %s", b.Call)
+	} else {
+		p.journal.add("settle %s %d", b.Call, used)
+	}
+	return p.Memory.Settle(ctx, b, used)
 }
 
-func (*purse) Exact() bool { return true }
+// limited returns a limiter with budgets.
+func limited(t *testing.T, store budget.Store, rules ...budget.Rule) *budget.Limiter {
+	t.Helper()
+	l, err := budget.New(budget.Settings{Store: store, Rules: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
 
 // flat charges every call its cost.
-type flat struct{}
-
-func (flat) Charges(u budget.Usage, _ time.Time) []budget.Charge {
-	return []budget.Charge{{Budget: "flat", Key: u.Principal, Amount: u.Cost}}
-}
+var flat = budget.Rule{Name: "flat", Per: budget.PerSubject, Unit: budget.Cost, Limit: 1000, Window: budget.Month}
 
 // noted is a rig whose gate, budget and backend write the journal.
 func noted(t *testing.T, b *script, verdict func(*gate.Request) (gate.Decision, error), spent error, changes ...func(*Options, *Config)) *rig {
@@ -65,7 +78,7 @@ func noted(t *testing.T, b *script, verdict func(*gate.Request) (gate.Decision, 
 			}
 			return verdict(r)
 		}))
-		c.Limiter = budget.NewLimiter(&purse{journal: j, err: spent}, flat{})
+		c.Limiter = limited(t, &purse{journal: j, err: spent}, flat)
 	}}, changes...)...)
 }
 
@@ -132,7 +145,7 @@ func TestPipeline(t *testing.T) {
 		},
 		{name: "a legacy client has no request states", params: `,"requestState":"x"`, steps: "gate view, gate request", outcome: audit.OutcomeDenied, code: "-32602", answer: `"error":{"code":-32602,"message":"Invalid requestState"}`},
 		{
-			name: "budget", spent: &budget.Refusal{Budget: "flat", Limit: 10, Used: 9, ResetAt: time.Unix(0, 0)}, steps: "gate view, gate request, charge call-1 1", outcome: audit.OutcomeDenied, code: "budget",
+			name: "budget", spent: &budget.Refusal{Counter: budget.Counter{Budget: "flat"}, Limit: 10, Used: 9, ResetAt: time.Unix(0, 0)}, steps: "gate view, gate request, charge call-1 1", outcome: audit.OutcomeDenied, code: "budget",
 			answer: `"result":{"content":[{"type":"text","text":"The budget flat is used up until 1970-01-01T00:00:00Z."}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"budget","code":1006,"phase":"budget","budget":"flat","limit":10,"used":9,"reset_at":"1970-01-01T00:00:00Z","decision_id":"call-1"}}}`,
 		},
 		{name: "budget store down", spent: errBoom, steps: "gate view, gate request, charge call-1 1", outcome: audit.OutcomeError, code: "internal", answer: `"error":{"code":1001,"message":"The gateway could not handle this call; its log says why.","data":{"kind":"internal","code":1001,"decision_id":"call-1"}}`},

@@ -90,8 +90,9 @@ func (rec *record) usage() budget.Usage {
 	id := rec.x.Identity
 	rec.sent = time.Now()
 	return budget.Usage{
-		CallID: rec.entry.CallID, Principal: id.Key(), Tenant: id.Tenant, Persona: id.Persona, Plan: id.Plan,
-		Method: rec.entry.Method, Server: rec.entry.Server, Tool: rec.entry.Name, Cost: rec.cost,
+		CallID: rec.entry.CallID, Round: rec.entry.Rounds, Tool: rec.entry.Method == mcp.MethodToolsCall,
+		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
+		Name: rec.entry.Name, Server: rec.entry.Server, Original: rec.entry.OriginalName, Cost: rec.cost,
 	}
 }
 

@@ -101,8 +101,12 @@ var rules = map[string]rule{
 	"budget": {
 		why: "a new store needs nothing but this package to be written",
 	},
-	"budget/rate":       {why: "how often is a matter of arithmetic and a clock; shared buckets are handed in"},
-	"budget/budgettest": {ours: []string{"budget"}, why: "the suite that every store passes"},
+	"budget/rate": {why: "how often is a matter of arithmetic and a clock; shared buckets are handed in"},
+	"budget/budgettest": {
+		ours:   []string{"budget"},
+		others: []string{"github.com/anishathalye/porcupine"},
+		why:    "the suite that every store passes; porcupine finds out whether what concurrent callers saw can be true",
+	},
 	"budget/sqlstore":   {ours: []string{"budget", "internal/store"}, why: "budgets in the store"},
 	"budget/redis": {
 		ours:   []string{"budget", "budget/rate"},

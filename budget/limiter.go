@@ -1,0 +1,306 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors of a limiter besides a [*Refusal].
+var (
+	// ErrNoLimiter is the refusal of a limiter that nobody configured.
+	ErrNoLimiter = errors.New("no budget is configured")
+	// ErrPlan is a plan of a credential or a tenant that is not configured.
+	ErrPlan = errors.New("the plan is not configured")
+	// ErrStore is a store that could not answer.
+	ErrStore = errors.New("the budgets cannot be read or written")
+)
+
+// remember is how much longer than its call may take a bill is remembered.
+const remember = 10 * time.Minute
+
+// AnyTenant is the name of the settings of all tenants that have none of their
+// own.
+const AnyTenant = "*"
+
+// Settings are what a [Limiter] is made of.
+type Settings struct {
+	// Store keeps the counters. Required where anything is counted.
+	Store Store
+	// Clock outlives the limiter, so that a new configuration does not go back
+	// in time. Nil is a new one.
+	Clock   *Clock
+	Rules   []Rule
+	Plans   map[string]Plan
+	Tenants map[string]Tenant // by name; [AnyTenant] is everyone else
+	// Observe is told of every outcome. It must not block; nil is told nothing.
+	Observe func(Event)
+}
+
+// Outcome is what happened to one charge.
+type Outcome string
+
+// Outcomes of charges.
+const (
+	Granted     Outcome = "granted"
+	Refused     Outcome = "refused"
+	Unavailable Outcome = "unavailable" // denied: the store did not answer
+	Passed      Outcome = "passed"      // the store did not answer, and there is no limit
+)
+
+// Event is one outcome, for metrics.
+type Event struct {
+	Budget  string
+	Outcome Outcome
+	// Warned is the threshold in percent that this charge has reached, 80 or
+	// 100; else 0.
+	Warned int
+}
+
+// Limiter charges a store by rules. It is safe for concurrent use. The zero
+// Limiter, and a nil one, refuse everything; [Unlimited] allows everything.
+type Limiter struct {
+	unlimited bool
+	store     Store
+	clock     *Clock
+	rules     []*rule
+	plans     map[string]Plan
+	tenants   map[string]Tenant
+	observe   func(Event)
+
+	// The rules of plans, made of them once: those of tenants by tenant, where
+	// [AnyTenant] has one per plan, those of credentials by plan.
+	ofTenants map[string][]*rule
+	ofOwn     map[string][]*rule
+}
+
+// Unlimited returns the limiter of a gateway without budgets.
+func Unlimited() *Limiter { return &Limiter{unlimited: true} }
+
+// New returns a limiter. Names of budgets may not be used twice.
+func New(s Settings) (*Limiter, error) {
+	l := &Limiter{
+		store: s.Store, clock: s.Clock, plans: s.Plans, tenants: s.Tenants, observe: s.Observe,
+		ofTenants: make(map[string][]*rule), ofOwn: make(map[string][]*rule),
+	}
+	if l.clock == nil {
+		l.clock = new(Clock)
+	}
+	if l.observe == nil {
+		l.observe = func(Event) {}
+	}
+	if l.store == nil {
+		return nil, errors.New("budgets need a store")
+	}
+	names := make(map[string]bool)
+	for _, r := range s.Rules {
+		own, err := newRule(r)
+		if err != nil {
+			return nil, err
+		}
+		if names[r.Name] {
+			return nil, fmt.Errorf("two budgets have the name %s", r.Name)
+		}
+		names[r.Name] = true
+		l.rules = append(l.rules, own)
+	}
+	if len(l.rules)+2*len(Units) > MaxCharges {
+		return nil, fmt.Errorf("there are more than %d budgets", MaxCharges-2*len(Units))
+	}
+	for tenant, t := range s.Tenants {
+		if t.Plan == "" {
+			continue
+		}
+		plan, ok := s.Plans[t.Plan]
+		if !ok {
+			return nil, fmt.Errorf("%w: %s, of the tenant %s", ErrPlan, t.Plan, tenant)
+		}
+		l.ofTenants[tenant] = plan.rules(PerTenant, t.Zone)
+	}
+	for name, plan := range s.Plans {
+		l.ofOwn[name] = plan.rules(PerSubject, nil)
+	}
+	return l, nil
+}
+
+// rules returns what a plan counts for an owner.
+func (p *Plan) rules(per Per, zone *time.Location) (rules []*rule) {
+	window := p.Window
+	if window == (Window{}) {
+		window = Month
+	}
+	add := func(u Unit, limit int64) {
+		rules = append(rules, &rule{
+			Rule:    Rule{Name: PlanBudget, Per: per, Unit: u, Limit: limit, Window: window},
+			measure: measure(u, window), plan: p.Name, owner: string(per), window: newWindows(window, zone),
+		})
+	}
+	for _, u := range Units {
+		if limit, ok := p.Limits[u]; ok {
+			add(u, limit)
+		}
+	}
+	if len(rules) == 0 && per == PerTenant { // of which there is something to see
+		add(Calls, NoLimit)
+	}
+	return rules
+}
+
+// applies returns the rules of a usage.
+func (l *Limiter) applies(u *Usage) ([]*rule, error) {
+	rules := l.rules
+	plan, ok := l.ofTenants[u.Tenant]
+	if _, own := l.tenants[u.Tenant]; !ok && !own {
+		plan = l.ofTenants[AnyTenant]
+	}
+	var mine []*rule
+	if u.Plan != "" {
+		if mine, ok = l.ofOwn[u.Plan]; !ok {
+			return nil, fmt.Errorf("%w: %q, of the credential", ErrPlan, u.Plan)
+		}
+	}
+	if len(plan)+len(mine) == 0 {
+		return rules, nil
+	}
+	all := make([]*rule, 0, len(rules)+len(plan)+len(mine))
+	return append(append(append(all, plan...), mine...), rules...), nil
+}
+
+// Charge takes what a usage costs from all its budgets, or from none. What it
+// returns must be settled or refunded when the round has ended; it is not nil
+// without an error. A [*Refusal] says which budget is used up; ErrNoLimiter,
+// ErrPlan and ErrStore, all wrapped, refuse as well.
+func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
+	switch {
+	case l == nil:
+		return nil, ErrNoLimiter
+	case l.unlimited:
+		return new(Receipt), nil
+	case l.store == nil:
+		return nil, ErrNoLimiter
+	}
+	rules, err := l.applies(&u)
+	if err != nil {
+		return nil, err
+	}
+	now := l.clock.Now()
+	receipt := &Receipt{limiter: l}
+	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, At: now, Until: now.Add(u.Seconds + remember)}
+	limited := false
+	for _, r := range rules {
+		c, err := r.charge(&u, now)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the budget %s: %w", ErrStore, r.Name, err)
+		}
+		if c != nil {
+			receipt.bill.Charges, receipt.rules = append(receipt.bill.Charges, *c), append(receipt.rules, r)
+			limited = limited || c.Limit != NoLimit
+		}
+	}
+	if len(receipt.bill.Charges) == 0 {
+		return new(Receipt), nil
+	}
+	if receipt.balances, err = l.store.Charge(ctx, receipt.bill); err != nil {
+		return receipt.failed(err, limited)
+	}
+	receipt.tell()
+	return receipt, nil
+}
+
+// failed is a charge to which the store said no, or nothing.
+func (r *Receipt) failed(err error, limited bool) (*Receipt, error) {
+	refusal, refused := errors.AsType[*Refusal](err)
+	if refused {
+		r.limiter.observe(Event{Budget: refusal.Budget, Outcome: Refused})
+		return nil, r.refusal(refusal)
+	}
+	outcome := Passed
+	if limited {
+		outcome = Unavailable
+	}
+	for i := range r.bill.Charges {
+		r.limiter.observe(Event{Budget: r.bill.Charges[i].Budget, Outcome: outcome})
+	}
+	if limited {
+		return nil, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return new(Receipt), nil
+}
+
+// refusal is a store's refusal in the unit of its budget, with a hint.
+func (r *Receipt) refusal(by *Refusal) *Refusal {
+	own := *by
+	for i := range r.bill.Charges {
+		if r.bill.Charges[i].Counter != by.Counter {
+			continue
+		}
+		rule := r.rules[i]
+		own.Limit, own.Used, own.Amount = rule.Limit, rule.Unit.whole(by.Used), rule.Unit.whole(by.Amount)
+		own.Hint = rule.hint(&own)
+	}
+	return &own
+}
+
+// hint says what can be done about a refusal.
+func (r *rule) hint(by *Refusal) string {
+	what := fmt.Sprintf("the budget %s allows %d %s per %s", r.Name, r.Limit, r.Unit, r.Window)
+	switch {
+	case r.plan != "" && r.Per == PerTenant:
+		what = fmt.Sprintf("the plan %s of this tenant allows %d %s per %s", r.plan, r.Limit, r.Unit, r.Window)
+	case r.plan != "":
+		what = fmt.Sprintf("the plan %s of this credential allows %d %s per %s", r.plan, r.Limit, r.Unit, r.Window)
+	}
+	switch {
+	case r.Limit == 0:
+		return what
+	case by.Amount > r.Limit && !r.Unit.reserved():
+		return what + ", and this call alone takes more"
+	case r.Unit.reserved():
+		return what + "; calls that run hold what they may still use, so that some may be free again when they end"
+	}
+	return what + "; wait until it resets, or ask the operator for more"
+}
+
+// Rules returns the names of the budgets, and the limit in its own unit of the
+// counter of each measure: NoLimit where there is none, false where the limiter
+// knows no such budget any more.
+func (l *Limiter) Limit(c Counter) (limit int64, unit Unit, ok bool) {
+	if l == nil {
+		return 0, "", false
+	}
+	for _, r := range l.rules {
+		if r.Name == c.Budget && r.measure == c.Measure {
+			return r.Limit, r.Unit, true
+		}
+	}
+	if c.Budget != PlanBudget {
+		return 0, "", false
+	}
+	per, parts := Owner(c.Key)
+	var rules []*rule
+	switch {
+	case per == PerTenant && len(parts) == 1:
+		if _, own := l.tenants[parts[0]]; own {
+			rules = l.ofTenants[parts[0]]
+		} else {
+			rules = l.ofTenants[AnyTenant]
+		}
+	default: // of credentials, which may have had several plans
+		return 0, "", false
+	}
+	for _, r := range rules {
+		if r.measure == c.Measure {
+			return r.Limit, r.Unit, true
+		}
+	}
+	return 0, "", false
+}
+
+// Now returns the time of the limiter's clock.
+func (l *Limiter) Now() time.Time {
+	if l == nil || l.clock == nil {
+		return time.Now().UTC()
+	}
+	return l.clock.Now()
+}
