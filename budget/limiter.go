@@ -186,7 +186,7 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	}
 	now := l.clock.Now()
 	receipt := &Receipt{limiter: l}
-	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, At: now, Until: now.Add(u.Seconds + remember)}
+	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, At: now, Until: now.Add(u.Time + remember)}
 	limited := false
 	for _, r := range rules {
 		c, err := r.charge(&u, now)
@@ -262,9 +262,9 @@ func (r *rule) hint(by *Refusal) string {
 	return what + "; wait until it resets, or ask the operator for more"
 }
 
-// Rules returns the names of the budgets, and the limit in its own unit of the
-// counter of each measure: NoLimit where there is none, false where the limiter
-// knows no such budget any more.
+// Limit returns the limit of a counter in the unit that it returns too: [NoLimit]
+// where there is none. It is false for a counter that no rule has any more, and for
+// those of the plans of credentials, which may have had several.
 func (l *Limiter) Limit(c Counter) (limit int64, unit Unit, ok bool) {
 	if l == nil {
 		return 0, "", false

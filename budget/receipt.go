@@ -29,6 +29,9 @@ func (r *Receipt) Time() (time.Duration, bool) {
 
 // room returns the least that was taken in a unit.
 func (r *Receipt) room(u Unit) (least int64, bounded bool) {
+	if r == nil {
+		return 0, false
+	}
 	for i, b := range r.balances {
 		if r.rules[i].Unit == u && (!bounded || b.Taken < least) {
 			least, bounded = b.Taken, true
@@ -96,20 +99,21 @@ type Fact struct {
 	Budget  string
 	Key     string
 	Unit    Unit
-	Amount  int64 // in the unit, rounded up; reservations as they were made
+	Amount  int64 // in the unit, rounded up
 	Used    int64 // likewise, after it
 	Limit   int64 // [NoLimit] where there is none
 	ResetAt time.Time
 }
 
-// Facts returns what was charged.
-func (r *Receipt) Facts() []Fact {
+// Facts returns what was charged, when the round has used so much of what it
+// reserved.
+func (r *Receipt) Facts(bytes int64, took time.Duration) []Fact {
 	if r == nil || len(r.balances) == 0 {
 		return nil
 	}
 	facts := make([]Fact, len(r.balances))
 	for i := range r.balances {
-		facts[i] = r.fact(i, r.balances[i].Taken)
+		facts[i] = r.fact(i, r.used(i, bytes, took))
 	}
 	return facts
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -90,21 +91,12 @@ func newRule(r Rule) (*rule, error) {
 		return nil, fmt.Errorf("the limit of the budget %s is out of range", r.Name)
 	case r.Window == Window{}:
 		return nil, fmt.Errorf("the budget %s: %w", r.Name, errWindow)
-	case !known(Pers[:], r.Per):
+	case !slices.Contains(Pers[:], r.Per):
 		return nil, fmt.Errorf("the budget %s: %w", r.Name, errPer)
-	case !known(Units[:], r.Unit):
+	case !slices.Contains(Units[:], r.Unit):
 		return nil, fmt.Errorf("the budget %s counts nothing", r.Name)
 	}
 	return &rule{Rule: r, measure: measure(r.Unit, r.Window), window: newWindows(r.Window, r.Zone)}, nil
-}
-
-func known[T comparable](all []T, one T) bool {
-	for _, v := range all {
-		if v == one {
-			return true
-		}
-	}
-	return false
 }
 
 func measure(u Unit, w Window) string { return string(u) + "/" + w.String() }
@@ -152,11 +144,13 @@ type Usage struct {
 	Name     string // exposed
 	Server   string
 	Original string // name or URI at the server
-	Class    string // of a tool; empty where nothing is known
+	// Class returns the class of a tool, empty where nothing is known. It is asked
+	// where a budget counts classes. Nil knows nothing.
+	Class func() string
 
-	Cost    int64         // cost units; 0 counts as 1
-	Bytes   int64         // the most that the result may have
-	Seconds time.Duration // the most that it may take
+	Cost  int64         // cost units; 0 counts as 1
+	Bytes int64         // the most that the result may have
+	Time  time.Duration // the most that it may take
 }
 
 // counts tells whether a unit counts the usage: the table of ADR 0022.
@@ -172,7 +166,7 @@ func (u *Usage) amount(unit Unit) int64 {
 	case Bytes:
 		return u.Bytes
 	case Seconds:
-		return u.Seconds.Milliseconds()
+		return u.Time.Milliseconds()
 	}
 	return 0
 }
@@ -192,7 +186,11 @@ func (u *Usage) key(per Per) (string, bool) {
 	case PerTool:
 		return key(per, u.Server, u.Original), u.Tool
 	case PerClass:
-		return key(per, u.Class), u.Class != ""
+		if !u.Tool || u.Class == nil {
+			return "", false
+		}
+		class := u.Class()
+		return key(per, class), class != ""
 	}
 	return "", false
 }

@@ -236,9 +236,11 @@ type Mount struct {
 	QuestionsPerHour int
 	// PerSession tells that the backend keeps client sessions apart.
 	PerSession bool
-	// Hard bounds all that is done for one call that becomes a task, whatever
-	// happens; 30 minutes when zero.
-	Hard time.Duration
+	// Hard bounds all that is done for one call, whatever happens; 30 minutes when
+	// zero. Result is how large a result may be, in bytes; 32 MiB when zero. The
+	// backend keeps to both; budgets reserve them.
+	Hard   time.Duration
+	Result int
 }
 
 // Questions is what a server may ask of clients. The zero value allows
@@ -259,6 +261,9 @@ type Config struct {
 	// CallsPerPrincipal is how many calls of one principal may run at once, at
 	// all servers together; others wait for their turn. Zero is no bound.
 	CallsPerPrincipal int
+	// Class returns the effective class of a tool as its server listed it, one
+	// word, for budgets; nil knows none.
+	Class func(r gate.Request, listed []byte) string
 	// Capsules tells who has which capsule's endpoint; nil is nobody.
 	Capsules CapsuleHolder
 	// Listed is told the exposed names of everything before a catalog is served

@@ -67,19 +67,14 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := rec.consent.use(ctx); err != nil {
 		return refuse(err)
 	}
-	if !retry.charged() { // as part of a call that was
-		receipt, err := snap.Limiter.Charge(ctx, rec.usage())
-		if err != nil {
-			return refuse(err)
-		}
-		rec.refund = receipt.Refund
+	if ctx, err = rec.charge(ctx, snap, route, retry.charged()); err != nil {
+		return refuse(retry.ended(err))
 	}
 	got, err := g.carry(ctx, x, route, rec, call, retry)
-	rec.settle(err)
-	if err != nil {
+	if err := rec.carried(&got, err); err != nil {
 		return refuse(err)
 	}
-	return g.deliver(x, route, rec, call, got)
+	return rec.warned(g.deliver(x, route, rec, call, got))
 }
 
 // decisionAge is how old a decision of the gate may be when it is acted on.

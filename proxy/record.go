@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -26,7 +24,7 @@ type record struct {
 	entry    audit.Entry
 	began    time.Time
 	sent     time.Time
-	refund   func(context.Context) error
+	bought   bought        // of the round
 	decided  time.Time     // when the gate was asked
 	demands  []gate.Demand // under which it allows the call
 	consent  consent       // of a call for which people were asked
@@ -86,32 +84,6 @@ func (rec *record) routed(r *Route) {
 	}
 }
 
-func (rec *record) usage() budget.Usage {
-	id := rec.x.Identity
-	rec.sent = time.Now()
-	return budget.Usage{
-		CallID: rec.entry.CallID, Round: rec.entry.Rounds, Tool: rec.entry.Method == mcp.MethodToolsCall,
-		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
-		Name: rec.entry.Name, Server: rec.entry.Server, Original: rec.entry.OriginalName, Cost: rec.cost,
-	}
-}
-
-// settle gives a charge back when the call surely was not delivered.
-func (rec *record) settle(err error) {
-	if !rec.sent.IsZero() {
-		rec.entry.UpstreamUS = time.Since(rec.sent).Microseconds()
-	}
-	var failure *mcp.Failure
-	if rec.refund == nil || err == nil || !errors.As(err, &failure) || failure.Delivered {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
-	defer cancel()
-	if err := rec.refund(ctx); err != nil {
-		rec.g.log.Error("charge not given back", "call", rec.entry.CallID, "err", err)
-	}
-}
-
 // refused notes why the call is refused and returns the reason, classed.
 func (rec *record) refused(err error) error {
 	err = classify(err)
@@ -143,6 +115,7 @@ func (rec *record) close(answer *reply, panicked any) {
 		*answer = faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 		rec.entry.Outcome, rec.entry.Reason = audit.OutcomeError, "panic"
 	}
+	rec.settle()
 	if rec.parked {
 		return
 	}

@@ -176,24 +176,21 @@ func classify(err error) error {
 	var refusal *Refusal
 	var fault *mcp.Error
 	var failure *mcp.Failure
-	var used *budget.Refusal
 	var early *rate.Refusal
 	switch {
 	case err == nil || errors.As(err, &refusal) || errors.As(err, &fault):
 		return err
 	case errors.As(err, &failure):
 		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), Err: err}
-	case errors.As(err, &used):
-		return &Refusal{
-			Kind: "budget", Code: codeBudget, Phase: "budget", Budget: used, Err: err,
-			Text: "The budget " + used.Budget + " is used up until " + used.ResetAt.UTC().Format(time.RFC3339) + ".",
-		}
 	case errors.As(err, &early):
 		return rated(early)
 	case errors.Is(err, errCancelled), errors.Is(err, errSessionEnded), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, new(*grantEnded)):
 		return err
+	}
+	if unpaid := unpaid(err); unpaid != nil {
+		return unpaid
 	}
 	return &Refusal{
 		Kind: "internal", Code: codeUnavailable, Protocol: true, Err: err,
@@ -209,7 +206,7 @@ func (g *Gateway) refuse(x *Exchange, err error) reply {
 	case errors.As(err, &fault):
 		return faulty(fault)
 	case errors.As(err, &refusal):
-		if refusal.Kind == "internal" || refusal.Kind == "policy_error" || strings.HasPrefix(refusal.Kind, "authz_") {
+		if refusal.Kind == "internal" || refusal.Kind == "policy_error" || refusal.Kind == "budget_unavailable" || strings.HasPrefix(refusal.Kind, "authz_") {
 			g.log.Error("call refused", "method", x.Message.Method, "kind", refusal.Kind, "err", refusal.Err)
 		}
 		fault := &mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()}
@@ -261,14 +258,7 @@ func (r *Refusal) data() []byte {
 		out = strconv.AppendInt(out, r.Limit, 10)
 	}
 	if b := r.Budget; b != nil {
-		out = append(out, `,"budget":`...)
-		out = mcp.AppendQuote(out, b.Budget)
-		out = append(out, `,"limit":`...)
-		out = strconv.AppendInt(out, b.Limit, 10)
-		out = append(out, `,"used":`...)
-		out = strconv.AppendInt(out, b.Used, 10)
-		out = append(out, `,"reset_at":`...)
-		out = mcp.AppendQuote(out, b.ResetAt.UTC().Format(time.RFC3339))
+		out = appendBudget(out, b)
 	}
 	if r.Approval != "" {
 		out = append(out, `,"approval":`...)

@@ -61,6 +61,14 @@ type retry struct {
 // charged tells whether the call was charged in an earlier round.
 func (r *retry) charged() bool { return r != nil && r.state.way != wayApproval }
 
+// ended ends a call that is not gone on with, and returns why.
+func (r *retry) ended(why error) error {
+	if r != nil && r.park != nil {
+		r.park.cancel(errParkEnded)
+	}
+	return why
+}
+
 var (
 	errRound        = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState")
 	errRoundExpired = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState: it has expired")
@@ -207,6 +215,7 @@ func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*pa
 	}
 	r.remove(state.call, open)
 	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
+	rec.entry.Budgets = open.rec.entry.Budgets
 	return open.park, nil
 }
 

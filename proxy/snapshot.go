@@ -20,7 +20,8 @@ type Snapshot struct {
 	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
 	rates     RateLimiter     // nil has none
-	pinned    *gate.Chain     // Chain as it was when the snapshot was made
+	class     func(r gate.Request, listed []byte) string
+	pinned    *gate.Chain // Chain as it was when the snapshot was made
 
 	catalog  *Catalog            // the full one
 	plain    catalogs            // by what a client can be asked
@@ -48,7 +49,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		config.Registry.Record(ctx, offers(servers))
 	}
 	next := &Snapshot{
-		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver,
+		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class,
 		rates:  config.Rates,
 		pinned: config.Chain.Pin(), plain: newCatalogs(servers),
 	}

@@ -193,13 +193,14 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 			return refuse(err)
 		}
 	}
-	rec.sent = time.Now()
+	if ctx, err = rec.charge(ctx, snap, t.route, true); err != nil {
+		return refuse(err)
+	}
 	got, err := g.carryTask(ctx, x, rec, t)
-	rec.settle(err)
-	if err != nil {
+	if err := rec.carried(&got, err); err != nil {
 		return refuse(orUnknown(err))
 	}
-	return g.deliverTask(x, rec, t, got)
+	return rec.warned(g.deliverTask(x, rec, t, got))
 }
 
 // orUnknown returns the refusal of a request about a task that got no answer. A

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -64,11 +65,12 @@ func outcome(balances []budget.Balance, err error) string {
 	if err != nil {
 		return "error " + err.Error()
 	}
-	text := "granted"
+	var text strings.Builder
+	text.WriteString("granted")
 	for _, b := range balances {
-		text += fmt.Sprintf(" [%v %d of %d, %s to %s]", b.Counter, b.Taken, b.Used, b.Start.UTC(), b.ResetAt.UTC())
+		fmt.Fprintf(&text, " [%v %d of %d, %s to %s]", b.Counter, b.Taken, b.Used, b.Start.UTC(), b.ResetAt.UTC())
 	}
-	return text
+	return text.String()
 }
 
 // randomBill charges some of a few counters, in one of a few windows.

@@ -84,7 +84,13 @@ func charge(t *testing.T, s budget.Store, b budget.Bill) []budget.Balance {
 }
 
 // refused charges a bill that must not be granted.
-func refused(t *testing.T, s budget.Store, b budget.Bill) *budget.Refusal {
+func refused(t *testing.T, s budget.Store, b budget.Bill) {
+	t.Helper()
+	_ = refusal(t, s, b)
+}
+
+// refusal is refused, and returns why.
+func refusal(t *testing.T, s budget.Store, b budget.Bill) *budget.Refusal {
 	t.Helper()
 	got, err := s.Charge(t.Context(), b)
 	r, ok := errors.AsType[*budget.Refusal](err)
@@ -116,7 +122,7 @@ func want(t *testing.T, what string, got, want int64) {
 
 func allOrNone(t *testing.T, s []budget.Store) {
 	charge(t, s[0], Bill("a", Hour("small", "k", 1), Hour("big", "k", 9)))
-	r := refused(t, s[0], Bill("b", Hour("big", "k", 9), Hour("small", "k", 1)))
+	r := refusal(t, s[0], Bill("b", Hour("big", "k", 9), Hour("small", "k", 1)))
 	if r.Budget != "small" {
 		t.Errorf("refused by %s", r.Budget)
 	}
@@ -180,13 +186,13 @@ func refusalSaysWhy(t *testing.T, s []budget.Store) {
 	three := Hour("b", "k", 4)
 	three.Amount = 3
 	charge(t, s[0], Bill("a", three))
-	r := refused(t, s[0], Bill("b", three))
+	r := refusal(t, s[0], Bill("b", three))
 	if r.Counter != three.Counter || r.Limit != 4 || r.Used != 3 || r.Amount != 3 || !r.ResetAt.Equal(three.End) {
 		t.Errorf("%+v", r)
 	}
 	five := Hour("never", "k", 4)
 	five.Amount = 5
-	if r := refused(t, s[0], Bill("c", five)); r.Used != 0 || !r.ResetAt.Equal(five.End) {
+	if r := refusal(t, s[0], Bill("c", five)); r.Used != 0 || !r.ResetAt.Equal(five.End) {
 		t.Errorf("of an unused budget: %+v", r)
 	}
 }
@@ -204,7 +210,7 @@ func least(t *testing.T, s []budget.Store) {
 		t.Fatal(err)
 	}
 	want(t, "used after settling", used(t, s[0], "b", "k"), 81)
-	r := refused(t, s[0], Bill("c", c))
+	r := refusal(t, s[0], Bill("c", c))
 	want(t, "used in the refusal", r.Used, 81)
 }
 
@@ -320,7 +326,7 @@ func slots(t *testing.T, s []budget.Store) {
 		}
 	}
 	for n := 3; n < 7; n++ {
-		if r := refused(t, s[0], slot(n)); r.Used != 3 || !r.ResetAt.Equal(Noon.Add(70*time.Minute)) {
+		if r := refusal(t, s[0], slot(n)); r.Used != 3 || !r.ResetAt.Equal(Noon.Add(70*time.Minute)) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -374,7 +380,7 @@ func noLimit(t *testing.T, s []budget.Store) {
 func limitChanges(t *testing.T, s []budget.Store) {
 	charge(t, s[0], Bill("a", Hour("b", "k", 2)))
 	charge(t, s[0], Bill("b", Hour("b", "k", 2)))
-	if r := refused(t, s[0], Bill("c", Hour("b", "k", 1))); r.Used != 2 || r.Limit != 1 {
+	if r := refusal(t, s[0], Bill("c", Hour("b", "k", 1))); r.Used != 2 || r.Limit != 1 {
 		t.Errorf("%+v", r)
 	}
 	charge(t, s[0], Bill("d", Hour("b", "k", 3)))

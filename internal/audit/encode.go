@@ -47,6 +47,7 @@ func appendEntry(b []byte, e *Entry) []byte {
 	b = appendField(b, `,"capability_id":`, e.CapabilityID)
 	b = appendField(b, `,"args_hash":`, e.ArgsHash)
 	b = appendNumber(b, `,"rounds":`, int64(e.Rounds))
+	b = appendBudgets(b, e.Budgets)
 	b = appendField(b, `,"outcome":`, string(e.Outcome))
 	b = appendField(b, `,"code":`, e.Code)
 	b = appendField(b, `,"reason":`, e.Reason)
@@ -56,6 +57,24 @@ func appendEntry(b []byte, e *Entry) []byte {
 	b = appendNumber(b, `,"bytes_out":`, e.BytesOut)
 	b = appendField(b, `,"trace_id":`, e.TraceID)
 	return append(b, "}\n"...)
+}
+
+// appendBudgets appends the member of the budgets, which is always there.
+func appendBudgets(b []byte, budgets []Budget) []byte {
+	b = append(b, `,"budgets":[`...)
+	for i := range budgets {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		c := &budgets[i]
+		b = appendField(b, `{"name":`, c.Name)
+		b = appendField(b, `,"key":`, c.Key)
+		b = appendField(b, `,"unit":`, c.Unit)
+		b = appendNumber(b, `,"amount":`, c.Amount)
+		b = appendNumber(b, `,"used":`, c.Used)
+		b = append(appendNumber(b, `,"limit":`, c.Limit), '}')
+	}
+	return append(b, ']')
 }
 
 func appendNumber(b []byte, key string, n int64) []byte {

@@ -37,14 +37,18 @@ func example() audit.Entry {
 		CapabilityID:    "cap_abcdefghijklmnopqrstuvwxyz",
 		ArgsHash:        "sha256:9b74",
 		Rounds:          1,
-		Outcome:         audit.OutcomeDenied,
-		Code:            "budget_exhausted",
-		Reason:          "budget \"team\": 5000 of 5000 calls used",
-		DurationUS:      1500,
-		UpstreamUS:      1200,
-		BytesIn:         256,
-		BytesOut:        math.MaxInt64,
-		TraceID:         "4bf92f3577b34da6a3ce929d0e0e4736",
+		Budgets: []audit.Budget{
+			{Name: "plan", Key: "tenant:acme", Unit: "calls", Amount: 1, Used: 4998, Limit: 5000},
+			{Name: "team", Key: "persona:acme/bot", Unit: "bytes", Amount: 12345, Used: math.MaxInt64, Limit: -1},
+		},
+		Outcome:    audit.OutcomeDenied,
+		Code:       "budget_exhausted",
+		Reason:     "budget \"team\": 5000 of 5000 calls used",
+		DurationUS: 1500,
+		UpstreamUS: 1200,
+		BytesIn:    256,
+		BytesOut:   math.MaxInt64,
+		TraceID:    "4bf92f3577b34da6a3ce929d0e0e4736",
 	}
 }
 
@@ -52,6 +56,9 @@ func example() audit.Entry {
 func reference(t testing.TB, e audit.Entry) string {
 	t.Helper()
 	e.Time = e.Time.UTC()
+	if e.Budgets == nil {
+		e.Budgets = []audit.Budget{} // a list in any case
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -113,7 +120,7 @@ func FuzzEncode(f *testing.F) {
 		e := audit.Entry{
 			Time: time.Unix(0, nanos), CallID: a, Session: b, Method: a, Name: b, Code: a, Reason: b, TraceID: a + b,
 			Principal: audit.Principal{Issuer: a, Tenant: b, Subject: a}, Client: audit.Client{Name: b, Version: a},
-			Outcome: audit.Outcome(b), Rounds: int(int32(n)), DurationUS: n, BytesOut: -n,
+			Outcome: audit.Outcome(b), Rounds: int(int32(n)), Budgets: []audit.Budget{{Name: a, Key: b, Unit: a, Amount: n, Used: -n}}, DurationUS: n, BytesOut: -n,
 		}
 		line := audit.AppendEntry(nil, &e)
 		if !json.Valid(line) || !utf8.Valid(line) {

@@ -34,6 +34,7 @@ type Entry struct {
 	CapabilityID    string    `json:"capability_id"`
 	ArgsHash        string    `json:"args_hash"` // of the canonical form of the arguments
 	Rounds          int       `json:"rounds"`    // questions to the caller that were answered
+	Budgets         []Budget  `json:"budgets"`   // that were charged for it, in all rounds
 	Outcome         Outcome   `json:"outcome"`
 	Code            string    `json:"code"` // JSON-RPC error code or kind of refusal
 	Reason          string    `json:"reason"`
@@ -49,6 +50,16 @@ type Principal struct {
 	Issuer  string `json:"issuer"`
 	Tenant  string `json:"tenant"`
 	Subject string `json:"subject"`
+}
+
+// Budget is what was taken from one budget for one round of a call.
+type Budget struct {
+	Name   string `json:"name"`
+	Key    string `json:"key"` // whose
+	Unit   string `json:"unit"`
+	Amount int64  `json:"amount"`
+	Used   int64  `json:"used"`  // after it
+	Limit  int64  `json:"limit"` // -1 for none
 }
 
 // Client is the program that called, in its own words.

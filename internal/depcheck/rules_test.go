@@ -107,7 +107,7 @@ var rules = map[string]rule{
 		others: []string{"github.com/anishathalye/porcupine"},
 		why:    "the suite that every store passes; porcupine finds out whether what concurrent callers saw can be true",
 	},
-	"budget/sqlstore":   {ours: []string{"budget", "internal/store"}, why: "budgets in the store"},
+	"budget/sqlstore": {ours: []string{"budget", "internal/store"}, why: "budgets in the store"},
 	"budget/redis": {
 		ours:   []string{"budget", "budget/rate"},
 		others: []string{"github.com/redis/go-redis/v9"},

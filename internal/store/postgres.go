@@ -120,6 +120,9 @@ func (s *Store) openPostgres(ctx context.Context, o Options) error {
 		return requireCurrent(ctx, s.read, s.dialect, s.path)
 	}
 	s.write = postgresPool(config, 1)
+	// Each statement then sees what was committed before it, see [Budgets.Apply].
+	config.RuntimeParams["default_transaction_isolation"] = "read committed"
+	s.direct = postgresPool(config, 1)
 	return migrate(ctx, s.write, s.dialect, s.path, s.log)
 }
 

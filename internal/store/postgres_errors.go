@@ -30,7 +30,7 @@ var postgresStates = map[string]string{
 	"42P07": "it already has a table of that name which toolgate did not make: give toolgate a database or a schema of its own (toolgate.store)",
 	"25006": "the server does not accept writes, as a standby does not: name the primary, or all servers with target_session_attrs=read-write",
 	"53100": "the server's disk is full: make room on it",
-	"53300": "the server has no connection left: raise its max_connections (a toolgate uses up to 6)",
+	"53300": "the server has no connection left: raise its max_connections (a toolgate uses up to 7)",
 	"55P03": busyServer,
 	"57014": busyServer,
 	"57P01": stopped,

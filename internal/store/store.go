@@ -53,7 +53,7 @@ type Options struct {
 	// never printed. Path must then be empty.
 	//
 	// The database's encoding must be UTF8, and the user must be able to
-	// create tables in its current schema. A store uses up to 6 connections.
+	// create tables in its current schema. A store uses up to 7 connections.
 	URL string
 
 	// Path names the database file of SQLite. It is created with mode 0600, its folder
@@ -87,6 +87,10 @@ type Store struct {
 	lock    *fileLock // of a file that is written; else nil
 	write   *sql.DB   // nil when read-only; one connection
 	read    *sql.DB   // the same as write in memory
+	direct  *sql.DB   // for statements that commit by themselves; nil without PostgreSQL
+	durable bool      // see [Options.Durable]
+
+	statements statements // of the writing connection
 
 	// listen makes a connection that can be notified; nil without PostgreSQL.
 	listen func(ctx context.Context) (*pgx.Conn, error)
@@ -110,7 +114,7 @@ type Store struct {
 // Open starts no goroutine of its own; see [Store.Run]. The caller must
 // [Store.Close] what it opened.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
-	s := &Store{path: o.Path, log: o.Logger, dialect: sqliteDialect{}, pollEach: pollEvery}
+	s := &Store{path: o.Path, log: o.Logger, dialect: sqliteDialect{}, durable: o.Durable, pollEach: pollEvery}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -149,7 +153,18 @@ func (s *Store) openMemory(ctx context.Context, o Options) error {
 		return explain(s.path, "open store", err)
 	}
 	s.write, s.read = db, db
-	return migrate(ctx, s.write, s.dialect, s.path, s.log)
+	return s.ready(ctx)
+}
+
+// ready brings the schema up to date and prepares what is written most.
+func (s *Store) ready(ctx context.Context) (err error) {
+	if err := migrate(ctx, s.write, s.dialect, s.path, s.log); err != nil {
+		return err
+	}
+	if s.statements, err = prepare(ctx, s.write, budgetStatements...); err != nil {
+		return explain(s.path, "open store", err)
+	}
+	return nil
 }
 
 func (s *Store) openFile(ctx context.Context, o Options) error {
@@ -166,7 +181,7 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 	if err := requireWAL(ctx, s.write, s.path); err != nil {
 		return err
 	}
-	if err := migrate(ctx, s.write, s.dialect, s.path, s.log); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	if s.read, err = connect(s.path, readers, readerParams()); err != nil {
@@ -259,8 +274,11 @@ func (s *Store) release() error {
 	if s.read != nil && s.read != s.write {
 		errs = append(errs, s.read.Close())
 	}
-	if s.write != nil {
-		errs = append(errs, s.write.Close())
+	errs = append(errs, s.statements.close())
+	for _, db := range [...]*sql.DB{s.direct, s.write} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
 	}
 	if s.lock != nil {
 		errs = append(errs, s.lock.release())

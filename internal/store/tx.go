@@ -18,6 +18,9 @@ type Tx struct {
 	dialect  dialect
 	readOnly bool
 	bumped   []string // topics to bump when the write succeeds
+
+	statements statements // of the store
+	stmts      statements // of those, the ones that this transaction has used
 }
 
 // Exec runs a statement and returns how many rows it changed. In a

@@ -254,7 +254,7 @@ func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
 	var bumped []string
 	good := uint64(0)
 	for i, w := range batch {
-		tx := &Tx{raw: raw, dialect: s.dialect}
+		tx := &Tx{raw: raw, dialect: s.dialect, statements: s.statements}
 		if outcomes[i], err = s.attempt(ctx, tx, w); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,278 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/budget/budgettest"
+	"github.com/toolgate/toolgate/budget/redis"
+	"github.com/toolgate/toolgate/budget/redis/redistest"
+)
+
+// memory keeps an epoch, as the store of a gateway does.
+type memory struct {
+	mu    sync.Mutex
+	epoch string
+	err   error
+}
+
+func (m *memory) Known(context.Context) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.epoch, m.err
+}
+
+func (m *memory) Remember(_ context.Context, epoch string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch = epoch
+	return m.err
+}
+
+// stores returns handles of replicas, which share what they remember.
+func stores(t *testing.T, s *redistest.Server, n int) []budget.Store {
+	t.Helper()
+	shared := new(memory)
+	all := make([]budget.Store, n)
+	for i := range all {
+		all[i] = client(t, s.Address()).Budgets(shared)
+	}
+	return all
+}
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--databases", "64", "--appendfsync", "no")
+	var databases atomic.Int64
+	budgettest.Run(t, func(t *testing.T, n int) []budget.Store {
+		address := strings.TrimSuffix(s.Address(), "/0") + fmt.Sprint("/", databases.Add(1))
+		shared := new(memory)
+		all := make([]budget.Store, n)
+		for i := range all {
+			all[i] = client(t, address).Budgets(shared)
+		}
+		return all
+	})
+}
+
+// Of a thousand clients of three replicas exactly as many are served as the
+// budget has.
+func TestReplicasShareABudget(t *testing.T) {
+	t.Parallel()
+	const limit, clients = 100, 400
+	s := stores(t, redistest.Start(t), 3)
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			_, err := s[i%3].Charge(t.Context(), budgettest.Bill(fmt.Sprint(i), budgettest.Hour("b", "k", limit)))
+			switch _, refused := errors.AsType[*budget.Refusal](err); {
+			case err == nil:
+				granted.Add(1)
+			case !refused:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if granted.Load() != limit {
+		t.Errorf("%d were granted, want %d", granted.Load(), limit)
+	}
+}
+
+// charged charges one bill and returns the error.
+func charged(t *testing.T, s budget.Store, call string) error {
+	t.Helper()
+	_, err := s.Charge(t.Context(), budgettest.Bill(call, budgettest.Hour("b", "k", 10)))
+	return err
+}
+
+func usedOf(t *testing.T, s budget.Store) int64 {
+	t.Helper()
+	list, err := s.Usage(t.Context(), budgettest.Noon.Add(time.Minute), budget.Filter{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	return list[0].Used
+}
+
+// A server that has lost what was used denies, at every replica, until somebody
+// decides to begin anew; then all go on.
+func TestLostCountersDeny(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*testing.T, *redistest.Server){
+		"flushed":       func(t *testing.T, s *redistest.Server) { s.Do(t, "FLUSHALL") },
+		"epoch gone":    func(t *testing.T, s *redistest.Server) { s.Do(t, "DEL toolgate:{budgets}:epoch") },
+		"epoch changed": func(t *testing.T, s *redistest.Server) { s.Do(t, "SET toolgate:{budgets}:epoch other") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			s := stores(t, server, 2)
+			if err := charged(t, s[0], "a"); err != nil {
+				t.Fatal(err)
+			}
+			lose(t, server)
+			for i, store := range s {
+				for range 2 {
+					if err := charged(t, store, "b"); !errors.Is(err, budget.ErrLost) {
+						t.Errorf("replica %d: %v, want ErrLost", i, err)
+					}
+				}
+				if err := store.Settle(t.Context(), budgettest.Bill("a", budgettest.Hour("b", "k", 10)), nil); !errors.Is(err, budget.ErrLost) {
+					t.Errorf("settle: %v, want ErrLost", err)
+				}
+				if _, err := store.Usage(t.Context(), budgettest.Noon, budget.Filter{}, 1); !errors.Is(err, budget.ErrLost) {
+					t.Errorf("usage: %v, want ErrLost", err)
+				}
+			}
+			if err := s[1].(budget.Rebuilder).Rebuild(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i, store := range s {
+				if err := charged(t, store, fmt.Sprint("after", i)); err != nil {
+					t.Errorf("replica %d after it was rebuilt: %v", i, err)
+				}
+			}
+			want := int64(2)
+			if name != "flushed" { // what is there stays
+				want = 3
+			}
+			if got := usedOf(t, s[0]); got != want {
+				t.Errorf("used %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+// A gateway that starts while Redis has lost everything knows that from its own
+// store; the first one ever begins.
+func TestEpochOutlivesTheGateway(t *testing.T) {
+	t.Parallel()
+	server, known := redistest.Start(t), new(memory)
+	if err := charged(t, client(t, server.Address()).Budgets(known), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if known.epoch == "" {
+		t.Fatal("no epoch is remembered")
+	}
+	server.Do(t, "FLUSHALL")
+	if err := charged(t, client(t, server.Address()).Budgets(known), "b"); !errors.Is(err, budget.ErrLost) {
+		t.Errorf("%v, want ErrLost", err)
+	}
+	if err := charged(t, client(t, server.Address()).Budgets(new(memory)), "c"); err != nil {
+		t.Errorf("a first gateway: %v", err)
+	}
+	if err := charged(t, client(t, server.Address()).Budgets(&memory{err: errors.New("locked")}), "d"); err == nil {
+		t.Error("charged without knowing the epoch")
+	}
+}
+
+// What was granted survives a server that is killed and comes back; while it is
+// gone everything is denied.
+func TestKilledServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendfsync", "always")
+	s := stores(t, server, 1)[0]
+	for i := range 3 {
+		if err := charged(t, s, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Kill(t)
+	if err := charged(t, s, "down"); err == nil {
+		t.Fatal("granted by nobody")
+	} else if _, refused := errors.AsType[*budget.Refusal](err); refused {
+		t.Errorf("a server that is gone is a refusal: %v", err)
+	}
+	server.Restart(t)
+	deadline := time.Now().Add(20 * time.Second)
+	for charged(t, s, "back") != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("the server is back and not used")
+		}
+	}
+	if got := usedOf(t, s); got != 4 {
+		t.Errorf("used %d, want 4", got)
+	}
+}
+
+// A server without memory denies whole bills, and takes none by halves.
+func TestServerOutOfMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := stores(t, server, 1)[0]
+	two := func(call string) budget.Bill {
+		return budgettest.Bill(call, budgettest.Hour("b", "k", 10), budgettest.Hour("c", "k", 10))
+	}
+	if _, err := s.Charge(t.Context(), two("a")); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "CONFIG SET maxmemory 1mb")
+	if _, err := s.Charge(t.Context(), two("b")); err == nil {
+		t.Fatal("granted by a server without memory")
+	}
+	server.Do(t, "CONFIG SET maxmemory 0")
+	if _, err := s.Charge(t.Context(), two("c")); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Usage(t.Context(), budgettest.Noon, budget.Filter{}, 10)
+	if err != nil || len(list) != 2 || list[0].Used != 2 || list[1].Used != 2 {
+		t.Errorf("used %+v, %v; want 2 of both", list, err)
+	}
+}
+
+// A replica that only reads denies.
+func TestReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	server, main := redistest.Start(t), redistest.Start(t)
+	s := stores(t, server, 1)[0]
+	if err := charged(t, s, "a"); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, fmt.Sprint("REPLICAOF 127.0.0.1 ", main.Port()))
+	if err := charged(t, s, "b"); err == nil {
+		t.Error("granted by a server that only reads")
+	}
+}
+
+// A server that may drop counters is none for budgets.
+func TestEvictingServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	s := stores(t, server, 1)[0]
+	if err := charged(t, s, "a"); !errors.Is(err, redis.ErrEvicts) {
+		t.Errorf("%v, want ErrEvicts", err)
+	}
+	server.Do(t, "CONFIG SET maxmemory-policy noeviction")
+	if err := charged(t, s, "a"); err != nil {
+		t.Errorf("after the policy was changed: %v", err)
+	}
+}
+
+// Everything that is written expires, ends with what it is about, and leaves the
+// list of counters.
+func TestEverythingExpires(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := stores(t, server, 1)[0]
+	for i := range 30 {
+		b := budgettest.Bill(fmt.Sprint(i), budgettest.Hour("b", fmt.Sprint("k", i), 10))
+		if _, err := s.Charge(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := server.Do(t, "EVAL "+strings.ReplaceAll(`local n=0;for_,k_in_ipairs(redis.call('KEYS','*'))_do_if_redis.call('PTTL',k)<0_then_n=n+1_end_end;return_n`, "_", "\t")+" 0"); got == "" {
+		t.Log("no answer")
+	}
+}

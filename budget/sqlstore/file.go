@@ -1,0 +1,229 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// fileGroup is how many charges one transaction makes at most.
+const fileGroup = 256
+
+// What is remembered of counters between groups: so many, with so many windows.
+const (
+	maxCounters = 16384
+	maxWindows  = 4 * budget.Slots
+)
+
+// applyFile applies orders in one transaction. This process is the only one that
+// writes the file, so what it has read or written stays true, and it reads each
+// counter once. Whoever leads the group is the only one here.
+func (s *Store) applyFile(ctx context.Context, orders []*order) error {
+	if s.counters == nil || len(s.counters) > maxCounters {
+		s.counters = make(map[budget.Counter]*counter)
+	}
+	l := ledger{counters: s.counters}
+	err := s.budgets.Do(ctx, func(tx *store.BudgetTx) error {
+		l.tx = tx
+		return l.apply(orders)
+	})
+	if err != nil {
+		s.counters = nil // what is in it was not written, or is not known to be
+	}
+	return err
+}
+
+// ledger is the part of the budgets that a group of orders is about.
+type ledger struct {
+	tx       *store.BudgetTx
+	counters map[budget.Counter]*counter
+	changed  []*window
+}
+
+// counter is what is known of one counter: all windows that end after a time.
+type counter struct {
+	since   int64
+	windows []*window
+}
+
+type window struct {
+	store.BudgetWindow
+	changed bool // and not written yet
+}
+
+// apply applies orders, one after the other, and writes what they change.
+func (l *ledger) apply(orders []*order) error {
+	for _, o := range orders {
+		apply := l.charge
+		if o.settle {
+			apply = l.settle
+		}
+		if err := apply(o); err != nil {
+			return err
+		}
+	}
+	for _, w := range l.changed {
+		if err := l.tx.Set(&w.BudgetWindow); err != nil {
+			return err
+		}
+		w.changed = false
+	}
+	return nil
+}
+
+// counter returns the counter of a charge of a bill.
+func (l *ledger) counter(c *budget.Charge, b *budget.Bill) (*counter, error) {
+	at := b.At.UnixMilli()
+	known := l.counters[c.Counter]
+	if known != nil && known.since <= at && len(known.windows) <= maxWindows {
+		return known, nil
+	}
+	own := &counter{since: at}
+	list, err := l.tx.Windows(store.BudgetCounter{Budget: c.Budget, Measure: c.Measure, Owner: c.Key}, at)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		own.windows = append(own.windows, &window{BudgetWindow: list[i]})
+	}
+	if known != nil { // what was changed just now is not in the file yet
+		for _, w := range known.windows {
+			if w.changed {
+				own.put(w)
+			}
+		}
+	}
+	l.counters[c.Counter] = own
+	return own, nil
+}
+
+// put keeps a window in place of what is known of it.
+func (c *counter) put(w *window) {
+	if i := c.find(w.Start, w.End); i >= 0 {
+		c.windows[i] = w
+		return
+	}
+	c.windows = append(c.windows, w)
+}
+
+// find returns the place of a window, or -1.
+func (c *counter) find(start, end int64) int {
+	return slices.IndexFunc(c.windows, func(w *window) bool { return w.Start == start && w.End == end })
+}
+
+// charge charges a bill, or refuses it.
+func (l *ledger) charge(o *order) error {
+	b := o.bill
+	taken := make([]int64, len(b.Charges))
+	var refusal *budget.Refusal
+	for i := range b.Charges {
+		c := &b.Charges[i]
+		own, err := l.counter(c, b)
+		if err != nil {
+			return err
+		}
+		balance := own.balance(c, b)
+		if taken[i] = c.Fit(balance.Used); taken[i] == 0 {
+			refusal = c.Refuse(balance.Used, balance.ResetAt)
+			break
+		}
+	}
+	if refusal == nil {
+		added, err := l.tx.AddBill(&store.BudgetBill{Call: b.Call, Round: b.Round, Expires: b.Until.UnixMilli(), Taken: taken})
+		if err != nil {
+			return err
+		}
+		if added {
+			for i := range b.Charges {
+				l.add(&b.Charges[i], taken[i])
+			}
+			return l.balances(o, taken)
+		}
+	}
+	known, err := l.tx.Bill(b.Call, b.Round)
+	switch {
+	case err != nil:
+		return err
+	case known != nil && len(known.Taken) == len(b.Charges):
+		return l.balances(o, known.Taken)
+	}
+	o.err = refusal
+	return nil
+}
+
+// balances fills in the answer to a charge.
+func (l *ledger) balances(o *order, taken []int64) error {
+	o.balances = make([]budget.Balance, len(taken))
+	for i := range o.bill.Charges {
+		own, err := l.counter(&o.bill.Charges[i], o.bill)
+		if err != nil {
+			return err
+		}
+		o.balances[i] = own.balance(&o.bill.Charges[i], o.bill)
+		o.balances[i].Taken = taken[i]
+	}
+	return nil
+}
+
+// settle settles a bill, once.
+func (l *ledger) settle(o *order) error {
+	b := o.bill
+	known, err := l.tx.Bill(b.Call, b.Round)
+	if err != nil || known == nil || known.Settled || len(known.Taken) != len(b.Charges) {
+		return err
+	}
+	if err := l.tx.SettleBill(b.Call, b.Round); err != nil {
+		return err
+	}
+	for i := range b.Charges {
+		if back := budget.Rest(known.Taken[i], o.used[i]); back > 0 {
+			if _, err := l.counter(&b.Charges[i], b); err != nil {
+				return err
+			}
+			l.add(&b.Charges[i], -back)
+		}
+	}
+	return nil
+}
+
+// add changes the window of a charge, whose counter is known.
+func (l *ledger) add(c *budget.Charge, amount int64) {
+	own, start, end := l.counters[c.Counter], c.Start.UnixMilli(), c.End.UnixMilli()
+	i := own.find(start, end)
+	if i < 0 {
+		i = len(own.windows)
+		own.windows = append(own.windows, &window{BudgetWindow: store.BudgetWindow{
+			BudgetCounter: store.BudgetCounter{Budget: c.Budget, Measure: c.Measure, Owner: c.Key}, Start: start, End: end,
+		}})
+	}
+	w := own.windows[i]
+	if w.Used += amount; !w.changed {
+		w.changed = true
+		l.changed = append(l.changed, w)
+	}
+}
+
+// balance returns what counts for a charge of a bill.
+func (c *counter) balance(charge *budget.Charge, bill *budget.Bill) budget.Balance {
+	b := budget.Balance{Counter: charge.Counter, Start: charge.Start, ResetAt: charge.End}
+	at, before := bill.At.UnixMilli(), charge.End.UnixMilli()
+	var start, end int64
+	for _, w := range c.windows {
+		if w.Start >= before || w.End <= at || w.Used <= 0 {
+			continue
+		}
+		if b.Used == 0 || w.Start < start {
+			start = w.Start
+		}
+		if b.Used == 0 || w.End < end {
+			end = w.End
+		}
+		b.Used += w.Used
+	}
+	if b.Used > 0 {
+		b.Start, b.ResetAt = instant(start), instant(end)
+	}
+	return b
+}

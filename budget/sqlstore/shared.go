@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/toolgate/toolgate/budget"
+)
+
+// sharedGroup is how many charges one statement makes at most: it holds a lock of
+// the server for each of their counters.
+const sharedGroup = 128
+
+// The request and the answer of the function toolgate_budget of the schema.
+type (
+	sharedBill struct {
+		Call    string         `json:"call"`
+		Round   int            `json:"round"`
+		At      int64          `json:"at"`
+		Until   int64          `json:"until"`
+		Charges []sharedCharge `json:"charges"`
+		Settle  []int64        `json:"settle,omitempty"` // what was used; absent for a charge
+	}
+	sharedCharge struct {
+		Budget  string `json:"b"`
+		Measure string `json:"m"`
+		Key     []byte `json:"k"` // in base64
+		Start   int64  `json:"s"`
+		End     int64  `json:"e"`
+		Amount  int64  `json:"a"`
+		Least   int64  `json:"l"`
+		Limit   int64  `json:"n"`
+	}
+	sharedAnswer struct {
+		Granted []sharedBalance `json:"granted"`
+		Refused *int            `json:"refused"` // which charge
+		Used    int64           `json:"u"`
+		ResetAt int64           `json:"r"`
+	}
+	sharedBalance struct {
+		Taken   int64 `json:"t"`
+		Used    int64 `json:"u"`
+		Start   int64 `json:"s"`
+		ResetAt int64 `json:"r"`
+	}
+)
+
+// applyShared applies orders in one statement: other gateways change the same
+// counters, and the database decides between them.
+func (s *Store) applyShared(ctx context.Context, orders []*order) error {
+	bills := make([]sharedBill, len(orders))
+	for i, o := range orders {
+		bills[i] = newSharedBill(o)
+	}
+	request, err := json.Marshal(bills)
+	if err != nil {
+		return err
+	}
+	raw, err := s.budgets.Apply(ctx, request)
+	if err != nil {
+		return err
+	}
+	var answers []sharedAnswer // written by our own function in the database
+	if err := json.Unmarshal(raw, &answers); err != nil {
+		return fmt.Errorf("the answer of the database is not readable: %w", err)
+	}
+	if len(answers) != len(orders) {
+		return fmt.Errorf("the database answered %d of %d charges", len(answers), len(orders))
+	}
+	for i, o := range orders {
+		if err := answers[i].give(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newSharedBill(o *order) sharedBill {
+	b := sharedBill{Call: o.bill.Call, Round: o.bill.Round, At: o.bill.At.UnixMilli(), Until: o.bill.Until.UnixMilli()}
+	b.Charges = make([]sharedCharge, len(o.bill.Charges))
+	for i := range o.bill.Charges {
+		c := &o.bill.Charges[i]
+		b.Charges[i] = sharedCharge{
+			Budget: c.Budget, Measure: c.Measure, Key: []byte(c.Key),
+			Start: c.Start.UnixMilli(), End: c.End.UnixMilli(), Amount: c.Amount, Least: c.Least, Limit: c.Limit,
+		}
+	}
+	if o.settle {
+		b.Settle = o.used
+	}
+	return b
+}
+
+// give fills in the answer to an order.
+func (a *sharedAnswer) give(o *order) error {
+	switch {
+	case o.settle:
+		return nil
+	case a.Refused != nil && *a.Refused >= 0 && *a.Refused < len(o.bill.Charges):
+		o.err = o.bill.Charges[*a.Refused].Refuse(a.Used, instant(a.ResetAt))
+		return nil
+	case len(a.Granted) != len(o.bill.Charges):
+		return fmt.Errorf("the database answered the charge of %s with something else", o.bill.Call)
+	}
+	o.balances = make([]budget.Balance, len(a.Granted))
+	for i, g := range a.Granted {
+		o.balances[i] = budget.Balance{
+			Counter: o.bill.Charges[i].Counter, Taken: g.Taken, Used: g.Used, Start: instant(g.Start), ResetAt: instant(g.ResetAt),
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Store is a [budget.Store] in the store of a gateway. The zero value refuses
+// everything.
+type Store struct {
+	budgets *store.Budgets
+	log     *slog.Logger
+	group   group
+
+	counters map[budget.Counter]*counter // of a file; belongs to who leads the group
+}
+
+// New returns the budgets of a store. A nil logger discards what nobody waits for.
+func New(s *store.Store, log *slog.Logger) *Store {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	own := &Store{budgets: s.Budgets(), log: log}
+	apply, most := own.applyFile, fileGroup
+	if own.budgets.Shared() {
+		apply, most = own.applyShared, sharedGroup
+	}
+	own.group.init(apply, most)
+	return own
+}
+
+// errZero is the answer of a store that was not made by New.
+var errZero = errors.New("there is no store for budgets")
+
+// Exact implements [budget.Store].
+func (s *Store) Exact() bool { return s.budgets != nil && s.budgets.Durable() }
+
+// Charge implements [budget.Store].
+func (s *Store) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, error) {
+	if s.budgets == nil {
+		return nil, errZero
+	}
+	if err := b.Check(); err != nil {
+		return nil, err
+	}
+	o := newOrder(&b)
+	if err := s.group.do(ctx, o); err != nil {
+		return nil, err
+	}
+	return o.balances, nil
+}
+
+// Settle implements [budget.Store].
+func (s *Store) Settle(ctx context.Context, b budget.Bill, used []int64) error {
+	switch {
+	case s.budgets == nil:
+		return errZero
+	case used != nil && len(used) != len(b.Charges):
+		return errors.New("the settlement is not of this bill")
+	}
+	if err := b.Check(); err != nil {
+		return err
+	}
+	o := newOrder(&b)
+	if o.settle, o.used = true, used; used == nil {
+		o.used = make([]int64, len(b.Charges))
+	}
+	return s.group.do(ctx, o)
+}
+
+// Usage implements [budget.Store].
+func (s *Store) Usage(ctx context.Context, at time.Time, f budget.Filter, limit int) ([]budget.Balance, error) {
+	if s.budgets == nil {
+		return nil, errZero
+	}
+	totals, err := s.budgets.Totals(ctx, at.UnixMilli(), f.Budget, f.Key, limit)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]budget.Balance, len(totals))
+	for i, t := range totals {
+		all[i] = budget.Balance{
+			Counter: budget.Counter{Budget: t.Budget, Measure: t.Measure, Key: t.Owner},
+			Used:    t.Used, Start: instant(t.Start), ResetAt: instant(t.End),
+		}
+	}
+	return all, nil
+}
+
+func instant(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// retention is how long windows are kept after their end: as long as a clock that
+// is set back may need them, by what the measure ends in.
+var retention = map[string]time.Duration{
+	"hour":      2 * 24 * time.Hour,
+	"day":       62 * 24 * time.Hour,
+	"month":     400 * 24 * time.Hour,
+	"sliding:%": 2 * 24 * time.Hour,
+}
+
+// pruneEvery is how often Run forgets, pruneLimit how many rounds of it there are
+// at once.
+const (
+	pruneEvery = time.Minute
+	pruneLimit = 50
+)
+
+// Run forgets what nobody asks for any more until the context ends.
+func (s *Store) Run(ctx context.Context) error {
+	if s.budgets == nil {
+		return errZero
+	}
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for {
+		if err := s.prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			s.log.Warn("budgets of the past are not forgotten", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// prune forgets what has outlived its use.
+func (s *Store) prune(ctx context.Context, now time.Time) error {
+	forget := func(some func() (int64, error)) error {
+		for range pruneLimit {
+			if n, err := some(); err != nil || n == 0 || ctx.Err() != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := forget(func() (int64, error) { return s.budgets.PruneBills(ctx, now.UnixMilli()) })
+	for suffix, keep := range retention {
+		err = errors.Join(err, forget(func() (int64, error) {
+			return s.budgets.PruneWindows(ctx, suffix, now.Add(-keep).UnixMilli())
+		}))
+	}
+	return err
+}

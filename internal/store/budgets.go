@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Budgets keeps what was used of budgets. It adds and reads, and leaves to its
+// user what is allowed; only where several processes share the database does it
+// decide by itself, in one statement ([Budgets.Apply]). The zero value refuses
+// everything with [ErrClosed]; methods are safe for concurrent use.
+type Budgets struct {
+	s *Store
+}
+
+// Budgets returns the handle for budgets.
+func (s *Store) Budgets() *Budgets { return &Budgets{s} }
+
+// Shared tells that several processes may use the database, so that it must
+// decide by itself.
+func (b *Budgets) Shared() bool { return b.s != nil && b.s.direct != nil }
+
+// Durable tells that what was written survives a loss of power.
+func (b *Budgets) Durable() bool { return b.s != nil && b.s.durable }
+
+// BudgetCounter names what is counted together. Owner is kept byte for byte.
+type BudgetCounter struct {
+	Budget, Measure, Owner string
+}
+
+// BudgetWindow is what was used of a counter in one window. Times are
+// milliseconds since 1970, UTC.
+type BudgetWindow struct {
+	BudgetCounter
+	Start, End int64
+	Used       int64
+}
+
+// BudgetBill is what was taken for one round of one call.
+type BudgetBill struct {
+	Call    string
+	Round   int
+	Expires int64   // milliseconds since 1970, UTC
+	Taken   []int64 // at least one
+	Settled bool
+}
+
+// BudgetTx is the state of all budgets inside one [Budgets.Do]; see [Tx].
+type BudgetTx struct {
+	ctx context.Context
+	tx  *Tx
+}
+
+// Do runs fn as [Store.Do] does, in a store that is not [Budgets.Shared].
+func (b *Budgets) Do(ctx context.Context, fn func(tx *BudgetTx) error) error {
+	if b.s == nil {
+		return ErrClosed
+	}
+	return b.s.Do(ctx, func(ctx context.Context, tx *Tx) error { return fn(&BudgetTx{ctx, tx}) })
+}
+
+// What is written with every charge.
+const (
+	sqlBudgetWindows = `SELECT starts, ends, used FROM budget_window WHERE budget = ? AND measure = ? AND owner = ? AND ends > ?`
+	sqlSetBudget     = `INSERT INTO budget_window (budget, measure, owner, starts, ends, used) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (budget, measure, owner, starts, ends) DO UPDATE SET used = excluded.used`
+	sqlBudgetBill = `SELECT expires, taken, settled FROM budget_bill WHERE call = ? AND round = ?`
+	sqlAddBill    = `INSERT INTO budget_bill (call, round, expires, taken, settled) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`
+	sqlSettleBill = `UPDATE budget_bill SET settled = 1 WHERE call = ? AND round = ?`
+)
+
+var budgetStatements = []string{sqlBudgetWindows, sqlSetBudget, sqlBudgetBill, sqlAddBill, sqlSettleBill}
+
+// Windows returns the windows of a counter that end after a time.
+func (t *BudgetTx) Windows(c BudgetCounter, after int64) (list []BudgetWindow, err error) {
+	rows, err := t.tx.prepared(t.ctx, sqlBudgetWindows).QueryContext(t.ctx, c.Budget, c.Measure, c.Owner, after)
+	if err != nil {
+		return nil, fmt.Errorf("read the budget %s: %w", c.Budget, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		w := BudgetWindow{BudgetCounter: c}
+		if err := rows.Scan(&w.Start, &w.End, &w.Used); err != nil {
+			return nil, fmt.Errorf("read the budget %s: %w", c.Budget, err)
+		}
+		list = append(list, w)
+	}
+	return list, rows.Err()
+}
+
+// Set keeps what was used in a window.
+func (t *BudgetTx) Set(w *BudgetWindow) error {
+	if _, err := t.tx.prepared(t.ctx, sqlSetBudget).ExecContext(t.ctx, w.Budget, w.Measure, w.Owner, w.Start, w.End, w.Used); err != nil {
+		return fmt.Errorf("write the budget %s: %w", w.Budget, err)
+	}
+	return nil
+}
+
+// Bill returns a bill; nil when there is none.
+func (t *BudgetTx) Bill(call string, round int) (*BudgetBill, error) {
+	b := BudgetBill{Call: call, Round: round}
+	var taken string
+	switch err := t.tx.prepared(t.ctx, sqlBudgetBill).QueryRowContext(t.ctx, call, round).Scan(&b.Expires, &taken, &b.Settled); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the charge of %s: %w", call, err)
+	}
+	for text := range strings.SplitSeq(taken, ",") {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the charge of %s is not readable: %w", call, err)
+		}
+		b.Taken = append(b.Taken, n)
+	}
+	return &b, nil
+}
+
+// AddBill keeps a new bill. It returns false where there is one for its round
+// already, and keeps that.
+func (t *BudgetTx) AddBill(b *BudgetBill) (added bool, err error) {
+	taken := make([]byte, 0, 16)
+	for i, n := range b.Taken {
+		if i > 0 {
+			taken = append(taken, ',')
+		}
+		taken = strconv.AppendInt(taken, n, 10)
+	}
+	result, err := t.tx.prepared(t.ctx, sqlAddBill).ExecContext(t.ctx, b.Call, b.Round, b.Expires, string(taken))
+	if err != nil {
+		return false, fmt.Errorf("write the charge of %s: %w", b.Call, err)
+	}
+	n, err := result.RowsAffected()
+	return n == 1, err
+}
+
+// SettleBill notes that a bill is settled.
+func (t *BudgetTx) SettleBill(call string, round int) error {
+	if _, err := t.tx.prepared(t.ctx, sqlSettleBill).ExecContext(t.ctx, call, round); err != nil {
+		return fmt.Errorf("settle the charge of %s: %w", call, err)
+	}
+	return nil
+}
+
+// BudgetTotal is what counts of one counter.
+type BudgetTotal struct {
+	BudgetCounter
+	Used, Start, End int64 // the first beginning and the first end
+}
+
+// Totals returns the counters of which something counts at a time, in order, at
+// most limit of them. Empty names are any.
+func (b *Budgets) Totals(ctx context.Context, at int64, budget, owner string, limit int) (list []BudgetTotal, err error) {
+	if b.s == nil {
+		return nil, ErrClosed
+	}
+	q := `SELECT budget, measure, owner, sum(used), min(starts), min(ends) FROM budget_window
+		WHERE starts <= ? AND ends > ? AND used > 0`
+	args := []any{at, at}
+	if budget != "" {
+		q, args = q+` AND budget = ?`, append(args, budget)
+	}
+	if owner != "" {
+		q, args = q+` AND owner = ?`, append(args, foreign(owner))
+	}
+	q, args = q+` GROUP BY budget, measure, owner ORDER BY budget, measure, owner LIMIT ?`, append(args, limit)
+	err = b.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		rows, err := tx.Query(ctx, q, args...)
+		if err != nil {
+			return fmt.Errorf("read budgets: %w", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var t BudgetTotal
+			var name []byte
+			if err := rows.Scan(&t.Budget, &t.Measure, &name, &t.Used, &t.Start, &t.End); err != nil {
+				return fmt.Errorf("read budgets: %w", err)
+			}
+			t.Owner = string(name)
+			list = append(list, t)
+		}
+		return rows.Err()
+	})
+	return list, err
+}
+
+// maxApply is how often one application is tried.
+const maxApply = 3
+
+// Apply charges and settles bills in one statement, which commits by itself, in a
+// store that is [Budgets.Shared]. The request and the answer are those of the
+// function toolgate_budget of the schema. Because a bill is charged and settled
+// once, a request whose connection was lost is made again.
+func (b *Budgets) Apply(ctx context.Context, request []byte) (answer []byte, err error) {
+	switch {
+	case b.s == nil || b.s.read == nil:
+		return nil, ErrClosed
+	case b.s.direct == nil:
+		return nil, b.s.unwritten(ErrReadOnly)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		err := b.s.direct.QueryRowContext(ctx, `SELECT toolgate_budget($1::jsonb)`, string(request)).Scan(&answer)
+		if err == nil {
+			return answer, nil
+		}
+		if try == maxApply || !b.s.dialect.retryable(err) || !pause(ctx, tryAgain*time.Duration(try)) {
+			return nil, explain(b.s.path, "write budgets to store", err)
+		}
+	}
+}
+
+// pruneChunk is how many rows are removed in one write.
+const pruneChunk = 2000
+
+// PruneWindows removes windows of a measure that ended before a time, at most
+// some thousands, and returns how many. The measure ends in a suffix.
+func (b *Budgets) PruneWindows(ctx context.Context, suffix string, ended int64) (n int64, err error) {
+	const q = `DELETE FROM budget_window WHERE (budget, measure, owner, starts, ends) IN
+		(SELECT budget, measure, owner, starts, ends FROM budget_window WHERE measure LIKE ? AND ends < ? LIMIT ?)`
+	return b.prune(ctx, q, "%/"+suffix, ended, pruneChunk)
+}
+
+// PruneBills removes bills that nobody asks for any more, likewise.
+func (b *Budgets) PruneBills(ctx context.Context, expired int64) (n int64, err error) {
+	const q = `DELETE FROM budget_bill WHERE (call, round) IN (SELECT call, round FROM budget_bill WHERE expires < ? LIMIT ?)`
+	return b.prune(ctx, q, expired, pruneChunk)
+}
+
+func (b *Budgets) prune(ctx context.Context, q string, args ...any) (n int64, err error) {
+	if b.s == nil {
+		return 0, ErrClosed
+	}
+	err = b.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+		var err error
+		if n, err = tx.Exec(ctx, q, args...); err != nil {
+			return fmt.Errorf("forget budgets of the past: %w", err)
+		}
+		return nil
+	})
+	return n, err
+}

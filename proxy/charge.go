@@ -1,0 +1,217 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// This file is about what calls cost (ADR 0022): the charge before a round is
+// delivered, the bounds that come with it, and its end.
+
+// defaultResult is how large a result may be where a mount says nothing else.
+const defaultResult = 32 << 20
+
+// BudgetKey is the member of _meta that warns of budgets that are nearly used up.
+const BudgetKey = "dev.toolgate/budget"
+
+// bought is what a round was charged and has used of it.
+type bought struct {
+	receipt *budget.Receipt // nil for one that was charged nothing
+	bytes   int64           // of the result as the server sent it
+	took    time.Duration
+	back    bool // it surely was not delivered
+	stop    context.CancelFunc
+}
+
+// charge takes what a round of the call may use. later tells that an earlier round
+// of it was charged. The context that it returns ends when the round has used up
+// the time that it was given.
+func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later bool) (context.Context, error) {
+	rec.sent = time.Now()
+	if !budgeted(rec.entry.Method) {
+		return ctx, nil
+	}
+	u := rec.usage(r)
+	u.Later = later
+	if snap.class != nil {
+		u.Class = func() string { return snap.class(r.question(gate.Call, rec.x.Identity, rec.x.Scope), r.item) }
+	}
+	receipt, err := snap.Limiter.Charge(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	rec.bought.receipt, rec.bought.stop = receipt, func() {}
+	if limit, bounded := receipt.Time(); bounded {
+		ctx, rec.bought.stop = context.WithTimeoutCause(ctx, limit, spentTime(receipt.Spent(budget.Seconds)))
+	}
+	return ctx, nil
+}
+
+// budgeted tells whether budgets count a method.
+func budgeted(method string) bool {
+	switch method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodRead,
+		mcp.MethodTaskGet, mcp.MethodTaskResult, mcp.MethodTaskUpdate:
+		return true
+	}
+	return false
+}
+
+// usage is what a round of the call may use.
+func (rec *record) usage(r *Route) budget.Usage {
+	id, e := rec.x.Identity, &rec.entry
+	return budget.Usage{
+		CallID: e.CallID, Round: e.Rounds, Tool: r.Kind == mcp.Tool,
+		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
+		Name: e.Name, Server: r.Server, Original: r.Original, Cost: rec.cost,
+		Bytes: int64(r.to.mount.maxResult()), Time: r.hard(),
+	}
+}
+
+// maxResult is how large a result of the backend may be, in bytes.
+func (m *Mount) maxResult() int {
+	if m.Result <= 0 {
+		return defaultResult
+	}
+	return m.Result
+}
+
+// carried notes what a round has used, and returns its error: the backend's, or
+// that the result is larger than what it was given.
+func (rec *record) carried(got *mcp.Answer, err error) error {
+	b := &rec.bought
+	if !rec.sent.IsZero() {
+		b.took = time.Since(rec.sent)
+		rec.entry.UpstreamUS += b.took.Microseconds()
+	}
+	if err != nil {
+		failure, failed := errors.AsType[*mcp.Failure](err)
+		b.back = failed && !failure.Delivered
+		return err
+	}
+	b.bytes = int64(len(got.Result))
+	if got.Fault != nil {
+		b.bytes = int64(len(got.Fault.Data) + len(got.Fault.Message))
+	}
+	if limit, bounded := b.receipt.Bytes(); bounded && b.bytes > limit {
+		b.bytes = 0 // of which nothing is delivered
+		return spentBytes(b.receipt.Spent(budget.Bytes))
+	}
+	return nil
+}
+
+// settle ends the charge of a round. It is given back when the call surely was not
+// delivered; a charge that cannot be given back stays.
+func (rec *record) settle() {
+	b := &rec.bought
+	if b.receipt == nil {
+		return
+	}
+	defer b.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	end := func() error { return b.receipt.Settle(ctx, b.bytes, b.took) }
+	if b.back {
+		end = func() error { return b.receipt.Refund(ctx) }
+	} else {
+		rec.noteBudgets(b.receipt.Facts(b.bytes, b.took))
+	}
+	if err := end(); err != nil {
+		rec.g.log.Error("charge not given back", "call", rec.entry.CallID, "err", err)
+	}
+	b.receipt = nil
+}
+
+// noteBudgets writes down what was charged.
+func (rec *record) noteBudgets(facts []budget.Fact) {
+	for _, f := range facts {
+		rec.entry.Budgets = append(rec.entry.Budgets, audit.Budget{
+			Name: f.Budget, Key: f.Key, Unit: string(f.Unit), Amount: f.Amount, Used: f.Used, Limit: f.Limit,
+		})
+	}
+}
+
+// warned returns an answer that tells of the budgets of which much is used.
+func (rec *record) warned(answer reply) reply {
+	b := &rec.bought
+	low := b.receipt.Warnings(b.bytes, b.took)
+	if len(low) == 0 || answer.result == nil {
+		return answer
+	}
+	list := []byte("[")
+	for i, f := range low {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(mcp.AppendQuote(append(list, `{"budget":`...), f.Budget), `,"unit":`...)
+		list = fmt.Appendf(mcp.AppendQuote(list, string(f.Unit)), `,"limit":%d,"used":%d,"reset_at":`, f.Limit, f.Used)
+		list = append(mcp.AppendQuote(list, f.ResetAt.UTC().Format(time.RFC3339)), '}')
+	}
+	meta := mcp.SetMember(mcp.Lookup(answer.result, "_meta"), BudgetKey, append(list, ']'))
+	answer.result = mcp.SetMember(answer.result, "_meta", meta)
+	return answer
+}
+
+// usedUp is the refusal of a call by a budget.
+func usedUp(by *budget.Refusal) *Refusal {
+	return budgetRefusal(by, "The budget "+by.Budget+" is used up until "+resetAt(by))
+}
+
+// spentBytes is the refusal of a result that is larger than what is left.
+func spentBytes(by *budget.Refusal) *Refusal {
+	return budgetRefusal(by, "The call was made, but its result is not delivered: it is larger than what was left of the budget "+by.Budget+", which resets at "+resetAt(by))
+}
+
+// spentTime is the refusal of a call that took longer than what is left.
+func spentTime(by *budget.Refusal) *Refusal {
+	return budgetRefusal(by, "The call was ended: it took longer than what was left of the budget "+by.Budget+", which resets at "+resetAt(by)+"; what it had done by then is done")
+}
+
+func resetAt(by *budget.Refusal) string { return by.ResetAt.UTC().Format(time.RFC3339) }
+
+func budgetRefusal(by *budget.Refusal, text string) *Refusal {
+	if by.Hint != "" {
+		text += ": " + by.Hint
+	}
+	return &Refusal{Kind: "budget", Code: codeBudget, Phase: "budget", Budget: by, Err: by, Text: text + "."}
+}
+
+// unpaid is the refusal of a call whose budgets could not be asked; nil for another
+// error.
+func unpaid(err error) *Refusal {
+	switch used, is := errors.AsType[*budget.Refusal](err); {
+	case is:
+		return usedUp(used)
+	case errors.Is(err, budget.ErrStore):
+		return &Refusal{
+			Kind: "budget_unavailable", Code: codeUnavailable, Phase: "budget", Protocol: true, Err: err, RetryAfter: time.Second,
+			Text: "It cannot be found out at the moment what is left of the budgets, so that nothing that has a limit can be called; try again in a moment.",
+		}
+	case errors.Is(err, budget.ErrPlan):
+		return &Refusal{
+			Kind: "plan_unknown", Code: codeBudget, Phase: "budget", Err: err,
+			Text: "The plan of this credential is not one that the gateway knows; ask its operator.",
+		}
+	}
+	return nil
+}
+
+// appendBudget appends what a budget says of its refusal.
+func appendBudget(out []byte, b *budget.Refusal) []byte {
+	out = mcp.AppendQuote(append(out, `,"budget":`...), b.Budget)
+	out = strconv.AppendInt(append(out, `,"limit":`...), b.Limit, 10)
+	out = strconv.AppendInt(append(out, `,"used":`...), b.Used, 10)
+	out = mcp.AppendQuote(append(out, `,"reset_at":`...), resetAt(b))
+	if b.Hint != "" {
+		out = mcp.AppendQuote(append(out, `,"hint":`...), b.Hint)
+	}
+	return out
+}
