@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,10 +25,11 @@ func TestCallsPerPrincipal(t *testing.T) {
 		a, b, j := newSlots(4, 100, c), newSlots(4, 100, c), &journal{}
 		take := func(s *slots, at, who string) {
 			go func() {
-				if err := s.take(t.Context(), at, who); err == nil {
-					j.add("%s at %s", who, at)
+				err := s.take(t.Context(), at, who)
+				if refusal, refused := errors.AsType[*Refusal](err); refused {
+					j.add("%s at %s: %v", who, at, refusal.Kind)
 				} else {
-					j.add("%s at %s: %v", who, at, err.(*Refusal).Kind)
+					j.add("%s at %s", who, at)
 				}
 			}()
 			synctest.Wait()

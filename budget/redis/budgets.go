@@ -135,9 +135,6 @@ func (b *Budgets) Settle(ctx context.Context, bill budget.Bill, used []int64) er
 	return nil
 }
 
-// errLost is what a script answers where the epoch is another one.
-var errLost = errors.New("the epoch is another one")
-
 // run runs a script under the epoch in force, which is its first argument. Once
 // it is on its way it is not given up before its own time has passed.
 func (b *Budgets) run(ctx context.Context, script *goredis.Script, keys []string, args []any) ([]any, error) {

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -71,7 +72,7 @@ func (s *Server) start(t testing.TB) error {
 	t.Helper()
 	port := s.port
 	if port == 0 {
-		probe, err := net.Listen("tcp", "127.0.0.1:0")
+		probe, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func (s *Server) start(t testing.TB) error {
 	args := append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", s.dir, "--save", "", "--appendonly", "yes",
 	}, s.args...)
-	run := exec.Command("redis-server", args...)
+	run := exec.CommandContext(context.Background(), "redis-server", args...) // ended by end
 	run.Stdout, run.Stderr = log, log
 	endWithParent(run)
 	if err := run.Start(); err != nil {
@@ -95,7 +96,7 @@ func (s *Server) start(t testing.TB) error {
 	s.run = run
 	deadline := time.Now().Add(startTime)
 	for time.Now().Before(deadline) {
-		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+		conn, err := dial(t, port)
 		if err == nil {
 			answer, err := ask(conn, "PING")
 			conn.Close()
@@ -114,11 +115,16 @@ func (s *Server) start(t testing.TB) error {
 	return fmt.Errorf("the server does not start:\n%s", said)
 }
 
-// Do sends a command whose words have no spaces and returns the first line of
+// dial connects to a server.
+func dial(t testing.TB, port int) (net.Conn, error) {
+	return (&net.Dialer{Timeout: startTime}).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+}
+
+// Do sends a command, as people write one, and returns the first line of
 // the answer, as in "+OK".
 func (s *Server) Do(t testing.TB, command string) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", s.port), startTime)
+	conn, err := dial(t, s.port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +134,34 @@ func (s *Server) Do(t testing.TB, command string) string {
 		t.Fatal(err)
 	}
 	return answer
+}
+
+// Keys returns the keys of the first database.
+func (s *Server) Keys(t testing.TB) []string {
+	t.Helper()
+	conn, err := dial(t, s.port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(startTime)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("KEYS *\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewScanner(conn)
+	in.Scan()
+	n, err := strconv.Atoi(strings.TrimPrefix(in.Text(), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := make([]string, 0, n)
+	for len(keys) < n && in.Scan() { // the length
+		in.Scan()
+		keys = append(keys, in.Text())
+	}
+	return keys
 }
 
 // ask sends one command (inline, as the protocol has it for people).
