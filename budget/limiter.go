@@ -155,7 +155,7 @@ func (l *Limiter) applies(u *Usage) ([]*rule, error) {
 		plan = l.ofTenants[AnyTenant]
 	}
 	var mine []*rule
-	if u.Plan != "" {
+	if u.Plan != "" && len(l.plans) > 0 { // else the word means something to a policy alone
 		if mine, ok = l.ofOwn[u.Plan]; !ok {
 			return nil, fmt.Errorf("%w: %q, of the credential", ErrPlan, u.Plan)
 		}
@@ -236,20 +236,20 @@ func (r *Receipt) refusal(by *Refusal) *Refusal {
 			continue
 		}
 		rule := r.rules[i]
-		own.Limit, own.Used, own.Amount = rule.Limit, rule.Unit.whole(by.Used), rule.Unit.whole(by.Amount)
-		own.Hint = rule.hint(&own)
+		own.Limit, own.Used, own.Amount = rule.Limit, rule.Unit.Whole(by.Used), rule.Unit.Whole(by.Amount)
+		own.Unit, own.Hint = rule.Unit, rule.hint(&own)
 	}
 	return &own
 }
 
 // hint says what can be done about a refusal.
 func (r *rule) hint(by *Refusal) string {
-	what := fmt.Sprintf("the budget %s allows %d %s per %s", r.Name, r.Limit, r.Unit, r.Window)
+	what := fmt.Sprintf("the budget %s allows %d %s %s", r.Name, r.Limit, r.Unit, r.Window.phrase())
 	switch {
 	case r.plan != "" && r.Per == PerTenant:
-		what = fmt.Sprintf("the plan %s of this tenant allows %d %s per %s", r.plan, r.Limit, r.Unit, r.Window)
+		what = fmt.Sprintf("the plan %s of this tenant allows %d %s %s", r.plan, r.Limit, r.Unit, r.Window.phrase())
 	case r.plan != "":
-		what = fmt.Sprintf("the plan %s of this credential allows %d %s per %s", r.plan, r.Limit, r.Unit, r.Window)
+		what = fmt.Sprintf("the plan %s of this credential allows %d %s %s", r.plan, r.Limit, r.Unit, r.Window.phrase())
 	}
 	switch {
 	case r.Limit == 0:

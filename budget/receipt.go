@@ -123,7 +123,7 @@ func (r *Receipt) fact(i int, used int64) Fact {
 	b, rule := &r.balances[i], r.rules[i]
 	return Fact{
 		Budget: b.Budget, Key: b.Key, Unit: rule.Unit, Limit: rule.Limit, ResetAt: b.ResetAt,
-		Amount: rule.Unit.whole(used), Used: rule.Unit.whole(b.Used - (b.Taken - used)),
+		Amount: rule.Unit.Whole(used), Used: rule.Unit.Whole(b.Used - (b.Taken - used)),
 	}
 }
 

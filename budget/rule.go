@@ -101,6 +101,17 @@ func newRule(r Rule) (*rule, error) {
 
 func measure(u Unit, w Window) string { return string(u) + "/" + w.String() }
 
+// ParseMeasure reads what a counter measures. What it does not know is the zero
+// Unit and Window.
+func ParseMeasure(text string) (u Unit, w Window) {
+	unit, window, _ := strings.Cut(text, "/")
+	w, err := ParseWindow(window)
+	if err != nil || !slices.Contains(Units[:], Unit(unit)) {
+		return "", Window{}
+	}
+	return Unit(unit), w
+}
+
 var errAmount = errors.New("the usage has no amount")
 
 // charge returns what the rule charges for a usage; nil is nothing.

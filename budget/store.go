@@ -150,8 +150,10 @@ type Refusal struct {
 	Limit, Used, Amount int64
 	// ResetAt is when some of it is free again.
 	ResetAt time.Time
+	// Unit of these numbers; empty where they are as stores count.
+	Unit Unit
 	// Hint is what somebody can do about it, a sentence without its full stop;
-	// may be empty. Stores leave it empty.
+	// may be empty. Stores leave both empty.
 	Hint string
 }
 

@@ -28,8 +28,8 @@ func (u Unit) scale() int64 {
 	return 1
 }
 
-// whole returns an amount of a store in the unit, rounded up.
-func (u Unit) whole(amount int64) int64 { return (amount + u.scale() - 1) / u.scale() }
+// Whole returns an amount of a store in the unit, rounded up.
+func (u Unit) Whole(amount int64) int64 { return (amount + u.scale() - 1) / u.scale() }
 
 // reserved tells whether the unit is known only afterwards.
 func (u Unit) reserved() bool { return u == Bytes || u == Seconds }

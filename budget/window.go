@@ -80,13 +80,33 @@ func (w Window) Length() time.Duration {
 
 // String returns the window as it is written. Equal windows have equal texts.
 func (w Window) String() string {
-	switch {
-	case w.calendar != "":
+	if w.calendar != "" {
 		return w.calendar
-	case w.length%(24*time.Hour) == 0:
-		return fmt.Sprintf("sliding:%dd", w.length/(24*time.Hour))
 	}
-	return "sliding:" + strings.TrimSuffix(w.length.String(), "0s")
+	return "sliding:" + w.duration()
+}
+
+// duration is the length of a sliding window, short.
+func (w Window) duration() string {
+	if w.length%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", w.length/(24*time.Hour))
+	}
+	text := strings.TrimSuffix(w.length.String(), "0s")
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// phrase is what a limit holds for.
+func (w Window) phrase() string {
+	switch w {
+	case Hour:
+		return "an hour"
+	case Day, Month:
+		return "a " + w.calendar
+	}
+	return "within " + w.duration()
 }
 
 // At returns the window of a zone that an instant is in: from start to end, the
@@ -110,6 +130,28 @@ func (w Window) At(t time.Time, zone *time.Location) (start, end time.Time) {
 			return reached(at, zone), end
 		}
 	}
+}
+
+// EmptyAt returns when nothing is left of a limit at the pace with which so much
+// was used since a time; false where nothing is used, or, of a sliding window,
+// where that pace keeps within the limit for ever.
+func (w Window) EmptyAt(used, limit int64, since, now time.Time) (at time.Time, empties bool) {
+	elapsed := now.Sub(since)
+	if w.Sliding() {
+		elapsed = min(elapsed, w.length)
+	}
+	if used <= 0 || elapsed <= 0 {
+		return time.Time{}, false
+	}
+	if used >= limit {
+		return now, true
+	}
+	pace := float64(used) / float64(elapsed)
+	left := float64(limit-used) / pace
+	if w.Sliding() && pace*float64(w.length) <= float64(limit) || left > float64(100*maxSliding) {
+		return time.Time{}, false
+	}
+	return now.Add(time.Duration(left)), true
 }
 
 // reading is what a clock on a wall shows, as an instant in UTC.

@@ -9,6 +9,9 @@ import (
 // checkRates reports what only several values of rates together can have wrong,
 // and names those that have no name.
 func checkRates(p *problems, section *Node, t *Toolgate) {
+	if t.BudgetsIn == "redis" && t.Redis == "" {
+		p.at(section.Get("budgets_in"), "budgets_in", "add redis: redis://HOST:PORT/DB, or remove it", "no Redis is configured")
+	}
 	names, list := map[string]int{}, section.Get("rates")
 	for i := range t.Rates {
 		r := &t.Rates[i]

@@ -82,6 +82,14 @@ func (d *decoder) decode(n *Node, v reflect.Value, tag reflect.StructTag, path, 
 }
 
 func (d *decoder) object(n *Node, v reflect.Value, path, pattern string) {
+	if short := shorthands[v.Type()]; short != nil && n.Kind != KindMap {
+		long, err := short(n)
+		if err != nil {
+			d.at(n, path, "write a number of calls a month, unlimited, or a map such as { tool_calls: 1000, window: day }", "%v", err)
+			return
+		}
+		n = long
+	}
 	if n.Kind != KindMap {
 		d.at(n, path, "", "expected a map, found %s", n.Kind)
 		return

@@ -33,6 +33,7 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"target":    formatTarget,
 	"toolname":  formatPattern(toolName, "a tool name", "write 1 to 128 of A-Z, a-z, 0-9, _, . and -"),
 	"url":       formatURL,
+	"window":    formatWindow,
 	"zone":      formatZone,
 }
 
@@ -131,6 +132,32 @@ func formatZone(text, _ string) (string, string, error) {
 		return "", "write a name of the IANA database, such as Europe/Paris", fmt.Errorf("%.80q is not a time zone", text)
 	}
 	return text, "", nil
+}
+
+// The bounds of a sliding window.
+const (
+	minSliding = time.Minute
+	maxSliding = 366 * 24 * time.Hour
+)
+
+// formatWindow accepts the windows of budgets.
+func formatWindow(text, _ string) (string, string, error) {
+	const hint = "write hour, day, month, or sliding: with a duration, as in sliding:90m"
+	duration, sliding := strings.CutPrefix(text, "sliding:")
+	if !sliding {
+		if text == "hour" || text == "day" || text == "month" {
+			return text, "", nil
+		}
+		return "", hint, fmt.Errorf("%.80q is not a window", text)
+	}
+	d, err := ParseDuration(duration)
+	switch {
+	case err != nil:
+		return "", hint, fmt.Errorf("%.80q is not a window", text)
+	case d < minSliding || d > maxSliding || d%time.Minute != 0:
+		return "", "write 1m to 366d", errors.New("a sliding window is 1m to 366d long, in whole minutes")
+	}
+	return "sliding:" + d.String(), "", nil
 }
 
 // checkURL accepts absolute http and https URLs. Its error quotes nothing of

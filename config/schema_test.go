@@ -118,6 +118,9 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 	case reflect.Pointer:
 		return m.value(t.Elem(), tag, pattern)
 	case reflect.Struct:
+		if t == reflect.TypeFor[Plan]() {
+			return obj{"anyOf": []obj{m.object(t, pattern), {"type": "integer", "minimum": 0}, {"const": "unlimited"}}}
+		}
 		return m.object(t, pattern)
 	case reflect.Map:
 		return obj{"type": "object", "additionalProperties": m.value(t.Elem(), tag, join(pattern, "*"))}
@@ -145,6 +148,8 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 		switch tag.Get("format") {
 		case "namespace":
 			out["pattern"] = "^$|" + namespace.String()
+		case "window":
+			out["pattern"] = "^(hour|day|month|sliding:.+)$"
 		case "sha256":
 			out["pattern"] = "^[0-9a-fA-F]{64}$"
 		case "store":

@@ -34,7 +34,7 @@ type APIKey struct {
 	Groups []string `config:"groups"`
 	// Scopes the caller has. Absent: none.
 	Scopes []string `config:"scopes" format:"scope"`
-	// Plan limits the caller. Absent: the tenant's.
+	// Plan limits the caller, besides what limits the tenant. Absent: the tenant's alone.
 	Plan string `config:"plan"`
 }
 
@@ -142,6 +142,6 @@ type ScopeRule struct {
 type Tenant struct {
 	// Plan limits the tenant. Absent: none.
 	Plan string `config:"plan"`
-	// Zone is the time zone its months and days are counted in. Absent: UTC.
-	Zone string `config:"zone"`
+	// Zone is the time zone in which the windows of its plan are counted. Absent: UTC.
+	Zone string `config:"zone" default:"UTC" format:"zone"`
 }

@@ -1,7 +1,5 @@
 package config
 
-import "encoding/json"
-
 // Toolgate is everything under the "toolgate" key of a file. Each field says
 // what its absence means; keys it does not have are errors. Sections that this
 // version does not use are refused wherever they are written (see
@@ -13,10 +11,16 @@ type Toolgate struct {
 	// configuration under the state folder, "sqlite:PATH", or for gateways that
 	// share their state "postgres://USER:PASSWORD@HOST:PORT/DATABASE". Absent: "sqlite:".
 	Store string `config:"store" default:"sqlite:" format:"store"`
+	// Durability is when a write to a store in a file counts as done: full once it survives a loss of power,
+	// normal once it survives the end of the process, however sudden, which is faster. Absent: full.
+	Durability string `config:"durability" default:"full" enum:"full|normal"`
 	// Redis is the address of a Redis server that gateways share their rates in:
 	// "redis://USER:PASSWORD@HOST:PORT/DB", "rediss://..." with TLS, and with
 	// "?addr=HOST:PORT" for each further node of a cluster. Absent: each gateway counts for itself.
 	Redis string `config:"redis" format:"redis"`
+	// BudgetsIn is where plans and budgets are counted: store, or redis, which is faster and may lose the last
+	// charges when it fails over. Absent: store.
+	BudgetsIn string `config:"budgets_in" default:"store" enum:"store|redis"`
 	// Keys seal what clients hold for us; the first seals, all open.
 	// Absent: one generated key beside the store.
 	Keys []Key `config:"keys"`
@@ -25,7 +29,7 @@ type Toolgate struct {
 	Servers map[string]ServerSettings `config:"servers"`
 	// Auth says who callers are. Absent: loopback callers only, all "local".
 	Auth Auth `config:"auth"`
-	// Tenants are settings per tenant. Absent: no tenant has any.
+	// Tenants are settings per tenant; those of "*" are of every tenant that has none of its own. Absent: no tenant has any.
 	Tenants map[string]Tenant `config:"tenants"`
 	// Gate is the authorization chain. Absent: closed where
 	// authentication is configured and nothing decides.
@@ -43,8 +47,11 @@ type Toolgate struct {
 	Governance Governance `config:"governance"`
 	// Approvals says who answers questions about calls, and how long. Absent: nobody is asked.
 	Approvals Approvals `config:"approvals"`
-	// Plans are limits by plan name; a number is calls a month. Absent: no limits.
-	Plans map[string]json.RawMessage `config:"plans"`
+	// Plans are limits by plan name; a number is calls of tools a month. A plan counts for the tenants that have it,
+	// and, of a credential that names one, for its caller as well. Absent: no limits.
+	Plans map[string]Plan `config:"plans"`
+	// BoundedPlans allows plans in a store that may lose the last charges with the power (durability: normal). Absent: false.
+	BoundedPlans bool `config:"bounded_plans"`
 	// Budgets are named limits. Absent: none.
 	Budgets []Budget `config:"budgets"`
 	// Rates are limits of calls in a time. Absent: none.

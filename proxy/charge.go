@@ -139,6 +139,16 @@ func (rec *record) noteBudgets(facts []budget.Fact) {
 	}
 }
 
+// noteRefusal writes down which budget refused the call, and took nothing.
+func (rec *record) noteRefusal(by *budget.Refusal) {
+	if by == nil || rec.bought.receipt != nil { // the latter is noted as it is settled
+		return
+	}
+	rec.entry.Budgets = append(rec.entry.Budgets, audit.Budget{
+		Name: by.Budget, Key: by.Key, Unit: string(by.Unit), Used: by.Used, Limit: by.Limit,
+	})
+}
+
 // warned returns an answer that tells of the budgets of which much is used.
 func (rec *record) warned(answer reply) reply {
 	b := &rec.bought

@@ -96,6 +96,7 @@ func (rec *record) refused(err error) error {
 		own.Decision = e.CallID
 		err, refusal = &own, &own
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
+		rec.noteRefusal(refusal.Budget)
 		if refusal.Phase == "upstream" || refusal.Kind == "internal" {
 			e.Outcome = audit.OutcomeError
 		}

@@ -30,9 +30,6 @@ var (
 )
 
 const (
-	// budgetTime bounds one operation. It is longer than that of rates: who cannot
-	// be charged is refused.
-	budgetTime = 3 * time.Second
 	// checkPause is how long it is believed that the server does not evict.
 	checkPause = 30 * time.Second
 	// leastMemory is how long a bill is remembered at least.
@@ -58,6 +55,7 @@ var ErrEvicts = errors.New("the Redis server may evict what was used; set its ma
 // [Budgets.Rebuild]. It is safe for concurrent use.
 type Budgets struct {
 	rdb    goredis.UniversalClient
+	time   time.Duration // bounds one operation
 	epochs Epochs
 
 	mu      sync.Mutex
@@ -66,7 +64,9 @@ type Budgets struct {
 }
 
 // Budgets returns the store. Its epoch is asked for when it is used first.
-func (c *Client) Budgets(epochs Epochs) *Budgets { return &Budgets{rdb: c.rdb, epochs: epochs} }
+func (c *Client) Budgets(epochs Epochs) *Budgets {
+	return &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs}
+}
 
 var _ budget.Rebuilder = (*Budgets)(nil)
 
@@ -141,7 +141,7 @@ func (b *Budgets) run(ctx context.Context, script *goredis.Script, keys []string
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budgetTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.time)
 	defer cancel()
 	for again := range 2 {
 		epoch, err := b.inForce(ctx, again > 0)
@@ -207,7 +207,7 @@ func (b *Budgets) begin(ctx context.Context) (string, error) {
 // Rebuild implements [budget.Rebuilder]: it takes the counters that are there, of
 // whichever epoch.
 func (b *Budgets) Rebuild(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, budgetTime)
+	ctx, cancel := context.WithTimeout(ctx, b.time)
 	defer cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()

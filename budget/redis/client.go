@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +13,16 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Time limits of one conversation. A command is never repeated by the driver: it
-// may have been executed.
+// Timeouts bound one operation each, the wait for a connection included. Zero
+// values are replaced by the defaults.
+type Timeouts struct {
+	Rates   time.Duration // 1 s
+	Budgets time.Duration // 5 s: who cannot be charged is refused
+}
+
 const (
-	dialTime    = 500 * time.Millisecond
-	commandTime = 500 * time.Millisecond
-	// turnTime bounds the wait for a connection that is free.
-	turnTime = time.Second
+	dialTime = time.Second
+	// idleTime is how long a connection that nobody uses stays.
 	idleTime = 5 * time.Minute
 )
 
@@ -28,7 +32,8 @@ const connections = 64
 // Client is a connection pool to a server or a cluster. It connects when it is
 // used first. It is safe for concurrent use.
 type Client struct {
-	rdb goredis.UniversalClient
+	rdb      goredis.UniversalClient
+	timeouts Timeouts
 }
 
 // quiet keeps the driver from writing to stderr: what fails is returned.
@@ -44,9 +49,12 @@ func (silence) Printf(context.Context, string, ...any) {}
 //	redis://USER:PASSWORD@HOST:PORT/DB
 //
 // with rediss for TLS, and with ?addr=HOST:PORT for each further node of a
-// cluster. Its errors do not hold the address, which may have a password in it.
-func New(address string) (*Client, error) {
+// cluster. A command is never repeated: it may have been executed. Errors do not hold the address, which may have a password in it.
+func New(address string, timeouts Timeouts) (*Client, error) {
 	quiet()
+	timeouts.Rates = cmp.Or(max(timeouts.Rates, 0), time.Second)
+	timeouts.Budgets = cmp.Or(max(timeouts.Budgets, 0), 5*time.Second)
+	longest := max(timeouts.Rates, timeouts.Budgets)
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, errors.New("is not an address of a Redis server")
@@ -57,20 +65,20 @@ func New(address string) (*Client, error) {
 			return nil, errAddress(err, u)
 		}
 		o.MaxRetries, o.MaxRedirects, o.DialerRetries = -1, 3, 1
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, commandTime, commandTime, turnTime
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, longest, longest, longest
 		o.PoolSize, o.ConnMaxIdleTime, o.ContextTimeoutEnabled, o.DisableIdentity = connections, idleTime, true, true
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-		return &Client{rdb: goredis.NewClusterClient(o)}, nil
+		return &Client{rdb: goredis.NewClusterClient(o), timeouts: timeouts}, nil
 	}
 	o, err := goredis.ParseURL(address)
 	if err != nil {
 		return nil, errAddress(err, u)
 	}
 	o.MaxRetries, o.DialerRetries = -1, 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, commandTime, commandTime, turnTime
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, longest, longest, longest
 	o.PoolSize, o.ConnMaxIdleTime, o.ContextTimeoutEnabled, o.DisableIdentity = connections, idleTime, true, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &Client{rdb: goredis.NewClient(o)}, nil
+	return &Client{rdb: goredis.NewClient(o), timeouts: timeouts}, nil
 }
 
 // errAddress is what is wrong with an address, without its text where a user is

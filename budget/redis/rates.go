@@ -19,17 +19,15 @@ var takeText string
 
 var takeScript = goredis.NewScript(takeText)
 
-// rateTime bounds one question about rates, the wait for a connection included.
-const rateTime = time.Second
-
 // Rates are token buckets that gateways share, by the clock of the server. They
 // implement [rate.Shared].
 type Rates struct {
-	rdb goredis.UniversalClient
+	rdb  goredis.UniversalClient
+	time time.Duration // bounds one operation
 }
 
 // Rates returns the buckets that are kept at the server.
-func (c *Client) Rates() *Rates { return &Rates{rdb: c.rdb} }
+func (c *Client) Rates() *Rates { return &Rates{rdb: c.rdb, time: c.timeouts.Rates} }
 
 // Take implements [rate.Shared]. Everything is one script, so that all gateways
 // together never take more than a rate allows.
@@ -43,7 +41,7 @@ func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wai
 		keys[i] = bucketKey(&tokens[i])
 		args = append(args, tokens[i].Rate.Interval(), tokens[i].Rate.Burst())
 	}
-	ctx, cancel := context.WithTimeout(ctx, rateTime)
+	ctx, cancel := context.WithTimeout(ctx, r.time)
 	defer cancel()
 	got, err := takeScript.Run(ctx, r.rdb, keys, args...).Int64Slice()
 	if err != nil {

@@ -250,7 +250,7 @@ func unmatched(scopes *auth.Scopes, capsules *capsule.Phase, names map[string]bo
 // checkRules holds rules, scopes and capsules against what the gateway offers
 // that runs with a configuration; without one, nothing is known of that.
 func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules, scopes *auth.Scopes, capsules *capsule.Phase) error {
-	if len(c.Toolgate.Governance.Tools) == 0 && scopes == nil && capsules == nil && len(c.Toolgate.Rates) == 0 {
+	if len(c.Toolgate.Governance.Tools) == 0 && scopes == nil && capsules == nil && len(c.Toolgate.Budgets)+len(c.Toolgate.Rates) == 0 {
 		return nil
 	}
 	state, err := findState(c.Path)
@@ -277,7 +277,7 @@ func checkRules(ctx context.Context, c *config.Config, rules *governance.Rules, 
 		}
 	}
 	var problems []error
-	for _, p := range append(governance.Check(rules, schemas), slices.Concat(unmatched(scopes, capsules, names), unmatchedRates(c, names))...) {
+	for _, p := range slices.Concat(governance.Check(rules, schemas), unmatched(scopes, capsules, names), unmatchedBudgets(c, names), unmatchedRates(c, names)) {
 		problems = append(problems, errors.New(problemText(p)))
 	}
 	return exit(exitConfig, errors.Join(problems...))

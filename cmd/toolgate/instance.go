@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/budget/sqlstore"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/registry"
@@ -46,6 +48,8 @@ type instance struct {
 	saver   *catalogSaver
 	desk    *approval.Desk
 	webhook *approval.Webhook
+	budgets budgets
+	limiter atomic.Pointer[budget.Limiter] // in force
 
 	enable       *enable.Backend
 	addedChanged chan struct{} // capacity 1
@@ -145,6 +149,8 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.store, in.claim, err = openStore(ctx, c, state, in.log); err != nil {
 		return nil, err
 	}
+	in.budgets.store = sqlstore.New(in.store, in.log)
+	in.budgets.observe = func(e budget.Event) { in.metrics.Budget(e.Budget, string(e.Outcome), e.Warned) }
 	in.registry = registry.New(registry.Options{Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)
@@ -169,6 +175,9 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 
 	if in.rates, err = newRates(c, in.metrics, in.log); err != nil {
 		return nil, exit(exitConfig, err)
+	}
+	if c.Toolgate.BudgetsIn == "redis" {
+		in.budgets.store = in.rates.redis.Budgets(budgetEpoch{in.store.Meta()})
 	}
 	if in.operation, err = newOperation(ctx, in, c); err != nil {
 		return nil, err
@@ -248,6 +257,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return in.followAdded(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
+	group.Go(func() error { return in.budgets.run(gctx) })
 	group.Go(func() error { return in.registry.Run(gctx) })
 	group.Go(func() error { return in.operation.run(gctx) })
 	group.Go(func() error { return rest(gctx) })
@@ -289,6 +299,10 @@ func (in *instance) apply(c *config.Config) error {
 	before := in.identities.Load()
 	authenticated := before.authenticated()
 	servers, owners := in.withAdded(c)
+	limiter, err := in.budgets.limiter(c)
+	if err != nil {
+		return err
+	}
 	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
 		decided: in.gateway.Decided, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
@@ -327,7 +341,7 @@ func (in *instance) apply(c *config.Config) error {
 			running = in.start(spec)
 		}
 		next[s.Key] = running
-		mounts = append(mounts, mount(s, running.Server, c.Toolgate.Limits.Queue))
+		mounts = append(mounts, mount(s, running.Server, &c.Toolgate.Limits))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {
@@ -342,10 +356,12 @@ func (in *instance) apply(c *config.Config) error {
 	in.desk.Set(in.approvalSettings(c, authenticated))
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
-		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
+		Mounts: mounts, Chain: gates.chain, Limiter: limiter, Arguments: arguments, Scopes: known.checker(),
 		Approver: in.desk, Registry: in.registry, Ready: in.ready,
 		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
+		Class: gates.examiner.classForBudgets,
 	}
+	in.limiter.Store(limiter)
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -101,7 +102,8 @@ func (o *operation) unmatched(capsules *capsule.Phase) func() []governance.Probl
 		for _, c := range o.in.gateway.Capabilities() {
 			names[c.Exposed] = true
 		}
-		return append(unmatched(o.in.identities.Load().scopes, capsules, names), unmatchedRates(o.in.current(), names)...)
+		c := o.in.current()
+		return slices.Concat(unmatched(o.in.identities.Load().scopes, capsules, names), unmatchedBudgets(c, names), unmatchedRates(c, names))
 	}
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/budget/rate"
@@ -13,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -30,7 +33,7 @@ func newRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*
 	r := &rates{}
 	var shared rate.Shared
 	if address := c.Toolgate.Redis; address != "" {
-		client, err := redis.New(address)
+		client, err := redis.New(address, redis.Timeouts{})
 		if err != nil {
 			return nil, fmt.Errorf("%s: redis: %w", c.Path, err)
 		}
@@ -53,6 +56,23 @@ func (r *rates) close() {
 	if r != nil && r.redis != nil {
 		_ = r.redis.Close() // nothing is written on the way
 	}
+}
+
+// budgetEpoch keeps the epoch of budgets that are in Redis in the store, whose
+// loss is another one.
+type budgetEpoch struct{ meta *store.Meta }
+
+const epochEntry = "budget/redis_epoch"
+
+// Known implements [redis.Epochs].
+func (e budgetEpoch) Known(ctx context.Context) (string, error) {
+	epoch, _, err := e.meta.Get(ctx, epochEntry)
+	return string(epoch), err
+}
+
+// Remember implements [redis.Epochs].
+func (e budgetEpoch) Remember(ctx context.Context, epoch string) error {
+	return e.meta.Put(ctx, epochEntry, []byte(epoch))
 }
 
 // limiter is the rates of a configuration, nil where there are none.
@@ -102,7 +122,7 @@ func rateRules(c *config.Config) []rate.Rule {
 func unmatchedRates(c *config.Config, names map[string]bool) []governance.Problem {
 	var problems []governance.Problem
 	for i, r := range c.Toolgate.Rates {
-		if !anyMatch(gate.Glob(r.Match), names) {
+		if glob := gate.Glob(r.Match); glob != "*" && !strings.Contains(r.Match, ":") && !coversAny(glob, names) {
 			key := fmt.Sprintf("rates[%d].match", i)
 			at := c.Origin(key)
 			problems = append(problems, governance.Problem{
@@ -112,17 +132,6 @@ func unmatchedRates(c *config.Config, names map[string]bool) []governance.Proble
 		}
 	}
 	return problems
-}
-
-// anyMatch tells whether a glob covers one of some names, or may be about
-// resources.
-func anyMatch(glob gate.Glob, names map[string]bool) bool {
-	for name := range names {
-		if glob.Match(name) {
-			return true
-		}
-	}
-	return glob == "*" || slices.Contains([]byte(glob), ':')
 }
 
 // floods are the limits of what clients send besides calls.

@@ -38,6 +38,7 @@ URL or one stdio process.`,
 	root.AddCommand(
 		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
+		newBudgetCommand(o), newStoreCommand(o),
 		newConfig(o), newKey(), newVersion(), newDemo(),
 	)
 	root.InitDefaultCompletionCmd()

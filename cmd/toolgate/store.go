@@ -19,7 +19,7 @@ import (
 // audit log and the control socket of one gateway, is claimed beside it.
 func openStore(ctx context.Context, c *config.Config, state *stateDir, log *slog.Logger) (_ *store.Store, claim io.Closer, err error) {
 	own := filepath.Join(state.path, "store.db")
-	o := store.Options{Logger: log}
+	o := store.Options{Logger: log, Durable: c.Toolgate.Durability != "normal"}
 	if path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:"); !isFile {
 		o.URL = c.Toolgate.Store
 		if claim, err = store.Claim(own); err != nil {
@@ -44,21 +44,14 @@ func openStore(ctx context.Context, c *config.Config, state *stateDir, log *slog
 // knownCatalog reads what the store of a configuration has of the catalog,
 // beside whoever writes it. It is nil where there is none yet.
 func knownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord, error) {
-	o := store.Options{ReadOnly: true}
-	path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:")
-	if isFile {
-		if o.Path = path; path == "" {
-			state, err := findState(c.Path)
-			if err != nil {
-				return nil, err
-			}
-			o.Path = filepath.Join(state.path, "store.db")
-		}
+	o, err := storeForReading(c)
+	if err != nil {
+		return nil, err
+	}
+	if o.Path != "" {
 		if _, err := os.Stat(o.Path); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
-	} else {
-		o.URL = c.Toolgate.Store
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()

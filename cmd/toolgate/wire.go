@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 
-	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -78,15 +77,16 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 }
 
 // mount is how a server of the configuration is shown and used.
-func mount(s *config.Server, b proxy.Backend, queue int) proxy.Mount {
+func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount {
 	m := proxy.Mount{
 		Backend:     b,
 		Namespace:   s.Namespace,
 		Include:     s.Include,
 		Exclude:     s.Exclude,
 		Concurrency: s.Concurrency,
-		Queue:       queue,
+		Queue:       limits.Queue,
 		Hard:        s.Timeouts.Hard,
+		Result:      int(limits.Result),
 		PerSession:  s.Isolation == config.IsolationSession,
 		Questions: proxy.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),
@@ -114,9 +114,6 @@ func mount(s *config.Server, b proxy.Backend, queue int) proxy.Mount {
 	}
 	return m
 }
-
-// limiter is the budgets of a configuration.
-func limiter(*config.Config) *budget.Limiter { return budget.Unlimited() }
 
 // loopback tells whether an address is of this machine alone.
 func loopback(address string) bool {

@@ -30,6 +30,7 @@ type Metrics struct {
 	redis     prometheus.Gauge
 	failures  prometheus.Counter
 	state     *prometheus.GaugeVec
+	budgets   budgetCounters
 
 	redisOnce sync.Once
 
@@ -80,6 +81,7 @@ func New(version string) *Metrics {
 	m.state = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_upstream_state", Help: "1 for the state that an upstream server is in.",
 	}, []string{"server", "state"})
+	m.budgets = newBudgetCounters(m.registry)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})

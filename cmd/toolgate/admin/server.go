@@ -136,6 +136,9 @@ func Handler(g Gateway, token string) http.Handler {
 	if a, ok := g.(Adder); ok {
 		handleAdder(mux, a)
 	}
+	if b, ok := g.(Budgets); ok {
+		handleBudgets(mux, b)
+	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get(headerToken)))

@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// BudgetUse is what was used of one budget by one owner.
+type BudgetUse struct {
+	Budget string `json:"budget"` // "plan" for what plans count
+	Per    string `json:"per"`
+	// Owner is whose it is: issuer, tenant and subject; tenant and persona; or the
+	// tenant, the server, the server and the tool, or the class.
+	Owner  []string `json:"owner"`
+	Key    string   `json:"key"` // the same in one text
+	Unit   string   `json:"unit"`
+	Window string   `json:"window"`
+	Used   int64    `json:"used"`
+	// Limit is absent where there is none, or none is known.
+	Limit *int64 `json:"limit,omitempty"`
+	// Since is the beginning of the window.
+	Since time.Time `json:"since"`
+	// ResetAt is when used falls.
+	ResetAt time.Time `json:"reset_at"`
+	// EmptyAt is when nothing is left at the pace of the window so far; absent
+	// where it lasts.
+	EmptyAt *time.Time `json:"empty_at,omitempty"`
+}
+
+// BudgetQuery chooses among them; empty fields choose everything.
+type BudgetQuery struct {
+	Budget, Key string
+}
+
+// Budgets is a gateway that shows its budgets.
+type Budgets interface {
+	// BudgetUse returns what is used now, some hundreds at most.
+	BudgetUse(ctx context.Context, q BudgetQuery) ([]BudgetUse, error)
+	// RebuildBudgets makes a store that has lost its counters usable again, and
+	// returns a sentence that says what it did.
+	RebuildBudgets(ctx context.Context) (string, error)
+}
+
+// handleBudgets serves the budgets.
+func handleBudgets(mux *http.ServeMux, b Budgets) {
+	answer := func(w http.ResponseWriter, v any, err error) {
+		if err != nil {
+			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, v)
+	}
+	mux.HandleFunc("GET /v1/budgets", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		uses, err := b.BudgetUse(r.Context(), BudgetQuery{Budget: q.Get("budget"), Key: q.Get("key")})
+		answer(w, uses, err)
+	})
+	mux.HandleFunc("POST /v1/budgets/rebuild", func(w http.ResponseWriter, r *http.Request) {
+		did, err := b.RebuildBudgets(r.Context())
+		answer(w, map[string]string{"did": did}, err)
+	})
+}
+
+// BudgetUse asks what is used now.
+func (c *Client) BudgetUse(ctx context.Context, q BudgetQuery) ([]BudgetUse, error) {
+	var out []BudgetUse
+	err := c.do(ctx, http.MethodGet, "/v1/budgets?"+url.Values{"budget": {q.Budget}, "key": {q.Key}}.Encode(), &out)
+	return out, err
+}
+
+// RebuildBudgets has a store that has lost its counters made usable again.
+func (c *Client) RebuildBudgets(ctx context.Context) (string, error) {
+	var out struct {
+		Did string `json:"did"`
+	}
+	err := c.do(ctx, http.MethodPost, "/v1/budgets/rebuild", &out)
+	return out.Did, err
+}
