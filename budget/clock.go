@@ -10,28 +10,37 @@ import (
 // caught up. So a window that has begun is not begun again. The zero value is
 // ready; its methods are safe for concurrent use.
 type Clock struct {
-	// System is asked for the time; nil is [time.Now]. Its readings should be
-	// monotonic ones.
-	System func() time.Time
+	// System returns what the system's clock shows, and the time since some
+	// moment in the life of the process, which nobody can set. Nil asks the
+	// system.
+	System func() (shown time.Time, elapsed time.Duration)
 
 	mu   sync.Mutex
-	last time.Time // as given out, without monotonic reading
-	at   time.Time // what System said then
+	last time.Time     // as given out
+	at   time.Duration // elapsed then
+}
+
+// begun is the moment from which time elapses.
+var begun = time.Now()
+
+func system() (shown time.Time, elapsed time.Duration) {
+	now := time.Now()
+	return now, now.Sub(begun)
 }
 
 // Now returns the time in UTC, to the millisecond.
 func (c *Clock) Now() time.Time {
-	system := time.Now
-	if c.System != nil {
-		system = c.System
+	ask := c.System
+	if ask == nil {
+		ask = system
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := system()
-	next := now.UTC().Round(0)
-	if on := c.last.Add(max(now.Sub(c.at), 0)); !c.at.IsZero() && next.Before(on) {
+	shown, elapsed := ask()
+	next := shown.UTC().Round(0)
+	if on := c.last.Add(elapsed - c.at); !c.last.IsZero() && next.Before(on) {
 		next = on
 	}
-	c.last, c.at = next, now
+	c.last, c.at = next, elapsed
 	return next.Truncate(time.Millisecond)
 }
