@@ -42,11 +42,11 @@ type Limits struct {
 	CancelsPerMinute int `config:"cancels_per_minute" default:"6000" min:"0" max:"1000000"`
 	// CompletionsPerMinute is how often one caller may ask to complete an argument; rates do not count that. 0 is no limit. Absent: 1200.
 	CompletionsPerMinute int `config:"completions_per_minute" default:"1200" min:"0" max:"1000000"`
-	// UnknownPerMinute is how many calls of what does not exist for the caller are answered so; more are refused as too many. 0 is no limit. Absent: 600.
-	UnknownPerMinute int `config:"unknown_per_minute" default:"600" min:"0" max:"1000000"`
+	// UnknownPerMinute is how many calls of what does not exist for the caller are answered so; more are refused as too many. 0 is no limit. Absent: 6000.
+	UnknownPerMinute int `config:"unknown_per_minute" default:"6000" min:"0" max:"1000000"`
 	// AuthFailuresPerMinute is how often one address, or one /64 network of IPv6, may show no valid credential before it is not listened to. Callers
-	// who were let in from there within ten minutes still are. 0 is no limit. Absent: 600.
-	AuthFailuresPerMinute int `config:"auth_failures_per_minute" default:"600" min:"0" max:"1000000"`
+	// who were let in within ten minutes still are. 0 is no limit. Absent: 6000.
+	AuthFailuresPerMinute int `config:"auth_failures_per_minute" default:"6000" min:"0" max:"1000000"`
 	// Tools is how many tools, prompts or resources one server may list. Absent: 5000.
 	Tools int `config:"tools" default:"5000" min:"1" max:"1000000"`
 	// Pages is how many pages one list may have. Absent: 1000.
