@@ -63,7 +63,11 @@ func (r *Refusal) Error() string {
 		}
 		whose = "per " + strings.Join(per, " and ")
 	}
-	return fmt.Sprintf("the limit of %d calls in %s %s is used up", r.Rule.Rate.Limit, Words(r.Rule.Rate.Window), whose)
+	calls := "calls"
+	if r.Rule.Rate.Limit == 1 {
+		calls = "call"
+	}
+	return fmt.Sprintf("the limit of %d %s in %s %s is used up", r.Rule.Rate.Limit, calls, Words(r.Rule.Rate.Window), whose)
 }
 
 // Words is a duration as people write one: 90m, 12s, 1h. What is longer than a

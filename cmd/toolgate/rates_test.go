@@ -202,7 +202,7 @@ func TestExitCodeOfARate(t *testing.T) {
 	h.start(t, "up", h.file)
 	h.ok(t, "call", "a__pid", "--file", h.file)
 	o := h.run(t, "call", "a__pid", "--file", h.file)
-	if o.code != exitBudget || !strings.Contains(o.stdout, "the limit of 1 calls in 1h per principal is used up. Wait") {
+	if o.code != exitBudget || !strings.Contains(o.stdout, "the limit of 1 call in 1h per principal is used up. Wait") {
 		t.Errorf("exit code %d: %s%s", o.code, o.stdout, o.stderr)
 	}
 }
