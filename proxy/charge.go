@@ -102,7 +102,7 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 		b.bytes = int64(len(got.Fault.Data) + len(got.Fault.Message))
 	}
 	if limit, bounded := b.receipt.Bytes(); bounded && b.bytes > limit {
-		b.bytes = 0 // of which nothing is delivered
+		b.bytes = limit // the next one need not run to find that out
 		return spentBytes(b.receipt.Spent(budget.Bytes))
 	}
 	return nil
@@ -172,7 +172,11 @@ func (rec *record) warned(answer reply) reply {
 
 // usedUp is the refusal of a call by a budget.
 func usedUp(by *budget.Refusal) *Refusal {
-	return budgetRefusal(by, "The budget "+by.Budget+" is used up until "+resetAt(by))
+	text := "The budget " + by.Budget + " is used up until " + resetAt(by)
+	if by.Hint != "" {
+		text += ": " + by.Hint
+	}
+	return budgetRefusal(by, text)
 }
 
 // spentBytes is the refusal of a result that is larger than what is left.
@@ -188,9 +192,6 @@ func spentTime(by *budget.Refusal) *Refusal {
 func resetAt(by *budget.Refusal) string { return by.ResetAt.UTC().Format(time.RFC3339) }
 
 func budgetRefusal(by *budget.Refusal, text string) *Refusal {
-	if by.Hint != "" {
-		text += ": " + by.Hint
-	}
 	return &Refusal{Kind: "budget", Code: codeBudget, Phase: "budget", Budget: by, Err: by, Text: text + "."}
 }
 

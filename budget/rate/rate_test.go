@@ -159,6 +159,14 @@ func TestChangedLimits(t *testing.T) {
 		if err := limiter(1, "r").Take(t.Context(), &rate.Call{}); err != nil {
 			t.Errorf("what was owed to the old limit is owed for longer than the new window: %v", err)
 		}
+		short := m.Limiter([]rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 1, Window: time.Second}}}) // who owed an hour owes a second
+		if short.Take(t.Context(), &rate.Call{}) == nil {
+			t.Error("a shorter window began anew")
+		}
+		time.Sleep(time.Second)
+		if err := short.Take(t.Context(), &rate.Call{}); err != nil {
+			t.Errorf("more is owed than a full bucket: %v", err)
+		}
 		limiter(4, "other")
 		if err := limiter(4, "r").Take(t.Context(), &rate.Call{}); err != nil {
 			t.Errorf("a limit that was gone was remembered: %v", err)

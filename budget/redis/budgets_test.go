@@ -326,8 +326,8 @@ func TestEndedWindowsAreForgotten(t *testing.T) {
 	if got := windows(); got != ":2" {
 		t.Errorf("%s windows are kept after two days, want 2", got)
 	}
-	hour("d", time.Now().Add(1000*time.Hour).Truncate(time.Hour)) // a clock that is far ahead
-	hour("e", time.Now().Truncate(time.Hour))
+	hour("d", time.Now().Truncate(time.Hour))
+	hour("e", time.Now().Add(1000*time.Hour).Truncate(time.Hour)) // a clock that is far ahead
 	if got := windows(); got != ":2" {
 		t.Errorf("%s windows are kept, want that of now and the one to come", got)
 	}

@@ -100,6 +100,10 @@ func TestSharedTakesAllOrNone(t *testing.T) {
 	}
 	take(-1, hour("b", "other", 2), hour("c", "k", 1)) // what was refused took nothing
 	take(-1, hour("b", "other", 2))
+	short := rate.Token{Bucket: "a", Key: "k", Rate: rate.Rate{Limit: 1, Window: time.Second}}
+	if _, wait, err := r.Take(t.Context(), []rate.Token{short}); err != nil || wait > time.Second {
+		t.Errorf("who owed an hour owes %v with a window of a second, %v", wait, err)
+	}
 	if _, _, err := r.Take(t.Context(), []rate.Token{{Bucket: "a", Key: "k"}}); err == nil {
 		t.Error("a rate of nothing was asked for")
 	}

@@ -43,7 +43,17 @@ type group struct {
 	mu      sync.Mutex
 	waiting []*order
 	working bool
+	came    [crowd]time.Time // when the last orders came, in a ring
+	orders  int              // that ever came
 }
+
+// Where so many orders came within crowdTime, a group waits a moment for more: the
+// work on a group costs about the same for one order as for many.
+const (
+	crowd     = 8
+	crowdTime = 2 * time.Millisecond
+	gather    = 500 * time.Microsecond
+)
 
 func (g *group) init(apply func(context.Context, []*order) error, most int) {
 	g.apply, g.most = apply, most
@@ -64,6 +74,8 @@ func (g *group) do(ctx context.Context, o *order) error {
 		return errBusy
 	}
 	g.waiting = append(g.waiting, o)
+	g.came[g.orders%crowd] = time.Now()
+	g.orders++
 	alone := !g.working
 	g.working = true
 	g.mu.Unlock()
@@ -100,6 +112,9 @@ func (g *group) leave(o *order) bool {
 
 // work applies what waits, own among it, and hands the work over to the next.
 func (g *group) work(ctx context.Context, own *order) {
+	if g.crowded() {
+		<-time.After(gather)
+	}
 	orders := g.take()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
 	defer cancel()
@@ -110,6 +125,13 @@ func (g *group) work(ctx context.Context, own *order) {
 	}()
 	err := g.apply(ctx, orders)
 	g.settle(orders, own, err)
+}
+
+// crowded tells whether more orders are about to come.
+func (g *group) crowded() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.orders >= crowd && time.Since(g.came[g.orders%crowd]) < crowdTime
 }
 
 // take removes the orders of the next group from those that wait. The first is

@@ -21,6 +21,10 @@ import (
 var shared storetest.Server
 
 func TestMain(m *testing.M) {
+	if address := os.Getenv(childVar); address != "" {
+		fmt.Fprintln(os.Stderr, "error:", child(address))
+		os.Exit(1)
+	}
 	code := m.Run()
 	if err := shared.Stop(); err != nil {
 		fmt.Println("stop the PostgreSQL of the tests:", err)

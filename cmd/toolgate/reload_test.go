@@ -156,7 +156,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"spicedb.subject_id", "spicedb.server", "spicedb.server_id", "spicedb.server_relation", "spicedb.grant", "spicedb.resource_grant",
 		"spicedb.ban", "spicedb.strict", "spicedb.strict_for", "spicedb.timeouts.call", "spicedb.timeouts.list", "spicedb.cache", "spicedb.zone",
 		"spicedb.builtin", "governance.own_files", "governance.tools",
-		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
+		"plans", "bounded_plans", "budgets", "tenants", "approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
 		"auth.jwt", "auth.introspection.endpoint", "auth.introspection.client_id", "auth.introspection.client_secret", "auth.introspection.issuer",
 		"auth.introspection.audience", "auth.introspection.clients", "auth.introspection.claims.subject", "auth.introspection.claims.tenant",
 		"auth.introspection.claims.persona", "auth.introspection.claims.groups", "auth.introspection.claims.scopes", "auth.introspection.claims.plan",

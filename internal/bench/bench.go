@@ -78,6 +78,7 @@ var trials = func() []trial {
 			}})
 		}
 	}
+	all = append(all, trial{"budget", benchBudget})
 	all = append(all, trial{"gate, list", benchGatedList}, trial{"gate, bounds", benchBounds})
 	all = append(all, trial{"rates", benchRates}, trial{"parked", benchParked})
 	all = append(all, trial{"list", benchList}, trial{"idle sessions", benchSessions})
