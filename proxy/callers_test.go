@@ -71,6 +71,75 @@ func TestCallsPerPrincipal(t *testing.T) {
 	})
 }
 
+// A call does not pass those of the same principal that came before it, also not
+// in the moment between the end of one and the look at who is next.
+func TestOwnCallsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallerSlots()
+		c.resize(1)
+		s, j := newSlots(4, 100, c), &journal{}
+		queued(t.Context(), s, j, "p")
+		take := func(name string) {
+			go func() {
+				if s.take(t.Context(), "s", "p") == nil {
+					j.add("%s", name)
+				}
+			}()
+			synctest.Wait()
+		}
+		take("second")
+		s.mu.Lock()
+		s.running--
+		also := c.leave("p")
+		s.mu.Unlock()
+		take("third")
+		for _, other := range also {
+			other.poke()
+		}
+		synctest.Wait()
+		if got := j.all(); !slices.Equal(got, []string{"p", "second"}) {
+			t.Errorf("served %q, want the second behind the first", got)
+		}
+		s.give("p")
+		synctest.Wait()
+		if got := j.all(); len(got) != 3 {
+			t.Errorf("served %q, want all", got)
+		}
+	})
+}
+
+// A larger bound is in force at once, also for those who wait.
+func TestCallsPerPrincipalFollowTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			<-hold
+			return result(mcp.Modern, `{"content":[]}`), nil
+		}
+		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 })
+		call := func() *recorder {
+			w, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__a"`, "")))
+			synctest.Wait()
+			return w
+		}
+		first, second := call(), call()
+		if n := len(b.seen("")); n != 1 {
+			t.Errorf("%d run, want 1", n)
+		}
+		c := *r.config.Load()
+		c.CallsPerPrincipal = 2
+		r.Apply(c)
+		synctest.Wait()
+		if n := len(b.seen("")); n != 2 {
+			t.Errorf("%d run with the new bound, want 2", n)
+		}
+		close(hold)
+		<-first.done
+		<-second.done
+	})
+}
+
 // However calls come, go and give up at several servers: no principal has more
 // running than it may, all that can run do, and in the end nothing is left.
 func TestCallsPerPrincipalBounds(t *testing.T) {

@@ -72,6 +72,9 @@ func TestFloods(t *testing.T) {
 				if after := w.field("Retry-After"); tt.status == http.StatusTooManyRequests && after != "20" {
 					t.Errorf("Retry-After %q, want 20", after)
 				}
+				if w := tt.send(r, "alice", 3); !strings.Contains(w.text(), kindRate) {
+					t.Errorf("two too many: %s", w.text())
+				}
 				if w := tt.send(r, "bob", 0); strings.Contains(w.text(), kindRate) {
 					t.Errorf("another principal: %s", w.text())
 				}
@@ -79,7 +82,7 @@ func TestFloods(t *testing.T) {
 				if w := tt.send(r, "alice", 0); strings.Contains(w.text(), kindRate) {
 					t.Errorf("when it is time: %s", w.text())
 				}
-				if limited != 1 || strings.Count(r.log.String(), "limits."+tt.setting) != 1 {
+				if limited != 2 || strings.Count(r.log.String(), "limits."+tt.setting) != 1 {
 					t.Errorf("counted %d times; the log says %s", limited, r.log)
 				}
 				for _, s := range r.everySession() {
@@ -154,6 +157,25 @@ func TestCancelFlood(t *testing.T) {
 			t.Errorf("the call ended by what was not heard: %s", w.text())
 		}
 	})
+}
+
+// The rounds of a call are one call to its rates.
+func TestRoundsCountOnce(t *testing.T) {
+	limiter := rate.NewMeter(rate.NewLocal(0), nil, nil).Limiter([]rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 2, Window: time.Hour}}})
+	r := newRig(t, mounted(asking(t, 3)), bounded(Floods{IdenticalCalls: 2}), func(_ *Options, c *Config) { c.Rates = limiter })
+	w := r.modern("1", mcp.MethodToolsCall, `"name":"s__ask"`)
+	for range 3 {
+		w = r.again(stateOf(t, w), "")
+	}
+	if !strings.Contains(w.text(), `"resultType":"complete"`) {
+		t.Errorf("after the last round: %s", w.text())
+	}
+	for i, want := range []bool{true, false} {
+		w := r.modern("1", mcp.MethodToolsCall, `"name":"s__other"`)
+		if passed := !strings.Contains(w.text(), kindRate); passed != want {
+			t.Errorf("call %d behind it: %s", i, w.text())
+		}
+	}
 }
 
 // A bound may change while the gateway runs, and none is none.

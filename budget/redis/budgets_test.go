@@ -294,6 +294,28 @@ func TestEverythingExpires(t *testing.T) {
 	}
 }
 
+// A window counts until its end, to the millisecond.
+func TestWindowEndsAtItsEnd(t *testing.T) {
+	t.Parallel()
+	s := stores(t, redistest.Start(t), 1)[0]
+	at := func(call string, start, at time.Time) error {
+		c := budgettest.Hour("b", "k", 1)
+		c.Start, c.End = start, start.Add(time.Hour)
+		_, err := s.Charge(t.Context(), budget.Bill{Key: budget.Key{Call: call}, At: at, Until: at.Add(time.Minute), Charges: []budget.Charge{c}})
+		return err
+	}
+	end := budgettest.Noon.Add(time.Hour)
+	if err := at("a", budgettest.Noon, budgettest.Noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := at("b", budgettest.Noon.Add(30*time.Minute), end.Add(-time.Millisecond)); err == nil {
+		t.Error("a window ended a millisecond early")
+	}
+	if err := at("c", end, end); err != nil {
+		t.Errorf("a window counts at its end: %v", err)
+	}
+}
+
 // A window is forgotten when it has ended for so long that no clock can be so
 // wrong, and not before.
 func TestEndedWindowsAreForgotten(t *testing.T) {
