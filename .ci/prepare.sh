@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks: a C compiler for the race
 # detector, Node with npm and Python with venv for the end-to-end tests, a
-# PostgreSQL that the tests start and end themselves, make.
+# PostgreSQL and a Redis that the tests start and end themselves, make.
 # It changes nothing where everything is there. On a machine without apt, or
 # without the right to use it, it says what is missing and returns 77.
 set -euo pipefail
@@ -20,6 +20,7 @@ have npm || missing+=(npm)
 # python3 may be there without what makes a virtual environment.
 # PostgreSQL keeps its server programs out of the path.
 have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
+have redis-server || missing+=(redis-server)
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3 python3-venv)
 
 if [ ${#missing[@]} -eq 0 ]; then

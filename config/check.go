@@ -38,6 +38,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
 	checkGovernance(p, section, t)
+	checkRates(p, section, t)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	checkBudgets(p, section, t)
 	if t.Audit.Mode == "" {

@@ -49,6 +49,10 @@ func checkBudgets(p *problems, section *Node, t *Toolgate) {
 			p.at(section.Get("durability"), "durability", "remove it, or add bounded_plans: true",
 				"with it the last charges may be lost with the power, which plans do not allow unless told so")
 		}
+		if t.BudgetsIn == "redis" && !t.BoundedPlans {
+			p.at(section.Get("budgets_in"), "budgets_in", "remove it, or add bounded_plans: true",
+				"Redis may lose the last charges when it fails over, which plans do not allow unless told so")
+		}
 	}
 	list := section.Get("budgets")
 	if len(t.Budgets) > maxBudgets {
@@ -61,7 +65,7 @@ func checkBudgets(p *problems, section *Node, t *Toolgate) {
 }
 
 // bounded tells that the store may lose what was written last.
-func bounded(t *Toolgate) bool { return t.Durability == "normal" }
+func bounded(t *Toolgate) bool { return t.Durability == "normal" && t.BudgetsIn != "redis" }
 
 func checkBudget(p *problems, n *Node, path string, b *Budget, seen map[string]int) {
 	unique(p, n, path, "name", b.Name, seen)

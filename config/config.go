@@ -235,6 +235,8 @@ type Tool struct {
 	Timeout time.Duration `config:"timeout" min:"1ms" max:"24h"`
 	// Cost is what one call counts in budgets measured in cost. Absent: 1.
 	Cost int64 `config:"cost" default:"1" min:"0" max:"1000000000"`
+	// RateLimitPerHour is how often the tool may be called in an hour, by all callers together. Absent: as often as one likes.
+	RateLimitPerHour int64 `config:"rate_limit_per_hour" min:"1" max:"1000000"`
 	// Annotations are laid over the tool's own annotations, key by key.
 	// Absent: its own.
 	Annotations json.RawMessage `config:"annotations" format:"object"`

@@ -26,6 +26,7 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"namespace": formatNamespace,
 	"origin":    formatOrigin,
 	"path":      formatPath,
+	"redis":     formatRedis,
 	"scope":     formatScope,
 	"sha256":    formatSHA256,
 	"store":     formatStore,
@@ -210,6 +211,34 @@ func formatStore(text, dir string) (string, string, error) {
 		return "", storeHint, errors.New("names no host")
 	case strings.Trim(u.Path, "/") == "" && u.Query().Get("dbname") == "":
 		return "", storeHint, errors.New("names no database")
+	}
+	return text, "", nil
+}
+
+const redisHint = "write redis://USER:PASSWORD@HOST:PORT/DB, or rediss:// with TLS"
+
+// formatRedis accepts the address of a Redis server. Its errors quote nothing of
+// the text, which may hold a password.
+func formatRedis(text, _ string) (string, string, error) {
+	if text == "" {
+		return "", "", nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "redis" && u.Scheme != "rediss":
+		return "", redisHint, errors.New("is not the address of a Redis server")
+	case u.Hostname() == "":
+		return "", redisHint, errors.New("names no host")
+	case u.Fragment != "":
+		return "", redisHint, errors.New("has a fragment, which means nothing")
+	}
+	if db := strings.Trim(u.Path, "/"); db != "" && !digits(db) {
+		return "", redisHint, errors.New("names a database that is no number")
+	}
+	for name := range u.Query() {
+		if name != "addr" {
+			return "", "leave it out", fmt.Errorf("has the parameter %.40q, which means nothing here", name)
+		}
 	}
 	return text, "", nil
 }

@@ -38,14 +38,19 @@ type Budget struct {
 	Zone string `config:"zone" default:"UTC" format:"zone"`
 }
 
-// Rate is a limit of calls in a time.
+// Rate is a limit of calls in a time: so many at once, and one more whenever
+// window/limit has passed.
 type Rate struct {
-	// Per is whose calls are counted together. Required.
-	Per string `config:"per" required:"true"`
-	// Match is a glob of names it counts. Absent: all.
+	// Name of the limit. One that is changed under its name goes on with what was
+	// counted. Absent: made of per, match and window.
+	Name string `config:"name" format:"id"`
+	// Per is whose calls are counted apart: principal, server, tenant, tool or persona, or
+	// several of them, as in [principal, tool]. Required.
+	Per []string `config:"per" required:"true" list:"one" enum:"principal|server|tenant|tool|persona"`
+	// Match is a glob of exposed names that it counts. Absent: all.
 	Match string `config:"match"`
 	// Limit of calls. Required.
-	Limit int64 `config:"limit" required:"true"`
+	Limit int64 `config:"limit" required:"true" min:"1" max:"1000000"`
 	// Window is the time. Required.
-	Window time.Duration `config:"window" required:"true"`
+	Window time.Duration `config:"window" required:"true" min:"1s" max:"31d"`
 }

@@ -28,6 +28,25 @@ type Limits struct {
 	AddedPerPrincipal int `config:"added_per_principal" default:"8" min:"1" max:"1000"`
 	// Queue is how many calls may wait for a free place at one server. Absent: 256.
 	Queue int `config:"queue" default:"256" min:"0" max:"100000"`
+	// CallsPerPrincipal is how many calls of one caller may run at once, at all servers together; others wait. 0 is no limit. Absent: 128.
+	CallsPerPrincipal int `config:"calls_per_principal" default:"128" min:"0" max:"100000"`
+	// IdenticalCalls is how often one caller may make the same call of a tool, with the same arguments, in a row. 0 is no limit. Absent: 200.
+	IdenticalCalls int `config:"identical_calls" default:"200" min:"0" max:"1000000"`
+	// ListsPerMinute is how many pages of lists one caller may ask for. 0 is no limit. Absent: 6000.
+	ListsPerMinute int `config:"lists_per_minute" default:"6000" min:"0" max:"1000000"`
+	// InitializesPerMinute is how often one caller may open a session or ask server/discover. 0 is no limit. Absent: 6000.
+	InitializesPerMinute int `config:"initializes_per_minute" default:"6000" min:"0" max:"1000000"`
+	// NotificationsPerMinute is how many notifications one caller may send, besides cancellations. 0 is no limit. Absent: 60000.
+	NotificationsPerMinute int `config:"notifications_per_minute" default:"60000" min:"0" max:"1000000"`
+	// CancelsPerMinute is how many requests one caller may cancel; of more, the cancellation is not heard. 0 is no limit. Absent: 6000.
+	CancelsPerMinute int `config:"cancels_per_minute" default:"6000" min:"0" max:"1000000"`
+	// CompletionsPerMinute is how often one caller may ask to complete an argument; rates do not count that. 0 is no limit. Absent: 1200.
+	CompletionsPerMinute int `config:"completions_per_minute" default:"1200" min:"0" max:"1000000"`
+	// UnknownPerMinute is how many calls of what does not exist for the caller are answered so; more are refused as too many. 0 is no limit. Absent: 6000.
+	UnknownPerMinute int `config:"unknown_per_minute" default:"6000" min:"0" max:"1000000"`
+	// AuthFailuresPerMinute is how often one address, or one /64 network of IPv6, may show no valid credential before it is not listened to. Callers
+	// who were let in within ten minutes still are. 0 is no limit. Absent: 6000.
+	AuthFailuresPerMinute int `config:"auth_failures_per_minute" default:"6000" min:"0" max:"1000000"`
 	// Tools is how many tools, prompts or resources one server may list. Absent: 5000.
 	Tools int `config:"tools" default:"5000" min:"1" max:"1000000"`
 	// Pages is how many pages one list may have. Absent: 1000.

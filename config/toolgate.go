@@ -14,9 +14,13 @@ type Toolgate struct {
 	// Durability is when a write to a store in a file counts as done: full once it survives a loss of power,
 	// normal once it survives the end of the process, however sudden, which is faster. Absent: full.
 	Durability string `config:"durability" default:"full" enum:"full|normal"`
-	// Redis is the address of a Redis server for shared rates and events.
-	// Absent: none.
-	Redis string `config:"redis"`
+	// Redis is the address of a Redis server that gateways share their rates in:
+	// "redis://USER:PASSWORD@HOST:PORT/DB", "rediss://..." with TLS, and with
+	// "?addr=HOST:PORT" for each further node of a cluster. Absent: each gateway counts for itself.
+	Redis string `config:"redis" format:"redis"`
+	// BudgetsIn is where plans and budgets are counted: store, or redis, which is faster and may lose the last
+	// charges when it fails over. Absent: store.
+	BudgetsIn string `config:"budgets_in" default:"store" enum:"store|redis"`
 	// Keys seal what clients hold for us; the first seals, all open.
 	// Absent: one generated key beside the store.
 	Keys []Key `config:"keys"`

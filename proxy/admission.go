@@ -32,7 +32,12 @@ func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time,
 // admit finds out who sent a request, or answers. The request that it returns
 // ends with what the caller showed; leave must be called behind it.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
+	if refusal, held := g.held(r); held {
+		writeBusy(w, "", refusal)
+		return nil, nil, nil
+	}
 	id, until, err := g.identify(r)
+	g.showed(r, err)
 	if err != nil {
 		if !errors.Is(err, gate.ErrNoCredential) {
 			g.log.Info("request refused", "path", r.URL.Path, "err", err)

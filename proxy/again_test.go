@@ -141,7 +141,7 @@ func TestTaskWaitsWhileLocked(t *testing.T) {
 		synctest.Wait()
 		r.lock()
 		time.Sleep(2 * decisionAge)
-		slots.give()
+		slots.give("")
 		<-w.done
 		if n := len(b.seen(mcp.MethodTaskUpdate)); n != 0 {
 			t.Errorf("%d answers reached the server: %s", n, w.text())

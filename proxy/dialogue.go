@@ -131,9 +131,9 @@ func (d *dialogue) rest(open int) {
 	d.waiting += open
 	switch {
 	case open > 0 && d.waiting == 1:
-		d.to.slots.give()
+		d.to.slots.give(d.x.Identity.Key())
 	case d.waiting == 0:
-		d.to.slots.resume()
+		d.to.slots.resume(d.x.Identity.Key())
 	}
 }
 

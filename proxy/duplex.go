@@ -104,7 +104,7 @@ func (d *duplex) receive(raw []byte) {
 		return
 	}
 	if msg.Kind != mcp.KindRequest {
-		d.s.received(msg)
+		_ = d.s.received(msg) // nobody waits for an answer
 		return
 	}
 	x, err := d.exchange(msg)
@@ -184,7 +184,7 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Iden
 	}
 	s, err := g.openSession(id, Scope{}, "sse")
 	if err != nil {
-		writeFault(w, http.StatusServiceUnavailable, "", mcp.Errorf(codeRate, "Too many sessions are open; end one of them first"))
+		writeBusy(w, "", err)
 		return
 	}
 	defer s.end(errSessionEnded)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -30,12 +31,17 @@ type Gateway struct {
 	decided  chan struct{} // capacity 1
 	throttle atomic.Pointer[Throttle]
 	flights  flights
-	building sync.Mutex // one rebuild at a time
-	rounds   rounds
-	replays  replays
-	asked    hourly
-	tasks    taskBook
-	begun    taskBook // of the extension
+	callers  *callerSlots
+	floods   floodGate
+	repeats  repeats
+
+	strangers strangers
+	building  sync.Mutex // one rebuild at a time
+	rounds    rounds
+	replays   replays
+	asked     hourly
+	tasks     taskBook
+	begun     taskBook // of the extension
 
 	started   time.Time
 	first     chan struct{} // closed when the first lists need not wait any more
@@ -68,6 +74,7 @@ func New(opts Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: make(chan struct{}), started: time.Now(),
 		sessions: make(map[string]*Session), perPrincipal: make(map[string]int),
+		callers: newCallerSlots(), floods: newFloodGate(), strangers: strangers{seed: maphash.MakeSeed()},
 		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]bool),
 	}
 	g.throttle.Store(&Throttle{})
@@ -95,6 +102,9 @@ func Implementation(version string) []byte {
 // what they began with.
 func (g *Gateway) Apply(c Config) {
 	g.config.Store(&c)
+	for _, waiting := range g.callers.resize(c.CallsPerPrincipal) {
+		waiting.poke()
+	}
 	g.rebuild(g.life)
 }
 
@@ -130,6 +140,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.asked.sweep(now)
 			g.tasks.sweep(now)
 			g.begun.sweep(now)
+			g.repeats.sweep(now)
 		}
 	}
 }

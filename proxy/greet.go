@@ -47,6 +47,9 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 // discover answers server/discover (2026-07-28 server/discover) from what is
 // known; no server is asked.
 func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
+	if err := g.within(floodInitializes, x.Identity.Key()); err != nil {
+		return g.refuse(x, err)
+	}
 	servers, decided := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope, answersAll)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version)...)

@@ -29,7 +29,10 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 		return
 	}
 	if msg.Kind != mcp.KindRequest {
-		s.received(msg)
+		if err := s.received(msg); err != nil {
+			writeBusy(w, "", err)
+			return
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -74,7 +77,7 @@ func (s *Session) postSafely(ctx context.Context, msg mcp.Message, w way) (got r
 func (g *Gateway) legacyInitialize(w http.ResponseWriter, id *gate.Identity, scope Scope, msg *mcp.Message) {
 	s, err := g.openSession(id, scope, "http")
 	if err != nil {
-		writeFault(w, http.StatusServiceUnavailable, msg.ID, mcp.Errorf(codeRate, "Too many sessions are open; end one of them first"))
+		writeBusy(w, msg.ID, err)
 		return
 	}
 	got := g.initialize(s, msg)
@@ -259,7 +262,7 @@ func (s *Session) batch(ctx context.Context, body []byte, w way) ([]byte, error)
 		case err != nil:
 			answers[i] = mcp.AppendFault(nil, msg.ID, asFault(err))
 		case msg.Kind != mcp.KindRequest:
-			s.received(msg)
+			_ = s.received(msg) // a batch answers requests alone
 		case msg.Method == mcp.MethodInitialize:
 			answers[i] = mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: initialize in a batch"))
 		default:

@@ -14,6 +14,9 @@ import (
 // list answers one page of a list: what the caller may view, in the order of
 // the exposed names, behind the cursor.
 func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) reply {
+	if err := g.within(floodLists, x.Identity.Key()); err != nil {
+		return g.refuse(x, err)
+	}
 	g.waitFirst(ctx)
 	snap := g.snapshot.Load()
 	catalog := snap.Catalog(x)

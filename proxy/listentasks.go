@@ -102,7 +102,7 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 	if err := now.route.to.slots.take(ctx, now.route.Server, x.Identity.Key()); err != nil {
 		return nil, err
 	}
-	defer now.route.to.slots.give()
+	defer now.route.to.slots.give(x.Identity.Key())
 	if err := g.judgeTask(ctx, x, now); err != nil { // behind what may have taken long
 		return nil, err
 	}

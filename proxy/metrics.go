@@ -9,6 +9,9 @@ type Metrics struct {
 	Call func(*audit.Entry)
 	// Sessions is called with the number of open legacy sessions.
 	Sessions func(int)
+	// Limited is called with the setting that refuses something, as in
+	// "lists_per_minute", each time that it does.
+	Limited func(setting string)
 }
 
 func (m *Metrics) call(e *audit.Entry) {
@@ -20,5 +23,11 @@ func (m *Metrics) call(e *audit.Entry) {
 func (m *Metrics) sessions(n int) {
 	if m != nil && m.Sessions != nil {
 		m.Sessions(n)
+	}
+}
+
+func (m *Metrics) limited(setting string) {
+	if m != nil && m.Limited != nil {
+		m.Limited(setting)
 	}
 }

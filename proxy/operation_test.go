@@ -90,7 +90,7 @@ func TestCancelParkedCall(t *testing.T) {
 // wait; those that wait are refused.
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(4, 10)
+		s := newSlots(4, 10, nil)
 		s.throttle(Throttle{Halve: true})
 		j := &journal{}
 		for range 3 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -253,6 +254,13 @@ type Config struct {
 	Mounts  []Mount
 	Chain   *gate.Chain
 	Limiter *budget.Limiter
+	// Rates say how often calls may be made; nil is as often as one likes.
+	Rates RateLimiter
+	// Floods bound what else clients may send.
+	Floods Floods
+	// CallsPerPrincipal is how many calls of one principal may run at once, at
+	// all servers together; others wait for their turn. Zero is no bound.
+	CallsPerPrincipal int
 	// Class returns the effective class of a tool as its server listed it, one
 	// word, for budgets; nil knows none.
 	Class func(r gate.Request, listed []byte) string
@@ -279,6 +287,14 @@ type Config struct {
 	// Approver asks people about calls; nil asks nobody, and what needs an
 	// approval is refused.
 	Approver Approver
+}
+
+// RateLimiter says how often calls may be made. It is safe for concurrent use and
+// bounds its own waits.
+type RateLimiter interface {
+	// Take counts a call, or returns a [*rate.Refusal]; any other error refuses
+	// too.
+	Take(ctx context.Context, c *rate.Call) error
 }
 
 // Registry keeps account of what the servers list. What it has not recorded, or

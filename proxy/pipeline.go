@@ -25,7 +25,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	}
 	route := snap.Catalog(x).resolve(kind, name, x.Scope)
 	if route == nil {
-		return refuse(unknown(x, kind, name))
+		return refuse(g.unknownTo(x, kind, name))
 	}
 	rec.routed(route)
 	if err := g.decide(ctx, x, route, rec); err != nil {
@@ -44,6 +44,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err != nil {
 		return refuse(err)
 	}
+	if err := g.pace(ctx, x, route, rec, retry); err != nil {
+		return refuse(err)
+	}
 	question, err := g.approve(ctx, x, route, rec, call, retry)
 	if err != nil {
 		return refuse(err)
@@ -54,7 +57,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := route.to.slots.take(ctx, route.Server, x.Identity.Key()); err != nil {
 		return refuse(err)
 	}
-	defer route.to.slots.give()
+	defer route.to.slots.give(x.Identity.Key())
 	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}
@@ -89,7 +92,7 @@ func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record
 // may call it, in this order. It returns what people are to be asked before, or
 // the refusal.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, r, r.argumentsOf(x), func() error { return unknown(x, r.Kind, r.Exposed) })
+	return g.permitOr(ctx, x, r, r.argumentsOf(x), func() error { return g.unknownTo(x, r.Kind, r.Exposed) })
 }
 
 // permitOr is permit of a call with other arguments than those of the request,

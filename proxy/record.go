@@ -30,6 +30,8 @@ type record struct {
 	consent  consent       // of a call for which people were asked
 	approved approvals     // of it, also in an earlier round
 
+	repeatEnd func() // of a call that is held against those before it; else nil
+
 	call   *RunningCall // once the gate let it pass
 	parked bool         // the call goes on with another request
 	park   *park        // of a call to a legacy server for a modern client; else nil
@@ -141,6 +143,9 @@ func (rec *record) finish(answer *reply) {
 	}
 	if e.ArgsHash == "" {
 		rec.hashArguments()
+	}
+	if rec.repeatEnd != nil {
+		rec.repeatEnd()
 	}
 	rec.g.opts.Metrics.call(e)
 	if err := rec.g.opts.Auditor.Append(e); err != nil {

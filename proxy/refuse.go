@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -26,6 +27,7 @@ type Refusal struct {
 	Text       string // one sentence that a model can act on
 	RetryAfter time.Duration
 	Budget     *budget.Refusal
+	Limit      int64  // of a rate; 0 where there is none
 	Decision   string // id of the decision: the call id
 	Approval   string // id of the question to people; empty for none
 	// Protocol makes it an error even for tools: the gateway itself cannot
@@ -177,11 +179,14 @@ func classify(err error) error {
 	var refusal *Refusal
 	var fault *mcp.Error
 	var failure *mcp.Failure
+	var early *rate.Refusal
 	switch {
 	case err == nil || errors.As(err, &refusal) || errors.As(err, &fault):
 		return err
 	case errors.As(err, &failure):
 		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), Err: err}
+	case errors.As(err, &early):
+		return rated(early)
 	case errors.Is(err, errCancelled), errors.Is(err, errSessionEnded), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, new(*grantEnded)):
@@ -250,6 +255,10 @@ func (r *Refusal) data() []byte {
 	if r.RetryAfter > 0 {
 		out = append(out, `,"retry_after_ms":`...)
 		out = strconv.AppendInt(out, r.RetryAfter.Milliseconds(), 10)
+	}
+	if r.Limit > 0 {
+		out = append(out, `,"limit":`...)
+		out = strconv.AppendInt(out, r.Limit, 10)
 	}
 	if b := r.Budget; b != nil {
 		out = appendBudget(out, b)

@@ -63,6 +63,11 @@ var (
 
 // openSession starts a session of an identity, within the caps.
 func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) (*Session, error) {
+	if transport != "stdio" { // whose client is a process of ours
+		if err := g.within(floodInitializes, id.Key()); err != nil {
+			return nil, err
+		}
+	}
 	var secret [24]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	s := &Session{g: g, id: hex.EncodeToString(secret[:]), scope: scope, transport: transport, used: time.Now()}
@@ -313,13 +318,20 @@ func (s *Session) answer(msg mcp.Message) {
 	}
 }
 
-// received takes a notification or an answer of the client.
-func (s *Session) received(msg mcp.Message) {
+// received takes a notification or an answer of the client. The error is that of
+// one notification too many, which is dropped.
+func (s *Session) received(msg mcp.Message) error {
 	s.touch()
 	switch {
 	case msg.Kind == mcp.KindResponse:
 		s.answer(msg)
 	case msg.Method == mcp.NotifyCancelled:
+		if err := s.g.within(floodCancels, s.who().Key()); err != nil {
+			return err
+		}
 		s.cancelRequest(msg.Param("requestId"))
+	default:
+		return s.g.within(floodNotifications, s.who().Key())
 	}
+	return nil
 }

@@ -13,10 +13,13 @@ const (
 	queueTime = 30 * time.Second
 )
 
-// slots bounds how many calls run at one backend. Waiting calls are served
-// round robin over the principals, so that none of them waits behind all the
-// calls of another.
+// slots bounds how many calls run at one backend, and with callers how many of
+// one principal run at all of them. Waiting calls are served round robin over the
+// principals, so that none of them waits behind all the calls of another, and one
+// that has as many running as it may keeps nobody else waiting.
 type slots struct {
+	callers *callerSlots // its lock is taken after mu, and never before
+
 	mu      sync.Mutex
 	full    int      // what is configured
 	held    Throttle // how far the gateway holds back
@@ -34,8 +37,8 @@ type turn struct {
 	refused bool          // it had to make room; set before ready is closed
 }
 
-func newSlots(size, queue int) *slots {
-	s := &slots{calls: make(map[string][]*turn)}
+func newSlots(size, queue int, callers *callerSlots) *slots {
+	s := &slots{calls: make(map[string][]*turn), callers: callers}
 	s.resize(size, queue)
 	return s
 }
@@ -83,17 +86,19 @@ func (s *slots) fit() {
 
 // resume takes a place for a call that gave its own back for a while. It does
 // not wait: the call runs already, and so may be one beyond the bound.
-func (s *slots) resume() {
+func (s *slots) resume(principal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running++
+	s.callers.resume(principal)
 }
 
 // take waits for a place. It returns a refusal when the queue is full and the
 // cause of the context when that ends first. The place is given back by give.
 func (s *slots) take(ctx context.Context, server, principal string) error {
 	s.mu.Lock()
-	if s.running < s.size && s.waiting == 0 {
+	// With room, those who wait are those whose principal has as many as it may.
+	if s.running < s.size && len(s.calls[principal]) == 0 && s.callers.enter(principal, s) {
 		s.running++
 		s.mu.Unlock()
 		return nil
@@ -115,7 +120,7 @@ func (s *slots) take(ctx context.Context, server, principal string) error {
 	select {
 	case <-mine.ready:
 	case <-timer.C:
-		why = queueFull(server)
+		why = s.late(server, principal)
 	case <-ctx.Done():
 		why = context.Cause(ctx)
 	}
@@ -137,6 +142,15 @@ func queueFull(server string) *Refusal {
 	}
 }
 
+// late is the refusal of a call that has waited for too long: for its server, or
+// for the other calls of its principal.
+func (s *slots) late(server, principal string) *Refusal {
+	if most, full := s.callers.full(principal); full {
+		return callerBusy(most)
+	}
+	return queueFull(server)
+}
+
 // displace makes room in a full queue for a principal that has clearly fewer
 // calls in it than another one: the other's newest is refused. mu is held.
 func (s *slots) displace(principal string) bool {
@@ -156,19 +170,38 @@ func (s *slots) displace(principal string) bool {
 	return true
 }
 
-// give returns a place.
-func (s *slots) give() {
+// give returns the place of a call of a principal, which may be what another
+// call of the same principal waits for, at whichever server.
+func (s *slots) give(principal string) {
+	s.mu.Lock()
+	s.running--
+	also := s.callers.leave(principal)
+	s.next()
+	s.mu.Unlock()
+	for _, other := range also {
+		other.poke()
+	}
+}
+
+// poke looks again who may run.
+func (s *slots) poke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running--
 	s.next()
 }
 
-// next hands free places to those who wait; mu is held.
+// next hands free places to those who wait, except to those whose principal has
+// as many as it may; mu is held.
 func (s *slots) next() {
-	for s.running < s.size && len(s.order) > 0 {
+	for skipped := 0; s.running < s.size && skipped < len(s.order); {
 		principal := s.order[0]
 		s.order = s.order[1:]
+		if !s.callers.enter(principal, s) {
+			s.order = append(s.order, principal)
+			skipped++
+			continue
+		}
+		skipped = 0
 		calls := s.calls[principal]
 		close(calls[0].ready)
 		s.running++

@@ -28,7 +28,7 @@ func queued(ctx context.Context, s *slots, j *journal, principal string) {
 // its turn, and its own calls keep their order.
 func TestSlotsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 100), &journal{}
+		s, j := newSlots(1, 100, nil), &journal{}
 		if err := s.take(t.Context(), "s", "first"); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestSlotsAreFair(t *testing.T) {
 			queued(t.Context(), s, j, p)
 		}
 		for range 7 {
-			s.give()
+			s.give("")
 			synctest.Wait()
 		}
 		if want := []string{"a", "b", "c", "a", "b", "a", "a"}; !slices.Equal(j.all(), want) {
@@ -48,12 +48,12 @@ func TestSlotsAreFair(t *testing.T) {
 // Nobody passes those who wait.
 func TestSlotsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 100), &journal{}
+		s, j := newSlots(1, 100, nil), &journal{}
 		_ = s.take(t.Context(), "s", "a")
 		queued(t.Context(), s, j, "b")
-		s.give() // b has it now
+		s.give("") // b has it now
 		queued(t.Context(), s, j, "c")
-		s.give()
+		s.give("")
 		synctest.Wait()
 		if want := []string{"b", "c"}; !slices.Equal(j.all(), want) {
 			t.Errorf("served %v, want %v", j.all(), want)
@@ -65,7 +65,7 @@ func TestSlotsKeepTheirOrder(t *testing.T) {
 // it for ever.
 func TestSlotsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, 4)
+		s := newSlots(1, 4, nil)
 		_ = s.take(t.Context(), "s", "a")
 		ends := make(chan string, 10)
 		wait := func(who string) {
@@ -85,8 +85,8 @@ func TestSlotsMakeRoom(t *testing.T) {
 		if got := <-ends; got != "a refused" {
 			t.Fatalf("for b: %s", got)
 		}
-		s.give()
-		s.give()
+		s.give("")
+		s.give("")
 		if got := []string{<-ends, <-ends}; !slices.Contains(got, "a") || !slices.Contains(got, "b") {
 			t.Errorf("served %v", got)
 		}
@@ -102,7 +102,7 @@ func TestSlotsMakeRoom(t *testing.T) {
 
 func TestSlotsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 2), &journal{}
+		s, j := newSlots(1, 2, nil), &journal{}
 		_ = s.take(t.Context(), "s", "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		refused := make(chan error, 1)
@@ -122,13 +122,13 @@ func TestSlotsGivenUp(t *testing.T) {
 		}
 		queued(t.Context(), s, j, "c") // there is room in the queue again
 		for range 2 {
-			s.give()
+			s.give("")
 			synctest.Wait()
 		}
 		if want := []string{"b", "c"}; !slices.Equal(j.all(), want) {
 			t.Errorf("served %v, want %v", j.all(), want)
 		}
-		s.give()
+		s.give("")
 		if s.running != 0 || s.waiting != 0 || len(s.order) != 0 || len(s.calls) != 0 {
 			t.Errorf("left behind: %+v", s)
 		}
@@ -137,7 +137,7 @@ func TestSlotsGivenUp(t *testing.T) {
 
 func TestSlotsResize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 10), &journal{}
+		s, j := newSlots(1, 10, nil), &journal{}
 		for _, p := range []string{"a", "b", "c", "d"} {
 			queued(t.Context(), s, j, p)
 		}
@@ -147,19 +147,19 @@ func TestSlotsResize(t *testing.T) {
 			t.Errorf("with three places %v run, want %v", j.all(), want)
 		}
 		s.resize(1, 10)
-		s.give()
-		s.give()
+		s.give("")
+		s.give("")
 		synctest.Wait()
 		if len(j.all()) != 3 {
 			t.Errorf("with one place again, %v run", j.all())
 		}
-		s.give()
+		s.give("")
 		synctest.Wait()
 		if len(j.all()) != 4 {
 			t.Errorf("the last one waits for ever: %v", j.all())
 		}
 	})
-	if s := newSlots(0, 0); s.size != 32 || s.queue != 256 {
+	if s := newSlots(0, 0, nil); s.size != 32 || s.queue != 256 {
 		t.Errorf("defaults %d and %d, want 32 and 256", s.size, s.queue)
 	}
 }
@@ -171,7 +171,7 @@ func TestSlotsBounds(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		size, queue := 1+random.IntN(4), 1+random.IntN(8)
 		synctest.Test(t, func(t *testing.T) {
-			s := newSlots(size, queue)
+			s := newSlots(size, queue, nil)
 			var running, most, served, refused, left atomic.Int64
 			var all sync.WaitGroup
 			for i := range 300 {
@@ -195,7 +195,7 @@ func TestSlotsBounds(t *testing.T) {
 						most.Store(max(most.Load(), running.Add(1)))
 						time.Sleep(work)
 						running.Add(-1)
-						s.give()
+						s.give("")
 					case errors.Is(err, context.DeadlineExceeded):
 						left.Add(1)
 					default:

@@ -19,6 +19,7 @@ type Snapshot struct {
 	arguments ArgumentChecker // nil checks nothing
 	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
+	rates     RateLimiter     // nil has none
 	class     func(r gate.Request, listed []byte) string
 	pinned    *gate.Chain // Chain as it was when the snapshot was made
 	kept      *keptViews  // decisions of Chain; nil keeps none
@@ -50,6 +51,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class,
+		rates:  config.Rates,
 		pinned: config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersAll]
@@ -84,7 +86,7 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 		s.slots = before.slots
 		s.slots.resize(m.Concurrency, m.Queue)
 	} else {
-		s.slots = newSlots(m.Concurrency, m.Queue)
+		s.slots = newSlots(m.Concurrency, m.Queue, g.callers)
 	}
 	s.slots.throttle(*g.throttle.Load())
 	if listing != nil {

@@ -217,7 +217,7 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	if err := t.route.to.slots.take(ctx, t.route.Server, x.Identity.Key()); err != nil {
 		return refuse(err)
 	}
-	defer t.route.to.slots.give()
+	defer t.route.to.slots.give(x.Identity.Key())
 	if time.Since(decided) > decisionAge {
 		if err := g.judgeTask(ctx, x, t); err != nil {
 			return refuse(err)

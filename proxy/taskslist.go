@@ -125,7 +125,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 	if err := s.slots.take(ctx, from.at.server, x.Identity.Key()); err != nil {
 		return "", context.Cause(ctx)
 	}
-	defer s.slots.give()
+	defer s.slots.give(x.Identity.Key())
 	var params []byte
 	if from.behind != "" {
 		params = mcp.SetMember(nil, "cursor", mcp.Quote(from.behind))

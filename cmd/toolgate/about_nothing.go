@@ -66,6 +66,11 @@ func (m mentioned) aboutNothing(inv *inventory) []governance.Problem {
 			glob(fmt.Sprintf("budgets[%d].match", i), match, m.at("budgets[%d].match", i))
 		}
 	}
+	for i := range m.c.Toolgate.Rates {
+		if match := m.c.Toolgate.Rates[i].Match; match != "" && match != "*" && !inv.covers(match) {
+			glob(fmt.Sprintf("rates[%d].match", i), match, m.at("rates[%d].match", i))
+		}
+	}
 	for i, match := range m.c.Toolgate.SpiceDB.StrictFor {
 		if !inv.covers(match) {
 			glob("spicedb.strict_for", match, m.at("spicedb.strict_for[%d]", i))

@@ -36,7 +36,7 @@ func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 	}
 	if len(t.Plans) > 0 && !b.store.Exact() && !t.BoundedPlans {
 		return nil, exitf(exitConfig, "%s: the store of this gateway may lose the last charges with the power, which plans do not allow; "+
-			"start it again with durability: full, or write bounded_plans: true", c.Path)
+			"start it again with durability: full and budgets_in: store, or write bounded_plans: true", c.Path)
 	}
 	s := budget.Settings{
 		Store: b.store, Clock: &b.clock, Observe: b.observe,

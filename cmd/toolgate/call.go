@@ -146,7 +146,7 @@ func refusedExit(refusal []byte, err error) error {
 	switch kind {
 	case "denied", "insufficient_scope", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
 		return exit(exitDenied, err)
-	case "budget", "rate", "plan_unknown", "budget_unavailable":
+	case "budget", "plan_unknown", "budget_unavailable", "rate_limited", "repeated_call", "too_many_calls":
 		return exit(exitBudget, err)
 	case "breaker_open":
 		return exit(exitBreaker, err)

@@ -195,7 +195,7 @@ func TestCallOfAnUnreachableServer(t *testing.T) {
 func TestRefusedExit(t *testing.T) {
 	for kind, want := range map[string]int{
 		"denied": exitDenied, "insufficient_scope": exitDenied, "approval_pending": exitDenied, "approval_denied": exitDenied, "policy_error": exitDenied, "authz_unavailable": exitDenied,
-		"budget": exitBudget, "rate": exitBudget, "breaker_open": exitBreaker, "needs_login": exitAuth,
+		"budget": exitBudget, "rate_limited": exitBudget, "repeated_call": exitBudget, "too_many_calls": exitBudget, "breaker_open": exitBreaker, "needs_login": exitAuth,
 		"upstream_unavailable": exitUnreachable, "upstream_timeout": exitUnreachable, "upstream_busy": exitUnreachable, "upstream_disabled": exitUnreachable,
 		"upstream_error": exitTool, "upstream_too_large": exitTool, "invalid_arguments": exitTool, "": exitTool, "what comes later": exitTool,
 	} {
@@ -303,7 +303,7 @@ func TestConfigShow(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", path, s, want)
 		}
 	}
-	if _, ok := got["redis"]; ok {
+	if _, ok := got["telemetry.otlp"]; ok {
 		t.Error("a setting that this version does not use is shown")
 	}
 	if s := shown()["limits.body"]; s.Origin != "" || s.Value != "1MiB" {

@@ -60,6 +60,7 @@ type instance struct {
 
 	registry   *registry.Registry
 	lost       *lostRelations
+	rates      *rates
 	operation  *operation                 // the mode, and what it needs; see mode.go
 	makeRoom   func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
@@ -179,6 +180,12 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
+	if in.rates, err = newRates(c, in.metrics, in.log); err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	if c.Toolgate.BudgetsIn == "redis" {
+		in.budgets.store = in.rates.redis.Budgets(budgetEpoch{in.store.Meta()})
+	}
 	if in.operation, err = newOperation(ctx, in); err != nil {
 		return nil, err
 	}
@@ -189,7 +196,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
-	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
+	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions, Limited: in.metrics.Limited}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -275,6 +282,7 @@ func (in *instance) close() {
 	if known := in.identities.Load(); known != nil {
 		known.close()
 	}
+	in.rates.close()
 	if in.audit != nil {
 		if err := in.audit.Close(); err != nil {
 			in.log.Error("close the audit log", "err", err)
@@ -356,6 +364,7 @@ func (in *instance) apply(c *config.Config) error {
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter, Arguments: arguments, Scopes: known.checker(),
 		Approver: in.desk, Registry: in.registry, Ready: in.ready, Swap: in.swapTo(known),
+		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class: gates.examiner.classForBudgets,
 	}
 	in.limiter.Store(limiter)

@@ -148,6 +148,9 @@ func seconds(s float64) string {
 func (in *instance) Status() admin.Status {
 	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
 	in.operation.status(&out)
+	if in.rates.meter.Down() {
+		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, p := range in.pending {

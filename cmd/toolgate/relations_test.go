@@ -161,7 +161,9 @@ func TestRevokedRelationHidesTheTool(t *testing.T) {
 	t.Parallel()
 	s := spicedbtest.NewServer()
 	h := newHome(t)
-	h.write(t, servers{"a": fake()}, asking(s.Start(t)))
+	settings := asking(s.Start(t))
+	settings["limits"] = map[string]any{"unknown_per_minute": 0} // it is asked for as often as can be
+	h.write(t, servers{"a": fake()}, settings)
 	r := h.newRunning(t)
 	c := r.client(t, &options{})
 	for round := range 10 {

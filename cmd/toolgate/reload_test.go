@@ -165,6 +165,9 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"auth.introspection.claims.persona", "auth.introspection.claims.groups", "auth.introspection.claims.scopes", "auth.introspection.claims.plan",
 		"auth.mtls.subject", "auth.mtls.tenant", "auth.mtls.persona", "auth.mtls.groups", "auth.mtls.plan", "auth.mtls.scopes", "auth.mtls.agree",
 		"auth.scopes.required", "auth.scopes.hierarchy", "auth.scopes.challenge", "auth.scopes.supported",
+		"rates", "limits.calls_per_principal", "limits.identical_calls", "limits.lists_per_minute", "limits.initializes_per_minute",
+		"limits.notifications_per_minute", "limits.cancels_per_minute", "limits.completions_per_minute", "limits.unknown_per_minute",
+		"limits.auth_failures_per_minute",
 		// Of each server, which is started anew:
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
 		// Of what this version does not have yet:
@@ -190,7 +193,7 @@ func TestChangedSettings(t *testing.T) {
 	if got := changedSettings(&a, &b); got != nil {
 		t.Errorf("equal: %v", got)
 	}
-	b.Listen.TLS.Cert, b.Limits.Depth, b.Redis = "x", 3, "not of this version"
+	b.Listen.TLS.Cert, b.Limits.Depth, b.Telemetry.OTLP = "x", 3, "not of this version"
 	b.Servers = map[string]config.ServerSettings{"a": {}} // part of the servers
 	if diff := cmp.Diff([]string{"limits.depth", "listen.tls.cert"}, changedSettings(&a, &b)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

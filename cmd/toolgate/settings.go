@@ -90,8 +90,8 @@ func collect(v reflect.Value, path string, out *[]setting) {
 		}
 		if config.Available(at) {
 			value := render(f.Interface())
-			if at == "store" {
-				value = shownURL(value) // of a database, with a password
+			if at == "store" || at == "redis" {
+				value = shownURL(value) // with a password
 			}
 			*out = append(*out, setting{Path: at, Value: value})
 		}

@@ -152,7 +152,7 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 	}
 	toolgate := map[string]any{
 		"listen":  map[string]any{"http": address, "metrics": metrics},
-		"limits":  map[string]any{"sessions_per_principal": 2000, "parked_per_principal": 2000, "parked_per_server": 2000},
+		"limits":  wide(),
 		"servers": settings,
 	}
 	maps.Copy(toolgate, r.extra)
@@ -170,6 +170,16 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		return "", fmt.Errorf("write a configuration: %w", err)
 	}
 	return path, nil
+}
+
+// wide are limits that a load stays within, which is of one caller and does the
+// same again and again.
+func wide() map[string]any {
+	limits := map[string]any{"sessions_per_principal": 2000, "parked_per_principal": 2000, "parked_per_server": 2000}
+	for _, key := range []string{"identical_calls", "calls_per_principal", "lists_per_minute", "initializes_per_minute", "notifications_per_minute"} {
+		limits[key] = 0
+	}
+	return limits
 }
 
 var mcpLine = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/mcp\b`)

@@ -24,7 +24,7 @@ func TestQuick(t *testing.T) {
 	l := newTestLab(t)
 	n := benchCounts(true)
 	lines := map[string]int{
-		"list": 1, "idle sessions": 2, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 3, "gate, relations": 2, "budget": 3,
+		"list": 1, "idle sessions": 2, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 3, "gate, relations": 2, "budget": 3, "rates": 1,
 	}
 	for _, c := range trials {
 		t.Run(c.name, func(t *testing.T) {

@@ -65,6 +65,8 @@ type burden struct {
 	full int
 	// run does so many of them.
 	run func(r *room, c *contestant, up **server, count int) error
+	// extra are settings of the gateway.
+	extra map[string]any
 }
 
 // soak does everything a tenth of its count to warm up, looks at what toolgate
@@ -88,9 +90,10 @@ func soak(ctx context.Context, l *lab, n soakSizes, only string, out io.Writer) 
 		return byOrder("churn")(r, c, up, count)
 	}
 	burdens := []burden{
-		{"sessions opened, used once and ended", n.sessions, churn},
-		{"calls over 16 sessions", n.calls, byOrder("echo")},
-		{"restarts of the server under its sessions", n.restarts, func(r *room, c *contestant, up **server, count int) error {
+		{name: "sessions opened, used once and ended", full: n.sessions, run: churn},
+		{name: "the same with every limit of how often", full: n.sessions, run: churn, extra: paced()},
+		{name: "calls over 16 sessions", full: n.calls, run: byOrder("echo")},
+		{name: "restarts of the server under its sessions", full: n.restarts, run: func(r *room, c *contestant, up **server, count int) error {
 			for i := range count {
 				if err := restart(r, c, up, s); err != nil {
 					return fmt.Errorf("restart %d: %w", i+1, err)
@@ -128,6 +131,7 @@ func (b *burden) bear(ctx context.Context, l *lab, n soakSizes, s setting) (_ []
 	if err != nil {
 		return nil, false, err
 	}
+	r.extra = b.extra
 	gate, err := r.gateway(mounts{"fast": up.url + "/mcp"})
 	if err != nil {
 		return nil, false, err

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours:   []string{"gate", "budget", "internal/..."},
+		ours:   []string{"gate", "budget", "budget/rate", "internal/..."},
 		others: []string{"golang.org/x/crypto", "github.com/sony/gobreaker/v2"},
 		why:    "the request path sees upstreams and native tools only as a Backend, so that neither is a special case; x/crypto seals what clients carry",
 	},
@@ -104,6 +104,7 @@ var rules = map[string]rule{
 	"budget": {
 		why: "a new store needs nothing but this package to be written",
 	},
+	"budget/rate": {why: "how often is a matter of arithmetic and a clock; shared buckets are handed in"},
 	"budget/budgettest": {
 		ours:   []string{"budget"},
 		others: []string{"github.com/anishathalye/porcupine"},
@@ -111,10 +112,11 @@ var rules = map[string]rule{
 	},
 	"budget/sqlstore": {ours: []string{"budget", "internal/store"}, why: "budgets in the store"},
 	"budget/redis": {
-		ours:   []string{"budget"},
+		ours:   []string{"budget", "budget/rate"},
 		others: []string{"github.com/redis/go-redis/v9"},
-		why:    "budgets in a driver of their own",
+		why:    "budgets and rates in a driver of their own",
 	},
+	"budget/redis/redistest": {why: "runs the server that tests need"},
 
 	"config": {
 		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2", "github.com/fsnotify/fsnotify"},

@@ -26,9 +26,14 @@ type Metrics struct {
 	duration  *prometheus.HistogramVec
 	denied    *prometheus.CounterVec
 	sessions  prometheus.Gauge
+	limited   *prometheus.CounterVec
+	redis     prometheus.Gauge
+	failures  prometheus.Counter
 	state     *prometheus.GaugeVec
 	mode      *prometheus.GaugeVec
 	budgets   budgetCounters
+
+	redisOnce sync.Once
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -65,6 +70,15 @@ func New(version string) *Metrics {
 		Name: "tool_permission_denied", Help: "Refused tool calls by exposed name and kind of refusal.",
 	}, []string{"tool_name", "kind"})
 	m.sessions = prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolgate_sessions", Help: "Open legacy sessions."})
+	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "toolgate_limited_total", Help: "What was refused or not heard because a limit of the section limits was reached, by that limit.",
+	}, []string{"limit"})
+	m.redis = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "toolgate_redis_up", Help: "1 while Redis answers, 0 while each gateway holds rates by itself.",
+	})
+	m.failures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "toolgate_redis_failures_total", Help: "How often Redis ceased to answer.",
+	})
 	m.state = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_upstream_state", Help: "1 for the state that an upstream server is in.",
 	}, []string{"server", "state"})
@@ -76,7 +90,7 @@ func New(version string) *Metrics {
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.state, m.mode, info,
+	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.limited, m.state, m.mode, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -137,6 +151,20 @@ func (m *Metrics) label(tool string) string {
 
 // Sessions sets the number of open sessions.
 func (m *Metrics) Sessions(n int) { m.sessions.Set(float64(n)) }
+
+// Limited counts something that a limit of the settings refuses.
+func (m *Metrics) Limited(setting string) { m.limited.WithLabelValues(setting).Inc() }
+
+// Redis says whether Redis answers. Its counters are shown from the first time on.
+func (m *Metrics) Redis(up bool) {
+	m.redisOnce.Do(func() { m.registry.MustRegister(m.redis, m.failures) })
+	if up {
+		m.redis.Set(1)
+		return
+	}
+	m.redis.Set(0)
+	m.failures.Inc()
+}
 
 // State sets the state of a server.
 func (m *Metrics) State(server, state string) {

@@ -1,0 +1,333 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	_ "embed" // the scripts
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/toolgate/toolgate/budget"
+)
+
+//go:embed charge.lua
+var chargeText string
+
+//go:embed settle.lua
+var settleText string
+
+var (
+	chargeScript = goredis.NewScript(chargeText)
+	settleScript = goredis.NewScript(settleText)
+)
+
+const (
+	// checkPause is how long it is believed that the server does not evict.
+	checkPause = 30 * time.Second
+	// leastMemory is how long a bill is remembered at least.
+	leastMemory = time.Minute
+
+	epochKey = "toolgate:{budgets}:epoch"
+	indexKey = "toolgate:{budgets}:counters"
+)
+
+// Epochs keeps the epoch of the counters at a place that does not fail together
+// with Redis, so that a Redis that has lost them is recognised as such.
+type Epochs interface {
+	// Known returns the epoch that was remembered last, empty for none.
+	Known(ctx context.Context) (string, error)
+	Remember(ctx context.Context, epoch string) error
+}
+
+// ErrEvicts is a server that may drop counters to make room.
+var ErrEvicts = errors.New("the Redis server may evict what was used; set its maxmemory-policy to noeviction")
+
+// Budgets is a [budget.Store] at the server, which is bounded: a failover may
+// lose the last charges. When all that was used is lost, it denies until
+// [Budgets.Rebuild]. It is safe for concurrent use.
+type Budgets struct {
+	rdb    goredis.UniversalClient
+	time   time.Duration // bounds one operation
+	epochs Epochs
+
+	mu      sync.Mutex
+	epoch   string    // in force; empty until it is known
+	checked time.Time // when the server last said that it does not evict
+}
+
+// Budgets returns the store. Its epoch is asked for when it is used first.
+func (c *Client) Budgets(epochs Epochs) *Budgets {
+	return &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs}
+}
+
+var _ budget.Rebuilder = (*Budgets)(nil)
+
+// Exact implements [budget.Store]: it is not.
+func (b *Budgets) Exact() bool { return false }
+
+// Charge implements [budget.Store].
+func (b *Budgets) Charge(ctx context.Context, bill budget.Bill) ([]budget.Balance, error) {
+	if err := checkBill(&bill); err != nil {
+		return nil, err
+	}
+	keys := []string{epochKey, billKey(bill.Key), indexKey}
+	args := []any{"", bill.At.UnixMilli(), remembered(&bill), len(bill.Charges)}
+	for i := range bill.Charges {
+		c := &bill.Charges[i]
+		member := memberOf(&c.Counter)
+		keys = append(keys, windowsKey(member), amountsKey(member))
+		keep := kept(c.End.Sub(c.Start))
+		args = append(args, c.Start.UnixMilli(), c.End.UnixMilli(), c.Amount, c.Least, c.Limit,
+			(c.End.Sub(bill.At) + keep).Milliseconds(), keep.Milliseconds(), member)
+	}
+	got, err := b.run(ctx, chargeScript, keys, args)
+	if err != nil {
+		return nil, fmt.Errorf("charge budgets in Redis: %w", err)
+	}
+	word, numbers, ok := split(got)
+	switch {
+	case ok && word == "refused" && len(numbers) == 3 && numbers[0] >= 1 && numbers[0] <= int64(len(bill.Charges)):
+		return nil, bill.Charges[numbers[0]-1].Refuse(numbers[1], time.UnixMilli(numbers[2]).UTC())
+	case ok && word == "charged" && len(numbers) == 4*len(bill.Charges):
+		balances := make([]budget.Balance, len(bill.Charges))
+		for i := range balances {
+			n := numbers[4*i:]
+			balances[i] = budget.Balance{
+				Counter: bill.Charges[i].Counter, Taken: n[0], Used: n[1],
+				Start: time.UnixMilli(n[2]).UTC(), ResetAt: time.UnixMilli(n[3]).UTC(),
+			}
+		}
+		return balances, nil
+	}
+	return nil, fmt.Errorf("charge budgets in Redis: %v is no answer", got)
+}
+
+// Settle implements [budget.Store].
+func (b *Budgets) Settle(ctx context.Context, bill budget.Bill, used []int64) error {
+	if err := checkBill(&bill); err != nil {
+		return err
+	}
+	if used != nil && len(used) != len(bill.Charges) {
+		return fmt.Errorf("settle budgets in Redis: %d amounts of %d charges", len(used), len(bill.Charges))
+	}
+	keys := []string{epochKey, billKey(bill.Key)}
+	args := []any{""}
+	for i := range bill.Charges {
+		c := &bill.Charges[i]
+		var spent int64
+		if used != nil {
+			spent = max(used[i], 0)
+		}
+		keys = append(keys, amountsKey(memberOf(&c.Counter)))
+		args = append(args, strconv.FormatInt(c.Start.UnixMilli(), 10)+":"+strconv.FormatInt(c.End.UnixMilli(), 10), spent)
+	}
+	if _, err := b.run(ctx, settleScript, keys, args); err != nil {
+		return fmt.Errorf("settle budgets in Redis: %w", err)
+	}
+	return nil
+}
+
+// run runs a script under the epoch in force, which is its first argument. Once
+// it is on its way it is not given up before its own time has passed.
+func (b *Budgets) run(ctx context.Context, script *goredis.Script, keys []string, args []any) ([]any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.time)
+	defer cancel()
+	for again := range 2 {
+		epoch, err := b.inForce(ctx, again > 0)
+		if err != nil {
+			return nil, err
+		}
+		args[0] = epoch
+		got, err := script.Run(ctx, b.rdb, keys, args...).Slice()
+		if err != nil {
+			return nil, err
+		}
+		if len(got) > 0 && got[0] == "lost" {
+			continue // another gateway that shares what we know may have rebuilt
+		}
+		return got, nil
+	}
+	return nil, budget.ErrLost
+}
+
+// inForce returns the epoch that the counters must have. The first gateway ever
+// makes one.
+func (b *Budgets) inForce(ctx context.Context, anew bool) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.checked) > checkPause {
+		if err := b.checkEviction(ctx); err != nil {
+			return "", err
+		}
+		b.checked = time.Now()
+	}
+	if b.epoch != "" && !anew {
+		return b.epoch, nil
+	}
+	known, err := b.epochs.Known(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the epoch of the budgets: %w", err)
+	}
+	if known == "" {
+		if known, err = b.begin(ctx); err != nil {
+			return "", err
+		}
+	}
+	b.epoch = known
+	return known, nil
+}
+
+// begin makes an epoch unless there is one, and remembers it; mu is held.
+func (b *Budgets) begin(ctx context.Context) (string, error) {
+	// What is there wins, also where others begin at the same time.
+	if err := b.rdb.SetArgs(ctx, epochKey, rand.Text(), goredis.SetArgs{Mode: "NX"}).Err(); err != nil && !errors.Is(err, goredis.Nil) {
+		return "", fmt.Errorf("begin an epoch of budgets: %w", err)
+	}
+	epoch, err := b.rdb.Get(ctx, epochKey).Result()
+	if err != nil {
+		return "", fmt.Errorf("begin an epoch of budgets: %w", err)
+	}
+	if err := b.epochs.Remember(ctx, epoch); err != nil {
+		return "", fmt.Errorf("remember the epoch of budgets: %w", err)
+	}
+	return epoch, nil
+}
+
+// Rebuild implements [budget.Rebuilder]: it takes the counters that are there, of
+// whichever epoch.
+func (b *Budgets) Rebuild(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.time)
+	defer cancel()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.checkEviction(ctx); err != nil {
+		return err
+	}
+	epoch, err := b.begin(ctx)
+	if err != nil {
+		return err
+	}
+	b.epoch, b.checked = epoch, time.Now()
+	return nil
+}
+
+// checkEviction returns [ErrEvicts] of a server that drops keys when it is full.
+// Whatever it drops of a budget would be free again.
+func (b *Budgets) checkEviction(ctx context.Context) error {
+	info, err := b.rdb.Info(ctx, "memory").Result()
+	if err != nil {
+		return fmt.Errorf("ask whether Redis evicts: %w", err)
+	}
+	limit, policy := "", ""
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "maxmemory":
+			limit = value
+		case "maxmemory_policy":
+			policy = value
+		}
+	}
+	if limit != "0" && policy != "noeviction" {
+		return ErrEvicts
+	}
+	return nil
+}
+
+// checkBill tells what is wrong with a bill. Names are texts here: their parts
+// are told apart by a byte that none has.
+func checkBill(bill *budget.Bill) error {
+	if err := bill.Check(); err != nil {
+		return err
+	}
+	for i := range bill.Charges {
+		if c := &bill.Charges[i]; strings.ContainsRune(c.Budget, 0) || strings.ContainsRune(c.Measure, 0) {
+			return fmt.Errorf("charge %d: a name has a NUL character", i)
+		}
+	}
+	return nil
+}
+
+// kept is how long after its end a window is kept, so that a clock that is set
+// back finds what was used: hours for two days, days for two months, months for
+// four hundred days.
+func kept(window time.Duration) time.Duration {
+	const day = 24 * time.Hour
+	switch {
+	case window <= 12*time.Hour:
+		return 2 * day
+	case window <= 8*day:
+		return 60 * day
+	default:
+		return 400 * day
+	}
+}
+
+// remembered is how long a bill is known, in milliseconds.
+func remembered(bill *budget.Bill) int64 {
+	return max(bill.Until.Sub(bill.At), leastMemory).Milliseconds()
+}
+
+// memberOf is a counter in the index: its names, its key and their hash, by which
+// its keys are called.
+func memberOf(c *budget.Counter) string {
+	text := c.Budget + "\x00" + c.Measure + "\x00" + c.Key
+	sum := sha256.Sum256([]byte(text))
+	return text + "\x00" + hex.EncodeToString(sum[:hashBytes])
+}
+
+// hashBytes is how much of a hash names a key.
+const hashBytes = 16
+
+// counterOf is the counter of a member of the index.
+func counterOf(member string) (c budget.Counter, ok bool) {
+	if len(member) < 2*hashBytes+1 {
+		return c, false
+	}
+	parts := strings.SplitN(member[:len(member)-2*hashBytes-1], "\x00", 3)
+	if len(parts) != 3 {
+		return c, false
+	}
+	return budget.Counter{Budget: parts[0], Measure: parts[1], Key: parts[2]}, true
+}
+
+func windowsKey(member string) string {
+	return "toolgate:{budgets}:w:" + member[len(member)-2*hashBytes:]
+}
+
+func amountsKey(member string) string {
+	return "toolgate:{budgets}:a:" + member[len(member)-2*hashBytes:]
+}
+
+// billKey is the key of a bill. A call id has any text.
+func billKey(k budget.Key) string {
+	sum := sha256.Sum256([]byte(strconv.Itoa(k.Round) + ":" + k.Call))
+	return "toolgate:{budgets}:b:" + hex.EncodeToString(sum[:hashBytes])
+}
+
+// split takes the answer of a script apart: a word and whole numbers.
+func split(got []any) (word string, numbers []int64, ok bool) {
+	if len(got) == 0 {
+		return "", nil, false
+	}
+	word, ok = got[0].(string)
+	for _, v := range got[1:] {
+		n, is := v.(int64)
+		if !is {
+			return "", nil, false
+		}
+		numbers = append(numbers, n)
+	}
+	return word, numbers, ok
+}

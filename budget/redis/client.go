@@ -1,0 +1,94 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Timeouts bound one operation each, the wait for a connection included. Zero
+// values are replaced by the defaults.
+type Timeouts struct {
+	Rates   time.Duration // 1 s
+	Budgets time.Duration // 5 s: who cannot be charged is refused
+}
+
+const (
+	dialTime = time.Second
+	// idleTime is how long a connection that nobody uses stays.
+	idleTime = 5 * time.Minute
+)
+
+// connections is how many there may be to one server.
+const connections = 64
+
+// Client is a connection pool to a server or a cluster. It connects when it is
+// used first. It is safe for concurrent use.
+type Client struct {
+	rdb      goredis.UniversalClient
+	timeouts Timeouts
+}
+
+// quiet keeps the driver from writing to stderr: what fails is returned.
+var quiet = sync.OnceFunc(func() { goredis.SetLogger(silence{}) })
+
+type silence struct{}
+
+// Printf drops a line of the driver's log.
+func (silence) Printf(context.Context, string, ...any) {}
+
+// New returns a client of an address such as
+//
+//	redis://USER:PASSWORD@HOST:PORT/DB
+//
+// with rediss for TLS, and with ?addr=HOST:PORT for each further node of a
+// cluster. A command is never repeated: it may have been executed. Errors do not hold the address, which may have a password in it.
+func New(address string, timeouts Timeouts) (*Client, error) {
+	quiet()
+	timeouts.Rates = cmp.Or(max(timeouts.Rates, 0), time.Second)
+	timeouts.Budgets = cmp.Or(max(timeouts.Budgets, 0), 5*time.Second)
+	longest := max(timeouts.Rates, timeouts.Budgets)
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("is not an address of a Redis server")
+	}
+	if u.Query().Has("addr") {
+		o, err := goredis.ParseClusterURL(address)
+		if err != nil {
+			return nil, errAddress(err, u)
+		}
+		o.MaxRetries, o.MaxRedirects, o.DialerRetries = -1, 3, 1
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, longest, longest, longest
+		o.PoolSize, o.ConnMaxIdleTime, o.ContextTimeoutEnabled, o.DisableIdentity = connections, idleTime, true, true
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		return &Client{rdb: goredis.NewClusterClient(o), timeouts: timeouts}, nil
+	}
+	o, err := goredis.ParseURL(address)
+	if err != nil {
+		return nil, errAddress(err, u)
+	}
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, longest, longest, longest
+	o.PoolSize, o.ConnMaxIdleTime, o.ContextTimeoutEnabled, o.DisableIdentity = connections, idleTime, true, true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &Client{rdb: goredis.NewClient(o), timeouts: timeouts}, nil
+}
+
+// errAddress is what is wrong with an address, without its text where a user is
+// named in it.
+func errAddress(err error, u *url.URL) error {
+	if u.User != nil {
+		return errors.New("is not an address of a Redis server")
+	}
+	return fmt.Errorf("is not an address of a Redis server: %w", err)
+}
+
+// Close closes all connections.
+func (c *Client) Close() error { return c.rdb.Close() }

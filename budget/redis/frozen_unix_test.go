@@ -1,0 +1,54 @@
+//go:build !windows
+
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/budget/redis"
+	"github.com/toolgate/toolgate/budget/redis/redistest"
+)
+
+// A server that is there and says nothing holds nobody for long: budgets deny,
+// rates are held by the gateway, and both are shared again when it goes on.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	quick := clientWithin(t, server.Address(), redis.Timeouts{Rates: 300 * time.Millisecond, Budgets: 300 * time.Millisecond})
+	epochs := new(memory)
+	s := client(t, server.Address()).Budgets(epochs)
+	m := rate.NewMeter(rate.NewLocal(0), quick.Rates(), nil)
+	l := m.Limiter([]rate.Rule{{Name: "r", Per: []rate.Dimension{rate.PerTenant}, Rate: rate.Rate{Limit: 1000, Window: 24 * time.Hour}}})
+	if err := charged(t, s, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Take(t.Context(), &rate.Call{}); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze(t)
+	defer server.Thaw(t)
+	if err := charged(t, quick.Budgets(epochs), "b"); err == nil {
+		t.Error("granted by a server that says nothing")
+	}
+	for range 100 { // of which one waits for it
+		if err := l.Take(t.Context(), &rate.Call{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !m.Down() {
+		t.Error("the server does not count as down")
+	}
+	server.Thaw(t)
+	awaited(t, func(i int) bool {
+		if err := l.Take(t.Context(), &rate.Call{Tenant: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+		return !m.Down() && charged(t, s, "c") == nil
+	})
+	if got := usedOf(t, s); got < 2 || got > 3 { // b may have been executed when it went on
+		t.Errorf("used %d, want 2, or 3 with the charge that nobody waited for", got)
+	}
+}

@@ -1,0 +1,61 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed" // the scripts
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/toolgate/toolgate/budget/rate"
+)
+
+//go:embed take.lua
+var takeText string
+
+var takeScript = goredis.NewScript(takeText)
+
+// Rates are token buckets that gateways share, by the clock of the server. They
+// implement [rate.Shared].
+type Rates struct {
+	rdb  goredis.UniversalClient
+	time time.Duration // bounds one operation
+}
+
+// Rates returns the buckets that are kept at the server.
+func (c *Client) Rates() *Rates { return &Rates{rdb: c.rdb, time: c.timeouts.Rates} }
+
+// Take implements [rate.Shared]. Everything is one script, so that all gateways
+// together never take more than a rate allows.
+func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wait time.Duration, err error) {
+	keys := make([]string, len(tokens))
+	args := make([]any, 0, 2*len(tokens))
+	for i := range tokens {
+		if !tokens[i].Rate.Valid() {
+			return i, 0, fmt.Errorf("the rate of %s is out of range", tokens[i].Bucket)
+		}
+		keys[i] = bucketKey(&tokens[i])
+		args = append(args, tokens[i].Rate.Interval(), tokens[i].Rate.Burst())
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.time)
+	defer cancel()
+	got, err := takeScript.Run(ctx, r.rdb, keys, args...).Int64Slice()
+	if err != nil {
+		return 0, 0, fmt.Errorf("take from rates in Redis: %w", err)
+	}
+	if len(got) != 2 || got[0] < 0 || got[0] > int64(len(tokens)) {
+		return 0, 0, fmt.Errorf("take from rates in Redis: %v is no answer", got)
+	}
+	return int(got[0]) - 1, time.Duration(got[1]) * time.Microsecond, nil
+}
+
+// bucketKey is the key of a bucket. Names and callers go into it as a hash: they
+// may be long, and are nobody's business at the server.
+func bucketKey(t *rate.Token) string {
+	sum := sha256.Sum256([]byte(strconv.Itoa(len(t.Bucket)) + ":" + t.Bucket + t.Key))
+	return "toolgate:{rates}:" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,2 @@
+// Package redistest runs a Redis server for tests. It is for tests.
+package redistest

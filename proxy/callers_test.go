@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// A principal with as many calls as it may have keeps nobody else waiting, at no
+// server, and its own calls come in their order.
+func TestCallsPerPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallerSlots()
+		c.resize(2)
+		a, b, j := newSlots(4, 100, c), newSlots(4, 100, c), &journal{}
+		take := func(s *slots, at, who string) {
+			go func() {
+				err := s.take(t.Context(), at, who)
+				if refusal, refused := errors.AsType[*Refusal](err); refused {
+					j.add("%s at %s: %v", who, at, refusal.Kind)
+				} else {
+					j.add("%s at %s", who, at)
+				}
+			}()
+			synctest.Wait()
+		}
+		take(a, "a", "greedy")
+		take(a, "a", "greedy")
+		take(a, "a", "greedy") // waits
+		take(b, "b", "greedy") // at another server too
+		take(a, "a", "modest") // passes
+		take(b, "b", "modest")
+		want := []string{"greedy at a", "greedy at a", "modest at a", "modest at b"}
+		if !slices.Equal(j.all(), want) {
+			t.Fatalf("%q, want %q", j.all(), want)
+		}
+		a.give("greedy")
+		synctest.Wait()
+		a.give("greedy")
+		synctest.Wait()
+		want = append(want, "greedy at a", "greedy at b")
+		if !slices.Equal(j.all(), want) {
+			t.Fatalf("%q, want %q", j.all(), want)
+		}
+		take(a, "a", "greedy")
+		time.Sleep(queueTime)
+		synctest.Wait()
+		if last := j.all()[len(j.all())-1]; last != "greedy at a: too_many_calls" {
+			t.Errorf("after its time a waiting call is %q", last)
+		}
+		for _, other := range c.resize(0) {
+			other.poke()
+		}
+		take(a, "a", "greedy") // none is no bound
+		for range 2 {
+			a.give("greedy")
+			b.give("modest")
+			a.give("modest")
+			b.give("greedy")
+		}
+	})
+}
+
+// A call does not pass those of the same principal that came before it, also not
+// in the moment between the end of one and the look at who is next.
+func TestOwnCallsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallerSlots()
+		c.resize(1)
+		s, j := newSlots(4, 100, c), &journal{}
+		queued(t.Context(), s, j, "p")
+		take := func(name string) {
+			go func() {
+				if s.take(t.Context(), "s", "p") == nil {
+					j.add("%s", name)
+				}
+			}()
+			synctest.Wait()
+		}
+		take("second")
+		s.mu.Lock()
+		s.running--
+		also := c.leave("p")
+		s.mu.Unlock()
+		take("third")
+		for _, other := range also {
+			other.poke()
+		}
+		synctest.Wait()
+		if got := j.all(); !slices.Equal(got, []string{"p", "second"}) {
+			t.Errorf("served %q, want the second behind the first", got)
+		}
+		s.give("p")
+		synctest.Wait()
+		if got := j.all(); len(got) != 3 {
+			t.Errorf("served %q, want all", got)
+		}
+	})
+}
+
+// A larger bound is in force at once, also for those who wait.
+func TestCallsPerPrincipalFollowTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			<-hold
+			return result(mcp.Modern, `{"content":[]}`), nil
+		}
+		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 })
+		call := func() *recorder {
+			w, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__a"`, "")))
+			synctest.Wait()
+			return w
+		}
+		first, second := call(), call()
+		if n := len(b.seen("")); n != 1 {
+			t.Errorf("%d run, want 1", n)
+		}
+		c := *r.config.Load()
+		c.CallsPerPrincipal = 2
+		r.Apply(c)
+		synctest.Wait()
+		if n := len(b.seen("")); n != 2 {
+			t.Errorf("%d run with the new bound, want 2", n)
+		}
+		close(hold)
+		<-first.done
+		<-second.done
+	})
+}
+
+// However calls come, go and give up at several servers: no principal has more
+// running than it may, all that can run do, and in the end nothing is left.
+func TestCallsPerPrincipalBounds(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		most := 1 + random.IntN(3)
+		synctest.Test(t, func(t *testing.T) {
+			c := newCallerSlots()
+			c.resize(most)
+			at := []*slots{newSlots(1+random.IntN(3), 50, c), newSlots(1+random.IntN(3), 50, c), newSlots(1+random.IntN(3), 50, c)}
+			var running [3]atomic.Int64
+			var served atomic.Int64
+			var all sync.WaitGroup
+			for i := range 300 {
+				who, s := random.IntN(3), at[random.IntN(3)]
+				patience := time.Duration(1+random.IntN(60)) * time.Millisecond
+				work := time.Duration(random.IntN(10)) * time.Millisecond
+				start := time.Duration(i/2) * time.Millisecond
+				all.Go(func() {
+					time.Sleep(start)
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					if s.take(ctx, "s", fmt.Sprint(who)) != nil {
+						return
+					}
+					served.Add(1)
+					if n := running[who].Add(1); n > int64(most) {
+						t.Errorf("%d of one principal run, want at most %d", n, most)
+					}
+					time.Sleep(work)
+					running[who].Add(-1)
+					s.give(fmt.Sprint(who))
+				})
+			}
+			all.Wait()
+			if served.Load() == 0 || len(c.running) != 0 || len(c.waiting) != 0 {
+				t.Errorf("served %d; left behind %v, %v", served.Load(), c.running, c.waiting)
+			}
+			for _, s := range at {
+				if s.running != 0 || s.waiting != 0 || len(s.order) != 0 || len(s.calls) != 0 {
+					t.Errorf("left behind: running %d, waiting %d, %v, %v", s.running, s.waiting, s.order, s.calls)
+				}
+			}
+		})
+	}
+}
+
+// Whoever could run does: with room at a server and for a principal no call
+// waits.
+func TestNobodyWaitsInVain(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		synctest.Test(t, func(t *testing.T) {
+			c := newCallerSlots()
+			c.resize(2)
+			at := []*slots{newSlots(2, 50, c), newSlots(3, 50, c)}
+			var begun atomic.Int64
+			var held []func()
+			for range 60 {
+				who, s := fmt.Sprint(random.IntN(3)), at[random.IntN(2)]
+				if len(held) > 0 && random.IntN(2) == 0 {
+					i := random.IntN(len(held))
+					held[i]()
+					held = slices.Delete(held, i, i+1)
+				}
+				release := make(chan struct{})
+				held = append(held, func() { close(release) })
+				go func() {
+					if s.take(t.Context(), "s", who) == nil {
+						begun.Add(1)
+						<-release
+						s.give(who)
+					}
+				}()
+				synctest.Wait()
+				for _, s := range at {
+					for principal := range s.calls {
+						if s.running < s.size && c.running[principal] < 2 {
+							t.Fatalf("seed %d: %s waits, %d of %d run there and %d of its own", seed, principal, s.running, s.size, c.running[principal])
+						}
+					}
+				}
+			}
+			for _, release := range held {
+				release()
+			}
+			synctest.Wait()
+			if begun.Load() != 60 {
+				t.Errorf("%d of 60 calls were served", begun.Load())
+			}
+		})
+	}
+}
+
+// A call that has waited in vain for the others of its caller says so, and what
+// ends leaves nothing behind.
+func TestCallerIsToldOfItsOwnCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		hold := make(chan struct{})
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			<-hold
+			return result(mcp.Modern, `{"content":[]}`), nil
+		}
+		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 })
+		first, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__a"`, "")))
+		synctest.Wait()
+		second, _ := r.begin(modernRequest(modernBody("2", mcp.MethodToolsCall, `"name":"s__a"`, "")))
+		time.Sleep(queueTime)
+		synctest.Wait()
+		if !strings.Contains(second.text(), "limits.calls_per_principal") || first.ended() {
+			t.Errorf("the second: %s", second.text())
+		}
+		if n := r.callers.running[person("alice").Key()]; n != 1 {
+			t.Errorf("%d run", n)
+		}
+		close(hold)
+		<-first.done
+		if len(r.callers.running) != 0 {
+			t.Errorf("left behind: %v", r.callers.running)
+		}
+	})
+}

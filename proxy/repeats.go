@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+const (
+	// repeatPause between the end of a call and the next ends a row of the same
+	// calls: who looks now and then is in no loop.
+	repeatPause = 10 * time.Second
+	// repeatHold is how long a row that was too long is held, unless another call
+	// ends it.
+	repeatHold = time.Minute
+	// maxRows is how many principals are looked at; of more, those that were
+	// quiet for the longest time are forgotten.
+	maxRows = 10000
+)
+
+// repeats finds callers that make the same call again and again, as a model does
+// that is caught in a loop. Only a call that begins when the one before has been
+// answered is a repetition: many at once are the work of a program.
+type repeats struct {
+	mu   sync.Mutex
+	rows map[string]*row // by principal
+}
+
+// row is the calls of one principal as long as they are the same.
+type row struct {
+	server, tool string
+	hash         [sha256.Size]byte
+	count        int
+	running      int
+	ended        time.Time // when one of them last did
+}
+
+// begin notes a call. The returned function is called at its end. A wait means
+// that the call is one too many in a row.
+func (s *repeats) begin(principal, server, tool string, hash [sha256.Size]byte, most int) (end func(), wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	r := s.rows[principal]
+	if r == nil || r.server != server || r.tool != tool || r.hash != hash || r.over(now, most) {
+		s.makeRoom(now)
+		r = &row{server: server, tool: tool, hash: hash, ended: now}
+		s.rows[principal] = r
+	}
+	if r.running == 0 {
+		if r.count >= most {
+			return nil, repeatHold - now.Sub(r.ended)
+		}
+		r.count++
+	}
+	r.running++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.running--
+		r.ended = time.Now()
+	}, 0
+}
+
+// over tells whether the row has ended.
+func (r *row) over(now time.Time, most int) bool {
+	if r.running > 0 {
+		return false
+	}
+	rest := now.Sub(r.ended)
+	return rest >= repeatHold || rest > repeatPause && r.count < most
+}
+
+// makeRoom forgets rows that have ended, where there are many; mu is held.
+func (s *repeats) makeRoom(now time.Time) {
+	if s.rows == nil {
+		s.rows = make(map[string]*row)
+	}
+	if len(s.rows) < maxRows {
+		return
+	}
+	s.forgetQuiet(now)
+	for principal, r := range s.rows { // of so many at once, any
+		if len(s.rows) < maxRows {
+			return
+		}
+		if r.running == 0 {
+			delete(s.rows, principal)
+		}
+	}
+}
+
+// sweep forgets rows that have ended.
+func (s *repeats) sweep(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetQuiet(now)
+}
+
+// forgetQuiet is sweep; mu is held.
+func (s *repeats) forgetQuiet(now time.Time) {
+	for principal, r := range s.rows {
+		if r.running == 0 && now.Sub(r.ended) >= repeatHold {
+			delete(s.rows, principal)
+		}
+	}
+}
+
+// repeated holds a tool call against those before it. The hash of its arguments
+// is that of its audit entry, made once.
+func (g *Gateway) repeated(x *Exchange, r *Route, rec *record) error {
+	most := g.config.Load().Floods.IdenticalCalls
+	if most <= 0 || x.Message.Method != mcp.MethodToolsCall {
+		return nil
+	}
+	hash := mcp.Hash(x.Message.Param("arguments"))
+	rec.entry.ArgsHash = hex.EncodeToString(hash[:])
+	end, wait := g.repeats.begin(x.Identity.Key(), r.Server, r.Original, hash, most)
+	if end == nil {
+		g.opts.Metrics.limited(string(floodIdentical))
+		return &Refusal{
+			Kind: "repeated_call", Code: codeRate, Phase: "rate", RetryAfter: wait, Limit: int64(most),
+			Text: fmt.Sprintf("You have made this same call of %s with the same arguments %d times in a row (limits.identical_calls). "+
+				"Making it again will not help: use the answers that you have, change the arguments, do something else first, or wait %s.",
+				r.Exposed, most, rate.Words(wait)),
+		}
+	}
+	rec.repeatEnd = end
+	return nil
+}

@@ -1,0 +1,118 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// called makes a call and tells whether it was let pass.
+func (r *rig) called(who, name, arguments string) bool {
+	r.t.Helper()
+	w := r.modern("1", mcp.MethodToolsCall, `"name":"`+name+`","arguments":`+arguments, "Authorization", "Bearer "+who)
+	return !strings.Contains(w.text(), "repeated_call")
+}
+
+// The same call in a row is refused, in words, until another one is made or a
+// while has passed.
+func TestIdenticalCallsInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Modern, tool("a"), tool("b"))
+		r := newRig(t, mounted(b), bounded(Floods{IdenticalCalls: 3}))
+		row := func(n int) {
+			t.Helper()
+			for i := range n {
+				// Other spellings of the same arguments, as a model writes them.
+				arguments := []string{`{"x":1,"y":"é"}`, `{ "y":"\u00e9", "x":1 }`, `{"y":"é","x":1}`}[i%3]
+				if !r.called("alice", "s__a", arguments) {
+					t.Fatalf("call %d of %d was refused", i+1, n)
+				}
+			}
+		}
+		row(3)
+		w := r.modern("1", mcp.MethodToolsCall, `"name":"s__a","arguments":{"x":1,"y":"é"}`)
+		for _, want := range []string{`"isError":true`, "3 times in a row", "limits.identical_calls", "wait 1m", `"retry_after_ms":60000`, `"limit":3`} {
+			if !strings.Contains(w.text(), want) {
+				t.Errorf("%s\nis not in %s", want, w.text())
+			}
+		}
+		if e := r.ledger.all()[3]; e.Outcome != audit.OutcomeDenied || e.Code != "repeated_call" || e.ArgsHash == "" || e.ArgsHash != r.ledger.all()[0].ArgsHash {
+			t.Errorf("%+v", e)
+		}
+		if !r.called("bob", "s__a", `{"x":1,"y":"é"}`) {
+			t.Error("bob is refused for alice's calls")
+		}
+		if r.called("alice", "s__a", `{"x":1,"y":"é"}`) {
+			t.Error("bob's call ended alice's row")
+		}
+		if !r.called("alice", "s__a", `{"x":2}`) { // other arguments end the row
+			t.Error("other arguments are refused")
+		}
+		row(3)
+		if !r.called("alice", "s__b", `{"x":1,"y":"é"}`) { // and so does another tool
+			t.Error("another tool is refused")
+		}
+		row(3)
+		time.Sleep(repeatHold - time.Second)
+		if r.called("alice", "s__a", `{"x":1,"y":"é"}`) {
+			t.Error("a row was forgotten too early")
+		}
+		time.Sleep(time.Second)
+		row(2)
+		time.Sleep(repeatPause + time.Millisecond) // who looks now and then is in no loop
+		row(3)
+		if n := len(b.seen("")); n != 3+1+1+3+1+3+2+3 {
+			t.Errorf("%d calls came to the server", n)
+		}
+	})
+}
+
+// Many of the same call at once are no row: a row is of calls each of which knows
+// the answer of the one before.
+func TestIdenticalCallsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			time.Sleep(time.Second)
+			return result(mcp.Modern, `{"content":[]}`), nil
+		}
+		r := newRig(t, mounted(b), bounded(Floods{IdenticalCalls: 2}))
+		refused := make(chan bool, 20)
+		for range 20 {
+			go func() { refused <- !r.called("alice", "s__a", `{}`) }()
+		}
+		for range 20 {
+			if <-refused {
+				t.Error("one of many at once was refused")
+			}
+		}
+		if !r.called("alice", "s__a", `{}`) || r.called("alice", "s__a", `{}`) {
+			t.Error("after them, want one more and no other")
+		}
+	})
+}
+
+// The rows of many principals take bounded memory, and end.
+func TestRowsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s repeats
+		for i := range maxRows + 100 {
+			end, _ := s.begin(fmt.Sprint("p", i), "s", "a", [32]byte{}, 5)
+			end()
+		}
+		if len(s.rows) > maxRows {
+			t.Errorf("%d rows, want at most %d", len(s.rows), maxRows)
+		}
+		time.Sleep(repeatHold)
+		s.sweep(time.Now())
+		if len(s.rows) != 0 {
+			t.Errorf("%d rows are left", len(s.rows))
+		}
+	})
+}

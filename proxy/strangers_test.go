@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// knock sends a request with a credential from an address and returns its status.
+func (r *rig) knock(from, credential string) *recorder {
+	r.t.Helper()
+	req := modernRequest(modernBody("1", mcp.MethodToolsList, "", ""), "Authorization", credential)
+	req.RemoteAddr = from
+	return r.do(req)
+}
+
+// asked counts how often a credential is looked at.
+type asked struct {
+	Authenticator
+	n int
+}
+
+func (a *asked) Authenticate(r *http.Request) (*gate.Identity, error) {
+	a.n++
+	return a.Authenticator.Authenticate(r)
+}
+
+// An address that shows too many bad credentials is not listened to for a while:
+// what it shows is not looked at. Others, and who was let in from there before,
+// are served.
+func TestAuthFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var door *asked
+		r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"))), bounded(Floods{AuthFailures: 4}), func(o *Options, _ *Config) {
+			door = &asked{Authenticator: o.Authenticator}
+			o.Authenticator = door
+		})
+		const here, there = "192.0.2.1:1000", "192.0.2.2:1000"
+		if w := r.knock(here, "Bearer alice"); w.code() != http.StatusOK {
+			t.Fatalf("alice: status %d", w.code())
+		}
+		for i := range 4 {
+			credential := []string{"Bearer mallory", "", "Basic x", "Bearer eve"}[i]
+			if w := r.knock(fmt.Sprintf("192.0.2.1:%d", 2000+i), credential); w.code() != http.StatusUnauthorized {
+				t.Fatalf("%q: status %d", credential, w.code())
+			}
+		}
+		looked := door.n
+		for _, credential := range []string{"Bearer mallory", "Bearer bob", ""} {
+			w := r.knock(here, credential)
+			if w.code() != http.StatusTooManyRequests || w.field("Retry-After") != "15" || !strings.Contains(w.text(), "limits.auth_failures_per_minute") ||
+				w.field("WWW-Authenticate") != "" {
+				t.Errorf("%q: status %d, Retry-After %q, %s", credential, w.code(), w.field("Retry-After"), w.text())
+			}
+		}
+		if door.n != looked {
+			t.Error("a credential was looked at while the address is not listened to")
+		}
+		if w := r.knock(here, "Bearer alice"); w.code() != http.StatusOK {
+			t.Errorf("alice, who was let in before: status %d", w.code())
+		}
+		if w := r.knock(there, "Bearer bob"); w.code() != http.StatusOK {
+			t.Errorf("another address: status %d", w.code())
+		}
+		time.Sleep(15 * time.Second)
+		if w := r.knock(here, "Bearer bob"); w.code() != http.StatusOK {
+			t.Errorf("when it is time: status %d", w.code())
+		}
+	})
+}
+
+// What the gateway cannot find out says nothing about the caller.
+func TestAuthOutageIsNoFailure(t *testing.T) {
+	r := newRig(t, nil, bounded(Floods{AuthFailures: 2}), lending(&lender{err: errors.New("the issuer does not answer")}))
+	for range 5 {
+		if w := r.knock("192.0.2.1:1000", "Bearer alice"); w.code() == http.StatusTooManyRequests {
+			t.Fatal("an outage of the issuer is held against its callers")
+		}
+	}
+}
+
+// A client certificate was looked at by the handshake already.
+func TestVerifiedCertificateIsKnown(t *testing.T) {
+	s := strangers{}
+	r := httpRequest(http.MethodGet, "/mcp", "", "Authorization", "")
+	if s.knows(r) {
+		t.Error("somebody without anything is known")
+	}
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
+	if s.knows(r) {
+		t.Error("a certificate that nobody verified is known")
+	}
+	r.TLS.VerifiedChains = [][]*x509.Certificate{{{}}}
+	if !s.knows(r) {
+		t.Error("a verified certificate is not known")
+	}
+}
+
+// What is known of callers is bounded, and forgotten after a while.
+func TestKnownCredentialsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s strangers
+		with := func(i int) *http.Request {
+			return httpRequest(http.MethodGet, "/mcp", "", "Authorization", fmt.Sprint("Bearer ", i))
+		}
+		s.seed = newRig(t, nil).strangers.seed
+		for i := range 3 * maxKnown {
+			s.remember(with(i))
+			if len(s.known)+len(s.earlier) > 2*maxKnown {
+				t.Fatalf("%d are known", len(s.known)+len(s.earlier))
+			}
+		}
+		if last := with(3*maxKnown - 1); !s.knows(last) {
+			t.Error("the last one is not known")
+		}
+		if s.knows(with(0)) {
+			t.Error("the first one is known still")
+		}
+		time.Sleep(knownTime)
+		s.remember(with(1))
+		time.Sleep(knownTime)
+		s.remember(with(2))
+		if s.knows(with(3*maxKnown - 1)) {
+			t.Error("one that was not used for so long is known still")
+		}
+	})
+}
+
+func TestNetwork(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "[2001:db8:1:2::1%eth0]:80": "2001:db8:1:2::/64",
+		"@": "@", "pipe:80": "pipe", "": "",
+	} {
+		if got := network(remote); got != want {
+			t.Errorf("%q is counted by %q, want %q", remote, got, want)
+		}
+	}
+}
