@@ -44,6 +44,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err != nil {
 		return refuse(err)
 	}
+	if err := route.to.peek(call, retry); err != nil {
+		return refuse(err)
+	}
 	question, err := g.approve(ctx, x, route, rec, call, retry)
 	if err != nil {
 		return refuse(err)
@@ -58,6 +61,11 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}
+	giveBack, err := route.to.admit(call, retry)
+	if err != nil {
+		return refuse(err)
+	}
+	defer giveBack()
 	if err := g.rounds.admit(ctx, retry, rec); err != nil {
 		return refuse(err)
 	}

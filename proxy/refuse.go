@@ -179,7 +179,7 @@ func classify(err error) error {
 	case err == nil || errors.As(err, &refusal) || errors.As(err, &fault):
 		return err
 	case errors.As(err, &failure):
-		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), Err: err}
+		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), RetryAfter: failure.RetryAfter, Err: err}
 	case errors.As(err, &used):
 		return &Refusal{
 			Kind: "budget", Code: codeBudget, Phase: "budget", Budget: used, Err: err,

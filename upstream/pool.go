@@ -321,7 +321,11 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	var login *loginError
 	var status *httpError
 	var nonsense *protocolError
+	var busy *busyError
 	name := s.spec.Key
+	if errors.As(err, &status) {
+		f.Status = status.status
+	}
 	switch {
 	case s.spec.Off:
 		f.Kind, f.Reason = mcp.FailDisabled, "The server "+name+" is switched off."
@@ -337,6 +341,9 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use; try again in a moment."
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
+	case errors.As(err, &busy):
+		f.Kind, f.RetryAfter = mcp.FailBusy, busy.after
+		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.after, time.Second).Round(time.Second).String() + "."
 	case errors.As(err, &status), errors.As(err, &nonsense):
 		f.Kind, f.Reason = mcp.FailProtocol, "The server "+name+" gave an answer that is not valid."
 	case state == mcp.Ready || state == mcp.Degraded:
