@@ -14,6 +14,7 @@ type Breaker struct {
 	Failures int           // in a row; 5
 	Ratio    float64       // of at least 20 calls within 30 s; 0.5
 	Open     time.Duration // the longest that it stays open the first time; 10 s
+	Off      bool          // it never opens
 }
 
 func (b Breaker) withDefaults() Breaker {
@@ -107,8 +108,8 @@ func newCircuit(set Breaker, changed func()) *circuit {
 	return c
 }
 
-// configure replaces the settings. A breaker that is open stays so; one that is
-// closed begins to count anew.
+// configure replaces the settings. A breaker that is open stays so, unless it is
+// switched off; one that is closed begins to count anew.
 func (c *circuit) configure(set Breaker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +117,12 @@ func (c *circuit) configure(set Breaker) {
 		return
 	}
 	c.set = set
+	if set.Off && c.state != BreakerClosed {
+		c.become(BreakerClosed, time.Now())
+		return
+	}
 	c.era++
+	c.trials = 0 // whose outcome is of the era before
 	c.count()
 }
 
@@ -136,6 +142,9 @@ func (c *circuit) count() {
 // ready returns when the counter opens. Requests in flight are not counted.
 func (c *circuit) ready(set Breaker) func(gobreaker.Counts) bool {
 	return func(n gobreaker.Counts) bool {
+		if set.Off {
+			return false
+		}
 		ended := n.TotalSuccesses + n.TotalFailures
 		return int(n.ConsecutiveFailures) >= set.Failures ||
 			ended >= breakerLeast && float64(n.TotalFailures) >= set.Ratio*float64(ended)
