@@ -13,8 +13,6 @@ var availability = map[string]bool{
 	"redis":                  false,
 	"keys":                   true,
 	"servers":                true,
-	"servers.*.breaker":      false,
-	"servers.*.retry":        false,
 	"servers.*.auth":         false,
 	"auth":                   true,
 	"tenants":                false,

@@ -101,6 +101,8 @@ var serverParts = []struct {
 	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
 	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
 	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
+	// What may run twice is said by a person.
+	{"retry", func(s Server) any { return s.Retry }, func(f, t *Server) { t.Retry = f.Retry }},
 }
 
 // settingParts are the settings that wait, because they open something, or
@@ -216,6 +218,7 @@ func changedNow(o, n Server) []string {
 		{"namespace", o.Namespace, n.Namespace},
 		{"timeouts", o.Timeouts, n.Timeouts},
 		{"concurrency", o.Concurrency, n.Concurrency},
+		{"breaker", o.Breaker, n.Breaker},
 	} {
 		if !reflect.DeepEqual(f.old, f.new) {
 			now = append(now, f.name)

@@ -80,8 +80,9 @@ type instance struct {
 // runningServer is a server with what ends it.
 type runningServer struct {
 	*upstream.Server
-	hash string
-	stop context.CancelFunc
+	guard *proxy.Guard
+	hash  string
+	stop  context.CancelFunc
 }
 
 // loadConfig finds and reads the configuration of a command. An empty argument
@@ -319,10 +320,11 @@ func (in *instance) apply(c *config.Config) error {
 		spec := upstreamSpec(s, c, authenticated)
 		running := in.servers[s.Key]
 		if running == nil || running.hash != fingerprint(spec) {
-			running = in.start(spec)
+			running = in.start(spec, resilience(s))
 		}
+		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		mounts = append(mounts, mount(s, running.Server, c.Toolgate.Limits.Queue))
+		mounts = append(mounts, mount(s, running.guard, c.Toolgate.Limits.Queue))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {
@@ -383,14 +385,16 @@ func fingerprint(s upstream.Spec) string {
 }
 
 // start makes a server and runs it; mu is held.
-func (in *instance) start(spec upstream.Spec) *runningServer {
+func (in *instance) start(spec upstream.Spec, set proxy.Resilience) *runningServer {
 	server := upstream.New(spec, upstream.Options{
 		Sink: in, Credential: upstream.NewStatic(spec.Headers), Logger: in.log,
 		Identity: proxy.Implementation(version), Known: in.saver.load(in.ctx, &spec),
 	})
 	ctx, stop := context.WithCancel(in.ctx)
 	in.running.Go(func() { _ = server.Run(ctx) })
-	return &runningServer{Server: server, hash: fingerprint(spec), stop: stop}
+	guard := in.guard(server, set)
+	in.running.Go(func() { _ = guard.Run(ctx) })
+	return &runningServer{Server: server, guard: guard, hash: fingerprint(spec), stop: stop}
 }
 
 // storeChanged is told what has changed in the store, by whichever gateway that

@@ -37,7 +37,7 @@ URL or one stdio process.`,
 	flags.StringToStringVar(&o.set, "set", nil, "override a `setting`, such as limits.body=1MiB")
 	root.AddCommand(
 		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
-		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
+		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o), newBreakerCommand(o),
 		newConfig(o), newKey(), newVersion(), newDemo(),
 	)
 	root.InitDefaultCompletionCmd()

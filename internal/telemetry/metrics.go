@@ -27,6 +27,7 @@ type Metrics struct {
 	denied    *prometheus.CounterVec
 	sessions  prometheus.Gauge
 	state     *prometheus.GaugeVec
+	resilience
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -66,11 +67,12 @@ func New(version string) *Metrics {
 	m.state = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_upstream_state", Help: "1 for the state that an upstream server is in.",
 	}, []string{"server", "state"})
+	m.resilience = newResilience()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.state, info,
+	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.state, info, m.breaker, m.opened, m.retries,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -141,6 +143,7 @@ func (m *Metrics) State(server, state string) {
 // Forget drops a server that is no longer configured.
 func (m *Metrics) Forget(server string) {
 	m.state.DeletePartialMatch(prometheus.Labels{"server": server})
+	m.forget(server)
 }
 
 // Handler serves the counters in the Prometheus text format.

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// resilience is how a server of the configuration is treated when it fails.
+func resilience(s *config.Server) proxy.Resilience {
+	r := proxy.Resilience{
+		Breaker: breaker(s.Breaker), Tools: make(map[string]proxy.ToolResilience),
+		TrustHints: s.Retry.TrustHints, Call: s.Timeouts.Call,
+	}
+	if s.Retry.Max != nil {
+		r.Retries, r.NoRetry = *s.Retry.Max, *s.Retry.Max == 0
+	}
+	for name, t := range s.Tools {
+		if t.Breaker == nil && t.Idempotent == nil {
+			continue
+		}
+		own := proxy.ToolResilience{Idempotent: t.Idempotent}
+		if t.Breaker != nil {
+			b := breaker(*t.Breaker)
+			own.Breaker = &b
+		}
+		r.Tools[name] = own
+	}
+	return r
+}
+
+func breaker(b config.BreakerSettings) proxy.Breaker {
+	return proxy.Breaker{Failures: b.Failures, Ratio: b.Ratio, Open: b.Open, Off: b.Off}
+}
+
+// guard stands before a server of the gateway.
+func (in *instance) guard(b proxy.Backend, set proxy.Resilience) *proxy.Guard {
+	return proxy.NewGuard(b, set, proxy.GuardOptions{
+		Logger:  in.log,
+		Changed: func(server, tool string, state proxy.BreakerState) { in.metrics.Breaker(server, tool, state.String()) },
+		Retried: in.metrics.Retried,
+	})
+}
