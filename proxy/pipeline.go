@@ -35,7 +35,10 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err != nil {
 		return refuse(err)
 	}
-	ctx, done := g.flights.begin(ctx, x, route, rec)
+	ctx, done, err := g.flights.begin(ctx, x, route, rec)
+	if err != nil {
+		return refuse(err)
+	}
 	defer done()
 	if err := g.examine(ctx, x, route, rec, call); err != nil {
 		return refuse(err)

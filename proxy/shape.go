@@ -17,7 +17,7 @@ type ToolShape struct {
 	Arguments   map[string]ArgumentShape
 	// Timeout, Idle and Hard bound one call as in [mcp.Call]; 0 keeps the server's.
 	Timeout, Idle, Hard time.Duration
-	Cost        int64         // of one call, in cost units; 0 counts as 1
+	Cost                int64 // of one call, in cost units; 0 counts as 1
 }
 
 // ArgumentShape changes one argument of a tool.

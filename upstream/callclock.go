@@ -11,7 +11,7 @@ import (
 type callClock struct {
 	patience time.Duration // until the first sign of work
 	idle     time.Duration // between two signs of it
-	hard     time.Time // the end, whatever happens
+	hard     time.Time     // the end, whatever happens
 	timer    *time.Timer
 
 	mu        sync.Mutex

@@ -31,7 +31,8 @@ func TestRetryAfter(t *testing.T) {
 		{"a date that is over", map[string]string{"Retry-After": "Sun, 22 Nov 2026 07:59:00 GMT"}, 0, true},
 		{"a date far away", map[string]string{"Retry-After": "Sun, 22 Nov 2099 08:00:00 GMT"}, longestRetryAfter, true},
 		{
-			"by another clock", map[string]string{"Retry-After": "Sun, 22 Nov 2026 05:00:10 GMT", "Date": "Sun, 22 Nov 2026 05:00:00 GMT"},
+			"by another clock",
+			map[string]string{"Retry-After": "Sun, 22 Nov 2026 05:00:10 GMT", "Date": "Sun, 22 Nov 2026 05:00:00 GMT"},
 			10 * time.Second, true,
 		},
 		{"milliseconds", map[string]string{"Retry-After-Ms": "250", "Retry-After": "1"}, 250 * time.Millisecond, true},

@@ -28,8 +28,8 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-// drainTime is how long a server that was removed may finish its calls.
-const drainTime = 10 * time.Second
+// removedTime is how long a server that was removed may finish its calls.
+const removedTime = 10 * time.Second
 
 // instance is one running gateway with all its parts. It is made by
 // newInstance and lives as long as run.
@@ -219,18 +219,19 @@ func (in *instance) count(e *audit.Entry) {
 }
 
 // run starts the parts, applies the configuration, calls serve and ends
-// everything when that returns or the context ends.
+// everything when that returns, or when the context has ended and the calls under
+// way have too (see drain).
 func (in *instance) run(ctx context.Context, serve func(context.Context) error) error {
 	defer in.close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	parts, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	// What others still need while they end runs on until they have.
-	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
+	last, stopLast := context.WithCancel(context.WithoutCancel(parts))
 	var late errgroup.Group
 	late.Go(func() error { return in.store.Run(last) })
 	late.Go(func() error { return in.audit.Run(last) })
 
-	group, gctx := errgroup.WithContext(ctx)
+	group, gctx := errgroup.WithContext(parts)
 	in.ctx = gctx
 	_, err := in.loadAdded(gctx)
 	if err == nil {
@@ -249,8 +250,23 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return in.operation.run(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
-		defer cancel()
-		return serve(gctx)
+		select {
+		case <-ctx.Done():
+			in.drain(gctx)
+			end()
+		case <-gctx.Done():
+		}
+		return nil
+	})
+	group.Go(func() error {
+		serving, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		defer context.AfterFunc(gctx, func() { stop(context.Cause(gctx)) })()
+		err := serve(serving)
+		if ctx.Err() == nil { // its clients have left, and nobody asked for the end
+			end()
+		}
+		return err
 	})
 	err = group.Wait()
 	in.running.Wait()
@@ -361,7 +377,7 @@ func (in *instance) apply(c *config.Config) error {
 	}
 	for _, old := range removed {
 		in.running.Go(func() {
-			ctx, cancel := context.WithTimeout(in.ctx, drainTime)
+			ctx, cancel := context.WithTimeout(in.ctx, removedTime)
 			defer cancel()
 			old.Drain(ctx)
 			old.stop()

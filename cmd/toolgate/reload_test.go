@@ -164,6 +164,8 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"auth.scopes.required", "auth.scopes.hierarchy", "auth.scopes.challenge", "auth.scopes.supported",
 		// Of each server, which is started anew:
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
+		// Of the end of the gateway:
+		"limits.drain",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

@@ -284,7 +284,7 @@ type Failure struct {
 	// RetryAfter is how long the server asks to be left alone; 0 where it does
 	// not say.
 	RetryAfter time.Duration
-	Err       error // for the log; may be nil
+	Err        error // for the log; may be nil
 }
 
 // Error implements error.
