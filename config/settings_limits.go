@@ -28,8 +28,8 @@ type Limits struct {
 	AddedPerPrincipal int `config:"added_per_principal" default:"8" min:"1" max:"1000"`
 	// Queue is how many calls may wait for a free place at one server. Absent: 256.
 	Queue int `config:"queue" default:"256" min:"0" max:"100000"`
-	// Drain is how long calls may finish when the gateway ends; a second signal ends it at once. Absent: 10s.
-	Drain time.Duration `config:"drain" default:"10s" min:"0s" max:"1h"`
+	// Drain is how long calls may finish when the gateway ends; a second signal ends it at once. Absent: 5s.
+	Drain time.Duration `config:"drain" default:"5s" min:"0s" max:"1h"`
 	// Tools is how many tools, prompts or resources one server may list. Absent: 5000.
 	Tools int `config:"tools" default:"5000" min:"1" max:"1000000"`
 	// Pages is how many pages one list may have. Absent: 1000.
