@@ -74,23 +74,23 @@ const (
 	failed
 )
 
-// errFailed and errExcluded are how an outcome is told to the counter.
-var (
-	errFailed   = errors.New("failed")
-	errExcluded = errors.New("excluded")
-)
+// errFailed is how a failure is told to the counter.
+var errFailed = errors.New("failed")
 
 // circuit is one breaker. While it is closed a gobreaker counts the outcomes
-// over a rolling window and tells when to open. How long it stays open, and who
-// is let through afterwards, is decided here: the library knows neither a growing
-// time nor a way to end it early, and waits for ever for an outcome that never
-// comes. It is safe for concurrent use.
+// over a rolling window and tells when to open. The library drops the outcome of a
+// request that took longer than the window, so a request is counted when it ends,
+// and the failures in a row, which no window bounds, are counted here. How long
+// it stays open, and who is let through afterwards, is decided here too: the
+// library knows neither a growing time nor a way to end it early, and waits for
+// ever for an outcome that never comes. It is safe for concurrent use.
 type circuit struct {
 	changed func() // called after each change of state, with mu held; must not block or call back
 
 	mu      sync.Mutex
 	set     Breaker
 	counter *gobreaker.TwoStepCircuitBreaker[struct{}]
+	row     int    // failures in a row
 	tripped bool   // the counter has just said so
 	era     uint64 // counts the changes of state
 	state   BreakerState
@@ -121,32 +121,29 @@ func (c *circuit) configure(set Breaker) {
 		c.become(BreakerClosed, time.Now())
 		return
 	}
-	c.era++
-	c.trials = 0 // whose outcome is of the era before
 	c.count()
 }
 
 // count begins to count; mu is held.
 func (c *circuit) count() {
-	c.tripped = false
+	c.row, c.tripped = 0, false
 	c.counter = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval: breakerWindow, BucketPeriod: breakerStep,
 		ReadyToTrip: c.ready(c.set),
-		IsExcluded:  func(err error) bool { return errors.Is(err, errExcluded) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			c.tripped = to == gobreaker.StateOpen // mu is held by whoever told the outcome
 		},
 	})
 }
 
-// ready returns when the counter opens. Requests in flight are not counted.
+// ready returns when the counter opens; mu is held by whoever told the outcome.
 func (c *circuit) ready(set Breaker) func(gobreaker.Counts) bool {
 	return func(n gobreaker.Counts) bool {
 		if set.Off {
 			return false
 		}
 		ended := n.TotalSuccesses + n.TotalFailures
-		return int(n.ConsecutiveFailures) >= set.Failures ||
+		return c.row >= set.Failures ||
 			ended >= breakerLeast && float64(n.TotalFailures) >= set.Ratio*float64(ended)
 	}
 }
@@ -155,19 +152,18 @@ func (c *circuit) ready(set Breaker) func(gobreaker.Counts) bool {
 type ticket struct {
 	of    *circuit
 	era   uint64
-	tell  func(error) // of a closed circuit
-	trial bool        // of a half-open one
+	trial bool // of a half-open one
 }
 
-// closedFor tells how long no request passes; 0 when one does. It changes
+// refusesFor tells how long no request passes; 0 when one does. It changes
 // nothing.
-func (c *circuit) closedFor(now time.Time) time.Duration {
+func (c *circuit) refusesFor(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refuses(now)
 }
 
-// refuses is closedFor; mu is held.
+// refuses is refusesFor; mu is held.
 func (c *circuit) refuses(now time.Time) time.Duration {
 	switch {
 	case c.state == BreakerOpen:
@@ -194,9 +190,7 @@ func (c *circuit) enter(now time.Time) (t ticket, wait time.Duration) {
 		c.trials++
 		c.tried = now
 		t.trial = true
-		return t, 0
 	}
-	t.tell, _ = c.counter.Allow() // a closed one allows
 	return t, 0
 }
 
@@ -222,12 +216,27 @@ func (t *ticket) end(o outcome, now time.Time) {
 			c.open(now)
 		case tellsNothing:
 		}
-	case t.tell != nil:
-		t.tell([...]error{tellsNothing: errExcluded, succeeded: nil, failed: errFailed}[o])
+	case o != tellsNothing:
+		c.counts(o)
 		if c.tripped {
 			c.open(now)
 		}
 	}
+}
+
+// counts takes an outcome while the circuit is closed; mu is held.
+func (c *circuit) counts(o outcome) {
+	done, err := c.counter.Allow()
+	if err != nil {
+		return // it has tripped
+	}
+	if o == succeeded {
+		c.row = 0
+		done(nil)
+		return
+	}
+	c.row++
+	done(errFailed)
 }
 
 // open opens the circuit; mu is held.
@@ -306,7 +315,7 @@ func (c *circuit) view() circuitView {
 	case BreakerOpen:
 		v.until = c.until
 	case BreakerClosed:
-		v.failures = int(c.counter.Counts().ConsecutiveFailures)
+		v.failures = c.row
 	case BreakerHalfOpen:
 	}
 	return v

@@ -90,11 +90,11 @@ func (g *Guard) peek(what capability) error {
 	if held := g.heldFor(what, now); held > 0 {
 		return g.busy(held)
 	}
-	if wait := g.whole.closedFor(now); wait > 0 {
+	if wait := g.whole.refusesFor(now); wait > 0 {
 		return g.broken("", wait)
 	}
 	if own := g.own(what); own != nil {
-		if wait := own.closedFor(now); wait > 0 {
+		if wait := own.refusesFor(now); wait > 0 {
 			return g.broken(what.key, wait)
 		}
 	}
@@ -170,7 +170,7 @@ func (g *Guard) othersAnswered(than capability, since time.Time) bool {
 	if latest.by == than {
 		latest = g.answered[1]
 	}
-	return !latest.at.Before(since) && !latest.at.IsZero()
+	return latest.at.After(since)
 }
 
 // hold leaves a capability alone for as long as its backend asks for.
