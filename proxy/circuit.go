@@ -297,6 +297,22 @@ func (c *circuit) reset() bool {
 	return false
 }
 
+// inherit takes over the state of the circuit of a predecessor, so that what was
+// learned of it holds on.
+func (c *circuit) inherit(from *circuit) {
+	from.mu.Lock()
+	state, since, until, reopens, opens := from.state, from.since, from.until, from.reopens, from.opens
+	from.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reopens, c.opens = reopens, opens
+	if state == c.state || c.set.Off {
+		return
+	}
+	c.until = until
+	c.become(state, since)
+}
+
 // circuitView is what a circuit shows of itself.
 type circuitView struct {
 	state    BreakerState

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -74,6 +75,7 @@ type Guard struct {
 	set    atomic.Pointer[Resilience]
 	whole  *circuit
 	opened chan struct{} // capacity 1: whole has changed
+	news   chan struct{} // capacity 1: the backend has
 	budget retryBudget
 
 	mu       sync.Mutex
@@ -98,7 +100,7 @@ type answered struct {
 // NewGuard returns a guard before a backend.
 func NewGuard(b Backend, set Resilience, opts GuardOptions) *Guard {
 	g := &Guard{
-		backend: b, opts: opts, log: opts.Logger, opened: make(chan struct{}, 1),
+		backend: b, opts: opts, log: opts.Logger, opened: make(chan struct{}, 1), news: make(chan struct{}, 1),
 		tools: make(map[string]*circuit), holds: make(map[capability]time.Time),
 	}
 	if g.log == nil {
@@ -140,6 +142,23 @@ func (g *Guard) Configure(set Resilience) {
 		c := newCircuit(*tool.Breaker, nil)
 		c.changed = func() { g.report(name, c) }
 		g.tools[name] = c
+	}
+}
+
+// Inherit takes over what a guard knew that stood before the same server, whose
+// connections were made anew.
+func (g *Guard) Inherit(from *Guard) {
+	from.mu.Lock()
+	tools, holds, last := maps.Clone(from.tools), maps.Clone(from.holds), from.last
+	from.mu.Unlock()
+	g.whole.inherit(from.whole)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.holds, g.last = holds, last
+	for name, c := range g.tools {
+		if before := tools[name]; before != nil {
+			c.inherit(before)
+		}
 	}
 }
 
@@ -186,8 +205,12 @@ const (
 	// Liveness is asked first after livenessFirst, then with growing pauses of at
 	// most livenessMost, and each time for livenessTime at most.
 	livenessFirst, livenessMost = 250 * time.Millisecond, 2 * time.Second
-	livenessTime                = 5 * time.Second
+	livenessTime                = 2 * time.Second
 )
+
+// Changed takes the news that the status of the backend is another: one that is
+// back is asked for a sign of life at once. It does not block.
+func (g *Guard) Changed() { signal(g.news) }
 
 // Run asks the backend for a sign of life while its breaker is open, by its own
 // probe and never by a tool, and ends the open time at once when there is one. It
@@ -209,6 +232,10 @@ func (g *Guard) Run(ctx context.Context) error {
 				pause.Reset(wait)
 			}
 			continue
+		case <-g.news:
+			if _, status := g.backend.Listing(); status.State != mcp.Ready && status.State != mcp.Degraded {
+				continue
+			}
 		case <-pause.C:
 		}
 		if wait == 0 || g.whole.view().state != BreakerOpen {

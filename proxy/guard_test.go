@@ -628,6 +628,73 @@ func TestGuardReset(t *testing.T) {
 	})
 }
 
+// A backend that is back is asked for a sign of life at once.
+func TestGuardHearsOfReturn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newPatient(t, nil)
+		m.dead.Store(true)
+		guarded(t, m, Resilience{}, func(g *Guard) {
+			trip(g)
+			time.Sleep(9*time.Second + 100*time.Millisecond)
+			m.dead.Store(false)
+			m.mu.Lock()
+			m.status.State = mcp.Reconnecting
+			m.mu.Unlock()
+			g.Changed()
+			synctest.Wait()
+			if got := g.Breakers()[0].State; got != BreakerOpen {
+				t.Fatalf("while it is away: %v", got)
+			}
+			m.mu.Lock()
+			m.status.State = mcp.Ready
+			m.mu.Unlock()
+			g.Changed()
+			synctest.Wait()
+			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+				t.Errorf("when it is back: %v", got)
+			}
+			probes := m.probes.Load()
+			g.Changed() // of what is not open
+			synctest.Wait()
+			if m.probes.Load() != probes {
+				t.Error("it is asked without need")
+			}
+		})
+	})
+}
+
+// A guard that takes another's place goes on with what that knew.
+func TestGuardInherits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) { return failWith(crash) })
+		m.dead.Store(true)
+		set := Resilience{Tools: map[string]ToolResilience{"slow": {Breaker: &Breaker{Failures: 3, Open: time.Minute}}}}
+		before := NewGuard(m, set, GuardOptions{})
+		for range 3 {
+			_, _ = before.Call(t.Context(), callOf("slow"))
+		}
+		before.hold(capability{mcp.Tool, "fast"}, time.Minute)
+		trip(before)
+		time.Sleep(time.Second)
+		guarded(t, m, set, func(g *Guard) {
+			g.Inherit(before)
+			if got, want := fmt.Sprint(g.Breakers()), fmt.Sprint(before.Breakers()); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			if got := g.heldFor(capability{mcp.Tool, "fast"}, time.Now()); got != 59*time.Second {
+				t.Errorf("left alone for %v", got)
+			}
+			m.dead.Store(false)
+			time.Sleep(livenessMost)
+			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+				t.Errorf("a sign of life: %v", got)
+			}
+		})
+	})
+}
+
 // A backend that panics has failed, and its trial is not lost.
 func TestGuardPanic(t *testing.T) {
 	t.Parallel()

@@ -336,7 +336,11 @@ func (in *instance) apply(c *config.Config) error {
 		spec := upstreamSpec(s, c, authenticated)
 		running := in.servers[s.Key]
 		if running == nil || running.hash != fingerprint(spec) {
+			before := running
 			running = in.start(spec, resilience(s))
+			if before != nil && sameServer(before.Spec(), spec) {
+				running.guard.Inherit(before.guard)
+			}
 		}
 		running.guard.Configure(resilience(s))
 		next[s.Key] = running
@@ -402,13 +406,15 @@ func fingerprint(s upstream.Spec) string {
 
 // start makes a server and runs it; mu is held.
 func (in *instance) start(spec upstream.Spec, set proxy.Resilience) *runningServer {
+	sink := &serverSink{in: in}
 	server := upstream.New(spec, upstream.Options{
-		Sink: in, Credential: upstream.NewStatic(spec.Headers), Logger: in.log,
+		Sink: sink, Credential: upstream.NewStatic(spec.Headers), Logger: in.log,
 		Identity: proxy.Implementation(version), Known: in.saver.load(in.ctx, &spec),
 	})
 	ctx, stop := context.WithCancel(in.ctx)
-	in.running.Go(func() { _ = server.Run(ctx) })
 	guard := in.guard(server, set)
+	sink.guard = guard
+	in.running.Go(func() { _ = server.Run(ctx) })
 	in.running.Go(func() { _ = guard.Run(ctx) })
 	return &runningServer{Server: server, guard: guard, hash: fingerprint(spec), stop: stop}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // resilience is how a server of the configuration is treated when it fails.
@@ -31,6 +33,25 @@ func resilience(s *config.Server) proxy.Resilience {
 func breaker(b config.BreakerSettings) proxy.Breaker {
 	return proxy.Breaker{Failures: b.Failures, Ratio: b.Ratio, Open: b.Open, Off: b.Off}
 }
+
+// serverSink hears of one server, for the gateway and for the guard before it.
+type serverSink struct {
+	in    *instance
+	guard *proxy.Guard // set before the server runs
+}
+
+// Changed implements [upstream.Sink].
+func (s *serverSink) Changed(server string) {
+	s.guard.Changed()
+	s.in.Changed(server)
+}
+
+// Happened implements [upstream.Sink].
+func (s *serverSink) Happened(ev mcp.Event) { s.in.Happened(ev) }
+
+// sameServer tells whether two specs reach the same server, whatever else they
+// say of it.
+func sameServer(a, b upstream.Spec) bool { return a.Hash() == b.Hash() }
 
 // guard stands before a server of the gateway.
 func (in *instance) guard(b proxy.Backend, set proxy.Resilience) *proxy.Guard {
