@@ -257,6 +257,12 @@ func (c *Chain) ViewClass(id *Identity) string {
 	return class.String()
 }
 
+// Classifies tells whether every phase can tell which callers view the same, so
+// that [Chain.ViewClass] holds at two times too.
+func (c *Chain) Classifies() bool {
+	return c != nil && !slices.ContainsFunc(c.phases, func(p Phase) bool { _, ok := p.(Classifier); return !ok })
+}
+
 // Open is the phase that allows everything to everyone who is known. It is in
 // a chain only where that was said: on a loopback gateway without
 // authentication, or by `gate: { open: true }`.

@@ -72,7 +72,7 @@ type Identity struct {
 	// Admin may use the administration.
 	Admin bool
 
-	key string
+	key, fingerprint string
 }
 
 // NewIdentity returns an identity with its key made and an empty tenant set to
@@ -82,7 +82,37 @@ func NewIdentity(id Identity) *Identity {
 		id.Tenant = DefaultTenant
 	}
 	id.key = id.Principal.Key()
+	id.fingerprint = id.encode()
 	return &id
+}
+
+// Fingerprint encodes everything that is known of the caller injectively: no two
+// identities that differ in anything have the same.
+func (i *Identity) Fingerprint() string {
+	if i.fingerprint == "" {
+		return i.encode()
+	}
+	return i.fingerprint
+}
+
+func (i *Identity) encode() string {
+	var b strings.Builder
+	part := func(s string) {
+		b.WriteString(strconv.Itoa(len(s)))
+		b.WriteByte(':')
+		b.WriteString(s)
+	}
+	for _, s := range [...]string{i.Issuer, i.Tenant, i.Subject, i.Persona, i.Plan, i.Credential, strconv.FormatBool(i.Admin)} {
+		part(s)
+	}
+	for _, list := range [...][]string{i.Groups, i.Scopes} {
+		b.WriteString(strconv.Itoa(len(list)))
+		b.WriteByte('#')
+		for _, s := range list {
+			part(s)
+		}
+	}
+	return b.String()
 }
 
 // Key returns the key of the principal.

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,9 +60,6 @@ type page struct {
 	whole  bool             // it is everything in scope, so that every caller's is the same
 	hidden map[*served]bool // servers of which nothing in this list is for the caller, up to its end
 }
-
-// batch is how many capabilities the gate is asked about at once.
-const batch = 1000
 
 // visible asks the gate about the entries until a page is full.
 func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (page, error) {
@@ -198,34 +194,6 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (stri
 	}
 	g.log.Info("a cursor is refused that was not made for this caller and list", "principal", x.Identity.Key(), "list", kind.ListMethod())
 	return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
-}
-
-// views asks the gate which of some routes the caller may know of: in batches
-// where a phase gains by them, else one by one, in no memory of its own.
-func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, routes []*Route) iter.Seq2[*Route, gate.Decision] {
-	return func(yield func(*Route, gate.Decision) bool) {
-		if !s.Chain.Batches() {
-			var question gate.Request // one for all
-			for _, r := range routes {
-				question = r.question(gate.View, id, scope)
-				if !yield(r, s.Chain.Decide(ctx, &question)) {
-					return
-				}
-			}
-			return
-		}
-		for some := range slices.Chunk(routes, batch) {
-			questions := make([]gate.Request, len(some))
-			for i, r := range some {
-				questions[i] = r.question(gate.View, id, scope)
-			}
-			for i, d := range s.Chain.DecideAll(ctx, questions) {
-				if !yield(some[i], d) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // question is what the gate is asked about a route.

@@ -20,6 +20,7 @@ type Snapshot struct {
 	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
 	pinned    *gate.Chain     // Chain as it was when the snapshot was made
+	kept      *keptViews      // decisions of Chain; nil keeps none
 
 	catalog  *Catalog            // the full one
 	plain    catalogs            // by what a client can be asked
@@ -48,7 +49,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver,
-		pinned: config.Chain.Pin(), plain: newCatalogs(servers),
+		pinned: config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersAll]
 	if config.Listed != nil {

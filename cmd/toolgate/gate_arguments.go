@@ -16,7 +16,8 @@ import (
 // examiner holds calls against the schemas of their tools, the operator's rules
 // and the operating mode.
 type examiner struct {
-	schemas *schema.Checker // nil holds nothing against schemas
+	checker *schema.Checker
+	held    bool // calls are held against the schemas of their tools
 	rules   *governance.Rules
 	ruled   bool                                          // there are rules; without, only a mode other than NORMAL matters
 	said    func(server, tool string) governance.Operator // in the file
@@ -40,9 +41,7 @@ func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroun
 	if checker == nil {
 		checker = schema.New(schema.Options{})
 	}
-	if guarded || e.ruled {
-		e.schemas = checker
-	}
+	e.checker, e.held = checker, guarded || e.ruled
 	if e.mode == nil {
 		e.mode = func() governance.Mode { return governance.Normal }
 	}
@@ -55,10 +54,14 @@ func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroun
 // CheckArguments implements [proxy.ArgumentChecker]: first the schema, then the
 // rules, which may rely on it.
 func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
-	if c.Tool && e.schemas != nil {
-		if err := e.fits(c); err != nil {
+	args := schema.ReadArguments(c.Args)
+	prepared := func() (*schema.Schema, error) { return e.checker.Compile(c.Schema) }
+	if c.Tool && e.held {
+		s, err := prepared()
+		if err := fits(c, s, err, args); err != nil {
 			return nil, err
 		}
+		prepared = func() (*schema.Schema, error) { return s, nil }
 	}
 	mode := e.mode()
 	if !e.ruled && mode == governance.Normal {
@@ -68,7 +71,7 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	for _, name := range e.names(c.Request) { // the strictest counts
 		under := e.rules.Judge(governance.Call{
 			Name: name, Kind: c.Kind, Class: class, Mode: mode,
-			Queued: c.Queued, Arguments: c.Args, Schema: c.Schema,
+			Queued: c.Queued, Arguments: args, Schema: prepared,
 		})
 		if under.Outcome < v.Outcome {
 			v = under
@@ -84,16 +87,16 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	}
 }
 
-// fits holds the arguments of a tool against its schema.
-func (e *examiner) fits(c proxy.PendingCall) error {
-	result, err := e.schemas.Check(c.Schema, c.Args)
+// fits holds the arguments of a tool against its schema, which could not be
+// prepared when there is an error.
+func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Arguments) error {
 	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
 		return proxy.Quarantined(c.Exposed, quarantined.Reason, quarantined.Busy)
 	}
 	if err != nil {
 		return err
 	}
-	if !result.Valid {
+	if result := s.Check(args); !result.Valid {
 		return proxy.BadArguments(result.Text())
 	}
 	return nil

@@ -365,7 +365,7 @@ func TestReloadOfRules(t *testing.T) {
 	if got := tried(t.Context(), c, "a__echo", `{"long":1}`); got != "governance" {
 		t.Errorf("after the reload: %s", got)
 	}
-	if after := r.operation.examiner.Load(); after == before || after.schemas != before.schemas {
+	if after := r.operation.examiner.Load(); after == before || after.checker != before.checker {
 		t.Error("the schemas are prepared anew")
 	}
 	if kinds := r.gateway.Capabilities(); len(kinds) == 0 || kinds[0].Kind != mcp.Tool {

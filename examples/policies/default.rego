@@ -14,38 +14,49 @@ package toolgate
 default decision := {"allow": false, "reason": "default_deny"}
 
 decision := {"allow": true} if {
-	allowed
-	not denied
+	permitted
+	not restricted_call
 }
 
 else := {"allow": false, "reason": deny_reason} if deny_reason
 
-allowed if {
-	uses
-	tenant_enabled
+# What the catalog, the flags and the lists say. It does not depend on the
+# arguments, so that it is evaluated once and not for every call.
+permitted if {
+	input.tenant != ""
+	enabled
+	not denied
 }
 
-allowed if {
-	uses
-	not tenant_flag
+enabled if {
+	input.action in uses
+	data.tenant_tool_flags[input.tenant][input.tool_name].enabled == true
+}
+
+enabled if {
+	input.action in uses
+	not data.tenant_tool_flags[input.tenant][input.tool_name]
 	data.tool_catalog[input.tool_name].enabled == true
 }
 
-allowed if {
+enabled if {
 	input.action == "tool.enable"
 	data.persona_permissions[input.persona_id].can_add_tools == true
 }
 
-# Whether any of the reasons below applies to what the catalog and the flags
-# allow. It is what most decisions need to know; which reason it is, is looked for
-# when there is one.
-denied if missing_tenant
+uses := {
+	"tool.view", "tool.request",
+	"prompt.view", "prompt.request",
+	"resource.view", "resource.request",
+}
 
+# Whether a list denies what the catalog and the flags allow. Which it is, is
+# looked for when there is one.
 denied if input.tool_name in data.global_tool_deny
 
 denied if input.tool_name in data.persona_tool_deny[input.persona_id]
 
-denied if {
+restricted_call if {
 	data.tenant_restricted_args[input.tenant][input.tool_name]
 	count(restricted) > 0
 }
@@ -64,39 +75,28 @@ else := "tool_not_in_catalog" if not_in_catalog
 
 else := "tool_disabled" if disabled
 
-else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if {
-	data.tenant_restricted_args[input.tenant][input.tool_name]
-	count(restricted) > 0
-}
+else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if restricted_call
 
 else := "persona_cannot_add_tools" if cannot_add_tools
-
-uses if input.action in {
-	"tool.view", "tool.request",
-	"prompt.view", "prompt.request",
-	"resource.view", "resource.request",
-}
 
 missing_tenant if not input.tenant
 
 missing_tenant if input.tenant == ""
 
-tenant_flag if data.tenant_tool_flags[input.tenant][input.tool_name]
-
 tenant_enabled if data.tenant_tool_flags[input.tenant][input.tool_name].enabled == true
 
 tenant_disabled if {
-	uses
+	input.action in uses
 	data.tenant_tool_flags[input.tenant][input.tool_name].enabled == false
 }
 
 not_in_catalog if {
-	uses
+	input.action in uses
 	not data.tool_catalog[input.tool_name]
 }
 
 disabled if {
-	uses
+	input.action in uses
 	not tenant_enabled
 	not data.tool_catalog[input.tool_name].enabled == true
 }

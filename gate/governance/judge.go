@@ -1,14 +1,13 @@
 package governance
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -59,12 +58,11 @@ type Call struct {
 	Mode  Mode
 	// Queued calls do not start at once: tasks, and calls that wait for a slot.
 	Queued bool
-	// Arguments are a validated JSON object, as it will be delivered; nil
-	// where there are none.
-	Arguments []byte
-	// Schema is the input schema, as the server listed it; nil where there is
-	// none.
-	Schema []byte
+	// Arguments are those that will be delivered; nil where there are none.
+	Arguments *schema.Arguments
+	// Schema returns the input schema of a tool, prepared. It is asked when a
+	// rule has to know which arguments are paths; nil is a call without a schema.
+	Schema func() (*schema.Schema, error)
 }
 
 // Judge says whether a call may go on. It reads no file and waits for nothing
@@ -85,7 +83,7 @@ func (r *Rules) Judge(call Call) Verdict {
 	if verdict.Outcome == Deny {
 		return verdict
 	}
-	args, err := readArguments(call.Arguments)
+	args, err := call.Arguments.Object()
 	if err != nil {
 		return argumentDeny(gate.Rule{}, "", fmt.Sprintf("the arguments cannot be read: %v", err))
 	}
@@ -109,20 +107,20 @@ func (r *Rules) judge(own *rule, call Call, args any) Verdict {
 			change("take the mode off the list", own.entry("forbidden_in_modes", i), ""),
 		)
 	}
-	if n := int64(len(call.Arguments)); own.MaxBytes > 0 && n > own.MaxBytes {
+	if n := int64(call.Arguments.Size()); own.MaxBytes > 0 && n > own.MaxBytes {
 		return own.deny(
 			fmt.Sprintf("max_bytes: %d", own.MaxBytes), fmt.Sprintf("the arguments have %d bytes and may have %d; send less at a time", n, own.MaxBytes),
 			change("raise the limit", own.where("max_bytes"), strconv.FormatInt(n, 10)),
 		)
 	}
-	for _, check := range []func() Verdict{
-		func() Verdict { return r.judgePaths(own, call, args) },
-		func() Verdict { return own.judgeCommands(args) },
-		func() Verdict { return own.judgePatterns(args) },
-	} {
-		if v := check(); v.Outcome != Pass {
-			return v
-		}
+	if v := r.judgePaths(own, call, args); v.Outcome != Pass {
+		return v
+	}
+	if v := own.judgeCommands(args); v.Outcome != Pass {
+		return v
+	}
+	if v := own.judgePatterns(args); v.Outcome != Pass {
+		return v
 	}
 	if slices.Contains(own.AskIn, call.Mode) {
 		return Verdict{
@@ -234,25 +232,4 @@ func (r *Rules) Cancels(running Running, to Mode) bool {
 		}
 	}
 	return to.judge(running.Class, running.Kind, false).Outcome == Deny
-}
-
-// readArguments decodes arguments strictly: what is judged is what a reader of
-// any kind finds in them.
-func readArguments(raw []byte) (any, error) {
-	if len(raw) == 0 {
-		return map[string]any{}, nil
-	}
-	if err := mcp.Validate(raw, mcp.Limits{}); err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var args any
-	if err := decoder.Decode(&args); err != nil {
-		return nil, err
-	}
-	if _, ok := args.(map[string]any); !ok {
-		return nil, fmt.Errorf("they are not an object")
-	}
-	return args, nil
 }

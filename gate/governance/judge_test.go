@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/schema"
 )
 
 var (
@@ -91,22 +93,23 @@ func apply(t *testing.T, all []governance.Rule, c *governance.Call, change *gate
 }
 
 // without leaves out the argument, or the member of one, at a place.
-func without(t *testing.T, arguments []byte, where string) []byte {
+func without(t *testing.T, arguments *schema.Arguments, where string) *schema.Arguments {
 	t.Helper()
 	name, _, _ := strings.Cut(strings.TrimPrefix(where, "arguments/"), "/")
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(arguments, &members); err != nil {
+	members, err := arguments.Object()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := members[name]; !ok {
-		t.Fatalf("%s is not among %s", where, arguments)
+		t.Fatalf("%s is not among %v", where, members)
 	}
+	members = maps.Clone(members)
 	delete(members, name)
 	left, err := json.Marshal(members)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return left
+	return schema.ReadArguments(left)
 }
 
 func TestEveryChangeLiftsItsDeny(t *testing.T) {
@@ -359,7 +362,7 @@ func TestPathName(t *testing.T) {
 func BenchmarkJudge(b *testing.B) {
 	r := rules(b, governance.Rule{Match: "files__*", ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env", "**/*.pem"}, AllowedPaths: []string{"$HOME/work/**"}, MaxBytes: 1 << 20})
 	c := pathCall("/home/u/work/project/internal/file.go")
-	c.Schema = []byte(`{"properties":{"path":{"type":"string"}}}`)
+	c.Schema = prepared(`{"properties":{"path":{"type":"string"}}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if v := r.Judge(c); v.Outcome != governance.Pass {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -35,8 +36,14 @@ func pathCall(path string) governance.Call {
 	return call("files__read", string(arguments))
 }
 
+// prepared returns what prepares a schema.
+func prepared(text string) func() (*schema.Schema, error) {
+	c := schema.New(schema.Options{})
+	return func() (*schema.Schema, error) { return c.Compile([]byte(text)) }
+}
+
 func call(name, arguments string) governance.Call {
-	return governance.Call{Name: name, Kind: mcp.Tool, Mode: governance.Normal, Arguments: []byte(arguments)}
+	return governance.Call{Name: name, Kind: mcp.Tool, Mode: governance.Normal, Arguments: schema.ReadArguments([]byte(arguments))}
 }
 
 func TestForbiddenPathsInEveryDress(t *testing.T) {
@@ -187,13 +194,13 @@ func TestPathsAreFoundAnywhere(t *testing.T) {
 		`{"path":7}`:                                   governance.Pass,
 	} {
 		c := call("t", arguments)
-		c.Schema = []byte(text)
+		c.Schema = prepared(text)
 		if v := r.Judge(c); v.Outcome != want {
 			t.Errorf("%s: %s %s, want %s", arguments, v.Outcome, v.Reason, want)
 		}
 	}
 	c := call("t", `{}`)
-	c.Schema = []byte(`{"$ref":"#"}`)
+	c.Schema = prepared(`{"$ref":"#"}`)
 	if v := r.Judge(c); v.Outcome != governance.Deny {
 		t.Error("a schema that cannot be used lets a call pass")
 	}

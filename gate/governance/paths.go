@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/gate/schema"
 )
 
 // judgePaths holds the paths among the arguments against the globs of a rule.
@@ -29,7 +31,7 @@ func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 	if own.PathsIn != nil {
 		return slices.DeleteFunc(leavesIn(own.paths, args), func(l leaf) bool { return !l.str }), nil
 	}
-	s, err := r.schemas.Compile(call.Schema)
+	s, err := r.schemaOf(call)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +46,14 @@ func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 		}
 	}
 	return leaves, nil
+}
+
+// schemaOf is the schema of a call; without one it is that which says nothing.
+func (r *Rules) schemaOf(call Call) (*schema.Schema, error) {
+	if call.Schema == nil {
+		return r.schemas.Compile(nil)
+	}
+	return call.Schema()
 }
 
 // judgePath holds one path, in all its readings, against the globs.

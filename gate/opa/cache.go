@@ -2,8 +2,6 @@ package opa
 
 import (
 	"container/list"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +12,7 @@ import (
 // cacheKey is everything that a decision without arguments depends on.
 type cacheKey struct {
 	generation uint64 // of the policy and its data
-	caller     string // see callerKey
+	caller     string // see [gate.Identity.Fingerprint]
 	action     gate.Action
 	kind       mcp.Capability
 	server     string
@@ -24,10 +22,10 @@ type cacheKey struct {
 	capsule    string
 }
 
-func keyOf(generation uint64, caller string, r *gate.Request) cacheKey {
+func keyOf(generation uint64, r *gate.Request) cacheKey {
 	return cacheKey{
 		generation: generation,
-		caller:     caller,
+		caller:     r.Identity.Fingerprint(),
 		action:     r.Action,
 		kind:       r.Kind,
 		server:     r.Server,
@@ -38,71 +36,50 @@ func keyOf(generation uint64, caller string, r *gate.Request) cacheKey {
 	}
 }
 
-// callerKey encodes every field of an identity injectively.
-func callerKey(id *gate.Identity) string {
-	var b strings.Builder
-	part := func(s string) {
-		b.WriteString(strconv.Itoa(len(s)))
-		b.WriteByte(':')
-		b.WriteString(s)
-	}
-	for _, s := range [...]string{id.Issuer, id.Tenant, id.Subject, id.Persona, id.Plan, id.Credential, strconv.FormatBool(id.Admin)} {
-		part(s)
-	}
-	for _, list := range [...][]string{id.Groups, id.Scopes} {
-		b.WriteString(strconv.Itoa(len(list)))
-		b.WriteByte('#')
-		for _, s := range list {
-			part(s)
-		}
-	}
-	return b.String()
-}
-
-// cache keeps decisions for a while, the most recently used ones. A nil cache
-// keeps none. It is safe for concurrent use.
-type cache struct {
+// cache keeps what was found for a while, the most recently used of it. A nil
+// cache keeps nothing. It is safe for concurrent use.
+type cache[V any] struct {
 	size int
 	ttl  time.Duration
 
 	mu      sync.Mutex // guards what follows
 	entries map[cacheKey]*list.Element
-	order   *list.List // of *cacheEntry, most recently used first
+	order   *list.List // of *cacheEntry[V], most recently used first
 }
 
-type cacheEntry struct {
-	key     cacheKey
-	verdict verdict
-	until   time.Time
+type cacheEntry[V any] struct {
+	key   cacheKey
+	value V
+	until time.Time
 }
 
-func newCache(size int, ttl time.Duration) *cache {
+func newCache[V any](size int, ttl time.Duration) *cache[V] {
 	if size < 0 {
 		return nil
 	}
-	return &cache{size: size, ttl: ttl, entries: map[cacheKey]*list.Element{}, order: list.New()}
+	return &cache[V]{size: size, ttl: ttl, entries: map[cacheKey]*list.Element{}, order: list.New()}
 }
 
-func (c *cache) get(k cacheKey) (verdict, bool) {
+func (c *cache[V]) get(k cacheKey) (found V, ok bool) {
 	if c == nil {
-		return verdict{}, false
+		return found, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[k]
 	if e == nil {
-		return verdict{}, false
+		return found, false
 	}
-	entry := e.Value.(*cacheEntry)
+	entry := e.Value.(*cacheEntry[V])
 	if !time.Now().Before(entry.until) {
 		c.remove(e)
-		return verdict{}, false
+		return found, false
 	}
 	c.order.MoveToFront(e)
-	return entry.verdict, true
+	return entry.value, true
 }
 
-func (c *cache) put(k cacheKey, v verdict) {
+func (c *cache[V]) put(k cacheKey, v V) {
 	if c == nil {
 		return
 	}
@@ -111,14 +88,14 @@ func (c *cache) put(k cacheKey, v verdict) {
 	if e := c.entries[k]; e != nil {
 		c.remove(e)
 	}
-	c.entries[k] = c.order.PushFront(&cacheEntry{k, v, time.Now().Add(c.ttl)})
+	c.entries[k] = c.order.PushFront(&cacheEntry[V]{k, v, time.Now().Add(c.ttl)})
 	for c.order.Len() > c.size {
 		c.remove(c.order.Back())
 	}
 }
 
 // clear forgets everything.
-func (c *cache) clear() {
+func (c *cache[V]) clear() {
 	if c == nil {
 		return
 	}
@@ -128,7 +105,7 @@ func (c *cache) clear() {
 	c.order.Init()
 }
 
-func (c *cache) remove(e *list.Element) {
+func (c *cache[V]) remove(e *list.Element) {
 	c.order.Remove(e)
-	delete(c.entries, e.Value.(*cacheEntry).key)
+	delete(c.entries, e.Value.(*cacheEntry[V]).key)
 }

@@ -183,7 +183,7 @@ func (p *policy) allows(ctx context.Context, in map[string]any, changes []candid
 			return false
 		}
 	}
-	v, err := p.ask(ctx, in, explainTimeout, rego.EvalTransaction(txn))
+	v, err := p.ask(ctx, in, explainTimeout, rego.EvalTransaction(txn), rego.EvalBaseCache(nil))
 	return err == nil && v.allow
 }
 

@@ -27,6 +27,7 @@ type compiled struct {
 	origin   map[string]string // key of data to the file that it is from
 	lines    map[string][]string
 	reads    reads
+	settled  []ast.Ref // see settledRules
 }
 
 // compile parses and compiles a policy. The error has all that is wrong with
@@ -61,6 +62,7 @@ func compile(src *source, v RegoVersion, decision ast.Ref) (*compiled, error) {
 		return nil, err
 	}
 	c.reads = readsOf(c.compiler)
+	c.settled = settledRules(c.compiler, &c.reads)
 	return c, nil
 }
 

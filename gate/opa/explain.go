@@ -28,7 +28,7 @@ const (
 // see [Data.Apply]. Of a remote server it says what was asked, and no rules.
 func (p *Phase) Explain(ctx context.Context, r *gate.Request) (gate.Explanation, error) {
 	if r == nil || r.Identity == nil {
-		d, err := p.render(p.decide(ctx, r, ""))
+		d, err := p.render(p.decide(ctx, r))
 		return gate.Explanation{Decision: d}, err
 	}
 	if p.remote != nil {

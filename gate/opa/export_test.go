@@ -2,6 +2,7 @@ package opa
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -9,7 +10,7 @@ import (
 
 // CacheKey returns what a decision is kept under, in a form to compare.
 func CacheKey(generation uint64, r *gate.Request) any {
-	return keyOf(generation, callerKey(r.Identity), r)
+	return keyOf(generation, r)
 }
 
 // Document returns the input of a policy.
@@ -38,10 +39,12 @@ func (p *Phase) Cached() int {
 func (p *Phase) Generation() uint64 { return p.current.Load().generation }
 
 // TestCache is a cache of reasons under the names of tools.
-type TestCache struct{ c *cache }
+type TestCache struct{ c *cache[verdict] }
 
 // NewTestCache returns a cache.
-func NewTestCache(size int, ttl time.Duration) TestCache { return TestCache{newCache(size, ttl)} }
+func NewTestCache(size int, ttl time.Duration) TestCache {
+	return TestCache{newCache[verdict](size, ttl)}
+}
 
 // Put keeps a reason.
 func (t TestCache) Put(name, reason string) {
@@ -75,3 +78,13 @@ func (c *Circuit) Enter() (ok, probe bool) { return c.c.enter() }
 
 // Leave reports how it went.
 func (c *Circuit) Leave(probe, ok, gaveUp bool) { c.c.leave(probe, ok, gaveUp) }
+
+// Settled returns the rules of the policy in force whose values are remembered.
+func (p *Phase) Settled() []string {
+	var names []string
+	for _, ref := range p.current.Load().settled {
+		names = append(names, ref.String())
+	}
+	slices.Sort(names)
+	return names
+}

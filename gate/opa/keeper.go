@@ -138,6 +138,7 @@ func (p *Phase) put(ctx context.Context, c *compiled, data gatewayData, fromCopy
 	k.compiled, k.data = c, data
 	p.current.Store(next)
 	p.cache.clear()
+	p.settled.clear()
 	k.mu.Lock()
 	k.status.Revision, k.status.Since, k.status.FromCopy = next.revision, time.Now(), fromCopy
 	k.mu.Unlock()

@@ -27,7 +27,8 @@ type Phase struct {
 	o        Options
 	decision ast.Ref
 	remote   *remote // nil for a policy that is evaluated here
-	cache    *cache
+	cache    *cache[verdict]
+	settled  *cache[settledValues] // of rules that no argument changes, see [settledRules]
 	current  atomic.Pointer[policy]
 	prefix   string // of the ids of decisions
 	asked    atomic.Uint64
@@ -48,7 +49,8 @@ func New(ctx context.Context, o Options) (*Phase, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opa: %w", err)
 	}
-	p := &Phase{o: o, decision: decision, prefix: rand.Text()[:16] + "-", cache: newCache(o.CacheSize, defaultCacheTTL)}
+	p := &Phase{o: o, decision: decision, prefix: rand.Text()[:16] + "-", cache: newCache[verdict](o.CacheSize, defaultCacheTTL)}
+	p.settled = newCache[settledValues](o.CacheSize, defaultCacheTTL)
 	if o.URL != "" {
 		p.remote = newRemote(&p.o, decision)
 		return p, nil
@@ -83,12 +85,7 @@ func (p *Phase) Name() string { return "opa" }
 // An error is never the policy's own no; the decision beside it has the reason
 // "policy_error". In the mode [Shadow] a deny and an error are an abstention.
 func (p *Phase) Check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
-	return p.check(ctx, r, "")
-}
-
-// check is Check for a caller whose key in the cache may be known.
-func (p *Phase) check(ctx context.Context, r *gate.Request, caller string) (gate.Decision, error) {
-	v, err := p.decide(ctx, r, caller)
+	v, err := p.decide(ctx, r)
 	d, err := p.render(v, err)
 	if p.o.Mode == Shadow && d.Effect != gate.Allow { // an error is a deny, too
 		return p.shadowed(ctx, r, d, err), nil
@@ -135,7 +132,7 @@ func abstained(d gate.Decision) gate.Decision {
 }
 
 // decide asks the cache or the policy.
-func (p *Phase) decide(ctx context.Context, r *gate.Request, caller string) (verdict, error) {
+func (p *Phase) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 	if r == nil || r.Identity == nil {
 		return verdict{}, errors.New("a decision without an identity was asked for")
 	}
@@ -149,10 +146,7 @@ func (p *Phase) decide(ctx context.Context, r *gate.Request, caller string) (ver
 	keep := p.cache != nil && now.cacheable(r.Action) && p.o.presentable(r)
 	var key cacheKey
 	if keep {
-		if caller == "" {
-			caller = callerKey(r.Identity)
-		}
-		key = keyOf(now.generation, caller, r)
+		key = keyOf(now.generation, r)
 		if v, ok := p.cache.get(key); ok {
 			return v, nil
 		}
@@ -169,12 +163,14 @@ func (p *Phase) evaluate(ctx context.Context, now *policy, r *gate.Request) (ver
 	if err != nil {
 		return verdict{revision: now.revision}, err
 	}
-	v, err := now.ask(ctx, in, p.o.Timeout)
+	recall := p.recall(now, r)
+	v, err := now.ask(ctx, in, p.o.Timeout, recall.options()...)
 	v.revision = now.revision
 	if err != nil {
-		err = fmt.Errorf("decide %v on %s: %w", in["action"], r.Exposed, err)
+		return v, fmt.Errorf("decide %v on %s: %w", in["action"], r.Exposed, err)
 	}
-	return v, err
+	recall.keep()
+	return v, nil
 }
 
 // CheckAll implements [gate.Batcher]: it asks about each request as Check
@@ -191,7 +187,6 @@ func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decisio
 		workers = maxAtOnce
 	}
 	decisions := make([]gate.Decision, len(rs))
-	callers := callerKeys(rs)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(workers, len(rs)) {
@@ -201,7 +196,7 @@ func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decisio
 				if i >= len(rs) {
 					return
 				}
-				d, err := p.check(ctx, &rs[i], callers[i])
+				d, err := p.Check(ctx, &rs[i])
 				d.Err = err
 				decisions[i] = d
 			}
@@ -209,20 +204,4 @@ func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decisio
 	}
 	wg.Wait()
 	return decisions, nil
-}
-
-// callerKeys returns the callers' keys in the cache, made once for each run of
-// requests of one identity.
-func callerKeys(rs []gate.Request) []string {
-	keys := make([]string, len(rs))
-	for i := range rs {
-		switch {
-		case rs[i].Identity == nil:
-		case i > 0 && rs[i].Identity == rs[i-1].Identity:
-			keys[i] = keys[i-1]
-		default:
-			keys[i] = callerKey(rs[i].Identity)
-		}
-	}
-	return keys
 }

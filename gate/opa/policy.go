@@ -30,6 +30,8 @@ type policy struct {
 	*compiled
 	data       map[string]any // of the gateway and of the data files
 	store      storage.Store
+	txn        storage.Transaction // open for reading as long as the policy is used; nothing is ever written
+	documents  documents
 	query      rego.PreparedEvalQuery
 	generation uint64 // differs between any two policies of a process
 	revision   string // of policy and data, for decisions
@@ -56,6 +58,16 @@ func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, ga
 	}
 	p.store = inmem.NewFromObjectWithOpts(p.data, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
 	var err error
+	if p.txn, err = p.store.NewTransaction(ctx); err != nil {
+		return nil, fmt.Errorf("policy data: %w", err)
+	}
+	root, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	if err != nil {
+		return nil, fmt.Errorf("policy data: %w", err)
+	}
+	if p.documents.root, err = ast.InterfaceToValue(root); err != nil {
+		return nil, fmt.Errorf("policy data: %w", err)
+	}
 	p.query, err = rego.New(
 		rego.ParsedQuery(ast.NewBody(ast.NewExpr(ast.NewTerm(decision)))),
 		rego.Compiler(c.compiler),
@@ -147,13 +159,12 @@ func (p *policy) ask(ctx context.Context, in map[string]any, bound time.Duration
 	if cause := ctx.Err(); cause != nil {
 		return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
 	}
-	value, err := ast.InterfaceToValue(in)
+	value, err := inputValue(in, &p.reads)
 	if err != nil {
 		return verdict{}, fmt.Errorf("input: %w", err)
 	}
-	bounded, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	results, err := p.query.Eval(bounded, append(options, rego.EvalParsedInput(value))...)
+	bounded := &bounded{ctx: ctx, until: time.Now().Add(bound)}
+	results, err := p.query.Eval(ctx, append(p.options(bounded, value), options...)...)
 	switch {
 	case err != nil && topdown.IsCancel(err):
 		if cause := ctx.Err(); cause != nil {

@@ -16,6 +16,16 @@ type reads struct {
 // readsOf finds what compiled modules read.
 func readsOf(c *ast.Compiler) reads {
 	r := reads{input: map[string]bool{}, impure: impure(c)}
+	for _, m := range c.Modules {
+		for _, rule := range m.Rules {
+			r.add(rule)
+		}
+	}
+	return r
+}
+
+// add adds what a rule reads itself, in any of its branches.
+func (r *reads) add(rule *ast.Rule) {
 	var visitor *ast.GenericVisitor
 	visitor = ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {
@@ -35,12 +45,7 @@ func readsOf(c *ast.Compiler) reads {
 		}
 		return false
 	})
-	for _, m := range c.Modules {
-		for _, rule := range m.Rules {
-			visitor.Walk(rule)
-		}
-	}
-	return r
+	visitor.Walk(rule)
 }
 
 func (r *reads) ref(ref ast.Ref) {

@@ -140,10 +140,10 @@ func TestPatternsThatRE2DoesNotKnowAreLeftOut(t *testing.T) {
 			if got := strings.Join(s.Partial(), " "); got != tt.partial {
 				t.Errorf("partial for %q, want %q", got, tt.partial)
 			}
-			if r := s.Check([]byte(tt.good)); !r.Valid || r.Partial != (tt.partial != "") {
+			if r := s.Check(schema.ReadArguments([]byte(tt.good))); !r.Valid || r.Partial != (tt.partial != "") {
 				t.Errorf("%s: %+v", tt.good, r)
 			}
-			if r := s.Check([]byte(tt.bad)); r.Valid {
+			if r := s.Check(schema.ReadArguments([]byte(tt.bad))); r.Valid {
 				t.Errorf("%s is accepted", tt.bad)
 			}
 		})
@@ -196,7 +196,7 @@ func TestZeroValuesRefuse(t *testing.T) {
 		t.Error("the zero result is valid")
 	}
 	for _, s := range []*schema.Schema{nil, {}} {
-		if s.Check([]byte(`{}`)).Valid {
+		if s.Check(schema.ReadArguments([]byte(`{}`))).Valid {
 			t.Error("a schema that was not made accepts")
 		}
 	}

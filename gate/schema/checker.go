@@ -84,7 +84,7 @@ func (c *Checker) Check(schema, arguments []byte) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Check(arguments), nil
+	return s.Check(ReadArguments(arguments)), nil
 }
 
 // Compile returns the prepared schema of a text, which is not kept or changed.

@@ -33,8 +33,14 @@ var errTooMany = errors.New("too many values")
 type decoder struct {
 	text []byte
 	at   int
-	left int      // values that may still come
-	path []string // keys and indexes down to the value at hand
+	left int    // values that may still come
+	path []step // down to the value at hand
+}
+
+// step is a key, or an index.
+type step struct {
+	key   string
+	index int // from 1 on; 0 for a key
 }
 
 // decode reads one value of at most most values. The text must have passed
@@ -95,7 +101,7 @@ func (d *decoder) object() (any, error) {
 		}
 		d.space()
 		d.at++ // the colon
-		d.path = append(d.path, key)
+		d.path = append(d.path, step{key: key})
 		if object[key], err = d.value(); err != nil {
 			return nil, err
 		}
@@ -112,7 +118,7 @@ func (d *decoder) array() (any, error) {
 		if d.text[d.at] == ',' {
 			d.at++
 		}
-		d.path = append(d.path, strconv.Itoa(len(array)))
+		d.path = append(d.path, step{index: len(array) + 1})
 		element, err := d.value()
 		if err != nil {
 			return nil, err
@@ -146,9 +152,20 @@ func (d *decoder) number() (any, error) {
 	}
 	number := string(d.text[start:d.at])
 	if !computable(number) {
-		return nil, &refusal{pointerOf(d.path), "the number has more digits, or a larger exponent, than can be checked"}
+		return nil, &refusal{d.pointer(), "the number has more digits, or a larger exponent, than can be checked"}
 	}
 	return json.Number(number), nil
+}
+
+// pointer is the JSON Pointer of the value at hand.
+func (d *decoder) pointer() string {
+	path := make([]string, len(d.path))
+	for i, s := range d.path {
+		if path[i] = s.key; s.index > 0 {
+			path[i] = strconv.Itoa(s.index - 1)
+		}
+	}
+	return pointerOf(path)
 }
 
 // computable tells whether exact arithmetic on a JSON number is cheap.

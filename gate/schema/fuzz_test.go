@@ -49,7 +49,7 @@ func FuzzSchema(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = s.Texts(arguments)
+		_, _ = s.Texts(schema.ReadArguments(arguments))
 		s.Declares(string(arguments))
 	})
 }
@@ -180,11 +180,11 @@ func FuzzConstructed(f *testing.F) {
 			return text
 		}
 		s := compile(t, schema.New(schema.Options{Wait: time.Minute}), marshal(m.schema))
-		if r := s.Check(marshal(m.valid)); !r.Valid {
+		if r := s.Check(schema.ReadArguments(marshal(m.valid))); !r.Valid {
 			t.Fatalf("%s\nis refused by %s\n%s", marshal(m.valid), marshal(m.schema), r.Text())
 		}
 		for _, b := range m.broken {
-			r := s.Check(marshal(b))
+			r := s.Check(schema.ReadArguments(marshal(b)))
 			if r.Valid || len(r.Problems) == 0 {
 				t.Fatalf("%s\nis accepted by %s", marshal(b), marshal(m.schema))
 			}

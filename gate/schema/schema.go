@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // Schema is a schema that was vetted and compiled. It is not changed once made
@@ -91,9 +89,9 @@ func (s *Schema) Partial() []string {
 	return slices.Clone(s.vetted.stripped)
 }
 
-// Check holds arguments against the schema. Nil and empty arguments are those
-// of a call that has none, an empty object.
-func (s *Schema) Check(arguments []byte) (result *Result) {
+// Check holds arguments against the schema. Nil ones are those of a call that has
+// none, an empty object.
+func (s *Schema) Check(arguments *Arguments) (result *Result) {
 	if s == nil || s.compiled == nil {
 		return wrong(Problem{Problem: "there is no schema to check against"})
 	}
@@ -102,7 +100,7 @@ func (s *Schema) Check(arguments []byte) (result *Result) {
 			result = wrong(Problem{Problem: "checking the arguments failed: " + clip(fmt.Sprint(p))})
 		}
 	}()
-	value, values, problem := readArguments(arguments)
+	value, values, problem := arguments.read()
 	if problem != nil {
 		return wrong(*problem)
 	}
@@ -126,25 +124,4 @@ func (s *Schema) Check(arguments []byte) (result *Result) {
 	}
 	e := explainer{nodes: s.vetted.nodes, value: value}
 	return newResult(e.problems(tree), len(s.vetted.stripped) > 0)
-}
-
-// readArguments decodes arguments and says what is wrong with them as JSON.
-func readArguments(arguments []byte) (value any, values int, problem *Problem) {
-	if len(arguments) == 0 {
-		return map[string]any{}, 1, nil
-	}
-	if err := mcp.Validate(arguments, mcp.Limits{Depth: maxArgsDepth, LoneSurrogates: true}); err != nil {
-		return nil, 0, &Problem{Problem: "the arguments are not valid JSON: " + err.Error(), Fix: "send one JSON object"}
-	}
-	value, values, err := decode(arguments, MaxValues)
-	if err == nil {
-		return value, values, nil
-	}
-	if r, ok := errors.AsType[*refusal](err); ok {
-		return nil, 0, &Problem{Pointer: r.pointer, Problem: r.reason, Fix: "send a shorter number"}
-	}
-	return nil, 0, &Problem{
-		Problem: fmt.Sprintf("the arguments hold more than %d values", MaxValues),
-		Fix:     "send them in several calls",
-	}
 }

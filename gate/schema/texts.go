@@ -22,11 +22,11 @@ type Text struct {
 // Texts returns the strings among arguments, ordered by pointer. Whether the
 // arguments fit the schema does not matter. The error says why they cannot be
 // walked: they are not JSON, too large, or would take too long.
-func (s *Schema) Texts(arguments []byte) ([]Text, error) {
+func (s *Schema) Texts(arguments *Arguments) ([]Text, error) {
 	if s == nil || s.vetted == nil {
 		return nil, refuse("", "there is no schema")
 	}
-	value, values, problem := readArguments(arguments)
+	value, values, problem := arguments.read()
 	if problem != nil {
 		return nil, &refusal{problem.Pointer, problem.Problem}
 	}
@@ -70,6 +70,10 @@ func (w *textWalk) walk(nodes []*node, value any, path []string, name string) bo
 
 // closure adds all that applies in place.
 func (w *textWalk) closure(nodes []*node) ([]*node, bool) {
+	if len(nodes) == 0 || len(nodes) == 1 && len(nodes[0].inPlace) == 0 {
+		w.left -= 1 + len(nodes)
+		return nodes, w.left >= 0
+	}
 	seen := make(map[*node]bool, len(nodes))
 	var all []*node
 	for open := nodes; len(open) > 0; {

@@ -28,7 +28,7 @@ const textSchema = `{
 
 func TestTextsAreFoundAnywhere(t *testing.T) {
 	s := compile(t, schema.New(patient), []byte(textSchema))
-	got, err := s.Texts([]byte(`{"where":"a","many":["b","c"],"edits":[{"file":"d"}],"pair":["e","f"],"map":{"x/y":"g"},"tree":{"next":{"name":"h"}},"n":1,"other":{"deep":[["i"]]}}`))
+	got, err := s.Texts(schema.ReadArguments([]byte(`{"where":"a","many":["b","c"],"edits":[{"file":"d"}],"pair":["e","f"],"map":{"x/y":"g"},"tree":{"next":{"name":"h"}},"n":1,"other":{"deep":[["i"]]}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestTextsAreFoundAnywhere(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("texts differ (-want +got):\n%s", d)
 	}
-	if _, err := s.Texts([]byte(`{"a":`)); err == nil {
+	if _, err := s.Texts(schema.ReadArguments([]byte(`{"a":`))); err == nil {
 		t.Error("half an object was read")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/toolgate/toolgate/gate"
@@ -65,6 +66,20 @@ func (b *Builtin) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decis
 	return decisions, nil
 }
 
+// ViewClass implements [gate.Classifier]: one subject of one tenant views the
+// same, until the relationships change.
+func (b *Builtin) ViewClass(id *gate.Identity) string {
+	g := b.graph.Load()
+	if g == nil {
+		return "" // nobody views anything
+	}
+	subject, err := b.names.subjectOf(id)
+	if err != nil {
+		return g.revision
+	}
+	return g.revision + " " + subject.String() + " " + strconv.Quote(id.Tenant)
+}
+
 // Explain implements [gate.Explainer]. The rules are the relationships that
 // decided, from the object to the caller.
 func (b *Builtin) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
@@ -74,12 +89,12 @@ func (b *Builtin) Explain(_ context.Context, r *gate.Request) (gate.Explanation,
 		return e, err
 	}
 	e.Question = q.String()
-	for _, w := range path {
+	for _, w := range path.list() {
 		e.Rules = append(e.Rules, gate.Rule{File: w.at.File, Line: w.at.Line, Text: w.String()})
 	}
 	switch {
 	case d.Effect == gate.Allow:
-	case len(path) > 0:
+	case path.found():
 		e.Change = b.names.unban(q)
 	default:
 		e.Change = b.names.let(q)
@@ -88,49 +103,52 @@ func (b *Builtin) Explain(_ context.Context, r *gate.Request) (gate.Explanation,
 }
 
 // decide answers a request and returns the relationships that decided.
-func (b *Builtin) decide(r *gate.Request) (d gate.Decision, q question, path []written, err error) {
+func (b *Builtin) decide(r *gate.Request) (d gate.Decision, q question, path trail, err error) {
 	g := b.graph.Load()
 	if g == nil {
-		return gate.Decision{Reason: ReasonMisconfigured}, q, nil, errZero
+		return gate.Decision{Reason: ReasonMisconfigured}, q, path, errZero
 	}
 	if d, ok, err := settled(r); ok {
-		return d, q, nil, err
+		return d, q, path, err
 	}
 	if q, err = b.names.of(r); err != nil {
-		return gate.Decision{Reason: ReasonMisconfigured}, question{}, nil, err
+		return gate.Decision{Reason: ReasonMisconfigured}, question{}, path, err
 	}
-	d = gate.Decision{Reason: refused(q), Revision: g.revision}
 	server, err := b.names.server.render(func(p part) string { return objectPart(r, p) })
 	if err != nil {
-		return gate.Decision{Reason: ReasonMisconfigured}, q, nil, fmt.Errorf("server %q: %w", r.Server, err)
+		return gate.Decision{Reason: ReasonMisconfigured}, q, path, fmt.Errorf("server %q: %w", r.Server, err)
 	}
-	if ban := g.path(edge{q.object, b.names.Ban}, q.subject); ban != nil {
+	d.Revision = g.revision
+	if ban := g.path(edge{q.object, b.names.Ban}, q.subject); ban.found() {
 		d.Reason = q.subject.String() + " is banned from " + q.object.String()
 		return d, q, ban, nil
 	}
-	if path := b.grants(g, q, ref{b.names.Server, server}); path != nil {
-		return gate.Decision{Effect: gate.Allow, Revision: g.revision}, q, path, nil
+	if path := b.grants(g, q, ref{b.names.Server, server}); path.found() {
+		d.Effect = gate.Allow
+		return d, q, path, nil
 	}
-	return d, q, nil, nil
+	d.Reason = refused(q)
+	return d, q, path, nil
 }
 
-// grants returns the relationships that grant what is asked; nil when none do.
-func (b *Builtin) grants(g *graph, q question, server ref) []written {
-	for _, relation := range []string{ownerRelation, b.names.grant(q)} {
-		if path := g.path(edge{q.object, relation}, q.subject); path != nil {
+// grants returns the relationships that grant what is asked; none when none do.
+func (b *Builtin) grants(g *graph, q question, server ref) trail {
+	for _, relation := range [...]string{ownerRelation, b.names.grant(q)} {
+		if path := g.path(edge{q.object, relation}, q.subject); path.found() {
 			return path
 		}
 	}
-	if path := g.server(server, q.subject); path != nil {
+	if path := g.server(server, q.subject); path.found() {
 		return path
 	}
 	// Relationships may put an object on further servers.
-	for _, w := range g.edges[edge{q.object, b.names.ServerRelation}] {
-		if path := g.server(w.subject.ref, q.subject); path != nil {
-			return append([]written{w}, path...)
+	further := g.edges[edge{q.object, b.names.ServerRelation}]
+	for i := range further {
+		if path := g.server(further[i].subject.ref, q.subject); path.found() {
+			return path.behind(&further[i])
 		}
 	}
-	return nil
+	return trail{}
 }
 
 // graph is relationships, ready to be walked. It is not changed once made.
@@ -138,7 +156,7 @@ type graph struct {
 	revision string
 	edges    map[edge][]written
 	// direct are the relationships whose subject is one object, by both ends.
-	direct map[tuple]written
+	direct map[tuple]*written
 	// sets are the relationships whose subject is a set, by their object.
 	sets map[edge][]written
 	// in are the sets that a subject is in, however deep, with the
@@ -148,14 +166,15 @@ type graph struct {
 
 // newGraph returns the graph of relationships.
 func newGraph(all []written) *graph {
-	g := &graph{edges: map[edge][]written{}, direct: map[tuple]written{}, sets: map[edge][]written{}, in: map[ref]map[subjectSet][]written{}}
+	g := &graph{edges: map[edge][]written{}, direct: map[tuple]*written{}, sets: map[edge][]written{}, in: map[ref]map[subjectSet][]written{}}
 	sum := sha256.New()
 	members := map[subjectSet][]written{} // a subject to the sets that it is in itself
-	for _, w := range all {
+	for i := range all {
+		w := all[i]
 		fmt.Fprintln(sum, w.tuple)
 		g.edges[w.edge] = append(g.edges[w.edge], w)
 		if w.subject.relation == "" {
-			g.direct[w.tuple] = w
+			g.direct[w.tuple] = &all[i]
 		} else {
 			g.sets[w.edge] = append(g.sets[w.edge], w)
 		}
@@ -194,40 +213,73 @@ func closure(s subjectSet, members map[subjectSet][]written) map[subjectSet][]wr
 	return in
 }
 
+// trail is relationships that lead from an object to a subject: some, and what
+// follows them. It is made of what the graph holds. The zero trail leads nowhere.
+type trail struct {
+	first [3]*written // those that are not nil
+	rest  []written
+}
+
+func (t *trail) found() bool { return t.first[2] != nil }
+
+// behind returns the trail with a relationship in front of it.
+func (t trail) behind(w *written) trail {
+	if t.first[1] == nil {
+		t.first[1] = w
+	} else {
+		t.first[0] = w
+	}
+	return t
+}
+
+// list returns the relationships from the object to the subject.
+func (t *trail) list() []written {
+	var all []written
+	for _, w := range t.first {
+		if w != nil {
+			all = append(all, *w)
+		}
+	}
+	return append(all, t.rest...)
+}
+
 // path returns the relationships by which a subject has a relation, from the
-// object to the subject; nil when it has not.
-func (g *graph) path(e edge, subject ref) []written {
+// object to the subject; none when it has not.
+func (g *graph) path(e edge, subject ref) trail {
 	if w, ok := g.direct[tuple{e, subjectSet{ref: subject}}]; ok {
-		return []written{w}
+		return trail{first: [3]*written{2: w}}
 	}
 	in := g.in[subject]
 	if in == nil {
-		return nil
+		return trail{}
 	}
-	for _, w := range g.sets[e] {
-		if rest, ok := in[w.subject]; ok {
-			return append([]written{w}, rest...)
+	sets := g.sets[e]
+	for i := range sets {
+		if rest, ok := in[sets[i].subject]; ok {
+			return trail{first: [3]*written{2: &sets[i]}, rest: rest}
 		}
 	}
-	return nil
+	return trail{}
 }
 
 // server returns the relationships by which a subject may execute everything
 // of a server.
-func (g *graph) server(server, subject ref) []written {
-	if path := g.path(edge{server, executorAccess}, subject); path != nil {
+func (g *graph) server(server, subject ref) trail {
+	if path := g.path(edge{server, executorAccess}, subject); path.found() {
 		return path
 	}
-	for _, w := range g.edges[edge{server, tenantRelation}] {
-		if path := g.path(edge{w.subject.ref, adminRelation}, subject); path != nil {
-			return append([]written{w}, path...)
+	tenants := g.edges[edge{server, tenantRelation}]
+	for i := range tenants {
+		if path := g.path(edge{tenants[i].subject.ref, adminRelation}, subject); path.found() {
+			return path.behind(&tenants[i])
 		}
 	}
-	return nil
+	return trail{}
 }
 
 var (
-	_ gate.Phase     = (*Builtin)(nil)
-	_ gate.Batcher   = (*Builtin)(nil)
-	_ gate.Explainer = (*Builtin)(nil)
+	_ gate.Phase      = (*Builtin)(nil)
+	_ gate.Batcher    = (*Builtin)(nil)
+	_ gate.Classifier = (*Builtin)(nil)
+	_ gate.Explainer  = (*Builtin)(nil)
 )

@@ -190,3 +190,32 @@ func TestBuiltinReplaceUnderLoad(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestBuiltinViewClass(t *testing.T) {
+	t.Parallel()
+	config := team(t)
+	p, err := spicedb.NewBuiltin(spicedb.Mapping{}, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := func(tenant, subject, persona string) string {
+		return p.ViewClass(gate.NewIdentity(gate.Identity{Principal: gate.Principal{Tenant: tenant, Subject: subject}, Persona: persona}))
+	}
+	alice := class("acme", "alice", "")
+	if class("acme", "alice", "bot") != alice {
+		t.Error("a persona, which no relationship is about, makes another class")
+	}
+	if class("acme", "bob", "") == alice || class("other", "alice", "") == alice {
+		t.Error("different callers are in one class")
+	}
+	delete(config.Prompts, "review")
+	if err := p.Replace(config); err != nil {
+		t.Fatal(err)
+	}
+	if class("acme", "alice", "") == alice {
+		t.Error("other relationships leave the class as it was")
+	}
+	if (&spicedb.Builtin{}).ViewClass(gate.NewIdentity(gate.Identity{})) == class("default", "", "") {
+		t.Error("a phase that denies everything is of a class with one that does not")
+	}
+}

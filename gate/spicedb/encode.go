@@ -21,6 +21,16 @@ func plain(c byte) bool {
 	return strings.IndexByte("_/|+-", c) >= 0
 }
 
+// allPlain tells whether a text is its own encoded id.
+func allPlain(text string) bool {
+	for i := range len(text) {
+		if !plain(text[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // appendEscaped appends part with every byte that SpiceDB does not take, or
 // that is in reserved, written as "=" and two upper-case hexadecimal digits.
 func appendEscaped(dst []byte, part, reserved string) []byte {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,7 @@ type Phase struct {
 	wake    chan struct{} // holds one signal to begin the stream anew
 	wrote   chan struct{} // holds one signal that we wrote something
 	pairLog atomic.Int64  // when a single question's error was last logged
+	once    atomic.Uint64 // numbers view classes of one use
 }
 
 // New returns the phase. It neither connects nor starts a goroutine. The error
@@ -174,6 +176,22 @@ func (p *Phase) kept(g *generation, key []byte) (answer, bool) {
 		return answer{}, false
 	}
 	return a, true
+}
+
+// classTime is how long the class of a caller stays the same: decisions are kept
+// by it that are as old already as an answer may be.
+const classTime = time.Second
+
+// ViewClass implements [gate.Classifier]: a caller views the same for a second,
+// while no relationship changes. Where answers may not be kept, no two calls
+// return the same.
+func (p *Phase) ViewClass(id *gate.Identity) string {
+	g := p.current.Load()
+	if id == nil || g == nil || !g.keeps() || p.options.Strict || p.options.StrictFor != nil || !p.fresh(p.now()) {
+		return "once " + strconv.FormatUint(p.once.Add(1), 36)
+	}
+	key := appendCaller(nil, gate.View, id)
+	return strconv.FormatUint(g.number, 36) + " " + strconv.FormatInt(int64(p.now()/classTime), 36) + " " + string(key)
 }
 
 // strict tells whether a request is never answered from what is kept.

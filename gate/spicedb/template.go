@@ -152,6 +152,11 @@ func (t template) render(value func(part) string) (string, error) {
 	if len(t.pieces) == 0 {
 		return "", errors.New("there is no template for its id")
 	}
+	if len(t.pieces) == 1 { // which reserves nothing
+		if v := value(t.pieces[0].part); v != "" && len(v) <= maxID && allPlain(v) {
+			return v, nil
+		}
+	}
 	id := make([]byte, 0, 64)
 	for _, p := range t.pieces {
 		if p.part == "" {

@@ -191,3 +191,37 @@ func TestIdle(t *testing.T) {
 		}
 	})
 }
+
+// The class of a caller ends with everything that may make its views others: a
+// change, a second, and the stream that would tell of one.
+func TestViewClassEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *spicedbtest.Server, p *spicedb.Phase) {
+		class := func(subject, persona string) string {
+			return p.ViewClass(gate.NewIdentity(gate.Identity{Principal: gate.Principal{Subject: subject}, Persona: persona}))
+		}
+		s.Write(t, grant)
+		time.Sleep(1500 * time.Millisecond)
+		before := class("alice", "")
+		if class("alice", "") != before {
+			t.Error("one caller is in two classes at one time")
+		}
+		if class("bob", "") == before || class("alice", "bot") == before {
+			t.Error("callers share a class that a caveat tells apart")
+		}
+		s.Delete(t, grant)
+		synctest.Wait()
+		after := class("alice", "")
+		if after == before {
+			t.Error("a change left the class as it was")
+		}
+		time.Sleep(time.Second)
+		if class("alice", "") == after {
+			t.Error("a class outlives its second")
+		}
+	})
+	idle := open(t, spicedb.Options{Endpoint: "127.0.0.1:1"}) // hears of no change
+	alice := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Subject: "alice"}})
+	if first := idle.ViewClass(alice); idle.ViewClass(alice) == first {
+		t.Error("there are classes although nobody would tell of a change")
+	}
+}

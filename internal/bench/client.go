@@ -176,6 +176,39 @@ func (c *client) blob(ctx context.Context, size int) error {
 	return nil
 }
 
+// say calls the tool echo with a text of a size.
+func (c *client) say(ctx context.Context, size int) error {
+	text := strings.Repeat(string(rune(fillByte)), size)
+	got, err := c.text(ctx, "echo", []byte(`{"name":"`+c.prefix+`echo","arguments":{"text":"`+text+`"}}`))
+	if err == nil && got != text {
+		err = fmt.Errorf("echo: sent %d bytes, got %d", size, len(got))
+	}
+	return err
+}
+
+// refused calls a tool with arguments that it does not take, which must be
+// answered by an error that tells which.
+func (c *client) refused(ctx context.Context, size int) error {
+	params := []byte(`{"name":"` + c.prefix + `echo","arguments":{"text":[` + strings.Repeat("0,", size/2) + `0]}}`)
+	raw, err := c.call(ctx, mcp.MethodToolsCall, c.prefix+"echo", params)
+	if err == nil && !(bytes.Contains(raw, []byte(`"isError":true`)) && bytes.Contains(raw, []byte("/text"))) {
+		err = fmt.Errorf("echo: arguments that do not fit gave %.200s", raw)
+	}
+	return err
+}
+
+// nobody calls a tool that nobody offers, which must be refused.
+func (c *client) nobody(ctx context.Context) error {
+	raw, err := c.call(ctx, mcp.MethodToolsCall, c.prefix+"nobody", []byte(`{"name":"`+c.prefix+`nobody","arguments":{}}`))
+	if err == nil {
+		return fmt.Errorf("a tool that nobody offers gave %.200s", raw)
+	}
+	if !strings.Contains(err.Error(), "nknown tool") {
+		return err
+	}
+	return nil
+}
+
 // text calls a tool and returns the text of its one content.
 func (c *client) text(ctx context.Context, tool string, params []byte) (string, error) {
 	raw, err := c.call(ctx, mcp.MethodToolsCall, c.prefix+tool, params)

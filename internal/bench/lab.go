@@ -248,8 +248,9 @@ func (r *room) ready(s *server, era string, tools int) error {
 }
 
 // loader starts a load generator on a URL.
-func (r *room) loader(url, era string) (*loader, error) {
-	p, err := r.start("load", append(os.Environ(), tokenVariable+"="+r.token), r.self, "load", "-url", url, "-era", era)
+func (r *room) loader(url, era string, flags ...string) (*loader, error) {
+	flags = append([]string{"load", "-url", url, "-era", era}, flags...)
+	p, err := r.start("load", append(os.Environ(), tokenVariable+"="+r.token), r.self, flags...)
 	if err != nil {
 		return nil, err
 	}

@@ -20,11 +20,13 @@ import (
 
 // order is what the load generator is to do next.
 type order struct {
-	// Do is open, stream, echo, blob, tools, churn, ask, tell or end.
+	// Do is open, stream, echo, say, refused, nobody, blob, tools, churn, ask,
+	// tell or end.
 	Do string `json:"do"`
 	// Count is how many: clients to open, else calls in all.
 	Count int `json:"count,omitempty"`
-	// Size is the bytes of each result of blob.
+	// Size is the bytes of each result of blob, or of the arguments of say and
+	// refused.
 	Size int `json:"size,omitempty"`
 	// Most bounds the time; what is not begun by then is left out.
 	Most time.Duration `json:"most"`
@@ -138,6 +140,12 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 		return l.once(ctx, l.clients, (*client).tell)
 	case "blob":
 		return l.loop(ctx, o, func(c *client, ctx context.Context) error { return c.blob(ctx, o.Size) })
+	case "say":
+		return l.loop(ctx, o, func(c *client, ctx context.Context) error { return c.say(ctx, o.Size) })
+	case "refused":
+		return l.loop(ctx, o, func(c *client, ctx context.Context) error { return c.refused(ctx, o.Size) })
+	case "nobody":
+		return l.loop(ctx, o, (*client).nobody)
 	case "tools":
 		return l.tools(ctx, o)
 	case "churn":

@@ -1,0 +1,86 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Arguments are the arguments of a call, read once for everything that looks at
+// them. They are not changed once made. Nil ones are an empty object.
+type Arguments struct {
+	size    int
+	value   any
+	values  int
+	problem *Problem // they are not read
+	loose   error    // they are read, and not everyone reads the same
+}
+
+// ReadArguments reads arguments; nil and empty ones are an empty object. What is
+// wrong with them is said by whoever looks at them.
+func ReadArguments(raw []byte) *Arguments {
+	a := &Arguments{size: len(raw)}
+	if len(raw) == 0 {
+		return a
+	}
+	limits := mcp.Limits{Depth: maxArgsDepth}
+	if a.loose = mcp.Validate(raw, limits); a.loose != nil {
+		limits.LoneSurrogates = true
+		if err := mcp.Validate(raw, limits); err != nil {
+			a.problem = &Problem{Problem: "the arguments are not valid JSON: " + err.Error(), Fix: "send one JSON object"}
+			return a
+		}
+	}
+	var err error
+	a.value, a.values, err = decode(raw, MaxValues)
+	if err == nil {
+		return a
+	}
+	a.problem = &Problem{
+		Problem: fmt.Sprintf("the arguments hold more than %d values", MaxValues),
+		Fix:     "send them in several calls",
+	}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		a.problem = &Problem{Pointer: r.pointer, Problem: r.reason, Fix: "send a shorter number"}
+	}
+	return a
+}
+
+// Size is the length of their text in bytes.
+func (a *Arguments) Size() int {
+	if a == nil {
+		return 0
+	}
+	return a.size
+}
+
+// Object returns the arguments with exact numbers ([json.Number]), which are not
+// to be changed. The error says why what is in them is not what a reader of any
+// kind finds there: they are not JSON or no object, too large, or have text that
+// is not Unicode.
+func (a *Arguments) Object() (map[string]any, error) {
+	value, _, problem := a.read()
+	if a != nil && a.loose != nil {
+		return nil, a.loose
+	}
+	if problem != nil {
+		return nil, &refusal{problem.Pointer, problem.Problem}
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, errors.New("they are not an object")
+	}
+	return object, nil
+}
+
+// read returns the value and how many values are in it, or what is wrong.
+func (a *Arguments) read() (value any, values int, problem *Problem) {
+	switch {
+	case a == nil || a.size == 0:
+		return map[string]any{}, 1, nil
+	case a.problem != nil:
+		return nil, 0, a.problem
+	}
+	return a.value, a.values, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+const (
+	// maxResolution, maxPermission and maxValidation are how long finding a tool,
+	// deciding on a call and checking its arguments may take, in µs. What is
+	// measured is a whole answer, as the client sees it.
+	maxResolution, maxPermission, maxValidation = 5000.0, 10000.0, 2000.0
+	// argumentBytes are those of a large call.
+	argumentBytes = 64 << 10
+	// invalidBytes are those of a call that is refused for its arguments.
+	invalidBytes = 4 << 10
+)
+
+// benchBounds measures one client's calls behind every phase of the gate, among
+// 1,000 tools: of a tool that nobody offers, with large arguments, and with
+// arguments that the tool does not take.
+func benchBounds(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
+	r := l.enter(ctx)
+	defer leave(r, &err)
+	s := setting{"legacy", "json"}
+	m, err := r.manyTools(s)
+	if err != nil {
+		return nil, err
+	}
+	r.token = "bench-key-0"
+	var g gated
+	if g.policy, err = defaultPolicy(); err != nil {
+		return nil, err
+	}
+	if r.extra, err = g.settings(r.dir, m, []string{r.token}); err != nil {
+		return nil, err
+	}
+	gate, err := r.gateway(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.ready(gate, s.era, listServers*listTools); err != nil {
+		return nil, err
+	}
+	load, err := r.loader(gate.url+"/mcp", s.era, "-prefix", "s0__")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := load.order(order{Do: "open", Count: 1}); err != nil {
+		return nil, gate.failure(err)
+	}
+	var rows []row
+	for _, c := range []struct {
+		name  string
+		o     order
+		limit float64
+	}{
+		{"a call of a tool that nobody offers, of 1,000: p99", order{Do: "nobody"}, maxResolution},
+		{fmt.Sprintf("a call with %d KiB of arguments behind the gate: p99", argumentBytes>>10), order{Do: "say", Size: argumentBytes}, maxPermission},
+		{fmt.Sprintf("a call refused for %d KiB of arguments: p99", invalidBytes>>10), order{Do: "refused", Size: invalidBytes}, maxValidation},
+	} {
+		c.o.Count, c.o.Most = n.warm, n.roundTime
+		if _, err := load.order(c.o); err != nil {
+			return nil, gate.failure(err)
+		}
+		var p99 series
+		for range n.rounds {
+			report, err := load.order(c.o)
+			if err != nil {
+				return nil, gate.failure(err)
+			}
+			if report.Failed > 0 || report.Done == 0 {
+				return nil, gate.failure(fmt.Errorf("%s: %d of %d failed: %s", c.name, report.Failed, report.Done+report.Failed, report.Why))
+			}
+			p99 = append(p99, micros(report.P99, 1))
+		}
+		rows = append(rows, row{
+			name: c.name, toolgate: p99.both("µs"), limit: fmt.Sprintf("%v µs", c.limit), verdict: within(p99.median(), c.limit),
+		})
+	}
+	return rows, nil
+}
