@@ -28,6 +28,7 @@ type Refusal struct {
 	Budget     *budget.Refusal
 	Decision   string // id of the decision: the call id
 	Approval   string // id of the question to people; empty for none
+	Partial    []byte // what the backend had said before it was given up, a JSON object; nil for nothing
 	// Protocol makes it an error even for tools: the gateway itself cannot
 	// decide.
 	Protocol bool
@@ -229,6 +230,10 @@ func (g *Gateway) refusedResult(x *Exchange, r *Refusal) []byte {
 	}
 	out = append(out, `"content":[{"type":"text","text":`...)
 	out = mcp.AppendQuote(out, r.Text)
+	if r.Partial != nil {
+		out = append(out, `},{"type":"text","text":`...)
+		out = mcp.AppendQuote(out, "Partial result: "+string(r.Partial))
+	}
 	out = append(out, `}],"isError":true,"_meta":{"`+RefusalKey+`":`...)
 	out = append(out, r.data()...)
 	if x.Era == mcp.Modern {
@@ -264,6 +269,9 @@ func (r *Refusal) data() []byte {
 	if r.Approval != "" {
 		out = append(out, `,"approval":`...)
 		out = mcp.AppendQuote(out, r.Approval)
+	}
+	if r.Partial != nil {
+		out = append(append(out, `,"partial":`...), r.Partial...)
 	}
 	if r.Decision != "" {
 		out = append(out, `,"decision_id":`...)
