@@ -23,7 +23,7 @@ func newTestLab(t *testing.T) *lab {
 func TestQuick(t *testing.T) {
 	l := newTestLab(t)
 	n := benchCounts(true)
-	lines := map[string]int{"list": 1, "idle sessions": 2, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 3}
+	lines := map[string]int{"list": 1, "idle sessions": 2, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 3, "breaker, refusal": 1, "breaker, neighbours": 2}
 	for _, c := range trials {
 		t.Run(c.name, func(t *testing.T) {
 			rows, err := c.run(t.Context(), l, &n)
