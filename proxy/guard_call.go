@@ -372,14 +372,16 @@ func inSeconds(d time.Duration) string {
 	return "a second"
 }
 
-// peek returns the refusal of a call whose backend is not called for now, before
-// anybody is asked about it.
-func (s *served) peek(call *mcp.Call, again *retry) error {
+// peek returns the refusal of a call whose backend is not called for now: of one
+// that begins before anything is done for it, of one that goes on when it is known
+// which it is, and that its server does not work on it already.
+func (s *served) peek(x *Exchange, r *Route, again *retry) error {
 	g, guarded := s.backend.(*Guard)
-	if !guarded || again != nil && again.state.way == wayParked { // its server works on it already
+	begins := x.Message.Param("requestState") == nil
+	if !guarded || begins != (again == nil) || again != nil && again.state.way == wayParked {
 		return nil
 	}
-	return g.peek(capability{call.Kind, call.Key})
+	return g.peek(capability{r.Kind, r.Original})
 }
 
 // admit lets a call through to its backend, before it is charged: what a breaker

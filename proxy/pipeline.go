@@ -31,6 +31,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.decide(ctx, x, route, rec); err != nil {
 		return refuse(err)
 	}
+	if err := route.to.peek(x, route, nil); err != nil {
+		return refuse(err)
+	}
 	call, err := g.prepare(x, route)
 	if err != nil {
 		return refuse(err)
@@ -47,7 +50,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err != nil {
 		return refuse(err)
 	}
-	if err := route.to.peek(call, retry); err != nil {
+	if err := route.to.peek(x, route, retry); err != nil {
 		return refuse(err)
 	}
 	question, err := g.approve(ctx, x, route, rec, call, retry)
