@@ -79,18 +79,20 @@ var (
 	silence = mcp.Failure{Kind: mcp.FailTimeout, Server: "srv", Delivered: true}
 )
 
+// after answers later, in a bubble.
+func after(d time.Duration, f func(int) (mcp.Answer, error)) func(int) (mcp.Answer, error) {
+	return func(n int) (mcp.Answer, error) {
+		time.Sleep(d)
+		return f(n)
+	}
+}
+
 // How backends that misbehave in every way are treated: 40 calls, one each second.
 func TestGuardBehaviour(t *testing.T) {
 	t.Parallel()
 	const calls = 40
 	always := func(f mcp.Failure) func(int) (mcp.Answer, error) {
 		return func(int) (mcp.Answer, error) { return failWith(f) }
-	}
-	after := func(d time.Duration, f func(int) (mcp.Answer, error)) func(int) (mcp.Answer, error) {
-		return func(n int) (mcp.Answer, error) {
-			time.Sleep(d)
-			return f(n)
-		}
 	}
 	fine := func(int) (mcp.Answer, error) { return result(mcp.Modern, `{}`), nil }
 	half := func(f func(int) (mcp.Answer, error)) func(int) (mcp.Answer, error) {
