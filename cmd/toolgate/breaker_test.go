@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -260,9 +261,7 @@ func TestBreakerReset(t *testing.T) {
 			"breaker": map[string]any{"failures": 3, "open": "2m"},
 			"tools":   map[string]any{"echo": map[string]any{"breaker": map[string]any{"failures": 2, "open": "1m"}}},
 		}
-		for k, v := range more {
-			own[k] = v
-		}
+		maps.Copy(own, more)
 		return map[string]any{"servers": map[string]any{"s": own}}
 	}
 	h.write(t, servers{"s": s.entry()}, settings(nil))
