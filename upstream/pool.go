@@ -131,7 +131,8 @@ func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient
 	return conn.call(ctx, call, annotations, patient)
 }
 
-// Probe asks whether the server is alive.
+// Probe asks whether the server is alive. One that has forgotten its session is,
+// and is told of a new one at once.
 func (s *Server) Probe(ctx context.Context) error {
 	s.mu.Lock()
 	conn := s.main
@@ -140,7 +141,11 @@ func (s *Server) Probe(ctx context.Context) error {
 		signal(s.kick)
 		return s.failure(ctx, errClosed)
 	}
-	return conn.probe(ctx)
+	err := conn.probe(ctx)
+	if errors.Is(err, errSessionLost) {
+		s.lose(conn, err)
+	}
+	return err
 }
 
 // conn returns the connection for a call and waits for it while the server is
