@@ -64,6 +64,7 @@ bench: ## the benchmarks of the packages, then the table of ratios
 .PHONY: soak
 soak: ## the counts that are too long for every run, in full
 	$(GO) run ./internal/bench -soak
+	$(GO) test -timeout 15m ./upstream -run TestCrashLoops -crashes 1000 -v
 	$(GO) test -race -timeout 15m ./internal/matrix -run TestInterleavedCalls -calls 2000 -v
 	$(GO) test -timeout 60m ./budget/sqlstore -run TestKilledProcessHasChargedWhatItDelivered -kills 1000 -v
 	$(GO) test -timeout 30m ./cmd/toolgate -run 'TestNoCallBeyondTheBudget|TestKilledGatewayHasChargedWhatItDelivered' -budget-clients 1000 -budget-kills 50 -v

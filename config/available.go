@@ -15,8 +15,6 @@ var availability = map[string]bool{
 	"budgets_in":             true,
 	"keys":                   true,
 	"servers":                true,
-	"servers.*.breaker":      false,
-	"servers.*.retry":        false,
 	"servers.*.auth":         false,
 	"auth":                   true,
 	"tenants":                true,

@@ -77,6 +77,9 @@ func checkServer(p *problems, n *Node, path string, s ServerSettings) {
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool, at, toolPath := s.Tools[name], tools[name].Value, path+".tools."+name
 		unique(p, at, toolPath, "rename", tool.Rename, names)
+		if tool.Hard != 0 && tool.Timeout > tool.Hard {
+			p.at(at.Get("timeout"), toolPath+".timeout", "write at most hard", "%s is longer than hard, %s", tool.Timeout, tool.Hard)
+		}
 		args := fieldsByKey(at.Get("args"))
 		for _, arg := range slices.Sorted(maps.Keys(tool.Args)) {
 			if a := tool.Args[arg]; a.Fixed != nil && a.Default != nil {

@@ -161,6 +161,8 @@ type Server struct {
 	Concurrency    int // calls in flight
 	Processes      int // processes or connections at most
 	ClientRequests ClientRequests
+	Breaker        BreakerSettings
+	Retry          RetrySettings
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
 	// RenamedFrom is the key that the server had before; empty for none.
@@ -186,11 +188,12 @@ type Written struct {
 	URL     string
 }
 
-// Timeouts are the deadlines of one server, all positive.
+// Timeouts are the deadlines of one server, all positive but Idle.
 type Timeouts struct {
 	Start time.Duration // until the server has answered its first request
 	List  time.Duration // one list, all its pages
 	Call  time.Duration // one call without progress
+	Idle  time.Duration // one silence of a call that has reported progress; 0 is as Call
 	Hard  time.Duration // one call with progress
 }
 
@@ -231,8 +234,17 @@ type Tool struct {
 	Args map[string]Arg `config:"args"`
 	// Hidden takes the tool out of lists and calls. Absent: shown.
 	Hidden bool `config:"hidden"`
-	// Timeout is this tool's call deadline. Absent: the server's.
+	// Timeout is this tool's call deadline, as timeouts.call of its server. Absent: the server's.
 	Timeout time.Duration `config:"timeout" min:"1ms" max:"24h"`
+	// Idle bounds the silence of a call of it that has begun to report progress. Absent: the server's.
+	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
+	// Hard bounds every call of it, whatever progress it reports. Absent: the server's.
+	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
+	// Breaker is one of the tool's own, beside that of its server. Absent: none.
+	Breaker *BreakerSettings `config:"breaker"`
+	// Idempotent lets the tool run twice for one call, where the first answer was lost. Absent: it does not, unless
+	// retry.trust_hints of its server says so.
+	Idempotent *bool `config:"idempotent"`
 	// Cost is what one call counts in budgets measured in cost. Absent: 1.
 	Cost int64 `config:"cost" default:"1" min:"0" max:"1000000000"`
 	// RateLimitPerHour is how often the tool may be called in an hour, by all callers together. Absent: as often as one likes.

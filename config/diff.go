@@ -102,6 +102,8 @@ var serverParts = []struct {
 	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
 	{"renamed_from", func(s Server) any { return s.RenamedFrom }, func(f, t *Server) { t.RenamedFrom = f.RenamedFrom }},
 	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
+	// What may run twice is said by a person.
+	{"retry", func(s Server) any { return s.Retry }, func(f, t *Server) { t.Retry = f.Retry }},
 }
 
 // settingParts are the settings that wait, because they open something, or
@@ -217,6 +219,7 @@ func changedNow(o, n Server) []string {
 		{"namespace", o.Namespace, n.Namespace},
 		{"timeouts", o.Timeouts, n.Timeouts},
 		{"concurrency", o.Concurrency, n.Concurrency},
+		{"breaker", o.Breaker, n.Breaker},
 	} {
 		if !reflect.DeepEqual(f.old, f.new) {
 			now = append(now, f.name)

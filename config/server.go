@@ -393,4 +393,5 @@ func (x *reading) settings(set ServerSettings) {
 	s.EnvInherit = slices.Compact(s.EnvInherit)
 	s.ClientRequests = set.ClientRequests
 	s.Tools, s.Offer, s.RenamedFrom = set.Tools, set.Offer, set.RenamedFrom
+	s.Breaker, s.Retry = set.Breaker, set.Retry
 }

@@ -197,7 +197,9 @@ func TestTransport(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	d := func(start, list, call, hard time.Duration) Timeouts { return Timeouts{start, list, call, hard} }
+	d := func(start, list, call, hard time.Duration) Timeouts {
+		return Timeouts{Start: start, List: list, Call: call, Hard: hard}
+	}
 	const s, m = time.Second, time.Minute
 	tests := []struct {
 		name, entry, settings string

@@ -47,6 +47,8 @@ type Limits struct {
 	// AuthFailuresPerMinute is how often one address, or one /64 network of IPv6, may show no valid credential before it is not listened to. Callers
 	// who were let in within ten minutes still are. 0 is no limit. Absent: 6000.
 	AuthFailuresPerMinute int `config:"auth_failures_per_minute" default:"6000" min:"0" max:"1000000"`
+	// Drain is how long calls may finish when the gateway ends; a second signal ends it at once. Absent: 5s.
+	Drain time.Duration `config:"drain" default:"5s" min:"0s" max:"1h"`
 	// Tools is how many tools, prompts or resources one server may list. Absent: 5000.
 	Tools int `config:"tools" default:"5000" min:"1" max:"1000000"`
 	// Pages is how many pages one list may have. Absent: 1000.

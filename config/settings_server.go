@@ -57,24 +57,32 @@ type TimeoutSettings struct {
 	List time.Duration `config:"list" min:"1ms" max:"24h"`
 	// Call bounds a call that reports no progress. Absent: 120s.
 	Call time.Duration `config:"call" min:"1ms" max:"24h"`
-	// Hard bounds every call. Absent: 30m, or call if that is longer.
+	// Idle bounds the silence of a call that has begun to report progress. Absent: call.
+	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
+	// Hard bounds every call, whatever progress it reports. Absent: 30m, or call if that is longer.
 	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
 }
 
-// BreakerSettings says when a failing server is no longer called.
+// BreakerSettings says when a server or a tool that fails is no longer called.
 type BreakerSettings struct {
 	// Failures in a row that open the breaker. Absent: 5.
-	Failures int `config:"failures" min:"1"`
-	// Ratio of failures that opens it. Absent: 0.5.
-	Ratio float64 `config:"ratio" min:"0" max:"1"`
-	// Open is the first time it stays open at most. Absent: 10s.
+	Failures int `config:"failures" min:"1" max:"1000000"`
+	// Ratio of failures that opens it, of at least 20 calls within 30s. Absent: 0.5.
+	Ratio float64 `config:"ratio" min:"0.01" max:"1"`
+	// Open is how long it stays open at most the first time, before a call is tried again; it doubles up to 2m each
+	// time that does not go well. Absent: 10s.
 	Open time.Duration `config:"open" min:"1ms" max:"2m"`
+	// Off never opens it. Absent: it opens.
+	Off bool `config:"off"`
 }
 
 // RetrySettings bounds repetition.
 type RetrySettings struct {
-	// Max is how many times a call that was never delivered is repeated. Absent: 2.
-	Max int `config:"max" min:"0" max:"10"`
+	// Max is how many times a call that was never delivered, or that may be made twice, is repeated. Absent: 2.
+	Max *int `config:"max" min:"0" max:"10"`
+	// TrustHints lets tools be called twice for one call that the server itself lists as read-only or idempotent,
+	// where idempotent does not say otherwise. Absent: the server is not believed.
+	TrustHints bool `config:"trust_hints"`
 }
 
 // ServerAuth is how toolgate authenticates to a server.

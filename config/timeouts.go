@@ -69,7 +69,7 @@ func (x *reading) timeouts(set TimeoutSettings) {
 	for _, o := range [...]struct {
 		from time.Duration
 		into *time.Duration
-	}{{set.Start, &t.Start}, {set.List, &t.List}, {set.Call, &t.Call}, {set.Hard, &t.Hard}} {
+	}{{set.Start, &t.Start}, {set.List, &t.List}, {set.Call, &t.Call}, {set.Idle, &t.Idle}, {set.Hard, &t.Hard}} {
 		if o.from != 0 {
 			*o.into = o.from
 		}

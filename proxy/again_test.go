@@ -298,7 +298,7 @@ func TestCancelCallThatIsAboutToWait(t *testing.T) {
 		x := &Exchange{Identity: person("alice")}
 		route := r.snapshot.Load().resolve(x.Identity, mcp.Tool, "s__a", Scope{})
 		rec := &record{}
-		_, done := r.flights.begin(t.Context(), x, route, rec)
+		_, done, _ := r.flights.begin(t.Context(), x, route, rec)
 		rec.park = r.newPark(x, func(ctx context.Context, _ *park) (mcp.Answer, error) {
 			<-ctx.Done()
 			return mcp.Answer{}, context.Cause(ctx)

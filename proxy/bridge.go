@@ -16,13 +16,14 @@ const maxRounds = 10
 
 // carry brings a call to its backend in the way that the eras of both sides
 // need: within one era, and wherever nothing can be asked, as it is.
-func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, retry *retry) (mcp.Answer, error) {
+func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, retry *retry) (_ mcp.Answer, err error) {
 	d := &dialogue{g: g, x: x, to: r.to}
 	if r.to.mount.Native {
 		ctx = gate.WithCaller(ctx, x.Identity, x.Scope.Capsule)
 	}
 	first, by := *call, rec.approved
 	d.judge = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
+	defer func() { err = d.said.partly(err) }()
 	call.Notify, call.Ask = d.notify, d.ask
 	call.Askable = askable(x, r.to.mount.Questions)
 	if !call.Progress && call.LogLevel == "" {
@@ -35,7 +36,8 @@ func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record,
 	case call.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
 		rec.park = g.newPark(x, func(ctx context.Context, p *park) (mcp.Answer, error) {
 			d.x, d.park = nil, p
-			return d.run(ctx, r, call)
+			got, err := d.run(ctx, r, call)
+			return got, d.said.partly(err)
 		})
 		return rec.park.round(ctx, x, nil)
 	case x.Era == mcp.Legacy:

@@ -26,6 +26,7 @@ type dialogue struct {
 	// the client, and the answers to them, for the server; nil elsewhere.
 	related, relatedUp []byte
 
+	said     heardSoFar
 	asked    atomic.Int32
 	answered atomic.Int32
 
@@ -72,6 +73,7 @@ func (d *dialogue) notify(method string, params []byte) {
 	default:
 		return
 	}
+	d.said.note(method, params)
 	x.way.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
 }
 

@@ -19,32 +19,75 @@ type RunningCall struct {
 
 // flights are the calls under way. The zero value has none.
 type flights struct {
-	mu  sync.Mutex
-	all map[*RunningCall]context.CancelCauseFunc
+	mu    sync.Mutex
+	all   map[*RunningCall]context.CancelCauseFunc
+	empty chan struct{} // closed when the last one has ended and none may begin; nil while they may
 }
 
 // begin notes a call until it is done. Its context ends with it, or before
 // where it is cancelled. A call is noted before it is held against the mode in
-// force, so that each is seen by a change of that or sees it.
-func (f *flights) begin(ctx context.Context, x *Exchange, r *Route, rec *record) (context.Context, func()) {
+// force, so that each is seen by a change of that or sees it. None begins once the
+// gateway is about to end.
+func (f *flights) begin(ctx context.Context, x *Exchange, r *Route, rec *record) (context.Context, func(), error) {
 	call := &RunningCall{Request: r.question(gate.Call, x.Identity, x.Scope), Listed: r.item}
 	rec.call = call
 	ctx, cancel := context.WithCancelCause(ctx)
-	f.mu.Lock()
-	if f.all == nil {
-		f.all = make(map[*RunningCall]context.CancelCauseFunc)
+	if !f.note(call, cancel) {
+		cancel(errEnding)
+		return nil, nil, errEnding
 	}
-	f.all[call] = cancel
-	f.mu.Unlock()
 	return ctx, func() {
-		f.mu.Lock()
-		delete(f.all, call)
-		f.mu.Unlock()
+		f.forget(call)
 		if why := context.Cause(ctx); why != nil && rec.parked && rec.park != nil {
 			rec.park.cancel(why) // it was cancelled when its round was over and it did not wait for the next yet
 		}
 		cancel(context.Canceled)
+	}, nil
+}
+
+// note takes a call in, unless none may begin.
+func (f *flights) note(call *RunningCall, cancel context.CancelCauseFunc) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.empty != nil {
+		return false
 	}
+	if f.all == nil {
+		f.all = make(map[*RunningCall]context.CancelCauseFunc)
+	}
+	f.all[call] = cancel
+	return true
+}
+
+func (f *flights) forget(call *RunningCall) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.all, call)
+	f.last()
+}
+
+// last tells whoever waits when there is no call left; mu is held.
+func (f *flights) last() {
+	if f.empty == nil || len(f.all) > 0 {
+		return
+	}
+	select {
+	case <-f.empty:
+	default:
+		close(f.empty)
+	}
+}
+
+// close lets no call begin any more, and returns what is closed when the last one
+// has ended.
+func (f *flights) close() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.empty == nil {
+		f.empty = make(chan struct{})
+	}
+	f.last()
+	return f.empty
 }
 
 // CancelCalls ends the calls under way for which which returns a refusal, with

@@ -31,11 +31,17 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.decide(ctx, x, route, rec); err != nil {
 		return refuse(err)
 	}
+	if err := route.to.peek(x, route, nil); err != nil {
+		return refuse(err)
+	}
 	call, err := g.prepare(x, route)
 	if err != nil {
 		return refuse(err)
 	}
-	ctx, done := g.flights.begin(ctx, x, route, rec)
+	ctx, done, err := g.flights.begin(ctx, x, route, rec)
+	if err != nil {
+		return refuse(err)
+	}
 	defer done()
 	if err := g.examine(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
@@ -45,6 +51,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(err)
 	}
 	if err := g.pace(ctx, x, route, rec, retry); err != nil {
+		return refuse(err)
+	}
+	if err := route.to.peek(x, route, retry); err != nil {
 		return refuse(err)
 	}
 	question, err := g.approve(ctx, x, route, rec, call, retry)
@@ -61,6 +70,11 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}
+	giveBack, err := route.to.admit(call, retry)
+	if err != nil {
+		return refuse(err)
+	}
+	defer giveBack()
 	if err := g.rounds.admit(ctx, retry, rec); err != nil {
 		return refuse(err)
 	}

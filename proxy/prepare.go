@@ -43,7 +43,7 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 	call := g.newCall(x, r.to, x.Message.Method, mcp.RewriteMeta(x.withoutTask(params, r.to), nil))
 	call.Kind, call.Key = r.Kind, r.Original
 	if r.shape != nil {
-		call.Timeout = r.shape.Timeout
+		call.Timeout, call.Idle, call.Hard = r.shape.Timeout, r.shape.Idle, r.shape.Hard
 	}
 	call.Headers = foreignParams(x.Header, r.Params)
 	return call, nil

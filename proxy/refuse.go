@@ -30,6 +30,7 @@ type Refusal struct {
 	Limit      int64  // of a rate; 0 where there is none
 	Decision   string // id of the decision: the call id
 	Approval   string // id of the question to people; empty for none
+	Partial    []byte // what the backend had said before it was given up, a JSON object; nil for nothing
 	// Protocol makes it an error even for tools: the gateway itself cannot
 	// decide.
 	Protocol bool
@@ -184,7 +185,7 @@ func classify(err error) error {
 	case err == nil || errors.As(err, &refusal) || errors.As(err, &fault):
 		return err
 	case errors.As(err, &failure):
-		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), Err: err}
+		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), RetryAfter: failure.RetryAfter, Err: err}
 	case errors.As(err, &early):
 		return rated(early)
 	case errors.Is(err, errCancelled), errors.Is(err, errSessionEnded), errors.Is(err, context.Canceled):
@@ -234,6 +235,10 @@ func (g *Gateway) refusedResult(x *Exchange, r *Refusal) []byte {
 	}
 	out = append(out, `"content":[{"type":"text","text":`...)
 	out = mcp.AppendQuote(out, r.Text)
+	if r.Partial != nil {
+		out = append(out, `},{"type":"text","text":`...)
+		out = mcp.AppendQuote(out, "Partial result: "+string(r.Partial))
+	}
 	out = append(out, `}],"isError":true,"_meta":{"`+RefusalKey+`":`...)
 	out = append(out, r.data()...)
 	if x.Era == mcp.Modern {
@@ -266,6 +271,9 @@ func (r *Refusal) data() []byte {
 	if r.Approval != "" {
 		out = append(out, `,"approval":`...)
 		out = mcp.AppendQuote(out, r.Approval)
+	}
+	if r.Partial != nil {
+		out = append(append(out, `,"partial":`...), r.Partial...)
 	}
 	if r.Decision != "" {
 		out = append(out, `,"decision_id":`...)

@@ -15,8 +15,9 @@ type ToolShape struct {
 	Description string // shown instead of its description
 	Annotations []byte // raw JSON object, merged over its annotations; nil keeps them
 	Arguments   map[string]ArgumentShape
-	Timeout     time.Duration // of one call; 0 keeps the server's
-	Cost        int64         // of one call, in cost units; 0 counts as 1
+	// Timeout, Idle and Hard bound one call as in [mcp.Call]; 0 keeps the server's.
+	Timeout, Idle, Hard time.Duration
+	Cost                int64 // of one call, in cost units; 0 counts as 1
 }
 
 // ArgumentShape changes one argument of a tool.

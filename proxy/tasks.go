@@ -207,9 +207,12 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 		return refuse(err)
 	}
 	if x.Message.Method != mcp.MethodTaskCancel { // which no mode ends
-		var done func()
-		ctx, done = g.flights.begin(ctx, x, t.route, rec)
+		under, done, err := g.flights.begin(ctx, x, t.route, rec)
+		if err != nil {
+			return refuse(err)
+		}
 		defer done()
+		ctx = under
 	}
 	if err := g.examineTask(ctx, x, t, demands); err != nil {
 		return refuse(err)

@@ -142,7 +142,13 @@ func taskOf(made *mcp.Answer) []byte {
 }
 
 // hard bounds all that is done for one call of the route.
-func (r *Route) hard() time.Duration { return cmp.Or(r.to.mount.Hard, defaultHard) }
+func (r *Route) hard() time.Duration {
+	own := time.Duration(0)
+	if r.shape != nil {
+		own = r.shape.Hard
+	}
+	return cmp.Or(own, r.to.mount.Hard, defaultHard)
+}
 
 // patience is how long a call that is driven may take: the tool's own timeout
 // where it has one, because nothing tells whether a task makes progress.

@@ -9,26 +9,37 @@ import (
 // client thinks about a question of the server, which is not the server's time.
 // It is safe for concurrent use.
 type callClock struct {
-	patience time.Duration
-	hard     time.Time // the end, whatever happens
+	patience time.Duration // until the first sign of work
+	idle     time.Duration // between two signs of it
+	hard     time.Time     // the end, whatever happens
 	timer    *time.Timer
 
 	mu        sync.Mutex
-	questions int // that are open
+	working   bool // there was a sign of work
+	questions int  // that are open
 	stopped   bool
 }
 
 // newCallClock starts a clock that calls expired when the server has been
-// silent for the patience, or after hard at the latest.
-func newCallClock(patience, hard time.Duration, expired func()) *callClock {
+// silent for the patience, or for idle once it has shown that it is at work, or
+// after hard at the latest.
+func newCallClock(patience, idle, hard time.Duration, expired func()) *callClock {
 	return &callClock{
-		patience: patience, hard: time.Now().Add(hard),
+		patience: patience, idle: idle, hard: time.Now().Add(hard),
 		timer: time.AfterFunc(min(patience, hard), expired),
 	}
 }
 
 // heard begins the wait anew: the server has shown that it is at work.
 func (c *callClock) heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.working = true
+	c.set()
+}
+
+// again begins the wait anew, before the server has the call.
+func (c *callClock) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set()
@@ -62,7 +73,11 @@ func (c *callClock) set() {
 		return
 	}
 	left := time.Until(c.hard)
-	if c.questions == 0 {
+	switch {
+	case c.questions > 0:
+	case c.working:
+		left = min(left, c.idle)
+	default:
 		left = min(left, c.patience)
 	}
 	c.timer.Reset(left)

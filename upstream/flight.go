@@ -25,7 +25,9 @@ type flight struct {
 func newFlight(ctx context.Context, c *Conn, call *mcp.Call) *flight {
 	f := &flight{c: c, call: call}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
-	f.clock = newCallClock(cmp.Or(call.Timeout, c.spec.Timeouts.Call), c.spec.Timeouts.Hard, func() { f.cancel(errCallTimeout) })
+	patience := cmp.Or(call.Timeout, c.spec.Timeouts.Call)
+	idle := cmp.Or(call.Idle, c.spec.Timeouts.Idle, patience)
+	f.clock = newCallClock(patience, idle, cmp.Or(call.Hard, c.spec.Timeouts.Hard), func() { f.cancel(errCallTimeout) })
 	return f
 }
 
@@ -39,7 +41,7 @@ func (f *flight) begin(patient bool) error {
 			return &undelivered{cmp.Or(c.link.cause(), err)}
 		}
 		f.inLane = true
-		f.clock.heard()
+		f.clock.again()
 	}
 	if f.call.LogLevel != "" && c.era == mcp.Legacy {
 		c.raiseLevel(f.ctx, f.call.LogLevel)

@@ -72,6 +72,10 @@ func (c *httpClient) request(ctx context.Context, method string, to *url.URL, bo
 	}
 	maps.Copy(r.Header, credential)
 	maps.Copy(r.Header, header)
+	// With one of these net/http sends a request a second time behind our back
+	// when a connection breaks: the server would run a call twice.
+	delete(r.Header, "Idempotency-Key")
+	delete(r.Header, "X-Idempotency-Key")
 	return r, nil
 }
 

@@ -131,7 +131,8 @@ func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient
 	return conn.call(ctx, call, annotations, patient)
 }
 
-// Probe asks whether the server is alive.
+// Probe asks whether the server is alive. One that has forgotten its session is,
+// and is told of a new one at once.
 func (s *Server) Probe(ctx context.Context) error {
 	s.mu.Lock()
 	conn := s.main
@@ -140,7 +141,11 @@ func (s *Server) Probe(ctx context.Context) error {
 		signal(s.kick)
 		return s.failure(ctx, errClosed)
 	}
-	return conn.probe(ctx)
+	err := conn.probe(ctx)
+	if errors.Is(err, errSessionLost) {
+		s.lose(conn, err)
+	}
+	return err
 }
 
 // conn returns the connection for a call and waits for it while the server is
@@ -321,7 +326,11 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	var login *loginError
 	var status *httpError
 	var nonsense *protocolError
+	var busy *busyError
 	name := s.spec.Key
+	if errors.As(err, &status) {
+		f.Status = status.status
+	}
 	switch {
 	case s.spec.Off:
 		f.Kind, f.Reason = mcp.FailDisabled, "The server "+name+" is switched off."
@@ -337,6 +346,9 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use; try again in a moment."
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
+	case errors.As(err, &busy):
+		f.Kind, f.RetryAfter = mcp.FailBusy, busy.after
+		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.after, time.Second).Round(time.Second).String() + "."
 	case errors.As(err, &status), errors.As(err, &nonsense):
 		f.Kind, f.Reason = mcp.FailProtocol, "The server "+name+" gave an answer that is not valid."
 	case state == mcp.Ready || state == mcp.Degraded:

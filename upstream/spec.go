@@ -123,6 +123,7 @@ type Timeouts struct {
 	Start time.Duration // from start to the end of the handshake; 30 s
 	List  time.Duration // for one complete catalog; 10 s
 	Call  time.Duration // for one call, extended by progress; 120 s
+	Idle  time.Duration // for one silence of a call that has reported progress; as Call
 	Hard  time.Duration // for one call, whatever happens; 30 min
 }
 

@@ -189,8 +189,8 @@ func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
 		return &undelivered{errSessionLost}
 	}
 	_, err = l.refusal(resp, "")
-	err = cmpErr(err, &httpError{status: resp.StatusCode})
-	if resp.StatusCode/100 == 5 && !turnedAway(resp) {
+	err = turnedAway(resp, cmpErr(err, &httpError{status: resp.StatusCode}))
+	if resp.StatusCode/100 == 5 && wasDelivered(err) {
 		return err // the request may have been run all the same
 	}
 	return &undelivered{err}

@@ -145,17 +145,10 @@ func (l *streamableLink) refused(resp *http.Response, id mcp.ID) (mcp.Message, e
 	if l.session != nil && resp.StatusCode == http.StatusBadRequest && (err != nil || msg.ID.Absent()) {
 		return mcp.Message{}, &undelivered{errSessionLost}
 	}
-	if err != nil && turnedAway(resp) {
-		err = &undelivered{err}
+	if err != nil {
+		err = turnedAway(resp, err)
 	}
 	return msg, err
-}
-
-// turnedAway tells whether a server refused a request before it looked at it:
-// it says when to come again.
-func turnedAway(resp *http.Response) bool {
-	busy := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
-	return busy && resp.Header.Get("Retry-After") != ""
 }
 
 func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error) {

@@ -31,8 +31,8 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-// drainTime is how long a server that was removed may finish its calls.
-const drainTime = 10 * time.Second
+// removedTime is how long a server that was removed may finish its calls.
+const removedTime = 10 * time.Second
 
 // instance is one running gateway with all its parts. It is made by
 // newInstance and lives as long as run.
@@ -89,8 +89,9 @@ type instance struct {
 // runningServer is a server with what ends it.
 type runningServer struct {
 	*upstream.Server
-	hash string
-	stop context.CancelFunc
+	guard *proxy.Guard
+	hash  string
+	stop  context.CancelFunc
 }
 
 // loadConfig finds and reads the configuration of a command. An empty argument
@@ -238,18 +239,19 @@ func (in *instance) count(e *audit.Entry) {
 }
 
 // run starts the parts, applies the configuration, calls serve and ends
-// everything when that returns or the context ends.
+// everything when that returns, or when the context has ended and the calls under
+// way have too (see drain).
 func (in *instance) run(ctx context.Context, serve func(context.Context) error) error {
 	defer in.close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	parts, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	// What others still need while they end runs on until they have.
-	last, stopLast := context.WithCancel(context.WithoutCancel(ctx))
+	last, stopLast := context.WithCancel(context.WithoutCancel(parts))
 	var late errgroup.Group
 	late.Go(func() error { return in.store.Run(last) })
 	late.Go(func() error { return in.audit.Run(last) })
 
-	group, gctx := errgroup.WithContext(ctx)
+	group, gctx := errgroup.WithContext(parts)
 	in.ctx = gctx
 	_, err := in.loadAdded(gctx)
 	if err == nil {
@@ -269,8 +271,23 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return in.operation.run(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
-		defer cancel()
-		return serve(gctx)
+		select {
+		case <-ctx.Done():
+			in.drain(gctx)
+			end()
+		case <-gctx.Done():
+		}
+		return nil
+	})
+	group.Go(func() error {
+		serving, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		defer context.AfterFunc(gctx, func() { stop(context.Cause(gctx)) })()
+		err := serve(serving)
+		if ctx.Err() == nil { // its clients have left, and nobody asked for the end
+			end()
+		}
+		return err
 	})
 	err = group.Wait()
 	in.running.Wait()
@@ -341,10 +358,15 @@ func (in *instance) apply(c *config.Config) error {
 		spec := upstreamSpec(s, c, authenticated)
 		running := in.servers[s.Key]
 		if running == nil || running.hash != fingerprint(spec) {
-			running = in.start(spec)
+			before := running
+			running = in.start(spec, resilience(s))
+			if before != nil && sameServer(before.Spec(), spec) {
+				running.guard.Inherit(before.guard)
+			}
 		}
+		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		mounts = append(mounts, mount(s, running.Server, &c.Toolgate.Limits))
+		mounts = append(mounts, mount(s, running.guard, &c.Toolgate.Limits))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {
@@ -390,7 +412,7 @@ func (in *instance) apply(c *config.Config) error {
 	}
 	for _, old := range removed {
 		in.running.Go(func() {
-			ctx, cancel := context.WithTimeout(in.ctx, drainTime)
+			ctx, cancel := context.WithTimeout(in.ctx, removedTime)
 			defer cancel()
 			old.Drain(ctx)
 			old.stop()
@@ -414,14 +436,18 @@ func fingerprint(s upstream.Spec) string {
 }
 
 // start makes a server and runs it; mu is held.
-func (in *instance) start(spec upstream.Spec) *runningServer {
+func (in *instance) start(spec upstream.Spec, set proxy.Resilience) *runningServer {
+	sink := &serverSink{in: in}
 	server := upstream.New(spec, upstream.Options{
-		Sink: in, Credential: upstream.NewStatic(spec.Headers), Logger: in.log,
+		Sink: sink, Credential: upstream.NewStatic(spec.Headers), Logger: in.log,
 		Identity: proxy.Implementation(version), Known: in.saver.load(in.ctx, &spec),
 	})
 	ctx, stop := context.WithCancel(in.ctx)
+	guard := in.guard(server, set)
+	sink.guard = guard
 	in.running.Go(func() { _ = server.Run(ctx) })
-	return &runningServer{Server: server, hash: fingerprint(spec), stop: stop}
+	in.running.Go(func() { _ = guard.Run(ctx) })
+	return &runningServer{Server: server, guard: guard, hash: fingerprint(spec), stop: stop}
 }
 
 // storeChanged is told what has changed in the store, by whichever gateway that

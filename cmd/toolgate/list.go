@@ -123,6 +123,9 @@ func serverTable(servers []admin.Server) table {
 		if s.Stale && s.State != "stale" {
 			state += " (last known)"
 		}
+		if s.Breaker != "" {
+			state += " (breaker " + s.Breaker + ")"
+		}
 		t.rows = append(t.rows, []string{
 			s.Name, s.Kind, state, fmt.Sprint(s.Tools), short(s.Tokens), seconds(s.Seconds), s.Reason,
 			s.Namespace, s.Era, s.Version, fmt.Sprint(s.Prompts), fmt.Sprint(s.Resources + s.Templates),
@@ -187,6 +190,10 @@ func (in *instance) Servers() []admin.Server {
 			row.Stale, row.Era, row.Version = l.Stale, l.Era.String(), string(l.Version)
 			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])
 			row.Resources, row.Templates = len(l.Items[mcp.Resource]), len(l.Items[mcp.Template])
+		}
+		var why string
+		if row.Breaker, why = breakerState(s.guard); why != "" {
+			row.Reason = strings.TrimPrefix(row.Reason+"; "+why, "; ")
 		}
 		if changes := waiting[s.Name()]; changes != nil {
 			row.Pending = changes

@@ -170,6 +170,8 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"limits.auth_failures_per_minute",
 		// Of each server, which is started anew:
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
+		// Of the end of the gateway:
+		"limits.drain",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

@@ -42,7 +42,7 @@ URL or one stdio process.`,
 	root.AddCommand(
 		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
-		newBudgetCommand(o), newStoreCommand(o),
+		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o),
 		newConfig(o), newKey(), newVersion(), newDemo(),
 	)
 	root.InitDefaultCompletionCmd()

@@ -28,7 +28,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// stopTime is how long requests may finish when the gateway ends.
+// stopTime is how long requests may finish when the gateway ends, besides the
+// calls among them (see [instance.drain]).
 const stopTime = 5 * time.Second
 
 func newUp(o *options) *cobra.Command {
@@ -102,7 +103,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		if listener != nil {
 			url = serverURL(c, listener.Addr())
 			fmt.Printf("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
-			group.Go(func() error { return serveHTTP(ctx, listener, in.doors()) })
+			group.Go(func() error { return serveUntil(ctx, listener, in.doors(), in.drainTime) })
 		}
 		group.Go(func() error { return in.serveControl(ctx) })
 		group.Go(func() error { return in.serveMetrics(ctx) })
@@ -262,6 +263,12 @@ func guardKey(c *config.Config, state *stateDir) (sum, fresh string, err error) 
 // serveHTTP serves a listener until the context ends, and then as long as
 // requests need to finish.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	return serveUntil(ctx, l, h, func() time.Duration { return 0 })
+}
+
+// serveUntil is serveHTTP for requests that may need longer by some time, which
+// is asked for when the context has ended.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler, longer func() time.Duration) error {
 	server := proxy.NewServer(h)
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	done := make(chan error, 1)
@@ -271,7 +278,7 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), longer()+stopTime)
 	defer cancel()
 	if server.Shutdown(grace) != nil {
 		server.Close()

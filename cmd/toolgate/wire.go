@@ -44,7 +44,7 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 			Roots:       s.ClientRequests.Roots.Allowed(),
 		},
 		Timeouts: upstream.Timeouts{
-			Start: s.Timeouts.Start, List: s.Timeouts.List, Call: s.Timeouts.Call, Hard: s.Timeouts.Hard,
+			Start: s.Timeouts.Start, List: s.Timeouts.List, Call: s.Timeouts.Call, Idle: s.Timeouts.Idle, Hard: s.Timeouts.Hard,
 		},
 		Limits: upstream.Limits{
 			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
@@ -99,7 +99,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 	for name, t := range s.Tools {
 		shape := proxy.ToolShape{
 			Hidden: t.Hidden, Rename: t.Rename, Description: t.Description, Annotations: t.Annotations,
-			Timeout: t.Timeout, Cost: t.Cost,
+			Timeout: t.Timeout, Idle: t.Idle, Hard: t.Hard, Cost: t.Cost,
 		}
 		for arg, a := range t.Args {
 			if shape.Arguments == nil {

@@ -1,6 +1,7 @@
 // Command notes-server is the MCP server behind the examples: it keeps notes
 // in memory and needs nothing but Go. With -ask it asks before it throws notes away,
-// and does not list the tool for that to clients that cannot be asked. With the name
+// and does not list the tool for that to clients that cannot be asked. With
+// -fragile FILE it fails to write notes while there is such a file. With the name
 // of a file as its argument it becomes its own next release when there is such a
 // file, as a server does that is fetched anew each time it starts.
 package main
@@ -13,11 +14,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 type notes struct {
-	ask bool // before notes are thrown away
+	ask     bool   // before notes are thrown away
+	fragile string // no note is written while this file is there; empty for none
 
 	mu    sync.Mutex
 	texts []string
@@ -33,6 +36,9 @@ type addOutput struct {
 }
 
 func (n *notes) add(_ context.Context, _ *mcp.CallToolRequest, in addInput) (*mcp.CallToolResult, addOutput, error) {
+	if _, err := os.Stat(n.fragile); n.fragile != "" && err == nil {
+		return nil, addOutput{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the notebook is on fire"}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	text := in.Text
@@ -102,6 +108,9 @@ func withoutQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 
 func main() {
 	n := &notes{ask: slices.Contains(os.Args[1:], "-ask")}
+	if i := slices.Index(os.Args, "-fragile"); i > 0 && i+1 < len(os.Args) {
+		n.fragile = os.Args[i+1]
+	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
 	yes, no := true, false
 	about := "Write a note"

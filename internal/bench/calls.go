@@ -84,9 +84,10 @@ func (c *contestant) round(ctx context.Context, o order) error {
 	return nil
 }
 
-// inTurn measures two proxies by rounds of calls, each first in every other one.
-func inTurn(ctx context.Context, n *counts, a, b *contestant) error {
-	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
+// inTurn measures two proxies by rounds of an order, each first in every other
+// one.
+func inTurn(ctx context.Context, n *counts, o order, a, b *contestant) error {
+	o.Count, o.Most = n.calls, n.roundTime
 	for i := range n.rounds {
 		first, second := a, b
 		if i%2 == 1 {
@@ -129,7 +130,7 @@ func benchCalls(ctx context.Context, l *lab, n *counts, s setting) (_ []row, err
 	if err != nil {
 		return nil, err
 	}
-	if err := inTurn(ctx, n, a, b); err != nil {
+	if err := inTurn(ctx, n, order{Do: "echo"}, a, b); err != nil {
 		return nil, err
 	}
 	ratio, kb := b.cpu.per(a.cpu), b.allocated/1024/float64(b.calls)

@@ -151,7 +151,7 @@ func benchGate(ctx context.Context, l *lab, n *counts, credential, policy string
 	if err != nil {
 		return nil, err
 	}
-	if err := inTurn(ctx, n, a, b); err != nil {
+	if err := inTurn(ctx, n, order{Do: "echo"}, a, b); err != nil {
 		return nil, err
 	}
 	more := b.cpu.minus(a.cpu)

@@ -20,8 +20,8 @@ import (
 
 // order is what the load generator is to do next.
 type order struct {
-	// Do is open, stream, echo, say, refused, nobody, blob, tools, churn, ask,
-	// tell or end.
+	// Do is open, stream, echo, say, refused, refusal, nobody, blob, tools, churn,
+	// ask, tell or end.
 	Do string `json:"do"`
 	// Count is how many: clients to open, else calls in all.
 	Count int `json:"count,omitempty"`
@@ -66,6 +66,7 @@ func loadProgram(ctx context.Context, args []string) error {
 	flags.StringVar(&l.url, "url", "", "`URL` of the endpoint")
 	flags.StringVar(&l.era, "era", "legacy", "legacy, modern or askable")
 	flags.StringVar(&l.prefix, "prefix", "", "`text` before the names of tools")
+	flags.StringVar(&l.kind, "kind", "", "`word` of the refusals that are ordered")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -75,6 +76,7 @@ func loadProgram(ctx context.Context, args []string) error {
 // load is the clients of one load generator.
 type load struct {
 	url, era, prefix string
+	kind             string // of the refusals that are ordered
 	clients          []*client
 }
 
@@ -144,6 +146,8 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 		return l.loop(ctx, o, func(c *client, ctx context.Context) error { return c.say(ctx, o.Size) })
 	case "refused":
 		return l.loop(ctx, o, func(c *client, ctx context.Context) error { return c.refused(ctx, o.Size) })
+	case "refusal":
+		return l.loop(ctx, o, func(c *client, ctx context.Context) error { return c.refusal(ctx, l.kind) })
 	case "nobody":
 		return l.loop(ctx, o, (*client).nobody)
 	case "tools":

@@ -25,6 +25,7 @@ func TestQuick(t *testing.T) {
 	n := benchCounts(true)
 	lines := map[string]int{
 		"list": 1, "idle sessions": 2, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 3, "gate, relations": 2, "budget": 3, "rates": 1,
+		"breaker, refusal": 1, "breaker, neighbours": 2,
 	}
 	for _, c := range trials {
 		t.Run(c.name, func(t *testing.T) {

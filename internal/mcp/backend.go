@@ -201,8 +201,14 @@ type Call struct {
 	// Headers are Mcp-Param-* headers that belong to no listed argument.
 	Headers http.Header
 
-	// Timeout replaces the server's call timeout; 0 keeps it.
-	Timeout time.Duration
+	// Timeout replaces the server's call timeout, Idle its bound for the silence
+	// of a call that has reported progress, and Hard its bound for the whole call;
+	// 0 keeps each.
+	Timeout, Idle, Hard time.Duration
+
+	// Pass is what let the call through to its backend before it was made; only
+	// who gave it reads it. Nil where nothing did.
+	Pass any
 
 	// Principal is the injective key of who calls, Session the legacy session
 	// or connection it comes from; both choose the connection.
@@ -272,7 +278,13 @@ type Failure struct {
 	Reason string // a sentence for a person, without secrets
 	// Delivered tells that the server may have seen the request.
 	Delivered bool
-	Err       error // for the log; may be nil
+	// Status is the HTTP status that the server refused the request with; 0
+	// where there was none.
+	Status int
+	// RetryAfter is how long the server asks to be left alone; 0 where it does
+	// not say.
+	RetryAfter time.Duration
+	Err        error // for the log; may be nil
 }
 
 // Error implements error.

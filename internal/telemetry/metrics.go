@@ -34,6 +34,7 @@ type Metrics struct {
 	budgets   budgetCounters
 
 	redisOnce sync.Once
+	resilience
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -86,11 +87,12 @@ func New(version string) *Metrics {
 		Name: "toolgate_mode", Help: "1 for the operating mode in force.",
 	}, []string{"mode"})
 	m.budgets = newBudgetCounters(m.registry)
+	m.resilience = newResilience()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.limited, m.state, m.mode, info,
+	m.registry.MustRegister(m.operation, m.total, m.duration, m.denied, m.sessions, m.limited, m.state, m.mode, info, m.breaker, m.opened, m.retries,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -181,6 +183,7 @@ func (m *Metrics) Mode(mode string) {
 // Forget drops a server that is no longer configured.
 func (m *Metrics) Forget(server string) {
 	m.state.DeletePartialMatch(prometheus.Labels{"server": server})
+	m.forget(server)
 }
 
 // Handler serves the counters in the Prometheus text format.

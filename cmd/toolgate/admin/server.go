@@ -34,6 +34,9 @@ type Server struct {
 	Templates int     `json:"resource_templates"`
 	Tokens    int     `json:"tokens"`
 	Seconds   float64 `json:"seconds"` // in the state
+	// Breaker is open or half-open while the server is not called, or hardly,
+	// because it keeps failing; empty otherwise.
+	Breaker string `json:"breaker,omitempty"`
 	// Pending names what changed in the file and waits until a person asks for
 	// a reload.
 	Pending []string `json:"pending,omitempty"`
@@ -177,6 +180,9 @@ func routes(g Gateway) *http.ServeMux {
 	}
 	if k, ok := g.(ModeKeeper); ok {
 		handleMode(mux, k)
+	}
+	if k, ok := g.(BreakerKeeper); ok {
+		handleBreakers(mux, k)
 	}
 	if l, ok := g.(CatalogLister); ok {
 		handleCapabilities(mux, l)

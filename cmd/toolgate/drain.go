@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// drainTime is how long calls may finish when the gateway ends.
+func (in *instance) drainTime() time.Duration { return in.current().Toolgate.Limits.Drain }
+
+// drain lets no call begin any more and waits for those under way, as long as
+// the configuration says or until a second signal says that it is enough. The
+// servers run on meanwhile, and the store and the audit log beyond that.
+func (in *instance) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, in.drainTime())
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if n := in.gateway.Drain(ctx); n > 0 {
+		in.log.Warn("the gateway ends before some calls have", "calls", n)
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+// resilience is how a server of the configuration is treated when it fails.
+func resilience(s *config.Server) proxy.Resilience {
+	r := proxy.Resilience{
+		Breaker: breaker(s.Breaker), Tools: make(map[string]proxy.ToolResilience),
+		TrustHints: s.Retry.TrustHints, Call: s.Timeouts.Call,
+	}
+	if s.Retry.Max != nil {
+		r.Retries, r.NoRetry = *s.Retry.Max, *s.Retry.Max == 0
+	}
+	for name, t := range s.Tools {
+		if t.Breaker == nil && t.Idempotent == nil {
+			continue
+		}
+		own := proxy.ToolResilience{Idempotent: t.Idempotent}
+		if t.Breaker != nil {
+			b := breaker(*t.Breaker)
+			own.Breaker = &b
+		}
+		r.Tools[name] = own
+	}
+	return r
+}
+
+func breaker(b config.BreakerSettings) proxy.Breaker {
+	return proxy.Breaker{Failures: b.Failures, Ratio: b.Ratio, Open: b.Open, Off: b.Off}
+}
+
+// serverSink hears of one server, for the gateway and for the guard before it.
+type serverSink struct {
+	in    *instance
+	guard *proxy.Guard // set before the server runs
+}
+
+// Changed implements [upstream.Sink].
+func (s *serverSink) Changed(server string) {
+	s.guard.Changed()
+	s.in.Changed(server)
+}
+
+// Happened implements [upstream.Sink].
+func (s *serverSink) Happened(ev mcp.Event) { s.in.Happened(ev) }
+
+// sameServer tells whether two specs reach the same server, whatever else they
+// say of it.
+func sameServer(a, b upstream.Spec) bool { return a.Hash() == b.Hash() }
+
+// guard stands before a server of the gateway.
+func (in *instance) guard(b proxy.Backend, set proxy.Resilience) *proxy.Guard {
+	return proxy.NewGuard(b, set, proxy.GuardOptions{
+		Logger:  in.log,
+		Changed: func(server, tool string, state proxy.BreakerState) { in.metrics.Breaker(server, tool, state.String()) },
+		Retried: in.metrics.Retried,
+	})
+}

@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// behindGuard puts a guard before the first backend of a rig.
+func behindGuard(g **Guard) func(*Options, *Config) {
+	return func(_ *Options, c *Config) {
+		*g = NewGuard(c.Mounts[0].Backend, Resilience{}, GuardOptions{})
+		c.Mounts[0].Backend = *g
+	}
+}
+
+// trip opens the breaker of a guard.
+func trip(g *Guard) {
+	for g.Breakers()[0].State != BreakerOpen {
+		tryAll(g.whole, 1, failed)
+	}
+}
+
+// An open breaker answers behind the gate and the arguments, and before anything
+// is charged; what is listed stays.
+func TestBreakerIsBeforeTheCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g *Guard
+		r := noted(t, newScript(t, "s", mcp.Legacy, tool("echo"), `prompt {"name":"p"}`), nil, nil, behindGuard(&g))
+		session := r.open()
+		list := r.legacy(session, "1", "tools/list", "").text()
+		trip(g)
+		r.opts.Auditor.(*ledger).journal.clear()
+		began := time.Now()
+		w := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`)
+		want := `"result":{"content":[{"type":"text","text":"The server s keeps failing and is not called for now; try again in 10 seconds, or go on without it."}],` +
+			`"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"breaker_open","code":1007,"phase":"breaker","retry_after_ms":10000,"decision_id":"call-1"}}}`
+		if !strings.Contains(w.text(), want) || time.Since(began) != 0 {
+			t.Errorf("answer after %v: %s\nwant %s", time.Since(began), w.text(), want)
+		}
+		if got := strings.Join(r.steps(), ", "); got != "gate view, gate request, audit denied" {
+			t.Errorf("steps %s", got)
+		}
+		if e := r.ledger.all()[0]; e.Outcome != audit.OutcomeDenied || e.Code != "breaker_open" || e.Server != "s" {
+			t.Errorf("entry %+v", e)
+		}
+		w = r.legacy(session, "1", "prompts/get", `{"name":"s__p"}`)
+		if want := `"error":{"code":1007,"message":"The server s keeps failing`; !strings.Contains(w.text(), want) || w.code() != http.StatusOK {
+			t.Errorf("a prompt: %s", w.text())
+		}
+		if diff := cmp.Diff(list, r.legacy(session, "1", "tools/list", "").text()); diff != "" {
+			t.Errorf("the list has changed (-before +now):\n%s", diff)
+		}
+	})
+}
+
+// A trial that is not charged after all is given back: the next call is the trial.
+func TestTrialIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g *Guard
+		money := &purse{err: &budget.Refusal{Counter: budget.Counter{Budget: "flat"}, ResetAt: time.Unix(0, 0)}}
+		b := newScript(t, "s", mcp.Legacy, tool("echo"))
+		r := noted(t, b, nil, nil, behindGuard(&g), func(o *Options, c *Config) {
+			money.journal = o.Auditor.(*ledger).journal
+			c.Limiter = limited(t, money, flat)
+		})
+		session := r.open()
+		trip(g)
+		g.whole.alive()
+		for range 3 {
+			requireKind(t, r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`), "budget")
+		}
+		if got := g.Breakers()[0].State; got != BreakerHalfOpen || len(b.seen("")) != 0 {
+			t.Fatalf("%v after %d calls", got, len(b.seen("")))
+		}
+		money.err = nil
+		if w := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`); !strings.Contains(w.text(), `"result":{"content":[]}`) {
+			t.Errorf("the trial: %s", w.text())
+		}
+		if got := g.Breakers()[0].State; got != BreakerClosed {
+			t.Errorf("after it: %v", got)
+		}
+	})
+}
+
+// The call of a modern client to a legacy server, which runs apart from its
+// request, is the trial as any other.
+func TestTrialIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g *Guard
+		r := noted(t, newScript(t, "s", mcp.Legacy, tool("echo")), nil, nil, behindGuard(&g)).run()
+		trip(g)
+		g.whole.alive()
+		w := r.modern("1", "tools/call", `"name":"s__echo"`)
+		if got := g.Breakers()[0].State; got != BreakerClosed {
+			t.Errorf("%v after %s", got, w.text())
+		}
+	})
+}
+
+// Repetitions are inside one charge and one entry.
+func TestRetriesAreOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g *Guard
+		b, made := newScript(t, "s", mcp.Legacy, tool("echo")), 0
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			if made++; made < 3 {
+				return failWith(absent)
+			}
+			return result(mcp.Legacy, `{"content":[]}`), nil
+		}
+		r := noted(t, b, nil, nil, behindGuard(&g))
+		session := r.open()
+		r.opts.Auditor.(*ledger).journal.clear()
+		w := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`)
+		if !strings.Contains(w.text(), `"result":{"content":[]}`) {
+			t.Errorf("answer %s", w.text())
+		}
+		if got := strings.Join(r.steps(), ", "); got != "gate view, gate request, charge call-1 1, backend echo, backend echo, backend echo, audit ok" {
+			t.Errorf("steps %s", got)
+		}
+	})
+}
+
+// A breaker that opens between the charge and the request costs nothing either.
+func TestBreakerOpensAfterTheCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g *Guard
+		b := newScript(t, "s", mcp.Legacy, tool("echo"))
+		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			trip(g) // by others, meanwhile
+			return failWith(absent)
+		}
+		r := noted(t, b, nil, nil, behindGuard(&g))
+		session := r.open()
+		r.opts.Auditor.(*ledger).journal.clear()
+		requireKind(t, r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`), "upstream_unavailable")
+		if got := strings.Join(r.steps(), ", "); got != "gate view, gate request, charge call-1 1, backend echo, refund call-1, audit error" {
+			t.Errorf("steps %s", got)
+		}
+	})
+}
+
+// Nobody is asked about a call whose server is not called anyway, and an approval
+// that was given is not used up by it.
+func TestBreakerKeepsApprovals(t *testing.T) {
+	c := newCounter(t, mcp.Modern, nil)
+	g := NewGuard(c.b, Resilience{}, GuardOptions{})
+	config := *c.config.Load()
+	config.Mounts = mounted(c.b)
+	config.Mounts[0].Backend = g
+	c.Apply(config)
+
+	trip(g)
+	requireKind(t, c.call(""), "breaker_open")
+	g.Reset("")
+	state := stateOf(t, c.call(""))
+	yes := `,"inputResponses":{"approval":{"action":"accept","content":{}}},"requestState":"` + state + `"`
+	trip(g)
+	requireKind(t, c.call(yes), "breaker_open")
+	g.Reset("")
+	if w := c.call(yes); !strings.Contains(w.text(), `"resultType":"complete"`) || c.calls() != 1 {
+		t.Errorf("after the reset: %s, %d calls", w.text(), c.calls())
+	}
+}

@@ -1,0 +1,718 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// patient is a backend whose answers and signs of life the test chooses.
+type patient struct {
+	*script
+	dead   atomic.Bool // gives no sign of life
+	probes atomic.Int64
+}
+
+func (m *patient) Probe(context.Context) error {
+	m.probes.Add(1)
+	if m.dead.Load() {
+		return errBoom
+	}
+	return nil
+}
+
+func newPatient(t testing.TB, reply func(context.Context, *mcp.Call) (mcp.Answer, error)) *patient {
+	m := &patient{script: newScript(t, "srv", mcp.Modern, tool("slow"), tool("fast"),
+		`tool {"name":"hinted","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)}
+	m.reply = reply
+	return m
+}
+
+// guarded runs a guard before a backend for as long as f. It must be in a bubble.
+func guarded(t *testing.T, m *patient, set Resilience, f func(*Guard)) {
+	t.Helper()
+	g := NewGuard(m, set, GuardOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	f(g)
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func callOf(name string) *mcp.Call {
+	return &mcp.Call{Method: mcp.MethodToolsCall, Kind: mcp.Tool, Key: name}
+}
+
+// kindOf is the kind of a call's refusal or failure, empty for an answer.
+func kindOf(_ mcp.Answer, err error) string {
+	var refusal *Refusal
+	var failure *mcp.Failure
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.Kind
+	case errors.As(err, &failure):
+		return string(failure.Kind)
+	case err != nil:
+		return err.Error()
+	}
+	return ""
+}
+
+func failWith(f mcp.Failure) (mcp.Answer, error) { return mcp.Answer{}, &f }
+
+var (
+	crash   = mcp.Failure{Kind: mcp.FailUnavailable, Server: "srv", Delivered: true, Reason: "gone"}
+	absent  = mcp.Failure{Kind: mcp.FailUnavailable, Server: "srv", Reason: "not here"}
+	broken5 = mcp.Failure{Kind: mcp.FailProtocol, Server: "srv", Delivered: true, Status: 500}
+	silence = mcp.Failure{Kind: mcp.FailTimeout, Server: "srv", Delivered: true}
+)
+
+// after answers later, in a bubble.
+func after(d time.Duration, f func(int) (mcp.Answer, error)) func(int) (mcp.Answer, error) {
+	return func(n int) (mcp.Answer, error) {
+		time.Sleep(d)
+		return f(n)
+	}
+}
+
+// How backends that misbehave in every way are treated: 40 calls, one each second.
+func TestGuardBehaviour(t *testing.T) {
+	t.Parallel()
+	const calls = 40
+	always := func(f mcp.Failure) func(int) (mcp.Answer, error) {
+		return func(int) (mcp.Answer, error) { return failWith(f) }
+	}
+	fine := func(int) (mcp.Answer, error) { return result(mcp.Modern, `{}`), nil }
+	half := func(f func(int) (mcp.Answer, error)) func(int) (mcp.Answer, error) {
+		return func(n int) (mcp.Answer, error) {
+			if n%2 == 0 {
+				return f(n)
+			}
+			return fine(n)
+		}
+	}
+	busy := func(after time.Duration) mcp.Failure {
+		return mcp.Failure{Kind: mcp.FailBusy, Server: "srv", Status: 429, RetryAfter: after}
+	}
+	tests := []struct {
+		name  string
+		reply func(n int) (mcp.Answer, error)
+		dead  bool // it gives no sign of life either
+		// opens tells whether its breaker opened; made is how many requests it may
+		// have got.
+		opens       bool
+		least, most int
+		state       BreakerState // in the end
+	}{
+		{"all is well", fine, false, false, calls, calls, BreakerClosed},
+		{"slow, and it succeeds", after(30*time.Second, fine), false, false, calls, calls, BreakerClosed},
+		{"it hangs", after(5*time.Second, always(silence)), true, true, 5, 12, BreakerOpen},
+		{"it drips and never ends", after(5*time.Second, always(silence)), true, true, 5, 12, BreakerOpen},
+		{"it resets every call", always(crash), true, true, 5, 9, BreakerOpen},
+		{"it crashes at every call, and starts again", always(crash), false, true, 12, calls, BreakerOpen},
+		{"500", always(broken5), true, true, 5, 9, BreakerOpen},
+		{"HTML", always(mcp.Failure{Kind: mcp.FailProtocol, Server: "srv", Delivered: true}), true, true, 5, 9, BreakerOpen},
+		{"HTML with 404", always(mcp.Failure{Kind: mcp.FailProtocol, Server: "srv", Delivered: true, Status: 404}), false, false, calls, calls, BreakerClosed},
+		{"every second call fails", half(always(broken5)), true, true, 20, 35, BreakerClosed},
+		{"every second call is an internal error", half(func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }), true, true, 20, 35, BreakerClosed},
+		{"every call is an internal error", func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }, true, true, 5, 9, BreakerOpen},
+		{"every call is an error of the tool", func(int) (mcp.Answer, error) { return result(mcp.Modern, `{"isError":true}`), nil }, true, false, calls, calls, BreakerClosed},
+		{"every call has invalid arguments", func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32602,"message":"x"}`), nil }, true, false, calls, calls, BreakerClosed},
+		{"the connection is lost", always(absent), true, false, calls, 2 * calls, BreakerClosed},
+		{"429 with Retry-After: 1", always(busy(time.Second)), true, false, calls, 2 * calls, BreakerClosed},
+		{"429 with Retry-After: 30", always(busy(30 * time.Second)), true, false, 2, 2, BreakerClosed},
+		{"429 with Retry-After: 0", always(busy(0)), true, false, calls, 2 * calls, BreakerClosed},
+		{"429 with a day", always(busy(24 * time.Hour)), true, false, 1, 1, BreakerClosed},
+		{"no credential", always(mcp.Failure{Kind: mcp.FailLogin, Server: "srv", Status: 401}), true, false, calls, calls, BreakerClosed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) {
+					n++
+					return tt.reply(n)
+				})
+				m.dead.Store(tt.dead)
+				guarded(t, m, Resilience{}, func(g *Guard) {
+					for range calls {
+						_, _ = g.Call(t.Context(), callOf("fast"))
+						time.Sleep(time.Second)
+					}
+					got := g.Breakers()[0]
+					// Whether a breaker that is not closed is open or half-open at this very moment is chance.
+					if (got.Opens > 0) != tt.opens || (got.State == BreakerClosed) != (tt.state == BreakerClosed) || n < tt.least || n > tt.most {
+						t.Errorf("opened %d times, in the end %v, %d requests; want opened: %v, %v, %d to %d requests",
+							got.Opens, got.State, n, tt.opens, tt.state, tt.least, tt.most)
+					}
+				})
+			})
+		})
+	}
+}
+
+// An open breaker answers at once, in words and with a time, and asks the server
+// for a sign of life. The first one lets a call through at once, and when that
+// goes well all calls pass.
+func TestGuardRecovers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ill atomic.Bool
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			if ill.Load() {
+				return failWith(crash)
+			}
+			return result(mcp.Modern, `{}`), nil
+		})
+		ill.Store(true)
+		m.dead.Store(true)
+		guarded(t, m, Resilience{}, func(g *Guard) {
+			for range 5 {
+				if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "upstream_unavailable" {
+					t.Fatalf("a call: %q", got)
+				}
+			}
+			began, sent := time.Now(), len(m.seen(""))
+			_, err := g.Call(t.Context(), callOf("fast"))
+			refusal, ok := errors.AsType[*Refusal](err)
+			if !ok || refusal.Kind != "breaker_open" || refusal.RetryAfter != 10*time.Second || refusal.Code != codeBreaker ||
+				refusal.Text != "The server srv keeps failing and is not called for now; try again in 10 seconds, or go on without it." {
+				t.Fatalf("%#v", err)
+			}
+			if failure, ok := errors.AsType[*mcp.Failure](err); !ok || failure.Delivered {
+				t.Error("whether it was delivered is not told")
+			}
+			if time.Since(began) != 0 || len(m.seen("")) != sent {
+				t.Error("the call was made, or took its time")
+			}
+			if l, _ := g.Listing(); len(l.Items[mcp.Tool]) != 3 {
+				t.Error("its tools are listed no more")
+			}
+			time.Sleep(9 * time.Second)
+			if n := m.probes.Load(); n < 5 || n > 12 {
+				t.Errorf("%d signs of life asked for in 9 s", n)
+			}
+			ill.Store(false)
+			m.dead.Store(false)
+			time.Sleep(livenessMost)
+			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+				t.Fatalf("with a sign of life: %v", got)
+			}
+			probes := m.probes.Load()
+			if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "" {
+				t.Fatalf("the trial: %q", got)
+			}
+			if got := g.Breakers()[0]; got.State != BreakerClosed || got.Opens != 1 || got.Why != "gone" {
+				t.Errorf("after it: %+v", got)
+			}
+			time.Sleep(time.Minute)
+			if m.probes.Load() != probes {
+				t.Error("a closed breaker asks for signs of life")
+			}
+		})
+	})
+}
+
+// A backend that gives signs of life and fails all the same is asked for them the
+// less often the more often it opens, and is called that much less often.
+func TestGuardFlaps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		began := time.Now()
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			at = append(at, time.Since(began))
+			return failWith(crash)
+		})
+		guarded(t, m, Resilience{}, func(g *Guard) {
+			for range 300 {
+				_, _ = g.Call(t.Context(), callOf("fast"))
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		// five at once, then one after 250 ms, 500 ms, 1 s and 2 s
+		if len(at) < 7 || len(at) > 8 {
+			t.Errorf("called %d times: %v", len(at), at)
+		}
+	})
+}
+
+// A slow tool does not open the breaker of a server that answers otherwise; its
+// own breaker opens where it has one.
+func TestGuardSlowTool(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprint("a breaker of its own: ", own), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := newPatient(t, func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
+					if call.Key == "slow" {
+						time.Sleep(10 * time.Second)
+						return failWith(silence)
+					}
+					return result(mcp.Modern, `{}`), nil
+				})
+				set := Resilience{}
+				if own {
+					set.Tools = map[string]ToolResilience{"slow": {Breaker: &Breaker{Failures: 3, Open: time.Minute}}}
+				}
+				guarded(t, m, set, func(g *Guard) {
+					var all sync.WaitGroup
+					all.Go(func() {
+						for range 60 {
+							if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "" {
+								t.Errorf("another tool: %q", got)
+							}
+							time.Sleep(time.Second)
+						}
+					})
+					var kinds []string
+					for range 6 {
+						kinds = append(kinds, kindOf(g.Call(t.Context(), callOf("slow"))))
+					}
+					all.Wait()
+					want := slices.Repeat([]string{"upstream_timeout"}, 6)
+					if own {
+						want = []string{"upstream_timeout", "upstream_timeout", "upstream_timeout", "breaker_open", "breaker_open", "breaker_open"}
+					}
+					if !slices.Equal(kinds, want) {
+						t.Errorf("the slow tool: %v, want %v", kinds, want)
+					}
+					all2 := g.Breakers()
+					if all2[0].State != BreakerClosed || all2[0].Opens != 0 {
+						t.Errorf("the server's: %+v", all2[0])
+					}
+					if own && (len(all2) != 2 || all2[1].Tool != "slow" || all2[1].State != BreakerOpen) {
+						t.Errorf("the tool's: %+v", all2)
+					}
+				})
+			})
+		})
+	}
+}
+
+// Silence of everything opens the breaker, whatever was answered before.
+func TestGuardHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hung := false
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			if hung {
+				time.Sleep(2 * time.Second)
+				return failWith(silence)
+			}
+			return result(mcp.Modern, `{}`), nil
+		})
+		m.dead.Store(true)
+		guarded(t, m, Resilience{}, func(g *Guard) {
+			for range 100 {
+				_, _ = g.Call(t.Context(), callOf("fast"))
+				_, _ = g.Call(t.Context(), callOf("slow"))
+			}
+			hung = true
+			for i := range 5 {
+				if got := kindOf(g.Call(t.Context(), callOf([]string{"fast", "slow"}[i%2]))); got != "upstream_timeout" {
+					t.Fatalf("call %d: %q", i, got)
+				}
+			}
+			if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "breaker_open" {
+				t.Errorf("after five: %q", got)
+			}
+		})
+	})
+}
+
+// What a backend asks for is respected: soon, by a later repetition; longer, by
+// leaving what it asked about alone; too long, up to a bound.
+func TestGuardRetryAfter(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]struct {
+		held   time.Duration // of the next call
+		pauses int
+	}{
+		0: {0, 2}, time.Second: {0, 2}, 2 * time.Second: {0, 2},
+		30 * time.Second: {30 * time.Second, 0}, time.Hour: {longestHold, 0},
+	} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var at []time.Time
+				m := newPatient(t, func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
+					if call.Key != "slow" {
+						return result(mcp.Modern, `{}`), nil
+					}
+					at = append(at, time.Now())
+					return failWith(mcp.Failure{Kind: mcp.FailBusy, Server: "srv", Status: 429, RetryAfter: after, Reason: "later"})
+				})
+				guarded(t, m, Resilience{}, func(g *Guard) {
+					if got := kindOf(g.Call(t.Context(), callOf("slow"))); got != "upstream_busy" {
+						t.Fatalf("%q", got)
+					}
+					if len(at) != 1+want.pauses {
+						t.Fatalf("%d requests", len(at))
+					}
+					for i := 1; i < len(at); i++ {
+						if pause := at[i].Sub(at[i-1]); pause < max(after, retryLeast) || pause > retryMost {
+							t.Errorf("pause %v", pause)
+						}
+					}
+					err := g.peek(capability{mcp.Tool, "slow"})
+					refusal, refused := errors.AsType[*Refusal](err)
+					if refused != (want.held > 0) || refused && (refusal.RetryAfter != want.held || refusal.Kind != "upstream_busy") {
+						t.Fatalf("held: %#v", err)
+					}
+					if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "" {
+						t.Errorf("what was not asked about: %q", got)
+					}
+					if refused {
+						time.Sleep(want.held)
+						if err := g.peek(capability{mcp.Tool, "slow"}); err != nil {
+							t.Errorf("afterwards: %v", err)
+						}
+					}
+				})
+			})
+		})
+	}
+}
+
+// What was never delivered is made again, a bounded number of times; what was
+// delivered only where that is known to be safe; nothing of which the client has
+// heard.
+func TestGuardRetries(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	trusted := func(idempotent *bool) Resilience {
+		return Resilience{Tools: map[string]ToolResilience{"fast": {Idempotent: idempotent}}}
+	}
+	tests := []struct {
+		name  string
+		set   Resilience
+		call  func(*mcp.Call)
+		fails []mcp.Failure // one after the other; then it answers
+		want  string        // kind of the end
+		made  int
+	}{
+		{"not delivered", Resilience{}, nil, []mcp.Failure{absent, absent}, "", 3},
+		{"not delivered, once too often", Resilience{}, nil, []mcp.Failure{absent, absent, absent}, "upstream_unavailable", 3},
+		{"as often as is said", Resilience{Retries: 4}, nil, []mcp.Failure{absent, absent, absent, absent}, "", 5},
+		{"never", Resilience{NoRetry: true}, nil, []mcp.Failure{absent}, "upstream_unavailable", 1},
+		{"delivered", Resilience{}, nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
+		{"delivered, of a tool that may run twice", trusted(&yes), nil, []mcp.Failure{crash, broken5}, "", 3},
+		{"delivered, of a tool that may not", trusted(&no), nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
+		{"delivered, of a tool with hints that nobody trusts", Resilience{}, func(c *mcp.Call) { c.Key = "hinted" }, []mcp.Failure{crash}, "upstream_unavailable", 1},
+		{"delivered, of a tool with trusted hints", Resilience{TrustHints: true}, func(c *mcp.Call) { c.Key = "hinted" }, []mcp.Failure{crash}, "", 2},
+		{"delivered, of a tool without hints", Resilience{TrustHints: true}, nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
+		{
+			"delivered, of a prompt",
+			Resilience{TrustHints: true},
+			func(c *mcp.Call) { c.Method, c.Kind = mcp.MethodPromptsGet, mcp.Prompt },
+			[]mcp.Failure{crash},
+			"upstream_unavailable", 1,
+		},
+		{"silence", trusted(&yes), nil, []mcp.Failure{silence}, "upstream_timeout", 1},
+		{"no credential", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailLogin, Server: "srv"}}, "needs_login", 1},
+		{"its own connection gone", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailGone, Server: "srv"}}, "upstream_gone", 1},
+		{"an answer too large", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailTooLarge, Server: "srv", Delivered: true}}, "upstream_too_large", 1},
+		{"HTML, of a tool that may run twice", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailProtocol, Server: "srv", Delivered: true}}, "upstream_error", 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				made := 0
+				m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) {
+					if made++; made <= len(tt.fails) {
+						return failWith(tt.fails[made-1])
+					}
+					return result(mcp.Modern, `{}`), nil
+				})
+				call := callOf("fast")
+				if tt.call != nil {
+					tt.call(call)
+				}
+				guarded(t, m, tt.set, func(g *Guard) {
+					began := time.Now()
+					if got := kindOf(g.Call(t.Context(), call)); got != tt.want || made != tt.made {
+						t.Errorf("%q after %d requests, want %q after %d", got, made, tt.want, tt.made)
+					}
+					if took, least := time.Since(began), time.Duration(made-1)*retryLeast; took < least || took > time.Duration(made-1)*retryMost {
+						t.Errorf("took %v", took)
+					}
+				})
+			})
+		})
+	}
+}
+
+// Nothing is made again once the client has heard of it, after its own deadline,
+// when it is cancelled, or when the server has been away for long.
+func TestGuardNoRetry(t *testing.T) {
+	t.Parallel()
+	yes := true
+	set := Resilience{Tools: map[string]ToolResilience{"fast": {Idempotent: &yes}}}
+	run := func(t *testing.T, call *mcp.Call, reply func(context.Context, *mcp.Call) (mcp.Answer, error), change func(*patient), ctx func() context.Context) (string, int) {
+		t.Helper()
+		made, kind := 0, ""
+		m := newPatient(t, func(ctx context.Context, c *mcp.Call) (mcp.Answer, error) {
+			made++
+			return reply(ctx, c)
+		})
+		if change != nil {
+			change(m)
+		}
+		guarded(t, m, set, func(g *Guard) { kind = kindOf(g.Call(ctx(), call)) })
+		return kind, made
+	}
+	t.Run("progress", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			heard := 0
+			call := callOf("fast")
+			call.Notify = func(string, []byte) { heard++ }
+			kind, made := run(t, call, func(_ context.Context, c *mcp.Call) (mcp.Answer, error) {
+				c.Notify(mcp.NotifyProgress, nil)
+				return failWith(crash)
+			}, nil, t.Context)
+			if kind != "upstream_unavailable" || made != 1 || heard != 1 {
+				t.Errorf("%q, %d requests, heard %d times", kind, made, heard)
+			}
+		})
+	})
+	t.Run("a question", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call := callOf("fast")
+			call.Ask = func(_ context.Context, _ string, _ []byte, reply func([]byte, *mcp.Error)) { reply([]byte(`{}`), nil) }
+			kind, made := run(t, call, func(ctx context.Context, c *mcp.Call) (mcp.Answer, error) {
+				_, _ = c.Inquire(ctx, mcp.MethodElicit, nil)
+				return failWith(crash)
+			}, nil, t.Context)
+			if kind != "upstream_unavailable" || made != 1 {
+				t.Errorf("%q, %d requests", kind, made)
+			}
+		})
+	})
+	t.Run("its deadline", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call := callOf("fast")
+			call.Timeout = time.Second
+			var left []time.Duration
+			kind, made := run(t, call, func(_ context.Context, c *mcp.Call) (mcp.Answer, error) {
+				left = append(left, c.Timeout)
+				time.Sleep(400 * time.Millisecond)
+				return failWith(crash)
+			}, nil, t.Context)
+			if kind != "upstream_unavailable" || made > 2 || left[0] != time.Second || made == 2 && left[1] > 500*time.Millisecond {
+				t.Errorf("%q, %d requests with %v left", kind, made, left)
+			}
+		})
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			kind, made := run(t, callOf("fast"), func(context.Context, *mcp.Call) (mcp.Answer, error) {
+				time.AfterFunc(50*time.Millisecond, func() { cancel(errCancelled) })
+				return failWith(absent)
+			}, nil, func() context.Context { return ctx })
+			if kind != errCancelled.Error() || made != 1 {
+				t.Errorf("%q, %d requests", kind, made)
+			}
+		})
+	})
+	for state, want := range map[mcp.State]int{mcp.Ready: 3, mcp.Degraded: 3, mcp.Reconnecting: 1, mcp.Stale: 1, mcp.Failed: 1} {
+		t.Run("away for long: "+state.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, made := run(t, callOf("fast"), func(context.Context, *mcp.Call) (mcp.Answer, error) { return failWith(absent) }, func(m *patient) {
+					m.status = mcp.Status{State: state, Since: time.Now().Add(-awayTime)}
+				}, t.Context)
+				if made != want {
+					t.Errorf("%d requests, want %d", made, want)
+				}
+			})
+		})
+	}
+}
+
+// Repetitions are a tenth of the calls, besides a few that were saved up.
+func TestGuardRetryBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			made++
+			return failWith(absent)
+		})
+		const calls = 1000
+		guarded(t, m, Resilience{}, func(g *Guard) {
+			for range calls {
+				_, _ = g.Call(t.Context(), callOf("fast"))
+			}
+		})
+		if again := made - calls; again < calls/10 || again > calls/10+retryBurst {
+			t.Errorf("%d repetitions of %d calls", again, calls)
+		}
+	})
+}
+
+// When the first attempt of a call was delivered and the last was not, the call
+// was delivered.
+func TestGuardDelivered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		yes, made := true, 0
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			if made++; made == 1 {
+				return failWith(crash)
+			}
+			return failWith(absent)
+		})
+		guarded(t, m, Resilience{Tools: map[string]ToolResilience{"fast": {Idempotent: &yes}}}, func(g *Guard) {
+			_, err := g.Call(t.Context(), callOf("fast"))
+			failure, ok := errors.AsType[*mcp.Failure](err)
+			if !ok || !failure.Delivered || made != 3 {
+				t.Errorf("%#v after %d requests", err, made)
+			}
+		})
+	})
+}
+
+func TestGuardReset(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) { return failWith(crash) })
+		m.dead.Store(true)
+		var mu sync.Mutex
+		var told []string
+		g := NewGuard(m, Resilience{Tools: map[string]ToolResilience{"slow": {Breaker: &Breaker{}}}}, GuardOptions{
+			Changed: func(backend, tool string, s BreakerState) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, strings.TrimSpace(backend+" "+tool)+" "+s.String())
+			},
+		})
+		for range 5 {
+			_, _ = g.Call(t.Context(), callOf("slow"))
+		}
+		if g.Reset("fast") {
+			t.Error("a tool without a breaker was reset")
+		}
+		if !g.Reset("slow") || g.Breakers()[1].State != BreakerClosed || g.Breakers()[0].State != BreakerOpen {
+			t.Errorf("after the reset of the tool: %+v", g.Breakers())
+		}
+		if !g.Reset("") || g.Breakers()[0].State != BreakerClosed {
+			t.Errorf("after the reset of all: %+v", g.Breakers())
+		}
+		for range 5 {
+			_, _ = g.Call(t.Context(), callOf("slow"))
+		}
+		g.Configure(Resilience{}) // the tool has none any more
+		if got := g.Breakers(); len(got) != 1 || got[0].State != BreakerOpen {
+			t.Errorf("after a reload: %+v", got)
+		}
+		want := []string{
+			"srv open", "srv slow open", "srv slow closed", "srv closed", "srv open", "srv slow open", "srv slow closed",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
+// A backend that is back is asked for a sign of life at once.
+func TestGuardHearsOfReturn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newPatient(t, nil)
+		m.dead.Store(true)
+		guarded(t, m, Resilience{}, func(g *Guard) {
+			trip(g)
+			time.Sleep(9*time.Second + 100*time.Millisecond)
+			m.dead.Store(false)
+			m.mu.Lock()
+			m.status.State = mcp.Reconnecting
+			m.mu.Unlock()
+			g.Changed()
+			synctest.Wait()
+			if got := g.Breakers()[0].State; got != BreakerOpen {
+				t.Fatalf("while it is away: %v", got)
+			}
+			m.mu.Lock()
+			m.status.State = mcp.Ready
+			m.mu.Unlock()
+			g.Changed()
+			synctest.Wait()
+			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+				t.Errorf("when it is back: %v", got)
+			}
+			probes := m.probes.Load()
+			g.Changed() // of what is not open
+			synctest.Wait()
+			if m.probes.Load() != probes {
+				t.Error("it is asked without need")
+			}
+		})
+	})
+}
+
+// A guard that takes another's place goes on with what that knew.
+func TestGuardInherits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) { return failWith(crash) })
+		m.dead.Store(true)
+		set := Resilience{Tools: map[string]ToolResilience{"slow": {Breaker: &Breaker{Failures: 3, Open: time.Minute}}}}
+		before := NewGuard(m, set, GuardOptions{})
+		for range 3 {
+			_, _ = before.Call(t.Context(), callOf("slow"))
+		}
+		before.hold(capability{mcp.Tool, "fast"}, time.Minute)
+		trip(before)
+		time.Sleep(time.Second)
+		guarded(t, m, set, func(g *Guard) {
+			g.Inherit(before)
+			if got, want := fmt.Sprint(g.Breakers()), fmt.Sprint(before.Breakers()); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			if got := g.heldFor(capability{mcp.Tool, "fast"}, time.Now()); got != 59*time.Second {
+				t.Errorf("left alone for %v", got)
+			}
+			m.dead.Store(false)
+			time.Sleep(livenessMost)
+			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+				t.Errorf("a sign of life: %v", got)
+			}
+		})
+	})
+}
+
+// A backend that panics has failed, and its trial is not lost.
+func TestGuardPanic(t *testing.T) {
+	t.Parallel()
+	m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("boom") })
+	g := NewGuard(m, Resilience{}, GuardOptions{})
+	for range 5 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is gone")
+				}
+			}()
+			_, _ = g.Call(t.Context(), callOf("fast"))
+		}()
+	}
+	if got := g.Breakers()[0].State; got != BreakerOpen {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// verdict is what the end of a request says of the backend that it went to.
+type verdict uint8
+
+const (
+	// innocent says nothing of the backend: the request was not its affair, or
+	// never reached it. The zero verdict.
+	innocent verdict = iota
+	// healthy is an answer, whatever it says.
+	healthy
+	// faulted is a fault of the backend itself or of the way to it.
+	faulted
+	// strained is a fault that may be of the one capability alone: silence, or an
+	// error inside it.
+	strained
+)
+
+// judge classes the end of a request; every breaker and every retry goes by it.
+//
+// A loss of the connection before anything was sent is innocent: the backend's
+// own state says so (reconnecting), it already fails fast, and it is reached
+// again without anybody's leave. So are refusals of what was asked (any 4xx
+// status), of who asked (credentials), and of when (429, or 503 with Retry-After),
+// full queues, cancelled requests and answers that are only too large. What a
+// tool says of itself (isError) and every JSON-RPC error but an internal one are
+// answers like any other.
+func judge(answer *mcp.Answer, err error) verdict {
+	var failure *mcp.Failure
+	switch {
+	case err == nil && answer.Fault != nil && answer.Fault.Code == mcp.CodeInternal:
+		return strained
+	case err == nil:
+		return healthy
+	case !errors.As(err, &failure):
+		return innocent // cancelled, or ended by the gateway
+	}
+	switch failure.Kind {
+	case mcp.FailTimeout:
+		return strained
+	case mcp.FailUnavailable:
+		if failure.Delivered {
+			return faulted
+		}
+	case mcp.FailProtocol:
+		if errors.As(failure.Err, new(*mcp.Error)) { // it turned the gateway's own request down
+			return innocent
+		}
+		if failure.Status == 0 || failure.Status >= http.StatusInternalServerError {
+			return faulted
+		}
+	case mcp.FailTooLarge, mcp.FailLogin, mcp.FailBusy, mcp.FailDisabled, mcp.FailGone:
+	}
+	return innocent
+}

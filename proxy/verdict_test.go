@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// What each end of a request says of the backend.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	failure := func(kind mcp.FailureKind, change ...func(*mcp.Failure)) error {
+		f := &mcp.Failure{Kind: kind, Server: "srv"}
+		for _, c := range change {
+			c(f)
+		}
+		return f
+	}
+	delivered := func(f *mcp.Failure) { f.Delivered = true }
+	status := func(code int) func(*mcp.Failure) { return func(f *mcp.Failure) { f.Status = code } }
+	fault := func(code int) mcp.Answer { return mcp.Answer{Fault: mcp.Errorf(code, "no")} }
+	tests := []struct {
+		name   string
+		answer mcp.Answer
+		err    error
+		want   verdict
+	}{
+		{"a result", result(mcp.Modern, `{}`), nil, healthy},
+		{"an error of the tool", result(mcp.Modern, `{"isError":true}`), nil, healthy},
+		{"invalid params", fault(mcp.CodeInvalidParams), nil, healthy},
+		{"an unknown method", fault(mcp.CodeMethodNotFound), nil, healthy},
+		{"an error of the server's own", fault(-32000), nil, healthy},
+		{"a question to the client", fault(mcp.CodeURLElicitation), nil, healthy},
+		{"an internal error", fault(mcp.CodeInternal), nil, strained},
+
+		{"silence", mcp.Answer{}, failure(mcp.FailTimeout, delivered), strained},
+		{"silence before the call was sent", mcp.Answer{}, failure(mcp.FailTimeout), strained},
+		{"a reset, a process that exits", mcp.Answer{}, failure(mcp.FailUnavailable, delivered), faulted},
+		{"no connection", mcp.Answer{}, failure(mcp.FailUnavailable), innocent},
+		{"HTTP 500", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(500)), faulted},
+		{"HTTP 502", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(502)), faulted},
+		{"HTTP 503 without Retry-After", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(503)), faulted},
+		{"HTML with 200", mcp.Answer{}, failure(mcp.FailProtocol, delivered), faulted},
+		{"HTML with 400", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(400)), innocent},
+		{"HTML with 404", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(404)), innocent},
+		{"HTTP 429 without Retry-After", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(429)), innocent},
+		{"429 with Retry-After", mcp.Answer{}, failure(mcp.FailBusy, status(429)), innocent},
+		{"no place", mcp.Answer{}, failure(mcp.FailBusy), innocent},
+		{"a header that it refuses", mcp.Answer{}, failure(mcp.FailProtocol, func(f *mcp.Failure) { f.Err = mcp.Errorf(mcp.CodeHeaderMismatch, "no") }), innocent},
+		{"an answer too large", mcp.Answer{}, failure(mcp.FailTooLarge, delivered), innocent},
+		{"no credential", mcp.Answer{}, failure(mcp.FailLogin), innocent},
+		{"switched off", mcp.Answer{}, failure(mcp.FailDisabled), innocent},
+		{"its own connection gone", mcp.Answer{}, failure(mcp.FailGone), innocent},
+
+		{"cancelled by the client", mcp.Answer{}, errCancelled, innocent},
+		{"the client's own deadline", mcp.Answer{}, context.DeadlineExceeded, innocent},
+		{"ended by the gateway", mcp.Answer{}, errCut, innocent},
+		{"a refusal on the way", mcp.Answer{}, &Refusal{Kind: "denied"}, innocent},
+		{"a failure in other words", mcp.Answer{}, fmt.Errorf("call: %w", failure(mcp.FailTimeout)), strained},
+		{"anything else", mcp.Answer{}, errors.New("x"), innocent},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := judge(&tt.answer, tt.err); got != tt.want {
+				t.Errorf("%d, want %d", got, tt.want)
+			}
+		})
+	}
+}
