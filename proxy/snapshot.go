@@ -19,8 +19,9 @@ type Snapshot struct {
 	arguments ArgumentChecker // nil checks nothing
 	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
-	pinned    *gate.Chain     // Chain as it was when the snapshot was made
-	kept      *keptViews      // decisions of Chain; nil keeps none
+	said      InstructionsKeeper
+	pinned    *gate.Chain // Chain as it was when the snapshot was made
+	kept      *keptViews  // decisions of Chain; nil keeps none
 
 	catalog  *Catalog            // the full one
 	plain    catalogs            // by what a client can be asked
@@ -52,6 +53,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		pinned: config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersAll]
+	next.said, _ = config.Registry.(InstructionsKeeper)
 	if config.Listed != nil {
 		config.Listed(next.names())
 	}
@@ -101,6 +103,9 @@ func (s *served) offered() *gate.Offer {
 	o := &gate.Offer{
 		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native,
 		Confirmed: s.listing != nil && !s.listing.Stale,
+	}
+	if s.listing != nil {
+		o.Instructions = &s.listing.Instructions
 	}
 	for _, kind := range mcp.Capabilities {
 		routes := s.rendered[kind]
