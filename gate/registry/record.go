@@ -122,6 +122,9 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 			return err
 		}
 	}
+	if _, err := r.agree(ctx); err != nil {
+		return err
+	}
 	pending := r.pending(changed)
 	gone := r.gone(changed)
 	if len(pending) == 0 && len(gone) == 0 {
