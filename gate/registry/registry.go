@@ -91,7 +91,7 @@ type Registry struct {
 	own     Settings   // as configured
 	others  strictness // of the other gateways; zero until it was read
 	s       Settings   // in force
-	tables  *tables // nil until they were read
+	tables  *tables    // nil until they were read
 	offers  map[string]*offer
 	seq     uint64
 	deaf    bool // the store did not answer the last time
