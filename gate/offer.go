@@ -14,6 +14,9 @@ type Offer struct {
 	// is missing is then gone. A last known list is not confirmed.
 	Confirmed bool
 	Items     []Offered
+	// Instructions is what the server says of itself to models; nil while
+	// nothing is known of it.
+	Instructions *string
 }
 
 // Offered is one capability of an [Offer].

@@ -22,7 +22,8 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	}
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
 	can := answersIn(capabilities)
-	servers, decided := g.snapshot.Load().greeters(s.ctx, s.who(), s.scope, can)
+	snap, who := g.snapshot.Load(), s.who()
+	servers, decided := snap.greeters(s.ctx, who, s.scope, can)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready {
@@ -37,7 +38,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	out = append(out, g.capabilities(servers, decided, version)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
-	if text := instructions(servers); text != "" {
+	if text := snap.instructions(who, servers); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -50,10 +51,11 @@ func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
 	if err := g.within(floodInitializes, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}
-	servers, decided := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope, answersAll)
+	snap := g.snapshot.Load()
+	servers, decided := snap.greeters(ctx, x.Identity, x.Scope, answersAll)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version)...)
-	if text := instructions(servers); text != "" {
+	if text := snap.instructions(x.Identity, servers); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -179,22 +181,26 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 // maxInstructions is how much a server may say of itself.
 const maxInstructions = 16 << 10
 
-// instructions composes what some servers say of themselves.
-func instructions(servers []*served) string {
+// instructions composes what some servers say of themselves, as far as the
+// registry lets a caller hear it.
+func (s *Snapshot) instructions(id *gate.Identity, servers []*served) string {
 	var parts []string
 	prefixed := false
-	for _, s := range servers {
-		if s.listing == nil {
+	for _, of := range servers {
+		if of.listing == nil {
 			continue
 		}
-		text := s.listing.Instructions
+		text := of.listing.Instructions
+		if text != "" && s.said != nil && !s.said.ShowsInstructions(id, of.backend.Name(), text) {
+			text = ""
+		}
 		if len(text) > maxInstructions {
 			text = strings.ToValidUTF8(text[:maxInstructions], "") + "..."
 		}
-		if s.mount.Namespace != "" {
-			prefixed = prefixed || len(s.rendered[mcp.Tool])+len(s.rendered[mcp.Prompt]) > 0
+		if of.mount.Namespace != "" {
+			prefixed = prefixed || len(of.rendered[mcp.Tool])+len(of.rendered[mcp.Prompt]) > 0
 			if text != "" {
-				text = s.mount.Namespace + "__*: " + text
+				text = of.mount.Namespace + "__*: " + text
 			}
 		}
 		if text != "" {

@@ -306,6 +306,14 @@ type Registry interface {
 	Record(ctx context.Context, offers []*gate.Offer)
 }
 
+// InstructionsKeeper is a [Registry] that keeps account of what servers say of
+// themselves, too.
+type InstructionsKeeper interface {
+	// ShowsInstructions tells whether a caller is told what a server says of
+	// itself. The text is the whole of it.
+	ShowsInstructions(id *gate.Identity, server, text string) bool
+}
+
 // CapsuleHolder tells whether an identity holds the capsule of a name. It is
 // false for a capsule that does not exist.
 type CapsuleHolder interface {

@@ -97,7 +97,7 @@ func TestEchoesAreBounded(t *testing.T) {
 	b.listing = &l
 	b.mu.Unlock()
 	r := newRig(t, mounted(b)).run()
-	if n := len(instructions(r.snapshot.Load().catalog.servers)); n > maxInstructions+200 {
+	if n := len(r.snapshot.Load().instructions(nil, r.snapshot.Load().catalog.servers)); n > maxInstructions+200 {
 		t.Errorf("%d bytes of instructions", n)
 	}
 	if n := len(r.modern("1", "tools/call", `"name":"`+strings.Repeat("é", 4*maxEcho)+`"`).text()); n > 2*maxEcho {

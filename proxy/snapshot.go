@@ -21,6 +21,7 @@ type Snapshot struct {
 	approver  Approver        // nil asks nobody
 	rates     RateLimiter     // nil has none
 	class     func(r gate.Request, listed []byte) string
+	said      InstructionsKeeper
 	pinned    *gate.Chain // Chain as it was when the snapshot was made
 	kept      *keptViews  // decisions of Chain; nil keeps none
 
@@ -55,6 +56,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		pinned: config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersAll]
+	next.said, _ = config.Registry.(InstructionsKeeper)
 	if config.Listed != nil {
 		config.Listed(next.names())
 	}
@@ -105,6 +107,9 @@ func (s *served) offered() *gate.Offer {
 	o := &gate.Offer{
 		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native,
 		Confirmed: s.listing != nil && !s.listing.Stale,
+	}
+	if s.listing != nil {
+		o.Instructions = &s.listing.Instructions
 	}
 	for _, kind := range mcp.Capabilities {
 		routes := s.rendered[kind]

@@ -30,6 +30,7 @@ var fakeTools = []string{
 type fakeServer struct {
 	mu     sync.Mutex
 	tools  []string
+	says   string // instructions
 	varies bool   // lists by what its client declared
 	tasks  string // file in which it notes the tasks that are cancelled; empty makes none
 }
@@ -39,7 +40,7 @@ type fakeServer struct {
 // tools, "name=NAME" adds one, "long=N" one with a name of N characters, "child=FILE" starts a process
 // and writes its id, "varies" makes it list one tool more to a client that declares
 // elicitation, "tasks=FILE" makes tasks of calls, that do not end, and writes the
-// file when one is cancelled, "echo=TEXT" describes the tool echo so, any other one only tells two
+// file when one is cancelled, "says=TEXT" are its instructions, "echo=TEXT" describes the tool echo so, any other one only tells two
 // servers apart.
 func runFake(args []string) int {
 	s := &fakeServer{tools: fakeTools}
@@ -67,6 +68,8 @@ func runFake(args []string) int {
 			s.tools = append(s.tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("l", n)))
 		case "varies":
 			s.varies = true
+		case "says":
+			s.says = value
 		case "tasks":
 			s.tasks = value
 			s.tools = append(s.tools, `{"name":"job","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`)
@@ -133,7 +136,7 @@ func (s *fakeServer) handle(line []byte) {
 		if s.tasks != "" {
 			tasks = `,"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`
 		}
-		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}%s},"serverInfo":{"name":"fake","version":"1"}}`, r.Params.ProtocolVersion, tasks)
+		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}%s},"serverInfo":{"name":"fake","version":"1"},"instructions":%q}`, r.Params.ProtocolVersion, tasks, s.says)
 	case "tools/list":
 		s.mu.Lock()
 		result = `{"tools":[` + strings.Join(s.tools, ",") + `]}`

@@ -268,6 +268,9 @@ func (o *operation) status(out *admin.Status) {
 	}
 	if watch := o.watch.Load(); watch != nil {
 		out.Alarms = append(watch.problems(), o.in.lost.problems()...)
+		if stricter := o.in.registry.Stricter(); stricter != "" {
+			out.Alarms = append(out.Alarms, stricter)
+		}
 	}
 	if text := o.overruled(); text != "" {
 		out.Alarms = append(out.Alarms, text)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -71,4 +73,15 @@ func busy(err error) error {
 		return exit(exitUnreachable, err)
 	}
 	return err
+}
+
+// sharing names a gateway among those that share its store; empty where the store
+// is of this one alone.
+func sharing(c *config.Config, state *stateDir) string {
+	if strings.HasPrefix(c.Toolgate.Store, "sqlite:") || c.Toolgate.Store == "" {
+		return ""
+	}
+	host, _ := os.Hostname() // without a name, the folder tells them apart
+	sum := sha256.Sum256([]byte(host + "\x00" + state.path))
+	return hex.EncodeToString(sum[:8])
 }

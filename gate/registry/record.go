@@ -107,6 +107,9 @@ func inspect(of *gate.Offer, names *names) *offer {
 		twins[one.key] = len(o.items)
 		o.items = append(o.items, one)
 	}
+	if of.Instructions != nil {
+		o.items = append(o.items, inspectInstructions(of, names))
+	}
 	return o
 }
 
@@ -118,6 +121,9 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 		if err := r.load(ctx); err != nil {
 			return err
 		}
+	}
+	if _, err := r.agree(ctx); err != nil {
+		return err
 	}
 	pending := r.pending(changed)
 	gone := r.gone(changed)
@@ -263,7 +269,10 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
 	entry.describe(&next)
 	vouched := entry != nil && entry.Definition == "" || entry.pins(i.hash)
-	keep := !vouched && (r.s.OnNew != Enable && (r.s.OnNew != Adopt || serverSeen))
+	// What a server says of itself is there from the first list on, so that it is
+	// never added later.
+	adopted := r.s.OnNew == Enable || r.s.OnNew == Adopt && (!serverSeen || i.key.Kind == KindInstructions)
+	keep := !vouched && !adopted && i.hash != emptyInstructions
 	if entry != nil && entry.Definition != "" && !entry.pins(i.hash) {
 		keep = true // it is not what was vouched for
 	}

@@ -63,6 +63,9 @@ type Options struct {
 	// OnChange is called when decisions may be others than before, but not for
 	// what [Registry.Record] changes. It must not block. Nil: nobody is.
 	OnChange func()
+	// Gateway names this gateway among those that share the store, the same after
+	// a new start; empty for one that has its store alone.
+	Gateway string
 	// OnRename is told what clients know under another name than before, once
 	// that is recorded. It must not block. Nil: nobody is.
 	OnRename func([]Rename)
@@ -85,8 +88,10 @@ type Registry struct {
 	fresh atomic.Int64 // when the view was last known to be the store's, in nanoseconds since born
 
 	working sync.Mutex // one change at a time; guards what follows
-	s       Settings
-	tables  *tables // nil until they were read
+	own     Settings   // as configured
+	others  strictness // of the other gateways; zero until it was read
+	s       Settings   // in force
+	tables  *tables    // nil until they were read
 	offers  map[string]*offer
 	seq     uint64
 	deaf    bool // the store did not answer the last time
@@ -133,7 +138,8 @@ func (r *Registry) Phase() *Phase { return &Phase{registry: r} }
 func (r *Registry) Configure(s Settings) {
 	r.working.Lock()
 	defer r.working.Unlock()
-	r.s = s
+	r.own = s
+	r.settle()
 	r.warned, r.planted = map[string]bool{}, false
 	r.publish()
 	r.changed()
@@ -197,6 +203,11 @@ func (r *Registry) refresh(ctx context.Context) {
 		r.unreachable(ctx, err)
 		return
 	}
+	agreed, err := r.agree(ctx)
+	if err != nil {
+		r.unreachable(ctx, err)
+		return
+	}
 	before := r.tables
 	news := before == nil || before.generations != pick(generations)
 	if news {
@@ -215,7 +226,7 @@ func (r *Registry) refresh(ctx context.Context) {
 	if err := r.plant(ctx); err != nil {
 		r.log.Error("the servers of the seed cannot be added", "err", err)
 	}
-	if r.tables != before {
+	if r.tables != before || agreed {
 		r.publish()
 		r.changed()
 	}

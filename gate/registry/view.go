@@ -34,6 +34,7 @@ type view struct {
 type row struct {
 	record    *store.RegistryRecord // nil when it is not recorded
 	key       key
+	hash      string // of the definition that is offered here
 	exposed   string // as clients of this gateway know it; empty when it is not offered here
 	standing  standing
 	enabled   bool
@@ -135,7 +136,7 @@ func (v *view) offer(s Settings, i *item) {
 			v.rows[i.id] = one
 		}
 	}
-	one.exposed, one.suspicion = i.exposed, i.suspicion
+	one.exposed, one.hash, one.suspicion = i.exposed, i.hash, i.suspicion
 	if one.record == nil {
 		return
 	}
