@@ -159,6 +159,19 @@ func TestNamesAboutNothing(t *testing.T) {
 	section["servers"] = map[string]any{"a": map[string]any{"namespace": "b"}}
 	h.write(t, a, section)
 	check("another namespace", everywhere...)
+	section["governance"] = map[string]any{"tools": map[string]any{"b__pid": readOnly, "b__new": readOnly}}
+	section["capsules"] = map[string]any{"c": map[string]any{"visible": []string{"b__*"}, "groups": []string{"g"}}}
+	for _, gone := range []string{"opa", "spicedb"} {
+		delete(section, gone)
+	}
+	delete(section["auth"].(map[string]any), "scopes")
+	h.write(t, a, section)
+	check("names of another namespace, of which nothing is known")
+	off := fake()
+	off["disabled"] = true
+	h.write(t, servers{"a": off}, h.naming(t, "x", "a"))
+	check("of a server that is switched off")
+	section = h.naming(t, "x", "a")
 	section["servers"] = map[string]any{"b": map[string]any{"namespace": "a"}}
 	h.write(t, servers{"b": fake()}, section)
 	check("another server of the namespace", `spicedb.builtin: "server:`)
