@@ -81,6 +81,10 @@ type Limiter struct {
 // Unlimited returns the limiter of a gateway without budgets.
 func Unlimited() *Limiter { return &Limiter{unlimited: true} }
 
+// Charges tells whether the limiter may charge or refuse anything: it is false of
+// [Unlimited] alone.
+func (l *Limiter) Charges() bool { return l == nil || !l.unlimited }
+
 // New returns a limiter. Names of budgets may not be used twice.
 func New(s Settings) (*Limiter, error) {
 	l := &Limiter{

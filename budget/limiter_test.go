@@ -95,6 +95,9 @@ func TestZeroLimiterRefuses(t *testing.T) {
 
 func TestUnlimitedAllows(t *testing.T) {
 	r := charge(t, budget.Unlimited(), call("c"))
+	if r.Charged() || budget.Unlimited().Charges() || !new(budget.Limiter).Charges() || !(*budget.Limiter)(nil).Charges() {
+		t.Error("it is not said who charges")
+	}
 	_, bytes := r.Bytes()
 	_, seconds := r.Time()
 	if bytes || seconds || r.Facts(1, 1) != nil || r.Warnings(1, 1) != nil {
