@@ -95,6 +95,9 @@ func TestZeroLimiterRefuses(t *testing.T) {
 
 func TestUnlimitedAllows(t *testing.T) {
 	r := charge(t, budget.Unlimited(), call("c"))
+	if r.Charged() || budget.Unlimited().Charges() || !new(budget.Limiter).Charges() || !(*budget.Limiter)(nil).Charges() {
+		t.Error("it is not said who charges")
+	}
 	_, bytes := r.Bytes()
 	_, seconds := r.Time()
 	if bytes || seconds || r.Facts(1, 1) != nil || r.Warnings(1, 1) != nil {
@@ -475,7 +478,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 		want  string
 	}{
 		{own, "the plan free of this credential allows 0 calls a month"},
-		{dear, "the budget dear allows 5 cost a day, and this call alone takes more"},
+		{dear, "the budget dear allows 5 cost units a day, and this call alone takes more"},
 	} {
 		_, err := l.Charge(t.Context(), tc.usage)
 		if r, ok := errors.AsType[*budget.Refusal](err); !ok || r.Hint != tc.want || r.ResetAt.IsZero() {
