@@ -20,6 +20,9 @@ var (
 // remember is how much longer than its call may take a bill is remembered.
 const remember = 10 * time.Minute
 
+// chargeTime bounds the wait for a turn at the store.
+const chargeTime = 5 * time.Second
+
 // AnyTenant is the name of the settings of all tenants that have none of their
 // own.
 const AnyTenant = "*"
@@ -78,6 +81,10 @@ type Limiter struct {
 // Unlimited returns the limiter of a gateway without budgets.
 func Unlimited() *Limiter { return &Limiter{unlimited: true} }
 
+// Charges tells whether the limiter may charge or refuse anything: it is false of
+// [Unlimited] alone.
+func (l *Limiter) Charges() bool { return l == nil || !l.unlimited }
+
 // New returns a limiter. Names of budgets may not be used twice.
 func New(s Settings) (*Limiter, error) {
 	l := &Limiter{
@@ -133,7 +140,7 @@ func (p *Plan) rules(per Per, zone *time.Location) (rules []*rule) {
 	add := func(u Unit, limit int64) {
 		rules = append(rules, &rule{
 			Rule:    Rule{Name: PlanBudget, Per: per, Unit: u, Limit: limit, Window: window},
-			measure: measure(u, window), plan: p.Name, owner: string(per), window: newWindows(window, zone),
+			measure: measure(u, window), plan: p.Name, window: newWindows(window, zone),
 		})
 	}
 	for _, u := range Units {
@@ -201,6 +208,8 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	if len(receipt.bill.Charges) == 0 {
 		return new(Receipt), nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, chargeTime)
+	defer cancel()
 	if receipt.balances, err = l.store.Charge(ctx, receipt.bill); err != nil {
 		return receipt.failed(err, limited)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,6 +95,9 @@ func TestZeroLimiterRefuses(t *testing.T) {
 
 func TestUnlimitedAllows(t *testing.T) {
 	r := charge(t, budget.Unlimited(), call("c"))
+	if r.Charged() || budget.Unlimited().Charges() || !new(budget.Limiter).Charges() || !(*budget.Limiter)(nil).Charges() {
+		t.Error("it is not said who charges")
+	}
 	_, bytes := r.Bytes()
 	_, seconds := r.Time()
 	if bytes || seconds || r.Facts(1, 1) != nil || r.Warnings(1, 1) != nil {
@@ -440,6 +444,26 @@ func TestStoreDown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// frozen is a store that does not answer.
+type frozen struct{ budgettest.Memory }
+
+func (*frozen) Charge(ctx context.Context, _ budget.Bill) ([]budget.Balance, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A store that does not answer is not waited for long.
+func TestFrozenStoreIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, budget.Settings{Store: new(frozen), Rules: []budget.Rule{rule("b", budget.PerTenant, budget.Calls, 5)}})
+		began := time.Now()
+		_, err := l.Charge(t.Context(), call("c"))
+		if took := time.Since(began); !errors.Is(err, budget.ErrStore) || took > 5*time.Second {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
 }
 
 func TestRefusalSaysWhatToDo(t *testing.T) {

@@ -18,6 +18,9 @@ type Receipt struct {
 	done     bool
 }
 
+// Charged tells whether anything was charged.
+func (r *Receipt) Charged() bool { return r != nil && len(r.balances) > 0 }
+
 // Bytes returns how large a result may be; false is as large as it likes.
 func (r *Receipt) Bytes() (int64, bool) { return r.room(Bytes) }
 
@@ -56,7 +59,7 @@ func (r *Receipt) Spent(u Unit) *Refusal {
 // it did not use goes back. It is called once, or [Receipt.Refund] is; later
 // calls do nothing. What cannot be given back stays used.
 func (r *Receipt) Settle(ctx context.Context, bytes int64, took time.Duration) error {
-	if r == nil || r.done || len(r.balances) == 0 {
+	if !r.Charged() || r.done {
 		return nil
 	}
 	r.done = true
@@ -87,7 +90,7 @@ func (r *Receipt) used(i int, bytes int64, took time.Duration) int64 {
 // Refund ends the charge of a round that surely was not delivered: everything goes
 // back.
 func (r *Receipt) Refund(ctx context.Context) error {
-	if r == nil || r.done || len(r.balances) == 0 {
+	if !r.Charged() || r.done {
 		return nil
 	}
 	r.done = true
@@ -108,7 +111,7 @@ type Fact struct {
 // Facts returns what was charged, when the round has used so much of what it
 // reserved.
 func (r *Receipt) Facts(bytes int64, took time.Duration) []Fact {
-	if r == nil || len(r.balances) == 0 {
+	if !r.Charged() {
 		return nil
 	}
 	facts := make([]Fact, len(r.balances))

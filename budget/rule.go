@@ -48,9 +48,7 @@ type rule struct {
 	Rule
 	measure string
 	plan    string // name of the plan; empty for a named budget
-	owner   string // of a plan, for messages
-
-	window *windows
+	window  *windows
 }
 
 // windows remembers the window in force of one kind in one zone.

@@ -29,6 +29,9 @@ type bought struct {
 	took    time.Duration
 	back    bool // it surely was not delivered
 	stop    context.CancelFunc
+
+	settled bool
+	low     []budget.Fact // budgets of which much is used
 }
 
 // charge takes what a round of the call may use. later tells that an earlier round
@@ -36,7 +39,7 @@ type bought struct {
 // the time that it was given.
 func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later bool) (context.Context, error) {
 	rec.sent = time.Now()
-	if !budgeted(rec.entry.Method) {
+	if !budgeted(rec.entry.Method) || !snap.Limiter.Charges() {
 		return ctx, nil
 	}
 	u := rec.usage(r)
@@ -47,6 +50,9 @@ func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later b
 	receipt, err := snap.Limiter.Charge(ctx, u)
 	if err != nil {
 		return nil, err
+	}
+	if !receipt.Charged() {
+		return ctx, nil
 	}
 	rec.bought.receipt, rec.bought.stop = receipt, func() {}
 	if limit, bounded := receipt.Time(); bounded {
@@ -84,9 +90,11 @@ func (m *Mount) maxResult() int {
 	return m.Result
 }
 
-// carried notes what a round has used, and returns its error: the backend's, or
-// that the result is larger than what it was given.
+// carried notes what a round has used, ends its charge, and returns its error: the
+// backend's, or that the result is larger than what it was given. After it the
+// record may belong to the rounds.
 func (rec *record) carried(got *mcp.Answer, err error) error {
+	defer rec.settle()
 	b := &rec.bought
 	if !rec.sent.IsZero() {
 		b.took = time.Since(rec.sent)
@@ -123,11 +131,12 @@ func (rec *record) settle() {
 		end = func() error { return b.receipt.Refund(ctx) }
 	} else {
 		rec.noteBudgets(b.receipt.Facts(b.bytes, b.took))
+		b.low = b.receipt.Warnings(b.bytes, b.took)
 	}
 	if err := end(); err != nil {
 		rec.g.log.Error("charge not given back", "call", rec.entry.CallID, "err", err)
 	}
-	b.receipt = nil
+	b.receipt, b.settled = nil, true
 }
 
 // noteBudgets writes down what was charged.
@@ -141,7 +150,7 @@ func (rec *record) noteBudgets(facts []budget.Fact) {
 
 // noteRefusal writes down which budget refused the call, and took nothing.
 func (rec *record) noteRefusal(by *budget.Refusal) {
-	if by == nil || rec.bought.receipt != nil { // the latter is noted as it is settled
+	if by == nil || rec.bought.receipt != nil || rec.bought.settled { // with what was charged
 		return
 	}
 	rec.entry.Budgets = append(rec.entry.Budgets, audit.Budget{
@@ -151,8 +160,7 @@ func (rec *record) noteRefusal(by *budget.Refusal) {
 
 // warned returns an answer that tells of the budgets of which much is used.
 func (rec *record) warned(answer reply) reply {
-	b := &rec.bought
-	low := b.receipt.Warnings(b.bytes, b.took)
+	low := rec.bought.low
 	if len(low) == 0 || answer.result == nil {
 		return answer
 	}

@@ -65,13 +65,13 @@ func wantUsed(t *testing.T, s budget.Store, want map[string]int64) {
 func TestWhatCallsCost(t *testing.T) {
 	answer := func(text string) func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		return func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			time.Sleep(1500 * time.Millisecond)
+			<-time.After(1500 * time.Millisecond)
 			return result(mcp.Legacy, text), nil
 		}
 	}
 	failing := func(delivered bool) func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		return func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailTimeout, Server: "s", Reason: "No answer.", Delivered: delivered}
 		}
 	}

@@ -116,7 +116,7 @@ func (rec *record) close(answer *reply, panicked any) {
 		*answer = faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 		rec.entry.Outcome, rec.entry.Reason = audit.OutcomeError, "panic"
 	}
-	rec.settle()
+	rec.settle() // of a call that panicked
 	if rec.parked {
 		return
 	}

@@ -51,8 +51,8 @@ type group struct {
 // work on a group costs about the same for one order as for many.
 const (
 	crowd     = 8
-	crowdTime = 2 * time.Millisecond
-	gather    = 500 * time.Microsecond
+	crowdTime = 4 * time.Millisecond
+	gather    = time.Millisecond
 )
 
 func (g *group) init(apply func(context.Context, []*order) error, most int) {

@@ -103,11 +103,13 @@ var retention = map[string]time.Duration{
 	"sliding:%": 2 * 24 * time.Hour,
 }
 
-// pruneEvery is how often Run forgets, pruneLimit how many rounds of it there are
-// at once.
+// Run forgets bills every pruneEvery, which an index finds, and windows every
+// windowsEach times, for which it reads them all. It does so in pruneLimit writes
+// at most, between which others have their turn.
 const (
-	pruneEvery = time.Minute
-	pruneLimit = 50
+	pruneEvery  = time.Minute
+	windowsEach = 60
+	pruneLimit  = 50
 )
 
 // Run forgets what nobody asks for any more until the context ends.
@@ -117,8 +119,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
-	for {
-		if err := s.prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
+	for n := 0; ; n++ {
+		if err := s.prune(ctx, time.Now(), n%windowsEach == 0); err != nil && ctx.Err() == nil {
 			s.log.Warn("budgets of the past are not forgotten", "err", err)
 		}
 		select {
@@ -129,8 +131,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// prune forgets what has outlived its use.
-func (s *Store) prune(ctx context.Context, now time.Time) error {
+// prune forgets the bills that have outlived their use, and the windows.
+func (s *Store) prune(ctx context.Context, now time.Time, windows bool) error {
 	forget := func(some func() (int64, error)) error {
 		for range pruneLimit {
 			if n, err := some(); err != nil || n == 0 || ctx.Err() != nil {
@@ -140,6 +142,9 @@ func (s *Store) prune(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	err := forget(func() (int64, error) { return s.budgets.PruneBills(ctx, now.UnixMilli()) })
+	if !windows {
+		return err
+	}
 	for suffix, keep := range retention {
 		err = errors.Join(err, forget(func() (int64, error) {
 			return s.budgets.PruneWindows(ctx, suffix, now.Add(-keep).UnixMilli())

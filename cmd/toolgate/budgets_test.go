@@ -28,7 +28,7 @@ import (
 
 // Counts of the tests of budgets; `make soak` runs them in full.
 var (
-	budgetClients = flag.Int("budget-clients", 150, "how many clients call at once in the tests of budgets")
+	budgetClients = flag.Int("budget-clients", 110, "how many clients call at once in the tests of budgets")
 	budgetKills   = flag.Int("budget-kills", 2, "how often a gateway is killed in the tests of budgets")
 )
 
@@ -245,8 +245,16 @@ func TestReloadOfBudgets(t *testing.T) {
 		t.Errorf("a wrong plan: %d %s", got.code, got.stderr)
 	}
 	call("budget")
-	reload(func(m map[string]any) { delete(m, "tenants") })
+	reload(func(m map[string]any) {
+		delete(m, "tenants")
+		m["budgets"] = []any{map[string]any{"name": "none", "per": "tenant", "limit": 1, "window": "day", "match": "nothing__*"}}
+	})
 	call("ok")
+	const nothing = `budgets[0].match: "nothing__*" matches nothing that there is`
+	if got := h.run(t, "validate", h.file); got.code != exitConfig || !strings.Contains(got.stderr, nothing) {
+		t.Errorf("validate: %d %s", got.code, got.stderr)
+	}
+	eventually(t, "the alarm", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "alarm: ") })
 	if text := h.ok(t, "budget", "rebuild", "--file", h.file); !strings.Contains(text, "nothing to rebuild") {
 		t.Errorf("rebuild: %s", text)
 	}
