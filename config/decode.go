@@ -116,9 +116,9 @@ func (d *decoder) object(n *Node, v reflect.Value, path, pattern string) {
 			d.decode(f.Value, v.Field(i), t.Field(i).Tag, join(path, f.Key), join(pattern, f.Key))
 		}
 	}
-	for i := range t.NumField() { // in their order, so that the same file has the same messages
-		key := t.Field(i).Tag.Get("config")
-		if t.Field(i).Tag.Get("required") == "true" && n.Get(key).isNull() {
+	for f := range t.Fields() { // in their order, so that the same file has the same messages
+		key := f.Tag.Get("config")
+		if f.Tag.Get("required") == "true" && n.Get(key).isNull() {
 			d.at(n, join(path, key), "add "+key+": ...", "is required and missing")
 		}
 	}

@@ -118,7 +118,13 @@ func (l *Local) look(tokens []Token) (refused int, wait time.Duration) {
 	now := l.now()
 	for i := range tokens {
 		b := l.of(tokens[i].Bucket)
-		if _, w := tokens[i].Rate.next(b.until(maphash.String(l.seed, tokens[i].Key)), now); w > wait {
+		key := maphash.String(l.seed, tokens[i].Key)
+		before := b.until(key)
+		then, w := tokens[i].Rate.next(before, now)
+		if w > 0 && then < before { // of a longer window; from now on it flows back
+			b.lower(key, then)
+		}
+		if w > wait {
 			refused, wait = i, w
 		}
 	}
@@ -146,6 +152,15 @@ func (b *buckets) until(key uint64) int64 {
 		return owed
 	}
 	return b.spilled[key%spills]
+}
+
+// lower lets a key owe until an earlier time.
+func (b *buckets) lower(key uint64, then int64) {
+	if _, ok := b.owed[key]; ok {
+		b.owed[key] = then
+		return
+	}
+	b.spilled[key%spills] = then
 }
 
 // put notes until when a key owes; mu is held.

@@ -39,9 +39,9 @@ func (r Rate) Burst() int64 { return r.Interval() * r.Limit }
 const never = time.Duration(math.MaxInt64)
 
 // next returns until when a bucket owes after one more token, given until when
-// it does and the time, in microseconds. A wait above zero refuses. Whoever owes
-// more than a full bucket, because the rate was another one or the clock went
-// back, owes a full bucket.
+// it does and the time, in microseconds. A wait above zero refuses; what is
+// returned then is what the bucket owes now. Whoever owes more than a full bucket,
+// because the rate was another one or the clock went back, owes a full bucket.
 func (r Rate) next(owed, now int64) (then int64, wait time.Duration) {
 	if !r.Valid() {
 		return owed, never

@@ -104,6 +104,10 @@ func TestSharedTakesAllOrNone(t *testing.T) {
 	if _, wait, err := r.Take(t.Context(), []rate.Token{short}); err != nil || wait > time.Second {
 		t.Errorf("who owed an hour owes %v with a window of a second, %v", wait, err)
 	}
+	awaited(t, func(int) bool { // which it then has
+		refused, _, err := r.Take(t.Context(), []rate.Token{short})
+		return err == nil && refused < 0
+	})
 	if _, _, err := r.Take(t.Context(), []rate.Token{{Bucket: "a", Key: "k"}}); err == nil {
 		t.Error("a rate of nothing was asked for")
 	}

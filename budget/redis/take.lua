@@ -9,6 +9,9 @@ local owed = {}
 for i, key in ipairs(KEYS) do
   local interval, burst = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
   local before = tonumber(redis.call('GET', key) or now)
+  if before > now + burst then -- of a longer window; from now on it flows back
+    redis.call('SET', key, string.format('%.0f', now + burst), 'PX', math.ceil(burst / 1000) + 1)
+  end
   owed[i] = math.min(math.max(before, now), now + burst) + interval
   local over = owed[i] - now - burst
   if over > wait then

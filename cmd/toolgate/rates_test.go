@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,9 +128,7 @@ func TestGatewaysShareLimits(t *testing.T) {
 // extended is a copy of a section with one more member.
 func extended(section map[string]any, key string, value any) map[string]any {
 	out := map[string]any{key: value}
-	for k, v := range section {
-		out[k] = v
-	}
+	maps.Copy(out, section)
 	return out
 }
 
