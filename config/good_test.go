@@ -74,7 +74,7 @@ func shown(t *testing.T, s Server) map[string]any {
 	m["Refused"] = errorText(s.Refused)
 	m["Timeouts"] = map[string]string{
 		"start": s.Timeouts.Start.String(), "list": s.Timeouts.List.String(),
-		"call": s.Timeouts.Call.String(), "hard": s.Timeouts.Hard.String(),
+		"call": s.Timeouts.Call.String(), "hard": s.Timeouts.Hard.String(), "idle": s.Timeouts.Idle.String(),
 	}
 	for k, v := range m {
 		switch v := v.(type) {

@@ -666,6 +666,25 @@ func TestGuardHearsOfReturn(t *testing.T) {
 	})
 }
 
+// What the breaker of a tool refuses is no trial of that of its server.
+func TestGuardTrialBehindToolBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newPatient(t, nil)
+		m.dead.Store(true)
+		g := NewGuard(m, Resilience{Tools: map[string]ToolResilience{"slow": {Breaker: &Breaker{}}}}, GuardOptions{})
+		trip(g)
+		g.whole.alive()
+		tryAll(g.tools["slow"], 5, failed)
+		if got := kindOf(g.Call(t.Context(), callOf("slow"))); got != "breaker_open" {
+			t.Fatalf("%q", got)
+		}
+		if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "" {
+			t.Errorf("the trial: %q", got)
+		}
+	})
+}
+
 // A guard that takes another's place goes on with what that knew.
 func TestGuardInherits(t *testing.T) {
 	t.Parallel()
