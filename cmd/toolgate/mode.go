@@ -202,6 +202,9 @@ func (o *operation) refresh(ctx context.Context) error {
 		if err := o.begin(ctx); err != nil {
 			return err
 		}
+		if s := o.short.Load(); s != nil { // it began when nothing was known of what people set
+			o.short.Store(&shortage{record: s.record, under: o.mode.Load()})
+		}
 		o.act(o.now())
 		o.in.saver.signal() // for what could not be saved meanwhile
 		return nil

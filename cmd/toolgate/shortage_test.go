@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/headroom"
+	"github.com/toolgate/toolgate/internal/store"
 )
 
 // shortOf replaces what a gateway watches by one thing, of which there is enough
@@ -152,6 +153,20 @@ func TestShortageAndPeople(t *testing.T) {
 	mode("LOCKDOWN", "user ")
 	if got := r.operation.now(); got != "LOCKDOWN" {
 		t.Errorf("in force: %s", got)
+	}
+}
+
+// A shortage that begins before the store could tell the mode counts once it can.
+func TestShortageBeforeTheMode(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, nil)
+	r := h.newRunning(t)
+	r.operation.mode.Store(&store.ModeRecord{})
+	r.shortOf("memory")(true)
+	eventually(t, "the mode is DEGRADED", func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == "DEGRADED" })
+	if alarms := r.Status().Alarms; len(alarms) > 0 {
+		t.Errorf("alarms %q", alarms)
 	}
 }
 
