@@ -58,16 +58,21 @@ denied if input.tool_name in data.global_tool_deny
 
 denied if input.tool_name in data.persona_tool_deny[input.persona_id]
 
-restricted_call if {
-	data.tenant_restricted_args[input.tenant][input.tool_name]
-	count(restricted) > 0
-}
-
 # What denies a tool under another of its names. Most have one name, which is
 # found out first.
 denied if {
 	input.tool_names[1]
 	renamed_denied
+}
+
+restricted_call if {
+	data.tenant_restricted_args[input.tenant][input.tool_name]
+	count(restricted) > 0
+}
+
+restricted_call if {
+	input.tool_names[1]
+	count(restricted) > 0
 }
 
 # The first reason that applies is the one that is given. There is one chain,
@@ -136,32 +141,28 @@ else := "persona_denied" if {
 }
 
 else := "tool_disabled_for_tenant" if {
-	uses
+	input.action in uses
 	some name in other_names
 	data.tenant_tool_flags[input.tenant][name].enabled == false
 }
 
 else := "tool_disabled" if {
-	uses
+	input.action in uses
 	not tenant_enabled
 	some name in other_names
 	data.tool_catalog[name].enabled == false
 }
 
-else := sprintf("restricted_arg:%s", [concat(",", sort(restricted_elsewhere))]) if {
-	count(restricted_elsewhere) > 0
-}
-
-restricted_elsewhere contains argument if {
-	some name in other_names
-	some argument, banned in data.tenant_restricted_args[input.tenant][name]
+# Arguments that have a restricted value, or a list with one in it, under any name
+# of the tool. It is a set because several can have one.
+restricted contains argument if {
+	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
 	restricts(argument, banned)
 }
 
-# Arguments that have a restricted value, or a list with one in it. It is a set
-# because several can have one.
 restricted contains argument if {
-	some argument, banned in data.tenant_restricted_args[input.tenant][input.tool_name]
+	some name in other_names
+	some argument, banned in data.tenant_restricted_args[input.tenant][name]
 	restricts(argument, banned)
 }
 

@@ -147,3 +147,14 @@ func TestWithEndsWithItsExpression(t *testing.T) {
 		}
 	}
 }
+
+// Of the policy that we ship, all but what is said about arguments is remembered.
+func TestSettledDefaultPolicy(t *testing.T) {
+	t.Parallel()
+	settled := newPhase(t, opa.Options{Path: defaultPolicy}).Settled()
+	for name, want := range map[string]bool{"permitted": true, "denied": true, "restricted_call": false, "decision": false} {
+		if got := slices.Contains(settled, "data.toolgate."+name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
