@@ -92,7 +92,9 @@ func rateRules(c *config.Config) []rate.Rule {
 			rule.Per = append(rule.Per, rate.Dimension(per))
 		}
 		if glob := gate.Glob(r.Match); glob != "*" {
-			rule.Match = func(call *rate.Call) bool { return gate.Names{Exposed: call.Exposed, Plain: call.Plain}.Restricted(glob) }
+			rule.Match = func(call *rate.Call) bool {
+				return gate.Names{Exposed: call.Exposed, Plain: call.Plain}.Restricted(glob)
+			}
 		}
 		rules = append(rules, rule)
 	}
