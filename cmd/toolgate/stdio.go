@@ -143,7 +143,7 @@ func controlError(err error) error {
 }
 
 const (
-	joinAttempts = 50
+	joinAttempts = 120 // longer than calls may take to end by default
 	joinPause    = 100 * time.Millisecond
 	// takeOverAttempts are more, because a gateway that ends first ends its
 	// servers, which may take them a while.
