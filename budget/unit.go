@@ -31,6 +31,14 @@ func (u Unit) scale() int64 {
 // Whole returns an amount of a store in the unit, rounded up.
 func (u Unit) Whole(amount int64) int64 { return (amount + u.scale() - 1) / u.scale() }
 
+// noun is what so many of the unit are.
+func (u Unit) noun() string {
+	if u == Cost {
+		return "cost units"
+	}
+	return string(u)
+}
+
 // reserved tells whether the unit is known only afterwards.
 func (u Unit) reserved() bool { return u == Bytes || u == Seconds }
 

@@ -40,6 +40,9 @@ not listed.`,
 				if err != nil {
 					return err
 				}
+				if len(uses) == admin.MaxBudgetUses {
+					note("only the first %d are shown; choose with --budget and --key", len(uses))
+				}
 				return o.print(os.Stdout, budgetTable(uses))
 			})
 		},

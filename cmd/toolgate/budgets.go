@@ -132,16 +132,13 @@ func (e *examiner) classForBudgets(r gate.Request, listed []byte) string {
 	return classWord(e.class(&r, listed))
 }
 
-// maxUses is how many counters a list shows.
-const maxUses = 1000
-
 // BudgetUse implements [admin.Budgets].
 func (in *instance) BudgetUse(ctx context.Context, q admin.BudgetQuery) ([]admin.BudgetUse, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	limiter := in.limiter.Load()
 	now := limiter.Now()
-	list, err := in.budgets.store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, maxUses)
+	list, err := in.budgets.store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -133,5 +134,19 @@ func TestBudgetsNeedTheirIsolation(t *testing.T) {
 	s := open(t, store.Options{URL: url + "&default_transaction_isolation=serializable", Durable: true})
 	if _, err := s.Budgets().Apply(t.Context(), []byte("[]")); err != nil {
 		t.Errorf("the isolation of the address is taken over: %v", err)
+	}
+}
+
+// A store that is to survive a loss of power writes so once it is open.
+func TestDurableStoreSyncsEveryCommit(t *testing.T) {
+	for durable, want := range map[bool]int{true: 2, false: 1} { // FULL, NORMAL
+		s := open(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: durable})
+		var mode int
+		err := s.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			return tx.QueryRow(ctx, "PRAGMA synchronous").Scan(&mode)
+		})
+		if err != nil || mode != want {
+			t.Errorf("durable %t: synchronous is %d, %v; want %d", durable, mode, err, want)
+		}
 	}
 }

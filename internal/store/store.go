@@ -156,12 +156,33 @@ func (s *Store) openMemory(ctx context.Context, o Options) error {
 	return s.ready(ctx)
 }
 
-// ready brings the schema up to date and prepares what is written most.
+// ready brings the schema up to date and prepares what is written most. The steps
+// of the schema need not survive a loss of power one by one: the first write after
+// them takes them along.
 func (s *Store) ready(ctx context.Context) (err error) {
+	if err := s.sync(ctx, false); err != nil {
+		return err
+	}
 	if err := migrate(ctx, s.write, s.dialect, s.path, s.log); err != nil {
 		return err
 	}
+	if err := s.sync(ctx, s.durable); err != nil {
+		return err
+	}
 	if s.statements, err = prepare(ctx, s.write, budgetStatements...); err != nil {
+		return explain(s.path, "open store", err)
+	}
+	return nil
+}
+
+// sync sets whether commits of the writing connection survive a loss of power. A
+// connection that takes its place does as [writerParams] say.
+func (s *Store) sync(ctx context.Context, durable bool) error {
+	mode := "NORMAL"
+	if durable {
+		mode = "FULL"
+	}
+	if _, err := s.write.ExecContext(ctx, "PRAGMA synchronous="+mode); err != nil {
 		return explain(s.path, "open store", err)
 	}
 	return nil

@@ -29,6 +29,9 @@ type BudgetUse struct {
 	EmptyAt *time.Time `json:"empty_at,omitempty"`
 }
 
+// MaxBudgetUses is how many a gateway returns at most.
+const MaxBudgetUses = 1000
+
 // BudgetQuery chooses among them; empty fields choose everything.
 type BudgetQuery struct {
 	Budget, Key string
@@ -36,7 +39,7 @@ type BudgetQuery struct {
 
 // Budgets is a gateway that shows its budgets.
 type Budgets interface {
-	// BudgetUse returns what is used now, some hundreds at most.
+	// BudgetUse returns what is used now, [MaxBudgetUses] at most.
 	BudgetUse(ctx context.Context, q BudgetQuery) ([]BudgetUse, error)
 	// RebuildBudgets makes a store that has lost its counters usable again, and
 	// returns a sentence that says what it did.
