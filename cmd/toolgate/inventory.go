@@ -188,7 +188,8 @@ func (inv *inventory) recall(ctx context.Context, c *config.Config) error {
 	}
 	byServer := map[string][]*store.RegistryRecord{}
 	for i := range records {
-		if r := &records[i]; r.State != store.StateOrphaned {
+		r := &records[i]
+		if _, named := kindNamed(r.Kind); named && r.State != store.StateOrphaned {
 			byServer[r.Server] = append(byServer[r.Server], r)
 		}
 	}
