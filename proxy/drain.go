@@ -15,9 +15,10 @@ var (
 		Kind: "shutting_down", Code: codeUnavailable, Phase: "gateway", RetryAfter: 5 * time.Second,
 		Text: "The gateway is shutting down and begins nothing new; try again in a few seconds.",
 	}
-	// errCut is that of one that had not ended when the gateway did.
+	// errCut is that of one that had not ended when the gateway did: it is no
+	// denial, its server may have done what it was asked for.
 	errCut = &Refusal{
-		Kind: "shutting_down", Code: codeUnavailable, Phase: "gateway", RetryAfter: 5 * time.Second,
+		Kind: "shutting_down", Code: codeUnavailable, Phase: "upstream", RetryAfter: 5 * time.Second,
 		Text: "The gateway ended before this call was answered. What the call has done so far is done; find out before it is made again.",
 	}
 )

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// A gateway that drains begins no call, waits for those under way as long as it
+// may, and then ends them with an answer that says so. Whatever was charged stays
+// so, and each leaves one entry.
+func TestDrainWaitsForCalls(t *testing.T) {
+	for _, inTime := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newScript(t, "s", mcp.Legacy, tool("echo"))
+			b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
+				select {
+				case <-time.After(time.Minute):
+					return result(mcp.Legacy, `{"content":[]}`), nil
+				case <-ctx.Done():
+					return mcp.Answer{}, context.Cause(ctx)
+				}
+			}
+			r := noted(t, b, nil, nil)
+			session := r.open()
+			r.opts.Auditor.(*ledger).journal.clear()
+			slow, _ := r.begin(httpRequest("POST", "/mcp", request("1", "tools/call", `{"name":"s__echo"}`), "Mcp-Session-Id", session))
+			synctest.Wait()
+			limit := time.Hour
+			if !inTime {
+				limit = time.Second
+			}
+			began, cut := time.Now(), make(chan int, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			go func() { cut <- r.Drain(ctx) }()
+			synctest.Wait()
+			if w := r.legacy(session, "2", "tools/call", `{"name":"s__echo"}`); !strings.Contains(w.text(), `"kind":"shutting_down","code":1001,"phase":"gateway","retry_after_ms":5000`) {
+				t.Errorf("a call that comes now: %s", w.text())
+			}
+			if w := r.legacy(session, "3", "tools/list", ""); !strings.Contains(w.text(), "s__echo") {
+				t.Errorf("a list: %s", w.text())
+			}
+			n, took := <-cut, time.Since(began)
+			synctest.Wait()
+			want, outcome := `"result":{"content":[]}`, audit.OutcomeOK
+			if !inTime {
+				want, outcome = "find out before it is made again", audit.OutcomeError
+			}
+			if !strings.Contains(slow.text(), want) || n != map[bool]int{true: 0, false: 1}[inTime] || took != map[bool]time.Duration{true: time.Minute, false: time.Second}[inTime] {
+				t.Errorf("in time %v: %d cut after %v, answer %s", inTime, n, took, slow.text())
+			}
+			entries := r.ledger.all()
+			if len(entries) != 2 || entries[1].Outcome != outcome {
+				t.Errorf("entries %+v", entries)
+			}
+			if steps := strings.Join(r.steps(), ", "); strings.Count(steps, "charge") != 1 || strings.Contains(steps, "refund") {
+				t.Errorf("steps %s", steps)
+			}
+		})
+	}
+}
