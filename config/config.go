@@ -163,6 +163,8 @@ type Server struct {
 	ClientRequests ClientRequests
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
+	// Results say what is done with what it answers, as far as that is said for it.
+	Results Results `json:",omitzero"`
 	// Offer is set for a server that is not started, and that agents may add.
 	Offer *Offer
 
@@ -236,6 +238,8 @@ type Tool struct {
 	// Annotations are laid over the tool's own annotations, key by key.
 	// Absent: its own.
 	Annotations json.RawMessage `config:"annotations" format:"object"`
+	// Results say what is done with what this tool answers. Absent: as for its server.
+	Results Results `config:"results" json:",omitzero"`
 }
 
 // Arg shapes one argument of a tool.

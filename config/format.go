@@ -26,6 +26,7 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"namespace": formatNamespace,
 	"origin":    formatOrigin,
 	"path":      formatPath,
+	"regexp":    formatRegexp,
 	"scope":     formatScope,
 	"sha256":    formatSHA256,
 	"store":     formatStore,

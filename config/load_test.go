@@ -28,6 +28,7 @@ func TestDefault(t *testing.T) {
 		Body: 16 << 20, Result: 32 << 20, Line: 32 << 20, PolicyInput: 256 << 10, Depth: 128,
 		Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, ParkedPerPrincipal: 8,
 		ParkedPerServer: 256, AddedPerPrincipal: 8, Queue: 256, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
+		Redact: 8 << 20, KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute,
 	}
 	if diff := cmp.Diff(want, tg.Limits); diff != "" {
 		t.Error(diff)

@@ -392,5 +392,5 @@ func (x *reading) settings(set ServerSettings) {
 	slices.Sort(s.EnvInherit)
 	s.EnvInherit = slices.Compact(s.EnvInherit)
 	s.ClientRequests = set.ClientRequests
-	s.Tools, s.Offer = set.Tools, set.Offer
+	s.Tools, s.Offer, s.Results = set.Tools, set.Offer, set.Results
 }

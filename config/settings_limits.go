@@ -32,6 +32,14 @@ type Limits struct {
 	Tools int `config:"tools" default:"5000" min:"1" max:"1000000"`
 	// Pages is how many pages one list may have. Absent: 1000.
 	Pages int `config:"pages" default:"1000" min:"1" max:"100000"`
+	// Redact is the most bytes of one answer that are looked through for secrets; a larger one is not passed on. Absent: 8MiB.
+	Redact Size `config:"redact" default:"8MiB" min:"1KiB" max:"1GiB"`
+	// KeptResults is how many bytes of results that were too large are kept as resources. Absent: 64MiB.
+	KeptResults Size `config:"kept_results" default:"64MiB" min:"1KiB" max:"16GiB"`
+	// KeptResultsPerPrincipal is how many of one caller are. Absent: 16MiB.
+	KeptResultsPerPrincipal Size `config:"kept_results_per_principal" default:"16MiB" min:"1KiB" max:"16GiB"`
+	// KeptResultsTime is how long they are kept. Absent: 15m.
+	KeptResultsTime time.Duration `config:"kept_results_time" default:"15m" min:"1s" max:"24h"`
 	// Catalog is the most bytes one server may list. Absent: 64MiB.
 	Catalog Size `config:"catalog" default:"64MiB" min:"1KiB" max:"4GiB"`
 }

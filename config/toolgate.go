@@ -42,6 +42,8 @@ type Toolgate struct {
 	Governance Governance `config:"governance"`
 	// Approvals says who answers questions about calls, and how long. Absent: nobody is asked.
 	Approvals Approvals `config:"approvals"`
+	// Results say what is done with what servers answer, for all of them. Absent: it is passed on as it is.
+	Results Results `config:"results" json:",omitzero"`
 	// Plans are limits by plan name; a number is calls a month. Absent: no limits.
 	Plans map[string]json.RawMessage `config:"plans"`
 	// Budgets are named limits. Absent: none.

@@ -17,7 +17,8 @@ type dialogue struct {
 	g    *Gateway
 	x    *Exchange
 	to   *served
-	park *park // of a call that outlives the requests of its client; else nil
+	on   *Route // what is called; nil where it is not known
+	park *park  // of a call that outlives the requests of its client; else nil
 
 	// Members of _meta that tie the questions of a task of 2025-11-25 to it, for
 	// the client, and the answers to them, for the server; nil elsewhere.
@@ -47,6 +48,15 @@ func (d *dialogue) client() *Exchange {
 	return d.x
 }
 
+// redaction takes secrets out of what is said and asked. What it takes out is not
+// noted with the call, which may be closed by another goroutine.
+func (d *dialogue) redaction() redaction {
+	if d.on != nil {
+		return d.g.redaction(d.on, nil)
+	}
+	return d.to.redaction(d.g)
+}
+
 // notify passes a notification on to the client, under the client's own
 // progress token and with the server's name before the logger.
 func (d *dialogue) notify(method string, params []byte) {
@@ -60,12 +70,12 @@ func (d *dialogue) notify(method string, params []byte) {
 		if token == nil {
 			return
 		}
-		params = mcp.SetMember(params, "progressToken", token)
+		params = mcp.SetMember(d.redaction().members(params, "message"), "progressToken", token)
 	case mcp.NotifyMessage:
 		if !wanted(params, x.LogLevel) {
 			return
 		}
-		params = namespacedLogger(d.to.mount.Namespace, params)
+		params = namespacedLogger(d.to.mount.Namespace, d.redaction().members(params, "data", "logger"))
 	default:
 		return
 	}
@@ -82,6 +92,7 @@ func (d *dialogue) ask(ctx context.Context, method string, params []byte, reply 
 		reply(decline(method))
 		return
 	}
+	params = d.redaction().question(method, params)
 	params = mcp.RewriteMeta(questionFor(client, d.to.mount.Namespace, method, params), d.related)
 	if d.park == nil {
 		d.g.wg.Go(func() { reply(d.askNow(ctx, client, method, params)) }) // ends with the question's context

@@ -24,17 +24,18 @@ type Gateway struct {
 	instance   string // prefix of call ids
 	calls      atomic.Uint64
 
-	config   atomic.Pointer[Config]
-	snapshot atomic.Pointer[Snapshot]
-	dirty    chan struct{} // capacity 1
-	decided  chan struct{} // capacity 1
-	throttle atomic.Pointer[Throttle]
-	flights  flights
-	building sync.Mutex // one rebuild at a time
-	rounds   rounds
-	replays  replays
-	asked    hourly
-	tasks    taskBook
+	config      atomic.Pointer[Config]
+	snapshot    atomic.Pointer[Snapshot]
+	dirty       chan struct{} // capacity 1
+	decided     chan struct{} // capacity 1
+	throttle    atomic.Pointer[Throttle]
+	flights     flights
+	building    sync.Mutex // one rebuild at a time
+	rounds      rounds
+	replays     replays
+	asked       hourly
+	tasks       taskBook
+	keptResults *keptResults
 
 	started   time.Time
 	first     chan struct{} // closed when the first lists need not wait any more
@@ -73,6 +74,7 @@ func New(opts Options) (*Gateway, error) {
 	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
 	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.keptResults = newKeptResults(&opts.Limits)
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
 	var instance [8]byte
@@ -127,6 +129,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.replays.sweep(now)
 			g.asked.sweep(now)
 			g.tasks.sweep(now)
+			g.keptResults.sweep(now)
 		}
 	}
 }

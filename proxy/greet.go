@@ -127,7 +127,7 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 		}
 		tools = tools || l.Declares("tools")
 		prompts = prompts || l.Declares("prompts")
-		resources = resources || l.Declares("resources")
+		resources = resources || l.Declares("resources") || s.mount.keeps()
 		subscribe = subscribe || l.Declares("resources", "subscribe")
 		logging = logging || l.Declares("logging")
 		completions = completions || l.Declares("completions")

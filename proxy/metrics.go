@@ -9,6 +9,9 @@ type Metrics struct {
 	Call func(*audit.Entry)
 	// Sessions is called with the number of open legacy sessions.
 	Sessions func(int)
+	// Redacted is called with the number of secrets that were taken out of one
+	// message of a server.
+	Redacted func(server string, n int)
 }
 
 func (m *Metrics) call(e *audit.Entry) {
@@ -20,5 +23,11 @@ func (m *Metrics) call(e *audit.Entry) {
 func (m *Metrics) sessions(n int) {
 	if m != nil && m.Sessions != nil {
 		m.Sessions(n)
+	}
+}
+
+func (m *Metrics) redacted(server string, n int) {
+	if m != nil && m.Redacted != nil {
+		m.Redacted(server, n)
 	}
 }

@@ -153,6 +153,11 @@ type Limits struct {
 	// notifications; 10000 in all, 1000 of one principal. ListenTasks is how
 	// many a subscription may follow; 64.
 	Tasks, TasksPerPrincipal, ListenTasks int
+	// KeptResults is how many bytes of results that were too large are kept as
+	// resources in all, KeptResultsPerPrincipal those of one principal, and
+	// KeptResultsTime for how long; 64 MiB, 16 MiB, 15 min.
+	KeptResults, KeptResultsPerPrincipal int
+	KeptResultsTime                      time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
@@ -180,6 +185,8 @@ func (l Limits) withDefaults() Limits {
 	num(&l.TasksPerPrincipal, 1000)
 	num(&l.ListenTasks, 64)
 	num(&l.Replay, 64<<20)
+	num(&l.KeptResults, 64<<20)
+	num(&l.KeptResultsPerPrincipal, 16<<20)
 	dur := func(v *time.Duration, to time.Duration) {
 		if *v <= 0 {
 			*v = to
@@ -190,6 +197,7 @@ func (l Limits) withDefaults() Limits {
 	dur(&l.KeepAlive, 15*time.Second)
 	dur(&l.RoundTime, 15*time.Minute)
 	dur(&l.ReplayTime, time.Minute)
+	dur(&l.KeptResultsTime, 15*time.Minute)
 	if l.FirstList == 0 {
 		l.FirstList = 400 * time.Millisecond
 	}
@@ -238,6 +246,8 @@ type Mount struct {
 	// Hard bounds all that is done for one call that becomes a task, whatever
 	// happens; 30 minutes when zero.
 	Hard time.Duration
+	// Results say what is done with what the server answers.
+	Results ResultRules
 }
 
 // Questions is what a server may ask of clients. The zero value allows
@@ -263,6 +273,9 @@ type Config struct {
 	Registry Registry
 	// Arguments checks calls and what they are made with; nil checks nothing.
 	Arguments ArgumentChecker
+	// Outputs checks the structured content of tools where the rules of a mount
+	// want that; nil checks nothing.
+	Outputs OutputChecker
 	// Ready returns one word for what the gateway needs to decide and does not
 	// have, which makes /readyz red; empty when nothing is missing. It does not
 	// block. Nil is always empty.

@@ -121,7 +121,7 @@ func (rec *record) refused(err error) error {
 		own.Decision = e.CallID
 		err, refusal = &own, &own
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
-		if refusal.Phase == "upstream" || refusal.Kind == "internal" {
+		if refusal.Phase == "upstream" || refusal.Phase == phaseResults || refusal.Kind == "internal" {
 			e.Outcome = audit.OutcomeError
 		}
 	case errors.As(err, &fault):

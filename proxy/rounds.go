@@ -266,7 +266,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 		return nil, err
 	}
 	if way != wayParked && way != wayApproval { // else the questions are in the client's form already
-		result = exposeQuestions(route.to.mount.Namespace, result)
+		result = exposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
 }

@@ -17,6 +17,8 @@ type ToolShape struct {
 	Arguments   map[string]ArgumentShape
 	Timeout     time.Duration // of one call; 0 keeps the server's
 	Cost        int64         // of one call, in cost units; 0 counts as 1
+	// Results replace the rules of the mount; nil keeps them.
+	Results *ResultRules
 }
 
 // ArgumentShape changes one argument of a tool.

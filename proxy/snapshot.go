@@ -19,6 +19,7 @@ type Snapshot struct {
 	arguments ArgumentChecker // nil checks nothing
 	scopes    ScopeChecker    // nil asks for none
 	approver  Approver        // nil asks nobody
+	outputs   OutputChecker   // nil checks nothing
 	pinned    *gate.Chain     // Chain as it was when the snapshot was made
 	kept      *keptViews      // decisions of Chain; nil keeps none
 
@@ -48,7 +49,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		config.Registry.Record(ctx, offers(servers))
 	}
 	next := &Snapshot{
-		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver,
+		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, outputs: config.Outputs,
 		pinned: config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersAll]

@@ -147,7 +147,7 @@ func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Rou
 	call.Notify, call.Progress, call.Ask = nil, false, nil
 	got, err := r.to.backend.Call(ctx, call)
 	if err == nil && got.Fault != nil {
-		err = g.upstreamFault(x, r, got.Fault)
+		err = g.upstreamFault(x, r, nil, got.Fault)
 	}
 	if err != nil {
 		g.watchMu.Lock()
@@ -336,7 +336,7 @@ func (g *Gateway) sayTo(s *Session, ev mcp.Event) {
 		if to == nil || !wanted(params, level) {
 			return
 		}
-		params = namespacedLogger(to.mount.Namespace, params)
+		params = namespacedLogger(to.mount.Namespace, to.redaction(g).members(params, "data", "logger"))
 	}
 	s.notify(mcp.AppendNotification(nil, ev.Method, mcp.RewriteMeta(params, nil)))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -225,7 +226,7 @@ func (g *Gateway) carryTask(ctx context.Context, x *Exchange, rec *record, t *ta
 		call.Progress = false
 		return t.route.to.backend.Call(ctx, call)
 	}
-	d := &dialogue{g: g, x: x, to: t.route.to, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
+	d := &dialogue{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
 	call.Notify, call.Ask, call.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
 	defer func() { rec.entry.Rounds = int(d.answered.Load()) }()
 	ctx, cancel := t.route.bounded(ctx, t.route.hard())
@@ -251,14 +252,17 @@ func relatedTask(id string) []byte {
 func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer) reply {
 	switch {
 	case got.Fault != nil:
-		return relayed(g.upstreamFault(x, t.route, got.Fault))
+		return relayed(g.upstreamFault(x, t.route, &rec.entry, got.Fault))
 	case x.Message.Method == mcp.MethodTaskResult:
-		result := exposeURIs(t.route.to.mount.Namespace, mcp.MethodToolsCall, got.Result)
+		result, err := g.treat(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
+		if err != nil {
+			return g.refuse(x, rec.refused(err))
+		}
 		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, relatedTask(t.sealed)))}
 	case x.Era == mcp.Legacy:
-		return reply{result: mcp.RewriteMeta(withTaskID(got.Result, t.sealed), nil)}
+		return reply{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}
 	}
-	result, err := g.exposeTask(x, t.route, t.sealed, got.Result)
+	result, err := g.exposeTask(x, t.route, &rec.entry, t.sealed, got.Result)
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}
@@ -277,15 +281,19 @@ func withTaskID(object []byte, sealed string) []byte {
 // client's id, with only such questions as the client may be asked, and with
 // the URIs of its result and questions exposed. A round of the call that made
 // it has no part in it.
-func (g *Gateway) exposeTask(x *Exchange, r *Route, sealed string, state []byte) ([]byte, error) {
+func (g *Gateway) exposeTask(x *Exchange, r *Route, entry *audit.Entry, sealed string, state []byte) ([]byte, error) {
 	if err := g.rounds.allowed(x, r, state); err != nil {
 		return nil, err
 	}
-	state = exposeQuestions(r.to.mount.Namespace, withTaskID(state, sealed))
+	clean := g.redaction(r, entry)
+	state = exposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, sealed))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
-		inner = mcp.RewriteMeta(exposeURIs(r.to.mount.Namespace, mcp.MethodToolsCall, inner), nil)
-		state = mcp.SetMember(state, "result", inner)
+		inner, err := g.treat(x, r, entry, mcp.MethodToolsCall, inner)
+		if err != nil {
+			return nil, err
+		}
+		state = mcp.SetMember(state, "result", mcp.RewriteMeta(inner, nil))
 	}
 	return state, nil
 }

@@ -176,7 +176,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
-	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions}
+	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions, Redacted: in.metrics.Redacted}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -213,6 +213,9 @@ func (in *instance) count(e *audit.Entry) {
 	tool := ""
 	if e.Kind == "tool" && e.Server != "" {
 		tool = e.Name
+	}
+	if e.LeftOut > 0 || e.OutputInvalid {
+		in.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
 	}
 	in.metrics.Call(e.Method, e.Transport, tool, string(e.Outcome), e.Code, time.Duration(e.DurationUS)*time.Microsecond)
 }
@@ -292,6 +295,10 @@ func (in *instance) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	made, err := newMounts(c, servers)
+	if err != nil {
+		return err
+	}
 	known, err := before.next(&inForce, in.generated)
 	switch {
 	case err != nil:
@@ -322,7 +329,7 @@ func (in *instance) apply(c *config.Config) error {
 			running = in.start(spec)
 		}
 		next[s.Key] = running
-		mounts = append(mounts, mount(s, running.Server, c.Toolgate.Limits.Queue))
+		mounts = append(mounts, made[i].on(running.Server))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {
@@ -338,7 +345,7 @@ func (in *instance) apply(c *config.Config) error {
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
-		Approver: in.desk, Registry: in.registry, Ready: in.ready,
+		Approver: in.desk, Outputs: outputs{gates.examiner.checker}, Registry: in.registry, Ready: in.ready,
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules

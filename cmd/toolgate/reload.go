@@ -59,6 +59,7 @@ var startSettings = []string{
 	"listen", "store", "keys", "audit", "governance.mode", "auth.mtls.required",
 	"limits.body", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
 	"limits.parked_per_principal", "limits.parked_per_server",
+	"limits.kept_results", "limits.kept_results_per_principal", "limits.kept_results_time",
 }
 
 // startOnly tells whether a setting is read only at the start.

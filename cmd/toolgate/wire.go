@@ -138,6 +138,7 @@ func gatewayOptions(c *config.Config) proxy.Options {
 		Origins:   c.Toolgate.Listen.Origins,
 		Limits: proxy.Limits{
 			Body: int(l.Body), Depth: l.Depth, Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
+			KeptResults: int(l.KeptResults), KeptResultsPerPrincipal: int(l.KeptResultsPerPrincipal), KeptResultsTime: l.KeptResultsTime,
 			ParkedPerPrincipal: l.ParkedPerPrincipal, ParkedPerServer: l.ParkedPerServer,
 		},
 	}

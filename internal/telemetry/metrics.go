@@ -27,6 +27,8 @@ type Metrics struct {
 	denied    *prometheus.CounterVec
 	sessions  prometheus.Gauge
 	state     *prometheus.GaugeVec
+	redacted  *prometheus.CounterVec
+	results   *prometheus.CounterVec
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -66,6 +68,7 @@ func New(version string) *Metrics {
 	m.state = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_upstream_state", Help: "1 for the state that an upstream server is in.",
 	}, []string{"server", "state"})
+	m.addResults()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})

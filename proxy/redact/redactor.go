@@ -1,0 +1,152 @@
+package redact
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Options say what is taken out.
+type Options struct {
+	// Secrets are values that are taken out wherever they stand: as they are,
+	// as a JSON string spells them, percent-encoded, and in Base64. Those
+	// shorter than [MinSecret] bytes are left out, because they would be found
+	// in ordinary text.
+	Secrets []string
+	// Tokens takes out what has the shape of a known kind of credential, see
+	// [Tokens].
+	Tokens bool
+	// Patterns are regular expressions of the operator.
+	Patterns []Pattern
+}
+
+// Redactor takes out what its options say. It is immutable and safe for
+// concurrent use. A nil Redactor takes nothing out.
+type Redactor struct {
+	rules []rule
+}
+
+// rule finds one kind of secret.
+type rule interface {
+	// find adds every place in the text.
+	find(text string, found *finds)
+}
+
+// finds are the places found in one text.
+type finds struct {
+	spans []found
+}
+
+type found struct {
+	start, end int
+	name       string // of the rule
+}
+
+func (f *finds) add(start, end int, name string) {
+	if end > start {
+		f.spans = append(f.spans, found{start, end, name})
+	}
+}
+
+// New returns a redactor, nil when the options take nothing out. The error is
+// that of a pattern.
+func New(o Options) (*Redactor, error) {
+	r := &Redactor{}
+	if values := variants(o.Secrets); len(values) > 0 {
+		r.rules = append(r.rules, secrets(values))
+	}
+	if o.Tokens {
+		r.rules = append(r.rules, tokens{})
+	}
+	for _, p := range o.Patterns {
+		re, err := p.compile()
+		if err != nil {
+			return nil, fmt.Errorf("the pattern %s: %w", p.Name, err)
+		}
+		r.rules = append(r.rules, pattern{p.Name, re})
+	}
+	if len(r.rules) == 0 {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// mark is what stands in the place of a secret.
+func mark(name string) string { return "[redacted: " + name + "]" }
+
+// Text returns a text with marks in the places of secrets, and how many there
+// are. Invalid UTF-8 is kept where nothing is found.
+func (r *Redactor) Text(text string) (clean string, n int) {
+	if r == nil || len(text) == 0 {
+		return text, 0
+	}
+	var f finds
+	for _, rule := range r.rules {
+		rule.find(text, &f)
+	}
+	if len(f.spans) == 0 {
+		return text, 0
+	}
+	var b strings.Builder
+	at := 0
+	for _, s := range merged(f.spans) {
+		b.WriteString(text[at:s.start])
+		b.WriteString(mark(s.name))
+		at, n = s.end, n+1
+	}
+	b.WriteString(text[at:])
+	return b.String(), n
+}
+
+// merged orders places and makes one of those that overlap, under the name of
+// the first and longest.
+func merged(spans []found) []found {
+	slices.SortFunc(spans, func(a, b found) int {
+		return cmp.Or(a.start-b.start, b.end-a.end, strings.Compare(a.name, b.name))
+	})
+	out := spans[:1]
+	for _, s := range spans[1:] {
+		last := &out[len(out)-1]
+		if s.start >= last.end {
+			out = append(out, s)
+			continue
+		}
+		last.end = max(last.end, s.end)
+	}
+	return out
+}
+
+// Value returns a validated JSON value with marks in the places of secrets in
+// its strings and keys, and how many there are. The value is not changed; where
+// nothing is found it comes back itself. A key that would stand twice in its
+// object gets a number.
+func (r *Redactor) Value(value []byte) (clean []byte, n int) {
+	if r == nil {
+		return value, 0
+	}
+	var edits []mcp.Edit
+	keys := false
+	for s := range stringsIn(value) {
+		text, err := mcp.Unquote(s.of(value))
+		if err != nil {
+			continue
+		}
+		told, found := r.Text(text)
+		if found == 0 {
+			continue
+		}
+		n += found
+		keys = keys || s.key
+		edits = append(edits, mcp.Edit{Span: s.Span, New: mcp.Quote(told)})
+	}
+	if n == 0 {
+		return value, 0
+	}
+	if clean = mcp.Splice(value, edits...); keys {
+		clean = distinct(clean)
+	}
+	return clean, n
+}
