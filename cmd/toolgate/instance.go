@@ -345,7 +345,7 @@ func (in *instance) apply(c *config.Config) error {
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter(c), Arguments: arguments, Scopes: known.checker(),
-		Approver: in.desk, Outputs: outputs{gates.examiner.checker}, Registry: in.registry, Ready: in.ready,
+		Approver: in.desk, Outputs: outputChecker{gates.examiner.checker}, Registry: in.registry, Ready: in.ready,
 	}
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules

@@ -159,11 +159,11 @@ func secretName(name string) bool {
 		slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// outputs holds structured content against the schemas that servers list for it.
-type outputs struct{ checker *schema.Checker }
+// outputChecker holds structured content against the schemas that servers list for it.
+type outputChecker struct{ checker *schema.Checker }
 
 // CheckOutput implements [proxy.OutputChecker].
-func (o outputs) CheckOutput(text, value []byte) ([]string, error) {
+func (o outputChecker) CheckOutput(text, value []byte) ([]string, error) {
 	s, err := o.checker.Compile(text)
 	if err != nil {
 		if q, ok := errors.AsType[*schema.Quarantined](err); ok {

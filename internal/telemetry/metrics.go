@@ -144,6 +144,8 @@ func (m *Metrics) State(server, state string) {
 // Forget drops a server that is no longer configured.
 func (m *Metrics) Forget(server string) {
 	m.state.DeletePartialMatch(prometheus.Labels{"server": server})
+	m.redacted.DeletePartialMatch(prometheus.Labels{"server": server})
+	m.results.DeletePartialMatch(prometheus.Labels{"server": server})
 }
 
 // Handler serves the counters in the Prometheus text format.
