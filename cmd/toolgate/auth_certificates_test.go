@@ -3,16 +3,11 @@
 package main
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,82 +16,32 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/proxy/auth/authtest"
 )
 
-// pki issues certificates of the gateway and of clients.
-type pki struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-	pem  []byte
-}
+// pki is an authority of the gateway and of clients.
+type pki struct{ *authtest.CA }
 
 func newPKI(t *testing.T) *pki {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &pki{key: key}
-	own := c.issue(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, key)
-	c.cert = own.Leaf
-	c.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})
-	return c
-}
-
-// issue makes a certificate for an hour unless the template says how long.
-func (c *pki) issue(t *testing.T, template *x509.Certificate, key crypto.Signer) tls.Certificate {
-	t.Helper()
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	if template.NotAfter.IsZero() {
-		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	}
-	parent := c.cert
-	if parent == nil {
-		parent = template
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), c.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
-// client issues a certificate of a client.
-func (c *pki) client(t *testing.T, template x509.Certificate) *tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	made := c.issue(t, &template, key)
-	return &made
+	return &pki{authtest.NewCA(t)}
 }
 
 // files writes the gateway's own certificate, its key and the authority.
 func (c *pki) files(t *testing.T, h *home) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := c.issue(t, &x509.Certificate{
+	own := c.Client(t, x509.Certificate{
 		Subject: pkix.Name{CommonName: "gateway"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, key)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	})
+	secret, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{
 		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}),
 		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
-		"ca.pem":   c.pem,
+		"ca.pem":   c.PEM,
 	} {
 		if err := os.WriteFile(h.path(name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -108,7 +53,7 @@ func (c *pki) files(t *testing.T, h *home) {
 func (c *pki) shows(t *testing.T, url string, cert *tls.Certificate) visitor {
 	t.Helper()
 	roots := x509.NewCertPool()
-	roots.AddCert(c.cert)
+	roots.AddCert(c.Cert)
 	config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		if cert == nil {
 			return &tls.Certificate{}, nil
@@ -170,18 +115,18 @@ func TestClientCertificates(t *testing.T) {
 	nobody := x509.Certificate{Subject: pkix.Name{CommonName: "alice", OrganizationalUnit: []string{"staff"}}}
 	two := alice
 	two.URIs = append(spiffe(t, "spiffe://acme/eve"), alice.URIs...)
-	good := ca.client(t, alice)
+	good := ca.Client(t, alice)
 	for name, tt := range map[string]struct {
 		cert *tls.Certificate
 		want int
 		sees bool
 	}{
 		"a good one":     {good, 200, true},
-		"another tenant": {ca.client(t, bob), 200, true},
-		"another group":  {ca.client(t, guest), 200, false},
+		"another tenant": {ca.Client(t, bob), 200, true},
+		"another group":  {ca.Client(t, guest), 200, false},
 		"none":           {nil, 401, false},
-		"of nobody":      {ca.client(t, nobody), 401, false},
-		"of two":         {ca.client(t, two), 401, false},
+		"of nobody":      {ca.Client(t, nobody), 401, false},
+		"of two":         {ca.Client(t, two), 401, false},
 	} {
 		got := ca.shows(t, url, tt.cert).tools(t)
 		if got.status != tt.want || strings.Contains(got.body, "a__pid") != tt.sees {
@@ -190,7 +135,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	expired := alice
 	expired.NotBefore, expired.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
-	for name, cert := range map[string]*tls.Certificate{"of another authority": other.client(t, alice), "expired": ca.client(t, expired)} {
+	for name, cert := range map[string]*tls.Certificate{"of another authority": other.Client(t, alice), "expired": ca.Client(t, expired)} {
 		if !ca.shows(t, url, cert).refusesToTalk(t) {
 			t.Errorf("a certificate %s is taken", name)
 		}
@@ -198,7 +143,7 @@ func TestClientCertificates(t *testing.T) {
 
 	// The same subject of two tenants: neither the processes nor the sessions of
 	// the other.
-	mine, theirs := ca.shows(t, url, good), ca.shows(t, url, ca.client(t, bob))
+	mine, theirs := ca.shows(t, url, good), ca.shows(t, url, ca.Client(t, bob))
 	if x, y := mine.use(t, "/mcp", "a__pid", `{}`), theirs.use(t, "/mcp", "a__pid", `{}`); x.status != 200 || x.body == y.body {
 		t.Errorf("two tenants share a process: %+v, %+v", x, y)
 	}
@@ -241,7 +186,7 @@ func TestCertificatesAreRequired(t *testing.T) {
 	}
 	h.write(t, servers{"a": fake("one")}, section)
 	p, url := h.up(t)
-	if got := ca.shows(t, url, ca.client(t, x509.Certificate{Subject: pkix.Name{CommonName: "alice"}})).tools(t); got.status != http.StatusOK || !strings.Contains(got.body, "a__pid") {
+	if got := ca.shows(t, url, ca.Client(t, x509.Certificate{Subject: pkix.Name{CommonName: "alice"}})).tools(t); got.status != http.StatusOK || !strings.Contains(got.body, "a__pid") {
 		t.Errorf("with a certificate: %+v", got)
 	}
 	if !ca.shows(t, url, nil).refusesToTalk(t) {

@@ -33,8 +33,8 @@ var errTooMany = errors.New("too many values")
 type decoder struct {
 	text []byte
 	at   int
-	left int      // values that may still come
-	path []step   // down to the value at hand
+	left int    // values that may still come
+	path []step // down to the value at hand
 }
 
 // step is a key, or an index.

@@ -1,17 +1,12 @@
 package auth_test
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -21,68 +16,15 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/auth/authtest"
 )
 
-// ca issues client certificates.
-type ca struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-}
-
-func newCA(t *testing.T) *ca {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &ca{key: key}
-	c.cert = c.make(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, key).Leaf
-	return c
-}
-
-// make issues a certificate for an hour, for clients unless said otherwise.
-func (c *ca) make(t *testing.T, template *x509.Certificate, key crypto.Signer) tls.Certificate {
-	t.Helper()
-	template.SerialNumber = big.NewInt(4711)
-	if template.NotAfter.IsZero() {
-		template.NotAfter = time.Now().Add(time.Hour)
-	}
-	template.NotBefore = template.NotAfter.Add(-2 * time.Hour)
-	if template.ExtKeyUsage == nil && !template.IsCA {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	}
-	parent := c.cert
-	if parent == nil {
-		parent = template
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), c.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
-func (c *ca) client(t *testing.T, template x509.Certificate) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.make(t, &template, key)
-}
-
 // serveTLS is serve over TLS with client certificates of an authority.
-func serveTLS(t *testing.T, a identifier, trusted *ca, mode tls.ClientAuthType) *httptest.Server {
+func serveTLS(t *testing.T, a identifier, trusted *authtest.CA, mode tls.ClientAuthType) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(gateway(a, nil, nil))
 	pool := x509.NewCertPool()
-	pool.AddCert(trusted.cert)
+	pool.AddCert(trusted.Cert)
 	server.TLS = &tls.Config{ClientCAs: pool, ClientAuth: mode}
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes that must fail
 	server.StartTLS()
@@ -91,14 +33,14 @@ func serveTLS(t *testing.T, a identifier, trusted *ca, mode tls.ClientAuthType) 
 }
 
 // with returns a client of the server that has certificates.
-func with(t *testing.T, server *httptest.Server, certs ...tls.Certificate) *http.Client {
+func with(t *testing.T, server *httptest.Server, certs ...*tls.Certificate) *http.Client {
 	t.Helper()
 	transport := server.Client().Transport.(*http.Transport).Clone()
 	transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		if len(certs) == 0 {
 			return &tls.Certificate{}, nil
 		}
-		return &certs[0], nil
+		return certs[0], nil
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
@@ -115,14 +57,14 @@ func mustURL(t *testing.T, raw string) *url.URL {
 
 func TestCertificatesOverTLS(t *testing.T) {
 	t.Parallel()
-	trusted, other := newCA(t), newCA(t)
+	trusted, other := authtest.NewCA(t), authtest.NewCA(t)
 	c, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldURI, Tenant: auth.FieldO})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := serveTLS(t, c, trusted, tls.VerifyClientCertIfGiven)
 	spiffe := x509.Certificate{URIs: []*url.URL{mustURL(t, "spiffe://example.org/ci")}, Subject: pkix.Name{Organization: []string{"acme"}}}
-	resp, body := post(t, with(t, server, trusted.client(t, spiffe)), server.URL+"/mcp")
+	resp, body := post(t, with(t, server, trusted.Client(t, spiffe)), server.URL+"/mcp")
 	want := gate.Principal{Issuer: auth.CertificateIssuer, Tenant: "acme", Subject: "spiffe://example.org/ci"}.Key()
 	if resp.StatusCode != http.StatusOK || body != want {
 		t.Errorf("%d %q, want %q", resp.StatusCode, body, want)
@@ -134,8 +76,8 @@ func TestCertificatesOverTLS(t *testing.T) {
 	expired.NotAfter = time.Now().Add(-time.Minute)
 	forServers := spiffe
 	forServers.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	for name, cert := range map[string]tls.Certificate{
-		"another authority": other.client(t, spiffe), "expired": trusted.client(t, expired), "of a server": trusted.client(t, forServers),
+	for name, cert := range map[string]*tls.Certificate{
+		"another authority": other.Client(t, spiffe), "expired": trusted.Client(t, expired), "of a server": trusted.Client(t, forServers),
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/mcp", http.NoBody)
 		if err != nil {
@@ -148,14 +90,14 @@ func TestCertificatesOverTLS(t *testing.T) {
 	}
 	// A listener that does not verify must not let anyone in.
 	lax := serveTLS(t, c, trusted, tls.RequestClientCert)
-	if resp, _ := post(t, with(t, lax, other.client(t, spiffe)), lax.URL+"/mcp"); resp.StatusCode != http.StatusUnauthorized {
+	if resp, _ := post(t, with(t, lax, other.Client(t, spiffe)), lax.URL+"/mcp"); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a certificate that was not verified: %d", resp.StatusCode)
 	}
 }
 
 func TestCertificateFields(t *testing.T) {
 	t.Parallel()
-	issuer := newCA(t)
+	issuer := authtest.NewCA(t)
 	full := x509.Certificate{
 		URIs: []*url.URL{mustURL(t, "spiffe://example.org/ci")}, DNSNames: []string{"ci.example.org"}, EmailAddresses: []string{"ci@example.org"},
 		Subject: pkix.Name{CommonName: "ci", Organization: []string{"acme"}, OrganizationalUnit: []string{"dev", "ops"}},
@@ -193,9 +135,9 @@ func TestCertificateFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			leaf := issuer.client(t, tt.cert).Leaf
+			leaf := issuer.Client(t, tt.cert).Leaf
 			r := newRequest(t, "192.0.2.1:1")
-			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, issuer.cert}}}
+			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, issuer.Cert}}}
 			g, err := c.Identify(r)
 			if tt.want == nil {
 				if !errors.Is(err, gate.ErrBadCredential) || g.Identity != nil {
@@ -207,7 +149,7 @@ func TestCertificateFields(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := g.Identity
-			if id.Principal != tt.want.Principal || id.Persona != tt.want.Persona || id.Plan != tt.want.Plan || id.Credential != "certificate:1267" ||
+			if id.Principal != tt.want.Principal || id.Persona != tt.want.Persona || id.Plan != tt.want.Plan || id.Credential != "certificate:"+leaf.SerialNumber.Text(16) ||
 				!slices.Equal(id.Groups, tt.want.Groups) || !slices.Equal(id.Scopes, tt.want.Scopes) || !g.Expires.Equal(leaf.NotAfter) {
 				t.Errorf("%+v until %v, want %+v", id, g.Expires, tt.want)
 			}
@@ -219,14 +161,14 @@ func TestCertificateFields(t *testing.T) {
 // certificate has ended since.
 func TestCertificateEndsWithinItsConnection(t *testing.T) {
 	t.Parallel()
-	issuer := newCA(t)
-	leaf := issuer.client(t, x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: time.Now().Add(-time.Second)}).Leaf
+	issuer := authtest.NewCA(t)
+	leaf := issuer.Client(t, x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: time.Now().Add(-time.Second)}).Leaf
 	c, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldCN})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newRequest(t, "192.0.2.1:1")
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, issuer.cert}}}
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, issuer.Cert}}}
 	if _, err := c.Identify(r); !errors.Is(err, gate.ErrBadCredential) {
 		t.Errorf("error %v", err)
 	}
@@ -246,7 +188,7 @@ func TestNewCertificatesRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	leaf := newCA(t).cert
+	leaf := authtest.NewCA(t).Cert
 	r := newRequest(t, "192.0.2.1:1")
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
 	for _, c := range []*auth.Certificates{nil, {}} {
@@ -262,9 +204,9 @@ func TestBoundTokens(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
 	a := newAuthority(t, s)
-	trusted := newCA(t)
+	trusted := authtest.NewCA(t)
 	server := serveTLS(t, newJWT(t, a), trusted, tls.RequestClientCert)
-	own, other := trusted.client(t, x509.Certificate{}), trusted.client(t, x509.Certificate{})
+	own, other := trusted.Client(t, x509.Certificate{}), trusted.Client(t, x509.Certificate{})
 	sum := sha256.Sum256(own.Leaf.Raw)
 	token := "Bearer " + a.token(t, s, "cnf", map[string]any{"x5t#S256": b64.EncodeToString(sum[:])})
 	for range 2 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/auth/authtest"
 )
 
 func TestChainAsksTheRightOne(t *testing.T) {
@@ -92,40 +93,40 @@ func TestChainHeaderAndCertificate(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
 	a := newAuthority(t, s)
-	trusted := newCA(t)
+	trusted := authtest.NewCA(t)
 	certs, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldCN, Tenant: auth.FieldO})
 	if err != nil {
 		t.Fatal(err)
 	}
 	j := newJWT(t, a, func(o *auth.JWTOptions) { o.Issuers[0].Claims.Tenant = "org" })
-	alice := trusted.client(t, x509.Certificate{Subject: pkix.Name{CommonName: "alice", Organization: []string{"acme"}}})
-	bob := trusted.client(t, x509.Certificate{Subject: pkix.Name{CommonName: "bob", Organization: []string{"acme"}}})
-	away := trusted.client(t, x509.Certificate{Subject: pkix.Name{CommonName: "alice", Organization: []string{"evil"}}})
-	nobody := trusted.client(t, x509.Certificate{})
+	alice := trusted.Client(t, x509.Certificate{Subject: pkix.Name{CommonName: "alice", Organization: []string{"acme"}}})
+	bob := trusted.Client(t, x509.Certificate{Subject: pkix.Name{CommonName: "bob", Organization: []string{"acme"}}})
+	away := trusted.Client(t, x509.Certificate{Subject: pkix.Name{CommonName: "alice", Organization: []string{"evil"}}})
+	nobody := trusted.Client(t, x509.Certificate{})
 	token := "Bearer " + a.token(t, s, "org", "acme")
 	byToken := gate.Principal{Issuer: a.issuer, Tenant: "acme", Subject: "alice"}.Key()
 	byCert := gate.Principal{Issuer: auth.CertificateIssuer, Tenant: "acme", Subject: "alice"}.Key()
 	tests := []struct {
 		name   string
 		agree  bool
-		certs  []tls.Certificate
+		certs  []*tls.Certificate
 		header string
 		want   string // the principal; empty: 401
 	}{
-		{"certificate alone", false, []tls.Certificate{alice}, "", byCert},
+		{"certificate alone", false, []*tls.Certificate{alice}, "", byCert},
 		{"header alone", false, nil, token, byToken},
 		{"neither", false, nil, "", ""},
-		{"header wins", false, []tls.Certificate{bob}, token, byToken},
-		{"bad header, good certificate", false, []tls.Certificate{alice}, "Bearer x", ""},
-		{"Basic, good certificate", false, []tls.Certificate{alice}, "Basic YTpi", ""},
-		{"certificate of nobody", false, []tls.Certificate{nobody}, "", ""},
-		{"certificate of nobody, header", false, []tls.Certificate{nobody}, token, byToken},
-		{"agree: same", true, []tls.Certificate{alice}, token, byToken},
-		{"agree: other subject", true, []tls.Certificate{bob}, token, ""},
-		{"agree: other tenant", true, []tls.Certificate{away}, token, ""},
-		{"agree: nobody", true, []tls.Certificate{nobody}, token, ""},
+		{"header wins", false, []*tls.Certificate{bob}, token, byToken},
+		{"bad header, good certificate", false, []*tls.Certificate{alice}, "Bearer x", ""},
+		{"Basic, good certificate", false, []*tls.Certificate{alice}, "Basic YTpi", ""},
+		{"certificate of nobody", false, []*tls.Certificate{nobody}, "", ""},
+		{"certificate of nobody, header", false, []*tls.Certificate{nobody}, token, byToken},
+		{"agree: same", true, []*tls.Certificate{alice}, token, byToken},
+		{"agree: other subject", true, []*tls.Certificate{bob}, token, ""},
+		{"agree: other tenant", true, []*tls.Certificate{away}, token, ""},
+		{"agree: nobody", true, []*tls.Certificate{nobody}, token, ""},
 		{"agree: header alone", true, nil, token, byToken},
-		{"agree: certificate alone", true, []tls.Certificate{alice}, "", byCert},
+		{"agree: certificate alone", true, []*tls.Certificate{alice}, "", byCert},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
