@@ -63,7 +63,7 @@ func (c *cutting) cut() {
 	for m := range mcp.Members(c.raw) {
 		size := m.All.End - m.All.Start + 1
 		switch name, _ := mcp.Unquote(m.Key(c.raw)); {
-		case name == "content":
+		case name == "content" && mcp.IsArray(m.Value.Of(c.raw)):
 		case name == "structuredContent":
 			structured = &m
 		case name == "isError", name == "resultType", size <= c.room/2:
@@ -88,16 +88,16 @@ func (c *cutting) cut() {
 func (c *cutting) block(block []byte) {
 	if len(block)+1 > c.room {
 		text := textIn(block)
-		overhead := len(block) - (text.End - text.Start) + 1
-		short := cutString(text.Of(block), c.room-overhead)
-		switch {
-		case text.Absent():
+		if text.Absent() {
 			c.blockBytes, c.blockCount = c.blockBytes+len(block), c.blockCount+1
 			return
-		case len(short) < leastText:
+		}
+		size := c.room - len(block) + text.End - text.Start - 1
+		if size < leastText {
 			c.texts, c.textCount = c.texts+len(block), c.textCount+1
 			return
 		}
+		short := cutString(text.Of(block), size)
 		c.texts, c.textCount = c.texts+text.End-text.Start-len(short), c.textCount+1
 		block = mcp.Splice(block, mcp.Edit{Span: text, New: short})
 	}
@@ -123,8 +123,8 @@ func textIn(block []byte) mcp.Span {
 	return at
 }
 
-// cutString returns a JSON string of at most size bytes that is a beginning of
-// another: up to the end of a line where one is near, else of a character.
+// cutString returns a JSON string of at most size bytes, two or more, that is a
+// beginning of another: up to the end of a line where one is near, else of a character.
 func cutString(token []byte, size int) []byte {
 	if len(token) <= size {
 		return token
