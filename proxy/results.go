@@ -153,7 +153,7 @@ func (g *Gateway) checkOutput(r *Route, entry *audit.Entry, rules *ResultRules, 
 		}
 	}
 	g.log.Warn("a tool answered with data that does not fit its own output schema",
-		"server", r.Server, "tool", r.Original, "call", entry.CallID, "problem", problems[0])
+		"server", r.Server, "tool", r.Original, "call", entry.CallID, "problems", len(problems))
 	return problems, nil
 }
 

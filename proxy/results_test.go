@@ -187,7 +187,7 @@ func TestRedactedOnTheWay(t *testing.T) {
 				if era == mcp.Modern {
 					return result(era, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}},"m":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hunter2x"}}],"systemPrompt":"hunter2x","maxTokens":1}}}}`), nil
 				}
-				call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}`))
+				_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}`))
 				return result(era, `{"content":[]}`), nil
 			}
 			r := newRig(t, mounted(b), withResults(ResultRules{Redact: canary{}})).run()
