@@ -4,12 +4,10 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
-
-// maxQuestions is how many questions a server may ask during one call.
-const maxQuestions = 64
 
 // dialogue is what a server says and asks during one call, on its way to the
 // client whose call it is. It is safe for concurrent use.
@@ -28,7 +26,9 @@ type dialogue struct {
 	answered atomic.Int32
 
 	mu      sync.Mutex
-	waiting int // questions that a legacy client thinks about
+	waiting int       // questions that a legacy client thinks about
+	second  time.Time // in which notifications are counted
+	passed  int       // notifications in it
 }
 
 // heard returns the request that notifications belong to, nil when there is
@@ -61,7 +61,7 @@ func (d *dialogue) redaction() redaction {
 // progress token and with the server's name before the logger.
 func (d *dialogue) notify(method string, params []byte) {
 	x := d.heard()
-	if x == nil {
+	if x == nil || !d.passes(time.Now()) {
 		return
 	}
 	switch method {
@@ -80,6 +80,22 @@ func (d *dialogue) notify(method string, params []byte) {
 		return
 	}
 	x.way.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
+}
+
+// passes tells whether one notification more may pass in this second. A server
+// that floods its client with them loses those beyond the limit.
+func (d *dialogue) passes(now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now.Sub(d.second) >= time.Second {
+		d.second, d.passed = now, 0
+	}
+	most := d.g.opts.Limits.NotificationsPerSecond
+	if d.passed++; d.passed == most+1 {
+		d.g.log.Warn("a server sends more notifications than pass; the others of this second are dropped",
+			"server", d.to.backend.Name(), "limit", "limits.notifications_per_second", "value", most)
+	}
+	return d.passed <= most
 }
 
 // ask relays a request of a legacy server to the client whose call caused it,
@@ -147,7 +163,7 @@ func (d *dialogue) rest(open int) {
 
 // may tells whether a question may be put to a client.
 func (d *dialogue) may(client *Exchange, method string, params []byte) bool {
-	return d.asked.Add(1) <= maxQuestions && d.g.mayAsk(client, d.to, method, params)
+	return int(d.asked.Add(1)) <= d.g.opts.Limits.Questions && d.g.mayAsk(client, d.to, method, params)
 }
 
 // questionFor returns the params of a question in the form of the client's

@@ -37,7 +37,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	out = append(out, g.capabilities(servers, decided, version)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
-	if text := instructions(servers); text != "" {
+	if text := instructions(servers, g.opts.Limits.Instructions); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -50,7 +50,7 @@ func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
 	servers, decided := g.snapshot.Load().greeters(ctx, x.Identity, x.Scope, answersAll)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version)...)
-	if text := instructions(servers); text != "" {
+	if text := instructions(servers, g.opts.Limits.Instructions); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -173,11 +173,9 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
-// maxInstructions is how much a server may say of itself.
-const maxInstructions = 16 << 10
-
-// instructions composes what some servers say of themselves.
-func instructions(servers []*served) string {
+// instructions composes what some servers say of themselves, of each at most so
+// many bytes.
+func instructions(servers []*served, most int) string {
 	var parts []string
 	prefixed := false
 	for _, s := range servers {
@@ -185,8 +183,8 @@ func instructions(servers []*served) string {
 			continue
 		}
 		text := s.listing.Instructions
-		if len(text) > maxInstructions {
-			text = strings.ToValidUTF8(text[:maxInstructions], "") + "..."
+		if len(text) > most {
+			text = strings.ToValidUTF8(text[:most], "") + "..."
 		}
 		if s.mount.Namespace != "" {
 			prefixed = prefixed || len(s.rendered[mcp.Tool])+len(s.rendered[mcp.Prompt]) > 0

@@ -153,6 +153,15 @@ type Limits struct {
 	// notifications; 10000 in all, 1000 of one principal. ListenTasks is how
 	// many a subscription may follow; 64.
 	Tasks, TasksPerPrincipal, ListenTasks int
+	// Watches is how many resources one subscriber follows; 1000. Questions is
+	// how many a server may ask during one call; 64.
+	Watches, Questions int
+	// Instructions is how many bytes of what one server says of itself are
+	// passed on; 16 KiB.
+	Instructions int
+	// NotificationsPerSecond is how many progress and log messages of one call
+	// are passed on in a second; 1000. Others are dropped.
+	NotificationsPerSecond int
 	// KeptResults is how many bytes of results that were too large are kept as
 	// resources in all, KeptResultsPerPrincipal those of one principal, and
 	// KeptResultsTime for how long; 64 MiB, 16 MiB, 15 min.
@@ -185,6 +194,10 @@ func (l Limits) withDefaults() Limits {
 	num(&l.TasksPerPrincipal, 1000)
 	num(&l.ListenTasks, 64)
 	num(&l.Replay, 64<<20)
+	num(&l.Watches, 1000)
+	num(&l.Questions, 64)
+	num(&l.Instructions, 16<<10)
+	num(&l.NotificationsPerSecond, 1000)
 	num(&l.KeptResults, 64<<20)
 	num(&l.KeptResultsPerPrincipal, 16<<20)
 	dur := func(v *time.Duration, to time.Duration) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -415,4 +416,35 @@ func TestRefusedResults(t *testing.T) {
 	if e := r.ledger.all()[0]; e.Outcome != audit.OutcomeError || e.Code != "result_too_large" {
 		t.Errorf("the entry is %+v", e)
 	}
+}
+
+// TestNotificationFloods: of what a server says during a call, as much passes in
+// a second as may, and the next second is a new one.
+func TestNotificationFloods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, tool("echo"))
+		b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
+			for i := range 100 {
+				call.Notify(mcp.NotifyProgress, fmt.Appendf(nil, `{"progressToken":1,"progress":%d}`, i))
+			}
+			time.Sleep(time.Second)
+			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":1,"progress":100}`))
+			return result(mcp.Legacy, `{"content":[]}`), nil
+		}
+		r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Limits.NotificationsPerSecond = 10 }).run()
+		c := r.stdio(person("alice"))
+		c.send(initBody)
+		synctest.Wait()
+		c.out.drain()
+		c.send(request("1", "tools/call", `{"name":"s__echo","_meta":{"progressToken":1}}`))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		got := c.out.drain()
+		if n := strings.Count(got, `"notifications/progress"`); n != 11 || !strings.Contains(got, `"progress":100`) || strings.Contains(got, `"progress":10}`) {
+			t.Errorf("%d passed: %s", n, got)
+		}
+		if n := strings.Count(r.log.String(), "limits.notifications_per_second"); n != 1 {
+			t.Errorf("it is logged %d times", n)
+		}
+	})
 }

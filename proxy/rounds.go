@@ -71,7 +71,7 @@ var (
 	}
 	errRoundsFull = &Refusal{
 		Kind: "too_many_open_calls", Code: codeRate, Phase: "rounds",
-		Text: "Too many calls wait for an answer of their user; answer or leave some of them first.",
+		Text: "Too many calls wait for an answer of their user (limits.rounds_per_principal, limits.parked_per_principal); answer or leave some of them first.",
 	}
 )
 

@@ -55,7 +55,7 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	route, err := g.resource(ctx, x, uri)
 	if err == nil {
 		rec.routed(route)
-		if x.Session.watches(uri) >= maxWatches {
+		if x.Session.watches(uri) >= g.opts.Limits.Watches {
 			err = errTooManyWatches
 		}
 	}
@@ -109,12 +109,9 @@ func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) (answer reply) {
 	return empty
 }
 
-// maxWatches bounds the resources that one subscriber watches.
-const maxWatches = 1000
-
 var errTooManyWatches = &Refusal{
 	Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
-	Text: "Too many resources are subscribed to; end one of the subscriptions first.",
+	Text: "Too many resources are subscribed to (limits.watches); end one of the subscriptions first.",
 }
 
 // watches returns how many resources the session watches besides one.

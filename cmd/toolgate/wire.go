@@ -50,6 +50,7 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Limits: upstream.Limits{
 			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
 			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
+			Events: limits.NotificationsPerCall,
 		},
 	}
 	if s.Refused != nil {
@@ -137,11 +138,10 @@ func gatewayOptions(c *config.Config) proxy.Options {
 		Hosts:     c.Toolgate.Listen.Hosts,
 		Origins:   c.Toolgate.Listen.Origins,
 		Limits: proxy.Limits{
-			Body: int(l.Body), Depth: l.Depth, Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
-			KeptResults: int(l.KeptResults), KeptResultsPerPrincipal: int(l.KeptResultsPerPrincipal), KeptResultsTime: l.KeptResultsTime,
-			ParkedPerPrincipal: l.ParkedPerPrincipal, ParkedPerServer: l.ParkedPerServer,
+			Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
 		},
 	}
+	gatewayLimits(&o.Limits, &l)
 	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
 		o.Hosts = append([]string{u.Host}, o.Hosts...)
 	}

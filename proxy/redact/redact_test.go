@@ -183,6 +183,9 @@ func TestPatternsAreBounded(t *testing.T) {
 	if _, err := New(Options{Patterns: []Pattern{{"bad", "("}}}); err == nil || !strings.Contains(err.Error(), "bad") {
 		t.Errorf("got %v", err)
 	}
+	if _, err := New(Options{Secrets: make([]string, MaxSecrets+1)}); err == nil {
+		t.Error("too many secrets are taken")
+	}
 	if r, err := New(Options{Secrets: []string{"short"}}); r != nil || err != nil {
 		t.Errorf("without rules: %v, %v", r, err)
 	}

@@ -52,9 +52,12 @@ func (f *finds) add(start, end int, name string) {
 }
 
 // New returns a redactor, nil when the options take nothing out. The error is
-// that of a pattern.
+// that of a pattern, or of too many secrets.
 func New(o Options) (*Redactor, error) {
 	r := &Redactor{}
+	if n := len(o.Secrets); n > MaxSecrets {
+		return nil, fmt.Errorf("there are %d secrets to look for and may be %d", n, MaxSecrets)
+	}
 	if values := variants(o.Secrets); len(values) > 0 {
 		r.rules = append(r.rules, secrets(values))
 	}

@@ -14,7 +14,7 @@ const (
 	// secret.
 	MinSecret = 8
 	// MaxSecrets is how many values are looked for.
-	MaxSecrets = 200
+	MaxSecrets = 1000
 )
 
 // secrets are values with all their spellings, the longest first.
@@ -46,7 +46,7 @@ func variants(values []string) []string {
 			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(value)), "="),
 			strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(value)), "="))
 	}
-	for _, value := range values[:min(len(values), MaxSecrets)] {
+	for _, value := range values {
 		value = strings.TrimSpace(value)
 		if scheme, rest, ok := strings.Cut(value, " "); ok && (strings.EqualFold(scheme, "bearer") || strings.EqualFold(scheme, "basic")) {
 			value = strings.TrimSpace(rest)
