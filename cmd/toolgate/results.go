@@ -22,13 +22,13 @@ type resultRules struct {
 	secrets  []string // of the file
 }
 
-func newResultRules(c *config.Config) *resultRules {
-	return &resultRules{settings: c.Toolgate, secrets: knownSecrets(c, os.LookupEnv)}
+func newResultRules(c *config.Config, servers []config.Server) *resultRules {
+	return &resultRules{settings: c.Toolgate, secrets: knownSecrets(&c.Toolgate, servers, os.LookupEnv)}
 }
 
 // newMounts returns how the servers are shown and used, without their backends.
 func newMounts(c *config.Config, servers []config.Server) ([]mountOf, error) {
-	rules := newResultRules(c)
+	rules := newResultRules(c, servers)
 	made := make([]mountOf, len(servers))
 	for i := range servers {
 		m := mount(&servers[i], nil, c.Toolgate.Limits.Queue)
@@ -109,16 +109,17 @@ func (r *resultRules) rules(c config.Results) (proxy.ResultRules, error) {
 // harmless are headers of servers whose values are no secrets.
 var harmless = []string{"accept", "accept-encoding", "accept-language", "content-type", "user-agent"}
 
-// knownSecrets are the values in a file that nobody is to read, sorted.
-func knownSecrets(c *config.Config, lookup func(string) (string, bool)) []string {
+// knownSecrets are the values in the settings of a gateway and its servers that
+// nobody is to read, sorted.
+func knownSecrets(t *config.Toolgate, servers []config.Server, lookup func(string) (string, bool)) []string {
 	known := map[string]bool{}
 	add := func(value string) {
 		if value != "" {
 			known[value] = true
 		}
 	}
-	for i := range c.Servers {
-		s := &c.Servers[i]
+	for i := range servers {
+		s := &servers[i]
 		for name, value := range s.Headers {
 			if !slices.Contains(harmless, strings.ToLower(name)) {
 				add(value.Reveal())
@@ -135,7 +136,6 @@ func knownSecrets(c *config.Config, lookup func(string) (string, bool)) []string
 			}
 		}
 	}
-	t := &c.Toolgate
 	add(t.SpiceDB.Token.Reveal())
 	add(t.Approvals.Webhook.Secret.Reveal())
 	add(t.Auth.Introspection.ClientSecret.Reveal())

@@ -101,7 +101,7 @@ toolgate:
   spicedb: { endpoint: "localhost:1", token: spice-token }
 `, nil)
 	env := map[string]string{"MY_SECRET": "inherited", "MY_LANG": "inherited-too", "OTHER_SECRET": "not-ours"}
-	got := knownSecrets(c, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	got := knownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	want := []string{"Bearer of-b", "inherited", "key-of-a", "own-of-b", "pat-of-a", "spice-token", "store-password"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)
