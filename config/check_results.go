@@ -29,6 +29,9 @@ func formatRegexp(text, _ string) (string, string, error) {
 	if err != nil {
 		return "", "write an expression of RE2, which has no look-around and no back references", fmt.Errorf("is not a regular expression: %w", err)
 	}
+	if looksBehind(tree) {
+		return "", `write \b, or leave it out`, errors.New(`the expression has \B, which a search in parts cannot keep`)
+	}
 	program, err := syntax.Compile(tree.Simplify())
 	switch {
 	case err != nil:
@@ -40,6 +43,11 @@ func formatRegexp(text, _ string) (string, string, error) {
 		return "", "write one that needs at least one character", errors.Join(err, errors.New("the expression matches the empty text"))
 	}
 	return text, "", nil
+}
+
+// looksBehind tells whether an expression has \B.
+func looksBehind(tree *syntax.Regexp) bool {
+	return tree.Op == syntax.OpNoWordBoundary || slices.ContainsFunc(tree.Sub, looksBehind)
 }
 
 // checkResults reports what the values of one level of results together have

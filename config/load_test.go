@@ -28,7 +28,7 @@ func TestDefault(t *testing.T) {
 		Body: 16 << 20, Result: 32 << 20, Line: 32 << 20, PolicyInput: 256 << 10, Depth: 128,
 		Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, ParkedPerPrincipal: 8,
 		ParkedPerServer: 256, AddedPerPrincipal: 8, Queue: 256, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
-		Redact: 8 << 20, KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute,
+		Redact: 8 << 20, RedactTime: 5 * time.Second, KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute,
 		InFlight: 256, Batch: 100, Listens: 100, Watches: 1000, ClientQueue: 1024, ClientQueueBytes: 4 << 20, Page: 1000, PageBytes: 4 << 20,
 		Instructions: 16 << 10, NotificationsPerSecond: 1000, NotificationsPerCall: 256, QuestionsPerCall: 64,
 		Rounds: 10000, RoundsPerPrincipal: 1000, RoundTime: 15 * time.Minute, Replay: 64 << 20, ReplayTime: time.Minute,

@@ -34,6 +34,8 @@ type Limits struct {
 	Pages int `config:"pages" default:"1000" min:"1" max:"100000"`
 	// Redact is the most bytes of one answer that are looked through for secrets; a larger one is not passed on. Absent: 8MiB.
 	Redact Size `config:"redact" default:"8MiB" min:"1KiB" max:"1GiB"`
+	// RedactTime is how long that may take; what takes longer is not passed on. Absent: 5s.
+	RedactTime time.Duration `config:"redact_time" default:"5s" min:"1ms" max:"10m"`
 	// KeptResults is how many bytes of results that were too large are kept as resources. Absent: 64MiB.
 	KeptResults Size `config:"kept_results" default:"64MiB" min:"1KiB" max:"16GiB"`
 	// KeptResultsPerPrincipal is how many bytes of them are kept of one caller. Absent: 16MiB.

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/toolgate/toolgate/internal/audit"
@@ -39,36 +41,37 @@ func (d redaction) count(n int) {
 	d.g.opts.Metrics.redacted(d.server, n)
 }
 
-// fits tells whether something is small enough to be looked through.
-func (d redaction) fits(raw []byte) bool {
-	return len(raw) <= cmp.Or(d.rules.MaxRedact, defaultMaxRedact)
-}
-
-// walk makes the edits that a visit of something finds.
-func (d redaction) walk(raw []byte, visit func(*redactWalk)) []byte {
-	w := redactWalk{redactor: d.rules.Redact, raw: raw}
-	visit(&w)
-	if d.count(w.n); w.n == 0 {
-		return raw
+// walk makes the edits that a visit of something finds. The error says why it
+// was not looked through to its end.
+func (d redaction) walk(raw []byte, visit func(*redactWalk)) ([]byte, error) {
+	if most := cmp.Or(d.rules.MaxRedact, defaultMaxRedact); len(raw) > most {
+		return nil, fmt.Errorf("it has %d bytes, and at most %d are looked through for secrets (limits.redact)", len(raw), most)
 	}
-	return mcp.Splice(raw, w.edits...)
+	w := redactWalk{redactor: d.rules.Redact, raw: raw, until: time.Now().Add(cmp.Or(d.rules.RedactTime, defaultRedactTime))}
+	if visit(&w); w.err != nil {
+		return nil, fmt.Errorf("it was not looked through for secrets in time (limits.redact_time): %w", w.err)
+	}
+	if d.count(w.n); w.n == 0 {
+		return raw, nil
+	}
+	return mcp.Splice(raw, w.edits...), nil
 }
 
 // result returns the result of a method without secrets. Every string is looked
 // at, but for those by which the protocol tells the parts of a result apart, and
 // the data of images and sounds.
 func (d redaction) result(method string, result []byte) ([]byte, error) {
-	switch {
-	case d.rules.Redact == nil:
+	if d.rules.Redact == nil {
 		return result, nil
-	case !d.fits(result):
+	}
+	clean, err := d.walk(result, func(w *redactWalk) { w.result(method) })
+	if err != nil {
 		return nil, &Refusal{
-			Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults,
-			Text: fmt.Sprintf("The result has %d bytes, and at most %d are looked through for secrets (limits.redact), "+
-				"so that it is not passed on. The call was made; what it did is done. Ask for less.", len(result), cmp.Or(d.rules.MaxRedact, defaultMaxRedact)),
+			Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults, Err: err,
+			Text: "The result is not passed on: " + err.Error() + ". The call was made; what it did is done. Ask for less.",
 		}
 	}
-	return d.walk(result, func(w *redactWalk) { w.result(method) }), nil
+	return clean, nil
 }
 
 // fault is result for an error of the server.
@@ -77,13 +80,13 @@ func (d redaction) fault(fault *mcp.Error) *mcp.Error {
 		return fault
 	}
 	raw := fault.Append(nil)
-	if !d.fits(raw) {
-		return mcp.Errorf(fault.Code, "The server answered with an error that is too large to be looked through for secrets (limits.redact)")
-	}
-	clean := d.walk(raw, func(w *redactWalk) {
+	clean, err := d.walk(raw, func(w *redactWalk) {
 		w.members(w.all(), func(_ string, at mcp.Span) { w.value(at) })
 	})
-	if len(clean) == len(raw) && string(clean) == string(raw) {
+	switch {
+	case err != nil:
+		return mcp.Errorf(fault.Code, "The server answered with an error that is not passed on: %v", err)
+	case bytes.Equal(clean, raw):
 		return fault
 	}
 	return mcp.ParseError(clean)
@@ -95,21 +98,22 @@ func (d redaction) members(object []byte, names ...string) []byte {
 	if d.rules.Redact == nil {
 		return object
 	}
-	if !d.fits(object) {
-		for _, name := range names {
-			if !mcp.LookupSpan(object, name).Absent() {
-				object = mcp.SetMember(object, name, mcp.Quote("[too large to be looked through for secrets (limits.redact)]"))
-			}
-		}
-		return object
-	}
-	return d.walk(object, func(w *redactWalk) {
+	clean, err := d.walk(object, func(w *redactWalk) {
 		w.members(w.all(), func(name string, at mcp.Span) {
 			if slices.Contains(names, name) {
 				w.value(at)
 			}
 		})
 	})
+	if err == nil {
+		return clean
+	}
+	for _, name := range names {
+		if !mcp.LookupSpan(object, name).Absent() {
+			object = mcp.SetMember(object, name, mcp.Quote("[not passed on: "+err.Error()+"]"))
+		}
+	}
+	return object
 }
 
 // state is the state of a task without secrets in what it says; not of its
@@ -150,14 +154,20 @@ func (d redaction) questions(result []byte) []byte {
 type redactWalk struct {
 	redactor Redactor
 	raw      []byte
+	until    time.Time
 	edits    []mcp.Edit
 	n        int
+	err      error // the first
 }
 
 func (w *redactWalk) all() mcp.Span { return mcp.Span{End: len(w.raw)} }
 
 func (w *redactWalk) value(at mcp.Span) {
-	if clean, n := w.redactor.Value(at.Of(w.raw)); n > 0 {
+	if w.err != nil {
+		return
+	}
+	clean, n, err := w.redactor.Value(at.Of(w.raw), w.until)
+	if w.err = err; n > 0 {
 		w.edits, w.n = append(w.edits, mcp.Edit{Span: at, New: clean}), w.n+n
 	}
 }
@@ -242,13 +252,16 @@ func (w *redactWalk) binary(at mcp.Span) {
 		return
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
-	switch {
-	case err != nil:
+	if err != nil {
 		w.value(at)
-	case utf8.Valid(data):
-		if clean, n := w.redactor.Text(string(data)); n > 0 {
-			told := mcp.Quote(base64.StdEncoding.EncodeToString([]byte(clean)))
-			w.edits, w.n = append(w.edits, mcp.Edit{Span: at, New: told}), w.n+n
-		}
+		return
+	}
+	if w.err != nil || !utf8.Valid(data) {
+		return
+	}
+	clean, n, err := w.redactor.Text(string(data), w.until)
+	if w.err = err; n > 0 {
+		told := mcp.Quote(base64.StdEncoding.EncodeToString([]byte(clean)))
+		w.edits, w.n = append(w.edits, mcp.Edit{Span: at, New: told}), w.n+n
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -26,6 +27,8 @@ type ResultRules struct {
 	// MaxRedact is the most bytes that are looked through for secrets; more is
 	// not passed on. 8 MiB when zero.
 	MaxRedact int
+	// RedactTime is how long that may take; 5 s when zero.
+	RedactTime time.Duration
 	// MaxBytes is the largest result of a tool; 0 is any.
 	MaxBytes int
 	// Larger is what happens to larger ones.
@@ -55,10 +58,11 @@ const (
 // Redactor takes secrets out. It is safe for concurrent use.
 type Redactor interface {
 	// Value returns a validated JSON value without the secrets in its strings
-	// and keys, and how many there were; the same bytes where there is none.
-	Value(value []byte) (clean []byte, n int)
+	// and keys, and how many there were; the same bytes where there is none. The
+	// error says that it could not be looked through until the time.
+	Value(value []byte, until time.Time) (clean []byte, n int, err error)
 	// Text is Value for a text.
-	Text(text string) (clean string, n int)
+	Text(text string, until time.Time) (clean string, n int, err error)
 }
 
 // OutputChecker holds structured content against the schema that a server lists
@@ -73,8 +77,9 @@ const (
 	// ResultKey is the member of _meta that says what was done with a result.
 	ResultKey = "dev.toolgate/result"
 
-	phaseResults     = "results"
-	defaultMaxRedact = 8 << 20
+	phaseResults      = "results"
+	defaultMaxRedact  = 8 << 20
+	defaultRedactTime = 5 * time.Second
 )
 
 // results are the rules for what the route leads to.

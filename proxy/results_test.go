@@ -20,16 +20,20 @@ type canary struct{}
 
 const secretWord, secretMark = "hunter2x", "***"
 
-func (canary) Value(value []byte) ([]byte, int) {
+func (canary) Value(value []byte, until time.Time) ([]byte, int, error) {
 	n := bytes.Count(value, []byte(secretWord))
-	if n == 0 {
-		return value, 0
+	switch {
+	case bytes.Contains(value, []byte("slow")), time.Now().After(until):
+		return nil, 0, errBoom
+	case n == 0:
+		return value, 0, nil
 	}
-	return bytes.ReplaceAll(value, []byte(secretWord), []byte(secretMark)), n
+	return bytes.ReplaceAll(value, []byte(secretWord), []byte(secretMark)), n, nil
 }
 
-func (canary) Text(text string) (string, int) {
-	return strings.ReplaceAll(text, secretWord, secretMark), strings.Count(text, secretWord)
+func (c canary) Text(text string, until time.Time) (string, int, error) {
+	clean, n, err := c.Value([]byte(text), until)
+	return string(clean), n, err
 }
 
 // schemaStub finds wrong whatever holds the word wrong, and quotes it.
@@ -167,6 +171,25 @@ func TestTooLargeToRedact(t *testing.T) {
 	}
 	answer = fault(mcp.Legacy, `{"code":-7,"message":"`+strings.Repeat("a", 3000)+`"}`)
 	if got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`).text(); !strings.Contains(got, `"code":-7`) || !strings.Contains(got, "limits.redact") || strings.Contains(got, "aaa") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestTooSlowToRedact: what was not looked through in time is not passed on.
+func TestTooSlowToRedact(t *testing.T) {
+	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"it is slow hunter2x"},{"type":"text","text":"fast"}]}`)
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canary{}}))
+	session := r.open()
+	got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text()
+	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact_time") || strings.Contains(got, secretWord) {
+		t.Errorf("got %s", got)
+	}
+	answer = result(mcp.Legacy, `{"contents":[{"uri":"x:/","blob":"c2xvdw=="}]}`)
+	if got := r.legacy(session, "2", "resources/read", `{"uri":"s+file:///a"}`).text(); !strings.Contains(got, "limits.redact_time") {
+		t.Errorf("got %s", got)
+	}
+	answer = fault(mcp.Legacy, `{"code":-7,"message":"slow hunter2x"}`)
+	if got := r.legacy(session, "3", "tools/call", `{"name":"s__echo"}`).text(); !strings.Contains(got, `"code":-7`) || !strings.Contains(got, "limits.redact_time") || strings.Contains(got, secretWord) {
 		t.Errorf("got %s", got)
 	}
 }

@@ -164,7 +164,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"auth.scopes.required", "auth.scopes.hierarchy", "auth.scopes.challenge", "auth.scopes.supported",
 		// Of each server, which is started anew:
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
-		"limits.redact", "limits.notifications_per_call",
+		"limits.redact", "limits.redact_time", "limits.notifications_per_call",
 		"results.validate_output", "results.redact.secrets", "results.redact.tokens", "results.redact.values", "results.redact.patterns",
 		"results.max_bytes", "results.larger",
 		// Of what this version does not have yet:

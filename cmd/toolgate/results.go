@@ -73,7 +73,7 @@ func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 
 // rules are the settings of one level as the gateway takes them.
 func (r *resultRules) rules(c config.Results) (proxy.ResultRules, error) {
-	out := proxy.ResultRules{MaxBytes: int(c.MaxBytes), MaxRedact: int(r.settings.Limits.Redact)}
+	out := proxy.ResultRules{MaxBytes: int(c.MaxBytes), MaxRedact: int(r.settings.Limits.Redact), RedactTime: r.settings.Limits.RedactTime}
 	switch c.ValidateOutput {
 	case "warn":
 		out.Output = proxy.OutputWarn

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,7 +69,7 @@ toolgate:
 	}
 	got := map[string]shown{}
 	for name, r := range rules {
-		clean, _ := r.Redact.Text(text + " " + jwt)
+		clean, _, _ := r.Redact.Text(text+" "+jwt, time.Now().Add(time.Hour))
 		got[name] = shown{r.Output, r.Larger, r.MaxBytes, clean}
 		if r.MaxRedact != 1<<20 {
 			t.Errorf("%s looks through %d bytes", name, r.MaxRedact)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
+	"time"
 )
 
 // What the patterns of an operator may be. Go's regular expressions (RE2) take
@@ -38,6 +40,9 @@ func (p Pattern) compile() (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
+	if looksBehind(tree) {
+		return nil, errors.New(`it has \B, which a search in parts cannot keep`)
+	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return nil, err
@@ -60,8 +65,39 @@ type pattern struct {
 	re   *regexp.Regexp
 }
 
+const (
+	// window is how much of a text an expression is held against at a time, so
+	// that the clock is looked at; overlap how much of the next window that is.
+	// A longer match than that may be missed where it crosses the end of one.
+	window  = 256 << 10
+	overlap = 64 << 10
+)
+
+// find looks at the clock before every match: an expression that looks far ahead
+// and then takes a little takes quadratic time.
 func (p pattern) find(text string, f *finds) {
-	for _, at := range p.re.FindAllStringIndex(text, -1) {
-		f.add(at[0], at[1], p.name)
+	for from := 0; ; from += window - overlap {
+		part := text[from:min(from+window, len(text))]
+		for at := 0; at < len(part); {
+			if f.late = time.Now().After(f.until); f.late {
+				return
+			}
+			found := p.re.FindStringIndex(part[at:])
+			if found == nil {
+				break
+			}
+			f.add(from+at+found[0], from+at+found[1], p.name)
+			at += max(found[1], found[0]+1)
+		}
+		if from+window >= len(text) {
+			return
+		}
 	}
+}
+
+// looksBehind tells whether an expression has \B. What else looks at the
+// character before (^, \b) matches more in a text that is looked through in
+// parts, never less.
+func looksBehind(tree *syntax.Regexp) bool {
+	return tree.Op == syntax.OpNoWordBoundary || slices.ContainsFunc(tree.Sub, looksBehind)
 }

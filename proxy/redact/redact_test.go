@@ -3,11 +3,13 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -19,6 +21,25 @@ func redactor(t testing.TB, o Options) *Redactor {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// text and value are the methods without an end to their time.
+func text(t *testing.T, r *Redactor, in string) (string, int) {
+	t.Helper()
+	out, n, err := r.Text(in, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, n
+}
+
+func value(t *testing.T, r *Redactor, in []byte) ([]byte, int) {
+	t.Helper()
+	out, n, err := r.Value(in, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, n
 }
 
 // body is so many characters that no service has given out as a token.
@@ -74,14 +95,14 @@ func TestTokens(t *testing.T) {
 				if strings.HasSuffix(token, "end") && around[1] != "" {
 					continue
 				}
-				got, n := r.Text(around[0] + token + around[1])
+				got, n := text(t, r, around[0]+token+around[1])
 				if want := around[0] + "[redacted: " + name + "]" + around[1]; got != want || n != 1 {
 					t.Errorf("%q: got %q, %d", around[0]+token+around[1], got, n)
 				}
 			}
 		}
 	}
-	got, n := r.Text("see https://ada:hunter2@example.com/x?a:b@c and postgres://u:p@ss@db:5432/x")
+	got, n := text(t, r, "see https://ada:hunter2@example.com/x?a:b@c and postgres://u:p@ss@db:5432/x")
 	if want := "see https://ada:[redacted: url_password]@example.com/x?a:b@c and postgres://u:[redacted: url_password]@db:5432/x"; got != want || n != 2 {
 		t.Errorf("got %q, %d", got, n)
 	}
@@ -91,7 +112,7 @@ func TestTokens(t *testing.T) {
 		"eyJhbGciOi", "eyJhbGciOi.eyJzdWIi", "eyJhbGciOi.nothing.here", "https://example.com:8080/a@b", "https://user@example.com", "://", "mailto:a@b",
 		"https://registry.example/@scope/name:1.0@2",
 	} {
-		if got, n := r.Text(none); n != 0 || got != none {
+		if got, n := text(t, r, none); n != 0 || got != none {
 			t.Errorf("%q became %q", none, got)
 		}
 	}
@@ -105,14 +126,14 @@ func TestSecretsInEverySpelling(t *testing.T) {
 		secret, string(mcp.Quote(secret)[1 : len(mcp.Quote(secret))-1]), url.QueryEscape(secret), url.PathEscape(secret),
 		base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)), "abcdefgh12",
 	} {
-		got, n := r.Text("<" + spelled + ">")
+		got, n := text(t, r, "<"+spelled+">")
 		if strings.TrimRight(strings.TrimSuffix(got, ">"), "=") != "<[redacted: secret]" || n != 1 {
 			t.Errorf("%q: got %q, %d", spelled, got, n)
 		}
 	}
-	for _, text := range []string{"short", "Bearer of news", "pa ss"} {
-		if got, n := r.Text(text); n != 0 {
-			t.Errorf("%q became %q", text, got)
+	for _, none := range []string{"short", "Bearer of news", "pa ss"} {
+		if got, n := text(t, r, none); n != 0 {
+			t.Errorf("%q became %q", none, got)
 		}
 	}
 }
@@ -137,7 +158,7 @@ func TestValue(t *testing.T) {
 		{`null`, "", 0},
 	} {
 		in := []byte(tt.in)
-		got, n := r.Value(in)
+		got, n := value(t, r, in)
 		if tt.n == 0 {
 			if n != 0 || &got[0] != &in[0] {
 				t.Errorf("%s: got %s, %d, which is not the same", tt.in, got, n)
@@ -149,10 +170,10 @@ func TestValue(t *testing.T) {
 		}
 	}
 	var none *Redactor
-	if got, n := none.Value([]byte(`"hunter2x"`)); n != 0 || string(got) != `"hunter2x"` {
+	if got, n := value(t, none, []byte(`"hunter2x"`)); n != 0 || string(got) != `"hunter2x"` {
 		t.Errorf("a nil redactor gives %s", got)
 	}
-	if got, n := none.Text("hunter2x"); n != 0 || got != "hunter2x" {
+	if got, n := text(t, none, "hunter2x"); n != 0 || got != "hunter2x" {
 		t.Errorf("a nil redactor gives %s", got)
 	}
 }
@@ -160,7 +181,7 @@ func TestValue(t *testing.T) {
 // TestOverlaps makes one mark of places that overlap.
 func TestOverlaps(t *testing.T) {
 	r := redactor(t, Options{Secrets: []string{"abcdefgh", "fghijklm"}, Patterns: []Pattern{{"wide", "zabcdefghi"}, {"end", "klmn"}}})
-	if got, n := r.Text("zabcdefghijklmn."); got != "[redacted: wide]." || n != 1 {
+	if got, n := text(t, r, "zabcdefghijklmn."); got != "[redacted: wide]." || n != 1 {
 		t.Errorf("got %q, %d", got, n)
 	}
 }
@@ -169,7 +190,7 @@ func TestOverlaps(t *testing.T) {
 // everything.
 func TestPatternsAreBounded(t *testing.T) {
 	for _, bad := range []string{
-		"", "a*", "(?:)", "(", `\1`, "(?=a)", strings.Repeat("a", MaxPattern+1), "(x{100}y){10}", "((a{30}){30}){30}", `(\pL|\pN){200}`,
+		"", "a*", "(?:)", "(", `\1`, "(?=a)", strings.Repeat("a", MaxPattern+1), "(x{100}y){10}", "((a{30}){30}){30}", `(\pL|\pN){200}`, `a(\Bb)+`,
 	} {
 		if Check(bad) == nil {
 			t.Errorf("%.40q is taken", bad)
@@ -199,13 +220,13 @@ func TestHostileTexts(t *testing.T) {
 	for _, unit := range []string{
 		"a", "AKIA", "xAKIA", "xxoxb-", "eyJ", "eyJ.", "xeyJ.eyJ.", "://", "://a:b", "-----BEGIN ", "-----BEGIN PUBLIC KEY-----", "sk-ant-", "xsk-ant-", "hvs.", "\x00", "\xff",
 	} {
-		text := strings.Repeat(unit, size/len(unit))
-		r.Text(text)
-		r.Value(mcp.Quote(text))
+		long := strings.Repeat(unit, size/len(unit))
+		text(t, r, long)
+		value(t, r, mcp.Quote(long))
 	}
 	deep := bytes.Repeat([]byte("["), 1000)
 	deep = append(append(deep, `"x"`...), bytes.Repeat([]byte("]"), 1000)...)
-	if got, n := r.Value(deep); n != 0 || !bytes.Equal(got, deep) {
+	if got, n := value(t, r, deep); n != 0 || !bytes.Equal(got, deep) {
 		t.Error("a deep value changed")
 	}
 	var keys bytes.Buffer
@@ -214,12 +235,36 @@ func TestHostileTexts(t *testing.T) {
 		fmt.Fprintf(&keys, `"ab%d":0,`, i)
 	}
 	keys.WriteString(`"x":1}`)
-	clean, n := r.Value(keys.Bytes())
+	clean, n := value(t, r, keys.Bytes())
 	if n != 20000 {
 		t.Errorf("%d keys found", n)
 	}
 	if err := mcp.Validate(clean, mcp.Limits{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLateSearches: what was not looked through in time is not given out.
+func TestLateSearches(t *testing.T) {
+	r := redactor(t, Options{Patterns: []Pattern{{"p", `a(.*b)?`}}})
+	long := strings.Repeat("a", 1<<18) // a match at every place, after a look at all behind it
+	if out, n, err := r.Text(long, time.Now().Add(20*time.Millisecond)); !errors.Is(err, ErrLate) || out != "" || n != 0 {
+		t.Errorf("got %.20q, %d, %v", out, n, err)
+	}
+	if out, _, err := r.Value([]byte(`["x","a"]`), time.Now().Add(-1)); !errors.Is(err, ErrLate) || out != nil {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
+
+// TestWindows: a match is found wherever it is in a long text, also across the
+// ends of the parts in which that is looked through.
+func TestWindows(t *testing.T) {
+	r := redactor(t, Options{Patterns: []Pattern{{"p", `N-\d+ `}}})
+	for at := window - overlap - 10; at < window+10; at += 1009 {
+		in := strings.Repeat("x", at) + "N-1234 " + strings.Repeat("y", 2*window-at)
+		if got, n := text(t, r, in); n != 1 || got != strings.Replace(in, "N-1234 ", "[redacted: p]", 1) {
+			t.Fatalf("at %d: %d found", at, n)
+		}
 	}
 }
 
@@ -231,23 +276,23 @@ func FuzzValue(f *testing.F) {
 	f.Add([]byte(`"\\\"hunter2x\\\\"`))
 	r := redactor(f, Options{Secrets: []string{"hunter2x"}, Tokens: true, Patterns: []Pattern{{"n", `N-\d+`}}})
 	only := redactor(f, Options{Secrets: []string{"hunter2x"}})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		if mcp.Validate(value, mcp.Limits{LoneSurrogates: true}) != nil {
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if mcp.Validate(in, mcp.Limits{LoneSurrogates: true}) != nil {
 			return
 		}
-		before := slices.Clone(value)
-		clean, n := r.Value(value)
-		if !bytes.Equal(before, value) {
+		before := slices.Clone(in)
+		clean, n := value(t, r, in)
+		if !bytes.Equal(before, in) {
 			t.Fatal("the value was changed")
 		}
-		if (n == 0) != bytes.Equal(clean, value) {
-			t.Fatalf("%d secrets, and %s became %s", n, value, clean)
+		if (n == 0) != bytes.Equal(clean, in) {
+			t.Fatalf("%d secrets, and %s became %s", n, in, clean)
 		}
 		if err := mcp.Validate(clean, mcp.Limits{LoneSurrogates: true}); err != nil {
-			t.Fatalf("%s became %s: %v", value, clean, err)
+			t.Fatalf("%s became %s: %v", in, clean, err)
 		}
-		if _, left := only.Value(clean); left != 0 {
-			t.Fatalf("%s became %s", value, clean)
+		if _, left := value(t, only, clean); left != 0 {
+			t.Fatalf("%s became %s", in, clean)
 		}
 	})
 }

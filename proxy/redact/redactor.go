@@ -2,9 +2,11 @@ package redact
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -38,6 +40,8 @@ type rule interface {
 // finds are the places found in one text.
 type finds struct {
 	spans []found
+	until time.Time // when the search has to be over
+	late  bool      // it was not
 }
 
 type found struct {
@@ -80,18 +84,24 @@ func New(o Options) (*Redactor, error) {
 // mark is what stands in the place of a secret.
 func mark(name string) string { return "[redacted: " + name + "]" }
 
+// ErrLate is the error of a search that was not over in time. What it was about
+// may hold secrets.
+var ErrLate = errors.New("looking for secrets takes too long")
+
 // Text returns a text with marks in the places of secrets, and how many there
-// are. Invalid UTF-8 is kept where nothing is found.
-func (r *Redactor) Text(text string) (clean string, n int) {
+// are. Invalid UTF-8 is kept where nothing is found. The error is [ErrLate].
+func (r *Redactor) Text(text string, until time.Time) (clean string, n int, err error) {
 	if r == nil || len(text) == 0 {
-		return text, 0
+		return text, 0, nil
 	}
-	var f finds
+	f := finds{until: until}
 	for _, rule := range r.rules {
-		rule.find(text, &f)
+		if rule.find(text, &f); f.late {
+			return "", 0, ErrLate
+		}
 	}
 	if len(f.spans) == 0 {
-		return text, 0
+		return text, 0, nil
 	}
 	var b strings.Builder
 	at := 0
@@ -101,7 +111,7 @@ func (r *Redactor) Text(text string) (clean string, n int) {
 		at, n = s.end, n+1
 	}
 	b.WriteString(text[at:])
-	return b.String(), n
+	return b.String(), n, nil
 }
 
 // merged orders places and makes one of those that overlap, under the name of
@@ -125,10 +135,10 @@ func merged(spans []found) []found {
 // Value returns a validated JSON value with marks in the places of secrets in
 // its strings and keys, and how many there are. The value is not changed; where
 // nothing is found it comes back itself. A key that would stand twice in its
-// object gets a number.
-func (r *Redactor) Value(value []byte) (clean []byte, n int) {
+// object gets a number. The error is [ErrLate].
+func (r *Redactor) Value(value []byte, until time.Time) (clean []byte, n int, err error) {
 	if r == nil {
-		return value, 0
+		return value, 0, nil
 	}
 	var edits []mcp.Edit
 	keys := false
@@ -137,7 +147,10 @@ func (r *Redactor) Value(value []byte) (clean []byte, n int) {
 		if err != nil {
 			continue
 		}
-		told, found := r.Text(text)
+		told, found, err := r.Text(text, until)
+		if err != nil {
+			return nil, 0, err
+		}
 		if found == 0 {
 			continue
 		}
@@ -146,10 +159,10 @@ func (r *Redactor) Value(value []byte) (clean []byte, n int) {
 		edits = append(edits, mcp.Edit{Span: s.Span, New: mcp.Quote(told)})
 	}
 	if n == 0 {
-		return value, 0
+		return value, 0, nil
 	}
 	if clean = mcp.Splice(value, edits...); keys {
 		clean = distinct(clean)
 	}
-	return clean, n
+	return clean, n, nil
 }
