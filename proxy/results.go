@@ -71,6 +71,8 @@ type OutputChecker interface {
 	// CheckOutput returns what does not fit, a line each, nil when all does. The
 	// error says why it could not be found out.
 	CheckOutput(schema, value []byte) (problems []string, err error)
+	// Ready returns why nothing can be held against a schema, nil when it can.
+	Ready(schema []byte) error
 }
 
 const (
@@ -126,6 +128,25 @@ func (g *Gateway) treat(x *Exchange, r *Route, entry *audit.Entry, method string
 		}
 	}
 	return notes.mark(clean), nil
+}
+
+// outputReady refuses a call of a tool whose answer could not be passed on,
+// because it cannot be held against its output schema.
+func (s *Snapshot) outputReady(r *Route, method string) error {
+	if method != mcp.MethodToolsCall || s.outputs == nil || r.results().Output != OutputEnforce {
+		return nil
+	}
+	schema := mcp.Lookup(r.item, "outputSchema")
+	if !mcp.IsObject(schema) {
+		return nil
+	}
+	if err := s.outputs.Ready(schema); err != nil {
+		return &Refusal{
+			Kind: "schema_refused", Code: codeDenied, Phase: "output", Err: err,
+			Text: fmt.Sprintf("The tool %s was not called: what it answers has to fit its output schema and cannot be held against that, because %v.", r.Exposed, err),
+		}
+	}
+	return nil
 }
 
 // checkOutput holds the structured content of a result against the schema that

@@ -49,6 +49,13 @@ func (s schemaStub) CheckOutput(_, value []byte) ([]string, error) {
 	return nil, nil
 }
 
+func (s schemaStub) Ready(schema []byte) error {
+	if bytes.Contains(schema, []byte("refused")) {
+		return errBoom
+	}
+	return nil
+}
+
 // withResults gives the first mount rules and the gateway a checker.
 func withResults(rules ResultRules) func(*Options, *Config) {
 	return func(_ *Options, c *Config) { c.Mounts[0].Results, c.Outputs = rules, schemaStub{} }
@@ -470,4 +477,20 @@ func TestNotificationFloods(t *testing.T) {
 			t.Errorf("it is logged %d times", n)
 		}
 	})
+}
+
+// TestOutputThatCannotBeChecked: where a result has to fit a schema that cannot
+// be used, the tool is not called at all.
+func TestOutputThatCannotBeChecked(t *testing.T) {
+	for rules, called := range map[OutputCheck]int{OutputUnchecked: 1, OutputWarn: 1, OutputEnforce: 0} {
+		b := newScript(t, "s", mcp.Legacy, `tool {"name":"odd","inputSchema":{"type":"object"},"outputSchema":{"refused":1}}`)
+		r := newRig(t, mounted(b), withResults(ResultRules{Output: rules}))
+		got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__odd"}`).text()
+		if n := len(b.seen(mcp.MethodToolsCall)); n != called {
+			t.Errorf("%v: called %d times: %s", rules, n, got)
+		}
+		if e := r.ledger.all()[0]; called == 0 && (!strings.Contains(got, "The tool s__odd was not called") || e.Code != "schema_refused" || e.Outcome != audit.OutcomeDenied) {
+			t.Errorf("got %s, the entry is %+v", got, e)
+		}
+	}
 }

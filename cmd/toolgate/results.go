@@ -164,11 +164,8 @@ type outputChecker struct{ checker *schema.Checker }
 
 // CheckOutput implements [proxy.OutputChecker].
 func (o outputChecker) CheckOutput(text, value []byte) ([]string, error) {
-	s, err := o.checker.Compile(text)
+	s, err := o.compile(text)
 	if err != nil {
-		if q, ok := errors.AsType[*schema.Quarantined](err); ok {
-			return nil, fmt.Errorf("its schema was refused: %s", q.Reason)
-		}
 		return nil, err
 	}
 	result := s.Check(schema.ReadArguments(value))
@@ -184,4 +181,18 @@ func (o outputChecker) CheckOutput(text, value []byte) ([]string, error) {
 		problems = append(problems, fmt.Sprintf("and %d more", result.More))
 	}
 	return problems, nil
+}
+
+// Ready implements [proxy.OutputChecker].
+func (o outputChecker) Ready(text []byte) error {
+	_, err := o.compile(text)
+	return err
+}
+
+func (o outputChecker) compile(text []byte) (*schema.Schema, error) {
+	s, err := o.checker.Compile(text)
+	if q, ok := errors.AsType[*schema.Quarantined](err); ok {
+		return nil, fmt.Errorf("the schema was refused: %s", q.Reason)
+	}
+	return s, err
 }

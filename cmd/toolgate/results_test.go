@@ -125,8 +125,8 @@ func TestOutputChecker(t *testing.T) {
 		{`{"type":"array","items":{"type":"string"}}`, `["a"]`, "", ""},
 		{`{"type":"array","items":{"type":"string"}}`, `["a",1]`, "structuredContent/1: ", ""},
 		{`{"const":null}`, `null`, "", ""},
-		{`{"$ref":"https://elsewhere.example/schema"}`, `{}`, "", "its schema was refused"},
-		{`{"type":7}`, `{}`, "", "its schema was refused"},
+		{`{"$ref":"https://elsewhere.example/schema"}`, `{}`, "", "the schema was refused"},
+		{`{"type":7}`, `{}`, "", "the schema was refused"},
 		{counted, `{"n":1` + strings.Repeat("0", 2000) + `}`, "structuredContent", ""},
 		{`{}`, `[` + strings.Repeat("0,", 200_000) + `0]`, "structuredContent: it hold", ""},
 	} {
