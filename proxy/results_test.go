@@ -494,3 +494,28 @@ func TestOutputThatCannotBeChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestCutString cuts at every size: what comes out is strict JSON, a beginning of
+// the text, and as long as it may be, less one character or a quarter at a line.
+func TestCutString(t *testing.T) {
+	for _, text := range []string{
+		strings.Repeat(`\ud83d\ude00`, 20), strings.Repeat(`\uD83D\uDE00a`, 20), strings.Repeat("😀", 20), strings.Repeat("€é", 20),
+		strings.Repeat(`\\`, 20), strings.Repeat(`\"a`, 20), strings.Repeat(`ab\n`, 20), strings.Repeat("a", 50), "", `\n`, `\u0041\u00e9`,
+	} {
+		token := []byte(`"` + text + `"`)
+		whole, err := mcp.Unquote(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size := 2; size <= len(token)+1; size++ {
+			got := cutString(token, size)
+			if err := mcp.Validate(got, mcp.Limits{}); err != nil || len(got) > size {
+				t.Fatalf("%s in %d bytes is %s: %v", token, size, got, err)
+			}
+			short, _ := mcp.Unquote(got)
+			if !strings.HasPrefix(whole, short) || len(got) < (size-14)*3/4 && len(got) < len(token) {
+				t.Fatalf("%s in %d bytes is %s", token, size, got)
+			}
+		}
+	}
+}
