@@ -25,6 +25,7 @@ var availability = map[string]bool{
 	"opa":                    true,
 	"governance":             true,
 	"approvals":              true,
+	"results":                true,
 	"plans":                  true,
 	"bounded_plans":          true,
 	"budgets":                true,

@@ -21,7 +21,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 			p.atField(f, "servers."+key, p.didYouMean(key, serverKeys), "no server has this name")
 			continue
 		}
-		checkServer(p, f.Value, "servers."+key, t.Servers[key])
+		checkServer(p, f.Value, "servers."+key, t.Servers[key], t.Results.MaxBytes != 0)
 		checkRenamed(p, f.Value, key, t.Servers, named)
 	}
 	ids, list := map[string]int{}, section.Get("keys")
@@ -39,6 +39,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	checkSpiceDB(p, section, t)
 	checkGovernance(p, section, t)
 	checkRates(p, section, t)
+	checkResults(p, section.Get("results"), "results", &t.Results, true)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	checkBudgets(p, section, t)
 	if t.Audit.Mode == "" {
@@ -69,10 +70,12 @@ func checkApprovals(p *problems, n *Node, a *Approvals) {
 	}
 }
 
-func checkServer(p *problems, n *Node, path string, s ServerSettings) {
+func checkServer(p *problems, n *Node, path string, s ServerSettings, sized bool) {
 	if t := s.Timeouts; t.Hard != 0 && t.Call > t.Hard {
 		p.at(n.Get("timeouts").Get("call"), path+".timeouts.call", "write at most hard", "%s is longer than hard, %s", t.Call, t.Hard)
 	}
+	sized = sized || s.Results.MaxBytes != 0
+	checkResults(p, n.Get("results"), path+".results", &s.Results, sized || len(s.Tools) > 0)
 	names, tools := map[string]int{}, fieldsByKey(n.Get("tools"))
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool, at, toolPath := s.Tools[name], tools[name].Value, path+".tools."+name
@@ -80,6 +83,7 @@ func checkServer(p *problems, n *Node, path string, s ServerSettings) {
 		if tool.Hard != 0 && tool.Timeout > tool.Hard {
 			p.at(at.Get("timeout"), toolPath+".timeout", "write at most hard", "%s is longer than hard, %s", tool.Timeout, tool.Hard)
 		}
+		checkResults(p, at.Get("results"), toolPath+".results", &tool.Results, sized)
 		args := fieldsByKey(at.Get("args"))
 		for _, arg := range slices.Sorted(maps.Keys(tool.Args)) {
 			if a := tool.Args[arg]; a.Fixed != nil && a.Default != nil {

@@ -167,6 +167,8 @@ type Server struct {
 	Tools map[string]Tool
 	// RenamedFrom is the key that the server had before; empty for none.
 	RenamedFrom string
+	// Results say what is done with what it answers, as far as that is said for it.
+	Results Results `json:",omitzero"`
 	// Offer is set for a server that is not started, and that agents may add.
 	Offer *Offer
 
@@ -252,6 +254,8 @@ type Tool struct {
 	// Annotations are laid over the tool's own annotations, key by key.
 	// Absent: its own.
 	Annotations json.RawMessage `config:"annotations" format:"object"`
+	// Results say what is done with what this tool answers. Absent: as for its server.
+	Results Results `config:"results" json:",omitzero"`
 }
 
 // Arg shapes one argument of a tool.

@@ -101,6 +101,7 @@ var serverParts = []struct {
 	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
 	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
 	{"renamed_from", func(s Server) any { return s.RenamedFrom }, func(f, t *Server) { t.RenamedFrom = f.RenamedFrom }},
+	{"results", func(s Server) any { return s.Results }, func(f, t *Server) { t.Results = f.Results }},
 	{"tools", func(s Server) any { return s.Tools }, func(f, t *Server) { t.Tools = f.Tools }},
 	// What may run twice is said by a person.
 	{"retry", func(s Server) any { return s.Retry }, func(f, t *Server) { t.Retry = f.Retry }},
@@ -120,6 +121,7 @@ var settingParts = []struct {
 	{"opa.bundle", func(t *Toolgate) any { return t.OPA.Bundle }, func(f, t *Toolgate) { t.OPA.Bundle = f.OPA.Bundle }},
 	{"opa.url", func(t *Toolgate) any { return t.OPA.URL }, func(f, t *Toolgate) { t.OPA.URL = f.OPA.URL }},
 	{"approvals.webhook", func(t *Toolgate) any { return t.Approvals.Webhook }, func(f, t *Toolgate) { t.Approvals.Webhook = f.Approvals.Webhook }},
+	{"results", func(t *Toolgate) any { return t.Results }, func(f, t *Toolgate) { t.Results = f.Results }},
 	{"native", func(t *Toolgate) any { return t.Native }, func(f, t *Toolgate) { t.Native = f.Native }},
 	{"tools", func(t *Toolgate) any { return t.Tools }, func(f, t *Toolgate) { t.Tools = f.Tools }},
 	{"audit", func(t *Toolgate) any { return t.Audit }, func(f, t *Toolgate) { t.Audit = f.Audit }},

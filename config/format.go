@@ -27,6 +27,7 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"origin":    formatOrigin,
 	"path":      formatPath,
 	"redis":     formatRedis,
+	"regexp":    formatRegexp,
 	"scope":     formatScope,
 	"sha256":    formatSHA256,
 	"store":     formatStore,

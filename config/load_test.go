@@ -30,6 +30,11 @@ func TestDefault(t *testing.T) {
 		ParkedPerServer: 256, AddedPerPrincipal: 8, Queue: 256, Drain: 5 * time.Second, CallsPerPrincipal: 128, IdenticalCalls: 200,
 		ListsPerMinute: 6000, InitializesPerMinute: 6000, NotificationsPerMinute: 60000, CancelsPerMinute: 6000,
 		CompletionsPerMinute: 1200, UnknownPerMinute: 6000, AuthFailuresPerMinute: 6000, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
+		Redact: 8 << 20, RedactTime: 5 * time.Second, KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute,
+		InFlight: 256, Batch: 100, Listens: 100, Watches: 1000, ClientQueue: 1024, ClientQueueBytes: 4 << 20, Page: 1000, PageBytes: 4 << 20,
+		Instructions: 16 << 10, NotificationsPerSecond: 1000, NotificationsPerCall: 256, QuestionsPerCall: 64,
+		Rounds: 10000, RoundsPerPrincipal: 1000, RoundTime: 15 * time.Minute, Replay: 64 << 20, ReplayTime: time.Minute,
+		Tasks: 10000, TasksPerPrincipal: 1000, TasksPerListen: 64,
 	}
 	if diff := cmp.Diff(want, tg.Limits); diff != "" {
 		t.Error(diff)

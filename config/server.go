@@ -392,6 +392,6 @@ func (x *reading) settings(set ServerSettings) {
 	slices.Sort(s.EnvInherit)
 	s.EnvInherit = slices.Compact(s.EnvInherit)
 	s.ClientRequests = set.ClientRequests
-	s.Tools, s.Offer, s.RenamedFrom = set.Tools, set.Offer, set.RenamedFrom
+	s.Tools, s.Offer, s.RenamedFrom, s.Results = set.Tools, set.Offer, set.RenamedFrom, set.Results
 	s.Breaker, s.Retry = set.Breaker, set.Retry
 }

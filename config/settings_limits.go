@@ -53,6 +53,56 @@ type Limits struct {
 	Tools int `config:"tools" default:"5000" min:"1" max:"1000000"`
 	// Pages is how many pages one list may have. Absent: 1000.
 	Pages int `config:"pages" default:"1000" min:"1" max:"100000"`
+	// Redact is the most bytes of one answer that are looked through for secrets; a larger one is not passed on. Absent: 8MiB.
+	Redact Size `config:"redact" default:"8MiB" min:"1KiB" max:"1GiB"`
+	// RedactTime is how long that may take; what takes longer is not passed on. Absent: 5s.
+	RedactTime time.Duration `config:"redact_time" default:"5s" min:"1ms" max:"10m"`
+	// KeptResults is how many bytes of results that were too large are kept as resources. Absent: 64MiB.
+	KeptResults Size `config:"kept_results" default:"64MiB" min:"1KiB" max:"16GiB"`
+	// KeptResultsPerPrincipal is how many bytes of them are kept of one caller. Absent: 16MiB.
+	KeptResultsPerPrincipal Size `config:"kept_results_per_principal" default:"16MiB" min:"1KiB" max:"16GiB"`
+	// KeptResultsTime is how long results are kept as resources. Absent: 15m.
+	KeptResultsTime time.Duration `config:"kept_results_time" default:"15m" min:"1s" max:"24h"`
 	// Catalog is the most bytes one server may list. Absent: 64MiB.
 	Catalog Size `config:"catalog" default:"64MiB" min:"1KiB" max:"4GiB"`
+	// InFlight is how many requests one session or connection may have in flight. Absent: 256.
+	InFlight int `config:"in_flight" default:"256" min:"1" max:"100000"`
+	// Batch is how many messages a batch of 2025-03-26 may have. Absent: 100.
+	Batch int `config:"batch" default:"100" min:"1" max:"10000"`
+	// Listens is how many subscriptions/listen one caller may have open. Absent: 100.
+	Listens int `config:"listens" default:"100" min:"1" max:"100000"`
+	// Watches is how many resources one session or subscription may follow. Absent: 1000.
+	Watches int `config:"watches" default:"1000" min:"1" max:"100000"`
+	// ClientQueue is how many messages may wait for a client that reads slowly. Absent: 1024.
+	ClientQueue int `config:"client_queue" default:"1024" min:"1" max:"1000000"`
+	// ClientQueueBytes is how many bytes of messages may wait for such a client, beyond the first message. Absent: 4MiB.
+	ClientQueueBytes Size `config:"client_queue_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
+	// Page is how many items one page of a list has at most. Absent: 1000.
+	Page int `config:"page" default:"1000" min:"1" max:"1000000"`
+	// PageBytes is how many bytes of items one page has at most, beyond the first item. Absent: 4MiB.
+	PageBytes Size `config:"page_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
+	// Instructions is how much of what one server says of itself is passed on. Absent: 16KiB.
+	Instructions Size `config:"instructions" default:"16KiB" min:"1KiB" max:"1MiB"`
+	// NotificationsPerSecond is how many progress and log messages of one call are passed on in a second. Absent: 1000.
+	NotificationsPerSecond int `config:"notifications_per_second" default:"1000" min:"1" max:"1000000"`
+	// NotificationsPerCall is how many notifications of one call of a server may wait to be passed on. Absent: 256.
+	NotificationsPerCall int `config:"notifications_per_call" default:"256" min:"1" max:"100000"`
+	// QuestionsPerCall is how many questions a server may ask during one call. Absent: 64.
+	QuestionsPerCall int `config:"questions_per_call" default:"64" min:"1" max:"10000"`
+	// Rounds is how many calls may wait for the answer of a client to a question. Absent: 10000.
+	Rounds int `config:"rounds" default:"10000" min:"1" max:"10000000"`
+	// RoundsPerPrincipal is how many calls of one caller may wait so, at least twice parked_per_principal. Absent: 1000.
+	RoundsPerPrincipal int `config:"rounds_per_principal" default:"1000" min:"1" max:"1000000"`
+	// RoundTime is how long a client may take to answer a question. Absent: 15m.
+	RoundTime time.Duration `config:"round_time" default:"15m" min:"1s" max:"7d"`
+	// Replay is how many bytes of streams that broke are kept for clients that come back. Absent: 64MiB.
+	Replay Size `config:"replay" default:"64MiB" min:"1KiB" max:"16GiB"`
+	// ReplayTime is how long broken streams are kept. Absent: 1m.
+	ReplayTime time.Duration `config:"replay_time" default:"1m" min:"1s" max:"1h"`
+	// Tasks is how many tasks of legacy servers are remembered for lists and notifications. Absent: 10000.
+	Tasks int `config:"tasks" default:"10000" min:"1" max:"10000000"`
+	// TasksPerPrincipal is how many tasks of one caller are remembered. Absent: 1000.
+	TasksPerPrincipal int `config:"tasks_per_principal" default:"1000" min:"1" max:"1000000"`
+	// TasksPerListen is how many tasks one subscription may follow. Absent: 64.
+	TasksPerListen int `config:"tasks_per_listen" default:"64" min:"1" max:"10000"`
 }

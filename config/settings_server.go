@@ -37,6 +37,8 @@ type ServerSettings struct {
 	ClientRequests ClientRequests `config:"client_requests"`
 	// Tools shapes single tools, by their original names. Absent: all as they are.
 	Tools map[string]Tool `config:"tools"`
+	// Results say what is done with what the server answers. Absent: as for all servers.
+	Results Results `config:"results" json:",omitzero"`
 	// Offer makes the server one that agents may add (tool.enable) instead of one that is started. Absent: it is started.
 	Offer *Offer `config:"offer"`
 }

@@ -47,6 +47,8 @@ type Toolgate struct {
 	Governance Governance `config:"governance"`
 	// Approvals says who answers questions about calls, and how long. Absent: nobody is asked.
 	Approvals Approvals `config:"approvals"`
+	// Results say what is done with what servers answer, for all of them. Absent: it is passed on as it is.
+	Results Results `config:"results" json:",omitzero"`
 	// Plans are limits by plan name; a number is calls of tools a month. A plan counts for the tenants that have it,
 	// and, of a credential that names one, for its caller as well. Absent: no limits.
 	Plans map[string]Plan `config:"plans"`

@@ -17,7 +17,7 @@ const maxRounds = 10
 // carry brings a call to its backend in the way that the eras of both sides
 // need: within one era, and wherever nothing can be asked, as it is.
 func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, retry *retry) (_ mcp.Answer, err error) {
-	d := &dialogue{g: g, x: x, to: r.to}
+	d := &dialogue{g: g, x: x, to: r.to, on: r}
 	if r.to.mount.Native {
 		ctx = gate.WithCaller(ctx, x.Identity, x.Scope.Capsule)
 	}
@@ -163,6 +163,7 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 		}
 		return nil, questionRefused(r, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", r.Server, method))
 	}
+	params = d.redaction().question(method, params)
 	params = questionFor(d.x, d.to.mount.Namespace, method, params)
 	if mode, _ := mcp.LookupString(params, "mode"); mode == "url" { // which 2025-11-25 wants to have an id
 		var id [16]byte

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -14,11 +15,11 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && call.Method != mcp.MethodComplete:
 		result, way = urlQuestions(got.Fault.Data), wayAgain
 		if result == nil {
-			return relayed(g.upstreamFault(x, r, got.Fault))
+			return relayed(g.upstreamFault(x, r, &rec.entry, got.Fault))
 		}
 		rec.park = nil // it has ended
 	case got.Fault != nil:
-		return relayed(g.upstreamFault(x, r, got.Fault))
+		return relayed(g.upstreamFault(x, r, &rec.entry, got.Fault))
 	case rec.park != nil:
 		way = wayParked
 	}
@@ -39,7 +40,10 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 		}
 		return reply{result: g.modernResult(sealed, true, false)}
 	}
-	result = exposeURIs(r.to.mount.Namespace, call.Method, result)
+	result, err := g.treat(x, r, &rec.entry, call.Method, result)
+	if err != nil {
+		return g.refuse(x, rec.refused(err))
+	}
 	if x.Era == mcp.Modern {
 		read := call.Method == mcp.MethodRead
 		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // never to be kept
@@ -83,7 +87,8 @@ func milliseconds(raw []byte) bool {
 
 // upstreamFault is an error of the server for the client: its own bytes, but
 // for codes that concern the hop between gateway and server, or another era.
-func (g *Gateway) upstreamFault(x *Exchange, r *Route, fault *mcp.Error) *mcp.Error {
+func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, fault *mcp.Error) *mcp.Error {
+	fault = g.redaction(r, entry).fault(fault)
 	switch {
 	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern:
 		own := mcp.Errorf(mcp.CodeMissingCapability, "The server %s needs a capability that the client did not declare", r.Server)

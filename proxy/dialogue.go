@@ -4,12 +4,10 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
-
-// maxQuestions is how many questions a server may ask during one call.
-const maxQuestions = 64
 
 // dialogue is what a server says and asks during one call, on its way to the
 // client whose call it is. It is safe for concurrent use.
@@ -17,7 +15,8 @@ type dialogue struct {
 	g    *Gateway
 	x    *Exchange
 	to   *served
-	park *park // of a call that outlives the requests of its client; else nil
+	on   *Route // what is called; nil where it is not known
+	park *park  // of a call that outlives the requests of its client; else nil
 
 	// judge decides once more on what the call has become, at any time.
 	judge func(context.Context) error
@@ -31,7 +30,9 @@ type dialogue struct {
 	answered atomic.Int32
 
 	mu      sync.Mutex
-	waiting int // questions that a legacy client thinks about
+	waiting int       // questions that a legacy client thinks about
+	second  time.Time // in which notifications are counted
+	passed  int       // notifications in it
 }
 
 // heard returns the request that notifications belong to, nil when there is
@@ -51,11 +52,20 @@ func (d *dialogue) client() *Exchange {
 	return d.x
 }
 
+// redaction takes secrets out of what is said and asked. What it takes out is not
+// noted with the call, which may be closed by another goroutine.
+func (d *dialogue) redaction() redaction {
+	if d.on != nil {
+		return d.g.redaction(d.on, nil)
+	}
+	return d.to.redaction(d.g)
+}
+
 // notify passes a notification on to the client, under the client's own
 // progress token and with the server's name before the logger.
 func (d *dialogue) notify(method string, params []byte) {
 	x := d.heard()
-	if x == nil {
+	if x == nil || !d.passes(time.Now()) {
 		return
 	}
 	switch method {
@@ -64,17 +74,33 @@ func (d *dialogue) notify(method string, params []byte) {
 		if token == nil {
 			return
 		}
-		params = mcp.SetMember(params, "progressToken", token)
+		params = mcp.SetMember(d.redaction().members(params, "message"), "progressToken", token)
 	case mcp.NotifyMessage:
 		if !wanted(params, x.LogLevel) {
 			return
 		}
-		params = namespacedLogger(d.to.mount.Namespace, params)
+		params = namespacedLogger(d.to.mount.Namespace, d.redaction().members(params, "data", "logger"))
 	default:
 		return
 	}
 	d.said.note(method, params)
 	x.way.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
+}
+
+// passes tells whether one notification more may pass in this second. A server
+// that floods its client with them loses those beyond the limit.
+func (d *dialogue) passes(now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now.Sub(d.second) >= time.Second {
+		d.second, d.passed = now, 0
+	}
+	most := d.g.opts.Limits.NotificationsPerSecond
+	if d.passed++; d.passed == most+1 {
+		d.g.log.Warn("a server sends more notifications than pass; the others of this second are dropped",
+			"server", d.to.backend.Name(), "limit", "limits.notifications_per_second", "value", most)
+	}
+	return d.passed <= most
 }
 
 // ask relays a request of a legacy server to the client whose call caused it,
@@ -87,6 +113,7 @@ func (d *dialogue) ask(ctx context.Context, method string, params []byte, reply 
 		reply(decline(method))
 		return
 	}
+	params = d.redaction().question(method, params)
 	params = mcp.RewriteMeta(questionFor(client, d.to.mount.Namespace, method, params), d.related)
 	if d.park == nil {
 		d.g.wg.Go(func() { reply(d.askNow(ctx, client, method, params)) }) // ends with the question's context
@@ -141,7 +168,7 @@ func (d *dialogue) rest(open int) {
 
 // may tells whether a question may be put to a client.
 func (d *dialogue) may(client *Exchange, method string, params []byte) bool {
-	return d.asked.Add(1) <= maxQuestions && d.g.mayAsk(client, d.to, method, params)
+	return int(d.asked.Add(1)) <= d.g.opts.Limits.Questions && d.g.mayAsk(client, d.to, method, params)
 }
 
 // questionFor returns the params of a question in the form of the client's

@@ -35,13 +35,14 @@ type Gateway struct {
 	floods   floodGate
 	repeats  repeats
 
-	strangers strangers
-	building  sync.Mutex // one rebuild at a time
-	rounds    rounds
-	replays   replays
-	asked     hourly
-	tasks     taskBook
-	begun     taskBook // of the extension
+	strangers   strangers
+	building    sync.Mutex // one rebuild at a time
+	rounds      rounds
+	replays     replays
+	asked       hourly
+	tasks       taskBook
+	begun       taskBook // of the extension
+	keptResults *keptResults
 
 	started   time.Time
 	first     chan struct{} // closed when the first lists need not wait any more
@@ -82,6 +83,7 @@ func New(opts Options) (*Gateway, error) {
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
 	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.begun = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.keptResults = newKeptResults(&opts.Limits)
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
 	var instance [8]byte
@@ -141,6 +143,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.tasks.sweep(now)
 			g.begun.sweep(now)
 			g.repeats.sweep(now)
+			g.keptResults.sweep(now)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
 	out = append(out, g.capabilities(servers, decided, version)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
-	if text := snap.instructions(who, servers); text != "" {
+	if text := snap.instructions(who, servers, g.opts.Limits.Instructions); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -55,7 +55,7 @@ func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
 	servers, decided := snap.greeters(ctx, x.Identity, x.Scope, answersAll)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version)...)
-	if text := snap.instructions(x.Identity, servers); text != "" {
+	if text := snap.instructions(x.Identity, servers, g.opts.Limits.Instructions); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -132,7 +132,7 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 		}
 		tools = tools || l.Declares("tools")
 		prompts = prompts || l.Declares("prompts")
-		resources = resources || l.Declares("resources")
+		resources = resources || l.Declares("resources") || s.mount.keeps()
 		subscribe = subscribe || l.Declares("resources", "subscribe")
 		logging = logging || l.Declares("logging")
 		completions = completions || l.Declares("completions")
@@ -178,12 +178,9 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
-// maxInstructions is how much a server may say of itself.
-const maxInstructions = 16 << 10
-
 // instructions composes what some servers say of themselves, as far as the
-// registry lets a caller hear it.
-func (s *Snapshot) instructions(id *gate.Identity, servers []*served) string {
+// registry lets a caller hear it, of each at most so many bytes.
+func (s *Snapshot) instructions(id *gate.Identity, servers []*served, most int) string {
 	var parts []string
 	prefixed := false
 	for _, of := range servers {
@@ -194,8 +191,8 @@ func (s *Snapshot) instructions(id *gate.Identity, servers []*served) string {
 		if text != "" && s.said != nil && !s.said.ShowsInstructions(id, of.backend.Name(), text) {
 			text = ""
 		}
-		if len(text) > maxInstructions {
-			text = strings.ToValidUTF8(text[:maxInstructions], "") + "..."
+		if len(text) > most {
+			text = strings.ToValidUTF8(text[:most], "") + "..."
 		}
 		if of.mount.Namespace != "" {
 			prefixed = prefixed || len(of.rendered[mcp.Tool])+len(of.rendered[mcp.Prompt]) > 0

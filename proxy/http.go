@@ -245,7 +245,7 @@ func (g *Gateway) readMessage(w http.ResponseWriter, r *http.Request) ([]byte, b
 
 func tooLarge(w http.ResponseWriter, limit int) bool {
 	w.Header().Set("Connection", "close")
-	writeFault(w, http.StatusRequestEntityTooLarge, "", mcp.Errorf(mcp.CodeInvalidRequest, "The message is larger than %d bytes", limit))
+	writeFault(w, http.StatusRequestEntityTooLarge, "", mcp.Errorf(mcp.CodeInvalidRequest, "The message is larger than %d bytes (limits.body)", limit))
 	return false
 }
 

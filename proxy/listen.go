@@ -39,7 +39,7 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 	if !g.addListen(l) {
 		return g.refuse(x, &Refusal{
 			Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
-			Text: "Too many subscriptions are open; end one of them first.",
+			Text: "Too many subscriptions are open (limits.listens); end one of them first.",
 		})
 	}
 	defer g.removeListen(l)
@@ -97,7 +97,7 @@ func (l *listen) acknowledge(ctx context.Context, g *Gateway, filter []byte) []b
 		count := 0
 		for e := range mcp.Elements(asked) {
 			uri, err := mcp.Unquote(e.Of(asked))
-			if err != nil || count == maxWatches || !l.watch(ctx, g, uri) {
+			if err != nil || count == g.opts.Limits.Watches || !l.watch(ctx, g, uri) {
 				continue
 			}
 			if count++; count > 1 {

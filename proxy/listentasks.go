@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -114,9 +115,9 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 		return nil, err
 	}
 	if got.Fault != nil {
-		return nil, got.Fault
+		return nil, g.redaction(now.route, nil).fault(got.Fault)
 	}
-	state, err := g.exposeTask(x, now.route, now.sealed, got.Result)
+	state, err := g.exposeTask(x, now.route, new(audit.Entry), now.sealed, got.Result)
 	return mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil), err
 }
 

@@ -22,7 +22,7 @@ var methods = map[string]method{
 	mcp.MethodTemplates:   {true, true, lists(mcp.Template)},
 	mcp.MethodToolsCall:   {true, true, calls(mcp.Tool, "name")},
 	mcp.MethodPromptsGet:  {true, true, calls(mcp.Prompt, "name")},
-	mcp.MethodRead:        {true, true, calls(mcp.Resource, "uri")},
+	mcp.MethodRead:        {true, true, (*Gateway).read},
 	mcp.MethodComplete:    {true, true, (*Gateway).complete},
 	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) reply { return empty }},
 	mcp.MethodSetLevel:    {true, false, (*Gateway).setLevel},

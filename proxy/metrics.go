@@ -12,6 +12,9 @@ type Metrics struct {
 	// Limited is called with the setting that refuses something, as in
 	// "lists_per_minute", each time that it does.
 	Limited func(setting string)
+	// Redacted is called with the number of secrets that were taken out of one
+	// message of a server.
+	Redacted func(server string, n int)
 }
 
 func (m *Metrics) call(e *audit.Entry) {
@@ -29,5 +32,11 @@ func (m *Metrics) sessions(n int) {
 func (m *Metrics) limited(setting string) {
 	if m != nil && m.Limited != nil {
 		m.Limited(setting)
+	}
+}
+
+func (m *Metrics) redacted(server string, n int) {
+	if m != nil && m.Redacted != nil {
+		m.Redacted(server, n)
 	}
 }

@@ -154,6 +154,20 @@ type Limits struct {
 	// notifications; 10000 in all, 1000 of one principal. ListenTasks is how
 	// many a subscription may follow; 64.
 	Tasks, TasksPerPrincipal, ListenTasks int
+	// Watches is how many resources one subscriber follows; 1000. Questions is
+	// how many a server may ask during one call; 64.
+	Watches, Questions int
+	// Instructions is how many bytes of what one server says of itself are
+	// passed on; 16 KiB.
+	Instructions int
+	// NotificationsPerSecond is how many progress and log messages of one call
+	// are passed on in a second; 1000. Others are dropped.
+	NotificationsPerSecond int
+	// KeptResults is how many bytes of results that were too large are kept as
+	// resources in all, KeptResultsPerPrincipal those of one principal, and
+	// KeptResultsTime for how long; 64 MiB, 16 MiB, 15 min.
+	KeptResults, KeptResultsPerPrincipal int
+	KeptResultsTime                      time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
@@ -181,6 +195,12 @@ func (l Limits) withDefaults() Limits {
 	num(&l.TasksPerPrincipal, 1000)
 	num(&l.ListenTasks, 64)
 	num(&l.Replay, 64<<20)
+	num(&l.Watches, 1000)
+	num(&l.Questions, 64)
+	num(&l.Instructions, 16<<10)
+	num(&l.NotificationsPerSecond, 1000)
+	num(&l.KeptResults, 64<<20)
+	num(&l.KeptResultsPerPrincipal, 16<<20)
 	dur := func(v *time.Duration, to time.Duration) {
 		if *v <= 0 {
 			*v = to
@@ -191,6 +211,7 @@ func (l Limits) withDefaults() Limits {
 	dur(&l.KeepAlive, 15*time.Second)
 	dur(&l.RoundTime, 15*time.Minute)
 	dur(&l.ReplayTime, time.Minute)
+	dur(&l.KeptResultsTime, 15*time.Minute)
 	if l.FirstList == 0 {
 		l.FirstList = 400 * time.Millisecond
 	}
@@ -241,6 +262,8 @@ type Mount struct {
 	// backend keeps to both; budgets reserve them.
 	Hard   time.Duration
 	Result int
+	// Results say what is done with what the server answers.
+	Results ResultRules
 }
 
 // Questions is what a server may ask of clients. The zero value allows
@@ -276,6 +299,9 @@ type Config struct {
 	Registry Registry
 	// Arguments checks calls and what they are made with; nil checks nothing.
 	Arguments ArgumentChecker
+	// Outputs checks the structured content of tools where the rules of a mount
+	// want that; nil checks nothing.
+	Outputs OutputChecker
 	// Ready returns one word for what the gateway needs to decide and does not
 	// have, which makes /readyz red; empty when nothing is missing. It does not
 	// block. Nil is always empty.

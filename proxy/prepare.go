@@ -52,7 +52,11 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 // examine holds a call against the schema of its tool and the operator's rules,
 // and notes which people are to be asked before.
 func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
-	checker := g.snapshot.Load().arguments
+	snap := g.snapshot.Load()
+	if err := snap.outputReady(r, call.Method); err != nil {
+		return err
+	}
+	checker := snap.arguments
 	if checker == nil {
 		return nil
 	}

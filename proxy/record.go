@@ -97,7 +97,7 @@ func (rec *record) refused(err error) error {
 		err, refusal = &own, &own
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
 		rec.noteRefusal(refusal.Budget)
-		if refusal.Phase == "upstream" || refusal.Kind == "internal" {
+		if refusal.Phase == "upstream" || refusal.Phase == phaseResults || refusal.Kind == "internal" {
 			e.Outcome = audit.OutcomeError
 		}
 	case errors.As(err, &fault):

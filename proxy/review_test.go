@@ -93,11 +93,11 @@ func TestEchoesAreBounded(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("a"))
 	b.mu.Lock()
 	l := *b.listing
-	l.Instructions = strings.Repeat("é", maxInstructions)
+	l.Instructions = strings.Repeat("é", 16<<10)
 	b.listing = &l
 	b.mu.Unlock()
 	r := newRig(t, mounted(b)).run()
-	if n := len(r.snapshot.Load().instructions(nil, r.snapshot.Load().catalog.servers)); n > maxInstructions+200 {
+	if n := len(r.snapshot.Load().instructions(nil, r.snapshot.Load().catalog.servers, 16<<10)); n > 16<<10+200 {
 		t.Errorf("%d bytes of instructions", n)
 	}
 	if n := len(r.modern("1", "tools/call", `"name":"`+strings.Repeat("é", 4*maxEcho)+`"`).text()); n > 2*maxEcho {
@@ -126,7 +126,7 @@ func TestTurnedDownCallsAreRecorded(t *testing.T) {
 		want := []string{
 			"denied Invalid Request: send initialize first",
 			"denied Invalid Request: a request with this id is in flight",
-			"denied Invalid Request: too many requests in flight",
+			"denied Invalid Request: too many requests in flight (limits.in_flight)",
 			"cancelled cancelled by the client", // though it came right behind its request
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

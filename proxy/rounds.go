@@ -78,7 +78,7 @@ var (
 	}
 	errRoundsFull = &Refusal{
 		Kind: "too_many_open_calls", Code: codeRate, Phase: "rounds",
-		Text: "Too many calls wait for an answer of their user; answer or leave some of them first.",
+		Text: "Too many calls wait for an answer of their user (limits.rounds_per_principal, limits.parked_per_principal); answer or leave some of them first.",
 	}
 )
 
@@ -267,7 +267,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 		return nil, err
 	}
 	if way != wayParked && way != wayApproval { // else the questions are in the client's form already
-		result = exposeQuestions(route.to.mount.Namespace, result)
+		result = exposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
 }

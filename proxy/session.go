@@ -56,7 +56,7 @@ var (
 	errSessionEnded = errors.New("the session has ended")
 	errTooMany      = errors.New("too many sessions")
 	errDuplicate    = errors.New("a request with this id is in flight")
-	errBusy         = errors.New("too many requests in flight")
+	errBusy         = errors.New("too many requests in flight (limits.in_flight)")
 	// errUninitialized is for what comes before initialize.
 	errUninitialized = errors.New("send initialize first")
 )

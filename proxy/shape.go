@@ -18,6 +18,8 @@ type ToolShape struct {
 	// Timeout, Idle and Hard bound one call as in [mcp.Call]; 0 keeps the server's.
 	Timeout, Idle, Hard time.Duration
 	Cost                int64 // of one call, in cost units; 0 counts as 1
+	// Results replace the rules of the mount; nil keeps them.
+	Results *ResultRules
 }
 
 // ArgumentShape changes one argument of a tool.

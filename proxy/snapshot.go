@@ -22,8 +22,9 @@ type Snapshot struct {
 	rates     RateLimiter     // nil has none
 	class     func(r gate.Request, listed []byte) string
 	said      InstructionsKeeper
-	pinned    *gate.Chain // Chain as it was when the snapshot was made
-	kept      *keptViews  // decisions of Chain; nil keeps none
+	pinned    *gate.Chain   // Chain as it was when the snapshot was made
+	kept      *keptViews    // decisions of Chain; nil keeps none
+	outputs   OutputChecker // nil checks nothing
 
 	catalog  *Catalog            // the full one
 	plain    catalogs            // by what a client can be asked
@@ -52,8 +53,9 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class,
-		rates:  config.Rates,
-		pinned: config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
+		rates:   config.Rates,
+		outputs: config.Outputs,
+		pinned:  config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersAll]
 	next.said, _ = config.Registry.(InstructionsKeeper)

@@ -56,7 +56,7 @@ func (d *duplex) readLines(r io.Reader, limit int) error {
 	for {
 		line, err := readLine(in, limit)
 		if errors.Is(err, errLineTooLong) {
-			d.put(mcp.AppendFault(nil, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes", limit)))
+			d.put(mcp.AppendFault(nil, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes (limits.body)", limit)))
 			continue
 		}
 		if len(line) > 0 {

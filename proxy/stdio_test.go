@@ -101,7 +101,7 @@ func TestStdoutHoldsMessagesAlone(t *testing.T) {
 	}
 	for _, want := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"\n"}]}}`, `"id":2,"error":{"code":-32603`, `"id":3,"result":{}`,
-		`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a line of more than 1000 bytes"}}`,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a line of more than 1000 bytes (limits.body)"}}`,
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s in %s", want, out)

@@ -55,7 +55,7 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	route, err := g.resource(ctx, x, uri)
 	if err == nil {
 		rec.routed(route)
-		if x.Session.watches(uri) >= maxWatches {
+		if x.Session.watches(uri) >= g.opts.Limits.Watches {
 			err = errTooManyWatches
 		}
 	}
@@ -109,12 +109,9 @@ func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) (answer reply) {
 	return empty
 }
 
-// maxWatches bounds the resources that one subscriber watches.
-const maxWatches = 1000
-
 var errTooManyWatches = &Refusal{
 	Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
-	Text: "Too many resources are subscribed to; end one of the subscriptions first.",
+	Text: "Too many resources are subscribed to (limits.watches); end one of the subscriptions first.",
 }
 
 // watches returns how many resources the session watches besides one.
@@ -147,7 +144,7 @@ func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Rou
 	call.Notify, call.Progress, call.Ask = nil, false, nil
 	got, err := r.to.backend.Call(ctx, call)
 	if err == nil && got.Fault != nil {
-		err = g.upstreamFault(x, r, got.Fault)
+		err = g.upstreamFault(x, r, nil, got.Fault)
 	}
 	if err != nil {
 		g.watchMu.Lock()
@@ -336,7 +333,7 @@ func (g *Gateway) sayTo(s *Session, ev mcp.Event) {
 		if to == nil || !wanted(params, level) {
 			return
 		}
-		params = namespacedLogger(to.mount.Namespace, params)
+		params = namespacedLogger(to.mount.Namespace, to.redaction(g).members(params, "data", "logger"))
 	}
 	s.notify(mcp.AppendNotification(nil, ev.Method, mcp.RewriteMeta(params, nil)))
 }

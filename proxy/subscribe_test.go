@@ -262,7 +262,7 @@ func TestListenCaps(t *testing.T) {
 		first, leave := open("alice")
 		open("alice")
 		w, _ := open("alice")
-		if !w.ended() || w.code() != 200 || !strings.Contains(w.text(), `"error":{"code":1005,"message":"Too many subscriptions are open; end one of them first.","data":{"kind":"too_many_subscriptions","code":1005,"phase":"subscriptions"}}`) {
+		if !w.ended() || w.code() != 200 || !strings.Contains(w.text(), `"error":{"code":1005,"message":"Too many subscriptions are open (limits.listens); end one of them first.","data":{"kind":"too_many_subscriptions","code":1005,"phase":"subscriptions"}}`) {
 			t.Errorf("the third: %d %s", w.code(), w.text())
 		}
 		if w, _ := open("bob"); w.ended() {
@@ -376,13 +376,13 @@ func TestWatchesAreBounded(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, `template {"uriTemplate":"x:{a}","name":"t"}`)
 	r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Chain = gate.NewChain(gate.Open{}) })
 	var uris []string
-	for i := range maxWatches + 10 {
+	for i := range 1000 + 10 {
 		uris = append(uris, fmt.Sprintf(`"s+x:%d"`, i))
 	}
 	w, leave := r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`, "")))
 	waitFor(t, func() bool { return strings.Contains(w.text(), "acknowledged") })
-	if n := len(b.seen(mcp.MethodSubscribe)); n != maxWatches {
-		t.Errorf("a listen watches %d resources, want %d", n, maxWatches)
+	if n := len(b.seen(mcp.MethodSubscribe)); n != 1000 {
+		t.Errorf("a listen watches %d resources, want %d", n, 1000)
 	}
 	leave()
 	<-w.done

@@ -163,7 +163,8 @@ func (g *Gateway) taskStatus(ev mcp.Event) {
 	g.sessionsMu.Lock()
 	s := g.sessions[t.session]
 	g.sessionsMu.Unlock()
-	if s != nil {
-		s.notify(mcp.AppendNotification(nil, mcp.NotifyTaskStatus, mcp.RewriteMeta(withTaskID(ev.Params, t.sealed), nil)))
+	if to := g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil {
+		state := to.redaction(g).state(ev.Params)
+		s.notify(mcp.AppendNotification(nil, mcp.NotifyTaskStatus, mcp.RewriteMeta(withTaskID(state, t.sealed), nil)))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -151,18 +152,24 @@ func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands
 	if x.Message.Method == mcp.MethodTaskCancel {
 		return nil
 	}
-	if arguments := g.snapshot.Load().arguments; arguments != nil {
-		question := t.route.question(gate.Call, x.Identity, x.Scope)
-		more, err := arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: t.route.input, Listed: t.route.item})
-		if err != nil {
-			return err
-		}
-		demands = slices.Concat(demands, more)
+	more, err := g.snapshot.Load().examineTool(ctx, x, t.route)
+	if err != nil {
+		return err
 	}
-	if !t.approved.cover(demands) {
+	if !t.approved.cover(slices.Concat(demands, more)) {
 		return unapproved("This task needs another approval since it was begun; cancel it, or ask for it again.")
 	}
 	return nil
+}
+
+// examineTool holds a tool, of which no arguments are known any more, against the
+// rules and the mode in force. It returns what people are to be asked before a call.
+func (s *Snapshot) examineTool(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
+	if s.arguments == nil {
+		return nil, nil
+	}
+	question := r.question(gate.Call, x.Identity, x.Scope)
+	return s.arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: r.input, Listed: r.item})
 }
 
 // judgeTask does both.
@@ -259,7 +266,7 @@ func (g *Gateway) carryTask(ctx context.Context, x *Exchange, rec *record, t *ta
 		call.Progress = false
 		return t.route.to.backend.Call(ctx, call)
 	}
-	d := &dialogue{g: g, x: x, to: t.route.to, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
+	d := &dialogue{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
 	d.judge = func(ctx context.Context) error { return g.judgeTask(ctx, x, t) }
 	call.Notify, call.Ask, call.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
 	defer func() { rec.entry.Rounds = int(d.answered.Load()) }()
@@ -286,14 +293,17 @@ func relatedTask(id string) []byte {
 func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer) reply {
 	switch {
 	case got.Fault != nil:
-		return relayed(g.upstreamFault(x, t.route, got.Fault))
+		return relayed(g.upstreamFault(x, t.route, &rec.entry, got.Fault))
 	case x.Message.Method == mcp.MethodTaskResult:
-		result := exposeURIs(t.route.to.mount.Namespace, mcp.MethodToolsCall, got.Result)
+		result, err := g.treat(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
+		if err != nil {
+			return g.refuse(x, rec.refused(err))
+		}
 		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, relatedTask(t.sealed)))}
 	case x.Era == mcp.Legacy:
-		return reply{result: mcp.RewriteMeta(withTaskID(got.Result, t.sealed), nil)}
+		return reply{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}
 	}
-	result, err := g.exposeTask(x, t.route, t.sealed, got.Result)
+	result, err := g.exposeTask(x, t.route, &rec.entry, t.sealed, got.Result)
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}
@@ -312,15 +322,19 @@ func withTaskID(object []byte, sealed string) []byte {
 // client's id, with only such questions as the client may be asked, and with
 // the URIs of its result and questions exposed. A round of the call that made
 // it has no part in it.
-func (g *Gateway) exposeTask(x *Exchange, r *Route, sealed string, state []byte) ([]byte, error) {
+func (g *Gateway) exposeTask(x *Exchange, r *Route, entry *audit.Entry, sealed string, state []byte) ([]byte, error) {
 	if err := g.rounds.allowed(x, r, state); err != nil {
 		return nil, err
 	}
-	state = exposeQuestions(r.to.mount.Namespace, withTaskID(state, sealed))
+	clean := g.redaction(r, entry)
+	state = exposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, sealed))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
-		inner = mcp.RewriteMeta(exposeURIs(r.to.mount.Namespace, mcp.MethodToolsCall, inner), nil)
-		state = mcp.SetMember(state, "result", inner)
+		inner, err := g.treat(x, r, entry, mcp.MethodToolsCall, inner)
+		if err != nil {
+			return nil, err
+		}
+		state = mcp.SetMember(state, "result", mcp.RewriteMeta(inner, nil))
 	}
 	return state, nil
 }

@@ -157,7 +157,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 			return "", Undecided(d)
 		}
 		if d.Effect == gate.Allow {
-			add(withTaskID(state, known.sealed))
+			add(withTaskID(g.redaction(route, nil).state(state), known.sealed))
 		}
 	}
 	if behind, _ = mcp.LookupString(got.Result, "nextCursor"); behind == from.behind {

@@ -66,10 +66,10 @@ func (g *Gateway) deliverMade(x *Exchange, r *Route, rec *record, got mcp.Answer
 		// there is one (SEP-2663, Composition with Multi Round-Trip Requests).
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 		g.begun.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
-		return reply{result: g.modernResult(withTaskID(result, sealed), true, false)}
+		return reply{result: g.modernResult(withTaskID(g.redaction(r, &rec.entry).state(result), sealed), true, false)}
 	}
 	g.tasks.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
-	result = mcp.SetMember(result, "task", withTaskID(made, sealed))
+	result = mcp.SetMember(result, "task", withTaskID(g.redaction(r, &rec.entry).state(made), sealed))
 	var meta []byte
 	if said := mcp.Lookup(result, "_meta", mcp.MetaImmediate); said != nil { // for the model, not of this hop
 		meta = append([]byte(`"`+mcp.MetaImmediate+`":`), said...)

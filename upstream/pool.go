@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -341,7 +342,7 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	case errors.Is(err, errGone):
 		f.Kind, f.Reason = mcp.FailGone, "The connection to the server "+name+" was lost, and what it kept there for this client."
 	case errors.Is(err, errTooLarge):
-		f.Kind, f.Reason = mcp.FailTooLarge, "The answer of the server "+name+" is larger than the limit."
+		f.Kind, f.Reason = mcp.FailTooLarge, "The answer of the server "+name+" is larger than the limit of "+strconv.Itoa(s.spec.Limits.Result)+" bytes (limits.result), or one line of it than "+strconv.Itoa(s.spec.Limits.Line)+" (limits.line)."
 	case errors.Is(err, errPoolFull):
 		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use; try again in a moment."
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:

@@ -198,7 +198,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
-	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions, Limited: in.metrics.Limited}
+	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions, Limited: in.metrics.Limited, Redacted: in.metrics.Redacted}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -235,6 +235,9 @@ func (in *instance) count(e *audit.Entry) {
 	tool := ""
 	if e.Kind == "tool" && e.Server != "" {
 		tool = e.Name
+	}
+	if e.LeftOut > 0 || e.OutputInvalid {
+		in.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
 	}
 	in.metrics.Call(e.Method, e.Transport, tool, string(e.Outcome), e.Code, time.Duration(e.DurationUS)*time.Microsecond)
 }
@@ -336,6 +339,10 @@ func (in *instance) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	made, err := newMounts(c, servers)
+	if err != nil {
+		return err
+	}
 	known, err := before.next(&inForce, in.generated)
 	switch {
 	case err != nil:
@@ -367,7 +374,7 @@ func (in *instance) apply(c *config.Config) error {
 		}
 		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		mounts = append(mounts, mount(s, running.guard, &c.Toolgate.Limits))
+		mounts = append(mounts, made[i].on(running.guard))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {
@@ -388,7 +395,8 @@ func (in *instance) apply(c *config.Config) error {
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter, Arguments: arguments, Scopes: known.checker(),
 		Approver: in.desk, Registry: in.registry, Ready: in.ready, Swap: in.swapTo(known),
 		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
-		Class: gates.examiner.classForBudgets,
+		Class:   gates.examiner.classForBudgets,
+		Outputs: outputChecker{gates.examiner.checker},
 	}
 	in.limiter.Store(limiter)
 	if gates.capsules != nil { // a nil pointer would be no nil interface

@@ -144,7 +144,7 @@ func (r *relay) read() {
 	for {
 		line, err := readBounded(in, r.limit)
 		if errors.Is(err, errLongLine) {
-			fault := mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes", r.limit)
+			fault := mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes (limits.body)", r.limit)
 			if r.write(mcp.AppendFault(nil, "", fault)) != nil {
 				return
 			}

@@ -415,7 +415,7 @@ func TestRelayServes(t *testing.T) {
 		stream, gateway, done := served(t.Context(), r)
 		client.say(t, list("1"), "  ", strings.Repeat("x", 101), call("2"))
 		gateway.hears(t, list("1"))
-		client.hears(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a line of more than 100 bytes"}}`)
+		client.hears(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a line of more than 100 bytes (limits.body)"}}`)
 		gateway.hears(t, call("2"))
 		gateway.say(t, result("1"))
 		client.hears(t, result("1"))

@@ -172,6 +172,9 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"limits.result", "limits.line", "limits.pages", "limits.tools", "limits.catalog", "limits.queue", "limits.added_per_principal",
 		// Of the end of the gateway:
 		"limits.drain",
+		"limits.redact", "limits.redact_time", "limits.notifications_per_call",
+		"results.validate_output", "results.redact.secrets", "results.redact.tokens", "results.redact.values", "results.redact.patterns",
+		"results.max_bytes", "results.larger",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

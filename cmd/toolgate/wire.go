@@ -49,6 +49,7 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Limits: upstream.Limits{
 			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
 			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
+			Events: limits.NotificationsPerCall,
 		},
 	}
 	if s.Refused != nil {
@@ -134,10 +135,10 @@ func gatewayOptions(c *config.Config) proxy.Options {
 		Hosts:     c.Toolgate.Listen.Hosts,
 		Origins:   c.Toolgate.Listen.Origins,
 		Limits: proxy.Limits{
-			Body: int(l.Body), Depth: l.Depth, Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
-			ParkedPerPrincipal: l.ParkedPerPrincipal, ParkedPerServer: l.ParkedPerServer,
+			Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
 		},
 	}
+	gatewayLimits(&o.Limits, &l)
 	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
 		o.Hosts = append([]string{u.Host}, o.Hosts...)
 	}

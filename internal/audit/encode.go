@@ -55,6 +55,10 @@ func appendEntry(b []byte, e *Entry) []byte {
 	b = appendNumber(b, `,"upstream_us":`, e.UpstreamUS)
 	b = appendNumber(b, `,"bytes_in":`, e.BytesIn)
 	b = appendNumber(b, `,"bytes_out":`, e.BytesOut)
+	b = appendNumber(b, `,"redacted":`, e.Redacted)
+	b = appendNumber(b, `,"bytes_left_out":`, e.LeftOut)
+	b = append(b, `,"output_invalid":`...)
+	b = strconv.AppendBool(b, e.OutputInvalid)
 	b = appendField(b, `,"trace_id":`, e.TraceID)
 	return append(b, "}\n"...)
 }

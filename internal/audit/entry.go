@@ -38,11 +38,14 @@ type Entry struct {
 	Outcome         Outcome   `json:"outcome"`
 	Code            string    `json:"code"` // JSON-RPC error code or kind of refusal
 	Reason          string    `json:"reason"`
-	DurationUS      int64     `json:"duration_us"` // microseconds in the gateway, upstream included
-	UpstreamUS      int64     `json:"upstream_us"` // microseconds of that spent upstream
-	BytesIn         int64     `json:"bytes_in"`    // of the request
-	BytesOut        int64     `json:"bytes_out"`   // of the answer
-	TraceID         string    `json:"trace_id"`    // W3C trace id in hexadecimal
+	DurationUS      int64     `json:"duration_us"`    // microseconds in the gateway, upstream included
+	UpstreamUS      int64     `json:"upstream_us"`    // microseconds of that spent upstream
+	BytesIn         int64     `json:"bytes_in"`       // of the request
+	BytesOut        int64     `json:"bytes_out"`      // of the answer
+	Redacted        int64     `json:"redacted"`       // secrets that were taken out of the answer
+	LeftOut         int64     `json:"bytes_left_out"` // of a result that was too large
+	OutputInvalid   bool      `json:"output_invalid"` // the result did not fit its own output schema
+	TraceID         string    `json:"trace_id"`       // W3C trace id in hexadecimal
 }
 
 // Principal is who called.

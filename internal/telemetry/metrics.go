@@ -35,6 +35,8 @@ type Metrics struct {
 
 	redisOnce sync.Once
 	resilience
+	redacted *prometheus.CounterVec
+	results  *prometheus.CounterVec
 
 	mu    sync.RWMutex
 	tools map[string]bool
@@ -88,6 +90,7 @@ func New(version string) *Metrics {
 	}, []string{"mode"})
 	m.budgets = newBudgetCounters(m.registry)
 	m.resilience = newResilience()
+	m.addResults()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "toolgate_build_info", Help: "Version of the gateway.",
 	}, []string{"version", "go_version"})
@@ -184,6 +187,8 @@ func (m *Metrics) Mode(mode string) {
 func (m *Metrics) Forget(server string) {
 	m.state.DeletePartialMatch(prometheus.Labels{"server": server})
 	m.forget(server)
+	m.redacted.DeletePartialMatch(prometheus.Labels{"server": server})
+	m.results.DeletePartialMatch(prometheus.Labels{"server": server})
 }
 
 // Handler serves the counters in the Prometheus text format.

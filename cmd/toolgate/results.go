@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/redact"
+)
+
+// resultRules makes what is done with the results of a server: of everything in
+// it, and of single tools.
+type resultRules struct {
+	settings config.Toolgate
+	secrets  []string // of the file
+}
+
+func newResultRules(c *config.Config, servers []config.Server) *resultRules {
+	return &resultRules{settings: c.Toolgate, secrets: knownSecrets(&c.Toolgate, servers, os.LookupEnv)}
+}
+
+// newMounts returns how the servers are shown and used, without their backends.
+func newMounts(c *config.Config, servers []config.Server) ([]mountOf, error) {
+	rules := newResultRules(c, servers)
+	made := make([]mountOf, len(servers))
+	for i := range servers {
+		m := mount(&servers[i], nil, &c.Toolgate.Limits)
+		if err := rules.apply(&m, &servers[i]); err != nil {
+			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+		}
+		made[i] = mountOf(m)
+	}
+	return made, nil
+}
+
+// mountOf is a mount without its backend.
+type mountOf proxy.Mount
+
+// on returns the mount of a backend.
+func (m mountOf) on(b proxy.Backend) proxy.Mount {
+	m.Backend = b
+	return proxy.Mount(m)
+}
+
+// apply puts the rules of a server into its mount.
+func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
+	own := s.Results.Over(r.settings.Results)
+	var err error
+	if m.Results, err = r.rules(own); err != nil {
+		return fmt.Errorf("results of the server %s: %w", s.Key, err)
+	}
+	for name, t := range s.Tools {
+		if !t.Results.Written() {
+			continue
+		}
+		rules, err := r.rules(t.Results.Over(own))
+		if err != nil {
+			return fmt.Errorf("results of the tool %s of the server %s: %w", name, s.Key, err)
+		}
+		shape := m.Tools[name]
+		shape.Results = &rules
+		m.Tools[name] = shape
+	}
+	return nil
+}
+
+// rules are the settings of one level as the gateway takes them.
+func (r *resultRules) rules(c config.Results) (proxy.ResultRules, error) {
+	out := proxy.ResultRules{MaxBytes: int(c.MaxBytes), MaxRedact: int(r.settings.Limits.Redact), RedactTime: r.settings.Limits.RedactTime}
+	switch c.ValidateOutput {
+	case "warn":
+		out.Output = proxy.OutputWarn
+	case "enforce":
+		out.Output = proxy.OutputEnforce
+	}
+	switch c.Larger {
+	case "keep":
+		out.Larger = proxy.KeepLarger
+	case "refuse":
+		out.Larger = proxy.RefuseLarger
+	}
+	o := redact.Options{Tokens: c.Redact.Tokens != nil && *c.Redact.Tokens}
+	for _, value := range c.Redact.Values {
+		o.Secrets = append(o.Secrets, value.Reveal())
+	}
+	if c.Redact.Secrets != nil && *c.Redact.Secrets {
+		o.Secrets = append(o.Secrets, r.secrets...)
+	}
+	for _, p := range c.Redact.Patterns {
+		o.Patterns = append(o.Patterns, redact.Pattern{Name: p.Name, Match: p.Match})
+	}
+	found, err := redact.New(o)
+	if err != nil {
+		return out, err
+	}
+	if found != nil { // a nil pointer would be no nil interface
+		out.Redact = found
+	}
+	return out, nil
+}
+
+// harmless are headers of servers whose values are no secrets.
+var harmless = []string{"accept", "accept-encoding", "accept-language", "content-type", "user-agent"}
+
+// knownSecrets are the values in the settings of a gateway and its servers that
+// nobody is to read, sorted.
+func knownSecrets(t *config.Toolgate, servers []config.Server, lookup func(string) (string, bool)) []string {
+	known := map[string]bool{}
+	add := func(value string) {
+		if value != "" {
+			known[value] = true
+		}
+	}
+	for i := range servers {
+		s := &servers[i]
+		for name, value := range s.Headers {
+			if !slices.Contains(harmless, strings.ToLower(name)) {
+				add(value.Reveal())
+			}
+		}
+		for name, value := range s.Env {
+			if secretName(name) {
+				add(value.Reveal())
+			}
+		}
+		for _, name := range s.EnvInherit {
+			if value, ok := lookup(name); ok && secretName(name) {
+				add(value)
+			}
+		}
+	}
+	add(t.SpiceDB.Token.Reveal())
+	add(t.Approvals.Webhook.Secret.Reveal())
+	add(t.Auth.Introspection.ClientSecret.Reveal())
+	if u, err := url.Parse(t.Store); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		add(password)
+	}
+	return slices.Sorted(maps.Keys(known))
+}
+
+// secretWords are what the names of variables hold whose values are secrets.
+var secretWords = []string{
+	"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY",
+	"AUTH", "COOKIE", "DSN", "CONNECTION_STRING", "DATABASE_URL",
+}
+
+// secretName tells whether a variable is a secret by its name.
+func secretName(name string) bool {
+	name = strings.ToUpper(name)
+	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT") ||
+		slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// outputChecker holds structured content against the schemas that servers list for it.
+type outputChecker struct{ checker *schema.Checker }
+
+// CheckOutput implements [proxy.OutputChecker].
+func (o outputChecker) CheckOutput(text, value []byte) ([]string, error) {
+	s, err := o.compile(text)
+	if err != nil {
+		return nil, err
+	}
+	result := s.Check(schema.ReadArguments(value))
+	if result.Valid {
+		return nil, nil
+	}
+	problems := make([]string, 0, len(result.Problems)+1)
+	for _, p := range result.Problems {
+		said := strings.ReplaceAll(p.Problem, "the arguments", "it") // which it is not about
+		problems = append(problems, "structuredContent"+p.Pointer+": "+said)
+	}
+	if result.More > 0 {
+		problems = append(problems, fmt.Sprintf("and %d more", result.More))
+	}
+	return problems, nil
+}
+
+// Ready implements [proxy.OutputChecker].
+func (o outputChecker) Ready(text []byte) error {
+	_, err := o.compile(text)
+	return err
+}
+
+func (o outputChecker) compile(text []byte) (*schema.Schema, error) {
+	s, err := o.checker.Compile(text)
+	if q, ok := errors.AsType[*schema.Quarantined](err); ok {
+		return nil, fmt.Errorf("the schema was refused: %s", q.Reason)
+	}
+	return s, err
+}

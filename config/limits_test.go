@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const limitsPage = "../docs/limits.md"
+
+// TestLimitsPage keeps the table of the page that documents the limits equal to
+// the code: a row for each key, with its default, range and meaning.
+func TestLimitsPage(t *testing.T) {
+	const begin, end = "<!-- limits: begin -->\n", "<!-- limits: end -->\n"
+	docs := fieldDocs(t)
+	var table strings.Builder
+	table.WriteString("| key under `limits` | default | from | to | what it bounds |\n|---|---|---|---|---|\n")
+	for f := range reflect.TypeFor[Limits]().Fields() {
+		about, _, ok := strings.Cut(docs["Limits."+f.Name], " Absent: ")
+		for _, tag := range []string{"default", "min", "max"} {
+			if _, has := f.Tag.Lookup(tag); !has || !ok {
+				t.Errorf("%s has no %s, or does not say what it is when absent", f.Name, tag)
+			}
+		}
+		_, about, _ = strings.Cut(about, " ") // the name of the field
+		about = strings.TrimPrefix(strings.TrimPrefix(about, "is "), "are ")
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.Tag.Get("config"), f.Tag.Get("default"), f.Tag.Get("min"), f.Tag.Get("max"), about)
+	}
+	page, err := os.ReadFile(limitsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), begin)
+	old, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no place for the table", limitsPage)
+	}
+	if *update {
+		if err := os.WriteFile(limitsPage, []byte(before+begin+table.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(old, table.String()); diff != "" {
+		t.Errorf("%s is not what the code says; run go test ./config -update (-page +code):\n%s", limitsPage, diff)
+	}
+}

@@ -1,0 +1,168 @@
+package redact
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Options say what is taken out.
+type Options struct {
+	// Secrets are values that are taken out wherever they stand: as they are,
+	// as a JSON string spells them, percent-encoded, and in Base64. Those
+	// shorter than [MinSecret] bytes are left out, because they would be found
+	// in ordinary text.
+	Secrets []string
+	// Tokens takes out what has the shape of a known kind of credential, see
+	// [Tokens].
+	Tokens bool
+	// Patterns are regular expressions of the operator.
+	Patterns []Pattern
+}
+
+// Redactor takes out what its options say. It is immutable and safe for
+// concurrent use. A nil Redactor takes nothing out.
+type Redactor struct {
+	rules []rule
+}
+
+// rule finds one kind of secret.
+type rule interface {
+	// find adds every place in the text.
+	find(text string, found *finds)
+}
+
+// finds are the places found in one text.
+type finds struct {
+	spans []found
+	until time.Time // when the search has to be over
+	late  bool      // it was not
+}
+
+type found struct {
+	start, end int
+	name       string // of the rule
+}
+
+func (f *finds) add(start, end int, name string) {
+	if end > start {
+		f.spans = append(f.spans, found{start, end, name})
+	}
+}
+
+// New returns a redactor, nil when the options take nothing out. The error is
+// that of a pattern, or of too many secrets.
+func New(o Options) (*Redactor, error) {
+	r := &Redactor{}
+	if n := len(o.Secrets); n > MaxSecrets {
+		return nil, fmt.Errorf("there are %d secrets to look for and may be %d", n, MaxSecrets)
+	}
+	if values := variants(o.Secrets); len(values) > 0 {
+		r.rules = append(r.rules, secrets(values))
+	}
+	if o.Tokens {
+		r.rules = append(r.rules, tokens{})
+	}
+	for _, p := range o.Patterns {
+		re, err := p.compile()
+		if err != nil {
+			return nil, fmt.Errorf("the pattern %s: %w", p.Name, err)
+		}
+		r.rules = append(r.rules, pattern{p.Name, re})
+	}
+	if len(r.rules) == 0 {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// mark is what stands in the place of a secret.
+func mark(name string) string { return "[redacted: " + name + "]" }
+
+// ErrLate is the error of a search that was not over in time. What it was about
+// may hold secrets.
+var ErrLate = errors.New("looking for secrets takes too long")
+
+// Text returns a text with marks in the places of secrets, and how many there
+// are. Invalid UTF-8 is kept where nothing is found. The error is [ErrLate].
+func (r *Redactor) Text(text string, until time.Time) (clean string, n int, err error) {
+	if r == nil || len(text) == 0 {
+		return text, 0, nil
+	}
+	f := finds{until: until}
+	for _, rule := range r.rules {
+		if rule.find(text, &f); f.late {
+			return "", 0, ErrLate
+		}
+	}
+	if len(f.spans) == 0 {
+		return text, 0, nil
+	}
+	var b strings.Builder
+	at := 0
+	for _, s := range merged(f.spans) {
+		b.WriteString(text[at:s.start])
+		b.WriteString(mark(s.name))
+		at, n = s.end, n+1
+	}
+	b.WriteString(text[at:])
+	return b.String(), n, nil
+}
+
+// merged orders places and makes one of those that overlap, under the name of
+// the first and longest.
+func merged(spans []found) []found {
+	slices.SortFunc(spans, func(a, b found) int {
+		return cmp.Or(a.start-b.start, b.end-a.end, strings.Compare(a.name, b.name))
+	})
+	out := spans[:1]
+	for _, s := range spans[1:] {
+		last := &out[len(out)-1]
+		if s.start >= last.end {
+			out = append(out, s)
+			continue
+		}
+		last.end = max(last.end, s.end)
+	}
+	return out
+}
+
+// Value returns a validated JSON value with marks in the places of secrets in
+// its strings and keys, and how many there are. The value is not changed; where
+// nothing is found it comes back itself. A key that would stand twice in its
+// object gets a number. The error is [ErrLate].
+func (r *Redactor) Value(value []byte, until time.Time) (clean []byte, n int, err error) {
+	if r == nil {
+		return value, 0, nil
+	}
+	var edits []mcp.Edit
+	keys := false
+	for s := range stringsIn(value) {
+		text, err := mcp.Unquote(s.of(value))
+		if err != nil {
+			continue
+		}
+		told, found, err := r.Text(text, until)
+		if err != nil {
+			return nil, 0, err
+		}
+		if found == 0 {
+			continue
+		}
+		n += found
+		keys = keys || s.key
+		edits = append(edits, mcp.Edit{Span: s.Span, New: mcp.Quote(told)})
+	}
+	if n == 0 {
+		return value, 0, nil
+	}
+	if clean = mcp.Splice(value, edits...); keys {
+		clean = distinct(clean)
+	}
+	return clean, n, nil
+}

@@ -1,0 +1,267 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// keeping is a rig of a legacy server whose answer is larger than 2 KiB and kept.
+func keeping(t testing.TB, answer *mcp.Answer, changes ...func(*Options, *Config)) *rig {
+	rules := withResults(ResultRules{MaxBytes: 2048, Larger: KeepLarger})
+	return newRig(t, mounted(reporter(t, mcp.Legacy, answer)), append([]func(*Options, *Config){rules}, changes...)...)
+}
+
+// keptAs is the URI under which an answer says that the whole is kept.
+func keptAs(w *recorder) string {
+	uri, _ := mcp.LookupString([]byte(resultOf(w)), "_meta", ResultKey, "resource")
+	return uri
+}
+
+// TestKeptResults: the whole of a result that was too large is read by who
+// called, in every era, and is in no list.
+func TestKeptResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := strings.Repeat(`line \u0041\n`, 400)
+		answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+lines+`"}]}`)
+		r := keeping(t, &answer)
+		session := r.open()
+		first := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`)
+		uri := keptAs(first)
+		link := `{"type":"resource_link","uri":"` + uri + `","name":"s__echo result","description":"The whole result of this call, until 2000-01-01T00:15:00Z.","mimeType":"text/plain","size":5200}`
+		if !strings.HasPrefix(uri, keptURI) || len(uri) != len(keptURI)+32 || !strings.Contains(resultOf(first), link) {
+			t.Fatalf("got %s\nwant the link %s", resultOf(first), link)
+		}
+		if !strings.Contains(resultOf(first), "The whole result is kept as the resource "+uri+" until 2000-01-01T00:15:00Z; only this caller can read it.") {
+			t.Errorf("got %s", resultOf(first))
+		}
+		want := `{"contents":[{"uri":"` + uri + `","mimeType":"text/plain","text":"` + lines + `"}]}`
+		if got := resultOf(r.legacy(session, "2", "resources/read", `{"uri":"`+uri+`"}`)); got != want {
+			t.Errorf("read %s\nwant %s", got, want)
+		}
+		time.Sleep(time.Minute)
+		got := resultOf(r.modern("3", "resources/read", `"uri":"`+uri+`"`))
+		if !strings.Contains(got, `"contents":[{"uri":"`+uri+`"`) || !strings.Contains(got, `"ttlMs":840000`) || !strings.Contains(got, `"cacheScope":"private"`) || !strings.Contains(got, `"resultType":"complete"`) {
+			t.Errorf("read %s", got)
+		}
+		if got := r.legacy(session, "4", "resources/list", "").text(); strings.Contains(got, keptURI) {
+			t.Errorf("listed: %s", got)
+		}
+		if again := keptAs(r.legacy(session, "5", "tools/call", `{"name":"s__echo"}`)); again != uri || r.keptResults.bytes != len(want)-len(`{"contents":}`) {
+			t.Errorf("the same result is kept as %s too", again)
+		}
+		e := r.ledger.all()[1]
+		if e.Kind != "resource" || e.Name != uri || e.Server != "s" || e.OriginalName != "echo" || e.Outcome != audit.OutcomeOK || e.Method != "resources/read" {
+			t.Errorf("the entry is %+v", e)
+		}
+		// 15 minutes after the last time that it was kept.
+		time.Sleep(15*time.Minute - 1)
+		if got := r.legacy(r.open(), "6", "resources/read", `{"uri":"`+uri+`"}`).text(); !strings.Contains(got, "contents") {
+			t.Errorf("got %s", got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := r.legacy(r.open(), "6", "resources/read", `{"uri":"`+uri+`"}`).text(); !strings.Contains(got, `"Unknown resource: `) {
+			t.Errorf("got %s", got)
+		}
+		r.keptResults.sweep(time.Now())
+		if k := r.keptResults; k.bytes != 0 || len(k.all) != 0 || len(k.of) != 0 {
+			t.Errorf("%d bytes are left", k.bytes)
+		}
+	})
+}
+
+// TestKeptResultsOfOthers: to everyone else, and to the caller who may not use
+// the tool any more, a kept result is what never was, byte for byte.
+func TestKeptResultsOfOthers(t *testing.T) {
+	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
+	var mu sync.Mutex
+	denied := map[gate.Action]bool{}
+	r := keeping(t, &answer, func(_ *Options, c *Config) {
+		c.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if denied[q.Action] {
+				return gate.Decision{Effect: gate.Deny, Reason: "it is over"}, nil
+			}
+			return gate.Decision{Effect: gate.Allow}, nil
+		}))
+	})
+	deny := func(action gate.Action, on bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		denied[action] = on
+	}
+	uri := keptAs(r.modern("1", "tools/call", `"name":"s__echo"`))
+	never := keptURI + strings.Repeat("a", 32)
+	read := func(uri string, headers ...string) string {
+		t.Helper()
+		w := r.modern("1", "resources/read", `"uri":"`+uri+`"`, headers...)
+		return fmt.Sprint(w.code(), w.sent, w.text())
+	}
+	same := func(what, got string) {
+		t.Helper()
+		if want := strings.ReplaceAll(read(never), never, uri); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	if got := read(uri); !strings.Contains(got, "xxxx") {
+		t.Fatalf("got %s", got)
+	}
+	same("another caller", read(uri, "Authorization", "Bearer bob"))
+	deny(gate.View, true)
+	same("a tool that is hidden now", read(uri))
+	deny(gate.View, false)
+	deny(gate.Call, true)
+	if got := read(uri); !strings.Contains(got, `"kind":"denied"`) || strings.Contains(got, "xxxx") {
+		t.Errorf("got %s", got)
+	}
+	deny(gate.Call, false)
+	for _, other := range []string{uri + "/", uri + "/1", uri + "?", keptURI, strings.ToUpper(uri)} {
+		if got := read(other); !strings.Contains(got, "Unknown resource") {
+			t.Errorf("%s: got %s", other, got)
+		}
+	}
+	scoped := func(path string) string {
+		req := modernRequest(modernBody("1", "resources/read", `"uri":"`+uri+`"`, ""))
+		req.URL.Path = path
+		return r.do(req).text()
+	}
+	if got := scoped("/mcp/s/s"); !strings.Contains(got, "xxxx") {
+		t.Errorf("at the endpoint of its server: %s", got)
+	}
+	r.Apply(Config{Chain: gate.NewChain(gate.Open{}), Limiter: r.config.Load().Limiter})
+	same("a server that is gone", read(uri))
+	for _, e := range r.ledger.all() {
+		if e.Method == "resources/read" && e.Outcome != audit.OutcomeOK && e.Outcome != audit.OutcomeDenied {
+			t.Errorf("an entry is %+v", e)
+		}
+	}
+}
+
+// TestKeptWithoutAServer: a URI of a kept result never reaches a server, not even
+// one that is mounted without a namespace.
+func TestKeptWithoutAServer(t *testing.T) {
+	answer := result(mcp.Legacy, `{"contents":[]}`)
+	b := reporter(t, mcp.Legacy, &answer)
+	r := newRig(t, []Mount{{Backend: b}})
+	if got := r.modern("1", "resources/read", `"uri":"toolgate://results/x"`).text(); !strings.Contains(got, "Unknown resource") {
+		t.Errorf("got %s", got)
+	}
+	if got := b.seen(""); len(got) != 0 {
+		t.Errorf("the server was asked %+v", got)
+	}
+	r.opts.Auditor.(*ledger).down = errBoom
+	if got := r.modern("1", "resources/read", `"uri":"toolgate://results/x"`).text(); !strings.Contains(got, "audit_unavailable") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestKeptParts: a result of several parts is a resource of several.
+func TestKeptParts(t *testing.T) {
+	embedded := `{"type":"resource","resource":{"uri":"s+x:/a","text":"e"}}`
+	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 3000)+`"},{"type":"image","mimeType":"image/png","data":"AAEC"},{"type":"resource","resource":{"uri":"x:/a","text":"e"}},7],"structuredContent":{"a":1.50}}`)
+	r := keeping(t, &answer)
+	uri := keptAs(r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`))
+	want := `{"contents":[{"uri":"` + uri + `","mimeType":"application/json","text":"{\"a\":1.50}"},` +
+		`{"uri":"` + uri + `/1","mimeType":"text/plain","text":"` + strings.Repeat("x", 3000) + `"},` +
+		`{"uri":"` + uri + `/2","mimeType":"image/png","blob":"AAEC"},` +
+		`{"uri":"` + uri + `/3","mimeType":"application/json","text":` + string(mcp.Quote(embedded)) + `},` +
+		`{"uri":"` + uri + `/4","mimeType":"application/json","text":"7"}]}`
+	if got := resultOf(r.legacy(r.open(), "2", "resources/read", `{"uri":"`+uri+`"}`)); got != want {
+		t.Errorf("read\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestKeptForOldClients: a revision without resource links is told in words.
+func TestKeptForOldClients(t *testing.T) {
+	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
+	r := keeping(t, &answer)
+	w := r.post(strings.Replace(initBody, "2025-11-25", "2024-11-05", 1))
+	if !strings.Contains(w.text(), `"resources":{`) {
+		t.Errorf("resources are not declared: %s", w.text())
+	}
+	got := resultOf(r.legacy(w.field("Mcp-Session-Id"), "1", "tools/call", `{"name":"s__echo"}`))
+	if strings.Contains(got, `"resource_link"`) || !strings.Contains(got, `[resource_link: name s__echo result, URI toolgate://results/`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestResourcesAreDeclared where results are kept, also for a server that has
+// none.
+func TestResourcesAreDeclared(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		b := &script{name: "s"}
+		b.offer(t, mcp.Legacy, `{"tools":{}}`, tool("echo"))
+		mounts := mounted(b)
+		if keeps {
+			mounts[0].Tools = map[string]ToolShape{"x": {}, "echo": {Results: &ResultRules{MaxBytes: 1, Larger: KeepLarger}}}
+		}
+		r := newRig(t, mounts)
+		if got := r.post(initBody).text(); strings.Contains(got, `"resources":`) != keeps {
+			t.Errorf("kept %v: %s", keeps, got)
+		}
+	}
+}
+
+// TestKeptResultsAreBounded: for each caller and in all. Who has most gives way.
+func TestKeptResultsAreBounded(t *testing.T) {
+	k := newKeptResults(&Limits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour})
+	route := &Route{Server: "s", Original: "t"}
+	keep := func(who string, n, size int) *keptResult {
+		return k.keep(who, route, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, n, strings.Repeat("x", size)))
+	}
+	there := func(kept *keptResult) bool { return k.find(kept.principal, kept.uri(), time.Now()) != nil }
+	if keep("a", 0, 7000) != nil {
+		t.Error("kept beyond the limit of one caller")
+	}
+	a := []*keptResult{keep("a", 1, 2500), keep("a", 2, 2500), keep("a", 3, 2500)}
+	if there(a[0]) || !there(a[1]) || !there(a[2]) {
+		t.Error("the oldest does not give way")
+	}
+	b := []*keptResult{keep("b", 1, 2500), keep("b", 2, 2500)}
+	if there(a[1]) || !there(a[2]) || !there(b[0]) || !there(b[1]) {
+		t.Error("who has most does not give way")
+	}
+	if k.find("a", b[0].uri(), time.Now()) != nil || b[0].id == keep("a", 1, 2000).id {
+		t.Error("the result of another is found")
+	}
+	if k.bytes > k.most {
+		t.Errorf("%d bytes", k.bytes)
+	}
+	if other := newKeptResults(&Limits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour}); other.keep("b", route, []byte(`{"content":[]}`)).id == k.keep("b", route, []byte(`{"content":[]}`)).id {
+		t.Error("an id can be guessed from the result")
+	}
+}
+
+// TestKeptResultsAtOnce keeps, reads and sweeps from many sides.
+func TestKeptResultsAtOnce(t *testing.T) {
+	k := newKeptResults(&Limits{KeptResults: 20_000, KeptResultsPerPrincipal: 4_000, KeptResultsTime: time.Hour})
+	var all sync.WaitGroup
+	for who := range 8 {
+		all.Go(func() {
+			name := fmt.Sprint(who)
+			for i := range 200 {
+				kept := k.keep(name, &Route{Server: "s", Original: "t"}, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, i%50, strings.Repeat("x", 100*(i%9))))
+				if found := k.find(name, kept.uri(), time.Now()); found != nil && found.principal != name {
+					t.Error("the result of another is found")
+				}
+				if i%20 == 0 {
+					k.sweep(time.Now().Add(2 * time.Hour))
+				}
+			}
+		})
+	}
+	all.Wait()
+	k.sweep(time.Now().Add(2 * time.Hour))
+	if k.bytes != 0 || len(k.all) != 0 || len(k.of) != 0 {
+		t.Errorf("%d bytes in %d results are left", k.bytes, len(k.all))
+	}
+}
