@@ -50,7 +50,7 @@ func (c *Conn) fetchKind(ctx context.Context, kind mcp.Capability, l *mcp.Listin
 	skipped := 0
 	for page := 0; ; page++ {
 		if page == limits.Pages {
-			return fmt.Sprintf("more than %d pages; the rest is left out", limits.Pages), nil
+			return fmt.Sprintf("more than %d pages (limits.pages); the rest is left out", limits.Pages), nil
 		}
 		var params []byte
 		if cursor != nil {
@@ -68,12 +68,12 @@ func (c *Conn) fetchKind(ctx context.Context, kind mcp.Capability, l *mcp.Listin
 			return "", fault
 		}
 		if *bytes += len(msg.Raw); *bytes > limits.Catalog {
-			return fmt.Sprintf("more than %d bytes; the rest is left out", limits.Catalog), nil
+			return fmt.Sprintf("more than %d bytes (limits.catalog); the rest is left out", limits.Catalog), nil
 		}
 		list := msg.ResultMember(kind.ListKey())
 		for e := range mcp.Elements(list) {
 			if len(l.Items[kind]) == limits.Items {
-				return fmt.Sprintf("more than %d items; the rest is left out", limits.Items), nil
+				return fmt.Sprintf("more than %d items (limits.tools); the rest is left out", limits.Items), nil
 			}
 			item, err := mcp.ParseItem(kind, e.Of(list))
 			if err != nil || keys[item.Key] {
