@@ -35,7 +35,7 @@ func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route
 	snap := g.snapshot.Load()
 	route := snap.Catalog(x).resolve(mcp.Resource, uri, x.Scope)
 	if route == nil {
-		return nil, unknown(x, mcp.Resource, uri)
+		return nil, g.unknownTo(x, mcp.Resource, uri)
 	}
 	demands, err := g.permit(ctx, x, route)
 	if err == nil && len(demands) > 0 {
