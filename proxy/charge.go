@@ -30,6 +30,8 @@ type bought struct {
 	back    bool // it surely was not delivered
 	stop    context.CancelFunc
 
+	delivered bool // some request of the round was, or of a call that is parked
+
 	settled bool
 	low     []budget.Fact // budgets of which much is used
 }
@@ -102,7 +104,7 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 	}
 	if err != nil {
 		failure, failed := errors.AsType[*mcp.Failure](err)
-		b.back = failed && !failure.Delivered
+		b.back = failed && !failure.Delivered && !b.delivered
 		return err
 	}
 	b.bytes = int64(len(got.Result))

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -367,4 +368,70 @@ func TestAuditNamesTheBudget(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("budgets (-want +got):\n%s", diff)
 	}
+}
+
+// A call of which some request reached its server counts, however a later request
+// of the same round ends.
+func TestDeliveredCallIsNotGivenBack(t *testing.T) {
+	lost := &mcp.Failure{Kind: mcp.FailUnavailable, Server: "s", Reason: "The server is gone."}
+	call := func(r *rig, session, method, params string) {
+		w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", method, params), "Mcp-Session-Id", session))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !strings.Contains(w.text(), `"kind":"upstream_unavailable"`) {
+			t.Errorf("%s: %s", method, w.text())
+		}
+	}
+	want := func(r *rig, store budget.Store, what string) {
+		got := usedOf(t, store)
+		if got["calls"] != 1 || got["cost"] != 1 || got["seconds"] == 0 {
+			t.Errorf("%s: used %v", what, got)
+		}
+	}
+	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
+		synctest.Test(t, func(t *testing.T) { // a task that the gateway drives
+			store := new(budgettest.Memory)
+			b := newWorker(t, era, completed)
+			b.lose = 100
+			r := charging(t, b.script, store, tariff(10, 10, 100_000, 10_000)...).run()
+			call(r, r.open(), "tools/call", `{"name":"s__only"}`)
+			want(r, store, "task "+era.String())
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // rounds that a legacy client knows nothing of
+		store := new(budgettest.Memory)
+		b := asking(t, 1)
+		first := b.reply
+		b.reply = func(ctx context.Context, c *mcp.Call) (mcp.Answer, error) {
+			if mcp.Lookup(c.Params, "requestState") != nil {
+				return mcp.Answer{}, lost
+			}
+			time.Sleep(time.Second)
+			return first(ctx, c)
+		}
+		r := charging(t, b, store, tariff(10, 10, 100_000, 10_000)...).run()
+		c := r.stdio(person("alice"))
+		c.send(initBody, request("1", "tools/call", `{"name":"s__ask"}`))
+		time.Sleep(2 * time.Second)
+		c.send(`{"jsonrpc":"2.0","id":"toolgate-1","result":{"action":"accept","content":{}}}`)
+		time.Sleep(time.Second)
+		if got := c.out.drain(); !strings.Contains(got, `"kind":"upstream_unavailable"`) {
+			t.Errorf("rounds: %s", got)
+		}
+		want(r, store, "rounds")
+	})
+	synctest.Test(t, func(t *testing.T) { // the result of a task that was waited for
+		store := new(budgettest.Memory)
+		b := newWorker(t, mcp.Legacy, working, working, working, completed)
+		b.result = func(context.Context, *mcp.Call) error { return lost }
+		r := charging(t, b.script, store, tariff(10, 10, 100_000, 10_000)...).run()
+		session := r.open()
+		id := r.makeTask(session)
+		before := usedOf(t, store)["seconds"]
+		call(r, session, "tasks/result", `{`+ofTask(id)+`}`)
+		want(r, store, "result")
+		if got := usedOf(t, store)["seconds"] - before; got < 500 {
+			t.Errorf("result: %d ms are used", got)
+		}
+	})
 }
