@@ -264,3 +264,20 @@ func TestUnknownFloodOfSubscriptionsTellsNothing(t *testing.T) {
 		t.Errorf("hidden:\n%s\nunknown:\n%s", texts[0], texts[1])
 	}
 }
+
+// What a server says of resources that are hidden from a subscriber counts for
+// nothing: it was not the subscriber who asked.
+func TestUpdatesAreNoUnknownFlood(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d","name":"d"}`, `resource {"uri":"file:///d/secret","name":"r"}`, tool("a"))
+	r := newRig(t, mounted(b), hide("file:///d/secret"), bounded(Floods{Unknown: 2}))
+	session := r.open()
+	if w := r.legacy(session, "1", mcp.MethodSubscribe, `{"uri":"s+file:///d"}`); !strings.Contains(w.text(), `"result":{}`) {
+		t.Fatal(w.text())
+	}
+	for range 5 {
+		r.Happened(mcp.Event{Server: "s", Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"file:///d/secret"}`)})
+	}
+	if w := r.legacy(session, "2", mcp.MethodToolsCall, `{"name":"s__none"}`); strings.Contains(w.text(), kindRate) {
+		t.Errorf("after updates of what is hidden: %s", w.text())
+	}
+}
