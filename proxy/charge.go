@@ -58,7 +58,14 @@ func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later b
 	}
 	rec.bought.receipt, rec.bought.stop = receipt, func() {}
 	if limit, bounded := receipt.Time(); bounded {
-		ctx, rec.bought.stop = context.WithTimeoutCause(ctx, limit, spentTime(receipt.Spent(budget.Seconds)))
+		var why error = &mcp.Failure{
+			Kind: mcp.FailTimeout, Server: r.Server, Delivered: true,
+			Reason: "The server " + r.Server + " did not answer within its deadline.",
+		}
+		if limit < u.Time.Truncate(time.Millisecond) {
+			why = spentTime(receipt.Spent(budget.Seconds))
+		}
+		ctx, rec.bought.stop = context.WithTimeoutCause(ctx, limit, why)
 	}
 	return ctx, nil
 }

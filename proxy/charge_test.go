@@ -435,3 +435,30 @@ func TestDeliveredCallIsNotGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// A call that takes the whole time of its server, of which its budgets have left
+// enough, is late: that says something of the server, and nothing of the budget.
+func TestHardDeadlineIsNoBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newScript(t, "s", mcp.Modern, tool("slow"))
+		b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
+			<-ctx.Done()
+			return mcp.Answer{}, context.Cause(ctx)
+		}
+		var g *Guard
+		r := newRig(t, mounted(b), behindGuard(&g), func(_ *Options, c *Config) {
+			c.Limiter, c.Mounts[0].Hard = limited(t, store, tariff(10, 10, 100<<20, 1000)...), 30*time.Second
+		})
+		w := r.modern("1", "tools/call", `"name":"s__slow"`)
+		if !strings.Contains(w.text(), `"kind":"upstream_timeout"`) || strings.Contains(w.text(), "budget") {
+			t.Errorf("after its whole time: %s", w.text())
+		}
+		if got := usedOf(t, store); got["seconds"] != 30_000 || got["calls"] != 1 {
+			t.Errorf("used %v", got)
+		}
+		if n := g.Breakers()[0].Failures; n != 1 {
+			t.Errorf("the breaker has counted %d failures, want 1", n)
+		}
+	})
+}
