@@ -462,3 +462,27 @@ func TestHardDeadlineIsNoBudget(t *testing.T) {
 		}
 	})
 }
+
+// What a subscription tells of a task counts its bytes, as if it was fetched.
+func TestStatesOfTasksCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newWorker(t, mcp.Modern, `"status":"completed","result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 300)+`"}]}`)
+		r := charging(t, b.script, store, tariff(10, 10, 600, 10_000)...).run()
+		first := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		second := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		if got := usedOf(t, store)["bytes"]; got > 400 {
+			t.Fatalf("two tasks use %d bytes", got)
+		}
+		w, leave := r.listenFor(first, second)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := strings.Count(w.text(), "xxx\""); n > 1 {
+			t.Errorf("%d results were delivered", n)
+		}
+		if got := usedOf(t, store); got["bytes"] != 600 || got["calls"] != 2 {
+			t.Errorf("used %v", got)
+		}
+		leave()
+	})
+}
