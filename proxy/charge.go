@@ -125,6 +125,12 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 	return nil
 }
 
+// notMade notes that a round which was charged is not made, and returns why.
+func (rec *record) notMade(why error) error {
+	rec.bought.back = true
+	return why
+}
+
 // settle ends the charge of a round. It is given back when the call surely was not
 // delivered; a charge that cannot be given back stays.
 func (rec *record) settle() {

@@ -486,3 +486,38 @@ func TestStatesOfTasksCount(t *testing.T) {
 		leave()
 	})
 }
+
+// slowStore is a store whose charges take some time.
+type slowStore struct {
+	budget.Store
+	charge time.Duration
+}
+
+func (s slowStore) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, error) {
+	time.Sleep(s.charge)
+	return s.Store.Charge(ctx, b)
+}
+
+// A call that is forbidden while its charge takes long is not made, and costs
+// nothing.
+func TestForbiddenWhileItIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		until := time.Now().Add(time.Second)
+		r := newRig(t, mounted(b), func(_ *Options, c *Config) {
+			c.Limiter = limited(t, slowStore{store, 3 * time.Second}, tariff(10, 10, 100<<20, 10_000)...)
+			c.Chain = gate.NewChain(rule(func(context.Context, *gate.Request) (gate.Decision, error) {
+				if time.Now().After(until) {
+					return gate.Decision{Effect: gate.Deny, Reason: "no more"}, nil
+				}
+				return gate.Decision{Effect: gate.Allow}, nil
+			}))
+		})
+		w := r.modern("1", "tools/call", `"name":"s__a"`)
+		if n := len(b.seen("")); n != 0 || !strings.Contains(w.text(), "Unknown tool: s__a") {
+			t.Errorf("%d calls came to the server: %s", n, w.text())
+		}
+		wantUsed(t, store, map[string]int64{})
+	})
+}
