@@ -40,7 +40,7 @@ type bought struct {
 // of it was charged. The context that it returns ends when the round has used up
 // the time that it was given.
 func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later bool) (context.Context, error) {
-	rec.sent = time.Now()
+	defer func() { rec.sent = time.Now() }()
 	if !budgeted(rec.entry.Method) || !snap.Limiter.Charges() {
 		return ctx, nil
 	}

@@ -521,3 +521,16 @@ func TestForbiddenWhileItIsCharged(t *testing.T) {
 		wantUsed(t, store, map[string]int64{})
 	})
 }
+
+// The time that a charge takes is none that the server took.
+func TestChargingTakesNoTimeOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		r := charging(t, b, slowStore{store, 3 * time.Second}, tariff(10, 10, 10_000, 100)...)
+		r.modern("1", "tools/call", `"name":"s__a"`)
+		if e := r.ledger.all()[0]; usedOf(t, store)["seconds"] != 1 || e.UpstreamUS != 0 {
+			t.Errorf("used %v; the server took %d µs", usedOf(t, store), e.UpstreamUS)
+		}
+	})
+}
