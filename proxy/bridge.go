@@ -23,7 +23,10 @@ func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record,
 	}
 	first, by := *call, rec.approved
 	d.judge = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
-	defer func() { err = d.said.partly(err) }()
+	defer func() {
+		err = d.said.partly(err)
+		rec.bought.delivered = d.delivered.Load() || retry != nil && retry.park != nil
+	}()
 	call.Notify, call.Ask = d.notify, d.ask
 	call.Askable = askable(x, r.to.mount.Questions)
 	if !call.Progress && call.LogLevel == "" {
@@ -65,6 +68,7 @@ func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialog
 		if err != nil || got.Era == mcp.Legacy || !asksInput(got.Result) || call.Method == mcp.MethodComplete {
 			return got, err
 		}
+		d.delivered.Store(true)
 		if round > maxRounds {
 			return mcp.Answer{}, tooManyRounds(r)
 		}

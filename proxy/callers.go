@@ -11,7 +11,7 @@ import (
 type callerSlots struct {
 	mu      sync.Mutex
 	most    int
-	running map[string]int      // of each principal
+	running map[string]int      // of each principal; below 0 while one that has ended is still to go on
 	waiting map[string][]*slots // where calls of a principal wait for others of it, first come first
 }
 
@@ -46,8 +46,15 @@ func (c *callerSlots) enter(principal string, s *slots) bool {
 		}
 		return false
 	}
-	c.running[principal]++
+	c.add(principal, +1)
 	return true
+}
+
+// add counts a principal's running calls; mu is held.
+func (c *callerSlots) add(principal string, n int) {
+	if c.running[principal] += n; c.running[principal] == 0 {
+		delete(c.running, principal)
+	}
 }
 
 // resume counts a call that goes on, which so may be one too many.
@@ -57,7 +64,7 @@ func (c *callerSlots) resume(principal string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running[principal]++
+	c.add(principal, +1)
 }
 
 // leave counts one call less and returns where calls of the principal wait for
@@ -68,9 +75,7 @@ func (c *callerSlots) leave(principal string) []*slots {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running[principal]--; c.running[principal] <= 0 {
-		delete(c.running, principal)
-	}
+	c.add(principal, -1)
 	also := c.waiting[principal]
 	delete(c.waiting, principal)
 	return also

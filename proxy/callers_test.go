@@ -263,3 +263,34 @@ func TestCallerIsToldOfItsOwnCalls(t *testing.T) {
 		}
 	})
 }
+
+// A server that asks its user something and answers without waiting for that
+// takes no place away from the caller for good.
+func TestQuestionsThatOutliveTheirCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, tool("ask"))
+		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+			call.Ask(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`), func([]byte, *mcp.Error) {})
+			time.Sleep(time.Millisecond)
+			return result(mcp.Legacy, `{"content":[]}`), nil
+		}
+		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 2 }).run()
+		c := r.stdio(person("alice"))
+		c.send(initBody)
+		for i := range 5 {
+			c.send(request(fmt.Sprint(2*i), "tools/call", `{"name":"s__ask"}`), request(fmt.Sprint(2*i+1), "tools/call", `{"name":"s__ask"}`))
+			time.Sleep(time.Minute)
+			if got := c.out.drain(); strings.Count(got, `"content":[]`) != 2 {
+				t.Fatalf("two calls, again %d: %s", i, got)
+			}
+		}
+		r.callers.mu.Lock()
+		defer r.callers.mu.Unlock()
+		if n := len(r.callers.running); n != 0 {
+			t.Errorf("%v have calls running", r.callers.running)
+		}
+		if s := r.snapshot.Load().catalog.byServer["s"].slots; s.running != 0 {
+			t.Errorf("%d places are taken", s.running)
+		}
+	})
+}

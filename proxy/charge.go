@@ -30,6 +30,8 @@ type bought struct {
 	back    bool // it surely was not delivered
 	stop    context.CancelFunc
 
+	delivered bool // some request of the round was, or of a call that is parked
+
 	settled bool
 	low     []budget.Fact // budgets of which much is used
 }
@@ -38,7 +40,7 @@ type bought struct {
 // of it was charged. The context that it returns ends when the round has used up
 // the time that it was given.
 func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later bool) (context.Context, error) {
-	rec.sent = time.Now()
+	defer func() { rec.sent = time.Now() }()
 	if !budgeted(rec.entry.Method) || !snap.Limiter.Charges() {
 		return ctx, nil
 	}
@@ -56,7 +58,14 @@ func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later b
 	}
 	rec.bought.receipt, rec.bought.stop = receipt, func() {}
 	if limit, bounded := receipt.Time(); bounded {
-		ctx, rec.bought.stop = context.WithTimeoutCause(ctx, limit, spentTime(receipt.Spent(budget.Seconds)))
+		var why error = &mcp.Failure{
+			Kind: mcp.FailTimeout, Server: r.Server, Delivered: true,
+			Reason: "The server " + r.Server + " did not answer within its deadline.",
+		}
+		if limit < u.Time.Truncate(time.Millisecond) {
+			why = spentTime(receipt.Spent(budget.Seconds))
+		}
+		ctx, rec.bought.stop = context.WithTimeoutCause(ctx, limit, why)
 	}
 	return ctx, nil
 }
@@ -102,7 +111,7 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 	}
 	if err != nil {
 		failure, failed := errors.AsType[*mcp.Failure](err)
-		b.back = failed && !failure.Delivered
+		b.back = failed && !failure.Delivered && !b.delivered
 		return err
 	}
 	b.bytes = int64(len(got.Result))
@@ -114,6 +123,12 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 		return spentBytes(b.receipt.Spent(budget.Bytes))
 	}
 	return nil
+}
+
+// notMade notes that a round which was charged is not made, and returns why.
+func (rec *record) notMade(why error) error {
+	rec.bought.back = true
+	return why
 }
 
 // settle ends the charge of a round. It is given back when the call surely was not

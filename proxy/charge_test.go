@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -367,4 +368,169 @@ func TestAuditNamesTheBudget(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("budgets (-want +got):\n%s", diff)
 	}
+}
+
+// A call of which some request reached its server counts, however a later request
+// of the same round ends.
+func TestDeliveredCallIsNotGivenBack(t *testing.T) {
+	lost := &mcp.Failure{Kind: mcp.FailUnavailable, Server: "s", Reason: "The server is gone."}
+	call := func(r *rig, session, method, params string) {
+		w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", method, params), "Mcp-Session-Id", session))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !strings.Contains(w.text(), `"kind":"upstream_unavailable"`) {
+			t.Errorf("%s: %s", method, w.text())
+		}
+	}
+	want := func(r *rig, store budget.Store, what string) {
+		got := usedOf(t, store)
+		if got["calls"] != 1 || got["cost"] != 1 || got["seconds"] == 0 {
+			t.Errorf("%s: used %v", what, got)
+		}
+	}
+	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
+		synctest.Test(t, func(t *testing.T) { // a task that the gateway drives
+			store := new(budgettest.Memory)
+			b := newWorker(t, era, completed)
+			b.lose = 100
+			r := charging(t, b.script, store, tariff(10, 10, 100_000, 10_000)...).run()
+			call(r, r.open(), "tools/call", `{"name":"s__only"}`)
+			want(r, store, "task "+era.String())
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // rounds that a legacy client knows nothing of
+		store := new(budgettest.Memory)
+		b := asking(t, 1)
+		first := b.reply
+		b.reply = func(ctx context.Context, c *mcp.Call) (mcp.Answer, error) {
+			if mcp.Lookup(c.Params, "requestState") != nil {
+				return mcp.Answer{}, lost
+			}
+			time.Sleep(time.Second)
+			return first(ctx, c)
+		}
+		r := charging(t, b, store, tariff(10, 10, 100_000, 10_000)...).run()
+		c := r.stdio(person("alice"))
+		c.send(initBody, request("1", "tools/call", `{"name":"s__ask"}`))
+		time.Sleep(2 * time.Second)
+		c.send(`{"jsonrpc":"2.0","id":"toolgate-1","result":{"action":"accept","content":{}}}`)
+		time.Sleep(time.Second)
+		if got := c.out.drain(); !strings.Contains(got, `"kind":"upstream_unavailable"`) {
+			t.Errorf("rounds: %s", got)
+		}
+		want(r, store, "rounds")
+	})
+	synctest.Test(t, func(t *testing.T) { // the result of a task that was waited for
+		store := new(budgettest.Memory)
+		b := newWorker(t, mcp.Legacy, working, working, working, completed)
+		b.result = func(context.Context, *mcp.Call) error { return lost }
+		r := charging(t, b.script, store, tariff(10, 10, 100_000, 10_000)...).run()
+		session := r.open()
+		id := r.makeTask(session)
+		before := usedOf(t, store)["seconds"]
+		call(r, session, "tasks/result", `{`+ofTask(id)+`}`)
+		want(r, store, "result")
+		if got := usedOf(t, store)["seconds"] - before; got < 500 {
+			t.Errorf("result: %d ms are used", got)
+		}
+	})
+}
+
+// A call that takes the whole time of its server, of which its budgets have left
+// enough, is late: that says something of the server, and nothing of the budget.
+func TestHardDeadlineIsNoBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newScript(t, "s", mcp.Modern, tool("slow"))
+		b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
+			<-ctx.Done()
+			return mcp.Answer{}, context.Cause(ctx)
+		}
+		var g *Guard
+		r := newRig(t, mounted(b), behindGuard(&g), func(_ *Options, c *Config) {
+			c.Limiter, c.Mounts[0].Hard = limited(t, store, tariff(10, 10, 100<<20, 1000)...), 30*time.Second
+		})
+		w := r.modern("1", "tools/call", `"name":"s__slow"`)
+		if !strings.Contains(w.text(), `"kind":"upstream_timeout"`) || strings.Contains(w.text(), "budget") {
+			t.Errorf("after its whole time: %s", w.text())
+		}
+		if got := usedOf(t, store); got["seconds"] != 30_000 || got["calls"] != 1 {
+			t.Errorf("used %v", got)
+		}
+		if n := g.Breakers()[0].Failures; n != 1 {
+			t.Errorf("the breaker has counted %d failures, want 1", n)
+		}
+	})
+}
+
+// What a subscription tells of a task counts its bytes, as if it was fetched.
+func TestStatesOfTasksCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newWorker(t, mcp.Modern, `"status":"completed","result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 300)+`"}]}`)
+		r := charging(t, b.script, store, tariff(10, 10, 600, 10_000)...).run()
+		first := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		second := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		if got := usedOf(t, store)["bytes"]; got > 400 {
+			t.Fatalf("two tasks use %d bytes", got)
+		}
+		w, leave := r.listenFor(first, second)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := strings.Count(w.text(), "xxx\""); n > 1 {
+			t.Errorf("%d results were delivered", n)
+		}
+		if got := usedOf(t, store); got["bytes"] != 600 || got["calls"] != 2 {
+			t.Errorf("used %v", got)
+		}
+		leave()
+	})
+}
+
+// slowStore is a store whose charges take some time.
+type slowStore struct {
+	budget.Store
+	charge time.Duration
+}
+
+func (s slowStore) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, error) {
+	time.Sleep(s.charge)
+	return s.Store.Charge(ctx, b)
+}
+
+// A call that is forbidden while its charge takes long is not made, and costs
+// nothing.
+func TestForbiddenWhileItIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		until := time.Now().Add(time.Second)
+		r := newRig(t, mounted(b), func(_ *Options, c *Config) {
+			c.Limiter = limited(t, slowStore{store, 3 * time.Second}, tariff(10, 10, 100<<20, 10_000)...)
+			c.Chain = gate.NewChain(rule(func(context.Context, *gate.Request) (gate.Decision, error) {
+				if time.Now().After(until) {
+					return gate.Decision{Effect: gate.Deny, Reason: "no more"}, nil
+				}
+				return gate.Decision{Effect: gate.Allow}, nil
+			}))
+		})
+		w := r.modern("1", "tools/call", `"name":"s__a"`)
+		if n := len(b.seen("")); n != 0 || !strings.Contains(w.text(), "Unknown tool: s__a") {
+			t.Errorf("%d calls came to the server: %s", n, w.text())
+		}
+		wantUsed(t, store, map[string]int64{})
+	})
+}
+
+// The time that a charge takes is none that the server took.
+func TestChargingTakesNoTimeOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(budgettest.Memory)
+		b := newScript(t, "s", mcp.Modern, tool("a"))
+		r := charging(t, b, slowStore{store, 3 * time.Second}, tariff(10, 10, 10_000, 100)...)
+		r.modern("1", "tools/call", `"name":"s__a"`)
+		if e := r.ledger.all()[0]; usedOf(t, store)["seconds"] != 1 || e.UpstreamUS != 0 {
+			t.Errorf("used %v; the server took %d µs", usedOf(t, store), e.UpstreamUS)
+		}
+	})
 }

@@ -25,6 +25,10 @@ type dialogue struct {
 	// the client, and the answers to them, for the server; nil elsewhere.
 	related, relatedUp []byte
 
+	// delivered tells that a request of the call was answered: it counts as
+	// delivered, however its later requests end.
+	delivered atomic.Bool
+
 	said     heardSoFar
 	asked    atomic.Int32
 	answered atomic.Int32

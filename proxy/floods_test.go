@@ -245,3 +245,39 @@ func TestRatesInThePipeline(t *testing.T) {
 		}
 	})
 }
+
+// A subscription to what is hidden counts and looks as one to what does not
+// exist, also when there are too many.
+func TestUnknownFloodOfSubscriptionsTellsNothing(t *testing.T) {
+	var texts [2]string
+	for i, uri := range []string{"s+file:///nowhere", "none+file:///nowhere"} {
+		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///nowhere","name":"r"}`)
+		r := newRig(t, mounted(b), hide("file:///nowhere"), bounded(Floods{Unknown: 2}))
+		session := r.open()
+		for range 4 {
+			text := r.legacy(session, "1", mcp.MethodSubscribe, `{"uri":"`+uri+`"}`).text()
+			text, _, _ = strings.Cut(strings.ReplaceAll(text, uri, "URI"), "wait ") // which differs, as the id of the decision does
+			texts[i] += text + "\n"
+		}
+	}
+	if texts[0] != texts[1] || !strings.Contains(texts[1], "limits.unknown_per_minute") {
+		t.Errorf("hidden:\n%s\nunknown:\n%s", texts[0], texts[1])
+	}
+}
+
+// What a server says of resources that are hidden from a subscriber counts for
+// nothing: it was not the subscriber who asked.
+func TestUpdatesAreNoUnknownFlood(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d","name":"d"}`, `resource {"uri":"file:///d/secret","name":"r"}`, tool("a"))
+	r := newRig(t, mounted(b), hide("file:///d/secret"), bounded(Floods{Unknown: 2}))
+	session := r.open()
+	if w := r.legacy(session, "1", mcp.MethodSubscribe, `{"uri":"s+file:///d"}`); !strings.Contains(w.text(), `"result":{}`) {
+		t.Fatal(w.text())
+	}
+	for range 5 {
+		r.Happened(mcp.Event{Server: "s", Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"file:///d/secret"}`)})
+	}
+	if w := r.legacy(session, "2", mcp.MethodToolsCall, `{"name":"s__none"}`); strings.Contains(w.text(), kindRate) {
+		t.Errorf("after updates of what is hidden: %s", w.text())
+	}
+}

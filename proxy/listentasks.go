@@ -94,9 +94,11 @@ func soonest(tasks []*listened) *listened {
 	return next
 }
 
-// observe returns the state of a task as its client sees it.
+// observe returns the state of a task as its client sees it. It costs what it costs
+// a client to ask for that; it is no call, and has no entry in the audit.
 func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, error) {
-	now, err := g.openTask(g.snapshot.Load(), x, t.sealed)
+	snap := g.snapshot.Load()
+	now, err := g.openTask(snap, x, t.sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +112,15 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 	params := mcp.SetMember(nil, "taskId", mcp.Quote(now.id))
 	call := g.newCall(x, now.route.to, mcp.MethodTaskGet, params)
 	call.Progress, call.LogLevel, call.Conn = false, "", now.conn
+	rec := g.newRecord(x, mcp.Tool, now.route.Exposed)
+	rec.entry.Method = mcp.MethodTaskGet
+	rec.routed(now.route)
+	defer rec.settle() // where the server's side of it panics
+	if ctx, err = rec.charge(ctx, snap, now.route, true); err != nil {
+		return nil, err
+	}
 	got, err := now.route.to.backend.Call(ctx, call)
-	if err != nil {
+	if err := rec.carried(&got, err); err != nil {
 		return nil, err
 	}
 	if got.Fault != nil {

@@ -84,6 +84,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if ctx, err = rec.charge(ctx, snap, route, retry.charged()); err != nil {
 		return refuse(retry.ended(err))
 	}
+	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
+		return refuse(retry.ended(rec.notMade(err)))
+	}
 	got, err := g.carry(ctx, x, route, rec, call, retry)
 	if err := rec.carried(&got, err); err != nil {
 		return refuse(err)

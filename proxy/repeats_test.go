@@ -116,3 +116,32 @@ func TestRowsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// The rounds of a call are one call of a row, which ends with the last of them.
+func TestIdenticalCallsInRounds(t *testing.T) {
+	for _, legacy := range []bool{false, true} { // whose calls are parked
+		synctest.Test(t, func(t *testing.T) {
+			b := asking(t, 1)
+			if legacy {
+				b = inquirer(t, askForm)
+			}
+			r := newRig(t, mounted(b), bounded(Floods{IdenticalCalls: 2})).run()
+			for i := range 3 {
+				w := r.modern("1", mcp.MethodToolsCall, `"name":"s__ask"`)
+				if refused := strings.Contains(w.text(), "repeated_call"); refused != (i == 2) {
+					t.Fatalf("call %d: %s", i+1, w.text())
+				}
+				if i < 2 {
+					r.retry(w, `"name":"s__ask"`, `{"q":{"action":"accept"},"q1":{"action":"accept","content":{}}}`)
+				}
+			}
+			synctest.Wait()
+			time.Sleep(2 * repeatHold)
+			r.repeats.mu.Lock()
+			defer r.repeats.mu.Unlock()
+			if n := len(r.repeats.rows); n != 0 {
+				t.Errorf("%d rows are left", n)
+			}
+		})
+	}
+}

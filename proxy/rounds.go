@@ -207,7 +207,7 @@ func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*pa
 	}
 	r.remove(state.call, open)
 	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
-	rec.entry.Budgets = open.rec.entry.Budgets
+	rec.entry.Budgets, rec.repeatEnd = open.rec.entry.Budgets, open.rec.repeatEnd
 	return open.park, nil
 }
 

@@ -35,7 +35,7 @@ func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route
 	snap := g.snapshot.Load()
 	route := snap.Catalog(x).resolve(mcp.Resource, uri, x.Scope)
 	if route == nil {
-		return nil, unknown(x, mcp.Resource, uri)
+		return nil, g.unknownTo(x, mcp.Resource, uri)
 	}
 	demands, err := g.permit(ctx, x, route)
 	if err == nil && len(demands) > 0 {
@@ -288,7 +288,8 @@ func (g *Gateway) hears(w subscriber, exposed string) bool {
 	if route == nil {
 		return false
 	}
-	demands, err := g.permit(g.life, x, route)
+	// It is not the subscriber who asks: what is hidden from it counts for nothing.
+	demands, err := g.permitOr(g.life, x, route, nil, func() error { return unknown(x, route.Kind, route.Exposed) })
 	return err == nil && len(demands) == 0
 }
 

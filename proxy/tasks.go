@@ -277,6 +277,7 @@ func (g *Gateway) carryTask(ctx context.Context, x *Exchange, rec *record, t *ta
 	if err != nil || got.Fault != nil {
 		return got, err
 	}
+	rec.bought.delivered = true
 	if got, err = run.legacyEnd(ctx, got.Result); err == nil { // which may have taken long
 		err = g.judgeTask(ctx, x, t)
 	}

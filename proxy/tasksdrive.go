@@ -101,6 +101,7 @@ func (d *dialogue) follow(ctx context.Context, r *Route, call *mcp.Call, made mc
 	if err != nil || state == nil {
 		return made, err
 	}
+	d.delivered.Store(true)
 	id, _ := mcp.LookupString(state, "taskId")
 	if id == "" {
 		return mcp.Answer{}, badTask(r)
