@@ -19,14 +19,19 @@ const cancelsAtOnce = 16
 // last start, are not known here. It waits for the servers until the context
 // ends. What came of a task is up to its server, which may have ended it.
 func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *Refusal) int {
-	catalog := g.snapshot.Load().catalog
+	catalogs := g.snapshot.Load().everyCatalog()
 	var all sync.WaitGroup
 	defer all.Wait()
 	places := make(chan struct{}, cancelsAtOnce)
 	n := 0
 	for _, book := range [...]*taskBook{&g.tasks, &g.begun} {
 		for key, t := range book.all() {
-			route := catalog.tool(key.server, t.tool, Scope{})
+			var route *Route
+			for _, c := range catalogs { // its client may be shown what others are not
+				if route = c.tool(key.server, t.tool, Scope{}); route != nil {
+					break
+				}
+			}
 			if route == nil {
 				continue
 			}

@@ -199,6 +199,25 @@ func TestCancelTasks(t *testing.T) {
 	}
 }
 
+// So is a task of a tool that is shown to those clients alone that cannot be asked
+// anything.
+func TestCancelTasksOfThePlainList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorker(t, mcp.Legacy, working)
+		b.offerBoth(t, legacyTasks, []string{tool("job")}, []string{`tool {"name":"fallback","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`})
+		r := newRig(t, mounted(b.script)).run()
+		c := r.stdio(person("alice"))
+		c.send(strings.Replace(initBody, `{"sampling":{},"elicitation":{},"roots":{}}`, `{}`, 1), request("1", "tools/call", `{"name":"s__fallback","task":{}}`))
+		synctest.Wait()
+		if got := c.out.drain(); !strings.Contains(got, `"taskId"`) {
+			t.Fatalf("made %s", got)
+		}
+		if n := r.CancelTasks(t.Context(), cancelledBy("s__fallback")); n != 1 || len(b.seen(mcp.MethodTaskCancel)) != 1 {
+			t.Errorf("%d tasks, want 1; %d reached the server", n, len(b.seen(mcp.MethodTaskCancel)))
+		}
+	})
+}
+
 // readBody returns the body of a request that is not sent yet.
 func readBody(t *testing.T, r *http.Request) string {
 	t.Helper()

@@ -4,12 +4,14 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -291,6 +293,32 @@ decision if {
 	})
 	r.change(t, admin.CatalogChange{Op: admin.CatalogRestrict, Name: "a__pid", Persona: "nobody"})
 	eventually(t, "the policy sees a change", func() bool { return !slices.Contains(tools(), "a__pid") })
+}
+
+// A server that lists a prompt under the name of its tool takes nothing off what
+// policies know of the tool, in whatever order the two are listed.
+func TestPolicyDataOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	tool := registry.Listed{
+		Name: "a__pay", Kind: "tool", Enabled: true, Category: "money", Flags: map[string]bool{"acme": false, "other": true},
+		Class: governance.Class{Destructive: true, OperatorClassed: true, Risk: governance.High},
+	}
+	prompt := registry.Listed{
+		Name: "a__pay", Kind: "prompt", Enabled: true, Category: "texts", Flags: map[string]bool{"acme": true, "other": true},
+		Class: governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low},
+	}
+	for _, listing := range [][]registry.Listed{{tool, prompt}, {prompt, tool}} {
+		data := policyData([]string{"a__pay"}, listing)
+		want := map[string]any{
+			"kind": "tool", "category": "money", "risk": "high", "destructive": true, "read_only": false, "operator_classed": true,
+		}
+		if got := data.ToolCatalog["a__pay"]; !got.Enabled || !maps.Equal(got.Attributes, want) {
+			t.Errorf("the catalog has %+v, want %v", got, want)
+		}
+		if flags := data.TenantToolFlags; flags["acme"]["a__pay"].Enabled || !flags["other"]["a__pay"].Enabled {
+			t.Errorf("flags %v", flags)
+		}
+	}
 }
 
 // Two gateways on one PostgreSQL go by one catalog. Each has its state folder

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // addPolicy adds the phase of the Rego policy. In shadow mode it is asked and
@@ -42,18 +44,28 @@ func (g *gates) listed(names []string) {
 }
 
 // policyData is the catalog as policies see it. Keys of flags and restrictions
-// are given where there are any, so that a policy may have them to itself.
+// are given where there are any, so that a policy may have them to itself. What a
+// name says of a tool holds whatever its server lists under the same name besides,
+// such as a prompt: the stricter word counts.
 func policyData(names []string, listing []registry.Listed) opa.Data {
 	data := opa.Data{ToolCatalog: make(map[string]opa.Tool, len(names))}
 	for _, name := range names {
 		data.ToolCatalog[name] = opa.Tool{Enabled: true}
 	}
+	seen := map[string]registry.Listed{}
 	for i := range listing {
-		l := &listing[i]
+		l := listing[i]
 		before, there := data.ToolCatalog[l.Name]
 		if !there {
 			continue
 		}
+		if other, twice := seen[l.Name]; twice {
+			l.Class = l.Class.With(other.Class)
+			if l.Category = cmp.Or(l.Category, other.Category); other.Kind == mcp.Tool.String() {
+				l.Kind, l.Category = other.Kind, cmp.Or(other.Category, l.Category)
+			}
+		}
+		seen[l.Name] = l
 		attributes := map[string]any{
 			"kind": l.Kind, "read_only": l.Class.ReadOnly, "destructive": l.Class.Destructive, "operator_classed": l.Class.OperatorClassed,
 		}
@@ -69,6 +81,9 @@ func policyData(names []string, listing []registry.Listed) opa.Data {
 			}
 			if data.TenantToolFlags[tenant] == nil {
 				data.TenantToolFlags[tenant] = map[string]opa.Flag{}
+			}
+			if f, twice := data.TenantToolFlags[tenant][l.Name]; twice {
+				on = on && f.Enabled
 			}
 			data.TenantToolFlags[tenant][l.Name] = opa.Flag{Enabled: on}
 		}

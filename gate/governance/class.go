@@ -56,6 +56,14 @@ type Class struct {
 	HighCost        bool // not to be called while resources are short
 }
 
+// With returns the class of what may be either of two: the stricter one of each.
+func (c Class) With(other Class) Class {
+	return Class{
+		ReadOnly: c.ReadOnly && other.ReadOnly, Destructive: c.Destructive || other.Destructive, Risk: c.Risk.atLeast(other.Risk),
+		OperatorClassed: c.OperatorClassed && other.OperatorClassed, HighCost: c.HighCost || other.HighCost,
+	}
+}
+
 // Operator is what an operator says of a tool. Nil is nothing said.
 type Operator struct {
 	ReadOnly, Destructive *bool

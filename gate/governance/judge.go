@@ -101,9 +101,9 @@ func (r *Rules) Judge(call Call) Verdict {
 
 // judge holds a call against one rule.
 func (r *Rules) judge(own *rule, call Call, args any) Verdict {
-	if i := slices.Index(own.ForbiddenIn, call.Mode); i >= 0 {
+	if i := during(own.ForbiddenIn, call.Mode); i >= 0 {
 		return own.deny(
-			fmt.Sprintf("forbidden_in_modes: %s", call.Mode), fmt.Sprintf("%s is not called in mode %s", call.Name, call.Mode),
+			fmt.Sprintf("forbidden_in_modes: %s", own.ForbiddenIn[i]), fmt.Sprintf("%s is not called in mode %s", call.Name, call.Mode),
 			change("take the mode off the list", own.entry("forbidden_in_modes", i), ""),
 		)
 	}
@@ -122,14 +122,25 @@ func (r *Rules) judge(own *rule, call Call, args any) Verdict {
 	if v := own.judgePatterns(args); v.Outcome != Pass {
 		return v
 	}
-	if slices.Contains(own.AskIn, call.Mode) {
+	if i := during(own.AskIn, call.Mode); i >= 0 {
 		return Verdict{
 			Outcome: Ask,
 			Reason:  fmt.Sprintf("%s needs an approval in mode %s", call.Name, call.Mode),
-			Rule:    own.place(fmt.Sprintf("requires_approval_in_modes: %s", call.Mode)),
+			Rule:    own.place(fmt.Sprintf("requires_approval_in_modes: %s", own.AskIn[i])),
 		}
 	}
 	return Verdict{Outcome: Pass}
+}
+
+// during returns the index of the mode in a rule's list for which the rule counts
+// in a mode; -1 when there is none. What is for Normal is for Degraded, too: a
+// gateway goes into that by itself, and callers may be why.
+func during(list []Mode, mode Mode) int {
+	i := slices.Index(list, mode)
+	if i < 0 && mode == Degraded {
+		return slices.Index(list, Normal)
+	}
+	return i
 }
 
 func (r *rule) judgeCommands(args any) Verdict {

@@ -53,6 +53,27 @@ func TestStricterModesAllowNoMore(t *testing.T) {
 	}
 }
 
+// A gateway that runs short goes into Degraded by itself, which lifts no rule.
+func TestDegradedLiftsNoRuleOfNormal(t *testing.T) {
+	r := rules(
+		t, governance.Rule{Match: "asked", AskIn: []governance.Mode{governance.Normal}},
+		governance.Rule{Match: "banned", ForbiddenIn: []governance.Mode{governance.Alert, governance.Normal}},
+		governance.Rule{Match: "short", ForbiddenIn: []governance.Mode{governance.Degraded}},
+	)
+	for name, want := range map[string]map[governance.Mode]governance.Outcome{
+		"asked":  {governance.Normal: governance.Ask, governance.Degraded: governance.Ask},
+		"banned": {governance.Normal: governance.Deny, governance.Degraded: governance.Deny, governance.Recovery: governance.Pass},
+		"short":  {governance.Normal: governance.Pass, governance.Degraded: governance.Deny},
+	} {
+		for mode, want := range want {
+			c := governance.Call{Name: name, Kind: mcp.Tool, Class: governance.Class{OperatorClassed: true}, Mode: mode}
+			if got := r.Judge(c); got.Outcome != want {
+				t.Errorf("%s in %s: %+v, want %s", name, mode, got, want)
+			}
+		}
+	}
+}
+
 func TestModes(t *testing.T) {
 	readOnly := governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low}
 	writing := governance.Class{OperatorClassed: true, Risk: governance.Medium}

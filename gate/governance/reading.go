@@ -242,7 +242,7 @@ func local(text string) []reading {
 func followed(text string) (r reading, ok bool) {
 	r.absolute = strings.HasPrefix(text, "/")
 	for segment := range strings.SplitSeq(text, "/") {
-		r.segments = clean(append(r.segments, segment), r.absolute)
+		r.segments = step(r.segments, segment, r.absolute)
 		if root, link := kernelLink(r.segments); r.absolute && link {
 			r, ok = reading{absolute: root}, true
 		}
@@ -319,17 +319,24 @@ func trim(segment string) string {
 func clean(segments []string, absolute bool) []string {
 	out := make([]string, 0, len(segments))
 	for _, segment := range segments {
-		switch {
-		case segment == "" || segment == ".":
-		case segment != "..":
-			out = append(out, segment)
-		case len(out) > 0 && out[len(out)-1] != "..":
-			out = out[:len(out)-1]
-		case !absolute:
-			out = append(out, segment)
-		}
+		out = step(out, segment, absolute)
 	}
 	return out
+}
+
+// step goes one segment on from where cleaned ones lead.
+func step(from []string, segment string, absolute bool) []string {
+	switch {
+	case segment == "" || segment == ".":
+		return from
+	case segment != "..":
+		return append(from, segment)
+	case len(from) > 0 && from[len(from)-1] != "..":
+		return from[:len(from)-1]
+	case !absolute:
+		return append(from, segment)
+	}
+	return from
 }
 
 // unalias takes off the front of paths that lead to the same files under

@@ -51,61 +51,91 @@ func unwrap(text string) string {
 	return text
 }
 
-// braces are the texts that a shell makes of one with {a,b} in it, the first of
-// them where they are more than are read; nil where there is none.
+// braces are the texts that a shell makes of one with {a,b} in it; nil where there
+// is none. Where they are more than are read, it returns more than are read, and
+// some of them may have braces left.
 func braces(text string) []string {
-	open, end, parts := firstBraces(text)
-	if parts == nil {
-		return nil
-	}
 	var all []string
-	for _, part := range parts {
-		one := text[:open] + part + text[end+1:]
-		if more := braces(one); more != nil {
-			all = append(all, more...)
-		} else {
+	open := []string{text}
+	for len(open) > 0 && len(all)+len(open) <= maxStages {
+		one := open[len(open)-1]
+		open = open[:len(open)-1]
+		from, end := firstBraces(one)
+		if end == 0 {
 			all = append(all, one)
+			continue
 		}
-		if len(all) > maxStages {
-			break
+		for _, part := range alternatives(one[from+1 : end]) {
+			if open = append(open, one[:from]+part+one[end+1:]); len(all)+len(open) > maxStages {
+				break
+			}
 		}
+	}
+	if all = append(all, open...); len(all) == 1 {
+		return nil
 	}
 	return all
 }
 
-// firstBraces finds the first braces of a text that stand for several, with what
-// is between their commas.
-func firstBraces(text string) (open, end int, parts []string) {
-	for open = 0; open < len(text); open++ {
-		if text[open] != '{' || open > 0 && text[open-1] == '$' {
+// firstBraces returns where the first braces of a text that stand for several
+// open and end; end is 0 where there are none.
+func firstBraces(text string) (first, end int) {
+	type pair struct {
+		at      int
+		several bool // there is a comma between them
+		dots    bool // there is .. somewhere between them
+	}
+	var open []pair
+	for i := range len(text) {
+		if text[i] == '{' {
+			open = append(open, pair{at: i})
 			continue
 		}
-		depth, from := 0, open+1
-		for i := open; i < len(text); i++ {
-			switch text[i] {
-			case '{':
-				depth++
-			case ',':
-				if depth == 1 {
-					parts, from = append(parts, text[from:i]), i+1
-				}
-			case '}':
-				if depth--; depth > 0 {
-					continue
-				}
-				if last := text[from:i]; parts != nil {
-					return open, i, append(parts, last)
-				} else if strings.Contains(last, "..") { // {a..z}
-					return open, i, []string{"?", last}
-				}
+		if len(open) == 0 {
+			continue
+		}
+		last := &open[len(open)-1]
+		switch text[i] {
+		case ',':
+			last.several = true
+		case '.':
+			last.dots = last.dots || text[i-1] == '.'
+		case '}':
+			closed := *last
+			open = open[:len(open)-1]
+			if len(open) > 0 && closed.dots {
+				open[len(open)-1].dots = true
 			}
-			if depth == 0 {
-				break
+			named := closed.at > 0 && text[closed.at-1] == '$'
+			if (closed.several || closed.dots) && !named && (end == 0 || closed.at < first) {
+				first, end = closed.at, i
 			}
 		}
-		parts = nil
 	}
-	return 0, 0, nil
+	return first, end
+}
+
+// alternatives are what stands between braces: what is between the commas, or of
+// a range like a..z anything and itself.
+func alternatives(inner string) []string {
+	var parts []string
+	depth, from := 0, 0
+	for i := range len(inner) {
+		switch inner[i] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts, from = append(parts, inner[from:i]), i+1
+			}
+		}
+	}
+	if parts == nil {
+		return []string{"?", inner}
+	}
+	return append(parts, inner[from:])
 }
 
 // wild tells whether a reading holds what stands for several names.
@@ -136,23 +166,17 @@ func (g *pathGlob) mayForbid(r reading) bool {
 	if !r.absolute && !anywhere {
 		return false // of a folder that is not known here
 	}
-	if !anywhere {
-		return overlap(pattern, segments, true)
-	}
-	for i := range segments {
-		if overlap(pattern, segments[i:], false) {
-			return true
-		}
-	}
-	return false
+	return overlap(pattern, segments, !anywhere)
 }
 
 // overlap tells whether a pattern may match the first of some segments that are
-// patterns themselves. In all, * and ** may be any names; else something of each
-// name has to be written.
+// patterns themselves. In all, * and ** may be any names; else the pattern may
+// begin at any segment, and something of each name has to be written.
 func overlap(pattern, segments []string, all bool) bool {
 	at := make([]bool, len(segments)+1)
-	at[0] = true
+	for j := range at {
+		at[j] = j == 0 || !all
+	}
 	skip := func(row []bool) { // ** may be no name
 		for j, segment := range segments {
 			row[j+1] = row[j+1] || row[j] && segment == "**"

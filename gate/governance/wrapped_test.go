@@ -3,6 +3,7 @@ package governance_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/gate/governance"
 )
@@ -20,7 +21,7 @@ func TestForbiddenPathsInWrappings(t *testing.T) {
 		"jar:file:/etc/x!/y", "file:etc/passwd", "file:%2Fetc%2Fpasswd", "file://%2fetc/passwd",
 		"/etc/pass*", "/et?/passwd", "/e*c/passwd", "/[e]tc/passwd", "/[!a]tc/passwd", "/*/passwd", "/**", "/**/passwd", "/home/*/.ssh/id_rsa", "/home/u/.s*", "~/.ss?/id_rsa",
 		"/home/u/.s[a-z]h/x", "%2fet%3f/passwd", "/home/u/**/id_rsa", "/srv/.en*", ".en?", "/srv/*.pem", "*.p?m", "/srv/.[e]nv",
-		"/{etc,usr}/passwd", "/{,usr/}etc/passwd", "/e{t,x}c/passwd", "/{a,{b,etc}}/passwd", "{/etc/passwd,/x}", "/home/u/.{ssh,x}/id_rsa", "/{a..f}tc/passwd", "~/{.ssh,x}/y",
+		"/{etc,usr}/passwd", "/{,usr/}etc/passwd", "/e{t,x}c/passwd", "/{a,{b,etc}}/passwd", "{/etc/passwd,/x}", "/home/u/.{ssh,x}/id_rsa", "/{{..},etc}/passwd", "/}/{../etc,x}/passwd", "/{x/{../{etc,y},z}/passwd", "/{a..f}tc/passwd", "~/{.ssh,x}/y",
 	} {
 		if v := r.Judge(pathCall(path)); v.Outcome != governance.Deny || v.Change == nil {
 			t.Errorf("%q: %+v", path, v)
@@ -49,6 +50,26 @@ func TestAllowedPathsInWrappings(t *testing.T) {
 	} {
 		if v := r.Judge(pathCall(path)); v.Outcome != want {
 			t.Errorf("%q: %s %s, want %s", path, v.Outcome, v.Reason, want)
+		}
+	}
+}
+
+// However a path is written, reading it takes about as long as it is long: no
+// caller may hold a processor with one argument.
+func TestPathsAreReadInTheTimeOfTheirLength(t *testing.T) {
+	t.Parallel()
+	r := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"/etc/**", ".env", "*.k?y", "/a/**/b/**/c/**/*.d"}})
+	for name, path := range map[string]string{
+		"closed braces": strings.Repeat("{", 2700) + strings.Repeat("a,b}", 1300), "open braces": strings.Repeat("{", 8000), "open commas": strings.Repeat("{,", 4000),
+		"braces of one": strings.Repeat("{", 4000) + strings.Repeat("}", 4000), "many braces": strings.Repeat("{a,b}", 1600), "ranges": strings.Repeat("{a..b}", 1300),
+		"commas": "{" + strings.Repeat(",", 8000) + "}", "relative": strings.Repeat("a/", 4000), "wild": strings.Repeat("a*/", 2700), "absolute": strings.Repeat("/a*", 2700),
+	} {
+		begin := time.Now()
+		for range 16 { // as many as a call may well have
+			r.Judge(pathCall(path))
+		}
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("%s: %v", name, took)
 		}
 	}
 }

@@ -26,7 +26,9 @@ func settledRules(c *ast.Compiler, policy *reads) []ast.Ref {
 			if len(rule.Head.Args) > 0 || rule.Head.RuleKind() != ast.SingleValue || !ref.IsGround() || has(settled, ref) >= 0 {
 				continue
 			}
-			if len(settled) < maxSettled && independent(c, c.GetRulesExact(ref)) {
+			// Rules of the same document have a say in it, too: p[x] in what p.a is.
+			all := c.GetRulesDynamicWithOpts(ref, ast.RulesOptions{IncludeHiddenModules: true})
+			if len(settled) < maxSettled && independent(c, all) {
 				settled = append(settled, ref)
 			}
 		}

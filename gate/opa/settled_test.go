@@ -38,6 +38,9 @@ func TestSettledRules(t *testing.T) {
 		"several":         {`decision if a; a if input.plan == "team"; a if input.args.x == 1`, nil},
 		"default":         {"default a := false\ndecision if a; a if input.plan == \"team\"", []string{"a", "decision"}},
 		"other package":   {`decision if data.other.a`, nil},
+		"same document":   {`decision if a.b; a[k] := true if some k, _ in input.args; a.b := true if input.plan == "x"`, nil},
+		"deep in it":      {`decision if a.b.c; a[k].c := true if some k, _ in input.args; a.b.c := true if input.plan == "x"`, nil},
+		"document alone":  {`decision if a.b; a[k] := true if some k in input.groups; a.b := true if input.plan == "x"`, []string{"a.b", "decision"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,6 +81,12 @@ var remembering = []string{
 	a if { c with input.plan as "team"; not e }
 	c if { e; input.tenant == "acme"; object.get(input.args, "x", 0) < 2 }
 	e if input.plan == "team"`,
+
+	`default decision := false
+	decision if flags.safe
+	flags[x] := true if { input.args.x == 1; x := "safe" }
+	flags.safe := true if input.plan == "team"
+	listed if input.tool_name in {"a", "b"}`,
 
 	`decision if count(open) > object.get(input.args, "x", 0)
 	open contains t if { some t in ["a", "b", input.tool_name]; allowed(t) }
