@@ -376,7 +376,7 @@ func TestDeliveredCallIsNotGivenBack(t *testing.T) {
 	lost := &mcp.Failure{Kind: mcp.FailUnavailable, Server: "s", Reason: "The server is gone."}
 	call := func(r *rig, session, method, params string) {
 		w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", method, params), "Mcp-Session-Id", session))
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if !strings.Contains(w.text(), `"kind":"upstream_unavailable"`) {
 			t.Errorf("%s: %s", method, w.text())
@@ -494,7 +494,7 @@ type slowStore struct {
 }
 
 func (s slowStore) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, error) {
-	time.Sleep(s.charge)
+	<-time.After(s.charge)
 	return s.Store.Charge(ctx, b)
 }
 
@@ -519,6 +519,27 @@ func TestForbiddenWhileItIsCharged(t *testing.T) {
 			t.Errorf("%d calls came to the server: %s", n, w.text())
 		}
 		wantUsed(t, store, map[string]int64{})
+	})
+	synctest.Test(t, func(t *testing.T) { // what is asked of a task
+		store := new(budgettest.Memory)
+		b := newWorker(t, mcp.Modern, completed)
+		until := time.Now().Add(5 * time.Second)
+		r := newRig(t, mounted(b.script), func(_ *Options, c *Config) {
+			c.Limiter = limited(t, slowStore{store, 3 * time.Second}, tariff(10, 10, 100<<20, 10_000)...)
+			c.Chain = gate.NewChain(rule(func(context.Context, *gate.Request) (gate.Decision, error) {
+				if time.Now().After(until) {
+					return gate.Decision{Effect: gate.Deny, Reason: "no more"}, nil
+				}
+				return gate.Decision{Effect: gate.Allow}, nil
+			}))
+		})
+		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		before := usedOf(t, store)
+		w := r.tasked("2", "tasks/get", ofTask(id))
+		if n := len(b.seen(mcp.MethodTaskGet)); n != 0 || !strings.Contains(w.text(), "Unknown task") {
+			t.Errorf("looked %d times: %s", n, w.text())
+		}
+		wantUsed(t, store, before)
 	})
 }
 

@@ -228,13 +228,21 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 		return refuse(err)
 	}
 	defer t.route.to.slots.give(x.Identity.Key())
-	if time.Since(decided) > decisionAge {
-		if err := g.judgeTask(ctx, x, t); err != nil {
-			return refuse(err)
+	judgeAgain := func() error {
+		if time.Since(decided) <= decisionAge {
+			return nil
 		}
+		decided = time.Now()
+		return g.judgeTask(ctx, x, t)
+	}
+	if err := judgeAgain(); err != nil {
+		return refuse(err)
 	}
 	if ctx, err = rec.charge(ctx, snap, t.route, true); err != nil {
 		return refuse(err)
+	}
+	if err := judgeAgain(); err != nil {
+		return refuse(rec.notMade(err))
 	}
 	got, err := g.carryTask(ctx, x, rec, t)
 	if err := rec.carried(&got, err); err != nil {
