@@ -227,10 +227,20 @@ func TestBreakers(t *testing.T) {
 		}
 	}
 	p.stop(t, syscall.SIGTERM)
-	refused := 0
+	refused, opened, closed := 0, map[any]bool{}, map[any]bool{}
 	for _, e := range h.entries(t) {
-		if e["code"] == "breaker_open" && e["outcome"] == "denied" {
+		switch {
+		case e["code"] == "breaker_open" && e["outcome"] == "denied":
 			refused++
+		case e["kind"] == "breaker" && e["name"] == "open":
+			opened[e["server"]] = true
+		case e["kind"] == "breaker" && e["name"] == "closed":
+			closed[e["server"]] = opened[e["server"]]
+		}
+	}
+	for name := range ways {
+		if !opened[name] || !closed[name] {
+			t.Errorf("the audit log says of %s: opened %v, closed %v", name, opened[name], closed[name])
 		}
 	}
 	if refused < len(ways)+1 {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"time"
+
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
@@ -56,8 +59,23 @@ func sameServer(a, b upstream.Spec) bool { return a.Hash() == b.Hash() }
 // guard stands before a server of the gateway.
 func (in *instance) guard(b proxy.Backend, set proxy.Resilience) *proxy.Guard {
 	return proxy.NewGuard(b, set, proxy.GuardOptions{
-		Logger:  in.log,
-		Changed: func(server, tool string, state proxy.BreakerState) { in.metrics.Breaker(server, tool, state.String()) },
+		Logger: in.log,
+		Changed: func(server, tool string, state proxy.BreakerState) {
+			in.metrics.Breaker(server, tool, state.String())
+			now := time.Now()
+			in.running.Go(func() { in.noteBreaker(server, tool, state, now) }) // ends with its line
+		},
 		Retried: in.metrics.Retried,
 	})
+}
+
+// noteBreaker writes the new state of a breaker into the audit log.
+func (in *instance) noteBreaker(server, tool string, state proxy.BreakerState, at time.Time) {
+	entry := audit.Entry{
+		Time: at, Principal: audit.Principal{Subject: automatic}, Method: "toolgate/breaker", Kind: "breaker",
+		Server: server, OriginalName: tool, Name: state.String(), Outcome: audit.OutcomeOK, Reason: "the circuit breaker is " + state.String(),
+	}
+	if err := in.audit.Append(&entry); err != nil {
+		in.log.Error("audit entry not kept", "breaker", server, "tool", tool, "state", state, "err", err)
+	}
 }

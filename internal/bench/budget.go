@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
 )
 
 const (
@@ -39,7 +43,17 @@ func benchBudget(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 		return nil, err
 	}
 	var all []*contestant
-	for _, extra := range []map[string]any{nil, budgeted("full", 1), budgeted("full", 1+further), budgeted("normal", 1)} {
+	settings := []map[string]any{nil, budgeted("full", 1), budgeted("full", 1+further), budgeted("normal", 1)}
+	address, err := r.redis()
+	if err != nil {
+		return nil, err
+	}
+	if address != "" {
+		shared := budgeted("full", 1)
+		shared["redis"], shared["budgets_in"] = address, "redis"
+		settings = append(settings, shared)
+	}
+	for _, extra := range settings {
 		r.extra = extra
 		c, err := r.charged(mounts{"fast": up.url + "/mcp"}, s.era, n.warm)
 		if err != nil {
@@ -67,12 +81,43 @@ func benchBudget(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 		}
 	}
 	kb := func(c *contestant) float64 { return c.allocated / float64(c.calls) / 1024 }
-	return []row{
+	rows := []row{
 		line(fmt.Sprintf("a budget, %d callers, SQLite FULL: more than without", budgetCallers), one.cpu.minus(free.cpu), maxBudget, kb(one)-kb(free)),
 		line("- each further budget", each, maxFurther, (kb(many)-kb(one))/further),
 		line("- SQLite NORMAL", bounded.cpu.minus(free.cpu), maxBounded, kb(bounded)-kb(free)),
-	}, nil
+	}
+	for _, shared := range all[4:] {
+		rows = append(rows, line("- Redis, in the gateway's own process", shared.cpu.minus(free.cpu), maxBounded, kb(shared)-kb(free)))
+	}
+	return rows, nil
 }
+
+// redis starts a Redis server of the room's own and returns its address; empty
+// where Redis is not installed.
+func (r *room) redis() (string, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", nil //nolint:nilerr // there is one row less
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(r.ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a port for Redis: %w", err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	p, err := r.start("redis-server", os.Environ(), binary, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", r.dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := p.find(redisReady); err != nil {
+		return "", err
+	}
+	return "redis://" + address + "/0", nil
+}
+
+var redisReady = regexp.MustCompile(`Ready to accept connections`)
 
 // charged starts a gateway and lets many callers use it.
 func (r *room) charged(m mounts, era string, warm int) (*contestant, error) {
