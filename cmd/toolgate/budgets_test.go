@@ -21,6 +21,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolgate/toolgate/budget/redis/redistest"
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
@@ -106,21 +107,30 @@ func (h *home) uses(t *testing.T, args ...string) []admin.BudgetUse {
 }
 
 // However many clients call at once, through one gateway or through three that
-// share a PostgreSQL, exactly as many calls as the budget has reach the server.
+// share a PostgreSQL or a Redis, exactly as many calls as the budget has reach the
+// server.
 func TestNoCallBeyondTheBudget(t *testing.T) {
 	const limit = 100
-	for name, gateways := range map[string]int{"one gateway": 1, "three that share a store": 3} {
+	for name, shared := range map[string]string{"one gateway": "", "three that share a store": "postgres", "three that share a Redis": "redis"} {
 		t.Run(name, func(t *testing.T) {
 			url, calls := counted(t)
-			database := ""
-			if gateways > 1 {
+			database, memory, gateways := "", "", 3
+			switch shared {
+			case "":
+				gateways = 1
+			case "postgres":
 				database = storetest.StartPostgres(t).URL(t)
+			default:
+				memory = redistest.Start(t).Address()
 			}
 			var urls []string
 			var first *home
 			for range gateways {
 				h := newHome(t)
 				s, settings := spending(url, database, limit)
+				if memory != "" {
+					settings["redis"], settings["budgets_in"] = memory, "redis"
+				}
 				h.write(t, s, settings)
 				_, at := h.up(t)
 				urls = append(urls, at)
