@@ -17,7 +17,12 @@ default decision := {"allow": false, "reason": "default_deny"}
 
 decision := {"allow": true} if {
 	permitted
-	not restricted_call
+	not restrictable
+}
+
+else := {"allow": true} if {
+	permitted
+	count(restricted) == 0
 }
 
 else := {"allow": false, "reason": deny_reason} if deny_reason
@@ -65,15 +70,10 @@ denied if {
 	renamed_denied
 }
 
-restricted_call if {
-	data.tenant_restricted_args[input.tenant][input.tool_name]
-	count(restricted) > 0
-}
+# Whether there may be restricted arguments at all, which few tools have.
+restrictable if data.tenant_restricted_args[input.tenant][input.tool_name]
 
-restricted_call if {
-	input.tool_names[1]
-	count(restricted) > 0
-}
+restrictable if input.tool_names[1]
 
 # The first reason that applies is the one that is given. There is one chain,
 # so that two reasons never conflict.
@@ -91,7 +91,7 @@ else := "tool_not_in_catalog" if not_in_catalog
 
 else := "tool_disabled" if disabled
 
-else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if restricted_call
+else := sprintf("restricted_arg:%s", [concat(",", sort(restricted))]) if count(restricted) > 0
 
 else := "persona_cannot_add_tools" if cannot_add_tools
 

@@ -117,9 +117,9 @@ func strs(array []any) (all []string, ok bool) {
 	return all, true
 }
 
-func escapeToken(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
+var tokenEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+func escapeToken(key string) string { return tokenEscapes.Replace(key) }
 
 // cut shortens text that is repeated in a reason.
 func cut(text string) string {

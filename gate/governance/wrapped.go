@@ -230,8 +230,12 @@ func keysOf(leaves []leaf, value any, place string, within bool) []leaf {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
+			found := isPath(key) || within && strings.ContainsAny(key, `/\`)
+			if !found && !nests(value[key]) {
+				continue
+			}
 			at := place + "/" + escapeToken(key)
-			if isPath(key) || within && strings.ContainsAny(key, `/\`) {
+			if found {
 				leaves = append(leaves, leaf{at, key, true})
 			}
 			leaves = keysOf(leaves, value[key], at, within || PathName(key))
@@ -244,8 +248,20 @@ func keysOf(leaves []leaf, value any, place string, within bool) []leaf {
 	return leaves
 }
 
+// nests tells whether there may be members in a value.
+func nests(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
 // isPath tells whether a name can hardly be anything but a path.
 func isPath(name string) bool {
+	if len(name) < 2 || !strings.ContainsAny(name, `/\:$%`) {
+		return false
+	}
 	for _, prefix := range []string{"/", "~/", "./", "../", `.\`, `..\`, `\\`, "$HOME", "${HOME}", "%USERPROFILE%"} {
 		if strings.HasPrefix(name, prefix) && len(name) > len(prefix) {
 			return true

@@ -161,7 +161,7 @@ func TestWithEndsWithItsExpression(t *testing.T) {
 func TestSettledDefaultPolicy(t *testing.T) {
 	t.Parallel()
 	settled := newPhase(t, opa.Options{Path: defaultPolicy}).Settled()
-	for name, want := range map[string]bool{"permitted": true, "denied": true, "restricted_call": false, "decision": false} {
+	for name, want := range map[string]bool{"permitted": true, "denied": true, "restrictable": true, "decision": false} {
 		if got := slices.Contains(settled, "data.toolgate."+name); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
