@@ -87,6 +87,9 @@ func (r *running) beside() int {
 // announcements returns how many changes of tools count for the two sets.
 func (r *running) announcements() (full, plain uint64) {
 	l, _ := r.Listing()
+	if l == nil {
+		return 0, 0
+	}
 	if l.Plain != nil {
 		plain = l.Plain.Announced[mcp.Tool]
 	}
@@ -259,6 +262,10 @@ func TestChangesOfOneSetAreEveryones(t *testing.T) {
 	r := run(t, f.plainSpec())
 	r.looked()
 	await(t, "the end of the session that was looked at", func() bool { return r.beside() == 0 })
+	await(t, "the list", func() bool {
+		l, _ := r.Listing()
+		return l != nil
+	})
 	f.handle(mcp.MethodToolsCall, func(x *exchange) {
 		x.notify(mcp.NotifyToolsChanged, "{}")
 		x.echo()
