@@ -62,9 +62,6 @@ func bounded(id []byte) string {
 // the same id. The id of the empty text is empty, which SpiceDB refuses.
 func EncodeID(text string) string { return bounded(appendEscaped(nil, text, "")) }
 
-// NormalID is [EncodeID] for what a person wrote: an escape stays as it is.
-func NormalID(text string) string { return normalID(text) }
-
 // normalID is [EncodeID] for what a person wrote: an escape stays as it is, so
 // that both "alice@x.io" and "alice=40x=2Eio" name the same object.
 func normalID(text string) string {

@@ -123,9 +123,6 @@ func (m Mapping) TellsApart() (tenants, issuers bool) {
 	return tenants, issuers
 }
 
-// Complete returns the mapping with its defaults filled in.
-func (m Mapping) Complete() Mapping { return m.withDefaults() }
-
 func (m Mapping) withDefaults() Mapping {
 	m.Object = cmp.Or(m.Object, "tool")
 	m.Permission = cmp.Or(m.Permission, "execute")
