@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/budget/budgettest"
 	"github.com/toolgate/toolgate/budget/sqlstore"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 // BenchmarkCharge charges calls of 64 callers, each with counters of its own.
@@ -20,7 +21,7 @@ func BenchmarkCharge(b *testing.B) {
 	for _, durable := range []bool{true, false} {
 		for _, budgets := range []int{1, 2, 4} {
 			b.Run(fmt.Sprintf("durable=%t/budgets=%d", durable, budgets), func(b *testing.B) {
-				s := sqlstore.New(open(b, store.Options{Path: filepath.Join(b.TempDir(), "store.db"), Durable: durable}), nil)
+				s := sqlstore.New(storetest.Opened(b, store.Options{Path: filepath.Join(b.TempDir(), "store.db"), Durable: durable}), nil)
 				var calls, callers atomic.Int64
 				b.SetParallelism(32)
 				b.ReportAllocs()

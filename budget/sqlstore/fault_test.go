@@ -64,7 +64,7 @@ func TestFileFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "store.db")
-			inner := open(t, store.Options{Path: path, Durable: true})
+			inner := storetest.Opened(t, store.Options{Path: path, Durable: true})
 			s := sqlstore.New(inner, nil)
 			granted := int64(0)
 			for i := range 5 {
@@ -107,7 +107,7 @@ func TestFileFaults(t *testing.T) {
 }
 
 func TestFileThatCannotBeWritten(t *testing.T) {
-	inner := open(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: true})
+	inner := storetest.Opened(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: true})
 	s := sqlstore.New(inner, nil)
 	if !attempt(t, s, "before", "") {
 		t.Error("the first charge")
@@ -138,7 +138,7 @@ func pragma(t *testing.T, s *store.Store, text string) {
 // A file has one writer: a second process is told whose it is.
 func TestFileIsOpenedOnce(t *testing.T) {
 	o := store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: true}
-	open(t, o)
+	storetest.Opened(t, o)
 	_, err := store.Open(t.Context(), o)
 	if _, held := errors.AsType[*store.InUseError](err); !held {
 		t.Errorf("opened twice: %v", err)
@@ -150,8 +150,8 @@ func TestFileIsOpenedOnce(t *testing.T) {
 func TestServerIsKilledUnderLoad(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	url := server.URL(t)
-	a := sqlstore.New(open(t, store.Options{URL: url, Durable: true}), nil)
-	b := sqlstore.New(open(t, store.Options{URL: url, Durable: true}), nil)
+	a := sqlstore.New(storetest.Opened(t, store.Options{URL: url, Durable: true}), nil)
+	b := sqlstore.New(storetest.Opened(t, store.Options{URL: url, Durable: true}), nil)
 	var granted, failed, sent atomic.Int64
 	for crash := range 2 {
 		var all sync.WaitGroup
@@ -206,9 +206,9 @@ func awaited(t *testing.T, ready func() bool) {
 // costs nothing: the charge is asked for again, and is there once.
 func TestAnswerLostAfterTheCommit(t *testing.T) {
 	url := shared.URL(t)
-	direct := sqlstore.New(open(t, store.Options{URL: url, Durable: true}), nil)
+	direct := sqlstore.New(storetest.Opened(t, store.Options{URL: url, Durable: true}), nil)
 	var cuts atomic.Int64
-	s := sqlstore.New(open(t, store.Options{URL: through(t, url, &cuts), Durable: true}), nil)
+	s := sqlstore.New(storetest.Opened(t, store.Options{URL: through(t, url, &cuts), Durable: true}), nil)
 	charge := budgettest.Hour("b", "k", 1000)
 	charge.Amount = 10
 	for i := range 10 {
@@ -317,7 +317,7 @@ func TestForgetting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inner := open(t, where(t))
+			inner := storetest.Opened(t, where(t))
 			s := sqlstore.New(inner, nil)
 			month := budgettest.Hour("m", "k", 1000)
 			month.Measure = "calls/month"

@@ -1,14 +1,10 @@
 package sqlstore_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/budget/budgettest"
@@ -25,42 +21,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "error:", child(address))
 		os.Exit(1)
 	}
-	code := m.Run()
-	if err := shared.Stop(); err != nil {
-		fmt.Println("stop the PostgreSQL of the tests:", err)
-		code = max(code, 1)
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Println(err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-// open opens a store that runs until the test ends.
-func open(t testing.TB, o store.Options) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-done, s.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	os.Exit(storetest.Main(m, &shared))
 }
 
 func inFile(durable bool) budgettest.Opener {
 	return func(t *testing.T, _ int) []budget.Store {
-		return []budget.Store{sqlstore.New(open(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: durable}), nil)}
+		return []budget.Store{sqlstore.New(storetest.Opened(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: durable}), nil)}
 	}
 }
 
@@ -74,7 +40,7 @@ func TestSuiteOnFileWithoutSync(t *testing.T) {
 
 func TestSuiteInMemory(t *testing.T) {
 	budgettest.Run(t, func(t *testing.T, _ int) []budget.Store {
-		return []budget.Store{sqlstore.New(open(t, store.Options{}), nil)}
+		return []budget.Store{sqlstore.New(storetest.Opened(t, store.Options{}), nil)}
 	})
 }
 
@@ -82,7 +48,7 @@ func onPostgres(more string) budgettest.Opener {
 	return func(t *testing.T, n int) (all []budget.Store) {
 		url := shared.SchemaURL(t) + more
 		for range n {
-			all = append(all, sqlstore.New(open(t, store.Options{URL: url, Durable: true}), nil))
+			all = append(all, sqlstore.New(storetest.Opened(t, store.Options{URL: url, Durable: true}), nil))
 		}
 		return all
 	}

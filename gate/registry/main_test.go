@@ -1,11 +1,8 @@
 package registry_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
@@ -14,16 +11,5 @@ import (
 var shared storetest.Server
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := shared.Stop(); err != nil {
-		fmt.Println("stop the PostgreSQL of the tests:", err)
-		code = max(code, 1)
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Println(err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(storetest.Main(m, &shared))
 }

@@ -137,7 +137,7 @@ var rules = map[string]rule{
 	},
 	"internal/store/storetest": {
 		ours:   []string{"internal/store"},
-		others: []string{"github.com/jackc/pgx/v5", "github.com/google/go-cmp"},
+		others: []string{"github.com/jackc/pgx/v5", "github.com/google/go-cmp", "go.uber.org/goleak"},
 		why:    "the suite that every database passes, and the server it needs",
 	},
 	"internal/audit": {

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
@@ -29,18 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	code := m.Run()
-	if err := shared.Stop(); err != nil {
-		fmt.Println("stop the PostgreSQL of the tests:", err)
-		code = max(code, 1)
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Println(err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(storetest.Main(m, &shared))
 }
 
 // shared is the PostgreSQL server of all tests that do not hurt theirs.

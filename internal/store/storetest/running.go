@@ -3,8 +3,11 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -13,7 +16,13 @@ import (
 // ends.
 func Running(t testing.TB) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
+	return Opened(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
+}
+
+// Opened opens a store, which runs until the test ends.
+func Opened(t testing.TB, o store.Options) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,4 +36,21 @@ func Running(t testing.TB) *store.Store {
 		}
 	})
 	return s
+}
+
+// Main runs the tests of a package, ends the server that they share and looks for
+// goroutines that are left. It returns the exit code.
+func Main(m *testing.M, shared *Server) int {
+	code := m.Run()
+	if err := shared.Stop(); err != nil {
+		fmt.Println("stop the PostgreSQL of the tests:", err)
+		code = max(code, 1)
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
+	}
+	return code
 }
