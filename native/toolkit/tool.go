@@ -1,0 +1,85 @@
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Risk is how much harm a call of a tool can do.
+type Risk string
+
+// The risks. The zero Risk is none of them, and counts as [High].
+const (
+	Low    Risk = "low"
+	Medium Risk = "medium"
+	High   Risk = "high"
+)
+
+// Tool is one tool of a plugin. It is not changed once it is served.
+type Tool struct {
+	Name        string // at most 45 characters of [A-Za-z0-9_-]
+	Title       string
+	Description string
+
+	Input  json.RawMessage // JSON Schema (2020-12) of the arguments; an object
+	Output json.RawMessage // of the structured result; nil when there is none
+
+	// What is true of the tool, as the annotations of MCP name it.
+	ReadOnly, Destructive, Idempotent, OpenWorld bool
+
+	Category    string
+	Risk        Risk
+	Timeout     time.Duration // of one call where the configuration has none; 0 is that of all servers
+	RatePerHour int           // calls of one principal in an hour where the configuration has none; 0 is no limit
+	Queue       bool          // a call takes long and runs as a task
+
+	// Run runs one call. It returns when ctx ends. A [Problem] is told to whoever
+	// called; any other error is the plugin's own and is told in general words.
+	Run func(ctx context.Context, call *Call) (Result, error)
+}
+
+// Call is one call on its way to a tool. Its functions may be called from several
+// goroutines until Run returns; they are never nil.
+type Call struct {
+	ID        string // unique among all gateways
+	Arguments []byte // a JSON object that fits the tool's input schema, verbatim
+
+	// Progress reports how far the call is; total is 0 where it is not known, and
+	// done grows from one report to the next.
+	Progress func(done, total float64, message string)
+	// Log sends a message to the client, at a level of RFC 5424 such as "info".
+	Log func(level, message string)
+}
+
+// Result is what a tool answers.
+type Result struct {
+	// Content are the content blocks, a JSON array as MCP defines them. Nil is one
+	// text block: Text, or Structured where that is empty.
+	Content    json.RawMessage
+	Text       string
+	Structured json.RawMessage // an object that fits the tool's output schema; nil when there is none
+	IsError    bool
+}
+
+// Problem is what is wrong with a call, in a sentence that a model can act on: it
+// names the rule and what is allowed.
+type Problem string
+
+// Error implements error.
+func (p Problem) Error() string { return string(p) }
+
+// Problemf is a [Problem] made like fmt.Sprintf makes a string.
+func Problemf(format string, args ...any) error { return Problem(fmt.Sprintf(format, args...)) }
+
+// Plugin is a group of tools that one process serves.
+type Plugin struct {
+	Name string // its key in the configuration, under native
+	// Open makes the tools of a configuration, a JSON object. It is called once per
+	// process, before anything else; its error is shown to the operator.
+	Open func(config []byte) ([]Tool, error)
+	// Close frees what Open and the calls took, when no call runs any more. Nil
+	// frees nothing.
+	Close func()
+}
