@@ -58,7 +58,7 @@ var rules = map[string]rule{
 		why:    "runs plugin processes, confined; policy sees them as backends",
 	},
 	"native/...": {
-		ours:   []string{"native/...", "internal/mcp", "internal/sandbox"},
+		ours:   []string{"native/...", "internal/mcp", "internal/sandbox", "internal/egress"},
 		others: []string{"github.com/hashicorp/go-plugin", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the plugin protocol, its SDK and the shipped tools",
 	},
@@ -143,6 +143,10 @@ var rules = map[string]rule{
 	"internal/audit": {
 		why: "must work when everything else does not",
 	},
+	"internal/egress": {
+		others: []string{"golang.org/x/net/idna"},
+		why:    "where a request may lead does not depend on who makes it; x/net knows the one form of a name",
+	},
 	"internal/headroom": {
 		others: []string{"golang.org/x/sys"},
 		why:    "reads what the machine has left; what follows from that is decided elsewhere; x/sys knows the disk",
@@ -175,6 +179,7 @@ var testOthers = []string{
 	"github.com/go-json-experiment/json/jsontext", // a strict JSON parser to fuzz ours against
 	"github.com/google/go-cmp",                    // differences that can be read
 	"go.uber.org/goleak",                          // goroutines that outlive their owner
+	"golang.org/x/net/dns/dnsmessage",             // name servers that answer what a test says
 	"golang.org/x/tools/txtar",                    // conversations as text files
 	"github.com/santhosh-tekuri/jsonschema/v6",    // checks the schema of our configuration file, and messages in the matrix
 }

@@ -1,0 +1,197 @@
+package egress
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Limits bound one request with all its redirects. Zero values are replaced by
+// the defaults, but for Redirects.
+type Limits struct {
+	Timeout   time.Duration // of everything, the body included; 30 s
+	Header    int64         // bytes of an answer's header; 64 KiB
+	Body      int64         // bytes of an answer's body, after it was decompressed; 1 MiB
+	Redirects int           // that are followed; 0 is none, and the answer is the redirect
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Timeout = cmp.Or(max(0, l.Timeout), 30*time.Second)
+	l.Header = cmp.Or(max(0, l.Header), 64<<10)
+	l.Body = cmp.Or(max(0, l.Body), 1<<20)
+	return l
+}
+
+// ErrTooLarge is the error of reading more of a body than its limit.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// Client makes requests that a guard allows. It is safe for concurrent use.
+type Client struct {
+	limits Limits
+	base   *http.Transport
+	http   *http.Client
+}
+
+// NewClient returns a client. trust is for servers whose certificates the machine
+// does not know; nil trusts what it trusts.
+func NewClient(g *Guard, l Limits, trust *tls.Config) *Client {
+	l = l.withDefaults()
+	base := &http.Transport{
+		Proxy: nil, DialContext: g.DialContext, TLSClientConfig: trust,
+		MaxResponseHeaderBytes: l.Header, ResponseHeaderTimeout: l.Timeout, TLSHandshakeTimeout: dialTime,
+		MaxIdleConns: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
+	}
+	c := &Client{limits: l, base: base}
+	c.http = &http.Client{
+		Transport: &checked{g, base, l.Body}, Timeout: l.Timeout,
+		CheckRedirect: func(next *http.Request, via []*http.Request) error { return redirect(next, via, l.Redirects) },
+	}
+	return c
+}
+
+// HTTP returns the client for libraries that take one. Reading more of a body
+// than the limit is [ErrTooLarge].
+func (c *Client) HTTP() *http.Client { return c.http }
+
+// Close ends the connections that no request uses.
+func (c *Client) Close() { c.base.CloseIdleConnections() }
+
+// Answer is what a server answered.
+type Answer struct {
+	Status int
+	Header http.Header
+	URL    *url.URL // after redirects
+	Body   []byte
+	Cut    bool // the body is longer
+}
+
+// Do makes a request and reads the answer up to the limits. A longer body is cut.
+// A [Refusal] in the error is the policy's; no error repeats more of an address
+// than its host.
+func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.Timeout, errSlow)
+	defer cancel()
+	resp, err := c.http.Do(req.WithContext(ctx))
+	if err != nil {
+		return nil, c.plain(ctx, req.URL, err)
+	}
+	defer resp.Body.Close()
+	out := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL}
+	out.Body, err = io.ReadAll(resp.Body)
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		out.Cut = true
+	case err != nil:
+		return nil, c.plain(ctx, req.URL, err)
+	}
+	return out, nil
+}
+
+var errSlow = errors.New("it took too long")
+
+// plain returns an error of a request without its address, which may hold what
+// is nobody else's.
+func (c *Client) plain(ctx context.Context, u *url.URL, err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		return refusal
+	}
+	if ctx.Err() != nil {
+		if cause := context.Cause(ctx); !errors.Is(cause, errSlow) {
+			return cause
+		}
+	}
+	if timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		err = errSlow
+	}
+	return fmt.Errorf("reach %s: %w", u.Hostname(), err)
+}
+
+// redirect decides on a redirect; where it leads is checked like every request.
+// Of a request that had a body, or headers of its own, nothing goes to another
+// origin but the question.
+func redirect(next *http.Request, via []*http.Request, most int) error {
+	first := via[0]
+	switch {
+	case most == 0:
+		return http.ErrUseLastResponse
+	case len(via) > most:
+		return refuse("redirects", "the server redirects more than %d times", most)
+	case via[len(via)-1].URL.Scheme == "https" && next.URL.Scheme != "https":
+		return refuse("redirects", "the server redirects from https to http")
+	}
+	next.Header.Del("Referer")
+	if next.URL.Scheme == first.URL.Scheme && strings.EqualFold(next.URL.Host, first.URL.Host) {
+		return nil
+	}
+	if next.Body != nil && next.Body != http.NoBody {
+		return refuse("redirects", "the server redirects the request, with what it holds, to another host: %s", next.URL.Hostname())
+	}
+	for name := range next.Header {
+		if name != "Accept" && name != "Accept-Language" && name != "User-Agent" {
+			next.Header.Del(name)
+		}
+	}
+	return nil
+}
+
+// checked is the transport under every request, those of redirects too.
+type checked struct {
+	guard *Guard
+	base  http.RoundTripper
+	body  int64
+}
+
+func (t *checked) RoundTrip(req *http.Request) (*http.Response, error) {
+	u, err := t.guard.check(req.URL)
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	own := *req // the request is not this function's to change
+	own.URL, own.Host = u, ""
+	resp, err := t.base.RoundTrip(&own)
+	if err != nil {
+		return nil, err
+	}
+	if how := resp.Header.Get("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
+		resp.Body.Close()
+		return nil, refuse("encoding", "the answer is compressed in a way that was not asked for: %.40q", how)
+	}
+	resp.Body = &capped{ReadCloser: resp.Body, left: t.body}
+	return resp, nil
+}
+
+// capped is a body with a limit.
+type capped struct {
+	io.ReadCloser
+	left int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	if c.left < 0 {
+		return 0, ErrTooLarge
+	}
+	if int64(len(p)) > c.left+1 {
+		p = p[:c.left+1] // one more, to see whether there is
+	}
+	n, err := c.ReadCloser.Read(p)
+	if c.left -= int64(n); c.left < 0 {
+		return n - 1, ErrTooLarge
+	}
+	return n, err
+}
