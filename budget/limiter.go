@@ -59,6 +59,12 @@ type Event struct {
 	// Warned is the threshold in percent that this charge has reached, 80 or
 	// 100; else 0.
 	Warned int
+	// Of a charge that was granted: the counter, what is used of it, its limit,
+	// which may be NoLimit, and when what is used falls. The counter of any other
+	// outcome has but its Budget.
+	Measure, Key string
+	Used, Limit  int64
+	ResetAt      time.Time
 }
 
 // Limiter charges a store by rules. It is safe for concurrent use. The zero

@@ -162,7 +162,7 @@ func reachedPart(used, limit int64) (percent int) {
 func (r *Receipt) tell() {
 	for i := range r.balances {
 		b, c := &r.balances[i], &r.bill.Charges[i]
-		e := Event{Budget: c.Budget, Outcome: Granted}
+		e := Event{Budget: c.Budget, Outcome: Granted, Measure: c.Measure, Key: c.Key, Used: b.Used, Limit: c.Limit, ResetAt: b.ResetAt}
 		if c.Limit != NoLimit && !r.rules[i].Unit.reserved() {
 			if now := reachedPart(b.Used, c.Limit); now != reachedPart(b.Used-b.Taken, c.Limit) {
 				e.Warned = now

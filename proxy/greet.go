@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -11,7 +12,9 @@ import (
 
 // initialize answers the handshake of a legacy client and makes its session
 // ready (2025-11-25 basic/lifecycle).
-func (g *Gateway) initialize(s *Session, msg *mcp.Message) reply {
+func (g *Gateway) initialize(s *Session, msg *mcp.Message) (answer reply) {
+	began := time.Now()
+	defer func() { g.opts.Metrics.served(mcp.MethodInitialize, s.transport, began, answer.fault != nil) }()
 	asked, ok := msg.ParamString("protocolVersion")
 	if !ok {
 		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "protocolVersion" must be a string`))

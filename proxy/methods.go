@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -12,29 +13,30 @@ import (
 type method struct {
 	legacy, modern bool
 	serve          func(*Gateway, context.Context, *Exchange) reply
+	short          bool // it calls nothing, leaves no audit entry and is answered at once
 }
 
 // methods are all requests that clients may send; initialize is the binding's.
 var methods = map[string]method{
-	mcp.MethodToolsList:   {true, true, lists(mcp.Tool)},
-	mcp.MethodPromptsList: {true, true, lists(mcp.Prompt)},
-	mcp.MethodResources:   {true, true, lists(mcp.Resource)},
-	mcp.MethodTemplates:   {true, true, lists(mcp.Template)},
-	mcp.MethodToolsCall:   {true, true, calls(mcp.Tool, "name")},
-	mcp.MethodPromptsGet:  {true, true, calls(mcp.Prompt, "name")},
-	mcp.MethodRead:        {true, true, (*Gateway).read},
-	mcp.MethodComplete:    {true, true, (*Gateway).complete},
-	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) reply { return empty }},
-	mcp.MethodSetLevel:    {true, false, (*Gateway).setLevel},
-	mcp.MethodSubscribe:   {true, false, (*Gateway).subscribe},
-	mcp.MethodUnsubscribe: {true, false, (*Gateway).unsubscribe},
-	mcp.MethodDiscover:    {false, true, (*Gateway).discover},
-	mcp.MethodListen:      {false, true, (*Gateway).listen},
-	mcp.MethodTaskGet:     {true, true, (*Gateway).task},
-	mcp.MethodTaskCancel:  {true, true, (*Gateway).task},
-	mcp.MethodTaskUpdate:  {false, true, (*Gateway).task},
-	mcp.MethodTaskResult:  {true, false, (*Gateway).task},
-	mcp.MethodTaskList:    {true, false, (*Gateway).taskList},
+	mcp.MethodToolsList:   {true, true, lists(mcp.Tool), true},
+	mcp.MethodPromptsList: {true, true, lists(mcp.Prompt), true},
+	mcp.MethodResources:   {true, true, lists(mcp.Resource), true},
+	mcp.MethodTemplates:   {true, true, lists(mcp.Template), true},
+	mcp.MethodToolsCall:   {true, true, calls(mcp.Tool, "name"), false},
+	mcp.MethodPromptsGet:  {true, true, calls(mcp.Prompt, "name"), false},
+	mcp.MethodRead:        {true, true, (*Gateway).read, false},
+	mcp.MethodComplete:    {true, true, (*Gateway).complete, false},
+	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) reply { return empty }, true},
+	mcp.MethodSetLevel:    {true, false, (*Gateway).setLevel, true},
+	mcp.MethodSubscribe:   {true, false, (*Gateway).subscribe, false},
+	mcp.MethodUnsubscribe: {true, false, (*Gateway).unsubscribe, false},
+	mcp.MethodDiscover:    {false, true, (*Gateway).discover, true},
+	mcp.MethodListen:      {false, true, (*Gateway).listen, false},
+	mcp.MethodTaskGet:     {true, true, (*Gateway).task, false},
+	mcp.MethodTaskCancel:  {true, true, (*Gateway).task, false},
+	mcp.MethodTaskUpdate:  {false, true, (*Gateway).task, false},
+	mcp.MethodTaskResult:  {true, false, (*Gateway).task, false},
+	mcp.MethodTaskList:    {true, false, (*Gateway).taskList, false},
 }
 
 var empty = reply{result: []byte("{}")}
@@ -55,7 +57,16 @@ func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer reply) 
 	if !ok || x.Era == mcp.Legacy && !m.legacy || x.Era == mcp.Modern && !m.modern {
 		return faulty(mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", x.Message.Method))
 	}
-	return m.serve(g, ctx, x)
+	if !m.short {
+		return m.serve(g, ctx, x)
+	}
+	began := time.Now()
+	answer = m.serve(g, ctx, x)
+	g.opts.Metrics.served(x.Message.Method, x.Transport, began, answer.fault != nil)
+	if x.Message.Method == mcp.MethodToolsList && answer.fault == nil && x.Message.Param("cursor") == nil {
+		g.opts.Metrics.listed(x.Identity.Persona)
+	}
+	return answer
 }
 
 func lists(kind mcp.Capability) func(*Gateway, context.Context, *Exchange) reply {

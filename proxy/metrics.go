@@ -1,14 +1,27 @@
 package proxy
 
-import "github.com/toolgate/toolgate/internal/audit"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/internal/audit"
+)
 
 // Metrics is called when something countable happens. Nil fields, and a nil
 // Metrics, count nothing. The functions must not block.
 type Metrics struct {
-	// Call is called once for each closed call, with its audit entry.
-	Call func(*audit.Entry)
+	// Call is called once for each closed call, with its audit entry and the phase
+	// that refused it, empty for none.
+	Call func(e *audit.Entry, phase string)
+	// Served is called once for each request that calls nothing, such as a list,
+	// with the binding it came over.
+	Served func(method, transport string, took time.Duration, failed bool)
+	// Listed is called with the persona of the caller for each list of tools
+	// that is served; further pages of one are not counted.
+	Listed func(persona string)
 	// Sessions is called with the number of open legacy sessions.
 	Sessions func(int)
+	// SessionEnded is called for each session of a client that has ended.
+	SessionEnded func(transport string, lasted time.Duration)
 	// Limited is called with the setting that refuses something, as in
 	// "lists_per_minute", each time that it does.
 	Limited func(setting string)
@@ -17,9 +30,27 @@ type Metrics struct {
 	Redacted func(server string, n int)
 }
 
-func (m *Metrics) call(e *audit.Entry) {
+func (m *Metrics) call(e *audit.Entry, phase string) {
 	if m != nil && m.Call != nil {
-		m.Call(e)
+		m.Call(e, phase)
+	}
+}
+
+func (m *Metrics) served(method, transport string, began time.Time, failed bool) {
+	if m != nil && m.Served != nil {
+		m.Served(method, transport, time.Since(began), failed)
+	}
+}
+
+func (m *Metrics) listed(persona string) {
+	if m != nil && m.Listed != nil {
+		m.Listed(persona)
+	}
+}
+
+func (m *Metrics) sessionEnded(transport string, began time.Time) {
+	if m != nil && m.SessionEnded != nil {
+		m.SessionEnded(transport, time.Since(began))
 	}
 }
 

@@ -33,6 +33,7 @@ type record struct {
 	repeatEnd func() // of a call that is held against those before it; else nil
 
 	call   *RunningCall // once the gate let it pass
+	phase  string       // that refused it; empty for none
 	parked bool         // the call goes on with another request
 	park   *park        // of a call to a legacy server for a modern client; else nil
 	cost   int64
@@ -96,12 +97,14 @@ func (rec *record) refused(err error) error {
 		own.Decision = e.CallID
 		err, refusal = &own, &own
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
+		rec.phase = refusal.Phase
 		rec.noteRefusal(refusal.Budget)
 		if refusal.Phase == "upstream" || refusal.Phase == phaseResults || refusal.Kind == "internal" {
 			e.Outcome = audit.OutcomeError
 		}
 	case errors.As(err, &fault):
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, strconv.Itoa(fault.Code), fault.Message
+		rec.phase = "request" // as it was written
 	default:
 		e.Outcome, e.Reason = audit.OutcomeCancelled, err.Error()
 	}
@@ -147,7 +150,7 @@ func (rec *record) finish(answer *reply) {
 	if rec.repeatEnd != nil {
 		rec.repeatEnd()
 	}
-	rec.g.opts.Metrics.call(e)
+	rec.g.opts.Metrics.call(e, rec.phase)
 	if err := rec.g.opts.Auditor.Append(e); err != nil {
 		rec.g.log.Error("audit entry not kept", "call", e.CallID, "err", err)
 	}

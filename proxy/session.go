@@ -25,6 +25,7 @@ type Session struct {
 	caller    atomic.Pointer[gate.Identity] // see who
 	scope     Scope
 	transport string
+	began     time.Time
 
 	ctx    context.Context // ends with the session
 	cancel context.CancelCauseFunc
@@ -70,7 +71,8 @@ func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) 
 	}
 	var secret [24]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	s := &Session{g: g, id: hex.EncodeToString(secret[:]), scope: scope, transport: transport, used: time.Now()}
+	s := &Session{g: g, id: hex.EncodeToString(secret[:]), scope: scope, transport: transport, began: time.Now()}
+	s.used = s.began
 	s.caller.Store(id)
 	sum := sha256.Sum256([]byte(s.id))
 	s.auditID = hex.EncodeToString(sum[:8])
@@ -118,6 +120,7 @@ func (s *Session) end(why error) {
 	}
 	s.g.opts.Metrics.sessions(len(s.g.sessions))
 	s.g.sessionsMu.Unlock()
+	s.g.opts.Metrics.sessionEnded(s.transport, s.began)
 	s.cancel(why)
 	s.g.unsubscribeAll(s)
 	s.g.replays.forget(s.id)

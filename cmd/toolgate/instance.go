@@ -56,6 +56,8 @@ type instance struct {
 	enabling     atomic.Pointer[gate.Chain] // decides who may add what; nil denies
 	addedChanged chan struct{}              // capacity 1
 
+	approvalsChanged chan struct{} // capacity 1
+
 	onStore map[string][]func() // by topic of the store; complete before run
 
 	registry   *registry.Registry
@@ -90,6 +92,7 @@ type instance struct {
 type runningServer struct {
 	*upstream.Server
 	guard *proxy.Guard
+	sink  *serverSink
 	hash  string
 	stop  context.CancelFunc
 }
@@ -155,7 +158,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 		return nil, err
 	}
 	in.budgets.store = sqlstore.New(in.store, in.log)
-	in.budgets.observe = func(e budget.Event) { in.metrics.Budget(e.Budget, string(e.Outcome), e.Warned) }
+	in.budgets.observe = in.countCharge
 	in.lost = &lostRelations{log: in.log}
 	in.registry = registry.New(registry.Options{
 		Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }, OnRename: in.lost.renamed,
@@ -172,11 +175,13 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.audit, err = openAudit(c, state, known.authenticated(), in.log); err != nil {
 		return nil, err
 	}
+	in.metrics.WatchAudit(in.auditStats)
 	in.desk = approval.New(in.store.Approvals(), in.log)
 	in.webhook = approval.NewWebhook(in.log)
 	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
+	in.approvalsChanged = make(chan struct{}, 1)
 	in.onStore = map[string][]func(){
-		store.TopicApprovals: {in.desk.Changed},
+		store.TopicApprovals: {in.desk.Changed, func() { nudge(in.approvalsChanged) }},
 		store.TopicDynamic:   {func() { nudge(in.addedChanged) }},
 		store.TopicRegistry:  {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
 	}
@@ -198,7 +203,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
-	g.Metrics = &proxy.Metrics{Call: in.count, Sessions: in.metrics.Sessions, Limited: in.metrics.Limited, Redacted: in.metrics.Redacted}
+	g.Metrics = in.counting()
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -231,17 +236,6 @@ func (in *instance) capabilityIDs(ctx context.Context, keys []proxy.CapabilityKe
 	return in.store.Capabilities().IDs(ctx, own)
 }
 
-func (in *instance) count(e *audit.Entry) {
-	tool := ""
-	if e.Kind == "tool" && e.Server != "" {
-		tool = e.Name
-	}
-	if e.LeftOut > 0 || e.OutputInvalid {
-		in.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
-	}
-	in.metrics.Call(e.Method, e.Transport, tool, string(e.Outcome), e.Code, time.Duration(e.DurationUS)*time.Microsecond)
-}
-
 // run starts the parts, applies the configuration, calls serve and ends
 // everything when that returns, or when the context has ended and the calls under
 // way have too (see drain).
@@ -265,6 +259,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		stopLast()
 		return errors.Join(err, late.Wait())
 	}
+	in.metrics.Started()
 	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return in.webhook.Run(gctx) })
 	group.Go(func() error { return in.followAdded(gctx) })
@@ -273,6 +268,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return in.budgets.run(gctx) })
 	group.Go(func() error { return in.registry.Run(gctx) })
 	group.Go(func() error { return in.operation.run(gctx) })
+	group.Go(func() error { return in.countApprovals(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		select {
@@ -380,6 +376,7 @@ func (in *instance) apply(c *config.Config) error {
 	for key, old := range in.servers {
 		if next[key] != old {
 			removed = append(removed, old)
+			old.sink.leave()
 			if next[key] == nil {
 				in.metrics.Forget(key)
 			}
@@ -454,9 +451,10 @@ func (in *instance) start(spec upstream.Spec, set proxy.Resilience) *runningServ
 	ctx, stop := context.WithCancel(in.ctx)
 	guard := in.guard(server, set)
 	sink.guard = guard
+	sink.count() // before its first change
 	in.running.Go(func() { _ = server.Run(ctx) })
 	in.running.Go(func() { _ = guard.Run(ctx) })
-	return &runningServer{Server: server, guard: guard, hash: fingerprint(spec), stop: stop}
+	return &runningServer{Server: server, guard: guard, sink: sink, hash: fingerprint(spec), stop: stop}
 }
 
 // storeChanged is told what has changed in the store, by whichever gateway that

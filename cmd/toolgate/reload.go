@@ -15,9 +15,10 @@ import (
 // reload reads the file again and returns what it did. An automatic reload
 // never starts or changes a command, argument, environment, URL or plugin; what
 // waits is in the result.
-func (in *instance) reload(manual bool) (admin.Reloaded, error) {
+func (in *instance) reload(manual bool) (_ admin.Reloaded, err error) {
 	in.reloading.Lock()
 	defer in.reloading.Unlock()
+	defer func() { in.metrics.Reloaded(err) }()
 	old := in.current()
 	read, err := in.opts.readConfig(old.Path)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/config"
@@ -41,12 +42,34 @@ func breaker(b config.BreakerSettings) proxy.Breaker {
 type serverSink struct {
 	in    *instance
 	guard *proxy.Guard // set before the server runs
+
+	mu   sync.Mutex
+	left bool // another one tells of the server, or nobody
 }
 
 // Changed implements [upstream.Sink].
 func (s *serverSink) Changed(server string) {
 	s.guard.Changed()
+	s.count()
 	s.in.Changed(server)
+}
+
+// count shows the state that the server is in.
+func (s *serverSink) count() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left {
+		return
+	}
+	_, status := s.guard.Listing()
+	s.in.metrics.State(s.guard.Name(), status.State.String(), status.State == mcp.Ready || status.State == mcp.Degraded)
+}
+
+// leave ends what the metrics are told.
+func (s *serverSink) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = true
 }
 
 // Happened implements [upstream.Sink].

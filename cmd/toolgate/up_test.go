@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -189,6 +191,19 @@ func TestMetrics(t *testing.T) {
 	status, body := get("http://" + address + "/metrics")
 	if status != 200 || !regexp.MustCompile(`tool_execution_total\{[^}]*tool_name="a__pid"[^}]*\} 1`).MatchString(body) {
 		t.Errorf("/metrics: %d\n%s", status, body)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	if err != nil {
+		t.Errorf("Prometheus cannot read /metrics: %v", err)
+	}
+	for _, name := range []string{
+		"mcp_server_operation_duration_seconds", "mcp_client_operation_duration_seconds", "toolgate_decisions_total",
+		"toolgate_upstream_up", "toolgate_upstream_state", "toolgate_audit_entries_total", "toolgate_reload_last_successful", "toolgate_approvals_pending",
+	} {
+		if all[name] == nil {
+			t.Errorf("/metrics has no %s", name)
+		}
 	}
 	if status, _ := get(url + "/metrics"); status != 404 && status != 401 && status != 400 {
 		t.Errorf("/metrics on the main listener: %d", status)

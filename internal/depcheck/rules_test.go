@@ -181,6 +181,8 @@ var testOthers = []string{
 	"go.uber.org/goleak",                          // goroutines that outlive their owner
 	"golang.org/x/net/dns/dnsmessage",             // name servers that answer what a test says
 	"golang.org/x/tools/txtar",                    // conversations as text files
+	"github.com/prometheus/common",                // the parser of Prometheus
+	"github.com/prometheus/client_model",          // what that parser reads
 	"github.com/santhosh-tekuri/jsonschema/v6",    // checks the schema of our configuration file, and messages in the matrix
 }
 

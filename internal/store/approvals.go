@@ -287,6 +287,21 @@ func (a *Approvals) List(ctx context.Context, state string, limit int) (list []A
 	return list, nil
 }
 
+// Pending returns how many questions wait for an answer.
+func (a *Approvals) Pending(ctx context.Context) (n int, err error) {
+	if a.s == nil {
+		return 0, ErrClosed
+	}
+	err = a.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		const q = `SELECT count(*) FROM approvals WHERE state = 'pending' AND expires_at > ?`
+		return tx.QueryRow(ctx, q, nanos(time.Now())).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count the approvals that are asked for: %w", err)
+	}
+	return n, nil
+}
+
 // at is what r is at a time, whether or not it was closed.
 func (r ApprovalRecord) at(now time.Time) ApprovalRecord {
 	if (r.State == ApprovalPending || r.State == ApprovalGranted) && !r.ExpiresAt.After(now) {

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -11,27 +13,108 @@ import (
 type budgetCounters struct {
 	charges  *prometheus.CounterVec
 	warnings *prometheus.CounterVec
+	left     *remaining
 }
 
-func newBudgetCounters(r *prometheus.Registry) budgetCounters {
-	c := budgetCounters{
-		charges: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "toolgate_budget_charges_total",
-			Help: "Charges by budget and outcome: granted, refused, unavailable (the store did not answer), passed (likewise, and there is no limit).",
-		}, []string{"budget", "outcome"}),
-		warnings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "toolgate_budget_warnings_total", Help: "Times that some owner of a budget has reached a part of its limit, in percent.",
-		}, []string{"budget", "percent"}),
+func newBudgetCounters(c *catalog) budgetCounters {
+	const name, help = "toolgate_budget_remaining_ratio", "What is left of a budget, from 0 to 1, for the owner who has the least left in a window that has not ended."
+	b := budgetCounters{
+		charges:  c.counters("toolgate_budget_charges_total", "Charges by budget and outcome: granted, refused, unavailable (the store did not answer), passed (likewise, and there is no limit).", "budget", "outcome"),
+		warnings: c.counters("toolgate_budget_warnings_total", "Times that some owner of a budget has reached a part of its limit, in percent.", "budget", "percent"),
+		left:     &remaining{desc: prometheus.NewDesc(name, help, []string{"budget"}, nil), budgets: make(map[string]map[owner]left)},
 	}
-	r.MustRegister(c.charges, c.warnings)
-	return c
+	c.note(name, "gauge", help, []string{"budget"})
+	c.registry.MustRegister(b.left)
+	return b
 }
 
-// Budget counts one charge. warned is the part of the limit in percent that it has
-// reached, 0 for none.
-func (m *Metrics) Budget(budget, outcome string, warned int) {
-	m.budgets.charges.WithLabelValues(budget, outcome).Inc()
-	if warned > 0 {
-		m.budgets.warnings.WithLabelValues(budget, strconv.Itoa(warned)).Inc()
+// Charge is what happened to one charge of a budget.
+type Charge struct {
+	Budget, Outcome string
+	Warned          int // the part of the limit in percent that it has reached; 0 for none
+	// Of a charge that was granted by a budget with a limit: whose it is, what
+	// is left for them from 0 to 1, and until when that counts.
+	Measure, Owner string
+	Limited        bool
+	Left           float64
+	Until          time.Time
+}
+
+// Budget counts one charge.
+func (m *Metrics) Budget(c *Charge) {
+	budget := value(c.Budget)
+	m.budgets.charges.WithLabelValues(budget, c.Outcome).Inc()
+	if c.Warned > 0 {
+		m.budgets.warnings.WithLabelValues(budget, strconv.Itoa(c.Warned)).Inc()
+	}
+	if c.Limited {
+		m.budgets.left.note(c)
+	}
+}
+
+// maxOwners is how many owners of one budget are watched: those with the least
+// left.
+const maxOwners = 64
+
+type owner struct{ measure, key string }
+
+type left struct {
+	ratio float64
+	until time.Time
+}
+
+// remaining knows what is left of budgets for those who have the least.
+type remaining struct {
+	desc *prometheus.Desc
+
+	mu      sync.Mutex
+	budgets map[string]map[owner]left
+}
+
+func (r *remaining) note(c *Charge) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	owners := r.budgets[c.Budget]
+	if owners == nil {
+		if len(r.budgets) >= maxBudgets {
+			return
+		}
+		owners = make(map[owner]left)
+		r.budgets[c.Budget] = owners
+	}
+	who, now := owner{c.Measure, c.Owner}, left{c.Left, c.Until}
+	if _, known := owners[who]; !known && len(owners) >= maxOwners {
+		most := who
+		for other, l := range owners {
+			if l.ratio > now.ratio && (most == who || l.ratio > owners[most].ratio) {
+				most = other
+			}
+		}
+		if most == who { // everybody watched has less
+			return
+		}
+		delete(owners, most)
+	}
+	owners[who] = now
+}
+
+// Describe implements [prometheus.Collector].
+func (r *remaining) Describe(out chan<- *prometheus.Desc) { out <- r.desc }
+
+// Collect implements [prometheus.Collector].
+func (r *remaining) Collect(out chan<- prometheus.Metric) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for budget, owners := range r.budgets {
+		least := 1.0
+		for who, l := range owners {
+			if !l.until.After(now) { // of a window that has ended
+				delete(owners, who)
+				continue
+			}
+			least = min(least, l.ratio)
+		}
+		out <- prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, max(0, least), value(budget))
 	}
 }

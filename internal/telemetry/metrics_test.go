@@ -1,11 +1,15 @@
 package telemetry_test
 
 import (
-	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/toolgate/toolgate/internal/telemetry"
 )
@@ -17,44 +21,155 @@ func scrape(t *testing.T, m *telemetry.Metrics) string {
 	return w.Body.String()
 }
 
-func TestMetrics(t *testing.T) {
-	m := telemetry.New("v1")
-	m.Call("tools/call", "http", "a__b", "ok", "", 30*time.Millisecond)
-	m.Call("tools/call", "http", "a__b", "denied", "budget", time.Millisecond)
-	m.Call("resources/read", "stdio", "", "ok", "", time.Millisecond)
-	m.State("files", "starting")
-	m.State("files", "ready")
-	m.Mode("NORMAL")
-	m.Mode("DEGRADED")
-	m.Sessions(3)
-	text := scrape(t, m)
-	for _, want := range []string{
-		`tool_execution_total{status="ok",tool_name="a__b"} 1`,
-		`tool_permission_denied{kind="budget",tool_name="a__b"} 1`,
-		`toolgate_upstream_state{server="files",state="ready"} 1`,
-		`toolgate_sessions 3`,
-		`toolgate_mode{mode="DEGRADED"} 1`,
-		`mcp_server_operation_duration_seconds_bucket{mcp_method_name="tools/call",network_transport="http",outcome="ok",le="0.05"} 1`,
-	} {
-		if !strings.Contains(text, want) {
+// families reads a scrape with the parser of Prometheus.
+func families(t *testing.T, m *telemetry.Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation) // which every Prometheus reads
+	all, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, m)))
+	if err != nil {
+		t.Fatalf("Prometheus cannot read this: %v", err)
+	}
+	return all
+}
+
+func contains(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("missing %s", want)
 		}
 	}
-	if strings.Contains(text, `state="starting"`) || strings.Contains(text, `mode="NORMAL"`) {
-		t.Error("a state that was left is still reported")
+}
+
+func TestMetrics(t *testing.T) {
+	m := telemetry.New("v1")
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "ok", Took: 30 * time.Millisecond, Upstream: 15 * time.Millisecond})
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Phase: "budget", Took: time.Millisecond})
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "error", Code: "upstream_error", Phase: "upstream", Took: time.Millisecond})
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "tool_error", Took: time.Millisecond, Upstream: time.Millisecond})
+	m.Call(&telemetry.Call{Method: "resources/read", Transport: "stdio", Outcome: "error", Code: "-31999", Took: time.Millisecond})
+	m.Served("tools/list", "sse", time.Millisecond, false)
+	m.Served("ping", "stdio", time.Millisecond, true)
+	m.Discovered("bot")
+	m.Discovered("bot")
+	m.Discovered("")
+	m.Mode("NORMAL")
+	m.Mode("DEGRADED")
+	m.Sessions(3)
+	m.SessionEnded("stdio", time.Minute)
+	m.Approvals(2)
+	m.Started()
+	m.Reloaded(nil)
+	m.Reloaded(errBroken)
+	m.WatchAudit(func() telemetry.AuditStats { return telemetry.AuditStats{Written: 7, Lost: 1} })
+	text := scrape(t, m)
+	contains(t, text,
+		`tool_execution_total{status="ok",tool_name="a__b"} 1`,
+		`tool_permission_denied{kind="budget",tool_name="a__b"} 1`,
+		`tool_discovery_count{agent_id="bot"} 2`,
+		`tool_discovery_count{agent_id=""} 1`,
+		`toolgate_sessions 3`,
+		`toolgate_mode{mode="DEGRADED"} 1`,
+		`mcp_server_operation_duration_seconds_bucket{error_type="",mcp_method_name="tools/call",network_transport="tcp",outcome="ok",le="0.05"} 1`,
+		`mcp_server_operation_duration_seconds_count{error_type="tool_error",mcp_method_name="tools/call",network_transport="tcp",outcome="tool_error"} 1`,
+		`mcp_server_operation_duration_seconds_count{error_type="_other",mcp_method_name="resources/read",network_transport="pipe",outcome="error"} 1`,
+		`mcp_server_operation_duration_seconds_count{error_type="",mcp_method_name="tools/list",network_transport="tcp",outcome="ok"} 1`,
+		`mcp_server_operation_duration_seconds_count{error_type="error",mcp_method_name="ping",network_transport="pipe",outcome="error"} 1`,
+		`mcp_client_operation_duration_seconds_bucket{error_type="",mcp_method_name="tools/call",server="a",le="0.02"} 1`,
+		`mcp_server_session_duration_seconds_sum{network_transport="pipe"} 60`,
+		`toolgate_decisions_total{decision="allow",phase=""} 3`,
+		`toolgate_decisions_total{decision="deny",phase="budget"} 1`,
+		`toolgate_decisions_total{decision="error",phase="upstream"} 1`,
+		`toolgate_approvals_pending 2`,
+		`toolgate_reload_total{result="success"} 1`,
+		`toolgate_reload_total{result="error"} 1`,
+		`toolgate_reload_last_successful 0`,
+		`toolgate_audit_entries_total 7`,
+		`toolgate_audit_dropped_total 1`,
+	)
+	if strings.Contains(text, `mode="NORMAL"`) {
+		t.Error("a mode that was left is still reported")
+	}
+	if strings.Contains(text, `mcp_client_operation_duration_seconds_count{error_type="budget"`) {
+		t.Error("a call that no server saw has a time at a server")
 	}
 }
 
-func TestToolLabelIsBounded(t *testing.T) {
+// What is documented is what is exported, with the same labels and types.
+func TestDescribed(t *testing.T) {
 	m := telemetry.New("v1")
-	for i := range 2100 {
-		m.Call("tools/call", "http", fmt.Sprintf("t%d", i), "ok", "", 0)
+	everything(m)
+	all := families(t, m)
+	known := make(map[string]telemetry.Metric)
+	for _, d := range m.Described() {
+		known[d.Name] = d
+		family := all[d.Name]
+		if family == nil {
+			t.Errorf("%s is documented and not exported", d.Name)
+			continue
+		}
+		if got := strings.ToLower(family.GetType().String()); got != d.Type || family.GetHelp() != d.Help {
+			t.Errorf("%s is a %s (%s), documented as %s", d.Name, got, family.GetHelp(), d.Type)
+		}
+		for _, one := range family.GetMetric() {
+			var labels []string
+			for _, l := range one.GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+			if strings.Join(labels, " ") != strings.Join(d.Labels, " ") {
+				t.Errorf("%s has the labels %v, documented are %v", d.Name, labels, d.Labels)
+			}
+		}
 	}
-	text := scrape(t, m)
-	if got := strings.Count(text, "tool_execution_total{"); got != 2001 {
-		t.Errorf("%d series, want 2001", got)
+	for name := range all {
+		if _, ok := known[name]; !ok && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			t.Errorf("%s is exported and not documented", name)
+		}
 	}
-	if !strings.Contains(text, `tool_execution_total{status="ok",tool_name="_other"} 100`) {
-		t.Error("names beyond the bound are not counted as _other")
-	}
+}
+
+// everything has every metric shown once.
+func everything(m *telemetry.Metrics) {
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Phase: "budget", Took: 1, Upstream: 1})
+	m.Discovered("bot")
+	m.Mode("NORMAL")
+	m.SessionEnded("http", 1)
+	m.Reloaded(nil)
+	m.State("a", "ready", true)
+	m.State("a", "failed", false)
+	m.Limited("body")
+	m.Redis(true)
+	m.Redacted("a", 1)
+	m.Result("a", true, true)
+	m.Breaker("a", "t", "open")
+	m.Retried("a")
+	m.Budget(&telemetry.Charge{Budget: "b", Outcome: "granted", Warned: 80, Limited: true, Left: 0.2, Until: time.Now().Add(time.Hour)})
+	m.WatchAudit(func() telemetry.AuditStats { return telemetry.AuditStats{} })
+}
+
+func TestServerStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := telemetry.New("v1")
+		m.State("files", "starting", false)
+		m.State("files", "ready", true)
+		time.Sleep(4 * time.Second)
+		m.State("files", "degraded", true) // it is still the same connection
+		time.Sleep(3 * time.Second)
+		m.State("files", "reconnecting", false)
+		m.State("gone", "ready", true)
+		time.Sleep(time.Second)
+		m.Forget("gone")
+		text := scrape(t, m)
+		contains(t, text,
+			`toolgate_upstream_state{server="files",state="reconnecting"} 1`,
+			`toolgate_upstream_up{server="files"} 0`,
+			`mcp_client_session_duration_seconds_sum{server="files"} 7`,
+			`mcp_client_session_duration_seconds_sum{server="gone"} 1`,
+		)
+		for _, not := range []string{`state="ready"`, `toolgate_upstream_up{server="gone"}`} {
+			if strings.Contains(text, not) {
+				t.Errorf("%s is still reported", not)
+			}
+		}
+	})
 }

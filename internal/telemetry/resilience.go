@@ -9,17 +9,11 @@ type resilience struct {
 	retries *prometheus.CounterVec
 }
 
-func newResilience() resilience {
+func newResilience(c *catalog) resilience {
 	return resilience{
-		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "toolgate_breaker_state", Help: "1 for the state of a circuit breaker that is not closed or has been; tool is empty for that of a whole server.",
-		}, []string{"server", "tool", "state"}),
-		opened: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "toolgate_breaker_opened_total", Help: "How often a circuit breaker opened.",
-		}, []string{"server", "tool"}),
-		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "toolgate_retries_total", Help: "Calls that were made again.",
-		}, []string{"server"}),
+		breaker: c.gauges("toolgate_breaker_state", "1 for the state of a circuit breaker that is not closed or has been; tool is empty for that of a whole server.", "server", "tool", "state"),
+		opened:  c.counters("toolgate_breaker_opened_total", "How often a circuit breaker opened.", "server", "tool"),
+		retries: c.counters("toolgate_retries_total", "Calls that were made again.", "server"),
 	}
 }
 
@@ -28,6 +22,7 @@ func newResilience() resilience {
 // is one that the operator has configured, so there are few.
 func (m *Metrics) Breaker(server, tool, state string) {
 	r := &m.resilience
+	server, tool = value(server), value(tool)
 	r.breaker.DeletePartialMatch(prometheus.Labels{"server": server, "tool": tool})
 	r.breaker.WithLabelValues(server, tool, state).Set(1)
 	if state == "open" {
@@ -36,10 +31,11 @@ func (m *Metrics) Breaker(server, tool, state string) {
 }
 
 // Retried counts a call of a server that was made again.
-func (m *Metrics) Retried(server string) { m.resilience.retries.WithLabelValues(server).Inc() }
+func (m *Metrics) Retried(server string) { m.resilience.retries.WithLabelValues(value(server)).Inc() }
 
 // forget drops a server that is no longer configured.
 func (r *resilience) forget(server string) {
+	server = value(server)
 	of := prometheus.Labels{"server": server}
 	r.breaker.DeletePartialMatch(of)
 	r.opened.DeletePartialMatch(of)

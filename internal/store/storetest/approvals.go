@@ -141,10 +141,16 @@ func approvalText(t *testing.T, s *store.Store) {
 func approvalDecidedOnce(t *testing.T, s *store.Store) {
 	a, ctx := s.Approvals(), t.Context()
 	want := ask(t, s, call)
+	if n, err := a.Pending(ctx); n != 1 || err != nil {
+		t.Errorf("%d questions wait, %v; want 1", n, err)
+	}
 	until := time.Now().Add(2 * time.Hour).UTC().Round(0)
 	granted, ok, err := a.Decide(ctx, want.ID, true, until, store.Change{Actor: "bob", Reason: "fine"})
 	if err != nil || !ok {
 		t.Fatal(ok, err)
+	}
+	if n, err := a.Pending(ctx); n != 0 || err != nil {
+		t.Errorf("%d questions wait after the answer, %v", n, err)
 	}
 	recently(t, "AskedAt", want.AskedAt)
 	recently(t, "DecidedAt", granted.DecidedAt)

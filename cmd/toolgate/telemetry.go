@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// counting is what the gateway tells of its requests.
+func (in *instance) counting() *proxy.Metrics {
+	return &proxy.Metrics{
+		Call: in.count, Served: in.metrics.Served, Listed: in.metrics.Discovered,
+		Sessions: in.metrics.Sessions, SessionEnded: in.metrics.SessionEnded,
+		Limited: in.metrics.Limited, Redacted: in.metrics.Redacted,
+	}
+}
+
+// count counts one closed call. phase is what refused it.
+func (in *instance) count(e *audit.Entry, phase string) {
+	tool := ""
+	if e.Kind == "tool" && e.Server != "" {
+		tool = e.Name
+	}
+	if e.LeftOut > 0 || e.OutputInvalid {
+		in.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
+	}
+	in.metrics.Call(&telemetry.Call{
+		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code, Phase: phase,
+		Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
+	})
+}
+
+// countCharge counts what happened to one charge of a budget.
+func (in *instance) countCharge(e budget.Event) {
+	c := telemetry.Charge{Budget: e.Budget, Outcome: string(e.Outcome), Warned: e.Warned}
+	if e.Outcome == budget.Granted && e.Limit > 0 {
+		c.Limited, c.Measure, c.Owner, c.Until = true, e.Measure, e.Key, e.ResetAt
+		c.Left = 1 - float64(e.Used)/float64(e.Limit)
+	}
+	in.metrics.Budget(&c)
+}
+
+// approvalsPause is how often the open questions are counted besides every time
+// that one comes or goes: they expire, too.
+const approvalsPause = 15 * time.Second
+
+// countApprovals keeps the number of open questions, whoever asked them and
+// wherever they are answered, until the context ends.
+func (in *instance) countApprovals(ctx context.Context) error {
+	tick := time.NewTicker(approvalsPause)
+	defer tick.Stop()
+	for {
+		if n, err := in.store.Approvals().Pending(ctx); err == nil { // else the last known number stands
+			in.metrics.Approvals(n)
+		}
+		select {
+		case <-tick.C:
+		case <-in.approvalsChanged:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// auditStats is what the audit log has done so far.
+func (in *instance) auditStats() telemetry.AuditStats {
+	s := in.audit.Stats()
+	return telemetry.AuditStats{Written: s.Written, Lost: s.Lost}
+}

@@ -1,0 +1,71 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// operateCounters are of what whoever operates the gateway has to know.
+type operateCounters struct {
+	mode     *prometheus.GaugeVec
+	reloads  *prometheus.CounterVec
+	good     prometheus.Gauge
+	reloaded prometheus.Gauge
+	pending  prometheus.Gauge
+}
+
+func newOperateCounters(c *catalog) operateCounters {
+	return operateCounters{
+		mode:     c.gauges("toolgate_mode", "1 for the operating mode in force.", "mode"),
+		reloads:  c.counters("toolgate_reload_total", "Reloads of the configuration by result: success, or error, after which the old configuration goes on.", "result"),
+		good:     c.gauges("toolgate_reload_last_successful", "1 when the last reload, or the start, took the configuration over, 0 when it was refused.").WithLabelValues(),
+		reloaded: c.gauges("toolgate_reload_last_success_timestamp_seconds", "When the configuration in force was read, in seconds since 1970.").WithLabelValues(),
+		pending:  c.gauges("toolgate_approvals_pending", "Questions to people that wait for an answer.").WithLabelValues(),
+	}
+}
+
+// Mode sets the operating mode in force.
+func (m *Metrics) Mode(mode string) {
+	m.operate.mode.Reset() // so that there is never more than one
+	m.operate.mode.WithLabelValues(mode).Set(1)
+}
+
+// Started notes that the configuration of the start is in force.
+func (m *Metrics) Started() {
+	m.operate.good.Set(1)
+	m.operate.reloaded.Set(float64(time.Now().UnixMilli()) / 1000)
+}
+
+// Reloaded counts a reload of the configuration.
+func (m *Metrics) Reloaded(err error) {
+	if err != nil {
+		m.operate.reloads.WithLabelValues("error").Inc()
+		m.operate.good.Set(0)
+		return
+	}
+	m.operate.reloads.WithLabelValues("success").Inc()
+	m.Started()
+}
+
+// Approvals sets how many questions wait for an answer.
+func (m *Metrics) Approvals(pending int) { m.operate.pending.Set(float64(pending)) }
+
+// AuditStats are counters of the audit log since it was opened.
+type AuditStats struct {
+	Written uint64 // entries that reached the operating system
+	Lost    uint64 // entries that were given up
+}
+
+// WatchAudit has the counters of the audit log shown; read is called at each
+// scrape and does not block. It is called once.
+func (m *Metrics) WatchAudit(read func() AuditStats) {
+	c := &m.catalog
+	add := func(name, help string, value func(AuditStats) uint64) {
+		c.note(name, "counter", help, nil)
+		c.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(value(read())) }))
+	}
+	add("toolgate_audit_entries_total", "Entries of the audit log that were written.", func(s AuditStats) uint64 { return s.Written })
+	add("toolgate_audit_dropped_total", "Entries of the audit log that were given up.", func(s AuditStats) uint64 { return s.Lost })
+}

@@ -1,0 +1,29 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// sessionCounters are of sessions with clients.
+type sessionCounters struct {
+	open  prometheus.Gauge
+	ended *prometheus.HistogramVec
+}
+
+func newSessionCounters(c *catalog) sessionCounters {
+	return sessionCounters{
+		open: c.gauges("toolgate_sessions", "Open sessions of clients.").WithLabelValues(),
+		ended: c.histograms("mcp_server_session_duration_seconds",
+			"How long sessions of clients lasted that have ended (mcp.server.session.duration). Clients of 2026-07-28 over HTTP have none.", "network_transport"),
+	}
+}
+
+// Sessions sets the number of open sessions.
+func (m *Metrics) Sessions(n int) { m.sessions.open.Set(float64(n)) }
+
+// SessionEnded counts a session of a client over a binding that has ended.
+func (m *Metrics) SessionEnded(binding string, lasted time.Duration) {
+	m.sessions.ended.WithLabelValues(transport(binding)).Observe(lasted.Seconds())
+}
