@@ -63,6 +63,11 @@ var rules = map[string]rule{
 		why:    "the plugin protocol, its SDK and the shipped tools",
 	},
 
+	"native/plugins/web": {
+		ours:   []string{"native/toolkit", "internal/egress"},
+		others: []string{"golang.org/x/net/html"},
+		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
+	},
 	"native/enable": {
 		ours: []string{"internal/mcp"},
 		why:  "tools by which servers are added; what may be added and where it is kept is handed in",
