@@ -63,6 +63,12 @@ var rules = map[string]rule{
 		why:    "the plugin protocol, its SDK and the shipped tools",
 	},
 
+	"native/plugins/files": {
+		ours:   []string{"native/toolkit"},
+		others: []string{"golang.org/x/text/unicode/norm"},
+		why:    "what tools reach of a machine's files; x/text knows which names some file system takes for the same",
+	},
+	"native/plugins/fs": {ours: []string{"native/toolkit", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
 	"native/plugins/web": {
 		ours:   []string{"native/toolkit", "internal/egress"},
 		others: []string{"golang.org/x/net/html"},

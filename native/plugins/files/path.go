@@ -1,0 +1,57 @@
+package files
+
+import (
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toolgate/toolgate/native/toolkit"
+)
+
+// longestPath is what the systems take.
+const longestPath = 4096
+
+// plain refuses a path that is not written in the one way that all others of the
+// same meaning are reduced to: what a policy has judged is then what is opened.
+func plain(path string) error {
+	switch {
+	case path == "":
+		return toolkit.Problemf("The path is empty; write an absolute one.")
+	case len(path) > longestPath:
+		return toolkit.Problemf("The path has %d bytes; at most %d are allowed.", len(path), longestPath)
+	case !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl):
+		return toolkit.Problemf("The path %q has control characters or is no UTF-8; neither is allowed.", path)
+	case !filepath.IsAbs(path):
+		return toolkit.Problemf("The path %q is not absolute; write it from the root on.", path)
+	case filepath.Clean(path) != path:
+		return toolkit.Problemf("The path %q is not written plainly, without \"..\", \".\" and doubled or last slashes; is %q meant?", path, filepath.Clean(path))
+	case runtime.GOOS == "windows" && !plainOnWindows(path):
+		return toolkit.Problemf("The path %q names a stream, or a part of it ends in a dot or a space; neither is allowed.", path)
+	}
+	return nil
+}
+
+// plainOnWindows refuses what the system quietly reads as another name.
+func plainOnWindows(path string) bool {
+	rest := path[len(filepath.VolumeName(path)):]
+	for part := range strings.SplitSeq(rest, `\`) {
+		if strings.Contains(part, ":") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, " ") {
+			return false
+		}
+	}
+	return true
+}
+
+// beneath tells whether a path is a folder or something in it, both cleaned, and
+// how it is called from there.
+func beneath(path, folder string) (rel string, ok bool) {
+	if path == folder {
+		return ".", true
+	}
+	if !strings.HasSuffix(folder, string(filepath.Separator)) {
+		folder += string(filepath.Separator)
+	}
+	return strings.CutPrefix(path, folder)
+}

@@ -1,0 +1,100 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/toolgate/toolgate/native/plugins/files"
+	"github.com/toolgate/toolgate/native/toolkit"
+)
+
+// Name is the plugin's key in the configuration.
+const Name = "fs"
+
+// Config is what the plugin is opened with. All paths are absolute.
+type Config struct {
+	Roots []string `json:"roots"`
+	// Write are the folders, roots or in roots, in which files may be changed.
+	Write []string `json:"write,omitempty"`
+	// Own are the files and folders of the gateway, out of reach whatever the roots.
+	Own []string `json:"own,omitempty"`
+	// Fixed are what servers are started from: read, never changed.
+	Fixed []string `json:"fixed,omitempty"`
+	// Forbidden are globs of what is out of reach as well.
+	Forbidden []string `json:"forbidden,omitempty"`
+	HardLinks bool     `json:"hard_links,omitempty"`
+	// MaxBytes is how much of a file one call reads or writes; 0 is 10 MiB.
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+}
+
+// defaultMax is how much of a file one call reads or writes.
+const defaultMax = 10 << 20
+
+// Plugin returns the plugin.
+func Plugin() toolkit.Plugin {
+	s := &service{}
+	return toolkit.Plugin{Name: Name, Open: s.open, Close: func() {
+		if s.tree != nil {
+			s.tree.Close()
+		}
+	}}
+}
+
+// service is the tools with what they share.
+type service struct {
+	tree *files.Tree
+	max  int64
+}
+
+func (s *service) open(config []byte) ([]toolkit.Tool, error) {
+	var c Config
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return nil, fmt.Errorf("read the configuration of %s: %w", Name, err)
+	}
+	tree, err := files.Open(files.Rules{
+		Roots: c.Roots, Write: c.Write, Forbidden: c.Own, Globs: c.Forbidden, Fixed: c.Fixed, HardLinks: c.HardLinks,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the folders of %s: %w", Name, err)
+	}
+	s.tree, s.max = tree, c.MaxBytes
+	if s.max <= 0 {
+		s.max = defaultMax
+	}
+	return s.tools(), nil
+}
+
+const category = "files"
+
+func (s *service) tools() []toolkit.Tool {
+	return []toolkit.Tool{
+		{
+			Name: "read_file", Title: "Read a file", Category: category, Risk: toolkit.Low,
+			Description: "Read a file, or a part of it, by its absolute path. Text is returned as it is, anything else as base64; next_offset is there when the file goes on.",
+			Input:       json.RawMessage(readInput), Output: json.RawMessage(readOutput),
+			ReadOnly: true, Idempotent: true, Timeout: 30 * time.Second, RatePerHour: 3600, Run: s.read,
+		},
+		{
+			Name: "list_directory", Title: "List a folder", Category: category, Risk: toolkit.Low,
+			Description: "List what is in a folder, by its absolute path, in the order of names, a page at a time; next_after is there when there is more.",
+			Input:       json.RawMessage(listInput), Output: json.RawMessage(listOutput),
+			ReadOnly: true, Idempotent: true, Timeout: 30 * time.Second, RatePerHour: 3600, Run: s.list,
+		},
+		{
+			Name: "write_file", Title: "Write a file", Category: category, Risk: toolkit.High,
+			Description: "Write a whole file, by its absolute path: a new one, or in place of what it held. Readers see all of it or nothing of it.",
+			Input:       json.RawMessage(writeInput), Output: json.RawMessage(writeOutput),
+			Destructive: true, Idempotent: true, Timeout: 30 * time.Second, RatePerHour: 600, Run: s.write,
+		},
+		{
+			Name: "delete_file", Title: "Delete a file", Category: category, Risk: toolkit.High,
+			Description: "Delete a regular file, by its absolute path. It cannot be brought back.",
+			Input:       json.RawMessage(deleteInput), Output: json.RawMessage(deleteOutput),
+			Destructive: true, Timeout: 30 * time.Second, RatePerHour: 600, Run: s.remove,
+		},
+	}
+}

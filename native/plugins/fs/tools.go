@@ -1,0 +1,185 @@
+package fs
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/toolgate/toolgate/native/plugins/files"
+	"github.com/toolgate/toolgate/native/toolkit"
+)
+
+// answer is a result with its structure as the text, too.
+func answer(v any) (toolkit.Result, error) {
+	raw, err := json.Marshal(v)
+	return toolkit.Result{Structured: raw}, err
+}
+
+// part is what read_file returns.
+type part struct {
+	Path       string `json:"path"`
+	Content    string `json:"content"`
+	Encoding   string `json:"encoding"`
+	Offset     int64  `json:"offset"`
+	Length     int64  `json:"length"`
+	Size       int64  `json:"size"`
+	Modified   string `json:"modified"`
+	NextOffset int64  `json:"next_offset,omitempty"`
+}
+
+func (s *service) read(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
+	p := part{Encoding: "auto"}
+	length := s.max
+	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &p.Path, "offset": &p.Offset, "length": &length, "encoding": &p.Encoding}); err != nil {
+		return toolkit.Result{}, err
+	}
+	if p.Offset < 0 || length < 1 || p.Encoding != "auto" && p.Encoding != "text" && p.Encoding != "base64" {
+		return toolkit.Result{}, toolkit.Problemf("offset is 0 or more, length 1 or more, and encoding auto, text or base64.")
+	}
+	f, err := s.tree.Open(p.Path)
+	if err != nil {
+		return toolkit.Result{}, err
+	}
+	defer f.Close()
+	p.Size, p.Modified = f.Info.Size(), f.Info.ModTime().UTC().Format("2006-01-02T15:04:05Z")
+	// The length is bounded before anything is read: a file may be sparse, or grow
+	// for as long as it is read.
+	data, err := io.ReadAll(io.NewSectionReader(f, p.Offset, max(0, min(length, s.max, p.Size-p.Offset))))
+	if err != nil {
+		return toolkit.Result{}, toolkit.Problemf("%q cannot be read: %v.", p.Path, errors.Unwrap(err))
+	}
+	if err := p.encode(data); err != nil {
+		return toolkit.Result{}, err
+	}
+	if end := p.Offset + p.Length; end < p.Size && p.Length > 0 {
+		p.NextOffset = end
+	}
+	result, err := answer(p)
+	if p.Encoding == "text" && p.Content != "" {
+		result.Text = p.Content
+	}
+	return result, err
+}
+
+// encode makes content of bytes. Text ends with a whole character.
+func (p *part) encode(data []byte) error {
+	if p.Encoding != "base64" {
+		text := data
+		if p.Offset+int64(len(data)) < p.Size {
+			text = whole(data)
+		}
+		if readable(text) && (len(text) > 0 || len(data) == 0) {
+			p.Content, p.Encoding, p.Length = string(text), "text", int64(len(text))
+			return nil
+		}
+		if p.Encoding == "text" {
+			return toolkit.Problemf("%q is no UTF-8 text at these bytes; read it with the encoding base64.", p.Path)
+		}
+	}
+	p.Content, p.Encoding, p.Length = base64.StdEncoding.EncodeToString(data), "base64", int64(len(data))
+	return nil
+}
+
+// whole leaves out the beginning of a character at the end.
+func whole(data []byte) []byte {
+	for i := 1; i <= min(utf8.UTFMax-1, len(data)); i++ {
+		if b := data[len(data)-i]; utf8.RuneStart(b) {
+			if !utf8.FullRune(data[len(data)-i:]) {
+				return data[:len(data)-i]
+			}
+			break
+		}
+	}
+	return data
+}
+
+// readable tells text from other bytes.
+func readable(data []byte) bool {
+	return utf8.Valid(data) && !slices.Contains(data, 0)
+}
+
+// listing is what list_directory returns.
+type listing struct {
+	Path      string        `json:"path"`
+	Entries   []files.Entry `json:"entries"`
+	NextAfter string        `json:"next_after,omitempty"`
+	Unnamed   int           `json:"unnamed,omitempty"`
+	Cut       bool          `json:"cut,omitempty"`
+}
+
+func (s *service) list(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+	var l listing
+	after, limit := "", 200
+	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &l.Path, "after": &after, "limit": &limit}); err != nil {
+		return toolkit.Result{}, err
+	}
+	if limit < 1 || limit > 1000 {
+		return toolkit.Result{}, toolkit.Problemf("limit is between 1 and 1000.")
+	}
+	d, err := s.tree.OpenDir(l.Path)
+	if err != nil {
+		return toolkit.Result{}, err
+	}
+	defer d.Close()
+	page, err := d.List(ctx, after, limit)
+	if err != nil {
+		return toolkit.Result{}, err
+	}
+	l.Entries, l.Unnamed, l.Cut = page.Entries, page.Unnamed, page.Cut
+	if page.More {
+		l.NextAfter = page.Entries[len(page.Entries)-1].Name
+	}
+	return answer(l)
+}
+
+func (s *service) write(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
+	var path, content string
+	encoding := "text"
+	var c files.Change
+	err := toolkit.Read(call.Arguments, toolkit.Fields{
+		"path": &path, "content": &content, "encoding": &encoding, "create_only": &c.New, "create_folders": &c.Folders,
+	})
+	if err != nil {
+		return toolkit.Result{}, err
+	}
+	switch encoding {
+	case "text":
+		c.Data = []byte(content)
+	case "base64":
+		if c.Data, err = base64.StdEncoding.DecodeString(content); err != nil {
+			return toolkit.Result{}, toolkit.Problemf("The content is no base64: %v.", err)
+		}
+	default:
+		return toolkit.Result{}, toolkit.Problemf("encoding is text or base64.")
+	}
+	if int64(len(c.Data)) > s.max {
+		return toolkit.Result{}, toolkit.Problemf("The content has %d bytes; at most %d are allowed.", len(c.Data), s.max)
+	}
+	replaced, err := s.tree.Write(path, c)
+	if err != nil {
+		return toolkit.Result{}, err
+	}
+	return answer(struct {
+		Path     string `json:"path"`
+		Size     int    `json:"size"`
+		Replaced bool   `json:"replaced"`
+	}{path, len(c.Data), replaced})
+}
+
+func (s *service) remove(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
+	var path string
+	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &path}); err != nil {
+		return toolkit.Result{}, err
+	}
+	if err := s.tree.Remove(path); err != nil {
+		return toolkit.Result{}, err
+	}
+	return answer(struct {
+		Path    string `json:"path"`
+		Deleted bool   `json:"deleted"`
+	}{path, true})
+}
