@@ -1,0 +1,199 @@
+package native
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/proto"
+)
+
+// errSilent ends a call that its tool has left without a sign for too long.
+var errSilent = errors.New("no answer within the deadline")
+
+// Call runs a tool. It is made at most once: a process that ends during a call
+// leaves it unknown what was done.
+func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	if call.Method != mcp.MethodToolsCall {
+		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", call.Method)}, nil
+	}
+	p.calls.Add(1)
+	defer p.calls.Add(-1)
+	running, err := p.serving(ctx)
+	if err != nil {
+		return mcp.Answer{}, err
+	}
+	name, _ := mcp.LookupString(call.Params, "name")
+	facts, known := running.catalog.facts[name]
+	if !known {
+		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", name)}, nil
+	}
+	args := mcp.Lookup(call.Params, "arguments")
+	if args == nil || string(args) == "null" {
+		args = []byte("{}")
+	}
+	cctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	clock := p.clock(call, &facts, func() { cancel(errSilent) })
+	defer clock.timer.Stop()
+	stream, err := running.tools.Call(cctx, &proto.CallRequest{Name: name, ArgumentsJson: args, CallId: rand.Text()})
+	if err != nil {
+		return mcp.Answer{}, p.failure(cctx, running, err)
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return p.broken(cctx, running, name, err)
+		}
+		switch e := event.GetEvent().(type) {
+		case *proto.CallEvent_Progress:
+			clock.heard()
+			notifyProgress(call, e.Progress)
+		case *proto.CallEvent_Log:
+			notifyLog(call, e.Log)
+		case *proto.CallEvent_Result:
+			return p.answer(name, e.Result)
+		}
+	}
+}
+
+// clock bounds a call. It is for one goroutine.
+type clock struct {
+	timer *time.Timer
+	idle  time.Duration
+	hard  time.Time
+}
+
+func (p *Plugin) clock(call *mcp.Call, facts *Facts, expired func()) *clock {
+	t := &p.spec.Timeouts
+	first, hard := t.Call, t.Hard
+	if facts.Timeout > 0 {
+		first = facts.Timeout
+	}
+	if call.Timeout > 0 {
+		first = call.Timeout
+	}
+	if call.Hard > 0 {
+		hard = call.Hard
+	}
+	idle := first
+	if t.Idle > 0 {
+		idle = t.Idle
+	}
+	if call.Idle > 0 {
+		idle = call.Idle
+	}
+	return &clock{timer: time.AfterFunc(min(first, hard), expired), idle: idle, hard: time.Now().Add(hard)}
+}
+
+// heard begins the wait anew, as far as it may last at all.
+func (c *clock) heard() { c.timer.Reset(max(0, min(c.idle, time.Until(c.hard)))) }
+
+// broken is the end of a call without a result.
+func (p *Plugin) broken(ctx context.Context, running *process, tool string, err error) (mcp.Answer, error) {
+	switch status.Code(err) {
+	case codes.Internal, codes.Unknown, codes.FailedPrecondition, codes.DataLoss, codes.Unimplemented:
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		p.log.Error("tool failed", "tool", tool, "err", printable([]byte(err.Error())))
+		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInternal, "The tool %s failed; the log of the gateway says why.", tool)}, nil
+	default:
+	}
+	return mcp.Answer{}, p.failure(ctx, running, err)
+}
+
+// failure is why a call has no answer.
+func (p *Plugin) failure(ctx context.Context, running *process, err error) error {
+	f := &mcp.Failure{Server: p.spec.Key, Delivered: true, Err: err}
+	code := status.Code(err)
+	switch {
+	case errors.Is(context.Cause(ctx), errSilent):
+		f.Kind, f.Reason = mcp.FailTimeout, "The tool of "+p.spec.Key+" did not answer within its deadline."
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case code == codes.ResourceExhausted:
+		f.Kind = mcp.FailTooLarge
+		f.Reason = "The answer of the tool is larger than the limit of " + strconv.Itoa(p.spec.Result) + " bytes (limits.result)."
+	case errors.Is(err, io.EOF), code == codes.OK:
+		f.Kind, f.Reason = mcp.FailProtocol, "The tool of "+p.spec.Key+" ended without an answer."
+	default:
+		f.Kind = mcp.FailUnavailable
+		f.Reason = "The process of " + p.spec.Key + " ended during the call; whether the tool has done its work is not known. It is started again."
+		_ = running
+	}
+	p.log.Debug("call failed", "kind", string(f.Kind), "err", err)
+	return f
+}
+
+// answer is a result as MCP has it, with the plugin's own bytes in it.
+func (p *Plugin) answer(tool string, r *proto.Result) (mcp.Answer, error) {
+	content, structured := r.GetContentJson(), r.GetStructuredJson()
+	out := make([]byte, 0, len(content)+len(structured)+len(r.GetText())+128)
+	out = append(out, `{"content":`...)
+	switch {
+	case len(content) > 0:
+		out = append(out, content...)
+	case r.GetText() == "" && len(structured) > 0:
+		out = append(mcp.AppendQuote(append(out, `[{"type":"text","text":`...), string(structured)), "}]"...)
+	default:
+		out = append(mcp.AppendQuote(append(out, `[{"type":"text","text":`...), r.GetText()), "}]"...)
+	}
+	if len(structured) > 0 {
+		out = append(append(out, `,"structuredContent":`...), structured...)
+	}
+	if r.GetIsError() {
+		out = append(out, `,"isError":true`...)
+	}
+	out = append(out, '}')
+	bad := len(out) > p.spec.Result
+	if bad {
+		return mcp.Answer{}, &mcp.Failure{
+			Kind: mcp.FailTooLarge, Server: p.spec.Key, Delivered: true,
+			Reason: "The answer of the tool is larger than the limit of " + strconv.Itoa(p.spec.Result) + " bytes (limits.result).",
+		}
+	}
+	if len(content) > 0 && !mcp.IsArray(content) || len(structured) > 0 && !mcp.IsObject(structured) || mcp.Validate(out, mcp.Limits{}) != nil {
+		p.log.Error("tool gave an answer that is not valid", "tool", tool)
+		return mcp.Answer{}, &mcp.Failure{
+			Kind: mcp.FailProtocol, Server: p.spec.Key, Delivered: true, Reason: "The tool of " + p.spec.Key + " gave an answer that is not valid.",
+		}
+	}
+	return mcp.Answer{Era: mcp.Modern, Result: out}, nil
+}
+
+func notifyProgress(call *mcp.Call, e *proto.Progress) {
+	if call.Notify == nil || !call.Progress || !finite(e.GetDone()) || !finite(e.GetTotal()) {
+		return
+	}
+	out := strconv.AppendFloat([]byte(`{"progress":`), e.GetDone(), 'g', -1, 64)
+	if e.GetTotal() != 0 {
+		out = strconv.AppendFloat(append(out, `,"total":`...), e.GetTotal(), 'g', -1, 64)
+	}
+	if e.GetMessage() != "" {
+		out = mcp.AppendQuote(append(out, `,"message":`...), e.GetMessage())
+	}
+	call.Notify(mcp.NotifyProgress, append(out, '}'))
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+func notifyLog(call *mcp.Call, e *proto.Log) {
+	data := e.GetDataJson()
+	if call.Notify == nil || call.LogLevel == "" || len(data) == 0 || mcp.Validate(data, mcp.Limits{}) != nil {
+		return
+	}
+	out := mcp.AppendQuote([]byte(`{"level":`), e.GetLevel())
+	if e.GetLogger() != "" {
+		out = mcp.AppendQuote(append(out, `,"logger":`...), e.GetLogger())
+	}
+	call.Notify(mcp.NotifyMessage, append(append(append(out, `,"data":`...), data...), '}'))
+}

@@ -1,0 +1,75 @@
+package native
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// logsPerSecond is how many lines of a plugin pass into the log in a second; the
+// others are counted.
+const logsPerSecond = 100
+
+// logger is the hclog logger that go-plugin wants: what a plugin writes to its
+// standard error goes to the gateway's log by its level, and what go-plugin says
+// itself is for debugging.
+func (p *Plugin) logger() hclog.Logger {
+	il := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: p.spec.Key, Output: io.Discard, Level: hclog.Trace})
+	il.RegisterSink(&logSink{log: p.log, own: p.spec.Key})
+	return il
+}
+
+// logSink passes lines on. It is safe for concurrent use.
+type logSink struct {
+	log *slog.Logger
+	own string // the name under which go-plugin speaks itself
+
+	mu     sync.Mutex
+	second time.Time
+	passed int
+}
+
+// Accept implements hclog.SinkAdapter.
+func (s *logSink) Accept(name string, level hclog.Level, msg string, args ...any) {
+	at := slog.LevelDebug
+	from := "go-plugin"
+	if name != s.own {
+		from = "plugin"
+		switch level {
+		case hclog.Error:
+			at = slog.LevelError
+		case hclog.Warn:
+			at = slog.LevelWarn
+		case hclog.Info:
+			at = slog.LevelInfo
+		case hclog.NoLevel, hclog.Trace, hclog.Debug, hclog.Off:
+		}
+	}
+	if !s.log.Enabled(context.Background(), at) || !s.pass(time.Now()) {
+		return
+	}
+	attrs := []any{"from", from, "text", printable([]byte(msg))}
+	for i := 0; i+1 < len(args); i += 2 {
+		attrs = append(attrs, slog.String(fmt.Sprint(args[i]), printable(fmt.Append(nil, args[i+1]))))
+	}
+	s.log.Log(context.Background(), at, "plugin output", attrs...)
+}
+
+// pass tells whether one line more may pass in this second.
+func (s *logSink) pass(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.second) >= time.Second {
+		if s.passed > logsPerSecond {
+			s.log.Warn("plugin writes more than is logged; the rest was dropped", "lines", s.passed-logsPerSecond)
+		}
+		s.second, s.passed = now, 0
+	}
+	s.passed++
+	return s.passed <= logsPerSecond
+}

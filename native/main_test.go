@@ -1,0 +1,284 @@
+package native
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/proto"
+	"github.com/toolgate/toolgate/native/sdk"
+)
+
+// The test program is the plugin as well, and the gateway that is killed.
+const (
+	playVar   = "TEST_PLAY"
+	folderVar = "TEST_FOLDER"
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(playVar) {
+	case "":
+		os.Exit(m.Run())
+	case "host":
+		playHost()
+	case "mute":
+		select {}
+	case "noise":
+		fmt.Println("Loading the model, please wait")
+	case "other version":
+		goplugin.Serve(&goplugin.ServeConfig{
+			HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: proto.CookieKey, MagicCookieValue: proto.CookieValue},
+			VersionedPlugins: map[int]goplugin.PluginSet{7: {}}, GRPCServer: goplugin.DefaultGRPCServer,
+		})
+	case "dies":
+		fmt.Fprintln(os.Stderr, "no licence found")
+		fmt.Fprintln(os.Stderr, "\x1b[31mgiving up\x1b[0m")
+		os.Exit(2)
+	}
+	play().Serve()
+}
+
+// play is a plugin with a tool for each thing that can go wrong.
+func play() *sdk.Plugin {
+	p := sdk.New("play", "1.2.3")
+	p.Init = func(config []byte) error {
+		var c struct{ Refuse string }
+		if err := json.Unmarshal(config, &c); err != nil || c.Refuse != "" {
+			return fmt.Errorf("refused: %s %w", c.Refuse, err)
+		}
+		return nil
+	}
+	type text struct {
+		Text string `json:"text"`
+	}
+	type nothing struct{}
+	sdk.Add(p, sdk.Tool{Name: "echo", Title: "Echo", ReadOnly: true, Risk: sdk.Low, Category: "text", Timeout: 7 * time.Second, RatePerHour: 11},
+		func(_ context.Context, call *sdk.Call, _ text) (sdk.Result, error) {
+			return sdk.Result{Content: []byte(`[{"type":"text","text":"hi", "x": 1.50}]`), Structured: call.Arguments}, nil
+		})
+	sdk.Add(p, sdk.Tool{Name: "say"}, func(_ context.Context, call *sdk.Call, in text) (string, error) {
+		call.Progress(1, 2, "half")
+		call.Log("warning", "careful")
+		return in.Text, nil
+	})
+	sdk.Add(p, sdk.Tool{Name: "problem"}, func(context.Context, *sdk.Call, nothing) (string, error) {
+		return "", sdk.Problemf("The path %q is outside.", "/etc")
+	})
+	sdk.Add(p, sdk.Tool{Name: "fail"}, func(context.Context, *sdk.Call, nothing) (string, error) {
+		return "", fmt.Errorf("a secret detail")
+	})
+	sdk.Add(p, sdk.Tool{Name: "panic"}, func(context.Context, *sdk.Call, nothing) (string, error) { panic("oh") })
+	sdk.Add(p, sdk.Tool{Name: "exit"}, func(context.Context, *sdk.Call, nothing) (string, error) {
+		os.Exit(3)
+		return "", nil
+	})
+	sdk.Add(p, sdk.Tool{Name: "large"}, func(context.Context, *sdk.Call, nothing) (string, error) {
+		return strings.Repeat("a", 64<<20), nil
+	})
+	sdk.Add(p, sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.Call, in text) (string, error) {
+		if err := os.WriteFile(in.Text, []byte("running"), 0o600); err != nil {
+			return "", err
+		}
+		<-ctx.Done()
+		return "", os.WriteFile(in.Text, []byte("canceled"), 0o600)
+	})
+	sdk.Add(p, sdk.Tool{Name: "steps"}, func(ctx context.Context, call *sdk.Call, _ nothing) (string, error) {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for i := range 20 {
+			select {
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-tick.C:
+				call.Progress(float64(i+1), 20, "")
+			}
+		}
+		return "done", nil
+	})
+	sdk.Add(p, sdk.Tool{Name: "environment"}, func(context.Context, *sdk.Call, nothing) (string, error) {
+		return strings.Join(os.Environ(), "\n"), nil
+	})
+	return p
+}
+
+// playHost is a gateway with one plugin, until it is killed.
+func playHost() {
+	h, err := NewHost(Options{Folder: os.Getenv(folderVar), Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		p := h.Plugin(specOf("plain"))
+		go func() { _ = p.Run(context.Background()) }()
+		for p.PID() == 0 {
+			if _, s := p.Listing(); s.State == mcp.Failed {
+				fmt.Fprintln(os.Stderr, s.Reason)
+				os.Exit(1)
+			}
+			_ = p.Probe(context.Background())
+		}
+		fmt.Println(p.PID())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, os.Interrupt)
+	<-never
+}
+
+// specOf is a plugin that plays a part.
+func specOf(part string) Spec {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return Spec{
+		Key: "play", Path: path, SHA256: checksum(path), Env: []string{playVar + "=" + part}, AutoMTLS: true,
+		Policy: sandbox.Policy{Mode: sandbox.Off},
+	}
+}
+
+var checksum = func() func(string) string {
+	var mu sync.Mutex
+	known := map[string]string{}
+	return func(path string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if known[path] == "" {
+			f, err := os.Open(path)
+			if err != nil {
+				panic(err)
+			}
+			defer f.Close()
+			h := sha256.New()
+			if _, err := io.Copy(h, f); err != nil {
+				panic(err)
+			}
+			known[path] = hex.EncodeToString(h.Sum(nil))
+		}
+		return known[path]
+	}
+}()
+
+// running is a plugin that runs as long as a test.
+type running struct {
+	*Plugin
+	log *logged
+}
+
+// logged keeps what is logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// run runs a plugin to the end of the test.
+func run(t *testing.T, s Spec) *running {
+	t.Helper()
+	log := &logged{}
+	h, err := NewHost(Options{
+		Folder: t.TempDir() + "/sockets", Version: "9", health: 200 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := h.Plugin(s)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Error("the plugin does not end")
+		}
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	return &running{p, log}
+}
+
+// eventually polls until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(30 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+func (r *running) state() mcp.State {
+	_, s := r.Listing()
+	return s.State
+}
+
+func (r *running) await(t *testing.T, want mcp.State) mcp.Status {
+	t.Helper()
+	eventually(t, "the state "+want.String(), func() bool { return r.state() == want })
+	_, s := r.Listing()
+	return s
+}
+
+// callOf is a call of a tool.
+func callOf(tool, args string) *mcp.Call {
+	return &mcp.Call{Method: mcp.MethodToolsCall, Kind: mcp.Tool, Key: tool, Params: []byte(`{"name":"` + tool + `","arguments":` + args + `}`)}
+}
+
+// holds tells whether a file has a text.
+func holds(path, text string) bool {
+	got, err := os.ReadFile(path)
+	return err == nil && string(got) == text
+}
+
+// left are the sockets in the folder of a plugin's host.
+func (r *running) left(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(r.host.opts.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	slices.Sort(out)
+	return out
+}

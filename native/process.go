@@ -1,0 +1,198 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	gorunner "github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/toolgate/toolgate/native/entry"
+	"github.com/toolgate/toolgate/native/proto"
+)
+
+const (
+	// stopTime is how long a process may take to end by itself.
+	stopTime = 2 * time.Second
+	// window is how much may be on its way before a reader has taken it.
+	window = 1 << 20
+	// slack is what a message needs beside what is limited in it.
+	slack = 64 << 10
+)
+
+// process is one run of a plugin.
+type process struct {
+	client  *goplugin.Client
+	runner  *runner
+	conn    *grpc.ClientConn
+	tools   proto.ToolPluginClient
+	catalog *catalog
+	layers  []string
+}
+
+// start starts a process and makes it ready to be called.
+func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
+	made, err := p.launch()
+	if err != nil {
+		return nil, err
+	}
+	running := &process{client: made.client, runner: made.runner}
+	// Whatever is waited for, ends with the process.
+	watchdog := time.AfterFunc(p.spec.Timeouts.Start, running.kill)
+	defer watchdog.Stop()
+	defer context.AfterFunc(ctx, running.kill)()
+	defer func() {
+		if err != nil {
+			running.kill()
+			running.client.Kill()
+			if late := !watchdog.Stop(); late && ctx.Err() == nil {
+				err = fmt.Errorf("it did not serve its tools within %s: %w", p.spec.Timeouts.Start, err)
+			}
+		}
+	}()
+	protocol, err := running.client.Client()
+	if err != nil {
+		return nil, explained(err)
+	}
+	grpcClient, ok := protocol.(*goplugin.GRPCClient)
+	if !ok {
+		return nil, fmt.Errorf("it does not speak gRPC: %w", errPermanent)
+	}
+	running.conn = grpcClient.Conn
+	running.tools = proto.NewToolPluginClient(running.conn)
+	sctx, cancel := context.WithTimeout(ctx, p.spec.Timeouts.Start)
+	defer cancel()
+	hello, err := running.tools.Init(sctx, &proto.InitRequest{ConfigJson: p.spec.Config, HostVersion: p.host.opts.Version})
+	if err != nil {
+		return nil, fmt.Errorf("initialize it: %w", err)
+	}
+	if running.layers = made.layers; p.spec.Shipped {
+		running.layers = hello.GetLayers()
+	}
+	if running.catalog, err = listTools(sctx, running.tools, p.spec.Key, hello, p.log); err != nil {
+		return nil, err
+	}
+	return running, nil
+}
+
+// made is a process that has not been started.
+type made struct {
+	client *goplugin.Client
+	runner *runner
+	layers []string
+}
+
+// launch prepares a process.
+func (p *Plugin) launch() (*made, error) {
+	out := &made{}
+	cmd, open, hello, err := p.command()
+	if err != nil {
+		return nil, err
+	}
+	if !p.spec.Shipped {
+		if out.layers, err = confine(cmd, &p.spec.Policy); err != nil {
+			open.Close()
+			return nil, err
+		}
+	}
+	limit := p.spec.Result + slack
+	options := []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit)),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2 * window),
+		grpc.WithIdleTimeout(0), grpc.WithNoProxy(), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: p.spec.Timeouts.Start}),
+	}
+	config := &goplugin.ClientConfig{
+		HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: proto.CookieKey, MagicCookieValue: proto.CookieValue},
+		VersionedPlugins: map[int]goplugin.PluginSet{proto.Version: {}},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		AutoMTLS:         p.spec.AutoMTLS && !p.spec.Shipped,
+		SkipHostEnv:      true,
+		StartTimeout:     p.spec.Timeouts.Start,
+		Logger:           p.logger(),
+		Stderr:           p.lines,
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.host.opts.Folder},
+	}
+	config.RunnerFunc = func(_ hclog.Logger, spec *exec.Cmd, _ string) (gorunner.Runner, error) {
+		cmd.Env = append(cmd.Env, spec.Env...)
+		return out.runner, nil
+	}
+	out.runner = newRunner(p.spec.Key, cmd, open, hello, p.spec.Shipped)
+	if p.spec.Shipped {
+		options = append(options, grpc.WithContextDialer(out.runner.dialer()))
+	}
+	config.GRPCDialOptions = options
+	out.client = goplugin.NewClient(config)
+	return out, nil
+}
+
+// command is what a process runs, and what it is told first.
+func (p *Plugin) command() (cmd *exec.Cmd, open *os.File, hello []byte, err error) {
+	if !p.spec.Shipped {
+		cmd, open, err = program(&p.spec)
+		return cmd, open, nil, err
+	}
+	hello, err = json.Marshal(entry.Hello{Policy: p.spec.Policy})
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("write down the policy: %w", err)
+	}
+	return &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, entry.Argument, p.spec.Key}, Env: p.spec.Env, Dir: "/"},
+		nil, append(hello, '\n'), nil
+}
+
+// explained is an error of go-plugin for a person.
+func explained(err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "Unrecognized remote plugin message"):
+		line, _, _ := strings.Cut(text, "\n")
+		return fmt.Errorf("it printed something else than the handshake first (%s); what a plugin prints belongs to its standard error", printable([]byte(line)))
+	case strings.Contains(text, "incompatible API version"):
+		return fmt.Errorf("it speaks another version of the protocol (%s): %w", printable([]byte(text)), errPermanent)
+	}
+	return err
+}
+
+// ping asks the process whether it is alive, and waits as long for the answer.
+func (r *process) ping(ctx context.Context, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	got, err := grpc_health_v1.NewHealthClient(r.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName})
+	if err != nil {
+		return err
+	}
+	if got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		return errors.New("it says that it does not serve")
+	}
+	return nil
+}
+
+// kill ends the process at once.
+func (r *process) kill() {
+	if r.runner.pid() != 0 {
+		_ = r.runner.Kill(context.Background())
+	}
+}
+
+// stop lets the process end by itself, and ends it where it does not. It returns
+// when nothing is left of it.
+func (r *process) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	if _, err := r.tools.Shutdown(ctx, &proto.ShutdownRequest{}); err != nil {
+		r.kill()
+	}
+	// go-plugin's own way to end a process waits for an answer for ever.
+	defer time.AfterFunc(stopTime, r.kill).Stop()
+	r.client.Kill()
+}

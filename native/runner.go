@@ -1,0 +1,211 @@
+package native
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// drainTime is how long the output of a process is waited for once it has
+	// ended: something that it started may hold it open for ever.
+	drainTime = 200 * time.Millisecond
+	// handshakeBytes is how long the first line of a shipped plugin may be.
+	handshakeBytes = 4 << 10
+)
+
+// runner is one process: the part of go-plugin that starts, watches and ends it.
+// It is the leader of a process group of its own and has nothing of ours but three
+// pipes. It is killed with the gateway, however that ends: by the system where
+// that can, and everywhere the end of its standard input tells it.
+type runner struct {
+	name string
+	cmd  *exec.Cmd
+	// open is kept until the process has been started from it.
+	open *os.File
+	// hello is the first that is written to the process; nil is nothing.
+	hello []byte
+	// wire tells that the process serves on its own standard input and output,
+	// behind its first line.
+	wire bool
+
+	stdin          *os.File // ours; open until the process has ended
+	stdout, stderr *os.File
+	line           *io.PipeReader // the first line of stdout, where wire is set
+	lineIn         *io.PipeWriter
+	behind         *bufio.Reader // what of stdout is behind that line
+
+	started sync.Once
+	done    chan struct{} // closed when the process has ended
+	err     error         // set before
+}
+
+func newRunner(name string, cmd *exec.Cmd, open *os.File, hello []byte, wire bool) *runner {
+	r := &runner{name: name, cmd: cmd, open: open, hello: hello, wire: wire, done: make(chan struct{})}
+	r.line, r.lineIn = io.Pipe()
+	return r
+}
+
+// Start implements runner.Runner.
+func (r *runner) Start(context.Context) (err error) {
+	err = errors.New("a process is started once")
+	r.started.Do(func() { err = r.start() })
+	return err
+}
+
+func (r *runner) start() error {
+	if r.open != nil {
+		defer r.open.Close()
+	}
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("open its pipes: %w", err)
+	}
+	defer in.Close()
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		stdin.Close()
+		return fmt.Errorf("open its pipes: %w", err)
+	}
+	defer out.Close()
+	stderr, errs, err := os.Pipe()
+	if err != nil {
+		stdin.Close()
+		stdout.Close()
+		return fmt.Errorf("open its pipes: %w", err)
+	}
+	defer errs.Close()
+	r.stdin, r.stdout, r.stderr = stdin, stdout, stderr
+	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = in, out, errs
+	ownGroup(r.cmd)
+	begun := make(chan error, 1)
+	go r.watch(begun)
+	if err := <-begun; err != nil {
+		stdin.Close()
+		stdout.Close()
+		stderr.Close()
+		return err
+	}
+	if r.hello != nil { // a pipe may be full before it is read
+		go func() { _, _ = stdin.Write(r.hello) }() // ends with the process at the latest
+	}
+	if r.wire {
+		r.behind = bufio.NewReaderSize(stdout, 64<<10)
+		go r.firstLine()
+	}
+	return nil
+}
+
+// watch starts the process and waits for its end. It keeps to one thread, because
+// on Linux a child is killed when the thread ends that started it.
+func (r *runner) watch(begun chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := r.cmd.Start()
+	if err == nil {
+		err = adopted(r.cmd)
+	}
+	begun <- err
+	if err != nil {
+		close(r.done)
+		return
+	}
+	err = r.cmd.Wait()
+	killGroup(r.cmd) // whatever it has left
+	if err == nil {
+		err = errors.New("it exited by itself")
+	}
+	r.err = err
+	close(r.done)
+	r.stdin.Close()
+	deadline := time.Now().Add(drainTime)
+	_ = r.stdout.SetReadDeadline(deadline)
+	_ = r.stderr.SetReadDeadline(deadline)
+	_ = r.lineIn.CloseWithError(io.EOF)
+}
+
+// firstLine gives go-plugin the line of the handshake; what follows is not for it.
+func (r *runner) firstLine() {
+	line := make([]byte, 0, 128)
+	for len(line) < handshakeBytes {
+		c, err := r.behind.ReadByte()
+		if err != nil {
+			_ = r.lineIn.CloseWithError(io.EOF)
+			return
+		}
+		if line = append(line, c); c == '\n' {
+			break
+		}
+	}
+	_, _ = r.lineIn.Write(line) // nobody reads it any more where it fails
+}
+
+// ended is why the process has ended.
+func (r *runner) ended() error {
+	<-r.done
+	return r.err
+}
+
+func (r *runner) pid() int {
+	if r.cmd.Process == nil {
+		return 0
+	}
+	return r.cmd.Process.Pid
+}
+
+// Wait implements runner.Runner.
+func (r *runner) Wait(context.Context) error {
+	<-r.done
+	r.stdout.Close()
+	r.stderr.Close()
+	return nil // the supervisor says why it ended
+}
+
+// Kill implements runner.Runner.
+func (r *runner) Kill(context.Context) error {
+	select {
+	case <-r.done:
+	default:
+		killGroup(r.cmd)
+		<-r.done
+	}
+	return nil
+}
+
+// Diagnose implements runner.Runner.
+func (r *runner) Diagnose(context.Context) string { return "" }
+
+// Stdout implements runner.Runner.
+func (r *runner) Stdout() io.ReadCloser {
+	if r.wire {
+		return r.line
+	}
+	return r.stdout
+}
+
+// Stderr implements runner.Runner.
+func (r *runner) Stderr() io.ReadCloser { return r.stderr }
+
+// Name implements runner.Runner.
+func (r *runner) Name() string { return r.name }
+
+// ID implements runner.Runner.
+func (r *runner) ID() string { return strconv.Itoa(r.pid()) }
+
+// PluginToHost implements runner.Runner.
+func (r *runner) PluginToHost(network, addr string) (hostNetwork, hostAddr string, err error) {
+	return network, addr, nil
+}
+
+// HostToPlugin implements runner.Runner.
+func (r *runner) HostToPlugin(network, addr string) (pluginNetwork, pluginAddr string, err error) {
+	return network, addr, nil
+}

@@ -1,0 +1,64 @@
+package native
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// wire is the connection to a shipped plugin: its standard input and output. No
+// other process of the machine can have a part in it.
+type wire struct {
+	in  *bufio.Reader
+	out *os.File // read side of its standard output, for deadlines
+	to  *os.File
+}
+
+// dialer returns what connects to the process of a runner, which it does once.
+func (r *runner) dialer() func(context.Context, string) (net.Conn, error) {
+	var used atomic.Bool
+	return func(context.Context, string) (net.Conn, error) {
+		if used.Swap(true) {
+			return nil, errors.New("the connection to the process is lost")
+		}
+		return &wire{in: r.behind, out: r.stdout, to: r.stdin}, nil
+	}
+}
+
+// Read implements [net.Conn].
+func (w *wire) Read(p []byte) (int, error) { return w.in.Read(p) }
+
+// Write implements [net.Conn].
+func (w *wire) Write(p []byte) (int, error) { return w.to.Write(p) }
+
+// Close implements [net.Conn]. The process sees the end of its input, and ends.
+func (w *wire) Close() error { return errors.Join(w.to.Close(), w.out.Close()) }
+
+// LocalAddr implements [net.Conn].
+func (w *wire) LocalAddr() net.Addr { return pipeAddr{} }
+
+// RemoteAddr implements [net.Conn].
+func (w *wire) RemoteAddr() net.Addr { return pipeAddr{} }
+
+// SetDeadline implements [net.Conn].
+func (w *wire) SetDeadline(t time.Time) error {
+	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements [net.Conn].
+func (w *wire) SetReadDeadline(t time.Time) error { return w.out.SetReadDeadline(t) }
+
+// SetWriteDeadline implements [net.Conn].
+func (w *wire) SetWriteDeadline(t time.Time) error { return w.to.SetWriteDeadline(t) }
+
+type pipeAddr struct{}
+
+// Network implements [net.Addr].
+func (pipeAddr) Network() string { return "pipe" }
+
+// String implements [net.Addr].
+func (pipeAddr) String() string { return "stdio" }
