@@ -1,0 +1,275 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/sandbox/shim"
+)
+
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+// itself is this program, as it was when it was started.
+const itself = "/proc/self/exe"
+
+// addressRoom is how much more there may be of addresses than of data: many programs
+// reserve them long before they use memory. It bounds what the limit of data does
+// not count, such as memory that is shared, and such that was made read-only after
+// it was written.
+const addressRoom = 4 << 30
+
+// command makes the command of the shim that becomes the program.
+func (pr *Process) command(ctx context.Context, p Policy, program Program, file *os.File) error {
+	m := theMachine()
+	real, _, err := resolve(program.Path)
+	if err != nil {
+		return err
+	}
+	plan := &shim.Plan{
+		Path: real,
+		Argv: append([]string{program.Path}, program.Args...),
+		Env:  pr.environment(program),
+		Keep: 3 + len(program.Files),
+	}
+	plan.Program, plan.Report = plan.Keep+1, plan.Keep+2
+
+	allowed, err := grantsOf(p, program.Path, pr.Temp)
+	if err != nil {
+		return err
+	}
+	if plan.Dir, err = pr.folder(p, program, allowed); err != nil {
+		return err
+	}
+	apply(plan, p, m)
+	if p.Mode != Off {
+		plan.Grants, plan.Links = allowed.list()
+	}
+	if plan.Alone != 0 {
+		plan.NewRoot = pr.Temp
+		if plan.NewRoot == "" {
+			plan.NewRoot = os.TempDir()
+		}
+		if _, granted := allowed.access["/proc"]; granted {
+			plan.Proc = 0
+		}
+	}
+
+	return pr.shimOf(ctx, p, plan, file, program.Files)
+}
+
+// shimOf makes the command of a shim with a plan. The files become those of the
+// process, from descriptor 3 on.
+func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, program *os.File, files []*os.File) error {
+	if program == nil { // of a probe; no descriptor is left out
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		program = null
+		pr.ours = append(pr.ours, null)
+	}
+	sealed, err := sealedFile(plan.Encode())
+	if err != nil {
+		return err
+	}
+	pr.ours = append(pr.ours, sealed)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	pr.report = reader
+	pr.ours = append(pr.ours, writer)
+
+	cmd := exec.CommandContext(ctx, itself)
+	cmd.Args = []string{shim.Name, strconv.Itoa(plan.Keep)}
+	cmd.Env = []string{} // the program's is in the plan
+	cmd.Dir = "/"
+	cmd.ExtraFiles = append(append([]*os.File{}, files...), sealed, program, writer)
+	cmd.SysProcAttr = attributes(p, plan)
+	cmd.Cancel = func() error { pr.kill(); return nil }
+	cmd.WaitDelay = killWait
+	pr.Cmd = cmd
+	return nil
+}
+
+// apply writes into a plan what enforces p on m.
+func apply(plan *shim.Plan, p Policy, m machine) {
+	if p.Mode == Off {
+		plan.Privilege = 1
+		return
+	}
+	plan.Landlock = m.landlock
+	if m.seccomp {
+		plan.Seccomp = 1
+	}
+	if p.Network == FullNetwork {
+		plan.Network = shim.FullNetwork
+	}
+	if p.Listen {
+		plan.Listen = 1
+	}
+	if m.namespaces {
+		plan.Alone = 1
+		if m.proc {
+			plan.Proc = 1
+		}
+		if m.maxPID {
+			plan.MaxPID = reservedPIDs + p.Processes
+		}
+	}
+	plan.Limits = limits(p, m)
+}
+
+// attributes are how the shim is started.
+func attributes(p Policy, plan *shim.Plan) *syscall.SysProcAttr {
+	// A session of its own has no terminal, and is a group that is killed as one.
+	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if plan.Alone == 0 {
+		return a
+	}
+	a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+	if p.Network == NoNetwork {
+		a.Cloneflags |= syscall.CLONE_NEWNET
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	// What the shim needs to set itself up, and drops. Whoever is not root loses it
+	// when the shim is entered, unless it is ambient.
+	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+	return a
+}
+
+// limits are the limits of resources of each process.
+func limits(p Policy, m machine) []shim.Limit {
+	seconds := int((p.CPU + time.Second - 1) / time.Second)
+	processes := p.Processes
+	if !m.namespaces {
+		processes += tasksOf(os.Geteuid()) // what the same user runs elsewhere counts
+	}
+	var list []shim.Limit
+	for _, l := range []shim.Limit{
+		// The first is a signal that a program can catch, the second is its end.
+		{Resource: unix.RLIMIT_CPU, Soft: seconds, Hard: seconds + 1},
+		{Resource: unix.RLIMIT_FSIZE, Soft: int(p.FileSize), Hard: int(p.FileSize)},
+		{Resource: unix.RLIMIT_DATA, Soft: int(p.Memory), Hard: int(p.Memory)},
+		{Resource: unix.RLIMIT_AS, Soft: int(p.Memory) + addressRoom, Hard: int(p.Memory) + addressRoom},
+		{Resource: unix.RLIMIT_NOFILE, Soft: p.Files, Hard: p.Files},
+		{Resource: unix.RLIMIT_NPROC, Soft: processes, Hard: processes},
+		{Resource: unix.RLIMIT_CORE},
+		{Resource: unix.RLIMIT_MSGQUEUE},
+	} {
+		// Nobody but root may have more than what this process may have.
+		var has unix.Rlimit
+		if err := unix.Getrlimit(l.Resource, &has); err == nil && has.Max <= uint64(l.Hard) { //nolint:gosec // not negative
+			l.Hard = int(has.Max) //nolint:gosec // smaller than an int
+			l.Soft = min(l.Soft, l.Hard)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// folder returns the real path of the folder that a program starts in.
+func (pr *Process) folder(p Policy, program Program, allowed *grants) (string, error) {
+	if program.Dir == "" {
+		if pr.Temp != "" {
+			return pr.Temp, nil
+		}
+		return "/", nil
+	}
+	real, _, err := resolve(program.Dir)
+	if err != nil {
+		return "", fmt.Errorf("its folder: %w", err)
+	}
+	if p.Mode != Off && !allowed.contains(real) {
+		return "", fmt.Errorf("it cannot start in %s, which the policy does not grant", program.Dir)
+	}
+	return real, nil
+}
+
+// openPlain opens a regular file and waits for nobody.
+func openPlain(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", path), file.Close())
+	}
+	return file, nil
+}
+
+// sealedFile returns a file in memory that can be read and never changed.
+func sealedFile(data []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("writing the plan: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "plan")
+	if _, err := file.Write(data); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the plan: %w", err), file.Close())
+	}
+	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the plan: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+// hold starts the process on a thread that stays for as long as the process runs: a
+// process follows the thread that started it, not its program, into death. When the
+// process has exited everything that it started is killed, before its number can be
+// given to another.
+func (pr *Process) hold(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := pr.Cmd.Start()
+	pr.release()
+	started <- err
+	if err != nil {
+		return
+	}
+	pid := pr.Cmd.Process.Pid
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	_ = unix.Kill(-pid, unix.SIGKILL)
+	pr.gone = true
+	close(pr.exited)
+}
+
+// kill kills the process and its group; where it has a namespace, everything in it
+// ends with it.
+func (pr *Process) kill() {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	if pr.gone || pr.Cmd == nil || pr.Cmd.Process == nil {
+		return
+	}
+	_ = unix.Kill(-pr.Cmd.Process.Pid, unix.SIGKILL)
+	_ = unix.Kill(pr.Cmd.Process.Pid, unix.SIGKILL) // before it had a group
+}
+
+// sweep has nothing to do: hold killed what was left.
+func (pr *Process) sweep() {}

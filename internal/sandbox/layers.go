@@ -1,0 +1,80 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Layer is one of the means by which the system enforces a policy.
+type Layer string
+
+// The layers.
+const (
+	Privileges Layer = "no-new-privs" // no capability, and no program that gives one
+	Limits     Layer = "limits"       // of each process: time, memory, files
+	Processes  Layer = "processes"    // how many there are at once
+	Files      Layer = "landlock"     // what is read, written and run; signals and abstract sockets since version 6
+	Calls      Layer = "seccomp"      // sockets, and calls that nothing confined needs
+	Namespaces Layer = "namespaces"   // processes, network and file system of its own
+)
+
+// Layers says what enforces a policy on this machine. The zero Layers is nothing.
+type Layers struct {
+	InForce []Layer
+	Missing []Missing // of those that there are
+	Detail  string    // such as the version of Landlock
+}
+
+// Missing is a layer that is not in force, and why.
+type Missing struct {
+	Layer  Layer
+	Why    string // and how to get it
+	Needed bool   // by the policy
+}
+
+// Has reports whether a layer is in force.
+func (l Layers) Has(layer Layer) bool {
+	return slices.Contains(l.InForce, layer)
+}
+
+// String returns the layers in force, such as "landlock seccomp", or "none".
+func (l Layers) String() string {
+	if len(l.InForce) == 0 {
+		return "none"
+	}
+	names := make([]string, len(l.InForce))
+	for i, layer := range l.InForce {
+		names[i] = string(layer)
+	}
+	return strings.Join(names, " ")
+}
+
+// ErrMissing is in the error of what is refused because a layer is missing.
+var ErrMissing = errors.New("this machine cannot confine it as required")
+
+// refusal returns an error if a layer that is needed is missing.
+func (l Layers) refusal() error {
+	var lines []string
+	for _, m := range l.Missing {
+		if m.Needed {
+			lines = append(lines, fmt.Sprintf("%s: %s", m.Layer, m.Why))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("sandbox: %w (%s); with sandbox: auto it runs with what there is: %s",
+		ErrMissing, strings.Join(lines, "; "), l)
+}
+
+// Available returns what would enforce p on this machine. It is asked of the
+// machine once, which starts a process for some milliseconds; an error is one of p.
+func Available(p Policy) (Layers, error) {
+	p, err := p.checked()
+	if err != nil {
+		return Layers{}, err
+	}
+	return available(p), nil
+}

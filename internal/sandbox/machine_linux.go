@@ -1,0 +1,147 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/sandbox/shim"
+)
+
+// reservedPIDs are the process identifiers that the kernel gives out only once in a
+// namespace; it starts again after them.
+const reservedPIDs = 300
+
+// machine is what this machine has.
+type machine struct {
+	landlock   int // version; 0 is none
+	seccomp    bool
+	namespaces bool
+	noSpace    error // why there are no namespaces
+	proc       bool  // of a namespace
+	maxPID     bool  // of a namespace
+}
+
+// theMachine is asked once: what it allows does not change while a program runs.
+var theMachine = sync.OnceValue(func() machine {
+	m := machine{landlock: shim.LandlockVersion(), seccomp: hasSeccomp()}
+	// Each of the attempts needs less; a proc is not to be had in many containers.
+	for _, m.proc = range []bool{true, false} {
+		for _, m.maxPID = range []bool{true, false} {
+			if m.noSpace = tryNamespaces(m); m.noSpace == nil {
+				m.namespaces = true
+				return m
+			}
+			if errors.Is(m.noSpace, errClone) {
+				m.proc, m.maxPID = false, false
+				return m
+			}
+		}
+	}
+	return m
+})
+
+// errClone is in the error of a process that could not be made with namespaces.
+var errClone = errors.New("the system does not allow them")
+
+// tryNamespaces starts a shim that sets up everything and ends.
+func tryNamespaces(m machine) error {
+	ctx, cancel := context.WithTimeout(context.Background(), reportWait)
+	defer cancel()
+	p, err := Policy{Mode: Auto}.checked()
+	if err != nil {
+		return err
+	}
+	m.namespaces = true
+	pr := &Process{program: "the probe", exited: make(chan struct{})}
+	if err := pr.probe(ctx, p, m); err != nil {
+		return errors.Join(err, pr.Close())
+	}
+	if err := pr.Start(); err != nil {
+		if pr.Cmd.Process == nil {
+			err = fmt.Errorf("%w: %w", errClone, err)
+		}
+		return errors.Join(err, pr.Close())
+	}
+	return errors.Join(pr.Wait(), pr.Close())
+}
+
+// probe prepares a shim that runs nothing.
+func (pr *Process) probe(ctx context.Context, p Policy, m machine) error {
+	plan := &shim.Plan{Probe: 1, Path: itself, Argv: []string{"probe"}, Keep: 3, Program: 4, Report: 5}
+	apply(plan, p, m)
+	plan.NewRoot = os.TempDir()
+	plan.Grants = []shim.Grant{{Path: "/dev/null", Access: shim.Device}}
+	return pr.shimOf(ctx, p, plan, nil, nil)
+}
+
+// available is what would enforce p.
+func available(p Policy) Layers {
+	if p.Mode == Off {
+		return Layers{}
+	}
+	m := theMachine()
+	l := Layers{InForce: []Layer{Privileges, Limits}}
+	add := func(layer Layer, has, needed bool, why string) {
+		if has {
+			l.InForce = append(l.InForce, layer)
+		} else {
+			l.Missing = append(l.Missing, Missing{layer, why, needed})
+		}
+	}
+	why := ""
+	if m.noSpace != nil {
+		why = fmt.Sprintf("user namespaces are not to be had (%v); allow them (kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, user.max_user_namespaces, the seccomp profile of a container)", m.noSpace)
+	}
+	add(Files, m.landlock > 0, true, "the kernel has no Landlock, or not in its list of active modules; Linux 5.13 and newer have, with lsm=landlock,... on the command line")
+	add(Calls, m.seccomp, true, "the kernel does not filter system calls (CONFIG_SECCOMP_FILTER)")
+	// Without a root of its own, a process that may make Unix sockets and connect
+	// reaches those of others.
+	add(Namespaces, m.namespaces, p.Network == FullNetwork && p.Listen, why)
+	add(Processes, os.Geteuid() != 0 || m.maxPID, true,
+		"the number of processes of root is bounded only in a namespace that can be (Linux 6.14 and newer); run toolgate as another user"+strings.TrimSuffix("; "+why, "; "))
+	if m.landlock > 0 {
+		l.Detail = "landlock version " + strconv.Itoa(m.landlock)
+	}
+	return l
+}
+
+// hasSeccomp reports whether the kernel has filters that answer with an error.
+func hasSeccomp() bool {
+	action := uint32(0x00050000)                                                                // SECCOMP_RET_ERRNO
+	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, 2, 0, uintptr(unsafe.Pointer(&action))) //nolint:gosec // SECCOMP_GET_ACTION_AVAIL reads it
+	return errno == 0
+}
+
+// tasksOf counts the threads that a user runs.
+func tasksOf(uid int) int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, e := range entries {
+		if strings.Trim(e.Name(), "0123456789") != "" {
+			continue
+		}
+		var stat syscall.Stat_t
+		if err := syscall.Stat("/proc/"+e.Name(), &stat); err != nil || int(stat.Uid) != uid {
+			continue
+		}
+		// The links of the folder are itself, its name, and one per thread.
+		if err := syscall.Stat("/proc/"+e.Name()+"/task", &stat); err == nil {
+			n += int(stat.Nlink) - 2 //nolint:gosec // a count
+		}
+	}
+	return n
+}

@@ -1,0 +1,72 @@
+//go:build !linux || !(amd64 || arm64)
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// available is what would enforce a policy: nothing, on this system.
+func available(p Policy) Layers {
+	if p.Mode == Off {
+		return Layers{}
+	}
+	l := Layers{}
+	for _, layer := range []Layer{Privileges, Limits, Files, Calls, Namespaces, Processes} {
+		l.Missing = append(l.Missing, Missing{layer, "only Linux on amd64 and arm64 has it", true})
+	}
+	return l
+}
+
+// command makes the command of the program itself.
+func (pr *Process) command(ctx context.Context, _ Policy, program Program, file *os.File) error {
+	pr.ours = append(pr.ours, file)
+	if len(program.Files) > 0 {
+		return errors.New("no descriptors can be given to it on this system")
+	}
+	cmd := exec.CommandContext(ctx, program.Path, program.Args...)
+	cmd.Env = pr.environment(program)
+	cmd.Dir = program.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = pr.Temp
+	}
+	setGroup(cmd)
+	cmd.Cancel = func() error { pr.kill(); return nil }
+	cmd.WaitDelay = killWait
+	pr.Cmd = cmd
+	return nil
+}
+
+// openPlain opens a regular file.
+func openPlain(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return os.Open(path)
+}
+
+// hold starts the process. Its group is killed by Wait, right after it has ended.
+func (pr *Process) hold(started chan<- error) {
+	err := pr.Cmd.Start()
+	pr.release()
+	close(pr.exited)
+	started <- err
+}
+
+// kill kills the process, and its group where the system has any.
+func (pr *Process) kill() {
+	if pr.Cmd != nil && pr.Cmd.Process != nil {
+		killGroup(pr.Cmd.Process)
+	}
+}
+
+// sweep kills what the process left behind in its group.
+func (pr *Process) sweep() { killGroup(pr.Cmd.Process) }

@@ -1,0 +1,184 @@
+//go:build amd64 || arm64
+
+package shim
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Operations of prctl that package syscall does not know, and of capset.
+const (
+	prSetNoNewPrivs  = 38
+	prCapAmbient     = 47
+	prAmbientClear   = 4
+	capabilityFormat = 0x20080522
+	// Being root gives no capability, and nothing that was dropped comes back.
+	securebits = 0xef
+)
+
+// become applies the plan to this process and runs the program in its place. It
+// returns only where the program does not run.
+func (p *Plan) become() error {
+	// Whatever happens, the death of the gateway is the death of this process; and
+	// where memory is short, this process is what the kernel ends first.
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0); errno != 0 {
+		return fault("following the gateway", errno)
+	}
+	_ = writeFile("/proc/self/oom_score_adj", "1000")
+
+	opened := make([]int, len(p.Grants))
+	if p.NewRoot != "" || p.Landlock != 0 {
+		for i, g := range p.Grants {
+			fd, err := openExact(g.Path)
+			if err != nil {
+				return err
+			}
+			opened[i] = fd
+		}
+	}
+	rules := -1
+	if p.Landlock != 0 {
+		var err error
+		if rules, err = p.ruleset(opened); err != nil {
+			return err
+		}
+	}
+	if p.NewRoot != "" {
+		if err := p.newRoot(opened); err != nil {
+			return err
+		}
+	}
+	program, err := p.program()
+	if err != nil {
+		return err
+	}
+	if p.Dir != "" && p.Probe == 0 {
+		if err := syscall.Chdir(p.Dir); err != nil {
+			return fault("entering "+p.Dir, err)
+		}
+	}
+	argv, err := syscall.SlicePtrFromStrings(p.Argv)
+	if err != nil {
+		return fault("arguments", err)
+	}
+	envv, err := syscall.SlicePtrFromStrings(append(p.Env, syscall.Environ()...))
+	if err != nil {
+		return fault("environment", err)
+	}
+	prog := p.filter(syscall.Getpid())
+	if err := p.take(rules, prog); err != nil {
+		return err
+	}
+	if p.Probe != 0 {
+		return nil
+	}
+	empty := [1]byte{}
+	_, _, errno := syscall.RawSyscall6(sysExecveat, uintptr(program), uintptr(unsafe.Pointer(&empty)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0])), atEmptyPath, 0)
+	return fault("running "+p.Path, errno)
+}
+
+// take takes away what the program shall not have. After it little works, so that
+// everything that needs memory or files was done before.
+func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
+	// Everything but what was given ends here, even what the runtime opened.
+	keep := uintptr(p.Keep) //nolint:gosec // a descriptor
+	if _, _, errno := syscall.RawSyscall(sysCloseRange, keep, 1<<31-1, closeRangeCloex); errno != 0 {
+		return fault("closing descriptors", errno)
+	}
+	if p.Privilege == 0 {
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
+			return fault("giving up new privileges", errno)
+		}
+	}
+	for _, l := range p.Limits {
+		limit := [2]uint64{uint64(l.Soft), uint64(l.Hard)}                                   //nolint:gosec // never negative
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), //nolint:gosec // a number of the kernel
+			uintptr(unsafe.Pointer(&limit)), 0, 0, 0); errno != 0 {
+			return fault("limiting resource "+itoa(l.Resource), errno)
+		}
+	}
+	if rules >= 0 {
+		if _, _, errno := syscall.RawSyscall(sysLandlockRestrict, uintptr(rules), 0, 0); errno != 0 {
+			return fault("restricting files with Landlock", errno)
+		}
+	}
+	if p.Privilege == 0 {
+		if err := dropCapabilities(); err != nil {
+			return err
+		}
+	}
+	if p.Seccomp != 0 {
+		return loadFilter(prog, false)
+	}
+	return nil
+}
+
+// dropCapabilities leaves this thread without any, and without a way to get some.
+func dropCapabilities() error {
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, prCapAmbient, prAmbientClear, 0, 0, 0, 0)
+	// Who may not do this has no capability to lose.
+	for c := range uintptr(64) {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_CAPBSET_DROP, c, 0); errno != 0 {
+			break
+		}
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_SECUREBITS, securebits, 0)
+	head := struct {
+		version uint32
+		pid     int32
+	}{version: capabilityFormat}
+	none := [6]uint32{}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)),
+		uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
+		return fault("dropping capabilities", errno)
+	}
+	return nil
+}
+
+// program returns a descriptor of the program by which it can be run. In a new root
+// it is opened there, so that the program finds itself, and compared with what was
+// opened, and perhaps checked, by the gateway.
+func (p *Plan) program() (int, error) {
+	if p.Probe != 0 {
+		return -1, nil
+	}
+	fd := p.Program
+	var given, found syscall.Stat_t
+	if err := syscall.Fstat(fd, &given); err != nil {
+		return -1, fault(p.Path, err)
+	}
+	start := [2]byte{}
+	_, _ = syscall.Pread(fd, start[:], 0)
+	if p.NewRoot != "" {
+		here, err := syscall.Open(p.Path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return -1, fault("opening "+p.Path, err)
+		}
+		if err := syscall.Fstat(here, &found); err != nil {
+			return -1, fault(p.Path, err)
+		}
+		if given.Dev != found.Dev || given.Ino != found.Ino {
+			return -1, fault(p.Path+" is another file than the one that was checked", syscall.ESTALE)
+		}
+		fd = here
+	}
+	if start == [2]byte{'#', '!'} {
+		// A script is opened again by its interpreter, through a descriptor that is
+		// still there.
+		if fd == p.Keep {
+			copied, err := syscall.Dup(fd)
+			if err != nil {
+				return -1, fault(p.Path, err)
+			}
+			fd = copied
+		}
+		if err := syscall.Dup3(fd, p.Keep, 0); err != nil {
+			return -1, fault(p.Path, err)
+		}
+		fd = p.Keep
+		p.Keep++
+	}
+	return fd, nil
+}

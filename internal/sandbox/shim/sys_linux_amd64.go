@@ -1,0 +1,55 @@
+package shim
+
+// The numbers of system calls that this machine has and package syscall does not
+// know, or that only this machine has.
+const (
+	auditArch = 0xc000003e // AUDIT_ARCH_X86_64
+
+	sysSeccomp  = 317
+	sysExecveat = 322
+)
+
+// denied are system calls that nothing confined needs and this machine numbers its
+// own way.
+var denied = []uint32{
+	101,           // ptrace
+	310, 311, 312, // process_vm_readv, process_vm_writev, kcmp
+	165, 166, 155, 161, // mount, umount2, pivot_root, chroot
+	179, 167, 168, 169, // quotactl, swapon, swapoff, reboot
+	170, 171, // sethostname, setdomainname
+	175, 313, 176, // init_module, finit_module, delete_module
+	246, 320, // kexec_load, kexec_file_load
+	321, 298, 323, // bpf, perf_event_open, userfaultfd
+	248, 249, 250, // add_key, request_key, keyctl
+	272, 308, // unshare, setns
+	303, 304, // name_to_handle_at, open_by_handle_at
+	163, 164, 227, 305, 159, // acct, settimeofday, clock_settime, clock_adjtime, adjtimex
+	172, 173, 154, // iopl, ioperm, modify_ldt
+	212, 180, 153, 103, // lookup_dcookie, nfsservctl, vhangup, syslog
+	300, 279, 256, // fanotify_init, move_pages, migrate_pages
+	319,             // memfd_create: memory that no limit of a process counts
+	29, 68, 64, 240, // shmget, msgget, semget, mq_open: they outlive their process
+	134, 136, 139, 156, // uselib, ustat, sysfs, _sysctl
+}
+
+// The numbers of system calls whose arguments decide.
+const (
+	nrSocket, nrSocketpair, nrConnect = 41, 53, 42
+	nrClone, nrIoctl, nrPrctl         = 56, 16, 157
+	nrPersonality                     = 135
+	nrFchmod, nrFchmodat, nrOpenat    = 91, 268, 257
+	nrMknodat                         = 259
+	nrSetsid, nrSetpgid               = 112, 109
+	nrKill, nrTkill, nrTgkill         = 62, 200, 234
+	nrSigqueue, nrTgsigqueue          = 129, 297
+)
+
+// older are the forms of the calls above that newer machines do not have.
+func older() []rule {
+	return []rule{
+		{nr: 90, deny: [][]term{special(1)}},                            // chmod
+		{nr: 85, deny: [][]term{special(1)}},                            // creat
+		{nr: 2, deny: [][]term{append(special(2), creates(1)...)}},      // open
+		{nr: 133, deny: [][]term{{{arg: 1, mask: notFIFO, not: true}}}}, // mknod
+	}
+}
