@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/toolgate/toolgate/gate"
 )
@@ -183,7 +183,7 @@ func (p *policy) allows(ctx context.Context, in map[string]any, changes []candid
 			return false
 		}
 	}
-	v, err := p.ask(ctx, in, explainTimeout, rego.EvalTransaction(txn), rego.EvalBaseCache(nil))
+	v, err := p.askOf(ctx, in, explainTimeout, func(q *topdown.Query) { q.WithTransaction(txn).WithBaseCache(nil) })
 	return err == nil && v.allow
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/metrics"
-	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
 // looksPerTime is how many steps of an evaluation pass between two looks at the
@@ -60,60 +60,16 @@ func (d documents) Get(ref ast.Ref) ast.Value {
 // Put implements topdown.BaseCache: there is nothing to keep.
 func (documents) Put(ast.Ref, ast.Value) {}
 
-// options are those of every evaluation of a policy.
-func (p *policy) options(b *bounded, input ast.Value) []rego.EvalOption {
-	return []rego.EvalOption{
-		rego.EvalParsedInput(input),
-		rego.EvalExternalCancel(b),
-		rego.EvalTransaction(p.txn),
-		rego.EvalMetrics(metrics.NoOp()),
-		rego.EvalBaseCache(p.documents),
-	}
-}
-
-// inputKeys are the names of the members of input, made once.
-var inputKeys = func() map[string]*ast.Term {
-	keys := map[string]*ast.Term{}
-	for _, name := range []string{
-		"action", "kind", "resource", "tool_name", inputNames, "original_name", "server", "capability_id", "capsule", inputArgs, inputReplaced, inputContext,
-		"tenant_id", "tenant", "persona_id", "user_id", "groups", "scopes", "plan", "issuer",
-	} {
-		keys[name] = ast.StringTerm(name)
-	}
-	return keys
-}()
-
-// inputValue returns of an input, as the engine takes it, the members that some
-// rule may read; nil is all of them. It is not an ast.LazyObject: a copy of one is
-// the same one, so that what "with" puts into the input would stay there.
-func inputValue(in map[string]any, reads *reads) (ast.Value, error) {
-	object := ast.NewObjectWithCapacity(len(in))
-	terms := make([]ast.Term, len(in))
-	for name, value := range in {
-		if reads != nil && !reads.any(name) {
-			continue
-		}
-		term := &terms[0]
-		terms = terms[1:]
-		switch value := value.(type) {
-		case string:
-			term.Value = ast.String(value)
-		case map[string]any:
-			var err error
-			if term.Value, err = inputValue(value, nil); err != nil {
-				return nil, err
-			}
-		default:
-			var err error
-			if term.Value, err = ast.InterfaceToValue(value); err != nil {
-				return nil, err
-			}
-		}
-		key := inputKeys[name]
-		if key == nil {
-			key = ast.StringTerm(name)
-		}
-		object.Insert(key, term)
-	}
-	return object, nil
+// question returns the query for the decision on an input.
+func (p *policy) question(b *bounded, input ast.Value) *topdown.Query {
+	return topdown.NewQuery(p.query).
+		WithQueryCompiler(p.queries).
+		WithCompiler(p.compiler).
+		WithStore(p.store).
+		WithTransaction(p.txn).
+		WithBaseCache(p.documents).
+		WithInput(ast.NewTerm(input)).
+		WithCancel(b).
+		WithMetrics(metrics.NoOp()).
+		WithStrictBuiltinErrors(true)
 }

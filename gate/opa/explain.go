@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/toolgate/toolgate/gate"
@@ -108,7 +107,7 @@ func (t *exits) TraceEvent(e topdown.Event) {
 func (p *Phase) rules(ctx context.Context, now *policy, in map[string]any, reason string) []gate.Rule {
 	trace := &exits{}
 	// The verdict is known; what counts is what was true on the way.
-	_, _ = now.ask(ctx, in, explainTimeout, rego.EvalQueryTracer(trace))
+	_, _ = now.askOf(ctx, in, explainTimeout, func(q *topdown.Query) { q.WithQueryTracer(trace) })
 	list := trace.list
 	deciding := slices.IndexFunc(list, func(x exit) bool { return reason != "" && x.value == reason })
 	if deciding < 0 {

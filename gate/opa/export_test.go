@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/open-policy-agent/opa/v1/ast"
+
 	"github.com/toolgate/toolgate/gate"
 )
 
@@ -20,6 +22,23 @@ func Document(o Options, r *gate.Request) (map[string]any, error) {
 		return nil, err
 	}
 	return o.document(r)
+}
+
+// Values returns the input of a policy that may read all of it: as the engine is
+// given it, and what [Document] returns as the engine would take that.
+func Values(o Options, r *gate.Request) (given, plain ast.Value, err error) {
+	if o, err = o.complete(); err != nil {
+		return nil, nil, err
+	}
+	if given, err = o.value(r, &reads{all: true}); err != nil {
+		return nil, nil, nil // numbers that are shown to a person may be too large for the engine
+	}
+	in, err := o.document(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	plain, err = ast.InterfaceToValue(in)
+	return given, plain, err
 }
 
 // Cacheable tells whether the policy in force allows to keep decisions.

@@ -30,38 +30,69 @@ const (
 // context.
 var fromCaller = []string{"tenant", "persona_id", "user_id", "groups", "scopes", "plan", "issuer"}
 
+// member is a member of input that is not made of arguments: a text, or a list
+// where list is not nil.
+type member struct {
+	name, text string
+	list       []string
+}
+
+// members returns the members of the input for a request, but for the arguments
+// and what is under context.
+func (o *Options) members(r *gate.Request) ([16]member, error) {
+	action, err := o.action(r)
+	id := r.Identity
+	return [...]member{
+		{name: "action", text: action},
+		{name: "kind", text: r.Kind.String()},
+		{name: "resource", text: r.Exposed},
+		{name: "tool_name", text: r.Exposed},
+		{name: inputNames, list: r.Names().All()},
+		{name: "original_name", text: r.Original},
+		{name: "server", text: r.Server},
+		{name: "capability_id", text: r.CapabilityID},
+		{name: "capsule", text: r.Capsule},
+		{name: "tenant", text: id.Tenant},
+		{name: "persona_id", text: id.Persona},
+		{name: "user_id", text: id.Subject},
+		{name: "groups", list: listed(id.Groups)},
+		{name: "scopes", list: listed(id.Scopes)},
+		{name: "plan", text: id.Plan},
+		{name: "issuer", text: id.Issuer},
+	}, err
+}
+
+// surrounding returns what is under context.
+func surrounding(r *gate.Request) [5]member {
+	id := r.Identity
+	return [...]member{
+		{name: "tenant_id", text: id.Tenant},
+		{name: "persona_id", text: id.Persona},
+		{name: "issuer", text: id.Issuer},
+		{name: "plan", text: id.Plan},
+		{name: "capsule", text: r.Capsule},
+	}
+}
+
 // document returns the input of a policy for a request.
 func (o *Options) document(r *gate.Request) (map[string]any, error) {
-	action, err := o.action(r)
+	members, err := o.members(r)
 	if err != nil {
 		return nil, err
 	}
-	id := r.Identity
-	in := map[string]any{
-		"action":        action,
-		"kind":          r.Kind.String(),
-		"resource":      r.Exposed,
-		"tool_name":     r.Exposed,
-		inputNames:      r.Names().All(),
-		"original_name": r.Original,
-		"server":        r.Server,
-		"capability_id": r.CapabilityID,
-		"capsule":       r.Capsule,
-		"tenant":        id.Tenant,
-		"persona_id":    id.Persona,
-		"user_id":       id.Subject,
-		"groups":        listed(id.Groups),
-		"scopes":        listed(id.Scopes),
-		"plan":          id.Plan,
-		"issuer":        id.Issuer,
-		inputContext: map[string]any{
-			"tenant_id":  id.Tenant,
-			"persona_id": id.Persona,
-			"issuer":     id.Issuer,
-			"plan":       id.Plan,
-			"capsule":    r.Capsule,
-		},
+	in := make(map[string]any, len(members)+3)
+	for _, m := range members {
+		if m.list != nil {
+			in[m.name] = m.list
+			continue
+		}
+		in[m.name] = m.text
 	}
+	around := make(map[string]any)
+	for _, m := range surrounding(r) {
+		around[m.name] = m.text
+	}
+	in[inputContext] = around
 	if r.Args == nil && r.Action != gate.Call {
 		return in, nil
 	}

@@ -175,3 +175,42 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+func TestEndlessNumberIsRefused(t *testing.T) {
+	t.Parallel()
+	p := asking(t, "default decision := false\ndecision if input.args.n + 1 > 5\n")
+	for _, n := range []string{strings.Repeat("9", 1001), "0." + strings.Repeat("1", 1000), "1e9999999"} {
+		d, err := p.Check(t.Context(), call("x", `{"n": [`+n+`]}`))
+		if err == nil || d.Effect == gate.Allow {
+			t.Errorf("a number of %d bytes: %v, %v", len(n), d.Effect, err)
+		}
+	}
+	if d, err := p.Check(t.Context(), call("x", `{"n": `+strings.Repeat("9", 1000)+`}`)); err != nil || d.Effect != gate.Allow {
+		t.Errorf("a number of 1000 digits: %v, %v", d, err)
+	}
+}
+
+// FuzzValues holds the input that the engine is given against the one that a
+// person is shown.
+func FuzzValues(f *testing.F) {
+	for _, args := range []string{
+		"", "{}", `{"path": "/tmp", "n": 9007199254740993}`, `{"a": [1, -0.5e3, true, false, null, {"b": {}}], "": "x\u00e9\n\ud83d\ude00"}`,
+		`[1]`, `"text"`, ` {"a" : [ ] , "b":[[],[{}]]}`, `{"content": "` + strings.Repeat("long ", 300) + `"}`, `{"n": 1e400, "m": -0}`,
+	} {
+		f.Add(args, 1024)
+	}
+	f.Fuzz(func(t *testing.T, args string, limit int) {
+		if args != "" && mcp.Validate([]byte(args), mcp.Limits{Depth: 64}) != nil {
+			return
+		}
+		for _, r := range []*gate.Request{call("fs__read", args), view("fs__read")} {
+			given, plain, err := opa.Values(opa.Options{Path: "x", MaxInput: limit&0xffff + 1}, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if given != nil && given.Compare(plain) != 0 {
+				t.Errorf("%s: given %v, shown %v", args, given, plain)
+			}
+		}
+	})
+}

@@ -160,15 +160,16 @@ func (p *Phase) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 }
 
 func (p *Phase) evaluate(ctx context.Context, now *policy, r *gate.Request) (verdict, error) {
-	in, err := p.o.document(r)
+	in, err := p.o.value(r, &now.reads)
 	if err != nil {
 		return verdict{revision: now.revision}, err
 	}
 	recall := p.recall(now, r)
-	v, err := now.ask(ctx, in, p.o.Timeout, recall.options()...)
+	v, err := now.ask(ctx, in, p.o.Timeout, recall.use)
 	v.revision = now.revision
 	if err != nil {
-		return v, fmt.Errorf("decide %v on %s: %w", in["action"], r.Exposed, err)
+		action, _ := p.o.action(r) // value has asked for it
+		return v, fmt.Errorf("decide %s on %s: %w", action, r.Exposed, err)
 	}
 	recall.keep()
 	return v, nil

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/topdown"
@@ -32,11 +31,15 @@ type policy struct {
 	store      storage.Store
 	txn        storage.Transaction // open for reading as long as the policy is used; nothing is ever written
 	documents  documents
-	query      rego.PreparedEvalQuery
-	generation uint64 // differs between any two policies of a process
-	revision   string // of policy and data, for decisions
-	identity   string // hash of everything that decides, the options included
+	query      ast.Body          // binds asked to the decision
+	queries    ast.QueryCompiler // that compiled it
+	generation uint64            // differs between any two policies of a process
+	revision   string            // of policy and data, for decisions
+	identity   string            // hash of everything that decides, the options included
 }
+
+// asked is the variable that a question binds to the decision.
+const asked = ast.Var("decision")
 
 // prepare makes a policy of a compiled one and the gateway's data, and asks it
 // a first question.
@@ -68,14 +71,8 @@ func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, ga
 	if p.documents.root, err = ast.InterfaceToValue(root); err != nil {
 		return nil, fmt.Errorf("policy data: %w", err)
 	}
-	p.query, err = rego.New(
-		rego.ParsedQuery(ast.NewBody(ast.NewExpr(ast.NewTerm(decision)))),
-		rego.Compiler(c.compiler),
-		rego.Store(p.store),
-		rego.Capabilities(capabilities(o.RegoVersion)),
-		rego.StrictBuiltinErrors(true),
-	).PrepareForEval(ctx)
-	if err != nil {
+	p.queries = c.compiler.QueryCompiler()
+	if p.query, err = p.queries.Compile(ast.NewBody(ast.Equality.Expr(ast.NewTerm(asked), ast.NewTerm(decision)))); err != nil {
 		return nil, fmt.Errorf("prepare policy: %w", err)
 	}
 	p.name(o, gateway.canonical)
@@ -133,7 +130,7 @@ func (p *policy) probe(ctx context.Context, o *Options) error {
 		Action: gate.View, Kind: mcp.Tool, Server: "probe", Original: "probe", Exposed: "probe__probe", CapabilityID: "cap_probe",
 		Identity: gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "probe", Subject: "probe"}}),
 	}
-	in, err := o.document(r)
+	in, err := o.value(r, &p.reads)
 	if err != nil {
 		return err
 	}
@@ -147,8 +144,9 @@ func (p *policy) probe(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// ask evaluates the decision for an input.
-func (p *policy) ask(ctx context.Context, in map[string]any, bound time.Duration, options ...rego.EvalOption) (v verdict, err error) {
+// ask evaluates the decision for an input. Change, where it is not nil, has the
+// last word on how.
+func (p *policy) ask(ctx context.Context, in ast.Value, bound time.Duration, change ...func(*topdown.Query)) (v verdict, err error) {
 	defer func() {
 		// A fault in the engine denies one request and does not end the gateway.
 		if fault := recover(); fault != nil {
@@ -156,31 +154,60 @@ func (p *policy) ask(ctx context.Context, in map[string]any, bound time.Duration
 		}
 	}()
 	// The engine begins an evaluation before it looks whether it may.
-	if cause := ctx.Err(); cause != nil {
+	if cause := ended(ctx); cause != nil {
 		return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
 	}
-	value, err := inputValue(in, &p.reads)
-	if err != nil {
-		return verdict{}, fmt.Errorf("input: %w", err)
+	until := time.Now().Add(bound)
+	if end, ok := ctx.Deadline(); ok && end.Before(until) {
+		until = end
 	}
-	bounded := &bounded{ctx: ctx, until: time.Now().Add(bound)}
-	results, err := p.query.Eval(ctx, append(p.options(bounded, value), options...)...)
+	query := p.question(&bounded{ctx: ctx, until: until}, in)
+	for _, c := range change {
+		c(query)
+	}
+	var values []ast.Value
+	err = query.Iter(ctx, func(found topdown.QueryResult) error {
+		term := found[asked]
+		if term == nil {
+			return errUndefined
+		}
+		values = append(values, term.Value)
+		return nil
+	})
 	switch {
 	case err != nil && topdown.IsCancel(err):
-		if cause := ctx.Err(); cause != nil {
+		if cause := ended(ctx); cause != nil {
 			return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
 		}
 		return verdict{}, fmt.Errorf("the decision took more than %v: %w", bound, context.DeadlineExceeded)
 	case err != nil:
 		return verdict{}, err
-	case len(results) == 0:
+	case len(values) == 0:
 		return verdict{}, errUndefined
-	case len(results) != 1 || len(results[0].Expressions) != 1:
-		return verdict{}, fmt.Errorf("the decision has %d values and must have one", len(results))
+	case len(values) != 1:
+		return verdict{}, fmt.Errorf("the decision has %d values and must have one", len(values))
 	}
-	v, err = interpret(results[0].Expressions[0].Value)
+	v, err = interpretValue(values[0])
 	v.revision = p.revision
 	return v, err
+}
+
+// ended tells why a context has ended. The clock counts, because the timer of a
+// context may be late on a busy machine.
+func ended(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
+}
+
+// askOf is ask for an input as a document.
+func (p *policy) askOf(ctx context.Context, in map[string]any, bound time.Duration, change ...func(*topdown.Query)) (verdict, error) {
+	value, err := ast.InterfaceToValue(in)
+	if err != nil {
+		return verdict{}, fmt.Errorf("input: %w", err)
+	}
+	return p.ask(ctx, value, bound, change...)
 }
 
 // cacheable tells whether a decision depends on nothing but what is in the key

@@ -2,7 +2,6 @@ package opa
 
 import (
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/toolgate/toolgate/gate"
@@ -108,12 +107,11 @@ func (p *Phase) recall(now *policy, r *gate.Request) *recall {
 	return m
 }
 
-// options are those of an evaluation that uses the memory.
-func (m *recall) options() []rego.EvalOption {
-	if m == nil {
-		return nil
+// use lets an evaluation use the memory.
+func (m *recall) use(q *topdown.Query) {
+	if m != nil {
+		q.WithVirtualCache(m)
 	}
-	return []rego.EvalOption{rego.EvalVirtualCache(m)}
 }
 
 // keep remembers what an evaluation found that came to its end.

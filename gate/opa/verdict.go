@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // deniedReason is the reason of a deny that gives none.
@@ -23,6 +25,37 @@ type verdict struct {
 	obligations []byte // of an allow
 	id          string // the server's own name of the decision; empty without
 	revision    string
+}
+
+// The members of a decision.
+var allowKey, reasonKey, obligationsKey = ast.StringTerm("allow"), ast.StringTerm("reason"), ast.StringTerm("obligations")
+
+// interpretValue is interpret of the engine's own value. What most policies say is
+// read as it is.
+func interpretValue(value ast.Value) (verdict, error) {
+	switch v := value.(type) {
+	case ast.Boolean:
+		return interpret(bool(v))
+	case ast.Object:
+		allow, ok1 := valueOfMember(v, allowKey).(ast.Boolean)
+		reason, ok2 := valueOfMember(v, reasonKey).(ast.String)
+		if ok1 && ok2 && (!bool(allow) || v.Get(obligationsKey) == nil) {
+			return verdict{allow: bool(allow), reason: reasonOf(bool(allow), string(reason))}, nil
+		}
+	}
+	plain, err := ast.JSON(value)
+	if err != nil {
+		return verdict{}, fmt.Errorf("read the decision: %w", err)
+	}
+	return interpret(plain)
+}
+
+// valueOfMember returns the value of a member of an object; nil when there is none.
+func valueOfMember(object ast.Object, key *ast.Term) ast.Value {
+	if term := object.Get(key); term != nil {
+		return term.Value
+	}
+	return nil
 }
 
 // interpret reads the value of the decision rule. Anything but a boolean and

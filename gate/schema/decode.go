@@ -31,8 +31,7 @@ var errTooMany = errors.New("too many values")
 // decoder turns validated JSON into the values that the library works on:
 // map[string]any, []any, string, [json.Number], bool and nil.
 type decoder struct {
-	text []byte
-	at   int
+	mcp.Lexer
 	left int    // values that may still come
 	path []step // down to the value at hand
 }
@@ -46,42 +45,30 @@ type step struct {
 // decode reads one value of at most most values. The text must have passed
 // [mcp.Validate], which has seen to depth, duplicate keys and trailing data.
 func decode(text []byte, most int) (value any, values int, err error) {
-	d := decoder{text: text, left: most}
+	d := decoder{Lexer: mcp.NewLexer(text), left: most}
 	value, err = d.value()
 	return value, most - d.left, err
-}
-
-func (d *decoder) space() {
-	for d.at < len(d.text) {
-		switch d.text[d.at] {
-		case ' ', '\t', '\r', '\n':
-			d.at++
-		default:
-			return
-		}
-	}
 }
 
 func (d *decoder) value() (any, error) {
 	if d.left--; d.left < 0 {
 		return nil, errTooMany
 	}
-	d.space()
-	switch d.text[d.at] {
+	switch d.Peek() {
 	case '{':
 		return d.object()
 	case '[':
 		return d.array()
 	case '"':
-		return d.string()
+		return d.Text()
 	case 't':
-		d.at += len("true")
+		d.Skip(len("true"))
 		return true, nil
 	case 'f':
-		d.at += len("false")
+		d.Skip(len("false"))
 		return false, nil
 	case 'n':
-		d.at += len("null")
+		d.Skip(len("null"))
 		return nil, nil
 	}
 	return d.number()
@@ -89,35 +76,26 @@ func (d *decoder) value() (any, error) {
 
 func (d *decoder) object() (any, error) {
 	object := map[string]any{}
-	d.at++
-	for d.space(); d.text[d.at] != '}'; d.space() {
-		if d.text[d.at] == ',' {
-			d.at++
-			d.space()
-		}
-		key, err := d.string()
+	d.Skip(1)
+	for d.Peek() == '"' {
+		key, err := d.Text()
 		if err != nil {
 			return nil, err
 		}
-		d.space()
-		d.at++ // the colon
 		d.path = append(d.path, step{key: key})
 		if object[key], err = d.value(); err != nil {
 			return nil, err
 		}
 		d.path = d.path[:len(d.path)-1]
 	}
-	d.at++
+	d.Skip(1)
 	return object, nil
 }
 
 func (d *decoder) array() (any, error) {
 	array := []any{}
-	d.at++
-	for d.space(); d.text[d.at] != ']'; d.space() {
-		if d.text[d.at] == ',' {
-			d.at++
-		}
+	d.Skip(1)
+	for c := d.Peek(); c != ']' && c != 0; c = d.Peek() {
 		d.path = append(d.path, step{index: len(array) + 1})
 		element, err := d.value()
 		if err != nil {
@@ -126,31 +104,12 @@ func (d *decoder) array() (any, error) {
 		d.path = d.path[:len(d.path)-1]
 		array = append(array, element)
 	}
-	d.at++
+	d.Skip(1)
 	return array, nil
 }
 
-func (d *decoder) string() (string, error) {
-	start, escaped := d.at, false
-	for d.at++; d.text[d.at] != '"'; d.at++ {
-		if d.text[d.at] == '\\' {
-			escaped = true
-			d.at++
-		}
-	}
-	d.at++
-	if !escaped {
-		return string(d.text[start+1 : d.at-1]), nil
-	}
-	return mcp.Unquote(d.text[start:d.at])
-}
-
 func (d *decoder) number() (any, error) {
-	start := d.at
-	for d.at < len(d.text) && strings.IndexByte("+-.0123456789eE", d.text[d.at]) >= 0 {
-		d.at++
-	}
-	number := string(d.text[start:d.at])
+	number := d.Number()
 	if !computable(number) {
 		return nil, &refusal{d.pointer(), "the number has more digits, or a larger exponent, than can be checked"}
 	}

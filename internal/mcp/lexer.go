@@ -1,0 +1,58 @@
+package mcp
+
+import "bytes"
+
+// Lexer reads a JSON text token by token, for those who make values of all of it.
+// The text must have passed [Validate]: the lexer takes commas and colons for
+// white space and does not look at what follows what. Of any other text it reads
+// something, and never beyond its end.
+type Lexer struct {
+	text []byte
+	at   int
+}
+
+// NewLexer returns a lexer at the start of a text, which it does not change.
+func NewLexer(text []byte) Lexer { return Lexer{text: text} }
+
+// Peek returns the first byte of the next token, 0 at the end.
+func (l *Lexer) Peek() byte {
+	for l.at < len(l.text) {
+		switch c := l.text[l.at]; c {
+		case ' ', '\t', '\r', '\n', ',', ':':
+			l.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// Skip passes n bytes of the token that was peeked at: a bracket, or a literal.
+func (l *Lexer) Skip(n int) { l.at = min(l.at+n, len(l.text)) }
+
+// Text reads the string that was peeked at.
+func (l *Lexer) Text() (string, error) {
+	start := l.at
+	l.at = skipString(l.text, l.at)
+	raw := l.text[start:l.at]
+	if len(raw) >= 2 && bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), nil
+	}
+	return Unquote(raw)
+}
+
+// Number reads the number that was peeked at, as it is written. It passes at
+// least one byte.
+func (l *Lexer) Number() string {
+	start := l.at
+	for l.Skip(1); l.at < len(l.text) && isNumeric[l.text[l.at]]; l.at++ {
+	}
+	return string(l.text[start:l.at])
+}
+
+var isNumeric = func() (set [256]bool) {
+	for _, c := range []byte("+-.0123456789eE") {
+		set[c] = true
+	}
+	return set
+}()
