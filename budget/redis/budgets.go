@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	_ "embed" // the scripts
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,20 +17,11 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-//go:embed charge.lua
-var chargeText string
-
-//go:embed settle.lua
-var settleText string
-
-var (
-	chargeScript = goredis.NewScript(chargeText)
-	settleScript = goredis.NewScript(settleText)
-)
-
 const (
 	// checkPause is how long it is believed that the server does not evict.
 	checkPause = 30 * time.Second
+	// maxGroup is how many charges one exchange with the server has at most.
+	maxGroup = 256
 	// leastMemory is how long a bill is remembered at least.
 	leastMemory = time.Minute
 
@@ -58,6 +48,8 @@ type Budgets struct {
 	time   time.Duration // bounds one operation
 	epochs Epochs
 
+	group budget.Group
+
 	mu      sync.Mutex
 	epoch   string    // in force; empty until it is known
 	checked time.Time // when the server last said that it does not evict
@@ -65,7 +57,9 @@ type Budgets struct {
 
 // Budgets returns the store. Its epoch is asked for when it is used first.
 func (c *Client) Budgets(epochs Epochs) *Budgets {
-	return &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs}
+	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs}
+	b.group.Init(b.apply, maxGroup, 0)
+	return b
 }
 
 var _ budget.Rebuilder = (*Budgets)(nil)
@@ -78,36 +72,11 @@ func (b *Budgets) Charge(ctx context.Context, bill budget.Bill) ([]budget.Balanc
 	if err := checkBill(&bill); err != nil {
 		return nil, err
 	}
-	keys := []string{epochKey, billKey(bill.Key), indexKey}
-	args := []any{"", bill.At.UnixMilli(), remembered(&bill), len(bill.Charges)}
-	for i := range bill.Charges {
-		c := &bill.Charges[i]
-		member := memberOf(&c.Counter)
-		keys = append(keys, windowsKey(member), amountsKey(member))
-		keep := kept(c.End.Sub(c.Start))
-		args = append(args, c.Start.UnixMilli(), c.End.UnixMilli(), c.Amount, c.Least, c.Limit,
-			(c.End.Sub(bill.At) + keep).Milliseconds(), keep.Milliseconds(), member)
-	}
-	got, err := b.run(ctx, chargeScript, keys, args)
-	if err != nil {
+	o := budget.NewOrder(&bill)
+	if err := b.group.Do(ctx, o); err != nil {
 		return nil, fmt.Errorf("charge budgets in Redis: %w", err)
 	}
-	word, numbers, ok := split(got)
-	switch {
-	case ok && word == "refused" && len(numbers) == 3 && numbers[0] >= 1 && numbers[0] <= int64(len(bill.Charges)):
-		return nil, bill.Charges[numbers[0]-1].Refuse(numbers[1], time.UnixMilli(numbers[2]).UTC())
-	case ok && word == "charged" && len(numbers) == 4*len(bill.Charges):
-		balances := make([]budget.Balance, len(bill.Charges))
-		for i := range balances {
-			n := numbers[4*i:]
-			balances[i] = budget.Balance{
-				Counter: bill.Charges[i].Counter, Taken: n[0], Used: n[1],
-				Start: time.UnixMilli(n[2]).UTC(), ResetAt: time.UnixMilli(n[3]).UTC(),
-			}
-		}
-		return balances, nil
-	}
-	return nil, fmt.Errorf("charge budgets in Redis: %v is no answer", got)
+	return o.Balances, nil
 }
 
 // Settle implements [budget.Store].
@@ -118,18 +87,11 @@ func (b *Budgets) Settle(ctx context.Context, bill budget.Bill, used []int64) er
 	if used != nil && len(used) != len(bill.Charges) {
 		return fmt.Errorf("settle budgets in Redis: %d amounts of %d charges", len(used), len(bill.Charges))
 	}
-	keys := []string{epochKey, billKey(bill.Key)}
-	args := []any{""}
-	for i := range bill.Charges {
-		c := &bill.Charges[i]
-		var spent int64
-		if used != nil {
-			spent = max(used[i], 0)
-		}
-		keys = append(keys, amountsKey(memberOf(&c.Counter)))
-		args = append(args, strconv.FormatInt(c.Start.UnixMilli(), 10)+":"+strconv.FormatInt(c.End.UnixMilli(), 10), spent)
+	o := budget.NewOrder(&bill)
+	if o.Settle, o.Used = true, used; used == nil {
+		o.Used = make([]int64, len(bill.Charges))
 	}
-	if _, err := b.run(ctx, settleScript, keys, args); err != nil {
+	if err := b.group.Do(ctx, o); err != nil {
 		return fmt.Errorf("settle budgets in Redis: %w", err)
 	}
 	return nil
@@ -314,20 +276,4 @@ func amountsKey(member string) string {
 func billKey(k budget.Key) string {
 	sum := sha256.Sum256([]byte(strconv.Itoa(k.Round) + ":" + k.Call))
 	return "toolgate:{budgets}:b:" + hex.EncodeToString(sum[:hashBytes])
-}
-
-// split takes the answer of a script apart: a word and whole numbers.
-func split(got []any) (word string, numbers []int64, ok bool) {
-	if len(got) == 0 {
-		return "", nil, false
-	}
-	word, ok = got[0].(string)
-	for _, v := range got[1:] {
-		n, is := v.(int64)
-		if !is {
-			return "", nil, false
-		}
-		numbers = append(numbers, n)
-	}
-	return word, numbers, ok
 }

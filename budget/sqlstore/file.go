@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/internal/store"
@@ -10,6 +11,9 @@ import (
 
 // fileGroup is how many charges one transaction makes at most.
 const fileGroup = 256
+
+// gather is how long a transaction waits for more charges where many come.
+const gather = time.Millisecond
 
 // What is remembered of counters between groups: so many, with so many windows.
 const (
@@ -20,7 +24,7 @@ const (
 // applyFile applies orders in one transaction. This process is the only one that
 // writes the file, so what it has read or written stays true, and it reads each
 // counter once. Whoever leads the group is the only one here.
-func (s *Store) applyFile(ctx context.Context, orders []*order) error {
+func (s *Store) applyFile(ctx context.Context, orders []*budget.Order) error {
 	if s.counters == nil || len(s.counters) > maxCounters {
 		s.counters = make(map[budget.Counter]*counter)
 	}
@@ -54,10 +58,10 @@ type window struct {
 }
 
 // apply applies orders, one after the other, and writes what they change.
-func (l *ledger) apply(orders []*order) error {
+func (l *ledger) apply(orders []*budget.Order) error {
 	for _, o := range orders {
 		apply := l.charge
-		if o.settle {
+		if o.Settle {
 			apply = l.settle
 		}
 		if err := apply(o); err != nil {
@@ -114,8 +118,8 @@ func (c *counter) find(start, end int64) int {
 }
 
 // charge charges a bill, or refuses it.
-func (l *ledger) charge(o *order) error {
-	b := o.bill
+func (l *ledger) charge(o *budget.Order) error {
+	b := o.Bill
 	taken := make([]int64, len(b.Charges))
 	var refusal *budget.Refusal
 	for i := range b.Charges {
@@ -149,27 +153,27 @@ func (l *ledger) charge(o *order) error {
 	case known != nil && len(known.Taken) == len(b.Charges):
 		return l.balances(o, known.Taken)
 	}
-	o.err = refusal
+	o.Err = refusal
 	return nil
 }
 
 // balances fills in the answer to a charge.
-func (l *ledger) balances(o *order, taken []int64) error {
-	o.balances = make([]budget.Balance, len(taken))
-	for i := range o.bill.Charges {
-		own, err := l.counter(&o.bill.Charges[i], o.bill)
+func (l *ledger) balances(o *budget.Order, taken []int64) error {
+	o.Balances = make([]budget.Balance, len(taken))
+	for i := range o.Bill.Charges {
+		own, err := l.counter(&o.Bill.Charges[i], o.Bill)
 		if err != nil {
 			return err
 		}
-		o.balances[i] = own.balance(&o.bill.Charges[i], o.bill)
-		o.balances[i].Taken = taken[i]
+		o.Balances[i] = own.balance(&o.Bill.Charges[i], o.Bill)
+		o.Balances[i].Taken = taken[i]
 	}
 	return nil
 }
 
 // settle settles a bill, once.
-func (l *ledger) settle(o *order) error {
-	b := o.bill
+func (l *ledger) settle(o *budget.Order) error {
+	b := o.Bill
 	known, err := l.tx.Bill(b.Call, b.Round)
 	if err != nil || known == nil || known.Settled || len(known.Taken) != len(b.Charges) {
 		return err
@@ -178,7 +182,7 @@ func (l *ledger) settle(o *order) error {
 		return err
 	}
 	for i := range b.Charges {
-		if back := budget.Rest(known.Taken[i], o.used[i]); back > 0 {
+		if back := budget.Rest(known.Taken[i], o.Used[i]); back > 0 {
 			if _, err := l.counter(&b.Charges[i], b); err != nil {
 				return err
 			}

@@ -48,7 +48,7 @@ type (
 
 // applyShared applies orders in one statement: other gateways change the same
 // counters, and the database decides between them.
-func (s *Store) applyShared(ctx context.Context, orders []*order) error {
+func (s *Store) applyShared(ctx context.Context, orders []*budget.Order) error {
 	bills := make([]sharedBill, len(orders))
 	for i, o := range orders {
 		bills[i] = newSharedBill(o)
@@ -76,37 +76,37 @@ func (s *Store) applyShared(ctx context.Context, orders []*order) error {
 	return nil
 }
 
-func newSharedBill(o *order) sharedBill {
-	b := sharedBill{Call: o.bill.Call, Round: o.bill.Round, At: o.bill.At.UnixMilli(), Until: o.bill.Until.UnixMilli()}
-	b.Charges = make([]sharedCharge, len(o.bill.Charges))
-	for i := range o.bill.Charges {
-		c := &o.bill.Charges[i]
+func newSharedBill(o *budget.Order) sharedBill {
+	b := sharedBill{Call: o.Bill.Call, Round: o.Bill.Round, At: o.Bill.At.UnixMilli(), Until: o.Bill.Until.UnixMilli()}
+	b.Charges = make([]sharedCharge, len(o.Bill.Charges))
+	for i := range o.Bill.Charges {
+		c := &o.Bill.Charges[i]
 		b.Charges[i] = sharedCharge{
 			Budget: c.Budget, Measure: c.Measure, Key: []byte(c.Key),
 			Start: c.Start.UnixMilli(), End: c.End.UnixMilli(), Amount: c.Amount, Least: c.Least, Limit: c.Limit,
 		}
 	}
-	if o.settle {
-		b.Settle = o.used
+	if o.Settle {
+		b.Settle = o.Used
 	}
 	return b
 }
 
 // give fills in the answer to an order.
-func (a *sharedAnswer) give(o *order) error {
+func (a *sharedAnswer) give(o *budget.Order) error {
 	switch {
-	case o.settle:
+	case o.Settle:
 		return nil
-	case a.Refused != nil && *a.Refused >= 0 && *a.Refused < len(o.bill.Charges):
-		o.err = o.bill.Charges[*a.Refused].Refuse(a.Used, instant(a.ResetAt))
+	case a.Refused != nil && *a.Refused >= 0 && *a.Refused < len(o.Bill.Charges):
+		o.Err = o.Bill.Charges[*a.Refused].Refuse(a.Used, instant(a.ResetAt))
 		return nil
-	case len(a.Granted) != len(o.bill.Charges):
-		return fmt.Errorf("the database answered the charge of %s with something else", o.bill.Call)
+	case len(a.Granted) != len(o.Bill.Charges):
+		return fmt.Errorf("the database answered the charge of %s with something else", o.Bill.Call)
 	}
-	o.balances = make([]budget.Balance, len(a.Granted))
+	o.Balances = make([]budget.Balance, len(a.Granted))
 	for i, g := range a.Granted {
-		o.balances[i] = budget.Balance{
-			Counter: o.bill.Charges[i].Counter, Taken: g.Taken, Used: g.Used, Start: instant(g.Start), ResetAt: instant(g.ResetAt),
+		o.Balances[i] = budget.Balance{
+			Counter: o.Bill.Charges[i].Counter, Taken: g.Taken, Used: g.Used, Start: instant(g.Start), ResetAt: instant(g.ResetAt),
 		}
 	}
 	return nil

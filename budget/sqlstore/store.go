@@ -15,7 +15,7 @@ import (
 type Store struct {
 	budgets *store.Budgets
 	log     *slog.Logger
-	group   group
+	group   budget.Group
 
 	counters map[budget.Counter]*counter // of a file; belongs to who leads the group
 }
@@ -30,7 +30,7 @@ func New(s *store.Store, log *slog.Logger) *Store {
 	if own.budgets.Shared() {
 		apply, most = own.applyShared, sharedGroup
 	}
-	own.group.init(apply, most)
+	own.group.Init(apply, most, gather)
 	return own
 }
 
@@ -48,11 +48,11 @@ func (s *Store) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, er
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
-	o := newOrder(&b)
-	if err := s.group.do(ctx, o); err != nil {
+	o := budget.NewOrder(&b)
+	if err := s.group.Do(ctx, o); err != nil {
 		return nil, err
 	}
-	return o.balances, nil
+	return o.Balances, nil
 }
 
 // Settle implements [budget.Store].
@@ -66,11 +66,11 @@ func (s *Store) Settle(ctx context.Context, b budget.Bill, used []int64) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
-	o := newOrder(&b)
-	if o.settle, o.used = true, used; used == nil {
-		o.used = make([]int64, len(b.Charges))
+	o := budget.NewOrder(&b)
+	if o.Settle, o.Used = true, used; used == nil {
+		o.Used = make([]int64, len(b.Charges))
 	}
-	return s.group.do(ctx, o)
+	return s.group.Do(ctx, o)
 }
 
 // Usage implements [budget.Store].

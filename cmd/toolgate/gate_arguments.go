@@ -66,7 +66,10 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	if !e.ruled && mode == governance.Normal {
 		return nil, nil
 	}
-	v, class := governance.Verdict{Outcome: governance.Pass}, e.class(c.Request, c.Listed)
+	v, class := governance.Verdict{Outcome: governance.Pass}, governance.Class{}
+	if mode != governance.Normal { // which asks nothing about it
+		class = e.class(c.Request, c.Listed)
+	}
 	for _, name := range c.Names().All() { // the strictest counts
 		under := e.rules.Judge(governance.Call{
 			Name: name, Kind: c.Kind, Class: class, Mode: mode,

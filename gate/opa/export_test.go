@@ -30,8 +30,9 @@ func Values(o Options, r *gate.Request) (given, plain ast.Value, err error) {
 	if o, err = o.complete(); err != nil {
 		return nil, nil, err
 	}
-	if given, err = o.value(r, &reads{all: true}); err != nil {
-		return nil, nil, nil // numbers that are shown to a person may be too large for the engine
+	given, refused := o.value(r, &reads{all: true})
+	if refused != nil { // as numbers are that a person can be shown and the engine cannot
+		return nil, nil, nil
 	}
 	in, err := o.document(r)
 	if err != nil {

@@ -39,6 +39,20 @@ func BenchmarkCheckWarm(b *testing.B) {
 	}
 }
 
+// BenchmarkCheckPlain is a schema without anything that needs the library.
+func BenchmarkCheckPlain(b *testing.B) {
+	s, err := schema.New(patient).Compile([]byte(strings.ReplaceAll(issueSchema, `, "pattern": "^[A-Za-z0-9_.-]+$"`, "")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := s.Check(schema.ReadArguments([]byte(issueArguments))); !r.Valid {
+			b.Fatal(r)
+		}
+	}
+}
+
 // BenchmarkCheckBad is a schema and arguments that use up most of the budget;
 // one level more is refused.
 func BenchmarkCheckBad(b *testing.B) {

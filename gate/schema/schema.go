@@ -15,7 +15,8 @@ import (
 type Schema struct {
 	compiled *jsonschema.Schema
 	vetted   *vetted
-	object   bool // the value must be an object besides
+	plain    *plain // nil where the schema says more than a plain one
+	object   bool   // the value must be an object besides
 }
 
 // location is where the library believes the schema to be.
@@ -57,7 +58,7 @@ func compile(raw []byte, keepFormat bool) (s *Schema, err error) {
 	if err != nil {
 		return nil, notCompiled(err)
 	}
-	return &Schema{compiled: compiled, vetted: v, object: absent}, nil
+	return &Schema{compiled: compiled, vetted: v, plain: plainOf(compiled), object: absent}, nil
 }
 
 // notCompiled says why the library refuses a schema.
@@ -106,6 +107,9 @@ func (s *Schema) Check(arguments *Arguments) (result *Result) {
 	}
 	if _, ok := value.(map[string]any); s.object && !ok {
 		return wrong(Problem{Problem: "is " + article(typeOf(value)), Fix: "send an object"})
+	}
+	if s.plain != nil && s.plain.fits(value) {
+		return &Result{Valid: true, Partial: len(s.vetted.stripped) > 0}
 	}
 	m := meter{left: budget(values)}
 	if !m.allows(s.vetted.root, value) {

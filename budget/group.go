@@ -1,4 +1,4 @@
-package sqlstore
+package budget
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/toolgate/toolgate/budget"
 )
 
 // maxWaiting is how many orders may wait for their turn.
@@ -16,54 +14,58 @@ const maxWaiting = 16384
 
 var errBusy = errors.New("too many charges wait for the store")
 
-// order is one charge or settlement, and its answer.
-type order struct {
-	bill   *budget.Bill
-	settle bool
-	used   []int64 // of a settlement, in the order of the charges
+// Order is one charge or settlement on its way to a store, and its answer. Make one
+// with [NewOrder].
+type Order struct {
+	Bill   *Bill
+	Settle bool
+	Used   []int64 // of a settlement, in the order of the charges
 
-	balances []budget.Balance // of a charge that was granted
-	err      error
+	Balances []Balance // of a charge that was granted
+	Err      error
 
 	turn chan struct{} // capacity 1: it is its turn to work for all, or it is done
-	lead bool          // the former; guarded by group.mu until turn is signalled
+	lead bool          // the former; guarded by Group.mu until turn is signalled
 }
 
-func newOrder(b *budget.Bill) *order { return &order{bill: b, turn: make(chan struct{}, 1)} }
+// NewOrder returns the order to charge a bill.
+func NewOrder(b *Bill) *Order { return &Order{Bill: b, turn: make(chan struct{}, 1)} }
 
-// group gathers orders. Whoever finds nobody at work applies its own; those that
-// come meanwhile are applied together by the first of them. The zero value must be
-// initialised.
-type group struct {
-	// apply applies orders in their order and fills in their answers. An error is
-	// that of all, and nothing was applied then, or it is not known.
-	apply func(ctx context.Context, orders []*order) error
-	most  int // charges in one group, unless the first order alone has more
+// Group gathers the orders of a store whose work on many costs little more than
+// that on one. Whoever finds nobody at work applies its own; those that come
+// meanwhile are applied together by the first of them. A Group must be initialised
+// with [Group.Init] and is then safe for concurrent use.
+type Group struct {
+	apply  func(ctx context.Context, orders []*Order) error
+	most   int
+	gather time.Duration
 
 	mu      sync.Mutex
-	waiting []*order
+	waiting []*Order
 	working bool
 	came    [crowd]time.Time // when the last orders came, in a ring
 	orders  int              // that ever came
 }
 
-// Where so many orders came within crowdTime, a group waits a moment for more: the
-// work on a group costs about the same for one order as for many.
+// Where so many orders came within crowdTime, a group waits a moment for more.
 const (
 	crowd     = 8
 	crowdTime = 4 * time.Millisecond
-	gather    = time.Millisecond
 )
 
-func (g *group) init(apply func(context.Context, []*order) error, most int) {
-	g.apply, g.most = apply, most
+// Init says how orders are applied: in their order, with their answers filled in.
+// An error of apply is that of all, and nothing was applied then, or it is not
+// known. A group has at most so many charges, unless its first order alone has
+// more, and waits so long for more orders where many come.
+func (g *Group) Init(apply func(context.Context, []*Order) error, most int, gather time.Duration) {
+	g.apply, g.most, g.gather = apply, most, gather
 }
 
 // applyTime bounds the work on one group. The store has bounds of its own, below.
 const applyTime = 30 * time.Second
 
-// do has an order applied. The context bounds the wait for its turn.
-func (g *group) do(ctx context.Context, o *order) error {
+// Do has an order applied and returns its error. The context bounds the wait for its turn.
+func (g *Group) Do(ctx context.Context, o *Order) error {
 	g.mu.Lock()
 	switch {
 	case ctx.Err() != nil:
@@ -81,7 +83,7 @@ func (g *group) do(ctx context.Context, o *order) error {
 	g.mu.Unlock()
 	if alone {
 		g.work(ctx, o)
-		return o.err
+		return o.Err
 	}
 	select {
 	case <-o.turn:
@@ -94,12 +96,12 @@ func (g *group) do(ctx context.Context, o *order) error {
 	if o.lead {
 		g.work(ctx, o)
 	}
-	return o.err
+	return o.Err
 }
 
 // leave takes an order back that nobody works on; false when that has begun, or is
 // to be begun by the order itself.
-func (g *group) leave(o *order) bool {
+func (g *Group) leave(o *Order) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := slices.Index(g.waiting, o)
@@ -111,9 +113,9 @@ func (g *group) leave(o *order) bool {
 }
 
 // work applies what waits, own among it, and hands the work over to the next.
-func (g *group) work(ctx context.Context, own *order) {
-	if g.crowded() {
-		<-time.After(gather)
+func (g *Group) work(ctx context.Context, own *Order) {
+	if g.gather > 0 && g.crowded() {
+		<-time.After(g.gather)
 	}
 	orders := g.take()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
@@ -128,7 +130,7 @@ func (g *group) work(ctx context.Context, own *order) {
 }
 
 // crowded tells whether more orders are about to come.
-func (g *group) crowded() bool {
+func (g *Group) crowded() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.orders >= crowd && time.Since(g.came[g.orders%crowd]) < crowdTime
@@ -136,12 +138,12 @@ func (g *group) crowded() bool {
 
 // take removes the orders of the next group from those that wait. The first is
 // among them.
-func (g *group) take() []*order {
+func (g *Group) take() []*Order {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, charges := 0, 0
 	for _, o := range g.waiting {
-		if charges += len(o.bill.Charges); n > 0 && charges > g.most {
+		if charges += len(o.Bill.Charges); n > 0 && charges > g.most {
 			break
 		}
 		n++
@@ -152,10 +154,10 @@ func (g *group) take() []*order {
 }
 
 // settle makes the outcome of a group known and hands the work over.
-func (g *group) settle(orders []*order, own *order, err error) {
+func (g *Group) settle(orders []*Order, own *Order, err error) {
 	for _, o := range orders {
 		if err != nil {
-			o.balances, o.err = nil, err
+			o.Balances, o.Err = nil, err
 		}
 	}
 	g.mu.Lock()
