@@ -215,6 +215,7 @@ func (d *decoder) scalar(n *Node, v reflect.Value, tag reflect.StructTag, path s
 	n, err := d.expanded(n, v, tag)
 	if err != nil {
 		d.at(n, path, "", "%v", err)
+		d.because(err)
 		return
 	}
 	if hint, err := setScalar(v, n, n.origin != nil); err != nil {

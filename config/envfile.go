@@ -12,6 +12,10 @@ import (
 // maxEnvFile is the largest env file read, in bytes.
 const maxEnvFile = 1 << 20
 
+// ReadEnvFile reads the variables of an env file: lines of NAME=value, in which
+// nothing is expanded.
+func ReadEnvFile(path string) (map[string]string, error) { return readEnvFile(path) }
+
 // readEnvFile reads the variables of an env file.
 func readEnvFile(path string) (map[string]string, error) {
 	data, err := readRegular(path, maxEnvFile)

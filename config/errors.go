@@ -71,6 +71,30 @@ func (w Warning) String() string {
 	return (&Error{File: w.File, Line: w.Line, Key: w.Key, Problem: w.Text}).Error()
 }
 
+// What some faults are, for [errors.Is].
+var (
+	// ErrUnset is that a variable of the environment is used and not set.
+	ErrUnset = errors.New("a variable is not set")
+	// ErrNamespace is that two servers have one namespace.
+	ErrNamespace = errors.New("two servers have one namespace")
+)
+
+// known is an error that shows what happened, and is one of the above.
+type known struct {
+	text string
+	is   error
+}
+
+func (e *known) Error() string { return e.text }
+func (e *known) Unwrap() error { return e.is }
+
+// because makes the last fault that was added one that came from err.
+func (p *problems) because(err error) {
+	if err != nil && len(p.list) > 0 {
+		p.list[len(p.list)-1].err = err
+	}
+}
+
 // problems collects the faults of one file.
 type problems struct {
 	file string

@@ -20,6 +20,8 @@ type expander struct {
 	// quiet is set for servers that will not run, for whose sake nobody is
 	// asked anything.
 	quiet bool
+	// raw writes variables as ${NAME} instead of replacing them.
+	raw bool
 }
 
 type answer struct {
@@ -136,6 +138,9 @@ func (x *expander) variable(body string) (string, error) {
 	if strings.Contains(def, "${") {
 		return "", fmt.Errorf("the default of ${%s:-...} holds another variable; write a plain default", name)
 	}
+	if hasDefault && envName.MatchString(name) && x.raw {
+		return "${" + name + ":-" + def + "}", nil
+	}
 	if hasDefault && envName.MatchString(name) {
 		if v, ok := x.lookupEnv(name); ok && v != "" {
 			return v, nil
@@ -153,10 +158,13 @@ func (x *expander) env(name string) (string, error) {
 	if !envName.MatchString(name) {
 		return "", fmt.Errorf("%.60q is not a name of an environment variable", name)
 	}
+	if x.raw {
+		return "${" + name + "}", nil
+	}
 	if v, ok := x.lookupEnv(name); ok {
 		return v, nil
 	}
-	return "", fmt.Errorf("the environment variable %s is not set; set it before starting toolgate", name)
+	return "", &known{fmt.Sprintf("the environment variable %s is not set; set it before starting toolgate", name), ErrUnset}
 }
 
 func (x *expander) lookupEnv(name string) (string, bool) {
@@ -168,6 +176,9 @@ func (x *expander) lookupEnv(name string) (string, bool) {
 
 // input is the answer of the person to an input of the file.
 func (x *expander) input(id string) (string, error) {
+	if x.raw {
+		return "${" + VariableName(id) + "}", nil
+	}
 	if a, ok := x.answers[id]; ok {
 		return a.text, a.err
 	}
@@ -192,6 +203,22 @@ func (x *expander) input(id string) (string, error) {
 	}
 	x.answers[id] = a
 	return a.text, a.err
+}
+
+// VariableName makes the name of a variable of the environment out of another
+// name: github-token becomes GITHUB_TOKEN.
+func VariableName(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToUpper(name) {
+		if r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9' || b.Len() == 0) {
+			r = '_'
+		}
+		b.WriteRune(r)
+	}
+	if b.Len() == 0 {
+		return "_"
+	}
+	return b.String()
 }
 
 // inputDescription is what to ask, with the choices of a pick list.

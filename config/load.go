@@ -37,6 +37,11 @@ type Options struct {
 	// Self are further names, paths and addresses that mean toolgate
 	// itself, such as os.Executable().
 	Self []string
+	// Raw leaves variables of the environment as they are, spelt ${NAME}
+	// whatever the file's client spells them like, and inputs as the variable of
+	// their [VariableName]: for whoever writes the servers into another file, and
+	// never for one who starts them.
+	Raw bool
 }
 
 func (o Options) lookup(name string) (string, bool) {
@@ -152,7 +157,7 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	vars := &expander{
 		client: client, lookup: opts.LookupEnv, ask: opts.Input,
 		inputs: inputs(sections), answers: map[string]answer{},
-		home: opts.home(), workspace: opts.workspace(dir),
+		home: opts.home(), workspace: opts.workspace(dir), raw: opts.Raw,
 	}
 	d := &decoder{problems: p, dir: dir, vars: vars, origins: map[string]Origin{}}
 	setDefaults(reflect.ValueOf(&c.Toolgate).Elem())

@@ -58,5 +58,6 @@ func checkNamespaces(p *problems, servers []Server, settings *Node) {
 		}
 		p.at(at, "servers."+s.Key+".namespace", "set another one in toolgate.servers."+s.Key+".namespace",
 			"the servers %q (line %d) and %q (line %d) both have the namespace %q", other.Key, other.Line, s.Key, s.Line, s.Namespace)
+		p.because(ErrNamespace)
 	}
 }

@@ -114,6 +114,7 @@ func (x *reading) expand(key string, n *Node) string {
 		return ""
 	case err != nil:
 		x.refuse(n, key, "", "%v", err)
+		x.refused.because(err)
 		return ""
 	case strings.ContainsRune(v, 0):
 		x.refuse(n, key, "", "a NUL character cannot be passed on")

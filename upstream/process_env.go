@@ -48,6 +48,12 @@ func lookCommand(command, dir string, env []string) (string, error) {
 		command, search, os.ErrNotExist)
 }
 
+// Executable returns the program that starts a stdio server: the path of its
+// command, looked up where the server would have it looked up. The error says
+// what was looked for and where, and is os.ErrNotExist or os.ErrPermission, wrapped,
+// where that is the reason.
+func (s *Spec) Executable() (string, error) { return lookCommand(s.Command, s.Dir, s.Env) }
+
 // dirOf returns what command is relative to.
 func dirOf(command, dir string) string {
 	if filepath.IsAbs(command) {

@@ -76,7 +76,7 @@ func findExecutable(path string, _ []string) (string, error) {
 	case info.IsDir():
 		return "", fmt.Errorf("%s is a directory", path)
 	case info.Mode()&0o111 == 0:
-		return "", fmt.Errorf("%s is not executable: chmod +x it", path)
+		return "", fmt.Errorf("%s is not executable: chmod +x it: %w", path, os.ErrPermission)
 	}
 	return path, nil
 }

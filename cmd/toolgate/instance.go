@@ -115,6 +115,12 @@ func (o *options) findFile(arg string) (string, error) {
 }
 
 func (o *options) readConfig(path string) (*config.Config, error) {
+	return o.readConfigWith(path, promptInput)
+}
+
+// readConfigWith reads a configuration and asks a person by means of ask; nil asks
+// nobody.
+func (o *options) readConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
 	flags := maps.Clone(o.set)
 	if o.listen != "" {
 		if flags == nil {
@@ -122,12 +128,15 @@ func (o *options) readConfig(path string) (*config.Config, error) {
 		}
 		flags["listen.http"] = o.listen
 	}
-	opts := config.Options{LookupEnv: os.LookupEnv, Environ: os.Environ(), Flags: flags, Input: promptInput}
+	lookup, beside, err := variables(path)
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	opts := config.Options{LookupEnv: lookup, Environ: os.Environ(), Flags: flags, Input: ask}
 	if self, err := os.Executable(); err == nil {
 		opts.Self = append(opts.Self, self)
 	}
 	var c *config.Config
-	var err error
 	if path == "" {
 		c, err = config.Default(opts)
 		if err == nil {
@@ -138,6 +147,9 @@ func (o *options) readConfig(path string) (*config.Config, error) {
 	}
 	if err != nil {
 		return nil, exit(exitConfig, err)
+	}
+	if beside != "" {
+		c.Files = append(c.Files, beside)
 	}
 	return c, nil
 }

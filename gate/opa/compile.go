@@ -251,12 +251,25 @@ func merge(to, from map[string]any, at string) error {
 	return nil
 }
 
+// ErrNoDecision is that a policy does not have the rule that is to decide, for
+// [errors.Is].
+var ErrNoDecision = errors.New("the policy lacks the rule that decides")
+
+// absentRule is ErrNoDecision of one rule.
+type absentRule struct{ rule string }
+
+func (e *absentRule) Error() string {
+	return fmt.Sprintf("the policy has no rule %s; write one, or name another in opa.decision", e.rule)
+}
+
+func (e *absentRule) Unwrap() error { return ErrNoDecision }
+
 // hasDecision refuses a policy that does not have the rule that is to decide:
 // OPA would load it and deny everything without a word.
 func hasDecision(c *ast.Compiler, decision ast.Ref) error {
 	rules := c.GetRulesExact(decision)
 	if len(rules) == 0 {
-		return fmt.Errorf("the policy has no rule %s; write one, or name another in opa.decision", decision)
+		return &absentRule{decision.String()}
 	}
 	for _, r := range rules {
 		if len(r.Head.Args) > 0 {

@@ -23,6 +23,9 @@ type Problem struct {
 	Warning bool
 	What    string
 	Do      string // what to do about it
+	// Schema tells that the server answered, and that its schema is absent or
+	// lacks something.
+	Schema bool
 }
 
 // String returns both sentences.
@@ -46,6 +49,9 @@ func (p *Phase) Diagnose(ctx context.Context) []Problem {
 	}
 	problems := p.lacks(schema.GetDefinitions())
 	problems = append(problems, caveatProblems(schema.GetCaveats())...)
+	for i := range problems {
+		problems[i].Schema = true
+	}
 	if err := p.tryWatch(ctx); err != nil {
 		problems = append(problems, Problem{
 			Warning: true,
@@ -64,7 +70,7 @@ func unreadable(err error) Problem {
 	}
 	switch status.Code(cause) {
 	case codes.NotFound:
-		return Problem{What: "the server has no schema", Do: "write one, such as:\n" + Schema}
+		return Problem{Schema: true, What: "the server has no schema", Do: "write one, such as:\n" + Schema}
 	case codes.Unimplemented:
 		return Problem{What: "the server does not tell its schema", Do: "see that the endpoint is a SpiceDB of version 1.36 or later"}
 	default:

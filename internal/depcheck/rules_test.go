@@ -153,6 +153,12 @@ var rules = map[string]rule{
 		why:    "reads files into values and knows nobody who uses them, so that every package can be configured without it",
 	},
 
+	"config/edit": {
+		ours:   []string{"config"},
+		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2"},
+		why:    "changes an entry of a file in the formats that config reads, and reads it again to see that the rest is as it was",
+	},
+
 	"internal/mcp": {
 		why: "the protocol's words and bytes: everything stands on it, so it stands on nothing",
 	},

@@ -1,0 +1,44 @@
+package doctor
+
+import "cmp"
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Code    string `json:"code"`
+	Level   Level  `json:"level"`
+	Subject string `json:"subject"` // a server, a setting, a file or an address
+	What    string `json:"what"`
+	Fix     string `json:"fix"`
+}
+
+// Found makes a finding of a code of the table. An empty fix is that of the
+// code. A code that is not in the table is a mistake of the program's, and an
+// error all the same.
+func Found(code, subject, what, fix string) Finding {
+	c, ok := Find(code)
+	if !ok {
+		c = Code{ID: code, Level: Error}
+	}
+	return Finding{Code: code, Level: c.Level, Subject: subject, What: cmp.Or(what, c.Title), Fix: cmp.Or(fix, c.Fix)}
+}
+
+// Check is one thing that was looked at, with what is wrong with it.
+type Check struct {
+	What     string    `json:"check"`
+	Note     string    `json:"note,omitempty"` // what is to be said of one that found nothing
+	Findings []Finding `json:"findings"`
+}
+
+// Errors counts findings by level.
+func Errors(checks []Check) (errors, warnings int) {
+	for _, c := range checks {
+		for _, f := range c.Findings {
+			if f.Level == Warning {
+				warnings++
+			} else {
+				errors++
+			}
+		}
+	}
+	return errors, warnings
+}
