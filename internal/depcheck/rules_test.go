@@ -83,6 +83,11 @@ var rules = map[string]rule{
 		why:    "what tools reach of a machine's files; x/text knows which names some file system takes for the same",
 	},
 	"native/plugins/fs": {ours: []string{"native/toolkit", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
+	"native/plugins/system": {
+		ours:   []string{"native/toolkit", "native/plugins/files"},
+		others: []string{"github.com/shirou/gopsutil/v4"},
+		why:    "gopsutil knows how each system tells its figures; nothing else needs them",
+	},
 	"native/plugins/web": {
 		ours:   []string{"native/toolkit", "internal/egress"},
 		others: []string{"golang.org/x/net/html"},

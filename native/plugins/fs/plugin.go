@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -50,16 +49,14 @@ type service struct {
 
 func (s *service) open(config []byte) ([]toolkit.Tool, error) {
 	var c Config
-	d := json.NewDecoder(bytes.NewReader(config))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return nil, fmt.Errorf("read the configuration of %s: %w", Name, err)
+	if err := toolkit.ReadConfig(config, &c); err != nil {
+		return nil, err
 	}
 	tree, err := files.Open(files.Rules{
 		Roots: c.Roots, Write: c.Write, Forbidden: c.Own, Globs: c.Forbidden, Fixed: c.Fixed, HardLinks: c.HardLinks,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the folders of %s: %w", Name, err)
+		return nil, fmt.Errorf("open the folders: %w", err)
 	}
 	s.tree, s.max = tree, c.MaxBytes
 	if s.max <= 0 {

@@ -3,7 +3,6 @@ package fs
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -12,12 +11,6 @@ import (
 	"github.com/toolgate/toolgate/native/plugins/files"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
-
-// answer is a result with its structure as the text, too.
-func answer(v any) (toolkit.Result, error) {
-	raw, err := json.Marshal(v)
-	return toolkit.Result{Structured: raw}, err
-}
 
 // part is what read_file returns.
 type part struct {
@@ -58,7 +51,7 @@ func (s *service) read(_ context.Context, call *toolkit.Call) (toolkit.Result, e
 	if end := p.Offset + p.Length; end < p.Size && p.Length > 0 {
 		p.NextOffset = end
 	}
-	result, err := answer(p)
+	result, err := toolkit.Answer(p)
 	if p.Encoding == "text" && p.Content != "" {
 		result.Text = p.Content
 	}
@@ -133,7 +126,7 @@ func (s *service) list(ctx context.Context, call *toolkit.Call) (toolkit.Result,
 	if page.More {
 		l.NextAfter = page.Entries[len(page.Entries)-1].Name
 	}
-	return answer(l)
+	return toolkit.Answer(l)
 }
 
 func (s *service) write(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
@@ -163,7 +156,7 @@ func (s *service) write(_ context.Context, call *toolkit.Call) (toolkit.Result, 
 	if err != nil {
 		return toolkit.Result{}, err
 	}
-	return answer(struct {
+	return toolkit.Answer(struct {
 		Path     string `json:"path"`
 		Size     int    `json:"size"`
 		Replaced bool   `json:"replaced"`
@@ -178,7 +171,7 @@ func (s *service) remove(_ context.Context, call *toolkit.Call) (toolkit.Result,
 	if err := s.tree.Remove(path); err != nil {
 		return toolkit.Result{}, err
 	}
-	return answer(struct {
+	return toolkit.Answer(struct {
 		Path    string `json:"path"`
 		Deleted bool   `json:"deleted"`
 	}{path, true})

@@ -1,0 +1,94 @@
+package system
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/toolgate/toolgate/native/plugins/files"
+	"github.com/toolgate/toolgate/native/toolkit"
+)
+
+// Name is the plugin's key in the configuration.
+const Name = "system"
+
+// Config is what the plugin is opened with. All paths are absolute.
+type Config struct {
+	// Logs are files, and folders with everything in them, that read_logs reads.
+	Logs []string `json:"logs,omitempty"`
+	// Disks are folders whose file systems are measured; none is that of the system.
+	Disks []string `json:"disks,omitempty"`
+	// Own are the files and folders of the gateway, out of reach whatever the logs.
+	Own []string `json:"own,omitempty"`
+	// MaxBytes is how much of a log one call reads; 0 is 1 MiB.
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+}
+
+// defaultMax is how much of a log one call reads.
+const defaultMax = 1 << 20
+
+// Plugin returns the plugin.
+func Plugin() toolkit.Plugin {
+	s := &service{}
+	return toolkit.Plugin{Name: Name, Open: s.open, Close: func() {
+		if s.logs != nil {
+			s.logs.Close()
+		}
+	}}
+}
+
+// service is the tools with what they share.
+type service struct {
+	logs  *files.Tree
+	disks []string
+	max   int64
+}
+
+func (s *service) open(config []byte) ([]toolkit.Tool, error) {
+	var c Config
+	err := toolkit.ReadConfig(config, &c)
+	if err != nil {
+		return nil, err
+	}
+	if s.logs, err = files.Open(files.Rules{Roots: c.Logs, Forbidden: c.Own}); err != nil {
+		return nil, fmt.Errorf("open the logs: %w", err)
+	}
+	s.disks, s.max = c.Disks, c.MaxBytes
+	if len(s.disks) == 0 {
+		s.disks = []string{"/"}
+		if runtime.GOOS == "windows" {
+			s.disks = []string{os.Getenv("SystemDrive") + `\`}
+		}
+	}
+	if s.max <= 0 {
+		s.max = defaultMax
+	}
+	return s.tools(), nil
+}
+
+const category = "system"
+
+func (s *service) tools() []toolkit.Tool {
+	return []toolkit.Tool{
+		{
+			Name: "metrics_snapshot", Title: "Load of this machine", Category: category, Risk: toolkit.Low,
+			Description: "Tell how busy this machine is now: processors, memory, disks, load and how long it has been up. Takes a fifth of a second, in which the processors are watched.",
+			Input:       json.RawMessage(metricsInput), Output: json.RawMessage(metricsOutput),
+			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.metrics,
+		},
+		{
+			Name: "process_health", Title: "State of processes", Category: category, Risk: toolkit.Low,
+			Description: "Tell the state, memory and processor use of a process by its number, or of all of a name. Arguments and environments are never told.",
+			Input:       json.RawMessage(processInput), Output: json.RawMessage(processOutput),
+			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.processes,
+		},
+		{
+			Name: "read_logs", Title: "Read the end of a log", Category: category, Risk: toolkit.Medium,
+			Description: "Return the last lines of a configured log file, by its absolute path; with contains, the last ones that have that text in them.",
+			Input:       json.RawMessage(logsInput), Output: json.RawMessage(logsOutput),
+			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.readLogs,
+		},
+	}
+}

@@ -1,0 +1,129 @@
+package system
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/shirou/gopsutil/v4/process"
+
+	"github.com/toolgate/toolgate/native/toolkit"
+)
+
+const (
+	// mostProcesses is how many are returned.
+	mostProcesses = 100
+	// longestName is how much of a name is returned: a process may give itself any.
+	longestName = 64
+)
+
+type health struct {
+	Pid     int32   `json:"pid"`
+	Parent  int32   `json:"parent"`
+	Name    string  `json:"name"`
+	State   string  `json:"state"`
+	RSS     uint64  `json:"rss_bytes"`
+	CPU     float64 `json:"cpu_percent"`
+	Threads int32   `json:"threads"`
+	Started string  `json:"started,omitempty"`
+}
+
+func (s *service) processes(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+	var pid int64
+	var name string
+	if err := toolkit.Read(call.Arguments, toolkit.Fields{"pid": &pid, "name": &name}); err != nil {
+		return toolkit.Result{}, err
+	}
+	if (pid == 0) == (name == "") || pid < 0 || pid > math.MaxInt32 {
+		return toolkit.Result{}, toolkit.Problemf("Give either pid, a number from 1 on, or name.")
+	}
+	out := struct {
+		Processes []health `json:"processes"`
+		More      bool     `json:"more,omitempty"`
+	}{Processes: []health{}}
+	if pid > 0 {
+		h, ok := look(ctx, int32(pid))
+		if !ok {
+			return toolkit.Result{}, toolkit.Problemf("There is no process %d that can be seen from here.", pid)
+		}
+		out.Processes = append(out.Processes, h)
+		return toolkit.Answer(out)
+	}
+	pids, err := process.PidsWithContext(ctx)
+	if err != nil {
+		return toolkit.Result{}, err
+	}
+	for _, pid := range pids {
+		if err := ctx.Err(); err != nil {
+			return toolkit.Result{}, err
+		}
+		if is, err := processName(ctx, pid); err != nil || !named(is, name) {
+			continue
+		}
+		if len(out.Processes) == mostProcesses {
+			out.More = true
+			break
+		}
+		if h, ok := look(ctx, pid); ok {
+			out.Processes = append(out.Processes, h)
+		}
+	}
+	return toolkit.Answer(out)
+}
+
+// named tells whether a process has a name. The system may have cut it.
+func named(is, name string) bool {
+	if len(name) > kernelName && len(is) == kernelName {
+		name = name[:kernelName]
+	}
+	return is == name
+}
+
+// look tells of a process that is still there.
+func look(ctx context.Context, pid int32) (health, bool) {
+	p, err := process.NewProcessWithContext(ctx, pid)
+	if err != nil {
+		return health{}, false
+	}
+	name, err := processName(ctx, pid)
+	if err != nil {
+		return health{}, false
+	}
+	h := health{Pid: pid, Name: shown(name), State: "unknown"}
+	if states, err := p.StatusWithContext(ctx); err == nil {
+		h.State = strings.Join(states, ",")
+	}
+	h.Parent, _ = p.PpidWithContext(ctx)
+	h.Threads, _ = p.NumThreadsWithContext(ctx)
+	if m, err := p.MemoryInfoWithContext(ctx); err == nil {
+		h.RSS = m.RSS
+	}
+	if percent, err := p.CPUPercentWithContext(ctx); err == nil && percent > 0 && !math.IsInf(percent, 0) {
+		h.CPU = math.Round(percent*100) / 100
+	}
+	if ms, err := p.CreateTimeWithContext(ctx); err == nil && ms > 0 {
+		h.Started = time.UnixMilli(ms).UTC().Format(time.RFC3339)
+	}
+	return h, true
+}
+
+// shown is a name, or a line of a log, for people and models: whoever wrote it has
+// not chosen what a terminal does with it.
+func shown(text string) string {
+	if len(text) > longestName {
+		text = text[:longestName]
+	}
+	return legible(text)
+}
+
+// legible replaces what is no text.
+func legible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
+}
