@@ -107,15 +107,32 @@ func NewChain(phases ...Phase) *Chain { return &Chain{phases: phases} }
 // undecided is the decision of a chain in which no phase allows anything.
 func undecided() Decision { return Decision{Reason: "no rule allows it"} }
 
+// Listener hears what each phase says of one request, in their order. It does
+// not block.
+type Listener interface {
+	Said(phase string, d Decision)
+}
+
 // Decide asks the phases. The first deny ends; without an allow it is a deny.
-func (c *Chain) Decide(ctx context.Context, r *Request) Decision {
+func (c *Chain) Decide(ctx context.Context, r *Request) Decision { return c.DecideFor(ctx, r, nil) }
+
+// DecideFor is [Chain.Decide] with somebody who hears what the phases say; nil is
+// nobody.
+func (c *Chain) DecideFor(ctx context.Context, r *Request, hears Listener) Decision {
 	verdict := undecided()
 	if c == nil || r == nil || r.Identity == nil {
 		return verdict
 	}
 	for _, p := range c.phases {
 		d, err := check(ctx, p, r)
-		if judge(p, &verdict, d, err) {
+		ended := judge(p, &verdict, d, err)
+		if hears != nil {
+			if ended {
+				d = verdict
+			}
+			hears.Said(p.Name(), d)
+		}
+		if ended {
 			break
 		}
 	}

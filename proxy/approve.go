@@ -261,7 +261,7 @@ func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by
 	}
 	var own record
 	var err error
-	own.demands, err = g.permitOr(ctx, x, r, args, func() error { return unknown(x, r.Kind, r.Exposed) })
+	own.demands, err = g.permitOr(ctx, x, r, args, nil, func() error { return unknown(x, r.Kind, r.Exposed) })
 	if err != nil {
 		return err
 	}

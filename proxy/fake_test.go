@@ -153,7 +153,16 @@ type ledger struct {
 
 	mu      sync.Mutex
 	entries []audit.Entry
+	begun   []audit.Entry
 	down    error
+	refuses error // the beginning of calls
+}
+
+func (l *ledger) Begin(e *audit.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun = append(l.begun, *e)
+	return l.refuses
 }
 
 func (l *ledger) Append(e *audit.Entry) error {

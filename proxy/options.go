@@ -34,9 +34,13 @@ type SessionEnder interface {
 	EndSession(principal, session string)
 }
 
-// Auditor takes one closed entry per call. It is safe for concurrent use and
-// does not keep the entry.
+// Auditor takes one closed entry per call, and one of its beginning where it
+// reaches a backend. It is safe for concurrent use and does not keep the entry.
 type Auditor interface {
+	// Begin notes that a call is about to reach its backend; an error refuses
+	// it.
+	Begin(*audit.Entry) error
+	// Append notes how a call has ended.
 	Append(*audit.Entry) error
 	// Healthy returns why entries cannot be kept, so that calls are refused
 	// where every call must leave one.

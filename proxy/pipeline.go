@@ -46,6 +46,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.examine(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}
+	rec.passed("arguments")
 	retry, err := g.rounds.recognise(x, route, rec, call)
 	if err != nil {
 		return refuse(err)
@@ -53,6 +54,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := g.pace(ctx, x, route, rec, retry); err != nil {
 		return refuse(err)
 	}
+	rec.passed("rates")
 	if err := route.to.peek(x, route, retry); err != nil {
 		return refuse(err)
 	}
@@ -61,6 +63,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(err)
 	}
 	if question != nil {
+		rec.step("approval", verdictAsk, "", "")
 		return *question
 	}
 	if err := route.to.slots.take(ctx, route.Server, x.Identity.Key()); err != nil {
@@ -75,6 +78,9 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(err)
 	}
 	defer giveBack()
+	if rec.entry.Breaker = breakerState(call); rec.entry.Breaker != "" {
+		rec.step("breaker", verdictPass, rec.entry.Breaker, "")
+	}
 	if err := g.rounds.admit(ctx, retry, rec); err != nil {
 		return refuse(err)
 	}
@@ -84,7 +90,11 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if ctx, err = rec.charge(ctx, snap, route, retry.charged()); err != nil {
 		return refuse(retry.ended(err))
 	}
+	rec.passed("budget")
 	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
+		return refuse(retry.ended(rec.notMade(err)))
+	}
+	if err := rec.begin(); err != nil {
 		return refuse(retry.ended(rec.notMade(err)))
 	}
 	got, err := g.carry(ctx, x, route, rec, call, retry)
@@ -100,7 +110,7 @@ const decisionAge = time.Second
 // decide asks the gate about a call, and notes in its record when that was and
 // under which conditions it is allowed.
 func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record) (err error) {
-	rec.demands, err = g.permit(ctx, x, r)
+	rec.demands, err = g.permitOr(ctx, x, r, r.argumentsOf(x), rec, func() error { return g.unknownTo(x, r.Kind, r.Exposed) })
 	rec.decided = time.Now()
 	return err
 }
@@ -109,16 +119,25 @@ func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record
 // may call it, in this order. It returns what people are to be asked before, or
 // the refusal.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, r, r.argumentsOf(x), func() error { return g.unknownTo(x, r.Kind, r.Exposed) })
+	return g.permitOr(ctx, x, r, r.argumentsOf(x), nil, func() error { return g.unknownTo(x, r.Kind, r.Exposed) })
 }
 
 // permitOr is permit of a call with other arguments than those of the request,
-// or with another answer for what may not be viewed.
-func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []byte, hidden func() error) ([]gate.Demand, error) {
+// or with another answer for what may not be viewed. What is decided is noted in
+// the record, if there is one.
+func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func() error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
-		switch d = snap.decide(ctx, action, x, r, args); {
+		var hears gate.Listener // a nil record would be no nil interface
+		if rec != nil && action == gate.Call {
+			hears = rec
+		}
+		d = snap.decide(ctx, action, x, r, args, hears)
+		if rec != nil && action == gate.View {
+			rec.viewed(d)
+		}
+		switch {
 		case d.Err != nil:
 			return nil, Undecided(d)
 		case d.Effect == gate.Allow && action == gate.View:
@@ -136,12 +155,12 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []by
 }
 
 // decide asks the gate about a route. The arguments count for a call.
-func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route, args []byte) gate.Decision {
+func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route, args []byte, hears gate.Listener) gate.Decision {
 	question := r.question(action, x.Identity, x.Scope)
 	if action == gate.Call {
 		question.Args = args
 	}
-	return s.Chain.Decide(ctx, &question)
+	return s.Chain.DecideFor(ctx, &question, hears)
 }
 
 // auditDown is the refusal of a gateway that cannot keep what it does.

@@ -483,17 +483,45 @@ func TestAuditEntry(t *testing.T) {
 	e := r.ledger.all()[0]
 	want := audit.Entry{
 		CallID: "call-1", Principal: audit.Principal{Issuer: "test", Tenant: "default", Subject: "alice"},
-		Client: audit.Client{Name: "tester", Version: "3"}, Transport: "http", ProtocolVersion: "2025-11-25",
+		Client: audit.Client{Name: "tester", Version: "3"}, Transport: "http", Era: "legacy", ProtocolVersion: "2025-11-25",
 		Method: "tools/call", Kind: "tool", Name: name, Server: "s", OriginalName: "a.b", CapabilityID: "cap:s:tool:a.b",
 		ArgsHash: fmt.Sprintf("%x", mcp.Hash([]byte(`{"a":2,"b":1}`))), Outcome: audit.OutcomeOK, TraceID: "0af7651916cd43dd8448eb211c80319c",
 		BytesOut: int64(len(`{}`)),
 	}
+	var steps []string
+	for i, s := range e.Steps {
+		steps = append(steps, s.Phase+" "+s.Verdict)
+		if i > 0 && s.US < e.Steps[i-1].US {
+			t.Errorf("step %d is before the one before: %+v", i, e.Steps)
+		}
+	}
+	if diff := cmp.Diff([]string{"view allow", "open allow", "arguments pass", "rates pass", "budget pass"}, steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if begun := r.ledger.begun; len(begun) != 1 || begun[0].CallID != e.CallID || begun[0].ArgsHash != e.ArgsHash || begun[0].Outcome != "" {
+		t.Errorf("begun: %+v", begun)
+	}
 	if e.Session == "" || e.Time.IsZero() || e.BytesIn == 0 || e.DurationUS < e.UpstreamUS {
 		t.Errorf("entry %+v of %s", e, w.text())
 	}
-	e.Session, e.Time, e.BytesIn, e.DurationUS, e.UpstreamUS = "", time.Time{}, 0, 0, 0
+	e.Session, e.Time, e.BytesIn, e.DurationUS, e.GatewayUS, e.UpstreamUS, e.Steps = "", time.Time{}, 0, 0, 0, 0, nil
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
+	}
+}
+
+// A call whose beginning cannot be written does not reach its backend.
+func TestCallBeginsInTheAuditLog(t *testing.T) {
+	b := newScript(t, "s", mcp.Modern, tool("echo"))
+	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+		t.Error("the backend was called")
+		return mcp.Answer{}, nil
+	}
+	r := newRig(t, mounted(b))
+	r.ledger.refuses = errBoom
+	requireKind(t, r.modern("1", "tools/call", `"name":"s__echo"`), "audit_unavailable")
+	if e := r.ledger.all(); len(e) != 1 || e[0].Outcome != audit.OutcomeDenied || e[0].Code != "audit_unavailable" {
+		t.Errorf("entries %+v", e)
 	}
 }
 

@@ -30,6 +30,9 @@ type record struct {
 	consent  consent       // of a call for which people were asked
 	approved approvals     // of it, also in an earlier round
 
+	steps [maxSteps]audit.Step // that entry.Steps is a part of
+	begun bool                 // the line of its beginning is written
+
 	repeatEnd func() // of a call that is held against those before it; else nil
 
 	call   *RunningCall // once the gate let it pass
@@ -43,13 +46,17 @@ func (g *Gateway) newRecord(x *Exchange, kind mcp.Capability, name string) *reco
 	rec := &record{g: g, x: x, began: time.Now()}
 	e := &rec.entry
 	e.CallID = g.callID()
-	e.Principal = audit.Principal{Issuer: x.Identity.Issuer, Tenant: x.Identity.Tenant, Subject: x.Identity.Subject}
+	e.Principal = audit.Principal{
+		Issuer: x.Identity.Issuer, Tenant: x.Identity.Tenant, Subject: x.Identity.Subject,
+		Persona: x.Identity.Persona, Groups: x.Identity.Groups, Plan: x.Identity.Plan,
+	}
 	if x.Session != nil {
 		e.Session = x.Session.auditID
 	}
 	e.Client.Name, _ = mcp.LookupString(x.ClientInfo, "name")
 	e.Client.Version, _ = mcp.LookupString(x.ClientInfo, "version")
 	e.Transport, e.ProtocolVersion = x.Transport, string(x.Version)
+	e.Era = x.Era.String()
 	e.Method, e.Kind, e.Name = x.Message.Method, kind.String(), name
 	e.BytesIn = int64(len(x.Message.Raw))
 	if trace, ok := mcp.Unquote(x.Message.Meta("traceparent")); ok == nil {
@@ -99,6 +106,10 @@ func (rec *record) refused(err error) error {
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
 		rec.phase = refusal.Phase
 		rec.noteRefusal(refusal.Budget)
+		rec.step(refusal.Phase, verdictDeny, refusal.Kind, "")
+		if refusal.Phase == "breaker" {
+			e.Breaker = BreakerOpen.String()
+		}
 		if refusal.Phase == "upstream" || refusal.Phase == phaseResults || refusal.Kind == "internal" {
 			e.Outcome = audit.OutcomeError
 		}
@@ -133,6 +144,7 @@ func (rec *record) finish(answer *reply) {
 	e := &rec.entry
 	e.Time = time.Now()
 	e.DurationUS = e.Time.Sub(rec.began).Microseconds()
+	e.GatewayUS = max(0, e.DurationUS-e.UpstreamUS)
 	e.BytesOut = int64(len(answer.result))
 	if e.Outcome == "" {
 		switch {
@@ -154,6 +166,23 @@ func (rec *record) finish(answer *reply) {
 	if err := rec.g.opts.Auditor.Append(e); err != nil {
 		rec.g.log.Error("audit entry not kept", "call", e.CallID, "err", err)
 	}
+}
+
+// begin writes the line that the call begins, which has to be before its
+// backend hears of it. A call of several rounds begins once.
+func (rec *record) begin() error {
+	if rec.begun {
+		return nil
+	}
+	if rec.entry.ArgsHash == "" {
+		rec.hashArguments()
+	}
+	rec.entry.Time = time.Now()
+	if err := rec.g.opts.Auditor.Begin(&rec.entry); err != nil {
+		return auditDown(err)
+	}
+	rec.begun = true
+	return nil
 }
 
 // hashArguments notes the hash of what the caller gave.

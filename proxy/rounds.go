@@ -207,7 +207,7 @@ func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*pa
 	}
 	r.remove(state.call, open)
 	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
-	rec.entry.Budgets, rec.repeatEnd = open.rec.entry.Budgets, open.rec.repeatEnd
+	rec.entry.Budgets, rec.repeatEnd, rec.begun = open.rec.entry.Budgets, open.rec.repeatEnd, open.rec.begun
 	return open.park, nil
 }
 

@@ -114,6 +114,20 @@ func (k *Keyring) open(l label, context, sealed string) ([]byte, error) {
 	return nil, errSeal
 }
 
+// Derive returns a secret of 64 bytes for a purpose from each of the keys, newest
+// first. Nothing of a key can be told from it.
+func (k *Keyring) Derive(purpose string) ([]Key, error) {
+	derived := make([]Key, len(k.keys))
+	for i, key := range k.keys {
+		secret, err := subkey(key.Secret, label("derive:"+purpose))
+		if err != nil {
+			return nil, err
+		}
+		derived[i] = Key{ID: key.ID, Secret: secret}
+	}
+	return derived, nil
+}
+
 // MAC authenticates data for a purpose with the first key.
 func (k *Keyring) MAC(purpose string, data []byte) []byte {
 	if len(k.keys) == 0 {

@@ -60,6 +60,9 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 		}
 	}
 	if err == nil {
+		err = rec.begin()
+	}
+	if err == nil {
 		err = g.watch(ctx, x, x.Session, route)
 	}
 	if err != nil {
@@ -98,6 +101,9 @@ func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) (answer reply) {
 	}
 	rec := g.newRecord(x, mcp.Resource, uri)
 	defer func() { rec.close(&answer, recover()) }()
+	if err := rec.begin(); err != nil {
+		return g.refuse(x, rec.refused(err))
+	}
 	x.Session.mu.Lock()
 	sub := x.Session.subscribed[uri]
 	delete(x.Session.subscribed, uri)
@@ -289,7 +295,7 @@ func (g *Gateway) hears(w subscriber, exposed string) bool {
 		return false
 	}
 	// It is not the subscriber who asks: what is hidden from it counts for nothing.
-	demands, err := g.permitOr(g.life, x, route, nil, func() error { return unknown(x, route.Kind, route.Exposed) })
+	demands, err := g.permitOr(g.life, x, route, nil, nil, func() error { return unknown(x, route.Kind, route.Exposed) })
 	return err == nil && len(demands) == 0
 }
 

@@ -142,7 +142,7 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 // permitTask asks the gate about the tool of a task, and returns what people are
 // to be asked. A task of what may not be viewed is unknown.
 func (g *Gateway) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, t.route, t.route.argumentsOf(x), func() error { return errTask })
+	return g.permitOr(ctx, x, t.route, t.route.argumentsOf(x), nil, func() error { return errTask })
 }
 
 // examineTask holds the tool of a task against the rules and the mode in force,
@@ -242,6 +242,9 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 		return refuse(err)
 	}
 	if err := judgeAgain(); err != nil {
+		return refuse(rec.notMade(err))
+	}
+	if err := rec.begin(); err != nil {
 		return refuse(rec.notMade(err))
 	}
 	got, err := g.carryTask(ctx, x, rec, t)

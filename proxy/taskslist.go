@@ -37,6 +37,9 @@ func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
 	if err != nil {
 		return refuse(err)
 	}
+	if err := rec.begin(); err != nil {
+		return refuse(err)
+	}
 	places := g.taskPlaces(snap, x, from.at)
 	tasks := []byte(`{"tasks":[`)
 	some := false
@@ -152,7 +155,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		if route == nil {
 			continue
 		}
-		d := snap.decide(ctx, gate.View, x, route, nil)
+		d := snap.decide(ctx, gate.View, x, route, nil, nil)
 		if d.Err != nil {
 			return "", Undecided(d)
 		}

@@ -40,26 +40,14 @@ func slowCall(t *testing.T, h *home, url string) (answer chan string, finish fun
 	}
 }
 
-// entries are the lines of the audit log.
+// entries are the lines of the audit log that are about ended calls and changes.
 func (h *home) entries(t *testing.T) []map[string]any {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(h.dir, "state", "*", "audit.jsonl"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("audit logs: %v, %v", found, err)
 	}
-	text, err := os.ReadFile(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []map[string]any
-	for line := range strings.Lines(string(text)) {
-		var e map[string]any
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, e)
-	}
-	return all
+	return auditLines(t, found[0])
 }
 
 // refused tells whether nothing listens at a URL any more.

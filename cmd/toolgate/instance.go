@@ -184,7 +184,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 		return nil, err
 	}
 	in.identities.Store(known)
-	if in.audit, err = openAudit(c, state, known.authenticated(), in.log); err != nil {
+	if in.audit, err = in.openAudit(c, known.authenticated()); err != nil {
 		return nil, err
 	}
 	in.metrics.WatchAudit(in.auditStats)
@@ -220,24 +220,6 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 		return nil, err
 	}
 	return in, nil
-}
-
-func openAudit(c *config.Config, state *stateDir, authenticated bool, log *slog.Logger) (*audit.Log, error) {
-	path := c.Toolgate.Audit.Path
-	if path == "" {
-		path = filepath.Join(state.path, "audit.jsonl")
-	}
-	o := audit.Options{Logger: log, Mode: audit.BestEffort}
-	if c.Toolgate.Audit.Mode == "required" || c.Toolgate.Audit.Mode == "" && authenticated {
-		o.Mode = audit.Required
-	}
-	switch c.Toolgate.Audit.Fsync {
-	case "always":
-		o.Fsync = audit.FsyncAlways
-	case "never":
-		o.Fsync = audit.FsyncNone
-	}
-	return audit.Open(path, o)
 }
 
 func (in *instance) capabilityIDs(ctx context.Context, keys []proxy.CapabilityKey) ([]string, error) {

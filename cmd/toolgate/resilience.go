@@ -95,7 +95,7 @@ func (in *instance) guard(b proxy.Backend, set proxy.Resilience) *proxy.Guard {
 // noteBreaker writes the new state of a breaker into the audit log.
 func (in *instance) noteBreaker(server, tool string, state proxy.BreakerState, at time.Time) {
 	entry := audit.Entry{
-		Time: at, Principal: audit.Principal{Subject: automatic}, Method: "toolgate/breaker", Kind: "breaker",
+		Event: audit.EventChange, Time: at, Principal: audit.Principal{Subject: automatic}, Method: "toolgate/breaker", Kind: "breaker",
 		Server: server, OriginalName: tool, Name: state.String(), Outcome: audit.OutcomeOK, Reason: "the circuit breaker is " + state.String(),
 	}
 	if err := in.audit.Append(&entry); err != nil {

@@ -51,7 +51,7 @@ func (o *operation) change(by store.Change, how func()) {
 	}
 	o.in.log.Warn("operating mode", "mode", now.Mode, "before", before.Mode, "actor", by.Actor, "reason", by.Reason)
 	entry := audit.Entry{
-		Time: time.Now(), Principal: audit.Principal{Subject: by.Actor}, Method: "toolgate/mode", Kind: "mode", Name: now.Mode,
+		Event: audit.EventChange, Time: time.Now(), Principal: audit.Principal{Subject: by.Actor}, Method: "toolgate/mode", Kind: "mode", Name: now.Mode,
 		Outcome: audit.OutcomeOK, Reason: by.Reason,
 	}
 	if err := o.in.audit.Append(&entry); err != nil {

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -83,19 +82,12 @@ func TestShortageDegrades(t *testing.T) {
 // auditedModes are the changes of the mode that an audit log has.
 func auditedModes(t *testing.T, path string) []string {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	entries, err := audit.Closed(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []string
-	for line := range strings.Lines(string(text)) {
-		var e struct {
-			Method, Kind, Name, Reason string
-			Principal                  struct{ Subject string }
-		}
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range entries {
 		if e.Kind == "mode" {
 			out = append(out, e.Name+" by "+e.Principal.Subject+": "+e.Reason)
 		}

@@ -25,19 +25,62 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
-// appendEntry appends e as one line of JSON, with its newline.
+// appendEntry appends e as one line of JSON, with its newline and without its
+// place in the chain, which the writer adds.
 func appendEntry(b []byte, e *Entry) []byte {
-	b = append(b, `{"time":"`...)
+	event := e.Event
+	if event == "" {
+		event = EventEnd
+	}
+	b = appendCall(b, e, event)
+	if event == EventBegin {
+		return append(b, "}\n"...)
+	}
+	b = appendSteps(b, e.Steps)
+	b = appendField(b, `,"inputs":`, e.Inputs)
+	b = appendNumber(b, `,"rounds":`, int64(e.Rounds))
+	b = appendBudgets(b, e.Budgets)
+	b = appendField(b, `,"breaker":`, e.Breaker)
+	b = appendField(b, `,"outcome":`, string(e.Outcome))
+	b = appendField(b, `,"code":`, e.Code)
+	b = appendField(b, `,"reason":`, e.Reason)
+	b = appendNumber(b, `,"duration_us":`, e.DurationUS)
+	b = appendNumber(b, `,"gateway_us":`, e.GatewayUS)
+	b = appendNumber(b, `,"upstream_us":`, e.UpstreamUS)
+	b = appendNumber(b, `,"bytes_in":`, e.BytesIn)
+	b = appendNumber(b, `,"bytes_out":`, e.BytesOut)
+	b = appendNumber(b, `,"redacted":`, e.Redacted)
+	b = appendNumber(b, `,"bytes_left_out":`, e.LeftOut)
+	b = append(b, `,"output_invalid":`...)
+	b = strconv.AppendBool(b, e.OutputInvalid)
+	return append(b, "}\n"...)
+}
+
+// appendCall appends who calls what, which both lines of a call have. The event
+// and the id come first: [scan] looks for them there.
+func appendCall(b []byte, e *Entry, event Event) []byte {
+	b = appendField(b, `{"event":`, string(event))
+	b = append(b, `,"time":"`...)
 	b = e.Time.UTC().AppendFormat(b, time.RFC3339Nano)
 	b = append(b, '"')
 	b = appendField(b, `,"call_id":`, e.CallID)
 	b = appendField(b, `,"principal":{"issuer":`, e.Principal.Issuer)
 	b = appendField(b, `,"tenant":`, e.Principal.Tenant)
 	b = appendField(b, `,"subject":`, e.Principal.Subject)
+	b = appendField(b, `,"persona":`, e.Principal.Persona)
+	b = append(b, `,"groups":[`...)
+	for i, group := range e.Principal.Groups {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, group)
+	}
+	b = appendField(b, `],"plan":`, e.Principal.Plan)
 	b = appendField(b, `},"session":`, e.Session)
 	b = appendField(b, `,"client":{"name":`, e.Client.Name)
 	b = appendField(b, `,"version":`, e.Client.Version)
 	b = appendField(b, `},"transport":`, e.Transport)
+	b = appendField(b, `,"era":`, e.Era)
 	b = appendField(b, `,"protocol_version":`, e.ProtocolVersion)
 	b = appendField(b, `,"method":`, e.Method)
 	b = appendField(b, `,"kind":`, e.Kind)
@@ -46,21 +89,40 @@ func appendEntry(b []byte, e *Entry) []byte {
 	b = appendField(b, `,"original_name":`, e.OriginalName)
 	b = appendField(b, `,"capability_id":`, e.CapabilityID)
 	b = appendField(b, `,"args_hash":`, e.ArgsHash)
-	b = appendNumber(b, `,"rounds":`, int64(e.Rounds))
-	b = appendBudgets(b, e.Budgets)
-	b = appendField(b, `,"outcome":`, string(e.Outcome))
-	b = appendField(b, `,"code":`, e.Code)
-	b = appendField(b, `,"reason":`, e.Reason)
-	b = appendNumber(b, `,"duration_us":`, e.DurationUS)
-	b = appendNumber(b, `,"upstream_us":`, e.UpstreamUS)
-	b = appendNumber(b, `,"bytes_in":`, e.BytesIn)
-	b = appendNumber(b, `,"bytes_out":`, e.BytesOut)
-	b = appendNumber(b, `,"redacted":`, e.Redacted)
-	b = appendNumber(b, `,"bytes_left_out":`, e.LeftOut)
-	b = append(b, `,"output_invalid":`...)
-	b = strconv.AppendBool(b, e.OutputInvalid)
-	b = appendField(b, `,"trace_id":`, e.TraceID)
-	return append(b, "}\n"...)
+	b = appendFields(append(b, `,"fields":`...), e.Fields)
+	return appendField(b, `,"trace_id":`, e.TraceID)
+}
+
+func appendFields(b []byte, fields []Field) []byte {
+	b = append(b, '{')
+	for i := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, fields[i].Pointer), ':')
+		b = appendString(b, fields[i].Value)
+	}
+	return append(b, '}')
+}
+
+func appendSteps(b []byte, steps []Step) []byte {
+	b = append(b, `,"steps":[`...)
+	for i := range steps {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		s := &steps[i]
+		b = appendField(b, `{"phase":`, s.Phase)
+		b = appendField(b, `,"verdict":`, s.Verdict)
+		if s.Rule != "" {
+			b = appendField(b, `,"rule":`, s.Rule)
+		}
+		if s.Revision != "" {
+			b = appendField(b, `,"revision":`, s.Revision)
+		}
+		b = append(appendNumber(b, `,"us":`, s.US), '}')
+	}
+	return append(b, ']')
 }
 
 // appendBudgets appends the member of the budgets, which is always there.

@@ -24,10 +24,11 @@ func example() audit.Entry {
 	return audit.Entry{
 		Time:            time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.FixedZone("CET", 3600)),
 		CallID:          "01k7c3v0x2",
-		Principal:       audit.Principal{Issuer: "https://id.example", Tenant: "acme", Subject: "ci"},
+		Principal:       audit.Principal{Issuer: "https://id.example", Tenant: "acme", Subject: "ci", Persona: "bot", Groups: []string{"dev", "a \"group\""}, Plan: "team"},
 		Session:         "sha256:5f1d",
 		Client:          audit.Client{Name: "an IDE", Version: "1.2.3"},
 		Transport:       "http",
+		Era:             "modern",
 		ProtocolVersion: "2026-07-28",
 		Method:          "tools/call",
 		Kind:            "tool",
@@ -36,15 +37,23 @@ func example() audit.Entry {
 		OriginalName:    "create_issue",
 		CapabilityID:    "cap_abcdefghijklmnopqrstuvwxyz",
 		ArgsHash:        "sha256:9b74",
-		Rounds:          1,
+		Fields:          audit.Fields{{Pointer: "/owner", Value: "acme"}, {Pointer: "/labels", Value: `["bug"]`}},
+		Steps: []audit.Step{
+			{Phase: "capsule", Verdict: "allow", US: 12},
+			{Phase: "policy", Verdict: "deny", Rule: "tools.rego:31", Revision: "7f21", US: 90},
+		},
+		Inputs: "local.c2VhbGVk",
+		Rounds: 1,
 		Budgets: []audit.Budget{
 			{Name: "plan", Key: "tenant:acme", Unit: "calls", Amount: 1, Used: 4998, Limit: 5000},
 			{Name: "team", Key: "persona:acme/bot", Unit: "bytes", Amount: 12345, Used: math.MaxInt64, Limit: -1},
 		},
+		Breaker:    "closed",
 		Outcome:    audit.OutcomeDenied,
 		Code:       "budget_exhausted",
 		Reason:     "budget \"team\": 5000 of 5000 calls used",
 		DurationUS: 1500,
+		GatewayUS:  300,
 		UpstreamUS: 1200,
 		BytesIn:    256,
 		BytesOut:   math.MaxInt64,
@@ -56,8 +65,17 @@ func example() audit.Entry {
 func reference(t testing.TB, e audit.Entry) string {
 	t.Helper()
 	e.Time = e.Time.UTC()
+	if e.Event == "" {
+		e.Event = audit.EventEnd
+	}
 	if e.Budgets == nil {
 		e.Budgets = []audit.Budget{} // a list in any case
+	}
+	if e.Principal.Groups == nil {
+		e.Principal.Groups = []string{}
+	}
+	if e.Steps == nil {
+		e.Steps = []audit.Step{}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -119,7 +137,8 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string, nanos, n int64) {
 		e := audit.Entry{
 			Time: time.Unix(0, nanos), CallID: a, Session: b, Method: a, Name: b, Code: a, Reason: b, TraceID: a + b,
-			Principal: audit.Principal{Issuer: a, Tenant: b, Subject: a}, Client: audit.Client{Name: b, Version: a},
+			Principal: audit.Principal{Issuer: a, Tenant: b, Subject: a, Groups: []string{b}},
+			Fields:    audit.Fields{{Pointer: a, Value: b}}, Steps: []audit.Step{{Phase: a, Rule: b, US: n}}, Client: audit.Client{Name: b, Version: a},
 			Outcome: audit.Outcome(b), Rounds: int(int32(n)), Budgets: []audit.Budget{{Name: a, Key: b, Unit: a, Amount: n, Used: -n}}, DurationUS: n, BytesOut: -n,
 		}
 		line := audit.AppendEntry(nil, &e)

@@ -10,13 +10,19 @@ import (
 
 // Run writes what Append buffers, at most 100 ms later, until ctx ends; then
 // it writes what is left and returns nil. Entries that come after are written
-// by [Log.Close]. A log is idle while nothing is appended.
+// by [Log.Close]. While a log in required mode cannot be written, Run tries to
+// open it anew every second. A log is idle while nothing is appended.
 func (l *Log) Run(ctx context.Context) error {
 	if !l.discard && l.wake == nil {
 		return ErrClosed
 	}
-	var due, sync <-chan time.Time
+	old := time.NewTicker(pruneEvery)
+	defer old.Stop()
+	var due, sync, anchor, again <-chan time.Time
 	for {
+		if again == nil && l.failed.Load() != nil {
+			again = time.After(tryEvery)
+		}
 		select {
 		case <-ctx.Done():
 			l.flush(l.opts.Fsync != FsyncNone)
@@ -36,9 +42,24 @@ func (l *Log) Run(ctx context.Context) error {
 			sync = nil
 			l.flush(true)
 			continue
+		case <-anchor:
+			anchor = nil
+			l.anchor()
+			continue
+		case now := <-old.C:
+			l.pruneNow(now)
+			continue
+		case <-again:
+			again = nil
+			if l.failed.Load() != nil {
+				_ = l.Reopen() // the sticky error says it
+			}
 		}
 		if sync == nil && l.opts.Fsync == FsyncInterval {
 			sync = time.After(fsyncEvery)
+		}
+		if anchor == nil && l.opts.Anchor != nil {
+			anchor = time.After(anchorEvery)
 		}
 	}
 }
@@ -58,8 +79,19 @@ func (l *Log) flush(sync bool) {
 	l.write(sync)
 }
 
-// write moves the buffer to the file. The caller holds out.
+// write moves the buffer to the file, which it puts aside when it is due, and
+// follows when it was moved. The caller holds out.
 func (l *Log) write(sync bool) {
+	if err := l.look(time.Now()); err != nil {
+		l.take()
+		l.broke("open", err)
+		return
+	}
+	l.flushTo(sync)
+}
+
+// flushTo moves the buffer to the file that is open. The caller holds out.
+func (l *Log) flushTo(sync bool) {
 	l.take()
 	if l.failed.Load() != nil && l.opts.Mode == Required {
 		return
@@ -94,43 +126,71 @@ func (l *Log) take() {
 	l.entries = 0
 }
 
-// put writes what is pending. After an error pending starts with the first
-// line that is not whole in the file.
+// put writes what is pending, behind a mark where one is due. After an error
+// pending starts with the first line that is not whole in the file, and the
+// chain is where the file is.
 func (l *Log) put() error {
-	if len(l.pending) == 0 {
+	p, lost := &l.place, l.lost.Load()
+	due := p.mark || p.cut || p.junk > 0 || lost != l.marked
+	if len(l.pending) == 0 && !due {
 		return nil
 	}
-	if l.torn {
-		if err := l.closeLine(); err != nil {
-			return err
+	seq, last := l.chain.seq, l.chain.last
+	out, lead := l.sealed[:0], 0
+	if due {
+		m := l.own
+		m.Time, m.Prev, m.Torn, m.Lost = time.Now(), string(last[:]), p.junk, lost-l.marked
+		if p.cut {
+			out = append(out, '\n')
+			m.Torn++
 		}
+		out = l.chain.link(out, appendMark(nil, &m))
+		lead = len(out)
 	}
-	n, err := l.file.Write(l.pending)
-	whole := bytes.LastIndexByte(l.pending[:n], '\n') + 1
-	lines := uint64(bytes.Count(l.pending[:whole], []byte{'\n'}))
-	l.written.Add(lines)
-	l.queued -= lines
+	out = l.chain.seal(out, l.pending)
+	l.sealed = out
+	n, err := l.file.Write(out)
+	p.size += int64(n)
 	l.synced = l.synced && n == 0
-	l.torn = n > whole
-	l.pending = append(l.pending[:0], l.pending[whole:]...)
-	return err
-}
-
-// closeLine ends a line that was cut, so that the next one is whole.
-func (l *Log) closeLine() error {
-	if _, err := l.file.Write([]byte{'\n'}); err != nil {
+	if p.cut && n > 0 {
+		l.repaired.Add(1)
+	}
+	if n < lead { // of the mark, which is no line then
+		l.chain.follow(seq, last[:])
+		if p.junk += int64(n); n > 0 {
+			p.cut = out[n-1] != '\n'
+		}
 		return err
 	}
-	l.torn, l.synced = false, false
-	l.repaired.Add(1)
-	return nil
+	if due {
+		p.mark, l.marked = false, lost
+	}
+	whole := bytes.LastIndexByte(out[:n], '\n') + 1
+	lines := uint64(bytes.Count(out[lead:whole], []byte{'\n'}))
+	p.junk, p.cut = int64(n-whole), n > whole
+	l.written.Add(lines)
+	l.queued -= min(lines, l.queued)
+	if n == len(out) {
+		l.pending = l.pending[:0]
+		return err
+	}
+	l.chain.follow(seq, last[:])
+	if end, ok := parseLink(out[bytes.LastIndexByte(out[:max(0, whole-1)], '\n')+1 : max(0, whole-1)]); ok {
+		l.chain.follow(end.seq, end.mac)
+	}
+	rest := l.pending
+	for range lines {
+		rest = rest[bytes.IndexByte(rest, '\n')+1:]
+	}
+	l.pending = append(l.pending[:0], rest...)
+	return err
 }
 
 // broke notes a failed write or sync. In required mode it becomes the sticky
 // error and what is pending is kept; else what is pending is given up. A
 // person is told once, not for every line.
 func (l *Log) broke(doing string, err error) {
-	err = fmt.Errorf("%s audit log %s: %w: check the disk and reload", doing, l.path, err)
+	err = fmt.Errorf("%s audit log %s: %w: check the disk; it is tried again by itself", doing, l.path, err)
 	if l.failed.Swap(&err) == nil {
 		l.log.Error("the audit log cannot be written", slog.Any("error", err), slog.Bool("calls_refused", l.opts.Mode == Required))
 	}

@@ -1,12 +1,12 @@
 package audit
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,11 +53,27 @@ const (
 // ErrClosed is returned by Append after Close, and by the zero Log.
 var ErrClosed = errors.New("the audit log is closed")
 
-// Options say how a log treats errors and power.
+// Options say how a log treats errors, power and age.
 type Options struct {
 	Mode   Mode
 	Fsync  Fsync
 	Logger *slog.Logger // nil discards
+
+	// Key signs the chain. It is required.
+	Key Key
+	// Replica names whose chain it is.
+	Replica string
+	// RotateSize and RotateAge are when a file is put aside and the next one
+	// begun: when it would be larger, in bytes, or its first line is older. Zero
+	// is never.
+	RotateSize int64
+	RotateAge  time.Duration
+	// Keep is how long files that were put aside stay; zero is for ever.
+	Keep time.Duration
+	// Anchor keeps the head of the chain where whoever can write the file
+	// cannot; nil keeps it nowhere. Run calls it every 10 s while lines are
+	// added, and Close once.
+	Anchor func(context.Context, Head) error
 }
 
 // Stats are counters since Open.
@@ -66,6 +82,7 @@ type Stats struct {
 	Written  uint64 // handed to the operating system
 	Lost     uint64 // given up
 	Repaired uint64 // half lines of a crash that were closed
+	Unknown  uint64 // calls of an earlier run that were closed as unknown
 }
 
 // Log is an open audit log. Its methods are safe for concurrent use. The zero
@@ -85,19 +102,37 @@ type Log struct {
 	buf     []byte
 	entries uint64 // in buf
 
-	// out guards the file and what is being written; it is taken before mu.
-	out     sync.Mutex
-	file    file
-	pending []byte // not yet written, from before buf
-	queued  uint64 // entries in pending
-	torn    bool   // the file ends inside a line
-	synced  bool   // everything written is on disk
+	// out guards the file, the chain and what is being written; it is taken
+	// before mu.
+	out      sync.Mutex
+	file     file
+	pending  []byte // not yet written, from before buf; without their numbers
+	queued   uint64 // entries in pending
+	synced   bool   // everything written is on disk
+	place    place  // in the file
+	chain    *chain
+	own      Mark          // what is the same in all marks of this run
+	sealed   []byte        // what is handed to the file
+	marked   uint64        // lost entries of which a mark tells
+	looked   time.Time     // when it was last seen that the file is still at the path
+	stuck    time.Time     // until when a file that could not be put aside is not tried again
+	anchored atomic.Uint64 // number of the line that was anchored last
 
 	failed   atomic.Pointer[error] // the sticky error
 	accepted atomic.Uint64
 	written  atomic.Uint64
 	lost     atomic.Uint64
 	repaired atomic.Uint64
+	unknown  uint64 // set by Open
+}
+
+// place is where a log is in its file.
+type place struct {
+	mark  bool      // a mark is due
+	junk  int64     // bytes behind the last line that are none of the chain
+	cut   bool      // the last of them has no end
+	size  int64     // of the file
+	since time.Time // its first line
 }
 
 // file is what a log needs of its file.
@@ -116,22 +151,28 @@ type encoder struct {
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
 // Open opens the log at path for appending; it is created with mode 0600, its
-// folder with 0700, when absent. If the last line has no end, because a crash
-// cut it, it is closed with a newline and counted in [Stats.Repaired]: one
-// line of the file is then not JSON.
+// folder with 0700, when absent. The chain goes on behind the last line that is
+// there, in the file or in those that were put aside. A half line that a crash
+// left is closed with a newline and counted in [Stats.Repaired], and calls that
+// had begun and not ended get an end whose outcome is unknown.
 //
 // Open starts no goroutine; see [Log.Run]. The caller must [Log.Close] it.
 func Open(path string, o Options) (*Log, error) {
+	if len(o.Key.Secret) < 32 {
+		return nil, fmt.Errorf("open audit log %s: its chain needs a key of at least 32 bytes", path)
+	}
 	l := newLog(path, o)
-	f, torn, err := openFile(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open audit log %s: %w", path, err)
 	}
-	l.file, l.torn = f, torn
-	if torn {
-		if err := l.closeLine(); err != nil {
-			return nil, errors.Join(fmt.Errorf("open audit log %s: close its half last line: %w", path, err), f.Close())
-		}
+	l.file = f
+	if err := l.goOn(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("open audit log %s: read what it has: %w", path, err), f.Close())
+	}
+	l.prune(time.Now())
+	if err := l.put(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open audit log %s: write its first line: %w", path, err), f.Close())
 	}
 	return l, nil
 }
@@ -150,6 +191,8 @@ func newLog(path string, o Options) *Log {
 		l.log = slog.New(slog.DiscardHandler)
 	}
 	l.wake, l.full = make(chan struct{}, 1), make(chan struct{}, 1)
+	l.chain = newChain(o.Key)
+	l.own = Mark{Replica: o.Replica, Chain: rand.Text(), Run: rand.Text(), Key: o.Key.ID}
 	return l
 }
 
@@ -188,6 +231,15 @@ func (l *Log) Append(e *Entry) error {
 		l.out.Unlock()
 	}
 	return l.Healthy()
+}
+
+// Begin is [Log.Append] of the line that a call begins: with FsyncAlways it is on
+// disk when Begin returns.
+func (l *Log) Begin(e *Entry) error {
+	e.Event = EventBegin
+	err := l.Append(e)
+	e.Event = EventEnd
+	return err
 }
 
 // buffer adds one line and returns how much is buffered.
@@ -230,7 +282,7 @@ func (l *Log) Healthy() error {
 
 // Stats returns the counters of the log.
 func (l *Log) Stats() Stats {
-	return Stats{Entries: l.accepted.Load(), Written: l.written.Load(), Lost: l.lost.Load(), Repaired: l.repaired.Load()}
+	return Stats{Entries: l.accepted.Load(), Written: l.written.Load(), Lost: l.lost.Load(), Repaired: l.repaired.Load(), Unknown: l.unknown}
 }
 
 // Reopen closes the file and opens the path anew: after the file was moved
@@ -245,20 +297,18 @@ func (l *Log) Reopen() error {
 	if l.file == nil {
 		return ErrClosed
 	}
-	f, torn, err := openFile(l.path)
+	f, err := openFile(l.path)
 	if err != nil {
 		return fmt.Errorf("reopen audit log %s: %w", l.path, err)
 	}
 	if l.failed.Load() == nil {
-		l.write(true) // to the old file: rotation cuts between lines
+		l.flushTo(true) // to the old file: rotation cuts between lines
 	}
-	old := l.file
-	l.file, l.torn = f, torn
+	if err := l.adopt(f); err != nil {
+		return fmt.Errorf("reopen audit log %s: %w", l.path, err)
+	}
 	l.failed.Store(nil)
-	l.write(true)
-	if err := old.Close(); err != nil {
-		l.log.Warn("closing the audit log that was replaced", slog.Any("error", err))
-	}
+	l.flushTo(true)
 	return l.Healthy()
 }
 
@@ -280,52 +330,13 @@ func (l *Log) Close() error {
 		l.lost.Add(l.queued)
 		l.queued, l.pending = 0, nil
 	}
+	l.anchorNow(l.head())
 	err := l.file.Close()
 	l.file = nil
 	if err != nil {
 		err = fmt.Errorf("close audit log %s: %w", l.path, err)
 	}
 	return errors.Join(l.Healthy(), err)
-}
-
-// openFile opens the file at path and says whether it ends inside a line.
-func openFile(path string) (f *os.File, torn bool, err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, false, fmt.Errorf("create its folder: %w", err)
-	}
-	// Reading is for the last byte only.
-	f, err = os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, false, err
-	}
-	if torn, err = inspect(f); err != nil {
-		return nil, false, errors.Join(err, f.Close())
-	}
-	return f, torn, nil
-}
-
-func inspect(f *os.File) (torn bool, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	if !info.Mode().IsRegular() {
-		return false, errors.New("it is not a regular file: name another path (toolgate.audit.path)")
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		// On systems without such modes this changes nothing.
-		if err := f.Chmod(0o600); err != nil {
-			return false, fmt.Errorf("make it readable by its owner only: %w", err)
-		}
-	}
-	if info.Size() == 0 {
-		return false, nil
-	}
-	var last [1]byte
-	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
-		return false, err
-	}
-	return last[0] != '\n', nil
 }
 
 // signal wakes whoever waits for c, now or next time.

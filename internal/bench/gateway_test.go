@@ -142,7 +142,9 @@ func gatewayHere(tb testing.TB, m mounts, tools int) string {
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	entries, err := audit.Open(filepath.Join(tb.TempDir(), "audit.jsonl"), audit.Options{Logger: log, Mode: audit.BestEffort})
+	entries, err := audit.Open(filepath.Join(tb.TempDir(), "audit.jsonl"), audit.Options{
+		Logger: log, Mode: audit.BestEffort, Key: audit.Key{ID: "bench", Secret: make([]byte, 32)},
+	})
 	must(err)
 	tb.Cleanup(func() {
 		cancel()

@@ -1,15 +1,15 @@
 package matrix
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/audit"
 )
+
+// auditKey signs the audit logs of rigs.
+var auditKey = audit.Key{ID: "matrix", Secret: make([]byte, 32)}
 
 // entries is the audit log of a rig, which also tells whoever waits for an
 // entry that it was written. It is safe for concurrent use.
@@ -58,20 +58,12 @@ func (e *entries) await(ctx context.Context, what string, fits func(*audit.Entry
 // written are the entries in the file of a log, which is complete once the rig
 // has ended.
 func written(path string) ([]audit.Entry, error) {
-	f, err := os.Open(path)
+	report, err := audit.Verify([]string{path}, []audit.Key{auditKey}, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	var all []audit.Entry
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var entry audit.Entry
-		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
-			return nil, fmt.Errorf("a line of the audit log: %w: %s", err, lines.Bytes())
-		}
-		all = append(all, entry)
+	if len(report.Findings) > 0 || report.Open > 0 {
+		return nil, fmt.Errorf("the audit log: %d calls are open, and %v", report.Open, report.Findings)
 	}
-	return all, lines.Err()
+	return audit.Closed(path)
 }

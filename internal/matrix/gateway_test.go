@@ -162,7 +162,7 @@ func (r *rig) addWorkers(t *testing.T, n int) *auth.Keys {
 
 func (r *rig) makeGateway(t *testing.T, keys *auth.Keys, log *slog.Logger, of setup) {
 	t.Helper()
-	entries, err := audit.Open(of.audit, audit.Options{Logger: log})
+	entries, err := audit.Open(of.audit, audit.Options{Logger: log, Key: auditKey})
 	if err != nil {
 		t.Fatal(err)
 	}

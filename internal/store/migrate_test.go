@@ -85,6 +85,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO approvals (id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at, closed_at) VALUES ('apr_x', 'p', 'c', 'h', 'pending', 1, 9000000000000000000, '', '', 0, 0)",
 		"UPDATE approvals SET details = 'd' WHERE id = 'apr_x'",
 		"INSERT INTO budget_window VALUES ('b', 'calls/hour', 'o', 1, 9, 5)",
+		"INSERT INTO audit_anchor VALUES ('r', 'run', 'c', 7, 'mac', 1)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])
@@ -158,7 +159,11 @@ func requireContent(t *testing.T, s *store.Store, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1}
+	heads, err := s.Anchors().List(ctx, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1, len(heads) == 1}
 	want := make([]bool, len(got))
 	for i := range want {
 		want[i] = n > i

@@ -20,6 +20,7 @@ func Run(t *testing.T, database Database) {
 		"CapabilityIDsAreIssuedOnce":        capabilities,
 		"ServersAreRenamed":                 renamedServers,
 		"MetaKeepsTheFirst":                 meta,
+		"AnchorsKeepTheLatest":              anchors,
 		"RoundsAreUsedOnce":                 rounds,
 		"ViewSeesOneState":                  viewSeesOneState,
 		"ViewCannotWrite":                   viewCannotWrite,

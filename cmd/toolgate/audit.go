@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// auditPurpose is what the keys of the chain are derived for.
+const auditPurpose = "audit"
+
+// auditPath is where the audit log of a configuration is.
+func auditPath(c *config.Config, state *stateDir) string {
+	if path := c.Toolgate.Audit.Path; path != "" {
+		return path
+	}
+	return filepath.Join(state.path, "audit.jsonl")
+}
+
+// openAudit opens the audit log of the gateway, whose store and keys are there.
+func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
+	keys, err := auditKeys(c, in.state)
+	if err != nil {
+		return nil, err
+	}
+	replica, err := in.state.replica()
+	if err != nil {
+		return nil, err
+	}
+	o := audit.Options{
+		Logger: in.log, Mode: audit.BestEffort, Key: keys[0], Replica: replica,
+		Anchor: func(ctx context.Context, h audit.Head) error {
+			return in.store.Anchors().Put(ctx, store.Anchor{Replica: h.Replica, Run: h.Run, Chain: h.Chain, Seq: h.Seq, MAC: h.MAC, At: h.Time})
+		},
+	}
+	if c.Toolgate.Audit.Mode == "required" || c.Toolgate.Audit.Mode == "" && authenticated {
+		o.Mode = audit.Required
+	}
+	switch c.Toolgate.Audit.Fsync {
+	case "always":
+		o.Fsync = audit.FsyncAlways
+	case "never":
+		o.Fsync = audit.FsyncNone
+	}
+	return audit.Open(auditPath(c, in.state), o)
+}
+
+// auditKeys are the keys of the chain, the one that signs first.
+func auditKeys(c *config.Config, state *stateDir) ([]audit.Key, error) {
+	ring, err := state.keyring(c.Toolgate.Keys)
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	derived, err := ring.Derive(auditPurpose)
+	if err != nil {
+		return nil, fmt.Errorf("the keys of the audit log: %w", err)
+	}
+	keys := make([]audit.Key, len(derived))
+	for i, k := range derived {
+		keys[i] = audit.Key{ID: k.ID, Secret: k.Secret}
+	}
+	return keys, nil
+}
+
+// replica is the name of the gateway among those that share its store; it stays
+// with the state folder.
+func (s *stateDir) replica() (string, error) {
+	text, err := s.secret("replica.id")
+	if err != nil {
+		return "", err
+	}
+	return text[:min(len(text), 16)], nil
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/audit"
+)
+
+// auditLines are the lines of an audit log that are about ended calls and
+// changes, as somebody reads them who knows JSON alone.
+func auditLines(t *testing.T, path string) []map[string]any {
+	t.Helper()
+	entries, err := audit.Closed(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]map[string]any, 0, len(entries))
+	for i := range entries {
+		text, err := json.Marshal(&entries[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e map[string]any
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}

@@ -1,0 +1,366 @@
+package audit
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// lookEvery is how often it is seen to that the file is still at its path.
+	lookEvery = time.Second
+	// scanBytes and scanAge bound the files put aside that are read at the start
+	// for calls that have not ended.
+	scanBytes = 256 << 20
+	scanAge   = 24 * time.Hour
+	// asideLayout is the time in the name of a file that was put aside.
+	asideLayout = "20060102T150405Z"
+)
+
+var errNotRegular = errors.New("it is not a regular file: name another path (toolgate.audit.path)")
+
+// openFile opens the file at path for appending, and creates it.
+func openFile(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("create its folder: %w", err)
+	}
+	// Looked at first: opening a pipe that nobody reads may wait for ever.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := own(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// own sees to it that a file is one, of its owner alone.
+func own(f *os.File) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errNotRegular
+	case info.Mode().Perm()&0o077 != 0:
+		// On systems without such modes this changes nothing.
+		if err := f.Chmod(0o600); err != nil {
+			return fmt.Errorf("make it readable by its owner only: %w", err)
+		}
+	}
+	return nil
+}
+
+// goOn finds where the chain ended and which calls did not, and makes both go on.
+func (l *Log) goOn(f *os.File) error {
+	files, err := Files(l.path)
+	if err != nil {
+		return err
+	}
+	all := &found{begun: make(map[string]*begun)}
+	for _, name := range recent(files, l.path) {
+		if err := all.scanFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	all.first = Mark{}
+	if err := all.scanFile(l.path); err != nil {
+		return err
+	}
+	if all.seq > 0 {
+		l.chain.follow(all.seq, all.mac[:])
+		if all.last.Chain != "" {
+			l.own.Chain = all.last.Chain
+		}
+	}
+	l.place = place{mark: true, junk: all.junk, cut: all.cut, since: all.first.Time}
+	if info, err := f.Stat(); err == nil {
+		l.place.size = info.Size()
+	}
+	l.closeUnknown(all)
+	return nil
+}
+
+func (f *found) scanFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return f.scan(file)
+}
+
+// closeUnknown ends the calls that an earlier run left open.
+func (l *Log) closeUnknown(all *found) {
+	open := make([]*begun, 0, len(all.begun))
+	for _, b := range all.begun {
+		open = append(open, b)
+	}
+	slices.SortFunc(open, func(a, b *begun) int { return cmp.Compare(a.order, b.order) })
+	now := time.Now()
+	for _, b := range open {
+		var e Entry
+		if err := json.Unmarshal(b.line, &e); err != nil {
+			l.log.Warn("a line of the audit log that began a call cannot be read", slog.Any("error", err))
+			continue
+		}
+		e.Event, e.Time = EventEnd, now
+		e.Outcome, e.Reason = OutcomeUnknown, "the gateway ended before the call did"
+		l.pending = appendEntry(l.pending, &e)
+		l.queued++
+		l.unknown++
+		l.accepted.Add(1)
+	}
+}
+
+// adopt makes another file, or the same one opened anew, the one that is
+// written, and closes that before. The caller holds out.
+func (l *Log) adopt(f *os.File) error {
+	old := l.file
+	if !sameFile(old, f) {
+		var tail found
+		if err := tail.scanFile(f.Name()); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		l.place = place{junk: tail.junk, cut: tail.cut, since: tail.first.Time}
+		if info, err := f.Stat(); err == nil {
+			l.place.size = info.Size()
+		}
+	}
+	l.file, l.place.mark, l.looked = f, true, time.Now()
+	if err := old.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
+		l.log.Warn("closing the audit log that was replaced", slog.Any("error", err))
+	}
+	return nil
+}
+
+func sameFile(a, b file) bool {
+	as, aok := a.(interface{ Stat() (os.FileInfo, error) })
+	bs, bok := b.(interface{ Stat() (os.FileInfo, error) })
+	if !aok || !bok {
+		return false
+	}
+	ai, aerr := as.Stat()
+	bi, berr := bs.Stat()
+	return aerr == nil && berr == nil && os.SameFile(ai, bi)
+}
+
+// look follows a file that was moved away or removed, and puts one aside that is
+// due. The caller holds out.
+func (l *Log) look(now time.Time) error {
+	f, ok := l.file.(*os.File)
+	if !ok || l.failed.Load() != nil && l.opts.Mode == Required {
+		return nil
+	}
+	if now.Sub(l.looked) >= lookEvery {
+		l.looked = now
+		at, err := os.Stat(l.path)
+		is, own := f.Stat()
+		if err != nil || own != nil || !os.SameFile(at, is) {
+			next, err := openFile(l.path)
+			if err != nil {
+				return err
+			}
+			return l.adopt(next)
+		}
+	}
+	if l.place.since.IsZero() {
+		l.place.since = now
+	}
+	l.mu.Lock()
+	more := int64(len(l.buf) + len(l.pending))
+	l.mu.Unlock()
+	o := &l.opts
+	large := o.RotateSize > 0 && l.place.size > 0 && l.place.size+more > o.RotateSize
+	if (large || o.RotateAge > 0 && now.Sub(l.place.since) >= o.RotateAge && l.place.size > 0) && now.After(l.stuck) {
+		return l.putAside(f, now)
+	}
+	return nil
+}
+
+// putAside gives the file its last name and begins the next one.
+func (l *Log) putAside(f *os.File, now time.Time) error {
+	if err := errors.Join(f.Sync(), f.Close()); err != nil { // closed first: else it cannot be renamed everywhere
+		l.log.Warn("closing the audit log that is put aside", slog.Any("error", err))
+	}
+	aside := l.path + "." + now.UTC().Format(asideLayout) + "-" + strconv.FormatUint(l.chain.seq, 10)
+	if err := os.Rename(l.path, aside); err != nil {
+		l.stuck = now.Add(time.Minute)
+		l.log.Warn("the audit log cannot be put aside and grows on", slog.Any("error", err))
+	}
+	next, err := openFile(l.path)
+	if err != nil {
+		return err
+	}
+	if err := l.adopt(next); err != nil {
+		return err
+	}
+	l.prune(now)
+	return nil
+}
+
+// pruneNow is prune for callers that do not hold out.
+func (l *Log) pruneNow(now time.Time) {
+	l.out.Lock()
+	defer l.out.Unlock()
+	if l.file != nil {
+		l.prune(now)
+	}
+}
+
+// prune removes files that were put aside long enough ago, and says so in the
+// chain. The caller holds out.
+func (l *Log) prune(now time.Time) {
+	if l.opts.Keep <= 0 {
+		return
+	}
+	files, err := asides(l.path)
+	if err != nil {
+		l.log.Warn("looking for old audit logs", slog.Any("error", err))
+		return
+	}
+	for _, a := range files {
+		if now.Sub(a.at) < l.opts.Keep {
+			continue
+		}
+		if err := os.Remove(a.name); err != nil {
+			l.log.Warn("an old audit log cannot be removed", slog.Any("error", err))
+			continue
+		}
+		l.own.Removed, l.own.Until = filepath.Base(a.name), max(l.own.Until, a.until)
+		l.place.mark = true
+	}
+}
+
+// aside is a file that a log put aside.
+type aside struct {
+	name  string
+	at    time.Time
+	until uint64 // the last line in it
+}
+
+// asides returns the files that a log has put aside itself, oldest first.
+func asides(path string) ([]aside, error) {
+	names, err := siblings(path)
+	if err != nil {
+		return nil, err
+	}
+	var all []aside
+	for _, name := range names {
+		stamp, number, ok := strings.Cut(strings.TrimPrefix(name, path+"."), "-")
+		at, err := time.Parse(asideLayout, stamp)
+		until, bad := strconv.ParseUint(number, 10, 64)
+		if ok && err == nil && bad == nil {
+			all = append(all, aside{name, at, until})
+		}
+	}
+	slices.SortFunc(all, func(a, b aside) int { return cmp.Compare(a.until, b.until) })
+	return all, nil
+}
+
+// siblings returns the regular files beside path whose names go on behind its.
+func siblings(path string) ([]string, error) {
+	dir, base := filepath.Split(path)
+	list, err := os.ReadDir(filepath.Clean(dir + "."))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), base+".") && e.Type().IsRegular() {
+			names = append(names, dir+e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Files returns the files of a log, oldest first: those beside path whose names
+// begin with its and that hold lines of a chain, and path at the end.
+func Files(path string) ([]string, error) {
+	names, err := siblings(path)
+	if err != nil {
+		return nil, err
+	}
+	type dated struct {
+		name string
+		mark Mark
+		seq  uint64
+	}
+	var all []dated
+	for _, name := range names {
+		if m, seq, ok := firstMark(name); ok {
+			all = append(all, dated{name, m, seq})
+		}
+	}
+	slices.SortFunc(all, func(a, b dated) int {
+		if a.mark.Chain == b.mark.Chain {
+			return cmp.Compare(a.seq, b.seq)
+		}
+		return a.mark.Time.Compare(b.mark.Time)
+	})
+	files := make([]string, 0, len(all)+1)
+	for _, d := range all {
+		files = append(files, d.name)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		files = append(files, path)
+	}
+	return files, nil
+}
+
+var errEnough = errors.New("enough")
+
+// firstMark returns the first mark of a file; ok is false where it has none.
+func firstMark(name string) (m Mark, seq uint64, ok bool) {
+	f, err := os.Open(name)
+	if err != nil {
+		return m, 0, false
+	}
+	defer f.Close()
+	_ = eachLine(f, func(line []byte, whole bool) error {
+		l, isLink := parseLink(line)
+		if !isLink || !whole {
+			return nil
+		}
+		if string(l.event) == string(eventOpen) {
+			ok = json.Unmarshal(line, &m) == nil
+			seq = l.seq
+			return errEnough
+		}
+		return nil
+	})
+	return m, seq, ok
+}
+
+// recent returns those of the files before path that may hold calls that are
+// still open, oldest first.
+func recent(files []string, path string) []string {
+	var bytes int64
+	for i, name := range slices.Backward(files) {
+		if name == path {
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return files[i+1:]
+		}
+		// The newest one is read in any case: the chain goes on behind it.
+		if bytes += info.Size(); bytes > info.Size() && (bytes > scanBytes || time.Since(info.ModTime()) > scanAge) {
+			return slices.DeleteFunc(slices.Clone(files[i+1:]), func(f string) bool { return f == path })
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == path })
+}

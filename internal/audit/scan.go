@@ -1,0 +1,103 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+const (
+	// maxLine is the longest line that is read as one of a chain, in bytes.
+	maxLine = 4 << 20
+	// maxOpen bounds the calls of one log that are taken for open.
+	maxOpen = 100_000
+)
+
+// eachLine calls fn with every line of r without its newline, which whole tells
+// that it had. A line above maxLine comes in pieces that are no lines. The bytes
+// are valid until fn returns.
+func eachLine(r io.Reader, fn func(line []byte, whole bool) error) error {
+	in := bufio.NewReaderSize(r, 256<<10)
+	var long []byte
+	for {
+		piece, err := in.ReadSlice('\n')
+		line := piece
+		if len(long) > 0 || errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, piece...)
+			line = long
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && len(long) <= maxLine:
+			continue
+		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+		if n := len(line); n > 0 {
+			whole := line[n-1] == '\n'
+			if whole {
+				n--
+			}
+			if own := fn(line[:n], whole); own != nil {
+				return own
+			}
+		}
+		long = long[:0]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+}
+
+// found is what a file of a log holds.
+type found struct {
+	first, last Mark   // the marks, empty where there are none
+	seq         uint64 // of the last line of the chain
+	mac         [sizeMAC]byte
+	junk        int64 // bytes behind that line, which are none of the chain
+	cut         bool  // the last of them has no end
+	// begun are the calls that have begun and not ended, by the id as written.
+	begun map[string]*begun
+	order int
+}
+
+type begun struct {
+	order int
+	line  []byte
+}
+
+// scan reads the whole of a file, from the lines of the files before it that
+// f tells of. The MACs are not checked: that is what [Verify] does.
+func (f *found) scan(r io.Reader) error {
+	f.junk, f.cut = 0, false
+	return eachLine(r, func(line []byte, whole bool) error {
+		l, ok := parseLink(line)
+		if !ok || !whole {
+			f.junk += int64(len(line))
+			if f.cut = !whole; whole {
+				f.junk++
+			}
+			return nil
+		}
+		f.seq, f.junk = l.seq, 0
+		copy(f.mac[:], l.mac)
+		switch string(l.event) {
+		case string(eventOpen):
+			f.last = Mark{}
+			if err := json.Unmarshal(line, &f.last); err != nil {
+				return err
+			}
+			if f.first.Chain == "" {
+				f.first = f.last
+			}
+		case string(EventBegin):
+			if f.begun != nil && len(f.begun) < maxOpen {
+				f.order++
+				f.begun[string(l.callID())] = &begun{f.order, append([]byte(nil), line...)}
+			}
+		case string(EventEnd):
+			delete(f.begun, string(l.callID()))
+		}
+		return nil
+	})
+}
