@@ -17,6 +17,7 @@ const (
 	TopicDynamic      = "dynamic"      // see [Dynamic]
 	TopicMode         = "mode"         // see [Modes]
 	TopicApprovals    = "approvals"    // see [Approvals]
+	TopicCredentials  = "credentials"  // see [Credentials]
 )
 
 // lockMigrate is the name of the lock that serialises migrations.

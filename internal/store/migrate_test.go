@@ -86,6 +86,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"UPDATE approvals SET details = 'd' WHERE id = 'apr_x'",
 		"INSERT INTO budget_window VALUES ('b', 'calls/hour', 'o', 1, 9, 5)",
 		"INSERT INTO audit_anchor VALUES ('r', 'run', 'c', 7, 'mac', 1)",
+		"INSERT INTO credential VALUES ('id', 'linear', x'61', 'https://as', 'https://r', 'read', x'00', 3, '', 0, 1)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])
@@ -163,7 +164,11 @@ func requireContent(t *testing.T, s *store.Store, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1, len(heads) == 1}
+	credential, _, err := s.Credentials().Find(ctx, "linear", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1, len(heads) == 1, credential.Version == 3}
 	want := make([]bool, len(got))
 	for i := range want {
 		want[i] = n > i

@@ -170,7 +170,7 @@ func TestCheckFindsDamageInsideTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := len(b) / 3; i < len(b); i++ { // everything but the schema
+	for i := len(b) / 2; i < len(b); i++ { // everything but the schema
 		b[i] = 0xa5
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {

@@ -180,6 +180,11 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 		{"add again", store.TopicDynamic, 0, func() error { return try(s.Dynamic().Add(ctx, server, 2)) }},
 		{"promote", store.TopicDynamic, 1, func() error { return try(s.Dynamic().Promote(ctx, "s", by)) }},
 		{"remove", store.TopicDynamic, 1, func() error { return try(s.Dynamic().Remove(ctx, "s")) }},
+		{"credential", store.TopicCredentials, 1, func() error { _, err := s.Credentials().Put(ctx, linear("")); return err }},
+		{"renew", store.TopicCredentials, 1, func() error { _, _, err := s.Credentials().Renew(ctx, linear("").CredentialKey, 1, nil); return err }},
+		{"renew nothing", store.TopicCredentials, 0, func() error { _, _, err := s.Credentials().Renew(ctx, linear("").CredentialKey, 1, nil); return err }},
+		{"revoke", store.TopicCredentials, 1, func() error { return try(s.Credentials().Delete(ctx, "linear", "")) }},
+		{"revoke nothing", store.TopicCredentials, 0, func() error { return try(s.Credentials().Delete(ctx, "linear", "")) }},
 		{"mode", store.TopicMode, 1, func() error { return s.Modes().Set(ctx, "m", by) }},
 		{"other mode", store.TopicMode, 0, func() error { return try(s.Modes().SetIf(ctx, "x", "m", by)) }},
 		{"ask", store.TopicApprovals, 1, func() (err error) {

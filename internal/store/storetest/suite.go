@@ -49,6 +49,10 @@ func Run(t *testing.T, database Database) {
 		"ApprovalExpires":                   approvalExpires,
 		"ApprovalsPerCallerAreLimited":      approvalLimit,
 		"ApprovalsAreListed":                approvalList,
+		"CredentialsAreKeptPerPrincipal":    credentials,
+		"CredentialsAreRenewedByOne":        credentialRenewal,
+		"CredentialRaceHasOneWinner":        credentialRace,
+		"LoginsAreTakenOnce":                logins,
 		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,
 		"NamesThatCannotBeAreRefused":       impossibleNames,
 	} {
@@ -126,6 +130,17 @@ func zeroHandles(t *testing.T) {
 	_, errs["Dynamic.RemoveOwn"] = new(store.Dynamic).RemoveOwn(ctx, "s", store.Owner{})
 	_, _, errs["Dynamic.Get"] = new(store.Dynamic).Get(ctx, "s")
 	_, _, errs["Dynamic.List"] = new(store.Dynamic).List(ctx)
+	_, _, errs["Credentials.Find"] = new(store.Credentials).Find(ctx, "s", "")
+	_, errs["Credentials.Put"] = new(store.Credentials).Put(ctx, store.CredentialRecord{})
+	_, errs["Credentials.Lease"] = new(store.Credentials).Lease(ctx, store.CredentialKey{}, 1, "h", later)
+	errs["Credentials.Release"] = new(store.Credentials).Release(ctx, store.CredentialKey{}, "h")
+	_, _, errs["Credentials.Renew"] = new(store.Credentials).Renew(ctx, store.CredentialKey{}, 1, nil)
+	_, errs["Credentials.Delete"] = new(store.Credentials).Delete(ctx, "s", "")
+	_, errs["Credentials.List"] = new(store.Credentials).List(ctx)
+	errs["Logins.Keep"] = new(store.Logins).Keep(ctx, "id", nil, later)
+	_, _, errs["Logins.Take"] = new(store.Logins).Take(ctx, "id")
+	_, _, errs["Logins.Client"] = new(store.Logins).Client(ctx, "i", "r")
+	errs["Logins.KeepClient"] = new(store.Logins).KeepClient(ctx, "i", "r", nil)
 	errs["Modes.Set"] = new(store.Modes).Set(ctx, "m", by)
 	_, _, errs["Modes.Current"] = new(store.Modes).Current(ctx)
 	_, errs["Modes.History"] = new(store.Modes).History(ctx, 1)

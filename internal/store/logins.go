@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrTooManyLogins says that as many logins are under way as there may be.
+var ErrTooManyLogins = errors.New("too many people are signing in at the moment")
+
+// Logins keeps journeys of people to authorization servers, and as whom the
+// gateway is known there. The zero value refuses everything with [ErrClosed];
+// methods are safe for concurrent use, also by several processes.
+type Logins struct {
+	s *Store
+}
+
+// Logins returns the handle for logins.
+func (s *Store) Logins() *Logins { return &Logins{s} }
+
+// Keep keeps a journey until it is taken or expires. It returns
+// [ErrTooManyLogins] when 10,000 are under way.
+func (l *Logins) Keep(ctx context.Context, id string, body []byte, expires time.Time) error {
+	if l.s == nil {
+		return ErrClosed
+	}
+	if err := errors.Join(checkName("login", id), tooLarge(body)); err != nil {
+		return fmt.Errorf("keep a login: %w", err)
+	}
+	return l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM login WHERE expires < ?`, time.Now().UnixNano()); err != nil {
+			return fmt.Errorf("forget expired logins: %w", err)
+		}
+		var n int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM login`).Scan(&n); err != nil {
+			return fmt.Errorf("count logins: %w", err)
+		}
+		if n >= maxLogins {
+			return ErrTooManyLogins
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO login (id, body, expires) VALUES (?, ?, ?)`, id, nonNil(body), expires.UnixNano())
+		return wrapped("keep a login", err)
+	})
+}
+
+// Take returns a journey and forgets it: of many who take one, one gets it. ok is
+// false when there is none, or it has expired.
+func (l *Logins) Take(ctx context.Context, id string) (body []byte, ok bool, err error) {
+	if l.s == nil {
+		return nil, false, ErrClosed
+	}
+	err = l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+		body, ok = nil, false
+		var expires int64
+		err := tx.QueryRow(ctx, `SELECT body, expires FROM login WHERE id = ?`, id).Scan(&body, &expires)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("take a login: %w", err)
+		}
+		n, err := tx.Exec(ctx, `DELETE FROM login WHERE id = ?`, id)
+		ok = n == 1 && time.Now().UnixNano() <= expires
+		return wrapped("take a login", err)
+	})
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	return body, true, nil
+}
+
+// Client returns as whom the gateway is known to an authorization server, for one
+// place where people come back to. ok is false when it is not.
+func (l *Logins) Client(ctx context.Context, issuer, redirect string) (body []byte, ok bool, err error) {
+	if l.s == nil {
+		return nil, false, ErrClosed
+	}
+	err = l.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		err := tx.QueryRow(ctx, `SELECT body FROM oauth_client WHERE issuer = ? AND redirect = ?`, issuer, redirect).Scan(&body)
+		if ok = err == nil; errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return wrapped("find a registration", err)
+	})
+	return body, ok && err == nil, err
+}
+
+// KeepClient keeps as whom the gateway is known to an authorization server, in
+// place of what was kept before. A nil body forgets it.
+func (l *Logins) KeepClient(ctx context.Context, issuer, redirect string, body []byte) error {
+	if l.s == nil {
+		return ErrClosed
+	}
+	err := errors.Join(checkText("issuer", issuer, maxIndexed), checkText("redirect", redirect, maxIndexed), tooLarge(body))
+	if err != nil || issuer == "" {
+		return fmt.Errorf("keep a registration: %w", errors.Join(err, errNoIssuer(issuer)))
+	}
+	return l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM oauth_client WHERE issuer = ? AND redirect = ?`, issuer, redirect); err != nil || body == nil {
+			return wrapped("forget a registration", err)
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO oauth_client (issuer, redirect, body, saved_at) VALUES (?, ?, ?, ?)`, issuer, redirect, body, time.Now().UnixNano())
+		return wrapped("keep a registration", err)
+	})
+}
+
+func errNoIssuer(issuer string) error {
+	if issuer == "" {
+		return errors.New("it names no issuer")
+	}
+	return nil
+}
