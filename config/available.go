@@ -15,7 +15,6 @@ var availability = map[string]bool{
 	"budgets_in":             true,
 	"keys":                   true,
 	"servers":                true,
-	"servers.*.auth":         false,
 	"auth":                   true,
 	"tenants":                true,
 	"gate":                   true,

@@ -22,6 +22,8 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 			continue
 		}
 		checkServer(p, f.Value, "servers."+key, t.Servers[key], t.Results.MaxBytes != 0)
+		set := t.Servers[key]
+		checkServerAuth(p, f.Value.Get("auth"), "servers."+key+".auth", &set, t)
 		checkRenamed(p, f.Value, key, t.Servers, named)
 	}
 	ids, list := map[string]int{}, section.Get("keys")

@@ -161,8 +161,11 @@ type Server struct {
 	Concurrency    int // calls in flight
 	Processes      int // processes or connections at most
 	ClientRequests ClientRequests
-	Breaker        BreakerSettings
-	Retry          RetrySettings
+	// Auth is how toolgate authenticates to a remote server; see AuthMode and
+	// AuthPer for what is in force.
+	Auth    ServerAuth `json:",omitzero"`
+	Breaker BreakerSettings
+	Retry   RetrySettings
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
 	// RenamedFrom is the key that the server had before; empty for none.

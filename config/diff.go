@@ -91,6 +91,7 @@ var serverParts = []struct {
 	{"cwd", func(s Server) any { return s.Cwd }, func(f, t *Server) { t.Cwd = f.Cwd }},
 	{"url", func(s Server) any { return s.URL }, func(f, t *Server) { t.URL = f.URL }},
 	{"headers", func(s Server) any { return s.Headers }, func(f, t *Server) { t.Headers = f.Headers }},
+	{"auth", func(s Server) any { return s.Auth }, func(f, t *Server) { t.Auth = f.Auth }},
 	// What an operator has restricted stays so until a person lifts it.
 	{"include", func(s Server) any { return [2]any{s.Include == nil, s.Include} }, func(f, t *Server) { t.Include = f.Include }},
 	{"exclude", func(s Server) any { return s.Exclude }, func(f, t *Server) { t.Exclude = f.Exclude }},

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -345,20 +346,54 @@ func (x *reading) unsupported() {
 		x.refuse(n, "headersHelper", "write the header under headers, with ${NAME} for the secret", "toolgate does not run programs that make headers")
 	}
 	if n := x.node.Get("authProviderType"); !n.isNull() && n.Value != "dynamic_discovery" && !authorized {
-		x.refuse(n, "authProviderType", "write an Authorization header under headers", "this way to log in is %s", notAvailable)
+		x.refuse(n, "authProviderType", "write an Authorization header under headers, or toolgate.servers.NAME.auth", "this way to log in is %s", notAvailable)
 	}
 	if authorized || x.s.Transport == TransportStdio {
 		return
 	}
 	for _, key := range [...]string{"oauth", "auth"} {
-		n := x.node.Get(key)
-		if !n.isMap() {
-			continue
+		if n := x.node.Get(key); n.isMap() {
+			x.signIn(key, n)
 		}
-		if e := n.Get("enabled"); e != nil && e.Value == "false" {
-			continue
+	}
+}
+
+// signIn reads what clients write about signing in with OAuth: as which client, and
+// for what.
+func (x *reading) signIn(key string, n *Node) {
+	if e := n.Get("enabled"); e != nil && e.Value == "false" {
+		return
+	}
+	own := &x.s.Auth
+	own.Mode = AuthOAuth
+	x.origin("auth", n)
+	for _, f := range n.Fields {
+		switch strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(f.Key)) {
+		case "clientid":
+			own.Client.ID = x.scalar(key+"."+f.Key, f.Value)
+		case "clientsecret":
+			own.Client.Secret = Secret(x.scalar(key+"."+f.Key, f.Value))
+		case "scope", "scopes":
+			if f.Value.isList() {
+				for _, item := range f.Value.Items {
+					own.Scopes = append(own.Scopes, x.scalar(key+"."+f.Key, item))
+				}
+			} else if f.Value.Kind == KindString {
+				own.Scopes = strings.Fields(x.scalar(key+"."+f.Key, f.Value))
+			}
 		}
-		x.refuse(n, key, "write an Authorization header under headers, with ${NAME} for the token", "logging in with OAuth is %s", notAvailable)
+	}
+}
+
+// authentication lays what toolgate.servers.<key>.auth says over what the entry
+// says.
+func (x *reading) authentication(set ServerAuth) {
+	if reflect.DeepEqual(set, ServerAuth{}) {
+		return
+	}
+	x.s.Auth = set
+	if x.s.Transport == TransportStdio && set.Mode != AuthStatic {
+		x.refuse(nil, "", "hand it what it needs under env", "toolgate.servers.%s.auth is for servers that are reached by a url", x.key)
 	}
 }
 
@@ -395,4 +430,5 @@ func (x *reading) settings(set ServerSettings) {
 	s.ClientRequests = set.ClientRequests
 	s.Tools, s.Offer, s.RenamedFrom, s.Results = set.Tools, set.Offer, set.RenamedFrom, set.Results
 	s.Breaker, s.Retry = set.Breaker, set.Retry
+	x.authentication(set.Auth)
 }

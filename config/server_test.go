@@ -171,7 +171,7 @@ func TestTransport(t *testing.T) {
 		{"x.json", `{"url": "https://x", "headers": {"A B": "c"}}`, "", "not a name of a header"},
 		{"x.json", `{"url": "https://x", "headers": {"A": "c\r\nD: e"}}`, "", "line break"},
 		{"x.json", `{"url": "https://x", "headers": {"host": "c"}}`, "", "set by the connection"},
-		{"x.json", `{"url": "https://x", "oauth": {"clientId": "a"}}`, "", "OAuth"},
+		{"x.json", `{"url": "https://x", "oauth": {"clientId": "a"}}`, TransportAuto, ""},
 		{"x.json", `{"url": "https://x", "oauth": {"clientId": "a"}, "headers": {"authorization": "b"}}`, TransportAuto, ""},
 		{"x.json", `{"command": "x", "envFile": "/does/not/exist.env"}`, "", "env file cannot be used"},
 	}

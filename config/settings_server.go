@@ -31,7 +31,7 @@ type ServerSettings struct {
 	Processes int `config:"processes" min:"1" max:"1000"`
 	// EnvInherit are variables of our own environment handed on where set. Absent: none beyond PATH, HOME, LANG and TMPDIR.
 	EnvInherit []string `config:"env_inherit" format:"envname"`
-	// Auth is how toolgate authenticates to the server. Absent: with the entry's own headers.
+	// Auth is how toolgate authenticates to the server. Absent: with the entry's own headers, or where it has none by signing in once the server asks for that.
 	Auth ServerAuth `config:"auth"`
 	// ClientRequests says which questions of the server may reach a client. Absent: elicitation only.
 	ClientRequests ClientRequests `config:"client_requests"`
@@ -85,12 +85,4 @@ type RetrySettings struct {
 	// TrustHints lets tools be called twice for one call that the server itself lists as read-only or idempotent,
 	// where idempotent does not say otherwise. Absent: the server is not believed.
 	TrustHints bool `config:"trust_hints"`
-}
-
-// ServerAuth is how toolgate authenticates to a server.
-type ServerAuth struct {
-	// Mode is the kind of credential. Absent: static.
-	Mode string `config:"mode" enum:"static|oauth|exchange"`
-	// Per is whose credential it is. Absent: shared.
-	Per string `config:"per" enum:"shared|principal|tenant"`
 }
