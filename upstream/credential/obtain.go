@@ -1,0 +1,326 @@
+package credential
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/upstream/oauth"
+)
+
+// self names this process among those that share a vault.
+var self = rand.Text()
+
+// obtain reads the credential and renews it if it has to be: because its time is
+// over, or because the server did not accept the token refused. The caller has the
+// turn.
+func (h *holder) obtain(ctx context.Context, refused string) (http.Header, error) {
+	if h.unsaved != nil { // what was not kept is not used
+		if err := h.save(ctx, h.unsaved); err != nil {
+			return nil, err
+		}
+	}
+	kept, ok, err := h.s.opts.Vault.Find(ctx, h.s.set.Server, h.s.owner(h.principal))
+	if err != nil {
+		return nil, fmt.Errorf("read the credential of %s: %w", h.s.set.Server, err)
+	}
+	h.rec = nil
+	if ok {
+		if h.rec, err = open(kept); err != nil {
+			h.s.opts.Logger.Warn("a credential cannot be read and is not used", "err", err)
+		}
+	}
+	if h.rec != nil && !h.good() {
+		h.rec = nil
+	}
+	if h.rec != nil && h.fresh() && (refused == "" || refused != h.secret()) {
+		return h.use(), nil
+	}
+	if time.Now().Before(h.restUntil) {
+		return nil, h.restErr
+	}
+	header, err := h.renew(ctx)
+	if err == nil {
+		h.restErr = nil
+		return header, nil
+	}
+	if _, needed := errors.AsType[*LoginError](err); !needed && ctx.Err() == nil {
+		h.restUntil, h.restErr = time.Now().Add(restTime), err
+	}
+	return nil, err
+}
+
+// good tells whether what is kept is of this configuration: another issuer, or
+// another client, is another credential.
+func (h *holder) good() bool {
+	set := &h.s.set
+	switch {
+	case set.Mode == APIKey:
+		return h.rec.APIKey != "" && h.rec.key.Issuer == ""
+	case h.rec.APIKey != "" || h.rec.Token.Access == "":
+		return false
+	case set.Issuer != "" && h.rec.key.Issuer != set.Issuer:
+		return false
+	case h.rec.Configured && (set.Client == nil || set.Client.ID != h.rec.Client.ID):
+		return false
+	}
+	return oauthResourceOf(set.URL, h.rec.key.Resource)
+}
+
+// oauthResourceOf tells whether a token for a resource is for the server: its URL
+// may have been changed in the configuration.
+func oauthResourceOf(server, resource string) bool {
+	canonical, err := oauth.Canonical(server)
+	return err == nil && (resource == canonical || strings.HasPrefix(canonical, strings.TrimSuffix(resource, "/")+"/") || strings.HasPrefix(canonical, strings.TrimSuffix(resource, "/")+"?"))
+}
+
+func (h *holder) secret() string {
+	if h.s.set.Mode == APIKey {
+		return h.s.set.Prefix + h.rec.APIKey
+	}
+	return "Bearer " + h.rec.Token.Access
+}
+
+// fresh tells whether the token's time is not about to end.
+func (h *holder) fresh() bool {
+	return h.rec.APIKey != "" || h.rec.Token.Expires.IsZero() || time.Now().Before(h.rec.Token.Expires.Add(-margin(&h.rec.Token)))
+}
+
+// margin is how long before its end a token is renewed.
+func margin(t *oauth.Token) time.Duration {
+	return min(early, max(0, time.Until(t.Expires)/10))
+}
+
+// use makes what is kept ready for requests.
+func (h *holder) use() http.Header {
+	now := &ready{}
+	if h.s.set.Mode == APIKey {
+		now.header = h.s.with(h.s.set.Header, h.s.set.Prefix+h.rec.APIKey)
+	} else {
+		now.header = h.s.bearer(h.rec.Token.Access)
+		now.until = time.Now().Add(unknownLife)
+		if expires := h.rec.Token.Expires; !expires.IsZero() {
+			now.until = expires.Add(-margin(&h.rec.Token))
+		}
+	}
+	h.why.Store(nil)
+	h.ready.Store(now)
+	return now.header
+}
+
+// renew has a new token where nobody needs to sign in for one, by one of all who
+// share the vault.
+func (h *holder) renew(ctx context.Context) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaseTime+renewTime)
+	defer cancel()
+	switch h.s.set.Mode {
+	case ClientCredentials, Exchange:
+		rec, err := h.fetch(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.save(ctx, rec); err != nil {
+			return nil, err
+		}
+		return h.use(), nil
+	case OAuth, APIKey:
+	}
+	if h.rec == nil || h.rec.Token.Refresh == "" {
+		return h.absent()
+	}
+	before := h.rec
+	for {
+		ok, err := h.s.opts.Vault.Lease(ctx, before.key, before.version, self, time.Now().Add(leaseTime))
+		if err != nil {
+			return nil, fmt.Errorf("renew the credential of %s: %w", h.s.set.Server, err)
+		}
+		if ok {
+			break
+		}
+		kept, found, err := h.s.opts.Vault.Find(ctx, h.s.set.Server, h.s.owner(h.principal))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read the credential of %s: %w", h.s.set.Server, err)
+		case !found:
+			h.rec = nil
+			return h.absent()
+		case kept.Version != before.version || kept.Key != before.key:
+			if h.rec, err = open(kept); err != nil {
+				return nil, err
+			}
+			return h.use(), nil // another has renewed it
+		}
+		select {
+		case <-time.After(leasePause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("renew the credential of %s: %w", h.s.set.Server, context.Cause(ctx))
+		}
+	}
+	// Who waits may leave; the renewal is brought to its end, because its refresh
+	// token may be good for one use alone.
+	own, stop := context.WithTimeout(context.WithoutCancel(ctx), renewTime)
+	defer stop()
+	rec, err := h.refresh(own, before)
+	if err != nil {
+		_ = h.s.opts.Vault.Release(own, before.key, self) // or it ends by itself
+		if oauth.Refused(err) {
+			h.s.opts.Logger.Info("a refresh token is not accepted any more", "err", err)
+			return nil, h.needs("the login is not valid any more", false)
+		}
+		return nil, fmt.Errorf("renew the credential of %s: %w", h.s.set.Server, err)
+	}
+	if err := h.save(own, rec); err != nil {
+		return nil, err
+	}
+	return h.use(), nil
+}
+
+// absent is the answer where there is no credential: requests go without until the
+// server asks for one.
+func (h *holder) absent() (http.Header, error) {
+	if why := h.why.Load(); why != nil {
+		return nil, why
+	}
+	if h.s.set.Mode == APIKey {
+		return nil, h.needs("nobody has entered a key", false)
+	}
+	if h.rec != nil {
+		return nil, h.needs("the login has expired", false)
+	}
+	if !h.s.set.Shared {
+		return nil, h.needs("this caller has not signed in", false)
+	}
+	now := &ready{header: h.s.with("", "")}
+	h.ready.Store(now)
+	return now.header, nil
+}
+
+// needs notes that somebody has to sign in.
+func (h *holder) needs(why string, final bool) error {
+	e := &LoginError{Server: h.s.set.Server, Why: why, Final: final}
+	h.why.Store(e)
+	h.ready.Store(nil)
+	return e
+}
+
+// refresh trades the refresh token, at the authorization server that gave it and
+// at no other.
+func (h *holder) refresh(ctx context.Context, before *record) (*record, error) {
+	m, err := h.s.client.FindServer(ctx, before.key.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	client := before.Client
+	if before.Configured {
+		own, err := h.s.registered(m)
+		if err != nil || own == nil {
+			return nil, errors.Join(err, errors.New("the client that signed in is not configured any more"))
+		}
+		client = *own
+	}
+	t, err := h.s.client.Refresh(ctx, m, &client, before.Token.Refresh, before.key.Resource)
+	if err != nil {
+		return nil, err
+	}
+	next := *before
+	if t.Scopes == nil {
+		t.Scopes = before.Token.Scopes
+	}
+	next.Token = *t
+	return &next, nil
+}
+
+// save keeps a token before it is used. Where that fails it is tried again when
+// the credential is next needed.
+func (h *holder) save(ctx context.Context, rec *record) error {
+	body, err := rec.seal()
+	if err != nil {
+		return err
+	}
+	h.unsaved = rec
+	if rec.version > 0 {
+		next, ok, err := h.s.opts.Vault.Renew(ctx, rec.key, rec.version, body)
+		if err != nil {
+			return fmt.Errorf("keep the credential of %s: %w", h.s.set.Server, err)
+		}
+		h.unsaved = nil
+		if !ok { // revoked, or signed in anew
+			return h.needs("the credential was changed or revoked", false)
+		}
+		rec.version = next
+	} else {
+		if rec.version, err = h.s.opts.Vault.Put(ctx, rec.key, body); err != nil {
+			return fmt.Errorf("keep the credential of %s: %w", h.s.set.Server, err)
+		}
+		h.unsaved = nil
+	}
+	h.rec = rec
+	return nil
+}
+
+// fetch has a token of the modes in which nobody signs in.
+func (h *holder) fetch(ctx context.Context) (*record, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	p, err := h.s.locate(ctx, h.said, false)
+	if err != nil {
+		return nil, fmt.Errorf("find where %s signs in: %w", h.s.set.Server, err)
+	}
+	client, err := h.s.registered(p.metadata)
+	if err != nil {
+		return nil, err
+	}
+	scopes := oauth.Union(oauth.Select(h.said, p.of, nil, h.wider), h.s.set.Scopes)
+	rec := &record{key: Key{
+		Server: h.s.set.Server, Principal: h.s.owner(h.principal), Issuer: p.issuer, Resource: p.resource, Scopes: scopesKey(scopes),
+	}}
+	rec.Configured, rec.Requested = true, scopes
+	if client != nil {
+		rec.Client.ID = client.ID
+	}
+	var t *oauth.Token
+	if h.s.set.Mode == ClientCredentials {
+		t, err = h.s.client.ClientCredentials(ctx, p.metadata, client, p.resource, scopes)
+	} else {
+		t, err = h.exchange(ctx, p, client, scopes)
+	}
+	if err != nil {
+		if oauth.Refused(err) {
+			h.s.opts.Logger.Warn("no token is given", "err", err)
+		}
+		return nil, err
+	}
+	rec.Token = *t
+	return rec, nil
+}
+
+// exchange trades what proves the principal for a token (RFC 8693), or for an
+// assertion that the server's authorization server takes (enterprise-managed
+// authorization).
+func (h *holder) exchange(ctx context.Context, p *place, client *oauth.Registration, scopes []string) (*oauth.Token, error) {
+	set := &h.s.set
+	subject, kind, ok := set.Subject(h.principal)
+	if !ok {
+		return nil, h.needs("the gateway has no token of this caller that could be traded", true)
+	}
+	idp, err := h.s.client.FindServer(ctx, set.IDP)
+	if err != nil {
+		return nil, fmt.Errorf("the identity provider: %w", err)
+	}
+	at := *set.IDPClient
+	at.Issuer = idp.Issuer
+	x := oauth.Exchange{Subject: subject, SubjectType: kind, Wanted: set.Grant, Audience: set.Audience, Resource: p.resource, Scopes: scopes}
+	if set.Grant != oauth.TypeIDJAG {
+		return h.s.client.Exchange(ctx, idp, &at, x)
+	}
+	x.Audience = p.issuer
+	assertion, err := h.s.client.Exchange(ctx, idp, &at, x)
+	if err != nil {
+		return nil, fmt.Errorf("the identity provider: %w", err)
+	}
+	return h.s.client.Bearer(ctx, p.metadata, client, assertion.Access, p.resource, scopes)
+}

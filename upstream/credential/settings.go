@@ -1,0 +1,82 @@
+package credential
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/toolgate/toolgate/upstream/oauth"
+)
+
+// Mode is how a credential is had.
+type Mode string
+
+// The modes. The zero Mode has none.
+const (
+	OAuth             Mode = "oauth"
+	ClientCredentials Mode = "client_credentials"
+	Exchange          Mode = "exchange"
+	APIKey            Mode = "key"
+)
+
+// Settings are what a [Source] is made of. They are not changed afterwards.
+type Settings struct {
+	Server string // key in the configuration
+	URL    string
+	Mode   Mode
+	// Shared tells that everyone's requests carry the same credential.
+	Shared bool
+	// Headers are sent with every request besides.
+	Headers http.Header
+
+	// Issuer is the only authorization server that is used; empty is whichever the
+	// server names.
+	Issuer string
+	// Client is the gateway as it is registered by hand; nil where it is not. Its
+	// issuer may be empty, then it is of the first authorization server that is used.
+	Client *oauth.Registration
+	Scopes []string
+
+	// Header and Prefix carry a key that a person entered.
+	Header, Prefix string
+
+	// IDP and IDPClient trade tokens of the mode Exchange, Grant is the type that is
+	// wanted, Audience whom an access token is for.
+	IDP       string
+	IDPClient *oauth.Registration
+	Grant     string
+	Audience  string
+	// Subject returns what proves a principal, with its type.
+	Subject func(principal string) (token, kind string, ok bool)
+}
+
+// Options are what sources and desks need of others. All fields are required.
+type Options struct {
+	Vault  Vault
+	Logger *slog.Logger
+	// Changed is told that a principal of a server has another credential than
+	// before, or none any more. It must not block.
+	Changed func(server, principal string)
+}
+
+const (
+	// early is how long before its end a token is renewed by whoever needs it;
+	// at most a tenth of its life.
+	early = 30 * time.Second
+	// leaseTime is how long one replica may take for a renewal; the others wait
+	// as long, and then do it themselves.
+	leaseTime = 30 * time.Second
+	// leasePause is how often those who wait look.
+	leasePause = 100 * time.Millisecond
+	// renewTime bounds one renewal with all that it needs.
+	renewTime = 25 * time.Second
+	// unknownLife is how long a token is taken for good of which nothing is said.
+	unknownLife = 24 * time.Hour
+	// maxStepUps bounds how often in a row more scopes are asked for.
+	maxStepUps = 3
+	// metadataTime is how long what was read of a server and its authorization
+	// server is trusted.
+	metadataTime = 10 * time.Minute
+	// restTime is for how long after a failed renewal none is tried.
+	restTime = 2 * time.Second
+)

@@ -1,0 +1,274 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/upstream/oauth"
+)
+
+// LoginError says that a person has to sign in before requests can be made.
+type LoginError struct {
+	Server string
+	Why    string // a sentence's end for people, without secrets
+	// Final tells that signing in again changes nothing.
+	Final bool
+}
+
+// Error implements error.
+func (e *LoginError) Error() string { return e.Server + " needs somebody to sign in: " + e.Why }
+
+// NeedsLogin tells apart from other errors that a credential is missing.
+func (e *LoginError) NeedsLogin() bool { return true }
+
+// Source is the credential of one server, for all its principals. It implements
+// the credential of an upstream server: asked for headers it returns those of the
+// principal, and renews them where it has to. It is safe for concurrent use.
+type Source struct {
+	set    Settings
+	opts   Options
+	client *oauth.Client
+
+	holders sync.Map // principal to *holder
+	shared  *holder  // where all share one
+
+	mu    sync.Mutex
+	found *place // what is known of the authorization server; nil when nothing is
+}
+
+// place is an authorization server with what it is asked for.
+type place struct {
+	issuer   string
+	resource string
+	of       *oauth.Resource // nil where the server says nothing of itself
+	metadata *oauth.Metadata
+	until    time.Time
+}
+
+// New returns a source. client asks authorization servers.
+func New(set Settings, client *oauth.Client, opts Options) *Source {
+	s := &Source{set: set, opts: opts, client: client}
+	s.opts.Logger = opts.Logger.With("server", set.Server)
+	if set.Shared {
+		s.shared = newHolder(s, "")
+	}
+	return s
+}
+
+// Settings returns what the source was made of.
+func (s *Source) Settings() Settings { return s.set }
+
+// owner returns whose credential a principal uses.
+func (s *Source) owner(principal string) string {
+	if s.set.Shared {
+		return ""
+	}
+	return principal
+}
+
+// holder returns what is known of a principal's credential.
+func (s *Source) holder(principal string) *holder {
+	if s.shared != nil {
+		return s.shared
+	}
+	if h, ok := s.holders.Load(principal); ok {
+		return h.(*holder)
+	}
+	h, _ := s.holders.LoadOrStore(principal, newHolder(s, principal))
+	return h.(*holder)
+}
+
+// Headers returns the headers to send for a principal. They belong to the source.
+// The error is a [LoginError] where a person has to sign in.
+func (s *Source) Headers(ctx context.Context, principal string) (http.Header, error) {
+	h := s.holder(principal)
+	if now := h.ready.Load(); now != nil && (now.until.IsZero() || time.Now().Before(now.until)) {
+		return now.header, nil
+	}
+	return h.headers(ctx)
+}
+
+// Key names the credential that a principal uses, without revealing it.
+func (s *Source) Key(principal string) string {
+	if s.set.Shared {
+		return "shared"
+	}
+	return "of " + principal
+}
+
+// Refused takes the news that the server did not accept what was sent. It returns
+// true when there is something else to be sent now; the error says why there is
+// not, and is nil where that is the operator's affair.
+func (s *Source) Refused(ctx context.Context, principal string, sent http.Header, status int, answer http.Header) (again bool, err error) {
+	return s.holder(principal).refused(ctx, sent, status, answer)
+}
+
+// Forget takes the news that a credential may be another one: of a principal, or
+// with all of everyone. It is read again when it is next needed.
+func (s *Source) Forget(principal string) {
+	if s.shared != nil {
+		s.shared.forget()
+		return
+	}
+	if h, ok := s.holders.Load(principal); ok {
+		h.(*holder).forget()
+	}
+}
+
+// ForgetAll is Forget for everyone.
+func (s *Source) ForgetAll() {
+	if s.shared != nil {
+		s.shared.forget()
+	}
+	s.holders.Range(func(_, h any) bool {
+		h.(*holder).forget()
+		return true
+	})
+}
+
+// locate finds the server's authorization server. A challenge that tells where to
+// look is looked at again.
+func (s *Source) locate(ctx context.Context, said oauth.Challenge, anew bool) (*place, error) {
+	s.mu.Lock()
+	known := s.found
+	s.mu.Unlock()
+	if known != nil && !anew && time.Now().Before(known.until) {
+		return known, nil
+	}
+	p := &place{until: time.Now().Add(metadataTime)}
+	var err error
+	if p.resource, err = oauth.Canonical(s.set.URL); err != nil {
+		return nil, err
+	}
+	p.of, err = s.client.FindResource(ctx, s.set.URL, said)
+	switch {
+	case err == nil:
+		p.resource = p.of.Resource
+		p.issuer = p.of.Servers[0]
+	case !errors.Is(err, oauth.ErrNotProtected):
+		return nil, err
+	case s.set.Issuer != "":
+		p.issuer = s.set.Issuer
+	default: // as 2025-03-26 had it
+		if p.issuer, err = oauth.Origin(s.set.URL); err != nil {
+			return nil, err
+		}
+	}
+	if s.set.Issuer != "" && p.issuer != s.set.Issuer {
+		p.issuer = ""
+		for _, issuer := range p.of.Servers {
+			if issuer == s.set.Issuer {
+				p.issuer = issuer
+			}
+		}
+		if p.issuer == "" {
+			return nil, fmt.Errorf("the server names other authorization servers than auth.issuer; nothing is sent there")
+		}
+	}
+	if p.metadata, err = s.client.FindServer(ctx, p.issuer); err != nil {
+		if p.of == nil && s.set.Issuer == "" {
+			return nil, oauth.ErrNotProtected
+		}
+		return nil, err
+	}
+	s.mu.Lock()
+	s.found = p
+	s.mu.Unlock()
+	return p, nil
+}
+
+// registered returns the client of the configuration for an authorization server,
+// nil when there is none. One that is of another authorization server is an error.
+func (s *Source) registered(m *oauth.Metadata) (*oauth.Registration, error) {
+	if s.set.Client == nil {
+		return nil, nil
+	}
+	r := *s.set.Client
+	if r.Issuer == "" {
+		r.Issuer = m.Issuer
+	}
+	if r.Issuer != m.Issuer {
+		return nil, errors.New("the client of the configuration is registered at another authorization server than the one that the server names now")
+	}
+	return &r, nil
+}
+
+// ready is a header that is sent until a time; zero is until something is heard.
+type ready struct {
+	header http.Header
+	until  time.Time
+}
+
+// bearer returns headers with a token.
+func (s *Source) bearer(token string) http.Header {
+	return s.with("Authorization", "Bearer "+token)
+}
+
+func (s *Source) with(name, value string) http.Header {
+	h := maps.Clone(s.set.Headers)
+	if h == nil {
+		h = make(http.Header)
+	}
+	if value != "" {
+		h.Set(name, value)
+	}
+	return h
+}
+
+// holder is the credential of one principal.
+type holder struct {
+	s         *Source
+	principal string
+
+	ready atomic.Pointer[ready]
+	turn  chan struct{} // capacity 1: who has put something in looks after the credential
+
+	// What follows belongs to whoever has the turn.
+	rec       *record
+	unsaved   *record // a renewal that could not be kept yet
+	said      oauth.Challenge
+	refusedOf string // the last header that the server did not accept
+	wider     []string
+	stepUps   int
+	restUntil time.Time
+	restErr   error
+
+	why atomic.Pointer[LoginError] // why somebody has to sign in; nil while nobody has
+}
+
+func newHolder(s *Source, principal string) *holder {
+	return &holder{s: s, principal: principal, turn: make(chan struct{}, 1)}
+}
+
+// take waits for the turn.
+func (h *holder) take(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (h *holder) give() { <-h.turn }
+
+// forget has the credential read again when it is next needed.
+func (h *holder) forget() { h.ready.Store(nil) }
+
+// headers is [Source.Headers] where nothing is ready.
+func (h *holder) headers(ctx context.Context) (http.Header, error) {
+	if err := h.take(ctx); err != nil {
+		return nil, err
+	}
+	defer h.give()
+	if now := h.ready.Load(); now != nil && (now.until.IsZero() || time.Now().Before(now.until)) {
+		return now.header, nil // somebody else was faster
+	}
+	return h.obtain(ctx, "")
+}

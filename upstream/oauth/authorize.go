@@ -1,0 +1,102 @@
+package oauth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Login is one journey of a person to an authorization server and back. It is
+// kept while they are away; what it holds is secret but for the issuer.
+type Login struct {
+	State    string   `json:"state"`
+	Verifier string   `json:"verifier"`
+	Issuer   string   `json:"issuer"` // of validated metadata
+	Named    bool     `json:"named"`  // the answer has to name its issuer
+	Resource string   `json:"resource"`
+	Scopes   []string `json:"scopes,omitempty"` // asked for; nil asks for none by name
+	Redirect string   `json:"redirect"`
+}
+
+// Begin returns a login and the URL that a browser is sent to.
+func (c *Client) Begin(m *Metadata, r *Registration, resource, redirect string, scopes []string) (*Login, string, error) {
+	to, err := c.endpoint("authorization endpoint", m.AuthorizationEndpoint)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case r.Issuer != "" && r.Issuer != m.Issuer:
+		return nil, "", errors.New("the client is registered at another authorization server")
+	case !slices.Contains(m.ChallengeMethods, "S256"):
+		return nil, "", errors.New("the authorization server does not say that it supports PKCE with S256, without which codes are not safe")
+	}
+	l := &Login{
+		State: rand.Text(), Verifier: rand.Text() + rand.Text(), Issuer: m.Issuer, Named: m.IssuerInResponse,
+		Resource: resource, Scopes: scopes, Redirect: redirect,
+	}
+	sum := sha256.Sum256([]byte(l.Verifier))
+	query := to.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": r.ID, "redirect_uri": redirect, "state": l.State, "resource": resource,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
+	} {
+		query.Set(name, value)
+	}
+	if len(scopes) > 0 {
+		query.Set("scope", strings.Join(scopes, " "))
+	}
+	if slices.Contains(scopes, offline) {
+		query.Set("prompt", "consent") // OpenID Connect Core section 11
+	}
+	to.RawQuery = query.Encode()
+	return l, to.String(), nil
+}
+
+// Answer is what an authorization server sent a person back with.
+type Answer struct {
+	Code, State, Issuer, Error string
+	HasIssuer                  bool
+}
+
+// ParseAnswer reads the query of a redirect. A parameter that is there twice is
+// refused.
+func ParseAnswer(query url.Values) (Answer, error) {
+	for _, name := range [...]string{"code", "state", "iss", "error"} {
+		if len(query[name]) > 1 {
+			return Answer{}, fmt.Errorf("the answer has %s twice", name)
+		}
+	}
+	_, named := query["iss"]
+	return Answer{Code: query.Get("code"), State: query.Get("state"), Issuer: query.Get("iss"), Error: query.Get("error"), HasIssuer: named}, nil
+}
+
+// Check refuses an answer that is not of this login's authorization server, or
+// that brings no code (2026-07-28 basic/authorization, Authorization Response
+// Validation; RFC 9207 section 2.4). Of one of another issuer nothing is told.
+func (l *Login) Check(a Answer) error {
+	switch {
+	case l.State == "" || a.State != l.State:
+		return errors.New("the answer belongs to no login that was begun here")
+	case l.Named && !a.HasIssuer:
+		return errors.New("the answer does not name its authorization server, which it must; it is not used")
+	case a.HasIssuer && a.Issuer != l.Issuer:
+		return errors.New("the answer is of another authorization server; it is not used")
+	case a.Error != "":
+		return &Error{Code: errorCode(a.Error), Host: hostOf(l.Issuer), Status: 200}
+	case !visible(a.Code):
+		return errors.New("the answer brings no code")
+	}
+	return nil
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "the authorization server"
+	}
+	return u.Hostname()
+}
