@@ -128,6 +128,18 @@ func (k *Keyring) Derive(purpose string) ([]Key, error) {
 	return derived, nil
 }
 
+// Seal encrypts and authenticates what the gateway keeps for itself, under a
+// purpose and a context: it opens under the same two alone.
+func (k *Keyring) Seal(purpose, context string, text []byte) (string, error) {
+	return k.seal(label("kept:"+purpose), context, text)
+}
+
+// Open returns the text of what [Keyring.Seal] made under the same purpose and
+// context.
+func (k *Keyring) Open(purpose, context, sealed string) ([]byte, error) {
+	return k.open(label("kept:"+purpose), context, sealed)
+}
+
 // MAC authenticates data for a purpose with the first key.
 func (k *Keyring) MAC(purpose string, data []byte) []byte {
 	if len(k.keys) == 0 {

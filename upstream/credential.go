@@ -15,6 +15,28 @@ type Credential interface {
 	Key(principal string) string
 }
 
+// Renewing is a [Credential] that can do something about a server that does not
+// accept it.
+type Renewing interface {
+	Credential
+	// Refused takes what was sent to the server for a principal, with the status,
+	// 401 or 403, and the header of its answer. It returns true when [Headers] has
+	// something else to send now. The error tells why there is nothing, as a
+	// sentence for people; nil leaves it to the status.
+	Refused(ctx context.Context, principal string, sent http.Header, status int, answer http.Header) (again bool, err error)
+}
+
+// renewals is how often one request is sent again with another credential.
+const renewals = 3
+
+// MissingError is implemented by errors of a [Credential] that is missing until
+// somebody signs in.
+type MissingError interface {
+	error
+	// NeedsLogin tells whether signing in would help.
+	NeedsLogin() bool
+}
+
 // Static is the credential of the configuration: the same headers for
 // everyone.
 type Static http.Header

@@ -64,7 +64,7 @@ func (c *httpClient) request(ctx context.Context, method string, to *url.URL, bo
 	}
 	credential, err := c.credential.Headers(ctx, c.principal)
 	if err != nil {
-		return nil, err
+		return nil, missing(err)
 	}
 	if to.User != nil {
 		password, _ := to.User.Password()
@@ -86,10 +86,54 @@ var (
 	errNoContentType = invalid("an answer without a content type")
 )
 
-// do sends a request over the pool itself, which follows no redirect: one would
+// missing returns the error of a credential as one of the connection.
+func missing(err error) error {
+	if gone, ok := errors.AsType[MissingError](err); ok {
+		return &undelivered{&loginError{http.StatusUnauthorized, gone}}
+	}
+	return &undelivered{fmt.Errorf("credential: %w", err)}
+}
+
+// do sends a request, and sends it again where the server refuses its credential
+// and there is another one by now: what was refused was not run.
+func (c *httpClient) do(r *http.Request) (*http.Response, error) {
+	resp, err := c.send(r)
+	own, renewing := c.credential.(Renewing)
+	for attempt := 0; renewing && err == nil && attempt < renewals; attempt++ {
+		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+			break
+		}
+		again, why := own.Refused(r.Context(), c.principal, r.Header, resp.StatusCode, resp.Header)
+		if why != nil {
+			resp.Body.Close()
+			return nil, missing(why)
+		}
+		if !again {
+			break
+		}
+		header, why := own.Headers(r.Context(), c.principal)
+		if why != nil {
+			resp.Body.Close()
+			return nil, missing(why)
+		}
+		next := r.Clone(r.Context())
+		if r.GetBody != nil {
+			if next.Body, why = r.GetBody(); why != nil {
+				break
+			}
+		}
+		maps.Copy(next.Header, header)
+		resp.Body.Close()
+		r = next
+		resp, err = c.send(r)
+	}
+	return resp, err
+}
+
+// send sends a request over the pool itself, which follows no redirect: one would
 // carry the body and every header but Authorization to another host. An error
 // of it tells by [wasDelivered] whether the server can have seen the request.
-func (c *httpClient) do(r *http.Request) (*http.Response, error) {
+func (c *httpClient) send(r *http.Request) (*http.Response, error) {
 	resp, err := c.pool.RoundTrip(r)
 	if err == nil {
 		return resp, nil
@@ -122,7 +166,7 @@ func mediaType(resp *http.Response) string {
 // part, for its JSON-RPC error if it has one.
 func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error) {
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		return mcp.Message{}, &undelivered{&loginError{resp.StatusCode}}
+		return mcp.Message{}, &undelivered{&loginError{status: resp.StatusCode}}
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		return mcp.Message{}, &undelivered{fmt.Errorf("the server redirects (HTTP %d), which is not followed; configure the final URL", resp.StatusCode)}

@@ -78,10 +78,24 @@ func (e *httpError) Error() string {
 	return text
 }
 
-// loginError is a 401 or 403.
-type loginError struct{ status int }
+// loginError is a 401 or 403, or a credential that is missing before anything is
+// sent.
+type loginError struct {
+	status int
+	why    MissingError // nil where nothing is known but the status
+}
+
+func (e *loginError) Unwrap() error {
+	if e.why == nil {
+		return nil // no interface around a nil
+	}
+	return e.why
+}
 
 func (e *loginError) Error() string {
+	if e.why != nil {
+		return e.why.Error()
+	}
 	if e.status == http.StatusForbidden {
 		return "the server refuses the configured credential (HTTP 403)"
 	}

@@ -347,6 +347,9 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use; try again in a moment."
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
+		if login == nil {
+			f.Err = errors.Join(err, s.missing())
+		}
 	case errors.As(err, &busy):
 		f.Kind, f.RetryAfter = mcp.FailBusy, busy.after
 		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.after, time.Second).Round(time.Second).String() + "."

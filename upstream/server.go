@@ -73,6 +73,7 @@ type Server struct {
 	refetch chan struct{} // the lists have changed
 	relist  chan struct{} // the listen stream ended
 	tidy    chan struct{} // something of the pool was opened or lost
+	signed  chan struct{} // the credential is another one
 	wg      sync.WaitGroup
 	life    context.Context // of Run; set before anything uses it
 
@@ -80,6 +81,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	status   mcp.Status
+	login    error // why somebody has to sign in; nil when nobody has, or it is not known
 	listing  *mcp.Listing
 	era      mcp.Era
 	eraSince time.Time
@@ -105,7 +107,7 @@ func New(spec Spec, opts Options) *Server {
 		spec: spec.withDefaults(), hash: spec.Hash(), opts: opts,
 		log:  opts.Logger.With("server", spec.Key),
 		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1),
-		tidy: make(chan struct{}, 1), again: make(map[connKey]*reopening), turns: make(map[subscription]*turn), ended: make(chan struct{}),
+		tidy: make(chan struct{}, 1), signed: make(chan struct{}, 1), again: make(map[connKey]*reopening), turns: make(map[subscription]*turn), ended: make(chan struct{}),
 		moved: make(chan struct{}), pool: make(map[connKey]*slot), subs: make(map[connKey]map[string]int),
 		announced: make(map[mcp.Capability]uint64),
 		era:       spec.Era,
@@ -219,6 +221,7 @@ func (s *Server) await(ctx context.Context, pause time.Duration) {
 	select {
 	case <-timer.C:
 	case <-kick:
+	case <-s.signed:
 	case <-ctx.Done():
 	}
 }

@@ -50,6 +50,9 @@ type Spec struct {
 
 	URL     string
 	Headers map[string]string // sent with every request; values are secrets
+	// Credential names what else is shown to the server, and how it is had; empty
+	// where that is nothing.
+	Credential string
 
 	Era       mcp.Era // EraUnknown probes
 	Isolation Isolation
@@ -188,6 +191,9 @@ func (s *Spec) Hash() string {
 	part(s.Env...)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		part(name, s.Headers[name])
+	}
+	if s.Credential != "" {
+		part("credential", s.Credential)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

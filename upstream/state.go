@@ -55,10 +55,26 @@ func (s *Server) setStatus(state mcp.State, reason string) {
 	s.moved = make(chan struct{})
 }
 
+// missing returns why somebody has to sign in before there is a connection, nil
+// when nobody has.
+func (s *Server) missing() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.login
+}
+
+// Renewed takes the news that the credential is another one. A server that waits
+// for that is tried at once. It does not block.
+func (s *Server) Renewed() { signal(s.signed) }
+
 // unreachable records a failed attempt.
 func (s *Server) unreachable(err error) {
 	var login *loginError
 	s.mu.Lock()
+	s.login = nil
+	if missing, ok := errors.AsType[MissingError](err); ok {
+		s.login = missing
+	}
 	s.renewing = false
 	s.era = s.spec.Era // what was remembered may be the reason
 	state := mcp.Failed
@@ -94,8 +110,12 @@ func (s *Server) dropMain(conn *Conn, err error) {
 	s.renewing = errors.Is(err, errSessionLost)
 	if !s.stopped && s.life.Err() == nil {
 		state := mcp.Reconnecting
+		s.login = nil
 		if login := (*loginError)(nil); errors.As(err, &login) {
 			state = mcp.NeedsLogin
+			if missing, ok := errors.AsType[MissingError](err); ok {
+				s.login = missing
+			}
 		}
 		s.setStatus(state, describe(err))
 	}

@@ -314,7 +314,7 @@ func (l *streamableLink) get(ctx context.Context, last string) (*http.Response, 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		return nil, &loginError{resp.StatusCode}
+		return nil, &loginError{status: resp.StatusCode}
 	}
 	return nil, &httpError{status: resp.StatusCode}
 }

@@ -209,6 +209,9 @@ func (in *instance) identify(r *http.Request) (auth.Grant, error) {
 			return auth.Grant{Identity: id}, err
 		}
 		if g, err := now.chain.Identify(r); in.swap.same(turn) {
+			if err == nil {
+				in.presented.heard(r, &g)
+			}
 			return g, err
 		}
 	}

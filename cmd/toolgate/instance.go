@@ -29,6 +29,7 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // removedTime is how long a server that was removed may finish its calls.
@@ -68,6 +69,7 @@ type instance struct {
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
 	identities atomic.Pointer[identities] // in force; with or without authentication from the start to the end
 	swap       swap                       // of the identities, with the gate
+	presented  presented                  // tokens of callers, for servers that they are traded for
 	generated  string                     // hash of the key that was made for the listener; empty for none
 
 	ctx     context.Context // of run
@@ -91,10 +93,11 @@ type instance struct {
 // runningServer is a server with what ends it.
 type runningServer struct {
 	*upstream.Server
-	guard *proxy.Guard
-	sink  *serverSink
-	hash  string
-	stop  context.CancelFunc
+	guard  *proxy.Guard
+	sink   *serverSink
+	source *credential.Source // nil where the headers of the file are all
+	hash   string
+	stop   context.CancelFunc
 }
 
 // loadConfig finds and reads the configuration of a command. An empty argument
@@ -193,9 +196,10 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
 	in.approvalsChanged = make(chan struct{}, 1)
 	in.onStore = map[string][]func(){
-		store.TopicApprovals: {in.desk.Changed, func() { nudge(in.approvalsChanged) }},
-		store.TopicDynamic:   {func() { nudge(in.addedChanged) }},
-		store.TopicRegistry:  {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
+		store.TopicApprovals:   {in.desk.Changed, func() { nudge(in.approvalsChanged) }},
+		store.TopicDynamic:     {func() { nudge(in.addedChanged) }},
+		store.TopicCredentials: {in.credentialsChanged},
+		store.TopicRegistry:    {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
@@ -357,7 +361,11 @@ func (in *instance) apply(c *config.Config) error {
 		running := in.servers[s.Key]
 		if running == nil || running.hash != fingerprint(spec) {
 			before := running
-			running = in.start(spec, resilience(s))
+			shown, err := in.credentialOf(s, &spec)
+			if err != nil && spec.Refused == "" {
+				spec.Refused = err.Error()
+			}
+			running = in.start(spec, resilience(s), shown)
 			if before != nil && sameServer(before.Spec(), spec) {
 				running.guard.Inherit(before.guard)
 			}
@@ -390,6 +398,7 @@ func (in *instance) apply(c *config.Config) error {
 		Outputs: outputChecker{gates.examiner.checker},
 	}
 	in.limiter.Store(limiter)
+	in.presented.use(trades(servers))
 	if gates.capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = gates.capsules
 	}
@@ -436,10 +445,11 @@ func fingerprint(s upstream.Spec) string {
 }
 
 // start makes a server and runs it; mu is held.
-func (in *instance) start(spec upstream.Spec, set proxy.Resilience) *runningServer {
+func (in *instance) start(spec upstream.Spec, set proxy.Resilience, shown upstream.Credential) *runningServer {
 	sink := &serverSink{in: in}
+	source, _ := shown.(*credential.Source)
 	server := upstream.New(spec, upstream.Options{
-		Sink: sink, Credential: upstream.NewStatic(spec.Headers), Logger: in.log,
+		Sink: sink, Credential: shown, Logger: in.log,
 		Identity: proxy.Implementation(version), Known: in.saver.load(in.ctx, &spec),
 	})
 	ctx, stop := context.WithCancel(in.ctx)
@@ -448,7 +458,7 @@ func (in *instance) start(spec upstream.Spec, set proxy.Resilience) *runningServ
 	sink.count() // before its first change
 	in.running.Go(func() { _ = server.Run(ctx) })
 	in.running.Go(func() { _ = guard.Run(ctx) })
-	return &runningServer{Server: server, guard: guard, sink: sink, hash: fingerprint(spec), stop: stop}
+	return &runningServer{Server: server, guard: guard, source: source, sink: sink, hash: fingerprint(spec), stop: stop}
 }
 
 // storeChanged is told what has changed in the store, by whichever gateway that

@@ -28,16 +28,17 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 	}
 	limits := c.Toolgate.Limits
 	spec := upstream.Spec{
-		Key:       s.Key,
-		Transport: upstream.Transport(s.Transport),
-		Command:   s.Command,
-		Args:      s.Args,
-		Dir:       s.Cwd,
-		Env:       upstream.Environment(env, s.EnvInherit, os.LookupEnv),
-		URL:       s.URL,
-		Headers:   headers,
-		Isolation: upstream.Isolation(s.Isolation),
-		Off:       s.Disabled,
+		Key:        s.Key,
+		Transport:  upstream.Transport(s.Transport),
+		Command:    s.Command,
+		Args:       s.Args,
+		Dir:        s.Cwd,
+		Env:        upstream.Environment(env, s.EnvInherit, os.LookupEnv),
+		URL:        s.URL,
+		Headers:    headers,
+		Credential: credentialName(s),
+		Isolation:  upstream.Isolation(s.Isolation),
+		Off:        s.Disabled,
 		Questions: upstream.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),
 			Elicitation: s.ClientRequests.Elicitation.Allowed(),

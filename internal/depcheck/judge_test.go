@@ -5,7 +5,7 @@ import "testing"
 func TestRuleOfTakesTheMostSpecific(t *testing.T) {
 	for path, want := range map[string]string{
 		"upstream":               "upstream",
-		"upstream/oauth":         "upstream/...",
+		"upstream/websocket":     "upstream/...",
 		"cmd/toolgate":           "cmd/toolgate/...",
 		"cmd/toolgate/admin":     "cmd/toolgate/...",
 		"cmd/toolgatex":          "",

@@ -51,6 +51,17 @@ var rules = map[string]rule{
 		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex", "golang.org/x/sys"},
 		why:    "a transport or credential is a folder beside the state machine",
 	},
+	"upstream/oauth": {
+		others: []string{"github.com/golang-jwt/jwt/v5"},
+		why:    "the client's side of OAuth; who is signed in, and what is kept, is not its business; jwt signs what proves a client",
+	},
+	"upstream/oauth/oauthtest": {
+		why: "an authorization server and a protected server for tests of more than one package",
+	},
+	"upstream/credential": {
+		ours: []string{"upstream/oauth"},
+		why:  "tokens of principals; where they are kept and who may be reached is handed in",
+	},
 
 	"native": {
 		ours:   []string{"native/entry", "native/proto", "native/toolkit", "internal/mcp", "internal/sandbox"},

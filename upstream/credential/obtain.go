@@ -68,12 +68,12 @@ func (h *holder) good() bool {
 	case h.rec.Configured && (set.Client == nil || set.Client.ID != h.rec.Client.ID):
 		return false
 	}
-	return oauthResourceOf(set.URL, h.rec.key.Resource)
+	return resourceOf(set.URL, h.rec.key.Resource)
 }
 
-// oauthResourceOf tells whether a token for a resource is for the server: its URL
+// resourceOf tells whether a token for a resource is for the server: its URL
 // may have been changed in the configuration.
-func oauthResourceOf(server, resource string) bool {
+func resourceOf(server, resource string) bool {
 	canonical, err := oauth.Canonical(server)
 	return err == nil && (resource == canonical || strings.HasPrefix(canonical, strings.TrimSuffix(resource, "/")+"/") || strings.HasPrefix(canonical, strings.TrimSuffix(resource, "/")+"?"))
 }
@@ -120,6 +120,11 @@ func (h *holder) renew(ctx context.Context) (http.Header, error) {
 	switch h.s.set.Mode {
 	case ClientCredentials, Exchange:
 		rec, err := h.fetch(ctx)
+		if errors.Is(err, oauth.ErrNotProtected) && h.said.ResourceMetadata == "" {
+			now := &ready{header: h.s.with("", "")} // its challenge may say more
+			h.ready.Store(now)
+			return now.header, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -274,7 +279,10 @@ func (h *holder) fetch(ctx context.Context) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	scopes := oauth.Union(oauth.Select(h.said, p.of, nil, h.wider), h.s.set.Scopes)
+	scopes := oauth.Union(h.wider, h.s.set.Scopes)
+	if len(h.s.set.Scopes) == 0 {
+		scopes = oauth.Select(h.said, p.of, nil, h.wider)
+	}
 	rec := &record{key: Key{
 		Server: h.s.set.Server, Principal: h.s.owner(h.principal), Issuer: p.issuer, Resource: p.resource, Scopes: scopesKey(scopes),
 	}}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
@@ -39,11 +41,9 @@ func (h *holder) refused(ctx context.Context, sent http.Header, status int, answ
 			return false, nil // it asks for something else than signing in
 		}
 		return false, h.needs("nobody has signed in", false)
-	case was != "" && was == h.refusedOf:
+	case was != "" && was == h.refusedOf && time.Since(h.gaveAt) < steady:
 		return false, h.needs("the server does not accept the tokens that it is given", false)
 	}
-	// One that was just given and is not accepted is not traded for another.
-	h.refusedOf = was
 	h.ready.Store(nil)
 	if h.s.moved(ctx, said, h.rec) {
 		h.rec = nil
@@ -57,7 +57,7 @@ func (h *holder) refused(ctx context.Context, sent http.Header, status int, answ
 		return false, err
 	}
 	if got := header.Get(name); got != was {
-		h.refusedOf = got // so that the next refusal is the last
+		h.refusedOf, h.gaveAt = got, time.Now() // so that its refusal, if that comes at once, is the last
 		return true, nil
 	}
 	return false, h.needs("the server does not accept the login", false)
@@ -87,10 +87,8 @@ func (s *Source) moved(ctx context.Context, said oauth.Challenge, rec *record) b
 	if err != nil {
 		return false // what cannot be read changes nothing
 	}
-	for _, issuer := range r.Servers {
-		if issuer == rec.key.Issuer {
-			return false
-		}
+	if slices.Contains(r.Servers, rec.key.Issuer) {
+		return false
 	}
 	s.mu.Lock()
 	s.found = nil

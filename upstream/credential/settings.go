@@ -77,6 +77,9 @@ const (
 	// metadataTime is how long what was read of a server and its authorization
 	// server is trusted.
 	metadataTime = 10 * time.Minute
+	// steady is how long a new token must have been good for its refusal to be a
+	// reason for another one.
+	steady = 10 * time.Second
 	// restTime is for how long after a failed renewal none is tried.
 	restTime = 2 * time.Second
 )

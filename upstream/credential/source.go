@@ -233,7 +233,8 @@ type holder struct {
 	rec       *record
 	unsaved   *record // a renewal that could not be kept yet
 	said      oauth.Challenge
-	refusedOf string // the last header that the server did not accept
+	refusedOf string    // the header that a renewal gave,
+	gaveAt    time.Time // and when
 	wider     []string
 	stepUps   int
 	restUntil time.Time

@@ -1,0 +1,91 @@
+//go:build !windows
+
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
+)
+
+// TestClientCredentials has the gateway sign in by itself, by a secret and by a
+// key, and again after its token was revoked.
+func TestClientCredentials(t *testing.T) {
+	for name, client := range map[string]map[string]any{
+		"secret": {"id": "robot", "secret": "canary-of-the-secret"},
+		"post":   {"id": "robot", "secret": "canary-of-the-secret", "auth": "client_secret_post"},
+		"key":    {"id": "robot", "key": "key.pem"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, a := newHome(t), oauthtest.New(t)
+			s := oauthtest.NewServer(t, a)
+			_, key, err := ed25519.GenerateKey(rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			der, err := x509.MarshalPKCS8PrivateKey(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+			if err := os.WriteFile(h.path("key.pem"), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{
+				"web": map[string]any{"auth": map[string]any{"mode": "client_credentials", "client": client, "scopes": []string{"read"}}},
+			}})
+			p, _ := h.up(t)
+			for range 2 {
+				if got := h.ok(t, "call", "web__echo", "--file", h.file, "text=hello"); !strings.Contains(got, ":hello") {
+					t.Errorf("answered %q", got)
+				}
+				a.Revoke(true)
+			}
+			asked := a.Requests("/token")
+			if len(asked) != 2 {
+				t.Errorf("%d tokens were asked for, want one and another after the first was revoked", len(asked))
+			}
+			for _, r := range asked {
+				if r.Form.Get("resource") != s.URL || r.Form.Get("scope") != "read" || r.Form.Get("grant_type") != "client_credentials" {
+					t.Errorf("asked with %v", r.Form)
+				}
+			}
+			p.stop(t, syscall.SIGTERM)
+			secrets := append(a.Secrets(), "canary-of-the-secret", oauthtest.Evil)
+			requireNoSecret(t, h, p, secrets)
+		})
+	}
+}
+
+// requireNoSecret looks for secrets in all that a gateway wrote.
+func requireNoSecret(t *testing.T, h *home, p *process, secrets []string) {
+	t.Helper()
+	look := func(where, text string) {
+		for _, secret := range secrets {
+			if secret != "" && strings.Contains(text, secret) {
+				t.Errorf("%s holds the secret %.20s", where, secret)
+			}
+		}
+	}
+	look("what it printed", p.out.String()+p.err.String())
+	err := filepath.WalkDir(filepath.Join(h.dir, "state"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		look(path, string(text))
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
