@@ -1,0 +1,198 @@
+package declared
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// maxTime bounds a request whatever its call may take.
+const maxTime = 30 * time.Minute
+
+// Backend offers declared tools under one key. Its tools do not change. It has no
+// connections of its own and is always ready; it is safe for concurrent use.
+type Backend struct {
+	name    string
+	listing *mcp.Listing
+	tools   map[string]*compiled
+}
+
+// New returns the backend of some tools. Its error says all that is wrong with
+// them, by name.
+func New(name string, tools []Tool) (*Backend, error) {
+	b := &Backend{name: name, tools: make(map[string]*compiled), listing: &mcp.Listing{
+		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
+		Items: make(map[mcp.Capability][]mcp.Item), TTL: map[mcp.Capability]time.Duration{mcp.Tool: time.Hour},
+	}}
+	var wrong []error
+	for i := range tools {
+		c, err := compile(tools[i])
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("the tool %s: %w", cmp.Or(tools[i].Name, "without a name"), err))
+		} else if b.tools[c.Name] != nil {
+			wrong = append(wrong, fmt.Errorf("the tool %s is there twice", c.Name))
+		}
+		if err != nil || b.tools[c.Name] != nil {
+			if c.run != nil {
+				c.run.close()
+			}
+			continue
+		}
+		b.tools[c.Name] = c
+		b.listing.Items[mcp.Tool] = append(b.listing.Items[mcp.Tool], c.item)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		b.Close()
+		return nil, err
+	}
+	slices.SortFunc(b.listing.Items[mcp.Tool], func(a, b mcp.Item) int { return strings.Compare(a.Key, b.Key) })
+	return b, nil
+}
+
+// Close frees what the tools keep between calls.
+func (b *Backend) Close() {
+	for _, c := range b.tools {
+		c.run.close()
+	}
+}
+
+// Name returns the backend's key.
+func (b *Backend) Name() string { return b.name }
+
+// Listing returns the tools.
+func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
+	return b.listing, mcp.Status{State: mcp.Ready, Since: b.listing.FetchedAt}
+}
+
+// Probe finds the backend alive: what its tools reach is asked by nothing but
+// their calls.
+func (b *Backend) Probe(context.Context) error { return nil }
+
+// errLate is the cause of a call that took longer than it may.
+var errLate = errors.New("the call took too long")
+
+// Call runs a tool.
+func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	if call.Method != mcp.MethodToolsCall {
+		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", call.Method)}, nil
+	}
+	name, _ := mcp.LookupString(call.Params, "name")
+	c := b.tools[name]
+	if c == nil {
+		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", name)}, nil
+	}
+	args := mcp.Lookup(call.Params, "arguments")
+	if args == nil {
+		args = []byte("{}")
+	}
+	limit := cmp.Or(call.Timeout, c.Timeout)
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, errLate)
+	defer cancel()
+	got, err := c.run.run(bounded, c.values(args), args)
+	if err != nil {
+		return b.failed(ctx, bounded, c, limit, err)
+	}
+	return c.result(&got), nil
+}
+
+// failed turns an error of a tool into an answer, or into why there is none.
+func (b *Backend) failed(ctx, bounded context.Context, c *compiled, limit time.Duration, err error) (mcp.Answer, error) {
+	if p, ok := errors.AsType[problem](err); ok {
+		return told(c.hide(string(p))), nil
+	}
+	if refusal, ok := errors.AsType[*egress.Refusal](err); ok {
+		return told(c.hide(sentence(refusal.Error()))), nil
+	}
+	if ctx.Err() != nil {
+		return mcp.Answer{}, context.Cause(ctx)
+	}
+	if bounded.Err() != nil {
+		return mcp.Answer{}, &mcp.Failure{
+			Kind: mcp.FailTimeout, Server: b.name, Delivered: true, Err: err,
+			Reason: fmt.Sprintf("The tool %s did not answer within %s.", c.Name, limit),
+		}
+	}
+	return mcp.Answer{}, &mcp.Failure{
+		Kind: mcp.FailUnavailable, Server: b.name, Delivered: true, Err: errors.New(c.hide(err.Error())),
+		Reason: fmt.Sprintf("The tool %s could not do it: %s.", c.Name, c.hide(err.Error())),
+	}
+}
+
+// sentence makes one of an error.
+func sentence(text string) string {
+	first, n := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(string(first)) + text[n:] + "."
+}
+
+// told is an answer with nothing but a sentence.
+func told(text string) mcp.Answer { return answerOf(text, nil, true) }
+
+func answerOf(text string, structured []byte, failed bool) mcp.Answer {
+	out := append([]byte(`{"content":[{"type":"text","text":`), mcp.Quote(text)...)
+	out = append(out, "}]"...)
+	if structured != nil {
+		out = append(append(out, `,"structuredContent":`...), structured...)
+	}
+	if failed {
+		out = append(out, `,"isError":true`...)
+	}
+	return mcp.Answer{Era: mcp.Modern, Result: append(out, '}')}
+}
+
+// mostTold is how much of what a tool said is shown when it failed, in bytes.
+const mostTold = 4000
+
+// result makes the answer of an outcome. What is fixed in the tool is taken out
+// of it first, so that all that follows is of the text that is shown.
+func (c *compiled) result(o *outcome) mcp.Answer {
+	text := c.hide(strings.ToValidUTF8(string(o.text), "\ufffd"))
+	if o.failed != "" {
+		for _, more := range [...]string{text, c.hide(strings.ToValidUTF8(o.more, "\ufffd"))} {
+			if more = strings.TrimSpace(more); more != "" {
+				o.failed += "\n\n" + clip(more)
+			}
+		}
+		return told(o.failed)
+	}
+	raw := []byte(strings.TrimSpace(text))
+	valid := o.json && !o.cut && mcp.Validate(raw, mcp.Limits{}) == nil
+	switch {
+	case c.Answer != "" && o.cut:
+		return told(fmt.Sprintf("The answer is larger than %d bytes.", c.MaxBytes))
+	case c.Answer != "" && !valid:
+		return told("The answer is no JSON.\n\n" + clip(text))
+	case c.Answer != "":
+		if raw = c.answer.of(raw); raw == nil {
+			return told(fmt.Sprintf("The answer has nothing at %s.", c.Answer))
+		}
+		text = string(raw)
+		if plain, err := mcp.Unquote(raw); err == nil {
+			text = plain
+		}
+	}
+	if c.Output != nil {
+		if !valid || !mcp.IsObject(raw) {
+			return told("The answer is no JSON object, as the tool's output schema says.\n\n" + clip(text))
+		}
+		return answerOf(text, raw, false)
+	}
+	if o.cut {
+		text += "\n\n[cut: the answer is larger than what is read of it]"
+	}
+	return answerOf(text, nil, false)
+}
+
+func clip(text string) string {
+	if len(text) > mostTold {
+		return strings.ToValidUTF8(text[:mostTold], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,149 @@
+package declared
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/sandbox"
+)
+
+// command is a declared command.
+type command struct {
+	of    *compiled
+	spec  Command
+	args  argv
+	stdin *body
+	env   []string
+}
+
+func newCommand(c *compiled, spec *Command) (*command, error) {
+	r := &command{of: c, spec: *spec}
+	var wrong []error
+	if len(spec.Args) == 0 || !filepath.IsAbs(spec.Args[0]) {
+		return nil, errors.New("the command names no program by an absolute path")
+	}
+	var err error
+	r.args, err = parseArgv(spec.Args, spec.Dashes)
+	wrong = append(wrong, err)
+	names := r.args.names()
+	for _, name := range spec.Dashes {
+		if !slices.Contains(names, name) {
+			wrong = append(wrong, fmt.Errorf("dashes names %s, which is no place of an argument", name))
+		}
+	}
+	if slices.Contains(names, whole) {
+		wrong = append(wrong, errors.New("{*} is all arguments and belongs into stdin"))
+	}
+	if spec.Stdin != nil {
+		b, err := parseBody(spec.Stdin, 0)
+		wrong = append(wrong, err)
+		r.stdin = &b
+	}
+	if spec.Dir != "" && !filepath.IsAbs(spec.Dir) {
+		wrong = append(wrong, errors.New("the working folder must be absolute"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.IndexByte(spec.Env[name], 0) >= 0 {
+			wrong = append(wrong, fmt.Errorf("the variable %q cannot be in an environment", name))
+		}
+		r.env = append(r.env, name+"="+spec.Env[name])
+		if !plainVariables[name] {
+			c.keep(spec.Env[name])
+		}
+	}
+	return r, errors.Join(wrong...)
+}
+
+// plainVariables hold nothing secret.
+var plainVariables = map[string]bool{"PATH": true, "HOME": true, "TMPDIR": true, "LANG": true, "LC_ALL": true, "TZ": true, "TERM": true}
+
+func (r *command) names() []string {
+	out := r.args.names()
+	if r.stdin != nil {
+		out = append(out, r.stdin.names()...)
+	}
+	return out
+}
+
+// needed are all places of arguments: one that is left out would change what the
+// others are.
+func (r *command) needed() []string { return r.args.names() }
+
+func (r *command) close() {}
+
+func (r *command) run(ctx context.Context, v values, args []byte) (outcome, error) {
+	argv, err := r.args.fill(v)
+	if err != nil {
+		return outcome{}, err
+	}
+	p, err := sandbox.Command(ctx, r.spec.Policy, sandbox.Program{Path: argv[0], Args: argv[1:], Env: r.env, Dir: r.spec.Dir})
+	if err != nil {
+		return outcome{}, err
+	}
+	defer p.Close()
+	stdout, stderr := &kept{most: r.of.MaxBytes}, &kept{most: r.of.MaxBytes}
+	p.Cmd.Stdout, p.Cmd.Stderr = stdout, stderr
+	if r.stdin != nil {
+		text, err := stdinOf(r.stdin, v, args)
+		if err != nil {
+			return outcome{}, err
+		}
+		p.Cmd.Stdin = bytes.NewReader(text)
+	}
+	if err := p.Start(); err != nil {
+		return outcome{}, fmt.Errorf("start the program: %w", err)
+	}
+	err = p.Wait()
+	if ctx.Err() != nil {
+		return outcome{}, context.Cause(ctx)
+	}
+	out := outcome{text: stdout.bytes(), json: true, cut: stdout.cut(), more: string(stderr.bytes())}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		out.failed = fmt.Sprintf("The program failed: %s.", exit.ProcessState)
+	} else if err != nil {
+		return outcome{}, fmt.Errorf("wait for the program: %w", err)
+	}
+	return out, nil
+}
+
+// kept is the beginning of an output; the rest is read and dropped, so that the
+// program goes on.
+type kept struct {
+	most int64
+
+	mu   sync.Mutex
+	text []byte
+	more bool
+}
+
+func (k *kept) Write(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	room := max(0, k.most-int64(len(k.text)))
+	if int64(len(p)) > room {
+		k.text, k.more = append(k.text, p[:room]...), true
+		return len(p), nil
+	}
+	k.text = append(k.text, p...)
+	return len(p), nil
+}
+
+func (k *kept) bytes() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.text
+}
+
+func (k *kept) cut() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.more
+}

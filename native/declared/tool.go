@@ -1,0 +1,224 @@
+package declared
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/sandbox"
+)
+
+// Tool is a declared tool. Exactly one of HTTP and Command is set.
+type Tool struct {
+	Name, Title, Description string
+
+	Input  json.RawMessage // JSON Schema of the arguments, an object; nil takes none
+	Output json.RawMessage // of the structured result; nil when there is none
+
+	// Hints for clients; nil says nothing.
+	ReadOnly, Destructive, Idempotent, OpenWorld *bool
+
+	Timeout  time.Duration // of one call; 30 s when zero
+	MaxBytes int64         // of an answer, or of each output of a command; 1 MiB when zero
+	// Answer is the path of the part of a JSON answer, or of a JSON output, that is
+	// the result; empty is all of it.
+	Answer string
+
+	HTTP    *HTTP
+	Command *Command
+}
+
+// HTTP is a request.
+type HTTP struct {
+	Method string // GET when empty
+	// URL is a template (see egress.Template): its host is fixed, and only such an
+	// address of this machine or of a private network is reached that it names.
+	URL string
+	// Headers and Query are sent as they are; their values are secrets.
+	Headers, Query map[string]string
+	// HeaderTemplates are headers whose values are templates.
+	HeaderTemplates map[string]string
+	// Body is a JSON value whose strings are templates; nil sends none.
+	Body      json.RawMessage
+	Redirects int            // that are followed; to the same host alone
+	Allow     []netip.Prefix // special addresses that the host may have
+}
+
+// Command is a program with its arguments; no shell reads them.
+type Command struct {
+	// Args are the program, by its absolute path, and its arguments. Each of them
+	// but the program is a template and becomes exactly one argument.
+	Args []string
+	// Dashes names the places whose values may begin with a dash although they
+	// begin an argument.
+	Dashes []string
+	Stdin  json.RawMessage   // a JSON value whose strings are templates; a string is written as its text; nil is nothing
+	Env    map[string]string // the whole environment, besides what the sandbox adds; values are secrets
+	Dir    string            // absolute; empty is a private temporary folder
+	Policy sandbox.Policy
+}
+
+const (
+	defaultTimeout  = 30 * time.Second
+	defaultMaxBytes = 1 << 20
+	maxName         = 45
+)
+
+// compiled is a tool that can be called.
+type compiled struct {
+	Tool
+	item     mcp.Item
+	defaults map[string][]byte
+	answer   path
+	secrets  []string // longest first
+	run      runner
+}
+
+// compile checks a tool. Its error says everything that is wrong.
+func compile(t Tool) (*compiled, error) {
+	c := &compiled{Tool: t}
+	if c.Timeout <= 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = defaultMaxBytes
+	}
+	if len(c.Input) == 0 {
+		c.Input = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	}
+	var wrong []error
+	add := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if t.Name == "" || len(t.Name) > maxName || strings.Trim(t.Name, nameLetters) != "" {
+		add(fmt.Errorf("the name has 1 to %d letters, digits, _ and -", maxName))
+	}
+	declared, err := c.arguments()
+	add(err)
+	c.answer, err = parsePath(t.Answer)
+	add(err)
+	var names, needed []string
+	switch {
+	case (t.HTTP == nil) == (t.Command == nil):
+		add(errors.New("it is either a request or a command"))
+	case t.HTTP != nil:
+		r, err := newRequest(c, t.HTTP)
+		add(err)
+		if err == nil {
+			c.run, names, needed = r, r.names(), r.needed()
+		}
+	default:
+		r, err := newCommand(c, t.Command)
+		add(err)
+		if err == nil {
+			c.run, names, needed = r, r.names(), r.needed()
+		}
+	}
+	for _, name := range names {
+		if name != whole && !declared[name].there {
+			add(fmt.Errorf("{%s} is no property of input_schema", name))
+		}
+	}
+	for _, name := range needed {
+		if a := declared[name]; a.there && !a.required && c.defaults[name] == nil {
+			add(fmt.Errorf("{%s} is used where a value must be, so that input_schema must require it or give its default", name))
+		}
+	}
+	slices.SortFunc(c.secrets, func(a, b string) int { return len(b) - len(a) })
+	c.item = mcp.Item{Key: t.Name, Raw: c.definition()}
+	return c, errors.Join(wrong...)
+}
+
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+type argument struct{ there, required bool }
+
+// arguments reads which arguments the schema has.
+func (c *compiled) arguments() (map[string]argument, error) {
+	out := make(map[string]argument)
+	for name, schema := range map[string][]byte{"input_schema": c.Input, "output_schema": c.Output} {
+		if schema == nil {
+			continue
+		}
+		if err := mcp.Validate(schema, mcp.Limits{}); err != nil {
+			return out, fmt.Errorf("%s: %w", name, err)
+		}
+		if kind, _ := mcp.LookupString(schema, "type"); !mcp.IsObject(schema) || kind != "object" {
+			return out, fmt.Errorf(`%s must be an object with "type": "object"`, name)
+		}
+	}
+	c.defaults = make(map[string][]byte)
+	properties := mcp.Lookup(c.Input, "properties")
+	for m := range mcp.Members(properties) {
+		name, err := mcp.Unquote(m.Key(properties))
+		if err != nil {
+			return out, err
+		}
+		out[name] = argument{there: true}
+		if value := mcp.Lookup(m.Value.Of(properties), "default"); value != nil {
+			c.defaults[name] = value
+		}
+	}
+	required := mcp.Lookup(c.Input, "required")
+	for e := range mcp.Elements(required) {
+		if name, err := mcp.Unquote(e.Of(required)); err == nil && out[name].there {
+			out[name] = argument{there: true, required: true}
+		}
+	}
+	return out, nil
+}
+
+// definition is the tool as it is listed.
+func (c *compiled) definition() []byte {
+	type annotations struct {
+		ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+		Destructive *bool `json:"destructiveHint,omitempty"`
+		Idempotent  *bool `json:"idempotentHint,omitempty"`
+		OpenWorld   *bool `json:"openWorldHint,omitempty"`
+	}
+	raw, err := json.Marshal(struct {
+		Name        string          `json:"name"`
+		Title       string          `json:"title,omitempty"`
+		Description string          `json:"description,omitempty"`
+		Input       json.RawMessage `json:"inputSchema"`
+		Output      json.RawMessage `json:"outputSchema,omitempty"`
+		Hints       annotations     `json:"annotations"`
+	}{c.Name, c.Title, c.Description, c.Input, c.Output, annotations{c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld}})
+	if err != nil {
+		return nil // a schema that is no JSON, which is an error of its own
+	}
+	return raw
+}
+
+// minSecret is below how many characters a fixed value is no secret: taking it
+// out of answers would only make them unreadable.
+const minSecret = 6
+
+// keep notes a fixed value, so that no answer repeats it, nor its last word, as
+// the token is of "Bearer TOKEN".
+func (c *compiled) keep(value string) {
+	parts := []string{value}
+	if words := strings.Fields(value); len(words) > 1 {
+		parts = append(parts, words[len(words)-1])
+	}
+	for _, part := range parts {
+		if len(part) >= minSecret && !slices.Contains(c.secrets, part) {
+			c.secrets = append(c.secrets, part)
+		}
+	}
+}
+
+// hide takes the fixed values out of a text.
+func (c *compiled) hide(text string) string {
+	for _, s := range c.secrets {
+		text = strings.ReplaceAll(text, s, "[redacted]")
+	}
+	return text
+}
