@@ -17,7 +17,10 @@ import (
 
 // Program is what is run under a policy.
 type Program struct {
-	Path string   // absolute; it may be run whatever the policy says
+	Path string // absolute; what the program finds as its own name
+	// File is the program itself, such as a copy of it that nobody can change. It
+	// stays the caller's. Nil is the file at Path.
+	File *os.File
 	Args []string // without its own name
 	// Env is its whole environment, but for HOME and TMPDIR where the policy gives
 	// it a private folder, and a PATH where Env has none.
@@ -26,13 +29,18 @@ type Program struct {
 	// private folder, or the root.
 	Dir   string
 	Files []*os.File // become its descriptors 3 and following; they stay the caller's
-	// SHA256 is the checksum of the file at Path, checked on the very file that runs.
+	// SHA256 is the checksum of the program, checked on the very file that runs: no
+	// other can come in between, but who may write that file can still change it.
 	// Nil is not checked.
 	SHA256 []byte
 }
 
 // ErrChecksum is in the error of a program that is not the one that was meant.
 var ErrChecksum = errors.New("the program has another checksum")
+
+// maxProgram is how much of a program is read for its checksum, in bytes; one that
+// is longer has another.
+const maxProgram = 1 << 32
 
 // killWait is how long the descriptors of a killed process may be held open by
 // something that was not killed.
@@ -111,7 +119,13 @@ func (pr *Process) prepare(ctx context.Context, p Policy, program Program) error
 
 // openProgram opens a program once, and compares its checksum.
 func openProgram(program Program) (*os.File, error) {
-	file, err := openPlain(program.Path)
+	file := program.File
+	var err error
+	if file == nil {
+		file, err = openPlain(program.Path)
+	} else {
+		file, err = copyOf(file)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +133,7 @@ func openProgram(program Program) (*os.File, error) {
 		return file, nil
 	}
 	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
+	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, maxProgram)); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading it: %w", err), file.Close())
 	}
 	if got := sum.Sum(nil); subtle.ConstantTimeCompare(got, program.SHA256) != 1 {
@@ -154,7 +168,7 @@ func (pr *Process) Start() error {
 	started := make(chan error, 1)
 	go pr.hold(started)
 	if err := <-started; err != nil {
-		return err
+		return fmt.Errorf("sandbox: starting %s: %w", pr.program, err)
 	}
 	return pr.entered()
 }
@@ -200,7 +214,7 @@ func (pr *Process) Close() error {
 	pr.closing.Do(func() {
 		if pr.Cmd != nil && pr.Cmd.Process != nil && pr.Cmd.ProcessState == nil {
 			pr.kill()
-			_ = pr.Wait()
+			_ = pr.Wait() // or somebody else has waited, or does
 		}
 		pr.release()
 		if pr.report != nil {

@@ -32,19 +32,27 @@ const addressRoom = 4 << 30
 // command makes the command of the shim that becomes the program.
 func (pr *Process) command(ctx context.Context, p Policy, program Program, file *os.File) error {
 	m := theMachine()
-	real, _, err := resolve(program.Path)
-	if err != nil {
-		return err
+	path := program.Path
+	if program.File != nil {
+		path = ""
 	}
 	plan := &shim.Plan{
-		Path: real,
+		Path: program.Path,
 		Argv: append([]string{program.Path}, program.Args...),
 		Env:  pr.environment(program),
 		Keep: 3 + len(program.Files),
 	}
 	plan.Program, plan.Report = plan.Keep+1, plan.Keep+2
 
-	allowed, err := grantsOf(p, program.Path, pr.Temp)
+	if path == "" {
+		plan.Unnamed = 1
+	} else {
+		var err error
+		if plan.Path, _, err = resolve(path); err != nil {
+			return err
+		}
+	}
+	allowed, err := grantsOf(p, path, pr.Temp)
 	if err != nil {
 		return err
 	}
@@ -170,6 +178,9 @@ func limits(p Policy, m machine) []shim.Limit {
 		{Resource: unix.RLIMIT_CORE},
 		{Resource: unix.RLIMIT_MSGQUEUE},
 	} {
+		if l.Resource == unix.RLIMIT_CPU && p.CPU < 0 {
+			continue
+		}
 		// Nobody but root may have more than what this process may have.
 		var has unix.Rlimit
 		if err := unix.Getrlimit(l.Resource, &has); err == nil && has.Max <= uint64(l.Hard) { //nolint:gosec // not negative
@@ -273,3 +284,12 @@ func (pr *Process) kill() {
 
 // sweep has nothing to do: hold killed what was left.
 func (pr *Process) sweep() {}
+
+// copyOf returns another descriptor of a file.
+func copyOf(file *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
+}

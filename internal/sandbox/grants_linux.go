@@ -91,6 +91,9 @@ func grantsOf(p Policy, program, temp string) (*grants, error) {
 		paths  []string
 	}{{shim.Read, p.Read}, {shim.Write, p.Write}, {shim.Run, p.Run}, {shim.Run, []string{program}}} {
 		for _, path := range list.paths {
+			if path == "" { // there is no program, or none that has a name
+				continue
+			}
 			if err := g.add(path, list.access, writable); err != nil {
 				return nil, granting(path, err)
 			}

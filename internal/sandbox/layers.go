@@ -39,6 +39,15 @@ func (l Layers) Has(layer Layer) bool {
 	return slices.Contains(l.InForce, layer)
 }
 
+// add counts a layer in or out.
+func (l *Layers) add(layer Layer, has, needed bool, why string) {
+	if has {
+		l.InForce = append(l.InForce, layer)
+	} else {
+		l.Missing = append(l.Missing, Missing{layer, why, needed})
+	}
+}
+
 // String returns the layers in force, such as "landlock seccomp", or "none".
 func (l Layers) String() string {
 	if len(l.InForce) == 0 {
@@ -77,4 +86,20 @@ func Available(p Policy) (Layers, error) {
 		return Layers{}, err
 	}
 	return available(p), nil
+}
+
+// Confine confines this very process, all threads of it, from now on, and returns
+// what enforces that. Nothing gets it out again. It has no namespaces, and its
+// program, arguments, environment and descriptors stay as they are. A policy with a
+// private folder takes TMPDIR for it; one that lets it run nothing lets it start no
+// process either. After an error the process may be confined in part, and ends.
+func Confine(p Policy) (Layers, error) {
+	p, err := p.checked()
+	if err != nil {
+		return Layers{}, err
+	}
+	if p.Mode == Off {
+		return Layers{}, nil
+	}
+	return confine(p)
 }

@@ -91,29 +91,33 @@ func available(p Policy) Layers {
 		return Layers{}
 	}
 	m := theMachine()
-	l := Layers{InForce: []Layer{Privileges, Limits}}
-	add := func(layer Layer, has, needed bool, why string) {
-		if has {
-			l.InForce = append(l.InForce, layer)
-		} else {
-			l.Missing = append(l.Missing, Missing{layer, why, needed})
-		}
-	}
+	l := Layers{InForce: []Layer{Privileges, Limits}, Detail: detail(m)}
 	why := ""
 	if m.noSpace != nil {
 		why = fmt.Sprintf("user namespaces are not to be had (%v); allow them (kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, user.max_user_namespaces, the seccomp profile of a container)", m.noSpace)
 	}
-	add(Files, m.landlock > 0, true, "the kernel has no Landlock, or not in its list of active modules; Linux 5.13 and newer have, with lsm=landlock,... on the command line")
-	add(Calls, m.seccomp, true, "the kernel does not filter system calls (CONFIG_SECCOMP_FILTER)")
+	l.add(Files, m.landlock > 0, true, noLandlock)
+	l.add(Calls, m.seccomp, true, noSeccomp)
 	// Without a root of its own, a process that may make Unix sockets and connect
 	// reaches those of others.
-	add(Namespaces, m.namespaces, p.Network == FullNetwork && p.Listen, why)
-	add(Processes, os.Geteuid() != 0 || m.maxPID, true,
+	l.add(Namespaces, m.namespaces, p.Network == FullNetwork && p.Listen, why)
+	l.add(Processes, os.Geteuid() != 0 || m.maxPID, true,
 		"the number of processes of root is bounded only in a namespace that can be (Linux 6.14 and newer); run toolgate as another user"+strings.TrimSuffix("; "+why, "; "))
-	if m.landlock > 0 {
-		l.Detail = "landlock version " + strconv.Itoa(m.landlock)
-	}
 	return l
+}
+
+// Why layers are missing, and what to do.
+const (
+	noLandlock = "the kernel has no Landlock, or it is not active; Linux 5.13 and newer have it, where lsm= on the command line names it"
+	noSeccomp  = "the kernel does not filter system calls (CONFIG_SECCOMP_FILTER)"
+)
+
+// detail is what is worth knowing of the layers of m.
+func detail(m machine) string {
+	if m.landlock == 0 {
+		return ""
+	}
+	return "landlock version " + strconv.Itoa(m.landlock)
 }
 
 // hasSeccomp reports whether the kernel has filters that answer with an error.

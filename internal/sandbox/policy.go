@@ -45,7 +45,7 @@ type Policy struct {
 	Listen bool
 
 	// Zero values are replaced by the defaults.
-	CPU       time.Duration // of one process, in processor time; 60 s
+	CPU       time.Duration // of one process, in processor time; 60 s; below 0 there is no limit
 	Memory    int64         // of one process, in bytes of data; 1 GiB
 	FileSize  int64         // of one file that is written, in bytes; 1 GiB
 	Files     int           // open at once; 256
@@ -85,7 +85,7 @@ func (p Policy) checked() (Policy, error) {
 			}
 		}
 	}
-	for _, n := range []int64{int64(p.CPU), p.Memory, p.FileSize, int64(p.Files), int64(p.Processes)} {
+	for _, n := range []int64{p.Memory, p.FileSize, int64(p.Files), int64(p.Processes)} {
 		if n < 0 {
 			return p, fmt.Errorf("sandbox: a limit is %d; it is more than 0, or 0 for its default", n)
 		}

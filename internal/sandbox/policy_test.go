@@ -22,7 +22,7 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 		{"upwards", Policy{Write: []string{folder + string(filepath.Separator) + ".."}}, "must be absolute"},
 		{"repeated slash", Policy{Run: []string{folder + "//x"}}, "must be absolute"},
 		{"zero byte", Policy{Run: []string{folder + "\x00"}}, "must be absolute"},
-		{"negative", Policy{CPU: -time.Second}, "a limit is"},
+		{"negative", Policy{Memory: -1}, "a limit is"},
 		{"negative number", Policy{Processes: -1}, "a limit is"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

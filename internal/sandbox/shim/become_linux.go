@@ -105,7 +105,7 @@ func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
 		}
 	}
 	if p.Privilege == 0 {
-		if err := dropCapabilities(); err != nil {
+		if err := dropCapabilities(syscall.RawSyscall6); err != nil {
 			return err
 		}
 	}
@@ -115,23 +115,24 @@ func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
 	return nil
 }
 
-// dropCapabilities leaves this thread without any, and without a way to get some.
-func dropCapabilities() error {
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, prCapAmbient, prAmbientClear, 0, 0, 0, 0)
+// dropCapabilities leaves this thread, or as many as do calls, without any, and
+// without a way to get some.
+func dropCapabilities(do func(nr, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, errno syscall.Errno)) error {
+	_, _, _ = do(syscall.SYS_PRCTL, prCapAmbient, prAmbientClear, 0, 0, 0, 0)
 	// Who may not do this has no capability to lose.
 	for c := range uintptr(64) {
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_CAPBSET_DROP, c, 0); errno != 0 {
+		if _, _, errno := do(syscall.SYS_PRCTL, syscall.PR_CAPBSET_DROP, c, 0, 0, 0, 0); errno != 0 {
 			break
 		}
 	}
-	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_SECUREBITS, securebits, 0)
+	_, _, _ = do(syscall.SYS_PRCTL, syscall.PR_SET_SECUREBITS, securebits, 0, 0, 0, 0)
 	head := struct {
 		version uint32
 		pid     int32
 	}{version: capabilityFormat}
 	none := [6]uint32{}
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)),
-		uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
+	if _, _, errno := do(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)),
+		uintptr(unsafe.Pointer(&none)), 0, 0, 0, 0); errno != 0 {
 		return fault("dropping capabilities", errno)
 	}
 	return nil
@@ -145,12 +146,13 @@ func (p *Plan) program() (int, error) {
 		return -1, nil
 	}
 	fd := p.Program
+	if p.Unnamed != 0 {
+		return p.reopened(fd)
+	}
 	var given, found syscall.Stat_t
 	if err := syscall.Fstat(fd, &given); err != nil {
 		return -1, fault(p.Path, err)
 	}
-	start := [2]byte{}
-	_, _ = syscall.Pread(fd, start[:], 0)
 	if p.NewRoot != "" {
 		here, err := syscall.Open(p.Path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 		if err != nil {
@@ -164,21 +166,26 @@ func (p *Plan) program() (int, error) {
 		}
 		fd = here
 	}
-	if start == [2]byte{'#', '!'} {
-		// A script is opened again by its interpreter, through a descriptor that is
-		// still there.
-		if fd == p.Keep {
-			copied, err := syscall.Dup(fd)
-			if err != nil {
-				return -1, fault(p.Path, err)
-			}
-			fd = copied
-		}
-		if err := syscall.Dup3(fd, p.Keep, 0); err != nil {
+	return p.reopened(fd)
+}
+
+// reopened returns the descriptor of a program, by another number if it is a script:
+// its interpreter opens it again, through a descriptor that is still there.
+func (p *Plan) reopened(fd int) (int, error) {
+	start := [2]byte{}
+	if _, err := syscall.Pread(fd, start[:], 0); err != nil || start != [2]byte{'#', '!'} {
+		return fd, nil //nolint:nilerr // what cannot be read is not run either
+	}
+	if fd == p.Keep {
+		copied, err := syscall.Dup(fd)
+		if err != nil {
 			return -1, fault(p.Path, err)
 		}
-		fd = p.Keep
-		p.Keep++
+		fd = copied
 	}
-	return fd, nil
+	if err := syscall.Dup3(fd, p.Keep, 0); err != nil {
+		return -1, fault(p.Path, err)
+	}
+	p.Keep++
+	return p.Keep - 1, nil
 }

@@ -9,6 +9,7 @@ import "errors"
 type Plan struct {
 	Probe   int // not zero: end after everything is applied, and run nothing
 	Program int // descriptor of the program
+	Unnamed int // not zero: the program is nowhere but behind its descriptor
 	Path    string
 	Argv    []string
 	Env     []string // the environment of the shim itself is added
@@ -23,9 +24,10 @@ type Plan struct {
 	Seccomp   int    // not zero: system calls are filtered
 	Privilege int    // not zero: privileges stay as they are
 
-	Network int // one of the networks below
-	Listen  int // not zero: Unix sockets may be listened on
-	Alone   int // not zero: no other process can be seen, because of a namespace
+	Network     int // one of the networks below
+	Listen      int // not zero: Unix sockets may be listened on
+	NoProcesses int // not zero: no process is started and no program run
+	Alone       int // not zero: no other process can be seen, because of a namespace
 
 	Grants []Grant
 	Links  []Link
@@ -90,7 +92,7 @@ type coder struct {
 
 func (c *coder) plan(p *Plan) {
 	for _, n := range []*int{
-		&p.Probe, &p.Program, &p.Keep, &p.Report, &p.Proc, &p.MaxPID, &p.Landlock,
+		&p.Probe, &p.Program, &p.Unnamed, &p.NoProcesses, &p.Keep, &p.Report, &p.Proc, &p.MaxPID, &p.Landlock,
 		&p.Seccomp, &p.Privilege, &p.Network, &p.Listen, &p.Alone,
 	} {
 		c.number(n)

@@ -80,7 +80,6 @@ func (p *Plan) rules(self int) []rule {
 		{nr: nrFchmodat2, deny: [][]term{special(2)}},
 		{nr: nrOpenat, deny: [][]term{append(special(3), creates(2)...)}},
 		{nr: nrMknodat, deny: [][]term{{{arg: 2, mask: notFIFO, not: true}}}},
-		{nr: nrClone, deny: [][]term{{{arg: 0, mask: namespaces, not: true}}}},
 		{nr: nrIoctl, deny: [][]term{{{arg: 1, value: tiocsti}}, {{arg: 1, value: tioclinux}}}},
 		{nr: nrPersonality, only: [][]term{{{arg: 0, value: 0}}, {{arg: 0, value: 0xffffffff}}}},
 		// Nothing outlives the gateway by not being told of its end.
@@ -95,6 +94,18 @@ func (p *Plan) rules(self int) []rule {
 			{arg: 1, mask: typeMask, value: syscall.SOCK_STREAM},
 		}}},
 	}...)
+
+	clone := rule{nr: nrClone, deny: [][]term{{{arg: 0, mask: namespaces, not: true}}}}
+	if p.NoProcesses != 0 {
+		clone = rule{nr: nrClone, only: [][]term{{ // threads are still made
+			{arg: 0, mask: syscall.CLONE_THREAD, value: syscall.CLONE_THREAD},
+			{arg: 0, mask: namespaces},
+		}}}
+		for _, nr := range starts {
+			list = append(list, rule{nr: nr, only: [][]term{}})
+		}
+	}
+	list = append(list, clone)
 
 	sockets := [][]term{}
 	if p.Listen != 0 {

@@ -53,3 +53,6 @@ func older() []rule {
 		{nr: 133, deny: [][]term{{{arg: 1, mask: notFIFO, not: true}}}}, // mknod
 	}
 }
+
+// starts are the calls, besides clone, by which processes and programs are started.
+var starts = []uint32{57, 58, 59, 322} // fork, vfork, execve, execveat

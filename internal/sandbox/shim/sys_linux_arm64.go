@@ -44,3 +44,6 @@ const (
 
 // older are forms of the calls above that this machine does not have.
 func older() []rule { return nil }
+
+// starts are the calls, besides clone, by which processes and programs are started.
+var starts = []uint32{221, 281} // execve, execveat
