@@ -96,10 +96,10 @@ func TestLimitWarnings(t *testing.T) {
 		{"at Cursor's limit", names(80), ""},
 		{"beyond it", names(81), "Cursor"},
 		{"beyond Windsurf's", names(101), "Cursor, Windsurf"},
-		{"beyond all", names(129), "VS Code, Cursor, Windsurf"},
+		{"beyond all", names(129), "Cursor, VS Code, Windsurf"},
 		{"toolgate's longest own name fits all", []string{strings.Repeat("n", 45)}, ""},
 		{"a long name", []string{strings.Repeat("n", 51)}, "Codex, Gemini CLI"},
-		{"a very long name", []string{strings.Repeat("n", 120)}, "Claude Code, VS Code, Cursor, Zed, Codex, Gemini CLI, Cline"},
+		{"a very long name", []string{strings.Repeat("n", 120)}, "Claude Code, Cline, Codex, Cursor, Gemini CLI, VS Code, Zed"},
 	} {
 		if got := clients(limitWarnings(tt.names)); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -45,42 +46,23 @@ func short(n int) string {
 	}
 }
 
-// clientLimit is what a client does with many or long tools.
-type clientLimit struct {
-	client string
-	tools  int // most tools; 0 is no limit
-	name   int // longest name after its own prefix; 0 is no limit
-	prefix int // characters that it puts in front
-}
-
-// clientLimits are the published or observed limits of clients; toolgate's own
-// name in the client's file is taken to be "toolgate".
-var clientLimits = []clientLimit{
-	{"Claude Code", 0, 128, len("mcp__toolgate__")},
-	{"VS Code", 128, 64, len("mcp_toolgate_")},
-	{"Cursor", 80, 60, len("toolgate") + 1},
-	{"Windsurf", 100, 0, 0},
-	{"Zed", 0, 64, 0},
-	{"Codex", 0, 64, len("mcp__toolgate__")},
-	{"Gemini CLI", 0, 63, len("mcp_toolgate_")},
-	{"Cline", 0, 64, len("toolgate__")},
-}
-
-// limitWarnings says which clients cannot take a list of tools as it is.
+// limitWarnings says which clients cannot take a list of tools as it is;
+// toolgate's own name in the client's file is taken to be "toolgate".
 func limitWarnings(names []string) []string {
 	var out []string
-	for _, c := range clientLimits {
-		if c.tools > 0 && len(names) > c.tools {
-			out = append(out, fmt.Sprintf("%s takes at most %d tools; this list has %d", c.client, c.tools, len(names)))
+	for _, c := range clients.All() {
+		l := &c.Limits
+		if l.Tools > 0 && len(names) > l.Tools {
+			out = append(out, fmt.Sprintf("%s takes at most %d tools; this list has %d", c.Title, l.Tools, len(names)))
 		}
 		long, example := 0, ""
 		for _, n := range names {
-			if c.name > 0 && len(n)+c.prefix > c.name {
+			if l.Name > 0 && len(c.Shown(n)) > l.Name {
 				long, example = long+1, n
 			}
 		}
 		if long > 0 {
-			out = append(out, fmt.Sprintf("%s takes names of %d characters with its prefix; %d are longer, such as %s", c.client, c.name, long, example))
+			out = append(out, fmt.Sprintf("%s takes names of %d characters with its prefix; %d are longer, such as %s", c.Title, l.Name, long, example))
 		}
 	}
 	return out

@@ -1,0 +1,135 @@
+package clients
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Shown is a tool's name as a client has it, with its prefix.
+func (c *Client) Shown(name string) string {
+	return strings.ReplaceAll(c.Limits.Prefix, "NAME", Entry) + name
+}
+
+// Tool is a tool as it is listed.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      []byte // of its arguments, as JSON
+}
+
+// The rules of [Client.Lint], which never change their meaning.
+const (
+	RuleTools       = "tools"           // more tools than the client takes
+	RuleName        = "name-length"     // a name that is too long
+	RuleChars       = "name-characters" // a name with characters that the client does not take
+	RuleCollision   = "name-collision"  // two names that become one
+	RuleDescription = "description"     // a description that is too long
+	RuleSchema      = "schema-size"     // a schema that is too large
+	RuleRoot        = "schema-root"     // a schema whose root is not a plain object
+	RuleTypeList    = "type-list"       // an argument of several types
+)
+
+// Problem is something that a client does not take as it is.
+type Problem struct {
+	Client string `json:"client"`
+	Rule   string `json:"rule"`
+	Tool   string `json:"tool,omitempty"` // empty for what is about all of them
+	What   string `json:"what"`
+	Fix    string `json:"fix"`
+}
+
+// maxProblems bounds what is said of one client.
+const maxProblems = 1000
+
+// Lint holds the tools of a gateway against what a client takes. At most
+// maxProblems are returned.
+func (c *Client) Lint(tools []Tool) []Problem {
+	var out []Problem
+	add := func(rule, tool, what, fix string) {
+		if len(out) < maxProblems {
+			out = append(out, Problem{c.Name, rule, tool, c.Title + " " + what, fix})
+		}
+	}
+	l := &c.Limits
+	if l.Tools > 0 && len(tools) > l.Tools {
+		add(RuleTools, "", fmt.Sprintf("takes %d tools, and there are %d", l.Tools, len(tools)), "Show it fewer: connect it with --http --capsule, or hide tools.")
+	}
+	var allowed *regexp.Regexp
+	if l.Chars != "" {
+		allowed = regexp.MustCompile("[^" + l.Chars + "]")
+	}
+	seen := map[string]string{}
+	for i := range tools {
+		t := &tools[i]
+		shown := c.Shown(t.Name)
+		if l.Name > 0 && len(shown) > l.Name {
+			add(RuleName, t.Name, fmt.Sprintf("takes names of %d characters with its prefix, and this one has %d: it %s", l.Name, len(shown), l.Over),
+				"Shorten it: toolgate.servers.NAME.tools.TOOL.rename, or a shorter namespace.")
+		}
+		if allowed != nil && allowed.MatchString(t.Name) {
+			add(RuleChars, t.Name, fmt.Sprintf("takes only %s in names", l.Chars), "Rename it: toolgate.servers.NAME.tools.TOOL.rename.")
+		}
+		if other, twice := seen[c.becomes(shown)]; twice {
+			add(RuleCollision, t.Name, fmt.Sprintf("makes the same name of it as of %s", other), "Rename one of them: toolgate.servers.NAME.tools.TOOL.rename.")
+		}
+		seen[c.becomes(shown)] = t.Name
+		if l.Description > 0 && len(t.Description) > l.Description {
+			add(RuleDescription, t.Name, fmt.Sprintf("shows %d bytes of a description, and this one has %d", l.Description, len(t.Description)),
+				"Write a shorter one: toolgate.servers.NAME.tools.TOOL.description.")
+		}
+		if l.Schema > 0 && len(t.Schema) > l.Schema {
+			add(RuleSchema, t.Name, fmt.Sprintf("shortens schemas of more than %d bytes, and this one has %d", l.Schema, len(t.Schema)),
+				"Fix or hide arguments: toolgate.servers.NAME.tools.TOOL.args.")
+		}
+		if l.ObjectRoot && !plainRoot(t.Schema) {
+			add(RuleRoot, t.Name, "leaves out the whole server because the root of this schema is not a plain object", "Hide the tool from it, or have its server changed.")
+		}
+		if argument := severalTypes(t.Schema); l.TypeLists && argument != "" {
+			add(RuleTypeList, t.Name, fmt.Sprintf("takes one type for an argument, and %s has a list", argument), "Hide the argument: toolgate.servers.NAME.tools.TOOL.args, or have its server changed.")
+		}
+	}
+	return out
+}
+
+// becomes is what a client makes of a name, as far as that may make two names one.
+func (c *Client) becomes(shown string) string {
+	switch c.Name {
+	case "codex":
+		return regexp.MustCompile("[^A-Za-z0-9_]").ReplaceAllString(shown, "_")
+	case "gemini":
+		if len(shown) > c.Limits.Name { // the first 28 and the last 32 characters, with ___ between
+			return shown[:28] + "___" + shown[len(shown)-32:]
+		}
+	}
+	return shown
+}
+
+func plainRoot(schema []byte) bool {
+	if len(schema) == 0 {
+		return true
+	}
+	kind, _ := mcp.LookupString(schema, "type")
+	return kind == "object" && !slices.ContainsFunc([]string{"anyOf", "oneOf", "allOf"}, func(key string) bool { return mcp.Lookup(schema, key) != nil })
+}
+
+// severalTypes returns the first argument whose type is a list.
+func severalTypes(schema []byte) string {
+	properties := mcp.Lookup(schema, "properties")
+	if !mcp.IsObject(properties) {
+		return ""
+	}
+	for m := range mcp.Members(properties) {
+		if kind := mcp.Lookup(m.Value.Of(properties), "type"); len(kind) > 0 && kind[0] == '[' {
+			name, err := mcp.Unquote([]byte(`"` + string(m.KeyText.Of(properties)) + `"`))
+			if err != nil {
+				return "one"
+			}
+			return name
+		}
+	}
+	return ""
+}

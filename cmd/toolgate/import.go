@@ -1,0 +1,426 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/edit"
+)
+
+func newImport(o *options) *cobra.Command {
+	var write bool
+	c := &cobra.Command{
+		Use:   "import [CLIENT | FILE ...]",
+		Short: "Bring the servers of your clients into the file",
+		Long: `Read the files of the clients on this machine, or of those that are named, and plan
+to write their servers into the configuration file. Credentials that are spelt out
+there become references: they go into the .env file beside the configuration,
+which only you may read. Nothing is written without --write; then the
+configuration as it was is kept beside it. The clients' own files stay as they are.`,
+		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return o.importServers(args, write)
+		},
+		ValidArgsFunction: completeClients,
+	}
+	c.Flags().BoolVar(&write, "write", false, "write what is planned")
+	o.outputFlag(c)
+	return c
+}
+
+// What is done with a server that was found.
+const (
+	importNew    = "new"
+	importSame   = "there already"
+	importRename = "new, under another name"
+	importNot    = "left out"
+)
+
+// imported is a server that was found, and what is done with it.
+type imported struct {
+	Name    string   `json:"name"` // in the configuration
+	Client  string   `json:"client"`
+	File    string   `json:"file"`
+	Action  string   `json:"action"`
+	Reason  string   `json:"reason,omitempty"`
+	Secrets []string `json:"secrets"` // variables that credentials have become
+
+	entry edit.Map
+}
+
+// importPlan is what an import does.
+type importPlan struct {
+	items []imported
+	taken map[string]string // text of an entry by name
+	spare map[string]string // name by namespace
+	kept  map[string]string // variables of the file beside the configuration
+	added []string          // those among them that are new
+}
+
+func (o *options) importServers(args []string, write bool) error {
+	files, err := importFiles(args)
+	if err != nil {
+		return err
+	}
+	path, before, section, err := o.ownFile()
+	if err != nil {
+		return err
+	}
+	plan := &importPlan{taken: map[string]string{}, spare: map[string]string{}, kept: map[string]string{}}
+	if err := plan.existing(path, before); err != nil {
+		return err
+	}
+	for _, f := range files {
+		plan.read(f, path)
+	}
+	after := before
+	for i := range plan.items {
+		item := &plan.items[i]
+		if item.Action != importNew && item.Action != importRename {
+			continue
+		}
+		if after, err = edit.Set(path, after, section, item.Name, item.entry); err != nil {
+			return exitf(exitConfig, "add %s to %s: %w", item.Name, path, err)
+		}
+	}
+	if err := o.checkText(path, after, plan.kept); err != nil {
+		return exitf(exitConfig, "the file could not be used then: %w", err)
+	}
+	changes := string(before) != string(after)
+	if write && changes {
+		if err := plan.write(path, before, after); err != nil {
+			return err
+		}
+	}
+	return o.printPlan(plan, files, path, write, changes)
+}
+
+// importFiles are the files of the clients that were named, of all by default, and
+// files that were named themselves.
+func importFiles(args []string) ([]clients.Found, error) {
+	if len(args) == 0 {
+		return clients.Installed(places(here())), nil
+	}
+	var out []clients.Found
+	for _, arg := range args {
+		if c, ok := clients.Find(arg); ok {
+			found := c.Existing(places(here()))
+			if len(found) == 0 {
+				return nil, exitf(exitConfig, "%s has no file on this machine", c.Title)
+			}
+			out = append(out, found...)
+			continue
+		}
+		if _, err := os.Stat(arg); err != nil {
+			if _, unknown := clientNamed(arg); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `/\.`) {
+				return nil, unknown
+			}
+			return nil, exit(exitConfig, err)
+		}
+		out = append(out, clients.Found{Client: &clients.Client{Name: "file", Title: arg}, Path: arg})
+	}
+	return out, nil
+}
+
+// existing notes what the configuration has.
+func (p *importPlan) existing(path string, data []byte) error {
+	if len(data) > 0 {
+		c, err := config.Parse(path, data, config.Options{Raw: true})
+		if err != nil {
+			return exit(exitConfig, err)
+		}
+		for i := range c.Servers {
+			s := &c.Servers[i]
+			p.taken[s.Key], p.spare[s.Namespace] = entryText(importEntry(s)), s.Key
+		}
+	}
+	kept, err := config.ReadEnvFile(variablesFile(path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return exit(exitConfig, err)
+	default:
+		p.kept = kept
+	}
+	return nil
+}
+
+// read plans what becomes of the servers of a file.
+func (p *importPlan) read(f clients.Found, target string) {
+	note := func(name, reason string) {
+		p.items = append(p.items, imported{Name: name, Client: f.Client.Name, File: f.Path, Action: importNot, Reason: reason, Secrets: []string{}})
+	}
+	if a, err := os.Stat(f.Path); err == nil {
+		if b, err := os.Stat(target); err == nil && os.SameFile(a, b) {
+			return
+		}
+	}
+	self, _ := os.Executable() // unknown, the name toolgate still is
+	c, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
+	if err != nil {
+		if data, readErr := os.ReadFile(f.Path); readErr == nil {
+			if _, syntax := config.ParseDocument(f.Path, data); syntax == nil {
+				return // a file of settings without servers
+			}
+		}
+		note("", faultsOf(err)[0].Error())
+		return
+	}
+	for _, s := range c.Skipped {
+		note(s.Key, s.Reason)
+	}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Refused != nil {
+			note(s.Key, faultsOf(s.Refused)[0].Error())
+			continue
+		}
+		p.add(s, f)
+	}
+}
+
+func (p *importPlan) add(s *config.Server, f clients.Found) {
+	item := imported{Name: s.Key, Client: f.Client.Name, File: f.Path, Action: importNew, Secrets: []string{}}
+	item.Secrets = append(item.Secrets, p.moveSecrets(s)...)
+	item.entry = importEntry(s)
+	text := entryText(item.entry)
+	for n := 1; ; n++ {
+		there, taken := p.taken[item.Name]
+		if taken && there == text {
+			item.Action, item.Secrets = importSame, []string{}
+			break
+		}
+		if !taken && p.spare[config.Namespace(item.Name)] == "" {
+			break
+		}
+		item.Action, item.Reason = importRename, "another server is called "+s.Key
+		item.Name = s.Key + "-" + f.Client.Name
+		if n > 1 {
+			item.Name += fmt.Sprint("-", n)
+		}
+	}
+	p.taken[item.Name], p.spare[config.Namespace(item.Name)] = text, item.Name
+	p.items = append(p.items, item)
+}
+
+// importEntry is a server as it is written into a configuration: in one spelling,
+// whatever its client's is.
+func importEntry(s *config.Server) edit.Map {
+	var m edit.Map
+	if s.Transport == config.TransportStdio {
+		m = edit.Map{{Key: "command", Value: s.Command}}
+		if len(s.Args) > 0 {
+			m = append(m, edit.Field{Key: "args", Value: s.Args})
+		}
+		if s.Cwd != "" {
+			m = append(m, edit.Field{Key: "cwd", Value: s.Cwd})
+		}
+		m = appendTexts(m, "env", revealed(s.Env))
+		if len(s.EnvInherit) > 0 {
+			m = append(m, edit.Field{Key: "env_vars", Value: s.EnvInherit})
+		}
+	} else {
+		if s.Transport != config.TransportAuto {
+			m = append(m, edit.Field{Key: "type", Value: string(s.Transport)})
+		}
+		m = append(m, edit.Field{Key: "url", Value: s.URL})
+		m = appendTexts(m, "headers", revealed(s.Headers))
+	}
+	if s.Include != nil {
+		m = append(m, edit.Field{Key: "include", Value: s.Include})
+	}
+	if len(s.Exclude) > 0 {
+		m = append(m, edit.Field{Key: "exclude", Value: s.Exclude})
+	}
+	if s.Timeouts.Call != config.DefaultCall {
+		m = append(m, edit.Field{Key: "timeout", Value: int(s.Timeouts.Call.Milliseconds())})
+	}
+	if s.Disabled {
+		m = append(m, edit.Field{Key: "disabled", Value: true})
+	}
+	return m
+}
+
+func revealed(secrets map[string]config.Secret) map[string]string {
+	out := make(map[string]string, len(secrets))
+	for name, value := range secrets {
+		out[name] = value.Reveal()
+	}
+	return out
+}
+
+func entryText(m edit.Map) string { return edit.Text("x.json", nil, "x", m) }
+
+// moveSecrets replaces the credentials of a server by references, and returns the
+// variables that hold them.
+func (p *importPlan) moveSecrets(s *config.Server) []string {
+	var names []string
+	keep := func(wanted, value string) string {
+		name := p.keep(s.Key, wanted, value)
+		names = append(names, name)
+		return "${" + name + "}"
+	}
+	for _, name := range slices.Sorted(keysOf(s.Env)) {
+		if value := s.Env[name].Reveal(); secretValue(name, value) {
+			s.Env[name] = config.Secret(keep(name, value))
+		}
+	}
+	for _, name := range slices.Sorted(keysOf(s.Headers)) {
+		value := s.Headers[name].Reveal()
+		if !secretValue(name, value) {
+			continue
+		}
+		scheme, token, ok := strings.Cut(value, " ")
+		if !ok {
+			scheme, token = "", value
+		} else {
+			scheme += " "
+		}
+		wanted := s.Key + "_" + name
+		if name == "Authorization" {
+			wanted = s.Key + "_TOKEN"
+		}
+		s.Headers[name] = config.Secret(scheme + keep(wanted, token))
+	}
+	for i, arg := range s.Args {
+		flag, value, joined := strings.Cut(arg, "=")
+		switch {
+		case joined && secretValue(strings.TrimLeft(flag, "-"), value):
+			s.Args[i] = flag + "=" + keep(s.Key+"_"+strings.TrimLeft(flag, "-"), value)
+		case i > 0 && strings.HasPrefix(s.Args[i-1], "-") && secretValue(strings.TrimLeft(s.Args[i-1], "-"), arg):
+			s.Args[i] = keep(s.Key+"_"+strings.TrimLeft(s.Args[i-1], "-"), arg)
+		case secretValue("", arg):
+			s.Args[i] = keep(s.Key+"_SECRET", arg)
+		}
+	}
+	s.URL = p.moveFromURL(s.URL, func(name, value string) string { return keep(s.Key+"_"+name, value) })
+	return names
+}
+
+// moveFromURL replaces the credentials in the query of a URL.
+func (p *importPlan) moveFromURL(text string, keep func(name, value string) string) string {
+	base, query, ok := strings.Cut(text, "?")
+	if !ok {
+		return text
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(value); err == nil && secretValue(name, plain) {
+			pairs[i] = name + "=" + keep(name, value)
+		}
+	}
+	return base + "?" + strings.Join(pairs, "&")
+}
+
+// keep finds a variable for a credential: the one wanted, or with the server's name
+// where that has another value.
+func (p *importPlan) keep(server, wanted, value string) string {
+	name := config.VariableName(wanted)
+	for n := 1; ; n++ {
+		there, taken := p.kept[name]
+		if !taken && os.Getenv(name) == "" || taken && there == value {
+			if !taken {
+				p.kept[name] = value
+				p.added = append(p.added, name)
+			}
+			return name
+		}
+		name = config.VariableName(server + "_" + wanted)
+		if n > 1 {
+			name += fmt.Sprint("_", n)
+		}
+	}
+}
+
+// write writes the configuration and its variables; the file as it was is kept.
+func (p *importPlan) write(path string, before, after []byte) error {
+	if len(p.added) > 0 {
+		name := variablesFile(path)
+		text, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return exit(exitConfig, err)
+		}
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			text = append(text, '\n')
+		}
+		for _, key := range p.added {
+			text = append(text, key+"="+envQuote(p.kept[key])+"\n"...)
+		}
+		if err := writeFile(name, text, 0o600); err != nil {
+			return err
+		}
+	}
+	if before != nil {
+		if err := writeFile(backupName(path, after), before, 0o600); err != nil {
+			return err
+		}
+	}
+	return replaceFile(path, after)
+}
+
+// envQuote writes a value as env files have it.
+func envQuote(value string) string {
+	if !strings.ContainsAny(value, "'\n\r") {
+		return "'" + value + "'"
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(value) + `"`
+}
+
+// importFile is a file that was looked at, as it is printed.
+type importFile struct {
+	Client string `json:"client"`
+	File   string `json:"file"`
+}
+
+func (o *options) printPlan(p *importPlan, files []clients.Found, path string, written, changes bool) error {
+	t := table{header: []string{"SERVER", "CLIENT", "ACTION", "SECRETS", "FILE", "REASON"}}
+	looked := []importFile{}
+	for _, f := range files {
+		looked = append(looked, importFile{f.Client.Name, f.Path})
+	}
+	added := 0
+	for i := range p.items {
+		item := &p.items[i]
+		if item.Action == importNew || item.Action == importRename {
+			added++
+		}
+		t.rows = append(t.rows, []string{item.Name, item.Client, item.Action, strings.Join(item.Secrets, ","), item.File, item.Reason})
+		t.names = append(t.names, item.Name)
+	}
+	t.data = map[string]any{
+		"file": path, "files": looked, "servers": append([]imported{}, p.items...), "variables": append([]string{}, p.added...),
+		"variables_file": variablesFile(path), "written": written && changes,
+	}
+	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+		return err
+	}
+	switch {
+	case len(files) == 0:
+		fmt.Println("no client with a file was found on this machine")
+	case !changes:
+		fmt.Printf("nothing is new; %s stays as it is\n", path)
+	case written:
+		fmt.Printf("%d servers are in %s now", added, path)
+		if len(p.added) > 0 {
+			fmt.Printf(", their credentials in %s", variablesFile(path))
+		}
+		fmt.Println(". Next: toolgate connect CLIENT --only")
+	default:
+		fmt.Printf("Plan: %d servers into %s", added, path)
+		if len(p.added) > 0 {
+			fmt.Printf(", %d credentials into %s", len(p.added), variablesFile(path))
+		}
+		fmt.Println(". Nothing is written; run it with --write.")
+	}
+	return nil
+}
