@@ -32,7 +32,7 @@ var availability = map[string]bool{
 	"native":                 false,
 	"tools":                  false,
 	"audit":                  true,
-	"telemetry":              false,
+	"telemetry":              true,
 	"feedback":               false,
 	"limits":                 true,
 	"retention":              false,

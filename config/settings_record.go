@@ -16,10 +16,12 @@ type Audit struct {
 
 // Telemetry is where traces go.
 type Telemetry struct {
-	// OTLP is the collector's address. Absent: none.
-	OTLP string `config:"otlp"`
-	// Sample is the share of calls traced. Absent: 0.01.
-	Sample float64 `config:"sample" min:"0" max:"1"`
+	// OTLP is the URL of a collector that takes OTLP over HTTP, as in http://127.0.0.1:4318; without a path it is /v1/traces. Absent: nothing is traced.
+	OTLP string `config:"otlp" format:"url"`
+	// Headers are sent with each batch; a value may name variables, as in "Bearer ${TOKEN}". Absent: none.
+	Headers map[string]Secret `config:"headers"`
+	// Sample is the share of calls traced whose caller does not say whether they are. Absent: 0.01.
+	Sample float64 `config:"sample" default:"0.01" min:"0" max:"1"`
 }
 
 // Feedback is who is told about executions.

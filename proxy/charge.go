@@ -109,6 +109,9 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 		b.took = time.Since(rec.sent)
 		rec.entry.UpstreamUS += b.took.Microseconds()
 	}
+	if rec.span != nil {
+		rec.span.Received(&rec.entry, got.Fault, err)
+	}
 	if err != nil {
 		failure, failed := errors.AsType[*mcp.Failure](err)
 		b.back = failed && !failure.Delivered && !b.delivered

@@ -113,7 +113,7 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 	call := g.newCall(x, now.route.to, mcp.MethodTaskGet, params)
 	call.Progress, call.LogLevel, call.Conn = false, "", now.conn
 	rec := g.newRecord(x, mcp.Tool, now.route.Exposed)
-	rec.entry.Method = mcp.MethodTaskGet
+	rec.entry.Method, rec.span = mcp.MethodTaskGet, nil // what is watched is no call of its client
 	rec.routed(now.route)
 	defer rec.settle() // where the server's side of it panics
 	if ctx, err = rec.charge(ctx, snap, now.route, true); err != nil {

@@ -96,6 +96,7 @@ type Options struct {
 	Keys          *Keyring
 	Logger        *slog.Logger
 	Metrics       *Metrics // nil counts nothing
+	Tracer        Tracer   // nil traces nothing
 	Resource      Resource // nil publishes nothing, and its challenges lead nowhere
 
 	// CapabilityIDs issues or finds the ids of capabilities, in the order of

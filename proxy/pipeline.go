@@ -97,6 +97,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if err := rec.begin(); err != nil {
 		return refuse(retry.ended(rec.notMade(err)))
 	}
+	call.Params = rec.tell(call.Params)
 	got, err := g.carry(ctx, x, route, rec, call, retry)
 	if err := rec.carried(&got, err); err != nil {
 		return refuse(err)

@@ -37,6 +37,7 @@ type record struct {
 
 	call   *RunningCall // once the gate let it pass
 	phase  string       // that refused it; empty for none
+	span   Span         // nil for a call that is not traced; set by newRecord alone
 	parked bool         // the call goes on with another request
 	park   *park        // of a call to a legacy server for a modern client; else nil
 	cost   int64
@@ -62,6 +63,7 @@ func (g *Gateway) newRecord(x *Exchange, kind mcp.Capability, name string) *reco
 	if trace, ok := mcp.Unquote(x.Message.Meta("traceparent")); ok == nil {
 		e.TraceID = traceID(trace)
 	}
+	rec.trace()
 	return rec
 }
 
@@ -132,6 +134,9 @@ func (rec *record) close(answer *reply, panicked any) {
 	}
 	rec.settle() // of a call that panicked
 	if rec.parked {
+		if rec.span != nil {
+			rec.span.Parked()
+		}
 		return
 	}
 	if rec.park != nil { // that it has ended, whatever happened
@@ -163,6 +168,9 @@ func (rec *record) finish(answer *reply) {
 		rec.repeatEnd()
 	}
 	rec.g.opts.Metrics.call(e, rec.phase)
+	if rec.span != nil {
+		rec.span.End(e, rec.phase)
+	}
 	if err := rec.g.opts.Auditor.Append(e); err != nil {
 		rec.g.log.Error("audit entry not kept", "call", e.CallID, "err", err)
 	}

@@ -271,7 +271,7 @@ func answersWellFormed(raw []byte) bool { return raw != nil && responsesWellForm
 // id.
 func (g *Gateway) carryTask(ctx context.Context, x *Exchange, rec *record, t *task) (mcp.Answer, error) {
 	params := mcp.SetMember(x.Message.Params(), "taskId", mcp.Quote(t.id))
-	call := g.newCall(x, t.route.to, x.Message.Method, mcp.RewriteMeta(params, nil))
+	call := g.newCall(x, t.route.to, x.Message.Method, rec.tell(mcp.RewriteMeta(params, nil)))
 	call.Conn = t.conn
 	if x.Message.Method != mcp.MethodTaskResult {
 		call.Progress = false

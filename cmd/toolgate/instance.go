@@ -46,6 +46,7 @@ type instance struct {
 	audit   *audit.Log
 	keys    *proxy.Keyring
 	metrics *telemetry.Metrics
+	traces  *telemetry.Traces // nil where nobody takes them
 	gateway *proxy.Gateway
 	saver   *catalogSaver
 	desk    *approval.Desk
@@ -220,6 +221,12 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.CapabilityIDs = in.capabilityIDs
 	g.UseRound = in.store.Rounds().Use
 	g.Metrics = in.counting()
+	if in.traces, err = in.tracing(ctx, c); err != nil {
+		return nil, err
+	}
+	if in.traces != nil { // a nil pointer would be no nil interface
+		g.Tracer = tracer{in.traces}
+	}
 	if in.gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -246,6 +253,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	var late errgroup.Group
 	late.Go(func() error { return in.store.Run(last) })
 	late.Go(func() error { return in.audit.Run(last) })
+	late.Go(func() error { return in.runTraces(last) })
 
 	group, gctx := errgroup.WithContext(parts)
 	in.ctx = gctx

@@ -75,7 +75,7 @@ func newCallCounters(c *catalog) callCounters {
 
 // Call counts one closed call.
 func (m *Metrics) Call(c *Call) {
-	k := kind{c.Method, c.Transport, "", c.Tool, c.Outcome, errorType(c.Outcome, c.Code), c.Phase}
+	k := kind{c.Method, c.Transport, "", c.Tool, c.Outcome, ErrorType(c.Outcome, c.Code), c.Phase}
 	if c.Upstream > 0 {
 		k.server = c.Server
 	}
@@ -133,7 +133,7 @@ func (c *callCounters) handles(k kind) *handles {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	method, code := c.words.label(k.method), c.words.label(k.code)
-	h = &handles{operation: c.operation.WithLabelValues(method, transport(k.transport), k.outcome, code)}
+	h = &handles{operation: c.operation.WithLabelValues(method, Transport(k.transport), k.outcome, code)}
 	if k.server != "" {
 		h.client = c.client.WithLabelValues(method, c.servers.label(k.server), code)
 	}

@@ -53,8 +53,8 @@ func (n *names) label(name string) string {
 	return name
 }
 
-// transport is the word of the semantic conventions for a binding of ours.
-func transport(binding string) string {
+// Transport is the word of the semantic conventions for a binding of ours.
+func Transport(binding string) string {
 	if binding == "stdio" {
 		return "pipe"
 	}
@@ -68,8 +68,8 @@ var errorTypes = map[string]bool{
 	"-32000": true, "-32001": true, "-32002": true, "-32020": true, "-32021": true, "-32022": true, "-32042": true,
 }
 
-// errorType is the attribute error.type of a call: empty for one that ended well.
-func errorType(outcome, code string) string {
+// ErrorType is the attribute error.type of a call: empty for one that ended well.
+func ErrorType(outcome, code string) string {
 	switch {
 	case outcome == "ok":
 		return ""

@@ -145,6 +145,7 @@ func everything(m *telemetry.Metrics) {
 	m.Retried("a")
 	m.Budget(&telemetry.Charge{Budget: "b", Outcome: "granted", Warned: 80, Limited: true, Left: 0.2, Until: time.Now().Add(time.Hour)})
 	m.WatchAudit(func() telemetry.AuditStats { return telemetry.AuditStats{} })
+	m.WatchTraces(func() uint64 { return 0 })
 }
 
 func TestServerStates(t *testing.T) {

@@ -57,6 +57,14 @@ type AuditStats struct {
 	Lost    uint64 // entries that were given up
 }
 
+// WatchTraces has the number of spans shown that were not sent; read is called at
+// each scrape and does not block. It is called once.
+func (m *Metrics) WatchTraces(read func() uint64) {
+	const name, help = "toolgate_trace_spans_dropped_total", "Spans that did not reach the collector."
+	m.catalog.note(name, "counter", help, nil)
+	m.catalog.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read()) }))
+}
+
 // WatchAudit has the counters of the audit log shown; read is called at each
 // scrape and does not block. It is called once.
 func (m *Metrics) WatchAudit(read func() AuditStats) {

@@ -25,5 +25,5 @@ func (m *Metrics) Sessions(n int) { m.sessions.open.Set(float64(n)) }
 
 // SessionEnded counts a session of a client over a binding that has ended.
 func (m *Metrics) SessionEnded(binding string, lasted time.Duration) {
-	m.sessions.ended.WithLabelValues(transport(binding)).Observe(lasted.Seconds())
+	m.sessions.ended.WithLabelValues(Transport(binding)).Observe(lasted.Seconds())
 }
