@@ -9,9 +9,8 @@ import (
 // Metrics is called when something countable happens. Nil fields, and a nil
 // Metrics, count nothing. The functions must not block.
 type Metrics struct {
-	// Call is called once for each closed call, with its audit entry and the phase
-	// that refused it, empty for none.
-	Call func(e *audit.Entry, phase string)
+	// Call is called once for each closed call, with its audit entry.
+	Call func(*audit.Entry)
 	// Served is called once for each request that calls nothing, such as a list,
 	// with the binding it came over.
 	Served func(method, transport string, took time.Duration, failed bool)
@@ -30,9 +29,9 @@ type Metrics struct {
 	Redacted func(server string, n int)
 }
 
-func (m *Metrics) call(e *audit.Entry, phase string) {
+func (m *Metrics) call(e *audit.Entry) {
 	if m != nil && m.Call != nil {
-		m.Call(e, phase)
+		m.Call(e)
 	}
 }
 

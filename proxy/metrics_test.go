@@ -26,9 +26,7 @@ func (c *counted) add(format string, args ...any) {
 
 func (c *counted) metrics() *Metrics {
 	return &Metrics{
-		Call: func(e *audit.Entry, phase string) {
-			c.add("%s %s %s %q by %q", e.Method, e.Name, e.Outcome, e.Code, phase)
-		},
+		Call: func(e *audit.Entry) { c.add("%s %s %s %q", e.Method, e.Name, e.Outcome, e.Code) },
 		Served: func(method, transport string, took time.Duration, failed bool) {
 			if took < 0 {
 				c.add("%s took %v", method, took)
@@ -40,8 +38,8 @@ func (c *counted) metrics() *Metrics {
 	}
 }
 
-// Every request is counted once: those that call something with the phase that
-// refused them, the others as served.
+// Every request is counted once: those that call something with how they
+// ended, the others as served.
 func TestRequestsAreCounted(t *testing.T) {
 	c := &counted{}
 	r := newRig(t, mounted(newScript(t, "one", mcp.Legacy, tool("echo"))), func(o *Options, _ *Config) { o.Metrics = c.metrics() })
@@ -59,9 +57,9 @@ func TestRequestsAreCounted(t *testing.T) {
 		`tools/list over http, failed: false`, `listed for ""`,
 		`tools/list over http, failed: true`,
 		`ping over http, failed: false`,
-		`tools/call one__echo ok "" by ""`,
-		`tools/call one__none denied "-32602" by "request"`,
-		`tools/call  denied "-32602" by "request"`,
+		`tools/call one__echo ok ""`,
+		`tools/call one__none denied "-32602"`,
+		`tools/call  denied "-32602"`,
 		`end of a session over http`,
 	}
 	if !slices.Equal(c.lines, want) {

@@ -36,7 +36,6 @@ type record struct {
 	repeatEnd func() // of a call that is held against those before it; else nil
 
 	call   *RunningCall // once the gate let it pass
-	phase  string       // that refused it; empty for none
 	span   Span         // nil for a call that is not traced; set by newRecord alone
 	parked bool         // the call goes on with another request
 	park   *park        // of a call to a legacy server for a modern client; else nil
@@ -106,7 +105,6 @@ func (rec *record) refused(err error) error {
 		own.Decision = e.CallID
 		err, refusal = &own, &own
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
-		rec.phase = refusal.Phase
 		rec.noteRefusal(refusal.Budget)
 		rec.step(refusal.Phase, verdictDeny, refusal.Kind, "")
 		if refusal.Phase == "breaker" {
@@ -117,7 +115,6 @@ func (rec *record) refused(err error) error {
 		}
 	case errors.As(err, &fault):
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, strconv.Itoa(fault.Code), fault.Message
-		rec.phase = "request" // as it was written
 	default:
 		e.Outcome, e.Reason = audit.OutcomeCancelled, err.Error()
 	}
@@ -167,9 +164,9 @@ func (rec *record) finish(answer *reply) {
 	if rec.repeatEnd != nil {
 		rec.repeatEnd()
 	}
-	rec.g.opts.Metrics.call(e, rec.phase)
+	rec.g.opts.Metrics.call(e)
 	if rec.span != nil {
-		rec.span.End(e, rec.phase)
+		rec.span.End(e)
 	}
 	if err := rec.g.opts.Auditor.Append(e); err != nil {
 		rec.g.log.Error("audit entry not kept", "call", e.CallID, "err", err)

@@ -27,9 +27,9 @@ type Span interface {
 	Received(e *audit.Entry, fault *mcp.Error, err error)
 	// Parked ends the span of a round whose call goes on with another request.
 	Parked()
-	// End ends the span of the call; the entry is complete. phase is what
-	// refused it, empty for none. What comes after Parked has no effect.
-	End(e *audit.Entry, phase string)
+	// End ends the span of the call; the entry is complete. It may be called
+	// after Parked, and at the same time, and then has no effect.
+	End(e *audit.Entry)
 }
 
 // trace begins the span of a call, if it is to be traced. What its caller says in

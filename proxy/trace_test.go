@@ -38,8 +38,8 @@ func (c *tracedCall) Send(e *audit.Entry) (string, string) {
 func (c *tracedCall) Received(_ *audit.Entry, fault *mcp.Error, err error) {
 	c.t.add("received %v %v", fault != nil, err)
 }
-func (c *tracedCall) Parked()                          { c.t.add("parked") }
-func (c *tracedCall) End(e *audit.Entry, phase string) { c.t.add("end %s %q", e.Outcome, phase) }
+func (c *tracedCall) Parked()            { c.t.add("parked") }
+func (c *tracedCall) End(e *audit.Entry) { c.t.add("end %s", e.Outcome) }
 
 const ownContext = `"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`
 
@@ -56,12 +56,12 @@ func TestTraceContext(t *testing.T) {
 	}{
 		"none": {
 			want:  `{` + ownContext + `}`,
-			lines: []string{`begin "" ""`, `send echo of s`, `received false <nil>`, `end ok ""`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
+			lines: []string{`begin "" ""`, `send echo of s`, `received false <nil>`, `end ok`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
 		},
 		"theirs": {
 			meta:  `"traceparent":"` + theirs + `","tracestate":"a=1","baggage":"k=v","x/y":1`,
 			want:  `{` + ownContext + `,"tracestate":"a=1","baggage":"k=v","x/y":1}`,
-			lines: []string{`begin "` + theirs + `" "a=1"`, `send echo of s`, `received false <nil>`, `end ok ""`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
+			lines: []string{`begin "` + theirs + `" "a=1"`, `send echo of s`, `received false <nil>`, `end ok`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
 		},
 		"not sampled": {
 			meta:  `"traceparent":"` + off + `","tracestate":"a=1"`,
@@ -70,7 +70,7 @@ func TestTraceContext(t *testing.T) {
 		},
 		"a header": {
 			headers: theirs, want: `{` + ownContext + `}`,
-			lines: []string{`begin "` + theirs + `" ""`, `send echo of s`, `received false <nil>`, `end ok ""`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
+			lines: []string{`begin "` + theirs + `" ""`, `send echo of s`, `received false <nil>`, `end ok`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
 		},
 		"both": {
 			meta: `"traceparent":"` + off + `"`, headers: theirs, want: `{"traceparent":"` + off + `"}`,
@@ -78,7 +78,7 @@ func TestTraceContext(t *testing.T) {
 		},
 		"no text": {
 			meta: `"traceparent":7`, want: `{` + ownContext + `}`,
-			lines: []string{`begin "" ""`, `send echo of s`, `received false <nil>`, `end ok ""`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
+			lines: []string{`begin "" ""`, `send echo of s`, `received false <nil>`, `end ok`}, id: "4bf92f3577b34da6a3ce929d0e0e4736",
 		},
 	} {
 		b := newScript(t, "s", mcp.Modern, tool("echo"))
@@ -114,15 +114,15 @@ func TestEverySpanEnds(t *testing.T) {
 		name  string
 		last  string
 	}{
-		"refused": {name: "none", last: `end denied "request"`},
+		"refused": {name: "none", last: `end denied`},
 		"fault": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			return fault(mcp.Modern, `{"code":-32000,"message":"m"}`), nil
-		}, last: `end error ""`},
+		}, last: `end error`},
 		"failure": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailTimeout, Server: "s", Delivered: true}
-		}, last: `end error "upstream"`},
-		"panic": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("boom") }, last: `end error ""`},
-		"ended": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { return mcp.Answer{}, context.Cause(ended) }, last: `end cancelled ""`},
+		}, last: `end error`},
+		"panic": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("boom") }, last: `end error`},
+		"ended": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { return mcp.Answer{}, context.Cause(ended) }, last: `end cancelled`},
 		"question": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			return result(mcp.Modern, `{"resultType":"input_required","inputRequests":{}}`), nil
 		}, last: `parked`},

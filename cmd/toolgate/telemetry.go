@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
@@ -19,8 +20,8 @@ func (in *instance) counting() *proxy.Metrics {
 	}
 }
 
-// count counts one closed call. phase is what refused it.
-func (in *instance) count(e *audit.Entry, phase string) {
+// count counts one closed call.
+func (in *instance) count(e *audit.Entry) {
 	tool := ""
 	if e.Kind == "tool" && e.Server != "" {
 		tool = e.Name
@@ -28,10 +29,30 @@ func (in *instance) count(e *audit.Entry, phase string) {
 	if e.LeftOut > 0 || e.OutputInvalid {
 		in.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
 	}
+	for step := range stepsOf(e) {
+		in.metrics.Decided(step.Phase, step.Verdict)
+	}
 	in.metrics.Call(&telemetry.Call{
-		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code, Phase: phase,
+		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code,
 		Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
 	})
+}
+
+// stepsOf are the steps of a call, each phase in a row once: a phase that denies is
+// followed by the refusal that it leads to.
+func stepsOf(e *audit.Entry) iter.Seq2[*audit.Step, time.Duration] {
+	return func(yield func(step *audit.Step, since time.Duration) bool) {
+		before := int64(0)
+		for i := range e.Steps {
+			if i > 0 && e.Steps[i].Phase == e.Steps[i-1].Phase {
+				continue
+			}
+			if !yield(&e.Steps[i], time.Duration(before)*time.Microsecond) {
+				return
+			}
+			before = e.Steps[i].US
+		}
+	}
 }
 
 // countCharge counts what happened to one charge of a budget.

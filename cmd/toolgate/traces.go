@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -60,11 +61,14 @@ func (t tracer) Begin(traceparent, tracestate string, began time.Time) proxy.Spa
 	if span == nil {
 		return nil // a nil pointer would be no nil interface
 	}
-	return &callSpan{span}
+	return &callSpan{Span: span}
 }
 
 // callSpan names things by the semantic conventions for MCP.
-type callSpan struct{ *telemetry.Span }
+type callSpan struct {
+	*telemetry.Span
+	ended atomic.Bool
+}
 
 // Send implements [proxy.Span].
 func (s *callSpan) Send(e *audit.Entry) (traceparent, tracestate string) {
@@ -79,11 +83,17 @@ func (s *callSpan) Received(e *audit.Entry, fault *mcp.Error, err error) {
 
 // Parked implements [proxy.Span].
 func (s *callSpan) Parked() {
+	if !s.ended.CompareAndSwap(false, true) {
+		return
+	}
 	s.Span.End("input required", "", attribute.String("toolgate.outcome", "input_required"))
 }
 
 // End implements [proxy.Span].
-func (s *callSpan) End(e *audit.Entry, phase string) {
+func (s *callSpan) End(e *audit.Entry) {
+	if !s.ended.CompareAndSwap(false, true) {
+		return
+	}
 	attributes := append(named(e, e.Name),
 		attribute.String("mcp.method.name", e.Method), attribute.String("mcp.protocol.version", e.ProtocolVersion),
 		attribute.String("network.transport", telemetry.Transport(e.Transport)),
@@ -95,13 +105,25 @@ func (s *callSpan) End(e *audit.Entry, phase string) {
 	if e.Session != "" { // a hash: the id itself is a credential
 		attributes = append(attributes, attribute.String("mcp.session.id", e.Session))
 	}
-	if phase != "" {
-		attributes = append(attributes, attribute.String("toolgate.phase", phase))
+	if n := len(e.Steps); n > 0 && (e.Outcome == audit.OutcomeDenied || e.Outcome == audit.OutcomeError) {
+		attributes = append(attributes, attribute.String("toolgate.phase", e.Steps[n-1].Phase))
 	}
+	s.phases(e)
 	if _, err := strconv.Atoi(e.Code); err == nil {
 		attributes = append(attributes, attribute.String("rpc.response.status_code", e.Code))
 	}
 	s.Span.End(spanName(e, e.Name), telemetry.ErrorType(string(e.Outcome), e.Code), attributes...)
+}
+
+// phases adds a span for each phase of the call. The times of one that went through
+// several requests are those since the first, and tell nothing of this one.
+func (s *callSpan) phases(e *audit.Entry) {
+	if e.Rounds > 0 {
+		return
+	}
+	for step, since := range stepsOf(e) {
+		s.Span.Phase("toolgate "+step.Phase, since, time.Duration(step.US)*time.Microsecond, attribute.String("toolgate.decision", step.Verdict))
+	}
 }
 
 // named are the attributes of what a call names: a tool or prompt that exists.

@@ -100,6 +100,19 @@ func TestTracesOfTheProgram(t *testing.T) {
 		call.GetKind() != tracepb.Span_SPAN_KIND_SERVER || request.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
 		t.Errorf("the call is\n%v\nthe request is\n%v", call, request)
 	}
+	phases := 0
+	for name, s := range spans {
+		if strings.HasPrefix(name, "toolgate ") {
+			phases++
+			if string(s.GetParentSpanId()) != string(call.GetSpanId()) || s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() ||
+				s.GetStartTimeUnixNano() < call.GetStartTimeUnixNano() || s.GetEndTimeUnixNano() > call.GetEndTimeUnixNano() {
+				t.Errorf("the phase %v is not in the call %v", s, call)
+			}
+		}
+	}
+	if phases < 3 || spans["toolgate budget"] == nil {
+		t.Errorf("%d phases are traced: %v", phases, spans)
+	}
 	got := make(map[string]string)
 	for _, a := range call.GetAttributes() {
 		got[a.GetKey()] = a.GetValue().GetStringValue()

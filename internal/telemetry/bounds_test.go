@@ -20,7 +20,7 @@ var most = map[string]int{
 	"tool_discovery_count":                  501,
 	"mcp_server_operation_duration_seconds": 129 * 129,
 	"mcp_client_operation_duration_seconds": 501 * 129 * 2,
-	"toolgate_decisions_total":              2 * 129,
+	"toolgate_decisions_total":              129 * 129,
 	"toolgate_upstream_state":               500,
 	"toolgate_upstream_up":                  500,
 	"mcp_client_session_duration_seconds":   500,
@@ -36,7 +36,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	for i := range calls {
 		name := fmt.Sprintf("%x\xff\n\"", random.Uint64())
 		m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "s" + name, Tool: name, Outcome: "ok", Upstream: 1})
-		m.Call(&telemetry.Call{Method: name, Transport: name, Outcome: "error", Code: "-" + name, Phase: name})
+		m.Call(&telemetry.Call{Method: name, Transport: name, Outcome: "error", Code: "-" + name})
+		m.Decided(name, name)
 		m.Discovered(name)
 		m.State(name, "ready", i%2 == 0)
 		m.Budget(&telemetry.Charge{Budget: "one", Outcome: "granted", Limited: true, Owner: name, Left: 0.5, Until: time.Now().Add(time.Hour)})
@@ -73,6 +74,7 @@ func TestCallAllocatesNothing(t *testing.T) {
 	for name, f := range map[string]func(){
 		"a call":      func() { m.Call(&c) },
 		"a list":      func() { m.Served("tools/list", "http", time.Millisecond, false) },
+		"a decision":  func() { m.Decided("registry", "allow") },
 		"a discovery": func() { m.Discovered("bot") },
 		"a charge":    func() { m.Budget(&charge) },
 	} {

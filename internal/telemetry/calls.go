@@ -15,7 +15,6 @@ type Call struct {
 	Tool      string // exposed name of a tool that exists; empty otherwise
 	Outcome   string
 	Code      string // kind of refusal, or the code of an error
-	Phase     string // which refused it; empty for none
 	// Took is all of it, Upstream the part of it that was spent at servers; 0
 	// for a call that none was asked for.
 	Took, Upstream time.Duration
@@ -23,12 +22,12 @@ type Call struct {
 
 // kind is what the counters of a call depend on.
 // server is empty where none was asked.
-type kind struct{ method, transport, server, tool, outcome, code, phase string }
+type kind struct{ method, transport, server, tool, outcome, code string }
 
 // handles are the counters of one kind of calls. Those that do not apply are nil.
 type handles struct {
 	operation, client, duration prometheus.Observer
-	total, denied, decision     prometheus.Counter
+	total, denied               prometheus.Counter
 }
 
 // maxKinds bounds how many kinds of calls keep their counters at hand; those of
@@ -42,7 +41,6 @@ type callCounters struct {
 	total     *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	denied    *prometheus.CounterVec
-	decisions *prometheus.CounterVec
 	found     *prometheus.CounterVec
 
 	mu      *sync.RWMutex
@@ -63,26 +61,24 @@ func newCallCounters(c *catalog) callCounters {
 		client: c.histograms("mcp_client_operation_duration_seconds",
 			"The part of calls that was spent at servers, all rounds and repetitions of a call together (mcp.client.operation.duration).",
 			"mcp_method_name", "server", "error_type"),
-		total:     c.counters("tool_execution_total", "Tool calls by exposed name and outcome.", "tool_name", "status"),
-		duration:  c.histograms("tool_execution_duration", "Duration of tool calls in seconds.", "tool_name"),
-		denied:    c.counters("tool_permission_denied", "Refused tool calls by exposed name and kind of refusal.", "tool_name", "kind"),
-		decisions: c.counters("toolgate_decisions_total", "Calls by the phase that ended them: deny and error name it, allow is every call that passed all phases.", "phase", "decision"),
-		found:     c.counters("tool_discovery_count", "Lists of tools that were served, by the persona of the caller; empty for callers without one.", "agent_id"),
-		mu:        new(sync.RWMutex), kinds: make(map[kind]*handles), agents: make(map[string]prometheus.Counter),
+		total:    c.counters("tool_execution_total", "Tool calls by exposed name and outcome.", "tool_name", "status"),
+		duration: c.histograms("tool_execution_duration", "Duration of tool calls in seconds.", "tool_name"),
+		denied:   c.counters("tool_permission_denied", "Refused tool calls by exposed name and kind of refusal.", "tool_name", "kind"),
+		found:    c.counters("tool_discovery_count", "Lists of tools that were served, by the persona of the caller; empty for callers without one.", "agent_id"),
+		mu:       new(sync.RWMutex), kinds: make(map[kind]*handles), agents: make(map[string]prometheus.Counter),
 		tools: &tools, servers: &servers, words: &words, persons: &persons,
 	}
 }
 
 // Call counts one closed call.
 func (m *Metrics) Call(c *Call) {
-	k := kind{c.Method, c.Transport, "", c.Tool, c.Outcome, ErrorType(c.Outcome, c.Code), c.Phase}
+	k := kind{c.Method, c.Transport, "", c.Tool, c.Outcome, ErrorType(c.Outcome, c.Code)}
 	if c.Upstream > 0 {
 		k.server = c.Server
 	}
 	h := m.calls.handles(k)
 	took := c.Took.Seconds()
 	h.operation.Observe(took)
-	h.decision.Inc()
 	if h.client != nil {
 		h.client.Observe(c.Upstream.Seconds())
 	}
@@ -137,14 +133,6 @@ func (c *callCounters) handles(k kind) *handles {
 	if k.server != "" {
 		h.client = c.client.WithLabelValues(method, c.servers.label(k.server), code)
 	}
-	decision := "allow"
-	if k.phase != "" {
-		decision = "deny"
-		if k.outcome == "error" {
-			decision = "error"
-		}
-	}
-	h.decision = c.decisions.WithLabelValues(c.words.label(k.phase), decision)
 	if k.tool != "" {
 		tool := c.tools.label(k.tool)
 		h.total, h.duration = c.total.WithLabelValues(tool, k.outcome), c.duration.WithLabelValues(tool)

@@ -20,14 +20,15 @@ var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 12
 type Metrics struct {
 	catalog catalog
 
-	calls    callCounters
-	sessions sessionCounters
-	servers  serverCounters
-	operate  operateCounters
-	budgets  budgetCounters
-	limited  *prometheus.CounterVec
-	redacted *prometheus.CounterVec
-	results  *prometheus.CounterVec
+	calls     callCounters
+	decisions decisionCounters
+	sessions  sessionCounters
+	servers   serverCounters
+	operate   operateCounters
+	budgets   budgetCounters
+	limited   *prometheus.CounterVec
+	redacted  *prometheus.CounterVec
+	results   *prometheus.CounterVec
 	resilience
 
 	redis     prometheus.Gauge
@@ -40,6 +41,7 @@ func New(version string) *Metrics {
 	m := &Metrics{catalog: catalog{registry: prometheus.NewRegistry()}}
 	c := &m.catalog
 	m.calls = newCallCounters(c)
+	m.decisions = newDecisionCounters(c)
 	m.sessions = newSessionCounters(c)
 	m.servers = newServerCounters(c)
 	m.operate = newOperateCounters(c)

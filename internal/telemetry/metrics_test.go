@@ -44,12 +44,15 @@ func contains(t *testing.T, text string, lines ...string) {
 func TestMetrics(t *testing.T) {
 	m := telemetry.New("v1")
 	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "ok", Took: 30 * time.Millisecond, Upstream: 15 * time.Millisecond})
-	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Phase: "budget", Took: time.Millisecond})
-	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "error", Code: "upstream_error", Phase: "upstream", Took: time.Millisecond})
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Took: time.Millisecond})
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "error", Code: "upstream_error", Took: time.Millisecond})
 	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "tool_error", Took: time.Millisecond, Upstream: time.Millisecond})
 	m.Call(&telemetry.Call{Method: "resources/read", Transport: "stdio", Outcome: "error", Code: "-31999", Took: time.Millisecond})
 	m.Served("tools/list", "sse", time.Millisecond, false)
 	m.Served("ping", "stdio", time.Millisecond, true)
+	m.Decided("registry", "allow")
+	m.Decided("registry", "allow")
+	m.Decided("budget", "deny")
 	m.Discovered("bot")
 	m.Discovered("bot")
 	m.Discovered("")
@@ -77,9 +80,8 @@ func TestMetrics(t *testing.T) {
 		`mcp_server_operation_duration_seconds_count{error_type="error",mcp_method_name="ping",network_transport="pipe",outcome="error"} 1`,
 		`mcp_client_operation_duration_seconds_bucket{error_type="",mcp_method_name="tools/call",server="a",le="0.02"} 1`,
 		`mcp_server_session_duration_seconds_sum{network_transport="pipe"} 60`,
-		`toolgate_decisions_total{decision="allow",phase=""} 3`,
+		`toolgate_decisions_total{decision="allow",phase="registry"} 2`,
 		`toolgate_decisions_total{decision="deny",phase="budget"} 1`,
-		`toolgate_decisions_total{decision="error",phase="upstream"} 1`,
 		`toolgate_approvals_pending 2`,
 		`toolgate_reload_total{result="success"} 1`,
 		`toolgate_reload_total{result="error"} 1`,
@@ -130,8 +132,9 @@ func TestDescribed(t *testing.T) {
 
 // everything has every metric shown once.
 func everything(m *telemetry.Metrics) {
-	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Phase: "budget", Took: 1, Upstream: 1})
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Took: 1, Upstream: 1})
 	m.Discovered("bot")
+	m.Decided("registry", "allow")
 	m.Mode("NORMAL")
 	m.SessionEnded("http", 1)
 	m.Reloaded(nil)
