@@ -99,6 +99,11 @@ var rules = map[string]rule{
 		others: []string{"github.com/shirou/gopsutil/v4"},
 		why:    "gopsutil knows how each system tells its figures; nothing else needs them",
 	},
+	"native/plugins/code": {
+		ours:   []string{"native/toolkit", "native/plugins/files", "internal/sandbox"},
+		others: []string{"golang.org/x/sys"},
+		why:    "runs programs, confined; x/sys ends what they leave behind",
+	},
 	"native/plugins/web": {
 		ours:   []string{"native/toolkit", "internal/egress"},
 		others: []string{"golang.org/x/net/html"},

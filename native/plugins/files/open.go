@@ -3,6 +3,7 @@ package files
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/toolgate/toolgate/native/toolkit"
 )
@@ -41,6 +42,18 @@ func (t *Tree) Open(path string) (*File, error) {
 		return nil, t.explain(path, err)
 	}
 	return &File{File: f, Info: info, Real: real}, nil
+}
+
+// OpenReal opens a file by a real path that this tree has returned, or one beneath
+// it, under the same rules.
+func (t *Tree) OpenReal(real string) (*File, error) {
+	for i := range t.roots {
+		r := &t.roots[i]
+		if rel, ok := beneath(real, r.real); ok && (r.only == "" || rel == r.only) {
+			return t.Open(filepath.Join(r.path, rel))
+		}
+	}
+	return nil, toolkit.Problemf("%q is outside of what this tool reaches. %s", real, t.allowed())
 }
 
 // admit holds a file that is open against the rules.

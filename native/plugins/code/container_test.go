@@ -1,0 +1,120 @@
+package code_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/native/plugins/code"
+)
+
+// TestMain is also a runtime of containers that runs none: it writes down what it is
+// asked for, beside itself.
+func TestMain(m *testing.M) {
+	self, err := os.Executable()
+	if err == nil && filepath.Base(self) == "fake-runtime" {
+		os.Exit(fakeRuntime(filepath.Dir(self)))
+	}
+	os.Exit(m.Run())
+}
+
+// asked is one start of the runtime.
+type asked struct {
+	Args  []string
+	Stdin string
+	Env   []string
+}
+
+func fakeRuntime(dir string) int {
+	stdin, _ := io.ReadAll(os.Stdin)
+	line, _ := json.Marshal(asked{Args: os.Args[1:], Stdin: string(stdin), Env: os.Environ()})
+	f, err := os.OpenFile(filepath.Join(dir, "asked"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return 125
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "%s\n", line)
+	if strings.Contains(string(stdin), "hang") {
+		r, _, _ := os.Pipe() // whose other end nobody closes
+		_, _ = r.Read(make([]byte, 1))
+	}
+	if slices.Contains(os.Args, "rm") {
+		return 0
+	}
+	fmt.Println("from the container")
+	return 7
+}
+
+func TestContainer(t *testing.T) {
+	dir := folder(t)
+	self, err := os.Executable()
+	must(t, err)
+	runtime := filepath.Join(dir, "fake-runtime")
+	copyFile(t, self, runtime)
+	t.Setenv("CODE_CANARY", "canary")
+	tool := open(t, code.Config{
+		Timeout: 2 * time.Second, Limits: code.Limits{Memory: 64 << 20, CPU: 5 * time.Second, Processes: 9},
+		Container: code.Container{Runtime: runtime, Image: "python:3", Args: []string{"--cpus=1"}},
+	})["execute"]
+	program := "print('--privileged $(id)')"
+	out := run(t, tool, program)
+	if out.ExitCode != 7 || out.Stdout != "from the container\n" {
+		t.Errorf("%+v", out)
+	}
+	if out := run(t, tool, "# hang"); !out.TimedOut {
+		t.Errorf("%+v", out)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "asked"))
+	must(t, err)
+	if strings.Contains(string(data), "canary") {
+		t.Errorf("the runtime has a variable that it was not given: %s", data)
+	}
+	var all []asked
+	for line := range strings.Lines(string(data)) {
+		var a asked
+		must(t, json.Unmarshal([]byte(line), &a))
+		all = append(all, a)
+	}
+	if len(all) != 3 {
+		t.Fatalf("%d starts: %s", len(all), data)
+	}
+	name := func(a asked) string {
+		for _, arg := range a.Args {
+			if n, ok := strings.CutPrefix(arg, "--name="); ok {
+				return n
+			}
+		}
+		return ""
+	}
+	want := []string{
+		"run", "--rm", "--interactive", "--name=" + name(all[0]), "--pull=never",
+		"--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=65534:65534",
+		"--memory=67108864", "--memory-swap=67108864", "--pids-limit=9", "--ulimit=cpu=5:5", "--ulimit=core=0:0",
+		"--tmpfs=/tmp:rw,nosuid,nodev,noexec,size=67108864", "--workdir=/tmp", "--env=HOME=/tmp", "--log-driver=none", "--entrypoint=python3",
+		"--cpus=1", "python:3", "-I", "-S", "-B", "-X", "utf8", "-",
+	}
+	if diff := cmp.Diff(want, all[0].Args); diff != "" || all[0].Stdin != program || len(name(all[0])) < 20 {
+		t.Errorf("%s, %q", diff, all[0].Stdin)
+	}
+	if name(all[0]) == name(all[1]) {
+		t.Error("two containers have one name")
+	}
+	if diff := cmp.Diff([]string{"rm", "--force", name(all[1])}, all[2].Args); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	must(t, err)
+	must(t, os.WriteFile(to, data, 0o755))
+}

@@ -1,0 +1,148 @@
+package code
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/toolkit"
+)
+
+// longestCode is how long a program may be.
+const longestCode = 256 << 10
+
+// interpreter are the arguments of Python: no variables, no folder of the user or of
+// the script among those that modules are loaded from (-I), no packages of the
+// machine and nothing that these run at the start (-S), no compiled files (-B), and
+// the program from the standard input.
+var interpreter = []string{"-I", "-S", "-B", "-X", "utf8", "-"}
+
+func (s *service) execute(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+	var code string
+	var seconds int
+	if err := toolkit.Read(call.Arguments, toolkit.Fields{"code": &code, "timeout_seconds": &seconds}); err != nil {
+		return toolkit.Result{}, err
+	}
+	if code == "" || len(code) > longestCode {
+		return toolkit.Result{}, toolkit.Problemf("The code has %d bytes; from 1 to %d are allowed.", len(code), longestCode)
+	}
+	timeout := s.config.Timeout
+	if seconds < 0 {
+		return toolkit.Result{}, toolkit.Problemf("timeout_seconds is 1 or more.")
+	} else if seconds > 0 {
+		timeout = min(timeout, time.Duration(min(seconds, 86400))*time.Second)
+	}
+	back, err := s.slot(ctx)
+	if err != nil {
+		return toolkit.Result{}, err
+	}
+	defer back()
+	var out outcome
+	switch {
+	case s.config.Container.Runtime != "":
+		out, err = s.inContainer(ctx, code, timeout)
+	case s.config.Python != "":
+		out, err = s.inSandbox(ctx, code, timeout)
+	default:
+		return toolkit.Result{}, toolkit.Problemf("There is no Python on this machine that execute knows of; an operator sets native.code.python.")
+	}
+	if err != nil {
+		return toolkit.Result{}, notRun("The program", err)
+	}
+	return finished(out)
+}
+
+// finished is the result of a run. One that was ended has failed as a call; what a
+// program says by its exit code is an answer.
+func finished(out outcome) (toolkit.Result, error) {
+	result, err := toolkit.Answer(out)
+	result.IsError = out.TimedOut || out.EndedBy != ""
+	return result, err
+}
+
+func (s *service) inSandbox(ctx context.Context, code string, timeout time.Duration) (outcome, error) {
+	policy := s.config.policy()
+	policy.Temp = true
+	policy.Read = library(s.config.Python)
+	j := job{
+		policy:  policy,
+		program: sandbox.Program{Path: s.config.Python, Args: interpreter, Env: []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}},
+		stdin:   []byte(code), timeout: timeout, keep: s.config.MaxBytes / 2,
+	}
+	return j.run(ctx)
+}
+
+// library is where an interpreter outside of the system's folders has its modules.
+func library(python string) []string {
+	at, err := filepath.EvalSymlinks(python)
+	if err != nil {
+		return nil
+	}
+	prefix := filepath.Dir(filepath.Dir(at))
+	return exists(filepath.Join(prefix, "lib"), filepath.Join(prefix, "lib64"))
+}
+
+// removeWait bounds how long a container may take to be removed.
+const removeWait = 20 * time.Second
+
+// inContainer runs a program in a container of its own, which has nothing but its
+// image and a small folder in memory, and no privilege.
+func (s *service) inContainer(ctx context.Context, code string, timeout time.Duration) (outcome, error) {
+	name := "toolgate-" + strings.ToLower(rand.Text())
+	j := job{
+		policy:  sandbox.Policy{Mode: sandbox.Off}, // the runtime is the machine's own, and needs its privileges
+		program: sandbox.Program{Path: s.config.Container.Runtime, Args: s.containerArgs(name), Env: runtimeEnv()},
+		stdin:   []byte(code), timeout: timeout, keep: s.config.MaxBytes / 2,
+	}
+	out, err := j.run(ctx)
+	if err != nil || out.TimedOut || out.ExitCode < 0 {
+		// The runtime's client has ended; what it started may not have.
+		remove := j
+		remove.program.Args = []string{"rm", "--force", name}
+		remove.stdin, remove.timeout = nil, removeWait
+		_, failed := remove.run(context.WithoutCancel(ctx))
+		if err == nil && failed != nil {
+			err = failed
+		}
+	}
+	return out, err
+}
+
+func (s *service) containerArgs(name string) []string {
+	l := s.config.Limits
+	memory := l.Memory
+	if memory <= 0 {
+		memory = 1 << 30
+	}
+	processes := l.Processes
+	if processes <= 0 {
+		processes = 64
+	}
+	cpu := strconv.FormatInt(int64((l.CPU+time.Second-1)/time.Second), 10)
+	args := []string{
+		"run", "--rm", "--interactive", "--name=" + name, "--pull=never",
+		"--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=65534:65534",
+		"--memory=" + strconv.FormatInt(memory, 10), "--memory-swap=" + strconv.FormatInt(memory, 10),
+		"--pids-limit=" + strconv.Itoa(processes), "--ulimit=cpu=" + cpu + ":" + cpu, "--ulimit=core=0:0",
+		"--tmpfs=/tmp:rw,nosuid,nodev,noexec,size=67108864", "--workdir=/tmp", "--env=HOME=/tmp", "--log-driver=none", "--entrypoint=python3",
+	}
+	return append(append(append(args, s.config.Container.Args...), s.config.Container.Image), interpreter...)
+}
+
+// runtimeEnv is what a runtime needs to find its own.
+func runtimeEnv() []string {
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
+	if u, err := user.Current(); err == nil {
+		env = append(env, "HOME="+u.HomeDir)
+	}
+	if dir := "/run/user/" + strconv.Itoa(os.Getuid()); len(exists(dir)) > 0 {
+		env = append(env, "XDG_RUNTIME_DIR="+dir)
+	}
+	return env
+}
