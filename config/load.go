@@ -100,7 +100,7 @@ func Load(path string, opts Options) (*Config, error) {
 
 // Parse checks the contents of a file of the given name. The name decides the
 // format and the client where the contents do not, and relative paths are
-// relative to its folder. It opens no file but env files the contents name.
+// relative to its folder. It opens no file but env files and files of tools that the contents name.
 //
 // A server that cannot be started as written is in the Config, refused. The
 // error is for faults of the file as a whole.
@@ -163,6 +163,7 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	setDefaults(reflect.ValueOf(&c.Toolgate).Elem())
 	d.decode(section, reflect.ValueOf(&c.Toolgate).Elem(), "", "", "")
 	checkToolgate(p, section, &c.Toolgate, keys)
+	c.Files = append(c.Files, readToolFiles(d, section, &c.Toolgate)...)
 	for _, k := range c.Toolgate.Keys {
 		if k.File != "" {
 			c.Files = append(c.Files, k.File)
@@ -198,6 +199,7 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	c.Skipped = append(c.Skipped, otherProjects(root)...)
 	checkNamespaces(p, c.Servers, section.Get("servers"))
 	checkOffers(p, c.Servers, section.Get("servers"))
+	checkTools(p, section, &c.Toolgate, c.Servers)
 	maps.Copy(c.Origins, d.origins)
 	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortStableFunc(c.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Line, b.Line) })

@@ -82,17 +82,3 @@ type Plugin struct {
 	// Limits bound what it may use up. Absent: the defaults of each.
 	Limits NativeLimits `config:"limits"`
 }
-
-// DeclaredTool is a tool declared in the file.
-type DeclaredTool struct {
-	// Name of the tool. Required.
-	Name string `config:"name" required:"true"`
-	// Type is what calling it does. Required.
-	Type string `config:"type" required:"true" enum:"http|command"`
-	// Method of the request. Absent: GET.
-	Method string `config:"method"`
-	// URL of the request. Required for http.
-	URL string `config:"url"`
-	// InputSchema is the JSON Schema of its arguments. Absent: none.
-	InputSchema json.RawMessage `config:"input_schema"`
-}

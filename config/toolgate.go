@@ -62,6 +62,10 @@ type Toolgate struct {
 	Native Native `config:"native"`
 	// Tools are tools declared in the file. Absent: none.
 	Tools []DeclaredTool `config:"tools"`
+	// ToolFiles are files of further declared tools, each a map with the key tools. Absent: none.
+	ToolFiles []string `config:"tool_files" format:"path"`
+	// Queue bounds the calls of tools that run as tasks. Absent: the defaults of each.
+	Queue Queue `config:"queue"`
 	// Audit is the record of calls. Absent: audit.jsonl beside the store.
 	Audit Audit `config:"audit"`
 	// Telemetry is where traces go. Absent: nowhere.

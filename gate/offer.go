@@ -28,4 +28,7 @@ type Offered struct {
 	CapabilityID string // empty when none was issued
 	// Definition is the item as its server listed it, validated JSON.
 	Definition []byte
+	// External tells that another service answers it, where the server is a part of
+	// the gateway.
+	External bool
 }

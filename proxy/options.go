@@ -243,6 +243,9 @@ type Mount struct {
 	Backend Backend
 	// Native tells that the backend is a part of the gateway itself.
 	Native bool
+	// External names the tools, by their name at the backend, that another service
+	// answers, of a backend that is a part of the gateway.
+	External map[string]bool
 	// Namespace goes in front of every name; empty shows the backend as it is.
 	Namespace string
 	// Include and Exclude name the tools to show; an empty Include is all.

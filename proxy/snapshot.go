@@ -123,6 +123,7 @@ func (s *served) offered() *gate.Offer {
 		for _, r := range routes {
 			o.Items = append(o.Items, gate.Offered{
 				Kind: kind, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Definition: r.item,
+				External: kind == mcp.Tool && s.mount.External[r.Original],
 			})
 		}
 	}

@@ -28,7 +28,7 @@ func governed(c *config.Config, guarded bool, own []string) []governance.Rule {
 	for _, match := range slices.Sorted(maps.Keys(g.Tools)) {
 		rules = append(rules, governedTool(c, match, g.Tools[match]))
 	}
-	return rules
+	return append(rules, declaredRules(c)...)
 }
 
 // ownFilesRule forbids paths to the gateway's own files.

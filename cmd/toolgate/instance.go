@@ -81,6 +81,7 @@ type instance struct {
 	mu              sync.Mutex
 	config          *config.Config
 	servers         map[string]*runningServer
+	declared        map[string]*declaredServer // by namespace
 	stopGates       context.CancelFunc
 	namespaces      map[string]string // by server
 	added           []store.DynamicRecord
@@ -345,6 +346,10 @@ func (in *instance) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	tools, err := in.declaredFor(c)
+	if err != nil {
+		return err
+	}
 	known, err := before.next(&inForce, in.generated)
 	switch {
 	case err != nil:
@@ -363,6 +368,11 @@ func (in *instance) apply(c *config.Config) error {
 		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
 		arguments = enabling{gates.chain, shelf{in}, in.operation.now, gates.examiner}
 	}
+	declaredMounts, err := in.useDeclared(c, tools)
+	if err != nil {
+		return err
+	}
+	mounts = append(mounts, declaredMounts...)
 	for i := range servers {
 		s := &servers[i]
 		spec := upstreamSpec(s, c, authenticated)

@@ -40,6 +40,7 @@ func newInventory(c *config.Config) *inventory {
 		inv.offers = append(inv.offers, s.Key)
 		inv.unseen = append(inv.unseen, addedPrefix(s.Key))
 	}
+	inv.addDeclared(c)
 	if len(inv.offers) > 0 {
 		inv.unseen = append(inv.unseen, nameOf(enable.Name))
 	}

@@ -202,6 +202,7 @@ func (in *instance) Servers() []admin.Server {
 		}
 		out = append(out, row)
 	}
+	out = append(out, in.declaredRows()...)
 	for name, changes := range waiting {
 		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
 	}

@@ -36,6 +36,9 @@ its servers can have.`,
 				return err
 			}
 			known.close()
+			if err := checkDeclared(c); err != nil {
+				return err
+			}
 			g, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{})
 			if err != nil {
 				return err

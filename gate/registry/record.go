@@ -43,6 +43,7 @@ type item struct {
 	suspicion  []string // why a person should look at it
 	fault      string   // why it cannot be recorded; empty for nothing
 	native     bool     // of the gateway itself, which nobody has to accept
+	external   bool     // such a one that another service answers
 }
 
 // Hash is the identity of a definition: the SHA-256 of its canonical form, in
@@ -87,7 +88,7 @@ func inspect(of *gate.Offer, names *names) *offer {
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
 			id:  from.CapabilityID, exposed: from.Exposed, plain: from.Plain, definition: from.Definition, hash: Hash(from.Definition),
-			native: of.Native,
+			native: of.Native, external: from.External,
 		}
 		if !of.Native {
 			one.suspicion = suspicious(of, from, names)
@@ -281,6 +282,9 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	}
 	if i.native {
 		next.Provider, keep = store.ProviderNative, false
+		if i.external {
+			next.Provider = store.ProviderExternal
+		}
 	}
 	if keep {
 		next.State, next.HeldDefinition, next.HeldHash = store.StateHeld, i.definition, i.hash

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+)
+
+const (
+	// maxToolFiles is how many files of tools a configuration may name.
+	maxToolFiles = 100
+	// maxTools is how many tools may be declared.
+	maxTools = 5000
+	// maxExposed is how long the name of a tool may be with its namespace.
+	maxExposed = 45
+)
+
+// readToolFiles adds the tools of further files to those of the file itself and
+// returns the absolute paths of the files. Their relative paths are relative to
+// them.
+func readToolFiles(d *decoder, section *Node, t *Toolgate) (files []string) {
+	for i, path := range t.ToolFiles {
+		at := section.Get("tool_files").item(i)
+		if i == maxToolFiles {
+			d.at(at, "tool_files", "put several into one", "there are more than %d", maxToolFiles)
+			return files
+		}
+		data, err := readRegular(path, MaxFileSize)
+		if err != nil {
+			d.at(at, fmt.Sprintf("tool_files[%d]", i), "name an existing file", "it cannot be read: %v", err)
+			continue
+		}
+		files = append(files, path)
+		own := &problems{file: path}
+		if root := parseDocument(own, path, data); root != nil {
+			var file ToolFile
+			inner := &decoder{problems: own, dir: filepath.Dir(path), vars: d.vars, origins: map[string]Origin{}}
+			inner.decode(root, reflect.ValueOf(&file).Elem(), "", "", "tool_files")
+			for j := range file.Tools {
+				checkTool(own, root.Get("tools").item(j), fmt.Sprintf("tools[%d]", j), &file.Tools[j])
+			}
+			t.Tools = append(t.Tools, file.Tools...)
+		}
+		d.problems.list = append(d.problems.list, own.list...)
+	}
+	return files
+}
+
+// checkTools reports what declared tools have wrong together.
+func checkTools(p *problems, section *Node, t *Toolgate, servers []Server) {
+	for i := range t.Tools {
+		if n := section.Get("tools").item(i); n != nil {
+			checkTool(p, n, fmt.Sprintf("tools[%d]", i), &t.Tools[i])
+		}
+	}
+	at, seen := section.Get("tools"), map[[2]string]bool{}
+	if at == nil {
+		at = section.Get("tool_files")
+	}
+	if len(t.Tools) > maxTools {
+		p.at(at, "tools", "", "there are more than %d", maxTools)
+	}
+	namespaces := map[string]bool{}
+	for i := range t.Tools {
+		tool := &t.Tools[i]
+		key := [2]string{tool.Namespace, tool.Name}
+		if seen[key] {
+			p.at(at, "tools", "rename one", "there are two tools %s in the namespace %s", tool.Name, tool.Namespace)
+		}
+		seen[key], namespaces[tool.Namespace] = true, true
+	}
+	for i := range servers {
+		if s := &servers[i]; namespaces[s.Namespace] || namespaces[s.Key] {
+			p.at(at, "tools", "give the tools or the server another namespace", "the namespace of declared tools is that of the server %s", s.Key)
+		}
+	}
+	if namespaces[reservedNamespace] {
+		p.at(at, "tools", "write another one", "the namespace %s is the gateway's own", reservedNamespace)
+	}
+}
+
+func checkTool(p *problems, n *Node, path string, t *DeclaredTool) {
+	given := map[string]bool{}
+	if n != nil {
+		for _, f := range n.Fields {
+			given[f.Key] = !f.Value.isNull()
+		}
+	}
+	const http, command = "http", "command"
+	only := map[string]string{
+		"method": http, "url": http, "query": http, "headers": http, "header_templates": http, "body": http, "redirects": http, "allow_addresses": http,
+		"args": command, "dashes": command, "stdin": command, "env": command, "cwd": command, "sandbox": command, "read": command, "write": command,
+		"run": command, "network": command, "limits": command,
+	}
+	if t.Type == http || t.Type == command {
+		for _, f := range n.Fields {
+			if kind := only[f.Key]; kind != "" && kind != t.Type {
+				p.atField(f, join(path, f.Key), "remove it", "it is of tools with type: %s", kind)
+			}
+		}
+	}
+	if t.Type == http && !given["url"] {
+		p.at(n, join(path, "url"), "add url: ...", "is required and missing")
+	}
+	if t.Type == command && len(t.Args) == 0 {
+		p.at(n, join(path, "args"), "add args: [program, argument, ...]", "is required and missing")
+	}
+	if t.Namespace == "" {
+		p.at(n.Get("namespace"), join(path, "namespace"), "write a name, or leave it out", "declared tools need a namespace")
+	}
+	if len(t.Namespace)+len("__")+len(t.Name) > maxExposed {
+		p.at(n.Get("name"), join(path, "name"), "write a shorter one", "it has more than %d characters with its namespace", maxExposed)
+	}
+}
