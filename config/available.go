@@ -35,6 +35,7 @@ var availability = map[string]bool{
 	"tools.queue":            false,
 	"queue":                  false,
 	"audit":                  true,
+	"log":                    true,
 	"telemetry":              true,
 	"feedback":               false,
 	"limits":                 true,

@@ -14,6 +14,14 @@ type Audit struct {
 	ArgsHash string `config:"args_hash" enum:"sha256" default:"sha256"`
 }
 
+// Log is what is written to stderr.
+type Log struct {
+	// Level is the least that is logged; -v and --quiet come before it. Absent: warn.
+	Level string `config:"level" enum:"debug|info|warn|error" default:"warn"`
+	// Format is how. Absent: auto, which is text on a terminal and JSON elsewhere.
+	Format string `config:"format" enum:"auto|text|json" default:"auto"`
+}
+
 // Telemetry is where traces go.
 type Telemetry struct {
 	// OTLP is the URL of a collector that takes OTLP over HTTP, as in http://127.0.0.1:4318; without a path it is /v1/traces. Absent: nothing is traced.

@@ -68,6 +68,8 @@ type Toolgate struct {
 	Queue Queue `config:"queue"`
 	// Audit is the record of calls. Absent: audit.jsonl beside the store.
 	Audit Audit `config:"audit"`
+	// Log is what is written to stderr. Absent: the defaults of each.
+	Log Log `config:"log"`
 	// Telemetry is where traces go. Absent: nowhere.
 	Telemetry Telemetry `config:"telemetry"`
 	// Feedback is who is told about executions. Absent: nobody.

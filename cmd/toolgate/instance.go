@@ -23,6 +23,7 @@ import (
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
@@ -40,6 +41,7 @@ const removedTime = 10 * time.Second
 type instance struct {
 	opts    *options
 	log     *slog.Logger
+	logs    *logs.Writer // behind log
 	state   *stateDir
 	store   *store.Store
 	claim   io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
@@ -163,9 +165,11 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 // by run, or by close when run is not reached.
 func newInstance(ctx context.Context, o *options, c *config.Config, state *stateDir, generatedKey string) (_ *instance, err error) {
 	in := &instance{
-		opts: o, log: o.logger(), state: state, config: c, servers: make(map[string]*runningServer),
+		opts: o, state: state, config: c, servers: make(map[string]*runningServer),
 		metrics: telemetry.New(version), started: time.Now(), generated: generatedKey, begun: c.Toolgate,
 	}
+	in.log, in.logs = o.logger(c)
+	in.hideSecrets(c, c.Servers)
 	defer func() {
 		if err != nil {
 			in.close()
@@ -330,6 +334,7 @@ func (in *instance) apply(c *config.Config) error {
 	before := in.identities.Load()
 	authenticated := before.authenticated()
 	servers, owners := in.withAdded(c)
+	in.hideSecrets(c, servers)
 	limiter, err := in.budgets.limiter(c)
 	if err != nil {
 		return err

@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log" //nolint:depguard // its output is made safe here, and nothing is written to it
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/toolgate/toolgate/internal/logs"
 )
 
 // version is set when a release is built.
@@ -48,6 +51,7 @@ func exitf(code int, format string, args ...any) error {
 }
 
 func main() {
+	log.SetOutput(logs.NewWriter(os.Stderr)) // what libraries have to say
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRoot().ExecuteContext(ctx)
 	stop()

@@ -43,8 +43,9 @@ type serverSink struct {
 	in    *instance
 	guard *proxy.Guard // set before the server runs
 
-	mu   sync.Mutex
-	left bool // another one tells of the server, or nobody
+	mu        sync.Mutex
+	left      bool // another one tells of the server, or nobody
+	connected bool
 }
 
 // Changed implements [upstream.Sink].
@@ -62,6 +63,11 @@ func (s *serverSink) count() {
 		return
 	}
 	_, status := s.guard.Listing()
+	if connected := status.State == mcp.Ready; connected != s.connected {
+		if s.connected = connected; connected { // the server itself says why it is not
+			s.in.log.Info("connected", "server", s.guard.Name())
+		}
+	}
 	s.in.metrics.State(s.guard.Name(), status.State.String(), status.State == mcp.Ready || status.State == mcp.Degraded)
 }
 

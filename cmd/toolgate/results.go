@@ -139,6 +139,13 @@ func knownSecrets(t *config.Toolgate, servers []config.Server, lookup func(strin
 	add(t.SpiceDB.Token.Reveal())
 	add(t.Approvals.Webhook.Secret.Reveal())
 	add(t.Auth.Introspection.ClientSecret.Reveal())
+	for _, value := range t.Telemetry.Headers {
+		add(value.Reveal())
+	}
+	if u, err := url.Parse(t.Redis); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		add(password)
+	}
 	if u, err := url.Parse(t.Store); err == nil && u.User != nil {
 		password, _ := u.User.Password()
 		add(password)

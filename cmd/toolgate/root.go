@@ -1,11 +1,9 @@
 package main
 
 import (
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // options are the flags that all commands share.
@@ -62,23 +60,6 @@ func envOr(name, otherwise string) string {
 		return v
 	}
 	return otherwise
-}
-
-// logger writes to stderr: stdout belongs to what a command is asked for, and
-// in stdio mode to MCP alone.
-func (o *options) logger() *slog.Logger {
-	level := slog.LevelWarn
-	switch {
-	case o.verbose:
-		level = slog.LevelDebug
-	case o.quiet:
-		level = slog.LevelError
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewTextHandler(os.Stderr, opts))
-	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
 }
 
 // file returns the argument that names a configuration file, if one is given.

@@ -84,7 +84,8 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 			client.giveUp()
 			return nil
 		}
-		o.logger().Warn("the gateway is gone; this client goes on with the next one, which this process starts if no other does")
+		log, _ := o.logger(c)
+		log.Warn("the gateway is gone; this client goes on with the next one, which this process starts if no other does")
 		c, attempts = o.successor(c, state), takeOverAttempts
 	}
 }
