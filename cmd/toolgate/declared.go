@@ -96,14 +96,6 @@ func declaredTool(c *config.Config, t *config.DeclaredTool, own []string) (decla
 	return out, err
 }
 
-func revealed(in map[string]config.Secret) map[string]string {
-	out := make(map[string]string, len(in))
-	for name, value := range in {
-		out[name] = value.Reveal()
-	}
-	return out
-}
-
 // systemPrograms are the folders of the programs of the system.
 var systemPrograms = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
