@@ -71,7 +71,7 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 		closeConn(conn)
 		if process {
 			s.mu.Lock()
-			s.stderr = l.proc.Stderr()
+			s.stderr = l.proc.tail()
 			s.mu.Unlock()
 		}
 		return nil, err

@@ -148,6 +148,7 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 	go func() {
 		defer close(stderrEnded)
 		_, _ = io.Copy(p.stderr, pipes.stderr) // its end is all there is to learn
+		p.stderr.End()
 		pipes.stderr.Close()
 	}()
 	started <- nil
@@ -212,6 +213,12 @@ func (p *process) Stdout() io.ReadCloser { return p.stdout }
 // Stderr returns the last lines of the standard error, oldest first, safe to
 // print.
 func (p *process) Stderr() []string { return p.stderr.Lines() }
+
+// tail is what the process has written to its standard error.
+func (p *process) tail() Tail {
+	lines, ended := p.stderr.Tail()
+	return Tail{Process: p.began.UnixNano(), Ended: ended, Lines: lines}
+}
 
 // Exited is closed when the process itself has exited; Done follows within
 // groupSettle and drainWait, and with it how it ended.

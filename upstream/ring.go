@@ -38,6 +38,7 @@ type lineRing struct {
 	bytes int      // bytes held
 	half  []byte   // beginning of the line being written
 	cut   bool     // more was written to that line than half holds
+	ended int      // lines that have ended, those that are no longer held included
 }
 
 // newLineRing returns a ring of at most maxLines lines and maxBytes bytes.
@@ -66,8 +67,20 @@ func (r *lineRing) Write(p []byte) (int, error) {
 			return written, nil
 		}
 		r.push(printable(r.half, r.cut))
+		r.ended++
 		r.half, r.cut = r.half[:0], false
 		p = rest
+	}
+}
+
+// End makes a line of what was written since the last one ended.
+func (r *lineRing) End() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.half) > 0 {
+		r.push(printable(r.half, r.cut))
+		r.half, r.cut = r.half[:0], false
+		r.ended++
 	}
 }
 
@@ -87,6 +100,18 @@ func (r *lineRing) Lines() []string {
 		all = append(all, printable(r.half, r.cut))
 	}
 	return all
+}
+
+// Tail returns the lines held that have ended, oldest first, and how many have
+// ended since the beginning.
+func (r *lineRing) Tail() (lines []string, ended int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines = make([]string, r.count)
+	for i := range lines {
+		lines[i] = r.lines[(r.first+i)%len(r.lines)]
+	}
+	return lines, r.ended
 }
 
 // Last returns the newest line that has more than white space in it, or "".

@@ -94,7 +94,7 @@ type Server struct {
 	turns    map[subscription]*turn // of those that are asked about
 	ending   int                    // processes of the pool that are being ended
 	ended    chan struct{}          // closed when one of them has ended
-	stderr   []string
+	stderr   Tail
 	// announced counts the list changes that the server has announced.
 	announced map[mcp.Capability]uint64
 	plain     plainState
@@ -145,14 +145,28 @@ func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
 	return s.listing, s.status
 }
 
+// Tail is the end of what a process wrote to its standard error.
+type Tail struct {
+	// Process tells one process of a server from the next; 0 is none.
+	Process int64
+	// Ended is how many lines the process has written; the last of them are in
+	// Lines.
+	Ended int
+	Lines []string
+}
+
 // Stderr returns the last lines that the server's process wrote to its stderr.
-func (s *Server) Stderr() []string {
+func (s *Server) Stderr() []string { return s.Tail().Lines }
+
+// Tail returns the end of what the server's process, or the last one that it had,
+// wrote to its stderr. It is safe to print.
+func (s *Server) Tail() Tail {
 	s.mu.Lock()
 	main, kept := s.main, s.stderr
 	s.mu.Unlock()
 	if main != nil {
 		if l, ok := main.link.(*stdioLink); ok {
-			return l.proc.Stderr()
+			return l.proc.tail()
 		}
 	}
 	return kept

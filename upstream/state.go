@@ -105,7 +105,7 @@ func (s *Server) dropMain(conn *Conn, err error) {
 		s.main = nil
 	}
 	if l, ok := conn.link.(*stdioLink); ok {
-		s.stderr = l.proc.Stderr()
+		s.stderr = l.proc.tail()
 	}
 	s.renewing = errors.Is(err, errSessionLost)
 	if !s.stopped && s.life.Err() == nil {

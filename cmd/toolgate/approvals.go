@@ -46,7 +46,7 @@ func (in *instance) doors() http.Handler {
 		}
 		return a.Webhook.Secret.Reveal()
 	}
-	gateway, answers := in.gateway.Handler(), in.desk.Callback(secret)
+	gateway, answers := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)

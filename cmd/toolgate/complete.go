@@ -118,3 +118,25 @@ func (o *options) completionControl(arg string) *admin.Client {
 	}
 	return &admin.Client{Path: state.socket, Token: strings.TrimSpace(string(token)), Timeout: completeTime}
 }
+
+// completeServers completes the first argument to a server of the running gateway.
+func (o *options) completeServers(path *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp
+		control := o.completionControl(*path)
+		if len(args) > 0 || control == nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		status, err := control.Status(ctx)
+		if err != nil {
+			return nil, none
+		}
+		var out []cobra.Completion
+		for i := range status.Servers {
+			out = append(out, describe(status.Servers[i].Name, status.Servers[i].State))
+		}
+		return out, none
+	}
+}

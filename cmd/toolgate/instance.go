@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/budget/sqlstore"
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
@@ -49,6 +50,7 @@ type instance struct {
 	keys    *proxy.Keyring
 	metrics *telemetry.Metrics
 	traces  *telemetry.Traces // nil where nobody takes them
+	done    activity
 	gateway *proxy.Gateway
 	saver   *catalogSaver
 	desk    *approval.Desk
@@ -175,6 +177,9 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 			in.close()
 		}
 	}()
+	if err := admin.Adopt(); err != nil {
+		in.log.Warn("a server that leaves its descent may reach the control side", "err", err)
+	}
 	if in.store, in.claim, err = openStore(ctx, c, state, in.log, o.awaits); err != nil {
 		return nil, err
 	}
@@ -273,6 +278,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	in.metrics.Started()
 	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return in.webhook.Run(gctx) })
+	group.Go(func() error { return admin.SweepAdopted(gctx) })
 	group.Go(func() error { return in.followAdded(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })

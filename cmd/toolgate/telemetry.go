@@ -26,6 +26,7 @@ func (in *instance) count(e *audit.Entry) {
 	if e.Kind == "tool" && e.Server != "" {
 		tool = e.Name
 	}
+	in.done.count(e.Server, tool, e.Outcome, e.DurationUS)
 	if e.LeftOut > 0 || e.OutputInvalid {
 		in.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
 	}

@@ -325,7 +325,7 @@ func (in *instance) serveAdmin(ctx context.Context, token string) error {
 	if l, err = secured(l, in.current()); err != nil {
 		return err
 	}
-	return serveHTTP(ctx, l, admin.Remote(admin.Handler(in, token)))
+	return serveHTTP(ctx, l, admin.Strangers(admin.Remote(admin.Handler(in, token))))
 }
 
 // serveMetrics serves /metrics on its own address. The default address may be

@@ -193,6 +193,9 @@ func routes(g Gateway) *http.ServeMux {
 	if a, ok := g.(Adder); ok {
 		handleAdder(mux, a)
 	}
+	if watched, ok := g.(Watched); ok {
+		handleWatched(mux, watched)
+	}
 	if b, ok := g.(Budgets); ok {
 		handleBudgets(mux, b)
 	}
@@ -248,7 +251,8 @@ func serveStdio(w http.ResponseWriter, r *http.Request, g Gateway) {
 	}
 }
 
-// Listen opens the control socket. A socket that a dead gateway left is
+// Listen opens the control socket for the own user, less the processes that
+// descend from this one. A socket that a dead gateway left is
 // replaced; whoever calls holds the lock of the store, so no living one has it.
 func Listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -258,23 +262,7 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &checked{l}, nil
-}
-
-// checked accepts connections of the own user only.
-type checked struct{ net.Listener }
-
-func (l *checked) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if samePeer(c) {
-			return c, nil
-		}
-		c.Close()
-	}
+	return &checked{l, make(chan struct{}, maxTurnedAway)}, nil
 }
 
 // exchangeTime is how long an answer on the control socket may take.

@@ -1,0 +1,193 @@
+package admin
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test program is the processes of these tests as well: a child that asks, and
+// one that leaves its descent as far as it can before it does.
+func init() {
+	if address := os.Getenv("DESCENT_ASK"); address != "" {
+		os.Exit(ask(address))
+	}
+}
+
+// ask connects as many forks deep as it is told and prints what it is answered.
+func ask(address string) int {
+	forks, _ := strconv.Atoi(os.Getenv("DESCENT_FORKS"))
+	if forks > 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return 2
+		}
+		// A session of its own, whose parent does not wait.
+		cmd := exec.Command(self)
+		cmd.Env = []string{"DESCENT_ASK=" + address, "DESCENT_FORKS=" + strconv.Itoa(forks-1), "DESCENT_PARENT=" + strconv.Itoa(os.Getpid())}
+		cmd.Stdout, cmd.SysProcAttr = os.Stdout, &unix.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			return 2
+		}
+		return 0
+	}
+	// An orphan asks only when it is one.
+	parent, _ := strconv.Atoi(os.Getenv("DESCENT_PARENT"))
+	for end := time.Now().Add(10 * time.Second); parent != 0 && os.Getppid() == parent && time.Now().Before(end); {
+		<-time.After(time.Millisecond)
+	}
+	network, path, _ := strings.Cut(address, ":")
+	conn, err := net.Dial(network, path)
+	if err != nil {
+		fmt.Println("dial", err)
+		return 1
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /v1/status HTTP/1.1\r\nHost: toolgate\r\nConnection: close\r\n\r\n")
+	answer, err := io.ReadAll(conn)
+	fmt.Printf("%s %v\n", answer, err)
+	return 0
+}
+
+// asked starts a process that asks and returns what it prints.
+func asked(t *testing.T, address string, forks int) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{"DESCENT_ASK=" + address, "DESCENT_FORKS=" + strconv.Itoa(forks)}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if err := r.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(&out, r); err != nil { // ends with the last that has it open
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, &out)
+	}
+	return out.String()
+}
+
+// Descendants of this process are turned away from the socket and from an address,
+// however they have forked, and this process itself is not.
+func TestDescendantsAreTurnedAway(t *testing.T) {
+	if err := Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })
+	path := filepath.Join(shortDir(t), "s.sock")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
+	go func() { _ = socket.Serve(l) }() // ends with Close
+	defer socket.Close()
+	over := httptest.NewServer(Strangers(answer))
+	defer over.Close()
+
+	for _, address := range []string{"unix:" + path, "tcp:" + over.Listener.Addr().String()} {
+		for _, forks := range []int{0, 1, 2, 3} {
+			if got := asked(t, address, forks); !strings.Contains(got, "403 Forbidden") || !strings.Contains(got, reasonDescent) || strings.Contains(got, "served") {
+				t.Errorf("%s, %d forks: %s", address, forks, got)
+			}
+		}
+		network, where, _ := strings.Cut(address, ":")
+		conn, err := net.Dial(network, where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: toolgate\r\nConnection: close\r\n\r\n")
+		if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), "served") {
+			t.Errorf("%s: this process: %s, %v", address, text, err)
+		}
+		conn.Close()
+	}
+	// What has ended is not kept.
+	seen := sweep(nil)
+	sweep(seen)
+	_, states, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid := range seen {
+		if states[pid] == 'Z' {
+			t.Errorf("process %d is dead and still there", pid)
+		}
+	}
+}
+
+// Processes that do not descend from this one are told from those that do.
+func TestDescent(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("/bin/cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for pid, want := range map[int]bool{cmd.Process.Pid: true, os.Getppid(): false, 1: os.Getpid() == 1} {
+		if got := descends(pid); got != want {
+			t.Errorf("process %d descends: %v", pid, got)
+		}
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !descends(cmd.Process.Pid) {
+		t.Error("one that has ended, and could be anybody, is taken for a stranger")
+	}
+}
+
+func TestProcAddress(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"0100007F:1E61":                         "127.0.0.1:7777",
+		"00000000000000000000000001000000:0050": "[::1]:80",
+		"0000000000000000FFFF00000100007F:0050": "127.0.0.1:80",
+	} {
+		if got, ok := procAddress(text); !ok || got != netip.MustParseAddrPort(want) {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	for _, text := range []string{"", "x", "0100007F", "0100007F:", "01:50", "0100007F:1FFFF", "zz00007F:50"} {
+		if got, ok := procAddress(text); ok {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func FuzzStatFields(f *testing.F) {
+	f.Add([]byte("1 (a b) c) S 7 1 1"))
+	f.Add([]byte(""))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if state, _, err := statFields(text); err == nil && state == 0 {
+			t.Error("no state")
+		}
+	})
+}

@@ -1,0 +1,27 @@
+//go:build !linux && !darwin
+
+package admin
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+// Adopt does nothing where descent cannot be told.
+func Adopt() error { return nil }
+
+// SweepAdopted has nothing to do here.
+func SweepAdopted(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// EndAdopted has nothing to do here.
+func EndAdopted() {}
+
+// descendant is not known here: the user and the token decide.
+func descendant(net.Conn) bool { return false }
+
+// heldByDescendant is not known here.
+func heldByDescendant(_, _ netip.AddrPort) bool { return false }
