@@ -107,6 +107,24 @@ var deeds = map[string]func(args []string) (string, error){
 			[]unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&b)), Len: 8}}, 0)
 		return "", err
 	},
+	"prlimit": func(args []string) (string, error) {
+		return "", unix.Prlimit(number(args[0]), unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+	},
+	"setpriority": func(args []string) (string, error) {
+		return "", unix.Setpriority(unix.PRIO_PROCESS, number(args[0]), 1)
+	},
+	"setaffinity": func(args []string) (string, error) {
+		var set unix.CPUSet
+		set.Set(0)
+		return "", unix.SchedSetaffinity(number(args[0]), &set)
+	},
+	"truncate": func(args []string) (string, error) { return "", syscall.Truncate(args[0], 0) },
+	"opentruncated": func(args []string) (string, error) {
+		_, err := syscall.Open(args[0], syscall.O_RDONLY|syscall.O_TRUNC, 0)
+		return "", err
+	},
+	"chown":    func(args []string) (string, error) { return "", syscall.Chown(args[0], os.Getuid(), os.Getgid()) },
+	"setxattr": func(args []string) (string, error) { return "", unix.Setxattr(args[0], "user.x", []byte("x"), 0) },
 	"setuid": func([]string) (string, error) {
 		if err := syscall.Setreuid(12345, 12345); err != nil {
 			return "", err

@@ -71,6 +71,8 @@ func (pr *Process) command(ctx context.Context, p Policy, program Program, file 
 		if _, granted := allowed.access["/proc"]; granted {
 			plan.Proc = 0
 		}
+		// Interpreters find their scripts by it, and shells what they substitute.
+		plan.Links = append(plan.Links, shim.Link{Path: "/dev/fd", Target: "/proc/self/fd"})
 	}
 
 	return pr.shimOf(ctx, p, plan, file, program.Files)

@@ -152,7 +152,7 @@ func (p *Plan) trees(opened []int) ([]mounted, error) {
 		}
 		set := uint64(mountNoSUID)
 		if g.Access&Write == 0 {
-			set |= mountReadOnly
+			set |= mountReadOnly // a device can be written all the same, and its mode not be changed
 		}
 		if g.Access&Device == 0 {
 			set |= mountNoDev

@@ -25,6 +25,8 @@ const (
 	typeMask    = 0xf // of the second argument of socket; above it are flags
 
 	tiocsti, tioclinux = 0x5412, 0x541c
+
+	prioProcess, ioprioProcess = 0, 1 // the arguments after them are processes
 )
 
 // The numbers that all machines share. What comes after the last of them is not
@@ -69,16 +71,20 @@ type term struct {
 // special says that an argument is a mode with the set-user-ID or set-group-ID bit.
 func special(arg int) []term { return []term{{arg: arg, mask: specialBits, not: true}} }
 
-// creates says that an argument is flags that make a file.
-func creates(arg int) []term { return []term{{arg: arg, mask: createFlags, not: true}} }
+// opens is what is denied to a call that opens files, with its flags at an argument
+// and the mode behind them: to make a file with one of the special bits, and to cut
+// off a file that is opened for reading, which Landlock cannot always see.
+func opens(flags int) [][]term {
+	return [][]term{
+		{special(flags + 1)[0], {arg: flags, mask: createFlags, not: true}},
+		{{arg: flags, mask: syscall.O_ACCMODE | syscall.O_TRUNC, value: syscall.O_RDONLY | syscall.O_TRUNC}},
+	}
+}
 
 // rules returns what p filters besides what is denied in any case.
 func (p *Plan) rules(self int) []rule {
 	list := append(older(), []rule{
-		{nr: nrFchmod, deny: [][]term{special(1)}},
-		{nr: nrFchmodat, deny: [][]term{special(2)}},
-		{nr: nrFchmodat2, deny: [][]term{special(2)}},
-		{nr: nrOpenat, deny: [][]term{append(special(3), creates(2)...)}},
+		{nr: nrOpenat, deny: opens(2)},
 		{nr: nrMknodat, deny: [][]term{{{arg: 2, mask: notFIFO, not: true}}}},
 		{nr: nrIoctl, deny: [][]term{{{arg: 1, value: tiocsti}}, {{arg: 1, value: tioclinux}}}},
 		{nr: nrPersonality, only: [][]term{{{arg: 0, value: 0}}, {{arg: 0, value: 0xffffffff}}}},
@@ -126,18 +132,59 @@ func (p *Plan) rules(self int) []rule {
 	list = append(list, rule{nr: nrSocket, answer: noSocket, only: sockets})
 
 	if p.Alone == 0 {
-		// A group is killed as a whole; nothing leaves it.
-		list = append(list, rule{nr: nrSetsid, only: [][]term{}}, rule{nr: nrSetpgid, only: [][]term{}})
+		return append(list, p.among(self)...)
 	}
-	if p.Alone == 0 && p.Landlock < 6 {
-		// No layer below knows whose signal it is. The process itself and its group
-		// can be told apart by their numbers, and nothing else.
-		me := uint32(self) //nolint:gosec // a process identifier
-		own := [][]term{{{arg: 0, value: me}}, {{arg: 0, value: 0}}, {{arg: 0, value: -me}}}
+	return append(list, modes()...)
+}
+
+// modes are the rules of a process that can change nothing but what it may write:
+// its files have no special bits.
+func modes() []rule {
+	list := []rule{
+		{nr: nrFchmod, deny: [][]term{special(1)}},
+		{nr: nrFchmodat, deny: [][]term{special(2)}},
+		{nr: nrFchmodat2, deny: [][]term{special(2)}},
+	}
+	return append(list, olderModes()...)
+}
+
+// among are the rules of a process that has no namespaces, and so sees all files and
+// processes of the machine.
+func (p *Plan) among(self int) []rule {
+	var list []rule
+	refused := func(nr uint32) { list = append(list, rule{nr: nr, only: [][]term{}}) }
+	// A group is killed as a whole; nothing leaves it.
+	refused(nrSetsid)
+	refused(nrSetpgid)
+	// Landlock does not know modes, owners and attributes, and whoever owns a file can
+	// change them wherever it is.
+	for _, nr := range attributes {
+		refused(nr)
+	}
+	if p.Landlock < 3 {
+		refused(nrTruncate)
+	}
+	me := uint32(self) //nolint:gosec // a process identifier
+	own := func(arg int, more ...term) [][]term {
+		return [][]term{append(more, term{arg: arg, value: me}), append(more, term{arg: arg})}
+	}
+	// Other processes of the same user are not slowed down, nor ended by a limit.
+	list = append(list,
+		rule{nr: nrPrlimit, only: own(0)},
+		rule{nr: nrSetpriority, only: own(1, term{arg: 0, value: prioProcess})},
+		rule{nr: nrIoprioSet, only: own(1, term{arg: 0, value: ioprioProcess})},
+	)
+	for _, nr := range scheduling {
+		list = append(list, rule{nr: nr, only: own(0)})
+	}
+	if p.Landlock < 6 {
+		// No layer knows whose signal it is. The process itself and its group can be
+		// told apart by their numbers, and nothing else.
 		for _, nr := range []uint32{nrKill, nrTgkill, nrSigqueue, nrTgsigqueue} {
-			list = append(list, rule{nr: nr, only: own})
+			list = append(list, rule{nr: nr, only: append(own(0), []term{{arg: 0, value: -me}})})
 		}
-		list = append(list, rule{nr: nrTkill, only: own[:1]}, rule{nr: nrPidfdSendSignal, only: [][]term{}})
+		list = append(list, rule{nr: nrTkill, only: own(0)})
+		refused(nrPidfdSendSignal)
 	}
 	return list
 }

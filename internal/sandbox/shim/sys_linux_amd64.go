@@ -42,17 +42,33 @@ const (
 	nrSetsid, nrSetpgid               = 112, 109
 	nrKill, nrTkill, nrTgkill         = 62, 200, 234
 	nrSigqueue, nrTgsigqueue          = 129, 297
+	nrPrlimit, nrSetpriority          = 302, 141
+	nrIoprioSet, nrTruncate           = 251, 76
 )
 
 // older are the forms of the calls above that newer machines do not have.
 func older() []rule {
 	return []rule{
-		{nr: 90, deny: [][]term{special(1)}},                            // chmod
 		{nr: 85, deny: [][]term{special(1)}},                            // creat
-		{nr: 2, deny: [][]term{append(special(2), creates(1)...)}},      // open
+		{nr: 2, deny: opens(1)},                                         // open
 		{nr: 133, deny: [][]term{{{arg: 1, mask: notFIFO, not: true}}}}, // mknod
 	}
 }
 
+// olderModes are forms of the calls that change modes.
+func olderModes() []rule {
+	return []rule{{nr: 90, deny: [][]term{special(1)}}} // chmod
+}
+
 // starts are the calls, besides clone, by which processes and programs are started.
 var starts = []uint32{57, 58, 59, 322} // fork, vfork, execve, execveat
+
+// scheduling are calls whose first argument is a thread that is scheduled otherwise.
+var scheduling = []uint32{142, 144, 203, 314} // sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr
+
+// attributes are calls that change what files are, apart from what is in them.
+var attributes = []uint32{
+	90, 91, 268, nrFchmodat2, // chmod, fchmod, fchmodat
+	92, 93, 94, 260, // chown, fchown, lchown, fchownat
+	188, 189, 190, 197, 198, 199, // setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr
+}

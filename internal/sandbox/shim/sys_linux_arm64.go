@@ -40,10 +40,26 @@ const (
 	nrSetsid, nrSetpgid               = 157, 154
 	nrKill, nrTkill, nrTgkill         = 129, 130, 131
 	nrSigqueue, nrTgsigqueue          = 138, 240
+	nrPrlimit, nrSetpriority          = 261, 140
+	nrIoprioSet, nrTruncate           = 30, 45
 )
 
 // older are forms of the calls above that this machine does not have.
 func older() []rule { return nil }
 
+// olderModes are forms, which this machine does not have, of the calls that change
+// modes.
+func olderModes() []rule { return nil }
+
 // starts are the calls, besides clone, by which processes and programs are started.
 var starts = []uint32{221, 281} // execve, execveat
+
+// scheduling are calls whose first argument is a thread that is scheduled otherwise.
+var scheduling = []uint32{118, 119, 122, 274} // sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr
+
+// attributes are calls that change what files are, apart from what is in them.
+var attributes = []uint32{
+	52, 53, nrFchmodat2, // fchmod, fchmodat
+	55, 54, // fchown, fchownat
+	5, 6, 7, 14, 15, 16, // setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr
+}
