@@ -39,7 +39,7 @@ var availability = map[string]bool{
 	"telemetry":              true,
 	"feedback":               false,
 	"limits":                 true,
-	"retention":              false,
+	"retention":              true,
 }
 
 // notAvailable is the problem of a setting this version does not use.

@@ -44,6 +44,13 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	checkResults(p, section.Get("results"), "results", &t.Results, true)
 	checkApprovals(p, section.Get("approvals"), &t.Approvals)
 	checkBudgets(p, section, t)
+	for glob, pointers := range t.Audit.Fields {
+		for i, pointer := range pointers {
+			if !strings.HasPrefix(pointer, "/") || pointer == "/" {
+				p.at(section.Get("audit").Get("fields").Get(glob).item(i), fmt.Sprintf("audit.fields.%s[%d]", glob, i), `write it as in "/owner"`, "%q is no JSON pointer to an argument", pointer)
+			}
+		}
+	}
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"
 		if t.Authenticates() {

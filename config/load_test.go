@@ -97,7 +97,7 @@ toolgate:
 
 func TestOverrideErrors(t *testing.T) {
 	opts := Options{
-		Environ: []string{"TOOLGATE_LIMITS_DEPTH=many", "TOOLGATE_RETENTION_AUDIT=1d", "TOOLGATE_GATE_OPEN=1", "TOOLGATE_SERVERS_A_B_PROCESSES=1"},
+		Environ: []string{"TOOLGATE_LIMITS_DEPTH=many", "TOOLGATE_GATE_OPEN=1", "TOOLGATE_SERVERS_A_B_PROCESSES=1"},
 		Flags:   map[string]string{"listen.htpp": "x", "limits.tools": "0", "listen.trusted_proxies": "x"},
 	}
 	_, err := Parse("x.yaml", []byte("mcpServers: { a.b: { command: x }, a-b: { command: x } }\ntoolgate: {}"), opts)
@@ -106,7 +106,6 @@ func TestOverrideErrors(t *testing.T) {
 	}
 	for _, want := range []string{
 		`env TOOLGATE_LIMITS_DEPTH: limits.depth: expected a whole number`,
-		`env TOOLGATE_RETENTION_AUDIT: retention: not available in this version`,
 		`env TOOLGATE_GATE_OPEN: gate.open: expected true or false`,
 		`env TOOLGATE_SERVERS_A_B_PROCESSES: could mean`,
 		`flag listen.htpp: there is no such setting; write listen.http instead`,

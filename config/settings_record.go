@@ -12,6 +12,14 @@ type Audit struct {
 	Fsync string `config:"fsync" enum:"always|interval|never" default:"interval"`
 	// ArgsHash is how arguments are recorded. Absent: sha256.
 	ArgsHash string `config:"args_hash" enum:"sha256" default:"sha256"`
+	// Fields are arguments of tools that are kept as they are, as JSON pointers by a glob of exposed names; secrets in them are not. Absent: none.
+	Fields map[string][]string `config:"fields"`
+	// DecisionInputs keeps the arguments of every call, sealed with the keys, for `toolgate policy replay`. Absent: only their hash is kept.
+	DecisionInputs bool `config:"decision_inputs"`
+	// RotateSize is how large a file gets before it is put aside and the next one begun; 0 is any size. Absent: 128MiB.
+	RotateSize Size `config:"rotate_size" default:"128MiB"`
+	// RotateAge is how old the first entry of a file gets before that; 0 is any age. Absent: 24h.
+	RotateAge time.Duration `config:"rotate_age" default:"24h"`
 }
 
 // Log is what is written to stderr.
@@ -51,7 +59,7 @@ type Kafka struct {
 // Retention is how long records are kept.
 type Retention struct {
 	// Executions is for the execution log. Absent: 90d.
-	Executions time.Duration `config:"executions"`
-	// Audit is for the audit record. Absent: 365d.
-	Audit time.Duration `config:"audit"`
+	Executions time.Duration `config:"executions" default:"90d"`
+	// Audit is for files of the audit record that were put aside; 0 is for ever. Absent: 365d.
+	Audit time.Duration `config:"audit" default:"365d"`
 }

@@ -318,6 +318,8 @@ type Config struct {
 	// and calls it once: what has to change at the same moment is changed beside.
 	// Nil calls it alone.
 	Swap func(inForce func())
+	// Recording says what is kept of calls.
+	Recording Recording
 	// Approver asks people about calls; nil asks nobody, and what needs an
 	// approval is refused.
 	Approver Approver

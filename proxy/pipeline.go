@@ -28,6 +28,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(g.unknownTo(x, kind, name))
 	}
 	rec.routed(route)
+	rec.note(route)
 	if err := g.decide(ctx, x, route, rec); err != nil {
 		return refuse(err)
 	}

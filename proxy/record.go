@@ -164,6 +164,7 @@ func (rec *record) finish(answer *reply) {
 	if rec.repeatEnd != nil {
 		rec.repeatEnd()
 	}
+	rec.scrub()
 	rec.g.opts.Metrics.call(e)
 	if rec.span != nil {
 		rec.span.End(e)
@@ -182,6 +183,7 @@ func (rec *record) begin() error {
 	if rec.entry.ArgsHash == "" {
 		rec.hashArguments()
 	}
+	rec.scrub()
 	rec.entry.Time = time.Now()
 	if err := rec.g.opts.Auditor.Begin(&rec.entry); err != nil {
 		return auditDown(err)

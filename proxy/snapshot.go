@@ -21,6 +21,7 @@ type Snapshot struct {
 	approver  Approver        // nil asks nobody
 	rates     RateLimiter     // nil has none
 	class     func(r gate.Request, listed []byte) string
+	recording Recording
 	said      InstructionsKeeper
 	pinned    *gate.Chain   // Chain as it was when the snapshot was made
 	kept      *keptViews    // decisions of Chain; nil keeps none
@@ -52,7 +53,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		config.Registry.Record(ctx, offers(servers))
 	}
 	next := &Snapshot{
-		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class,
+		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates:   config.Rates,
 		outputs: config.Outputs,
 		pinned:  config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),

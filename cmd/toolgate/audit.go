@@ -3,11 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/redact"
 )
 
 // auditPurpose is what the keys of the chain are derived for.
@@ -33,6 +39,7 @@ func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log,
 	}
 	o := audit.Options{
 		Logger: in.log, Mode: audit.BestEffort, Key: keys[0], Replica: replica,
+		RotateSize: int64(c.Toolgate.Audit.RotateSize), RotateAge: c.Toolgate.Audit.RotateAge, Keep: c.Toolgate.Retention.Audit,
 		Anchor: func(ctx context.Context, h audit.Head) error {
 			return in.store.Anchors().Put(ctx, store.Anchor{Replica: h.Replica, Run: h.Run, Chain: h.Chain, Seq: h.Seq, MAC: h.MAC, At: h.Time})
 		},
@@ -47,6 +54,30 @@ func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log,
 		o.Fsync = audit.FsyncNone
 	}
 	return audit.Open(auditPath(c, in.state), o)
+}
+
+// recording is what is to be kept of calls, as it was said at the start, and without
+// the secrets of a configuration.
+func recording(kept config.Audit, c *config.Config, servers []config.Server) (proxy.Recording, error) {
+	r := proxy.Recording{Inputs: kept.DecisionInputs}
+	found, err := redact.New(redact.Options{Tokens: true, Secrets: knownSecrets(&c.Toolgate, servers, os.LookupEnv)})
+	if err != nil {
+		return r, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+	}
+	r.Redact = found
+	fields := kept.Fields
+	globs := slices.Sorted(maps.Keys(fields))
+	if len(globs) > 0 {
+		r.Fields = func(exposed string) (pointers []string) {
+			for _, glob := range globs {
+				if gate.Glob(glob).Match(exposed) {
+					pointers = append(pointers, fields[glob]...)
+				}
+			}
+			return pointers
+		}
+	}
+	return r, nil
 }
 
 // auditKeys are the keys of the chain, the one that signs first.

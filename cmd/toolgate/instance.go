@@ -40,23 +40,24 @@ const removedTime = 10 * time.Second
 // instance is one running gateway with all its parts. It is made by
 // newInstance and lives as long as run.
 type instance struct {
-	opts    *options
-	log     *slog.Logger
-	logs    *logs.Writer // behind log
-	state   *stateDir
-	store   *store.Store
-	claim   io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
-	audit   *audit.Log
-	keys    *proxy.Keyring
-	metrics *telemetry.Metrics
-	traces  *telemetry.Traces // nil where nobody takes them
-	done    activity
-	gateway *proxy.Gateway
-	saver   *catalogSaver
-	desk    *approval.Desk
-	webhook *approval.Webhook
-	budgets budgets
-	limiter atomic.Pointer[budget.Limiter] // in force
+	opts       *options
+	log        *slog.Logger
+	logs       *logs.Writer // behind log
+	state      *stateDir
+	store      *store.Store
+	claim      io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
+	audit      *audit.Log
+	executions *store.Executions
+	keys       *proxy.Keyring
+	metrics    *telemetry.Metrics
+	traces     *telemetry.Traces // nil where nobody takes them
+	done       activity
+	gateway    *proxy.Gateway
+	saver      *catalogSaver
+	desk       *approval.Desk
+	webhook    *approval.Webhook
+	budgets    budgets
+	limiter    atomic.Pointer[budget.Limiter] // in force
 
 	enable       *enable.Backend
 	enabling     atomic.Pointer[gate.Chain] // decides who may add what; nil denies
@@ -229,6 +230,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in, in, in.audit, in.keys, in.log
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
+	in.executions = in.store.Executions(c.Toolgate.Retention.Executions)
 	g.UseRound = in.store.Rounds().Use
 	g.Metrics = in.counting()
 	if in.traces, err = in.tracing(ctx, c); err != nil {
@@ -264,6 +266,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	late.Go(func() error { return in.store.Run(last) })
 	late.Go(func() error { return in.audit.Run(last) })
 	late.Go(func() error { return in.runTraces(last) })
+	late.Go(func() error { return in.executions.Run(last) })
 
 	group, gctx := errgroup.WithContext(parts)
 	in.ctx = gctx
@@ -361,6 +364,10 @@ func (in *instance) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	keep, err := recording(in.begun.Audit, c, servers)
+	if err != nil {
+		return err
+	}
 	known, err := before.next(&inForce, in.generated)
 	switch {
 	case err != nil:
@@ -423,7 +430,7 @@ func (in *instance) apply(c *config.Config) error {
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter, Arguments: arguments, Scopes: known.checker(),
 		Approver: in.desk, Registry: in.registry, Ready: in.ready, Swap: in.swapTo(known),
 		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
-		Class:   gates.examiner.classForBudgets,
+		Class: gates.examiner.classForBudgets, Recording: keep,
 		Outputs: outputChecker{gates.examiner.checker},
 	}
 	in.limiter.Store(limiter)

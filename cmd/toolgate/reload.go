@@ -62,7 +62,8 @@ func (in *instance) Reload() (admin.Reloaded, error) { return in.reload(true) }
 // startSettings are the settings that a gateway reads only when it starts, each
 // with everything below it. All others are taken over by a reload.
 var startSettings = []string{
-	"listen", "store", "durability", "redis", "budgets_in", "keys", "audit", "log", "telemetry", "governance.mode", "auth.mtls.required",
+	"listen", "store", "durability", "redis", "budgets_in", "keys", "audit", "retention", "log", "telemetry",
+	"governance.mode", "auth.mtls.required",
 	"limits.body", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
 	"limits.parked_per_principal", "limits.parked_per_server",
 	"limits.kept_results", "limits.kept_results_per_principal", "limits.kept_results_time",

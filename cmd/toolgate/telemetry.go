@@ -22,6 +22,7 @@ func (in *instance) counting() *proxy.Metrics {
 
 // count counts one closed call.
 func (in *instance) count(e *audit.Entry) {
+	in.execution(e)
 	tool := ""
 	if e.Kind == "tool" && e.Server != "" {
 		tool = e.Name

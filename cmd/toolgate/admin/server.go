@@ -190,6 +190,9 @@ func routes(g Gateway) *http.ServeMux {
 	if a, ok := g.(Approvals); ok {
 		handleApprovals(mux, a)
 	}
+	if u, ok := g.(UsageReader); ok {
+		handleUsage(mux, u)
+	}
 	if a, ok := g.(Adder); ok {
 		handleAdder(mux, a)
 	}

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,5 +27,55 @@ func anchors(t *testing.T, s *store.Store) {
 	must(t, err)
 	if diff := cmp.Diff([]store.Anchor{first, second}, got); diff != "" {
 		t.Errorf("anchors (-want +got):\n%s", diff)
+	}
+}
+
+func executions(t *testing.T, s *store.Store) {
+	e := s.Executions(24 * time.Hour)
+	ctx, cancel := context.WithCancel(context.Background())
+	now := time.Now()
+	for i := range 600 {
+		x := store.Execution{
+			At: now, CallID: fmt.Sprint(i), Server: "a", Tool: "a__read", Tenant: "acme", Persona: "bot", Success: true,
+			Duration: time.Duration(i) * time.Millisecond, RequestSize: 2, ResponseSize: 3,
+		}
+		if i%10 == 0 {
+			x.Tool, x.Success, x.ErrorClass = "a__write \x00\xff", false, "tool_error"
+		}
+		e.Add(x)
+	}
+	e.Add(store.Execution{At: now.Add(-48 * time.Hour), Tool: "old"})
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	cancel()
+	must(t, <-ended)
+	if got := e.Stats(); got.Written != 601 || got.Dropped != 0 {
+		t.Errorf("%+v", got)
+	}
+	got, err := e.Usage(t.Context(), now.Add(-time.Hour), "tool", "tenant", "persona")
+	must(t, err)
+	want := []store.Usage{
+		{
+			Group: []string{"a__read", "acme", "bot"}, Calls: 540, Errors: map[string]int64{},
+			P50: 299 * time.Millisecond, P95: 569 * time.Millisecond, BytesIn: 1080, BytesOut: 1620,
+		},
+		{
+			Group: []string{"a__write \ufffd\ufffd", "acme", "bot"}, Calls: 60, Failures: 60, Errors: map[string]int64{"tool_error": 60},
+			P50: 290 * time.Millisecond, P95: 560 * time.Millisecond, BytesIn: 120, BytesOut: 180,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+	all, err := e.Usage(t.Context(), now.Add(-72*time.Hour))
+	if err != nil || len(all) != 1 || all[0].Calls != 601 {
+		t.Errorf("all: %+v, %v", all, err)
+	}
+	if _, err := e.Usage(t.Context(), now, "colour"); err == nil {
+		t.Error("grouped by colour")
+	}
+	must(t, e.Prune(t.Context(), now))
+	if all, err = e.Usage(t.Context(), now.Add(-72*time.Hour)); err != nil || len(all) != 1 || all[0].Calls != 600 {
+		t.Errorf("after the old one is removed: %+v, %v", all, err)
 	}
 }

@@ -21,6 +21,7 @@ func Run(t *testing.T, database Database) {
 		"ServersAreRenamed":                 renamedServers,
 		"MetaKeepsTheFirst":                 meta,
 		"AnchorsKeepTheLatest":              anchors,
+		"ExecutionsAreCounted":              executions,
 		"RoundsAreUsedOnce":                 rounds,
 		"ViewSeesOneState":                  viewSeesOneState,
 		"ViewCannotWrite":                   viewCannotWrite,

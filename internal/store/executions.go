@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxExecutions is how many executions wait to be written; what comes on top
+	// is dropped and counted.
+	maxExecutions = 10_000
+	// executionRows is how many one statement writes, and executionBatch how many
+	// one write of the queue.
+	executionRows  = 64
+	executionBatch = 512
+	// executionEvery is how long an execution waits at most.
+	executionEvery = time.Second
+	// pruneExecutionsEvery is how often old ones are removed, and pruneExecutionRows
+	// how many at once: the queue is not held up.
+	pruneExecutionsEvery = 10 * time.Minute
+	pruneExecutionRows   = 5_000
+)
+
+// Execution is one closed call of a tool.
+type Execution struct {
+	At                        time.Time
+	CallID, Server, Tool      string // the tool as exposed
+	Tenant, Persona, Session  string
+	Success                   bool
+	ErrorClass                string // empty for a success
+	Duration, Upstream        time.Duration
+	RequestSize, ResponseSize int64
+	ArgsHash                  string
+}
+
+// ExecutionStats are counters of an [Executions].
+type ExecutionStats struct {
+	Written, Dropped uint64
+}
+
+// Executions is the log of executions, for figures. Nobody waits for it: what is
+// added is kept in memory and written by [Executions.Run]. Its methods are safe
+// for concurrent use.
+type Executions struct {
+	s    *Store
+	keep time.Duration
+	log  *slog.Logger
+	full chan struct{}
+
+	mu      sync.Mutex
+	waiting []Execution
+
+	written, dropped atomic.Uint64
+}
+
+// Executions returns the log of executions, of which those older than keep are
+// removed; zero keeps all.
+func (s *Store) Executions(keep time.Duration) *Executions {
+	return &Executions{s: s, keep: keep, log: s.log, full: make(chan struct{}, 1)}
+}
+
+// Add adds an execution, or drops and counts it where too many wait.
+func (e *Executions) Add(x Execution) {
+	e.mu.Lock()
+	n := len(e.waiting)
+	if n >= maxExecutions {
+		e.mu.Unlock()
+		e.dropped.Add(1)
+		return
+	}
+	e.waiting = append(e.waiting, x)
+	e.mu.Unlock()
+	if n+1 == executionBatch {
+		select {
+		case e.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Stats returns the counters.
+func (e *Executions) Stats() ExecutionStats {
+	return ExecutionStats{Written: e.written.Load(), Dropped: e.dropped.Load()}
+}
+
+// Run writes what is added until ctx ends, and what is left then.
+func (e *Executions) Run(ctx context.Context) error {
+	tick := time.NewTicker(executionEvery)
+	defer tick.Stop()
+	prune := time.NewTicker(pruneExecutionsEvery)
+	defer prune.Stop()
+	said := uint64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			e.flush(ctx)
+			return nil
+		case <-e.full:
+			e.flush(ctx)
+		case <-tick.C:
+			e.flush(ctx)
+			if n := e.dropped.Load(); n != said {
+				said = n
+				e.log.Warn("executions are not in the execution log", slog.Uint64("dropped", n))
+			}
+		case <-prune.C:
+			if err := e.Prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				e.log.Warn("old executions stay", slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// flush writes what waits, also when ctx has just ended; what cannot be written is
+// dropped.
+func (e *Executions) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	e.mu.Lock()
+	batch := e.waiting
+	e.waiting = nil
+	e.mu.Unlock()
+	for part := range slices.Chunk(batch, executionBatch) {
+		err := e.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+			for rows := range slices.Chunk(part, executionRows) {
+				if err := insertExecutions(ctx, tx, rows); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			e.dropped.Add(uint64(len(part)))
+			e.log.Warn("executions cannot be written", slog.Any("error", err))
+			continue
+		}
+		e.written.Add(uint64(len(part)))
+	}
+}
+
+const executionColumns = 14
+
+func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
+	row := "(" + strings.Repeat("?, ", executionColumns-1) + "?)"
+	q := `INSERT INTO tool_execution_log (at, call_id, server, tool, tenant, persona_id, session_id, success, error_class,
+		duration_us, upstream_us, request_size, response_size, args_hash) VALUES ` + row + strings.Repeat(", "+row, len(rows)-1)
+	args := make([]any, 0, executionColumns*len(rows))
+	for i := range rows {
+		x := &rows[i]
+		args = append(args, x.At.UnixMilli(), writable(x.CallID), writable(x.Server), writable(x.Tool), writable(x.Tenant), writable(x.Persona),
+			writable(x.Session), x.Success, writable(x.ErrorClass), x.Duration.Microseconds(), x.Upstream.Microseconds(),
+			x.RequestSize, x.ResponseSize, writable(x.ArgsHash))
+	}
+	if _, err := tx.Exec(ctx, q, args...); err != nil {
+		return fmt.Errorf("write %d executions: %w", len(rows), err)
+	}
+	return nil
+}
+
+// writable is a text that every database takes.
+func writable(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\ufffd"), "\ufffd")
+}
+
+// Prune removes executions that are too old; Run does it by itself.
+func (e *Executions) Prune(ctx context.Context, now time.Time) error {
+	if e.keep <= 0 {
+		return nil
+	}
+	for removed := int64(pruneExecutionRows); removed == pruneExecutionRows; {
+		err := e.s.Do(ctx, func(ctx context.Context, tx *Tx) (err error) {
+			const q = `DELETE FROM tool_execution_log WHERE id IN (SELECT id FROM tool_execution_log WHERE at < ? ORDER BY at LIMIT ?)`
+			removed, err = tx.Exec(ctx, q, now.Add(-e.keep).UnixMilli(), pruneExecutionRows)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("remove old executions: %w", err)
+		}
+	}
+	return nil
+}
