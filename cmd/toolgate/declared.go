@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func declaredCommand(c *config.Config, t *config.DeclaredTool, own []string) (*d
 	if t.Cwd != "" {
 		p.Read = append(p.Read, t.Cwd)
 	}
-	if err := keepsOff(&p, own); err != nil {
+	if err := cmp.Or(keepsOff(&p, own), keepsOffStarted(p.Write, c)); err != nil {
 		return nil, err
 	}
 	if p.Run == nil && runtime.GOOS != "windows" {

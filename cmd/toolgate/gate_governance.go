@@ -200,6 +200,7 @@ func ownFiles(c *config.Config, state *stateDir) []string {
 	for _, k := range t.Keys {
 		all = append(all, k.File)
 	}
+	all = append(all, namedFiles(c)...)
 	if self, err := os.Executable(); err == nil {
 		all = append(all, self)
 	}

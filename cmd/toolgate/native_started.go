@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,12 +36,46 @@ func startedFrom(c *config.Config) []string {
 		}
 		s.program(code.Container.Runtime, "")
 	}
+	for i := range c.Toolgate.Tools {
+		if t := &c.Toolgate.Tools[i]; len(t.Args) > 0 {
+			s.server(&config.Server{Command: t.Args[0], Args: t.Args[1:], Env: t.Env, Cwd: cmp.Or(t.Cwd, filepath.Dir(c.Path))})
+		}
+	}
 	// A program that is named without its folder is looked for in these.
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		s.add(dir)
 	}
 	slices.Sort(s.paths)
 	return slices.Compact(s.paths)
+}
+
+// keepsOffStarted refuses folders for writing that hold what something is started
+// from, or lie in it: whoever can write that chooses what runs.
+func keepsOffStarted(write []string, c *config.Config) error {
+	for _, from := range startedFrom(c) {
+		for _, path := range write {
+			for _, form := range []string{path, realPath(path)} {
+				if inside(from, form) || inside(form, from) {
+					return fmt.Errorf("write: %s would let the command change %s, from which a server or a tool is started; move one of them", path, from)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// namedFiles are files of the gateway's own that its configuration names beside
+// servers and tools, and those that it would find by itself at its next start.
+func namedFiles(c *config.Config) []string {
+	out := slices.Concat(c.Toolgate.ToolFiles, []string{config.FileName})
+	if dir, err := os.UserConfigDir(); err == nil {
+		out = append(out, filepath.Join(dir, "toolgate"))
+	}
+	for i := range c.Servers {
+		auth := &c.Servers[i].Auth
+		out = append(out, auth.Client.Key, auth.Exchange.Subject, auth.Exchange.Client.Key)
+	}
+	return out
 }
 
 // started collects what something is started from.

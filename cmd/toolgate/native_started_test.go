@@ -41,11 +41,13 @@ func TestStartedFrom(t *testing.T) {
 	}{
 		"a script": {
 			config.Server{Command: "python3", Args: []string{at("py/server.py"), at("data")}},
-			[]string{"py", "py/server.py"}, []string{"data", "data/notes.txt", "."},
+			[]string{"py", "py/server.py"},
+			[]string{"data", "data/notes.txt", "."},
 		},
 		"a script of a folder": {
 			config.Server{Command: "python3", Args: []string{"server.py", "--db", "../data/db.sqlite"}, Cwd: at("py")},
-			[]string{"py", "py/server.py", "data/db.sqlite"}, []string{"data", "data/notes.txt"},
+			[]string{"py", "py/server.py", "data/db.sqlite"},
+			[]string{"data", "data/notes.txt"},
 		},
 		"a module":      {config.Server{Command: "python3", Args: []string{"-m", "server"}, Cwd: at("py")}, []string{"py"}, []string{"data"}},
 		"of Node.js":    {config.Server{Command: "node", Args: []string{"--require=" + at("pre/load.js"), at("js/dist/index.js")}}, []string{"js/dist", "js/dist/index.js", "js/node_modules", "js/package.json", "node_modules", "pre", "pre/load.js"}, []string{"data", "js"}},
@@ -71,7 +73,16 @@ func TestStartedFrom(t *testing.T) {
 			}
 		}
 	}
-	c := &config.Config{}
+	c := &config.Config{Path: at("toolgate.yaml")}
+	c.Toolgate.Tools = []config.DeclaredTool{{Args: []string{"python3", "py/server.py"}}}
+	if err := keepsOffStarted([]string{at("data")}, c); err != nil {
+		t.Error(err)
+	}
+	for _, write := range []string{dir, at("py"), at("py/sub"), at("py/server.py")} {
+		if err := keepsOffStarted([]string{at("data"), write}, c); err == nil || !strings.Contains(err.Error(), "is started") {
+			t.Errorf("%s may be written: %v", write, err)
+		}
+	}
 	c.Toolgate.Native.Code = &config.NativeCode{Linters: map[string]config.CodeCommand{"x": {Command: []string{at("code/lint.sh")}}}}
 	if got := startedFrom(c); !slices.Contains(got, at("code")) {
 		t.Errorf("%q", got)
