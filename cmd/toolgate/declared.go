@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/declared"
+	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -218,6 +219,8 @@ type declaredServer struct {
 	*declared.Backend
 	guard    *proxy.Guard
 	external map[string]bool // what another service answers
+	queued   map[string]bool // what runs as a task
+	served   *queue.Backend  // before the guard
 	stop     context.CancelFunc
 }
 
@@ -232,11 +235,16 @@ func newDeclared(c *config.Config, own []string) (map[string]*declaredServer, er
 		if wrong != nil {
 			continue
 		}
-		s := &declaredServer{Backend: b, external: make(map[string]bool)}
+		s := &declaredServer{Backend: b, external: make(map[string]bool), queued: make(map[string]bool)}
 		for i := range tools[namespace] {
 			s.external[tools[namespace][i].Name] = tools[namespace][i].HTTP != nil
 		}
 		out[namespace] = s
+	}
+	for i := range c.Toolgate.Tools {
+		if t := &c.Toolgate.Tools[i]; t.Queue && out[t.Namespace] != nil {
+			out[t.Namespace].queued[t.Name] = true
+		}
 	}
 	if err != nil {
 		for _, s := range out {
@@ -299,7 +307,7 @@ func (in *instance) useDeclared(c *config.Config, next map[string]*declaredServe
 		if s.guard == nil {
 			in.guardDeclared(s)
 		}
-		mount := m.on(s.guard)
+		mount := m.on(s.served)
 		mount.Native, mount.External = true, s.external
 		mounts = append(mounts, mount)
 	}
@@ -319,6 +327,7 @@ func (in *instance) guardDeclared(s *declaredServer) {
 	}
 	ctx, stop := context.WithCancel(in.ctx)
 	s.guard, s.stop = in.guard(s.Backend, set), stop
+	s.served = in.queue.On(s.guard, func(tool string) bool { return s.queued[tool] })
 	in.running.Go(func() { _ = s.guard.Run(ctx) })
 }
 
@@ -335,6 +344,12 @@ func (in *instance) declaredRows() []admin.Server {
 		})
 	}
 	return out
+}
+
+// queueLimits are those of the configuration.
+func queueLimits(c *config.Config) queue.Limits {
+	q := c.Toolgate.Queue
+	return queue.Limits{Workers: q.Workers, Waiting: q.Waiting, PerPrincipal: q.WaitingPerPrincipal, Keep: q.Keep, Hard: declaredHard}
 }
 
 // addDeclared adds the declared tools to what is known of a configuration.

@@ -22,4 +22,7 @@ func (in *instance) drain(ctx context.Context) {
 	if n := in.gateway.Drain(ctx); n > 0 {
 		in.log.Warn("the gateway ends before some calls have", "calls", n)
 	}
+	if n := in.queue.Drain(ctx); n > 0 {
+		in.log.Warn("the gateway ends before some tasks have", "tasks", n)
+	}
 }

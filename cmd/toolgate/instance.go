@@ -29,6 +29,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -87,6 +88,7 @@ type instance struct {
 	config          *config.Config
 	servers         map[string]*runningServer
 	declared        map[string]*declaredServer // by namespace
+	queue           *queue.Pool                // of the calls that run as tasks
 	stopGates       context.CancelFunc
 	namespaces      map[string]string // by server
 	added           []store.DynamicRecord
@@ -203,6 +205,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 		return nil, err
 	}
 	in.metrics.WatchAudit(in.auditStats)
+	in.queue = queue.New(queueLimits(c), in.log)
 	in.desk = approval.New(in.store.Approvals(), in.log)
 	in.webhook = approval.NewWebhook(in.log)
 	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
@@ -310,6 +313,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		return err
 	})
 	err = group.Wait()
+	in.queue.Drain(parts) // which has ended
 	in.running.Wait()
 	stopLast()
 	return errors.Join(err, late.Wait())
@@ -386,6 +390,7 @@ func (in *instance) apply(c *config.Config) error {
 		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
 		arguments = enabling{gates.chain, shelf{in}, in.operation.now, gates.examiner}
 	}
+	in.queue.Configure(queueLimits(c))
 	declaredMounts, err := in.useDeclared(c, tools)
 	if err != nil {
 		return err

@@ -1,0 +1,90 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Server is what the calls are for.
+type Server interface {
+	Name() string
+	Listing() (*mcp.Listing, mcp.Status)
+	Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
+	Probe(ctx context.Context) error
+}
+
+// Backend is a server of 2026-07-28 some of whose tools are queued. All else
+// passes.
+type Backend struct {
+	pool    *Pool
+	server  Server
+	queued  func(tool string) bool
+	listing *mcp.Listing // of the server, with tasks
+	of      *mcp.Listing // that it was made of
+}
+
+// On returns a server with the tools queued that queued is true for. The server's
+// listing may not change.
+func (p *Pool) On(s Server, queued func(tool string) bool) *Backend {
+	b := &Backend{pool: p, server: s, queued: queued}
+	if l, _ := s.Listing(); l != nil && l.Era == mcp.Modern {
+		own := *l
+		own.Capabilities = withTasks(l.Capabilities)
+		b.listing, b.of = &own, l
+	}
+	return b
+}
+
+func withTasks(capabilities []byte) []byte {
+	extensions := mcp.Lookup(capabilities, "extensions")
+	if !mcp.IsObject(extensions) {
+		extensions = nil
+	}
+	return mcp.SetMember(capabilities, "extensions", mcp.SetMember(extensions, mcp.ExtensionTasks, []byte("{}")))
+}
+
+// Name returns the server's key.
+func (b *Backend) Name() string { return b.server.Name() }
+
+// Listing returns the server's, with tasks among its capabilities.
+func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
+	l, status := b.server.Listing()
+	if l != nil && l == b.of {
+		l = b.listing
+	}
+	return l, status
+}
+
+// Probe asks whether the server is alive.
+func (b *Backend) Probe(ctx context.Context) error { return b.server.Probe(ctx) }
+
+// Call carries a request. One of a queued tool waits for a worker, as a task where
+// the caller knows tasks; where nothing may wait any more it fails with
+// [mcp.FailBusy].
+func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	switch call.Method {
+	case mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate:
+		id, _ := mcp.LookupString(call.Params, "taskId")
+		return b.pool.about(call.Method, b.Name(), call.Principal, id), nil
+	case mcp.MethodToolsCall:
+		if name, _ := mcp.LookupString(call.Params, "name"); !b.queued(name) {
+			return b.server.Call(ctx, call)
+		}
+	default:
+		return b.server.Call(ctx, call)
+	}
+	t, err := b.pool.enter(b.Name(), call.Principal)
+	if err != nil {
+		return mcp.Answer{}, err
+	}
+	if mcp.Lookup(call.Capabilities, "extensions", mcp.ExtensionTasks) == nil {
+		return b.pool.work(ctx, t, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, call) })
+	}
+	// The task outlives its call, and all that is of the call alone.
+	own := *call
+	own.Params, own.Capabilities = bytes.Clone(call.Params), nil
+	own.Notify, own.Ask, own.Askable, own.Progress, own.Pass = nil, nil, false, false, nil
+	return b.pool.begin(ctx, b.Name(), t, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, &own) })
+}

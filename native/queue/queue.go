@@ -1,0 +1,186 @@
+// Package queue runs calls that take long from a bounded pool of workers: as tasks
+// (2026-07-28, extension io.modelcontextprotocol/tasks) towards whoever knows
+// them, and held open for others.
+package queue
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Limits bound a pool. Zero values are replaced by the defaults, but for Waiting
+// and PerPrincipal, of which zero lets nothing wait.
+type Limits struct {
+	Workers      int           // calls that run at once; 4
+	Waiting      int           // calls that wait for a worker
+	PerPrincipal int           // of them, of one caller
+	Keep         time.Duration // for how long a result is kept; 10 min
+	Kept         int           // results at most; 1000
+	KeptBytes    int           // of them; 64 MiB
+	Hard         time.Duration // of one call with its waiting; 24 h
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Workers = cmp.Or(max(0, l.Workers), 4)
+	l.Keep = cmp.Or(max(0, l.Keep), 10*time.Minute)
+	l.Kept = cmp.Or(max(0, l.Kept), 1000)
+	l.KeptBytes = cmp.Or(max(0, l.KeptBytes), 64<<20)
+	l.Hard = cmp.Or(max(0, l.Hard), 24*time.Hour)
+	return l
+}
+
+// Pool is the workers of all queues. Every call that it has taken runs, waits or
+// is kept within its limits. It is safe for concurrent use.
+type Pool struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	limits  Limits
+	closed  bool
+	running int
+	waiting list.List      // of *ticket, the oldest first
+	waits   map[string]int // by principal
+	tasks   map[string]*task
+	ended   list.List // of *task, the oldest first
+	bytes   int       // of the results in ended
+	live    sync.WaitGroup
+}
+
+// New returns a pool. A nil logger logs nothing.
+func New(l Limits, log *slog.Logger) *Pool {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Pool{log: log, limits: l.withDefaults(), waits: make(map[string]int), tasks: make(map[string]*task)}
+}
+
+// Configure replaces the limits. What is beyond lower ones already goes on.
+func (p *Pool) Configure(l Limits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = l.withDefaults()
+	p.next()
+	p.trim(time.Now())
+}
+
+// Drain takes no call any more and waits for those that run or wait, until the
+// context ends; then it cancels the tasks among them, waits for those, and
+// returns how many they were. The calls that are held open are their callers' to
+// end.
+func (p *Pool) Drain(ctx context.Context) (cut int) {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	done := make(chan struct{})
+	go func() { p.live.Wait(); close(done) }() // ends with the last task, which ends when it is cancelled
+	select {
+	case <-done:
+		return 0
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	for _, t := range p.tasks {
+		if t.status == working {
+			t.cancel(errStopped)
+			cut++
+		}
+	}
+	p.mu.Unlock()
+	<-done
+	return cut
+}
+
+var (
+	errCancelled = errors.New("the task was cancelled")
+	errStopped   = errors.New("the gateway ends")
+	errTooLong   = errors.New("the task took too long")
+)
+
+// ticket is a call that waits for a worker.
+type ticket struct {
+	principal string
+	turn      chan struct{} // closed when it has a worker
+	at        *list.Element // nil once it has
+}
+
+// enter takes a call, or refuses it as busy.
+func (p *Pool) enter(server, principal string) (*ticket, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := &ticket{principal: principal, turn: make(chan struct{})}
+	switch {
+	case p.closed:
+		return nil, busy(server, "the gateway is about to end")
+	case p.running < p.limits.Workers && p.waiting.Len() == 0:
+		p.running++
+		close(t.turn)
+		return t, nil
+	case p.waiting.Len() >= p.limits.Waiting:
+		return nil, busy(server, fmt.Sprintf("%d calls wait for a worker already", p.waiting.Len()))
+	case p.waits[principal] >= p.limits.PerPrincipal:
+		return nil, busy(server, fmt.Sprintf("%d of your calls wait for a worker already", p.waits[principal]))
+	}
+	t.at = p.waiting.PushBack(t)
+	p.waits[principal]++
+	return t, nil
+}
+
+func busy(server, why string) error {
+	return &mcp.Failure{
+		Kind: mcp.FailBusy, Server: server, RetryAfter: time.Second,
+		Reason: "The queue of this tool takes no call now: " + why + ". Try again later.",
+	}
+}
+
+// leave gives back what a ticket holds: its worker, or its place.
+func (p *Pool) leave(t *ticket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.at != nil {
+		p.unqueue(t)
+		return
+	}
+	p.running--
+	p.next()
+}
+
+// unqueue takes a ticket out of those that wait; mu is held.
+func (p *Pool) unqueue(t *ticket) {
+	p.waiting.Remove(t.at)
+	t.at = nil
+	if p.waits[t.principal]--; p.waits[t.principal] == 0 {
+		delete(p.waits, t.principal)
+	}
+}
+
+// next hands free workers to those that wait longest; mu is held.
+func (p *Pool) next() {
+	for p.running < p.limits.Workers && p.waiting.Len() > 0 {
+		t := p.waiting.Front().Value.(*ticket) //nolint:forcetypeassert // nothing else is in it
+		p.unqueue(t)
+		p.running++
+		close(t.turn)
+	}
+}
+
+// work runs a call once it has a worker.
+func (p *Pool) work(ctx context.Context, t *ticket, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
+	defer p.leave(t)
+	select {
+	case <-t.turn:
+	case <-ctx.Done():
+		return mcp.Answer{}, context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		return mcp.Answer{}, context.Cause(ctx)
+	}
+	return run(ctx)
+}
