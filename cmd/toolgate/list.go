@@ -225,6 +225,7 @@ func newTools(o *options) *cobra.Command {
 		},
 	}
 	o.outputFlag(c)
+	c.AddCommand(newExport(o))
 	return c
 }
 
