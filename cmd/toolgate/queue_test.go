@@ -34,8 +34,8 @@ func (r *running) look(t *testing.T, id string) (status, body string) {
 	return status, body
 }
 
-// waiting is a queued tool that waits until a file is there.
-func waiting(h *home) map[string]any {
+// waitingTool is a queued tool that waits until a file is there.
+func waitingTool(h *home) map[string]any {
 	return map[string]any{
 		"name": "job", "type": "command", "queue": true, "args": []any{"sh", h.path("wait.sh"), "{file}"}, "sandbox": "off",
 		"input_schema": properties("file"), "class": "read_only", "risk": "low", "timeout": "1m",
@@ -49,7 +49,7 @@ func newQueueHome(t *testing.T, section map[string]any) *home {
 	if err := os.WriteFile(h.path("wait.sh"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	section["tools"] = []any{waiting(h)}
+	section["tools"] = []any{waitingTool(h)}
 	h.write(t, servers{"a": fake()}, section)
 	return h
 }
@@ -106,7 +106,7 @@ func TestQueuedTools(t *testing.T) {
 func TestModesAndTheQueue(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	writing := waiting(h)
+	writing := waitingTool(h)
 	writing["class"], writing["risk"] = "write", "medium"
 	script := "echo x >> \"$1.began\"\nwhile [ ! -e \"$1\" ]; do sleep 0.05; done\n"
 	if err := os.WriteFile(h.path("wait.sh"), []byte(script), 0o600); err != nil {
