@@ -131,6 +131,22 @@ var deeds = map[string]func(args []string) (string, error){
 		}
 		return "", syscall.Setreuid(0, 0)
 	},
+	"capabilities": func([]string) (string, error) {
+		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		if err := unix.Capget(&head, &data[0]); err != nil {
+			return "", err
+		}
+		bounding := 0
+		for c := range uintptr(unix.CAP_LAST_CAP + 1) {
+			if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err == nil && os.Geteuid() == 0 {
+				bounding += has
+			}
+		}
+		kept, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+		return fmt.Sprintf("%d %d %d, new privileges: %t", data[0].Permitted|data[1].Permitted,
+			data[0].Effective|data[1].Effective, bounding, kept == 0), err
+	},
 	"status": func([]string) (string, error) {
 		data, err := os.ReadFile("/proc/self/status")
 		return string(data), err

@@ -64,9 +64,7 @@ func TestProgramThatIsSwapped(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer pr.Close()
-		if err := os.WriteFile(folder+"/other", []byte("#!/bin/sh\necho the wrong one\n"), 0o755); err != nil { //nolint:gosec // a program
-			t.Fatal(err)
-		}
+		copyTo(t, folder+"/other")
 		if err := os.Rename(folder+"/other", path); err != nil {
 			t.Fatal(err)
 		}
@@ -511,4 +509,13 @@ func TestShimByHand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A program has no capability, and no way to one.
+func TestNoCapabilities(t *testing.T) {
+	eachMachine(t, func(t *testing.T, _ machine) {
+		if got := runChild(t, Policy{Mode: Auto}, "capabilities"); got != "done: 0 0 0, new privileges: false\n" {
+			t.Errorf("got %s", got)
+		}
+	})
 }
