@@ -272,6 +272,8 @@ type Mount struct {
 	Result int
 	// Results say what is done with what the server answers.
 	Results ResultRules
+	// SignIn sends callers to where they sign in to the server; nil sends nobody.
+	SignIn SignIn
 }
 
 // Questions is what a server may ask of clients. The zero value allows

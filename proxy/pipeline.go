@@ -101,7 +101,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	call.Params = rec.tell(call.Params)
 	got, err := g.carry(ctx, x, route, rec, call, retry)
 	if err := rec.carried(&got, err); err != nil {
-		return refuse(err)
+		return g.unserved(x, route, rec, call, retry, err)
 	}
 	return rec.warned(g.deliver(x, route, rec, call, got))
 }

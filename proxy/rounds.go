@@ -58,7 +58,9 @@ type retry struct {
 }
 
 // charged tells whether the call was charged in an earlier round.
-func (r *retry) charged() bool { return r != nil && r.state.way != wayApproval }
+func (r *retry) charged() bool {
+	return r != nil && r.state.way != wayApproval && r.state.way != waySignIn
+}
 
 // ended ends a call that is not gone on with, and returns why.
 func (r *retry) ended(why error) error {
@@ -100,6 +102,8 @@ const (
 	wayAgain  = "again"  // it is made as at first: what it wanted was done elsewhere
 	// wayApproval is of a call that was not made yet: its caller was asked about it.
 	wayApproval = "approval"
+	// waySignIn is of a call that was not made yet: its caller was sent to sign in.
+	waySignIn = "sign_in"
 )
 
 func (s *roundState) encode() []byte {
@@ -158,7 +162,7 @@ func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Cal
 	}
 	call.Params = mcp.RemoveMember(call.Params, "requestState")
 	switch {
-	case state.way == wayAgain, state.way == wayApproval:
+	case state.way == wayAgain, state.way == wayApproval, state.way == waySignIn:
 		call.Params = mcp.RemoveMember(call.Params, "inputResponses")
 	case state.inner != nil:
 		call.Params = mcp.SetMember(call.Params, "requestState", state.inner)
@@ -246,7 +250,8 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	if way != wayParked && rec.entry.Rounds >= maxRounds {
 		return nil, tooManyRounds(route)
 	}
-	if way != wayParked && way != wayApproval { // whose questions were policed as they came, or are our own
+	own := way == wayApproval || way == waySignIn // the questions are
+	if way != wayParked && !own {                 // else they were policed as they came
 		if err := r.allowed(x, route, result); err != nil {
 			return nil, err
 		}
@@ -266,7 +271,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	if err := r.keep(&state, x, route, rec); err != nil {
 		return nil, err
 	}
-	if way != wayParked && way != wayApproval { // else the questions are in the client's form already
+	if way != wayParked && !own { // else the questions are in the client's form already
 		result = exposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil

@@ -66,6 +66,11 @@ func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 // have run the request. Every error is a [mcp.Failure], but for the cause of a
 // context that ended.
 func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	if s.opts.SignIn && call.Kind == mcp.Tool && call.Key == SignInTool {
+		if answer, own, err := s.signIn(); own {
+			return answer, err
+		}
+	}
 	for attempt := 0; ; attempt++ {
 		conn, patient, err := s.conn(ctx, call)
 		if err != nil {
@@ -347,9 +352,15 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use; try again in a moment."
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
-		if login == nil {
-			f.Err = errors.Join(err, s.missing())
+		missing, why := errors.AsType[MissingError](errors.Join(err, s.missing()))
+		switch {
+		case !why:
+		case missing.NeedsLogin():
+			f.Reason = "Somebody has to sign in to the server " + name + " first, with `toolgate login " + name + "`."
+		default:
+			f.Reason = "The server " + name + " does not take what its login gives: " + missing.Error() + "."
 		}
+		f.Err = errors.Join(err, s.missing())
 	case errors.As(err, &busy):
 		f.Kind, f.RetryAfter = mcp.FailBusy, busy.after
 		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.after, time.Second).Round(time.Second).String() + "."

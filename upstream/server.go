@@ -29,6 +29,9 @@ type Options struct {
 	Logger     *slog.Logger
 	// Identity is the clientInfo that servers see, raw JSON.
 	Identity []byte
+	// SignIn lists one tool, by whose call a person is sent to sign in, while
+	// somebody has to and nothing else is known of the server.
+	SignIn bool
 	// Known is the last good listing, offered until the server confirms or
 	// replaces it; nil when there is none.
 	Known *mcp.Listing
@@ -142,6 +145,9 @@ func (s *Server) Spec() Spec { return s.spec }
 func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.listing == nil && s.opts.SignIn && s.status.State == mcp.NeedsLogin {
+		return signInListing, s.status
+	}
 	return s.listing, s.status
 }
 
@@ -286,6 +292,8 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 				resubscribed = true
 				conn.spawn(func() { s.resubscribe(conn.life, conn) })
 			}
+		case <-s.signed:
+			signal(s.refetch)
 		case <-s.tidy:
 			pool.Reset(s.tend())
 		case <-pool.C:

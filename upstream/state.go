@@ -64,8 +64,17 @@ func (s *Server) missing() error {
 }
 
 // Renewed takes the news that the credential is another one. A server that waits
-// for that is tried at once. It does not block.
+// for that is tried at once; of one that is connected the lists are read again, which
+// may be others now. It does not block.
 func (s *Server) Renewed() { signal(s.signed) }
+
+// Wake takes the news that the credential may be another one, for a server that
+// waits for that. It does not block.
+func (s *Server) Wake() {
+	if _, status := s.Listing(); status.State == mcp.NeedsLogin {
+		signal(s.signed)
+	}
+}
 
 // unreachable records a failed attempt.
 func (s *Server) unreachable(err error) {

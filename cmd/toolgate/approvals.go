@@ -46,10 +46,14 @@ func (in *instance) doors() http.Handler {
 		}
 		return a.Webhook.Secret.Reveal()
 	}
-	gateway, answers := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret))
+	gateway, answers, signIn := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret)), in.signIn()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, signInPath) {
+			signIn.ServeHTTP(w, r)
 			return
 		}
 		gateway.ServeHTTP(w, r)

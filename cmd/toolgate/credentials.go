@@ -269,10 +269,10 @@ func (in *instance) subject(x *config.AuthExchange) func(principal string) (stri
 }
 
 // credentialChanged takes the news of another credential.
-func (in *instance) credentialChanged(server, principal string) {
+func (in *instance) credentialChanged(server, _ string) {
 	for _, s := range in.list() {
-		if s.Name() == server {
-			s.renewed(principal)
+		if s.Name() == server && s.source != nil {
+			s.Renewed()
 		}
 	}
 }
@@ -280,15 +280,9 @@ func (in *instance) credentialChanged(server, principal string) {
 // credentialsChanged takes the news of other credentials, of whoever.
 func (in *instance) credentialsChanged() {
 	for _, s := range in.list() {
-		s.renewed("")
+		if s.source != nil {
+			s.source.ForgetAll()
+			s.Wake()
+		}
 	}
-}
-
-// renewed has the server look at its credential again.
-func (s *runningServer) renewed(string) {
-	if s.source == nil {
-		return
-	}
-	s.source.ForgetAll()
-	s.Renewed()
 }

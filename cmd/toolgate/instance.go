@@ -76,6 +76,8 @@ type instance struct {
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
 	identities atomic.Pointer[identities] // in force; with or without authentication from the start to the end
 	swap       swap                       // of the identities, with the gate
+	reach      atomic.Pointer[string]     // where browsers of this machine reach the main listener; nil for nowhere
+	opening    sync.Mutex                 // of the loopback port for those who come back
 	presented  presented                  // tokens of callers, for servers that they are traded for
 	generated  string                     // hash of the key that was made for the listener; empty for none
 
@@ -413,7 +415,7 @@ func (in *instance) apply(c *config.Config) error {
 		}
 		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		mounts = append(mounts, made[i].on(running.guard))
+		mounts = append(mounts, in.signedInTo(made[i].on(running.guard), running.source))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {
@@ -490,7 +492,7 @@ func (in *instance) start(spec upstream.Spec, set proxy.Resilience, shown upstre
 	sink := &serverSink{in: in}
 	source, _ := shown.(*credential.Source)
 	server := upstream.New(spec, upstream.Options{
-		Sink: sink, Credential: shown, Logger: in.log,
+		Sink: sink, Credential: shown, Logger: in.log, SignIn: source != nil && in.offersLink(source),
 		Identity: proxy.Implementation(version), Known: in.saver.load(in.ctx, &spec),
 	})
 	ctx, stop := context.WithCancel(in.ctx)

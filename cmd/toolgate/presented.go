@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -50,7 +51,11 @@ func trades(list []config.Server) bool {
 // heard notes the token of a request that was let in by it. API keys, which no
 // issuer has given, are traded for nothing.
 func (p *presented) heard(r *http.Request, g *auth.Grant) {
-	if !p.keep.Load() || g.Identity == nil || g.Identity.Issuer == "" {
+	if !p.keep.Load() || g.Identity == nil {
+		return
+	}
+	switch g.Identity.Issuer {
+	case "", auth.KeyIssuer, auth.CertificateIssuer, gate.Local.Issuer:
 		return
 	}
 	if text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {

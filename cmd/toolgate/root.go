@@ -40,6 +40,7 @@ URL or one stdio process.`,
 	root.AddCommand(
 		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
+		newLogin(o), newLogout(o), newLogins(o),
 		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o), newAuditCommand(o), newUsageCommand(o),
 		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newVersion(), newDemo(),
 	)

@@ -102,6 +102,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		url := ""
 		if listener != nil {
 			url = serverURL(c, listener.Addr())
+			in.reached(url)
 			fmt.Printf("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
 			group.Go(func() error { return serveUntil(ctx, listener, in.doors(), in.drainTime) })
 		}

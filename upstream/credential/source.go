@@ -24,8 +24,8 @@ type LoginError struct {
 // Error implements error.
 func (e *LoginError) Error() string { return e.Server + " needs somebody to sign in: " + e.Why }
 
-// NeedsLogin tells apart from other errors that a credential is missing.
-func (e *LoginError) NeedsLogin() bool { return true }
+// NeedsLogin tells whether signing in would help.
+func (e *LoginError) NeedsLogin() bool { return !e.Final }
 
 // Source is the credential of one server, for all its principals. It implements
 // the credential of an upstream server: asked for headers it returns those of the

@@ -100,3 +100,12 @@ func hostOf(raw string) string {
 	}
 	return u.Hostname()
 }
+
+// CheckBrowserURL refuses what no browser of a person may be sent to: all but https,
+// and http on this machine, and characters that a program which opens addresses
+// could take for something else.
+func CheckBrowserURL(address string) error {
+	c := Client{Loopback: true}
+	_, err := c.endpoint("address", address)
+	return err
+}

@@ -199,6 +199,9 @@ func routes(g Gateway) *http.ServeMux {
 	if watched, ok := g.(Watched); ok {
 		handleWatched(mux, watched)
 	}
+	if l, ok := g.(Logins); ok {
+		handleLogins(mux, l)
+	}
 	if b, ok := g.(Budgets); ok {
 		handleBudgets(mux, b)
 	}
@@ -328,6 +331,15 @@ func (c *Client) do(ctx context.Context, method, path string, out any) error {
 
 // doAs is do for the holder of an API key; an empty one is none.
 func (c *Client) doAs(ctx context.Context, key, method, path string, out any) error {
+	var header http.Header
+	if key != "" {
+		header = http.Header{headerAPIKey: {key}}
+	}
+	return c.doWith(ctx, header, method, path, out)
+}
+
+// doWith is do with headers of the request's own.
+func (c *Client) doWith(ctx context.Context, header http.Header, method, path string, out any) error {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return err
@@ -335,10 +347,6 @@ func (c *Client) doAs(ctx context.Context, key, method, path string, out any) er
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	var header http.Header
-	if key != "" {
-		header = http.Header{headerAPIKey: {key}}
-	}
 	resp, _, err := c.roundTrip(ctx, conn, method, path, header)
 	if err != nil {
 		return err

@@ -1,0 +1,36 @@
+package upstream
+
+import (
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// SignInTool is the name of the tool that stands for a server of which nothing is
+// known before somebody has signed in to it.
+const SignInTool = "toolgate_sign_in"
+
+// signInListing is what such a server lists. It is stale, so that it is neither
+// kept nor taken for what the server offers.
+var signInListing = newSignInListing()
+
+func newSignInListing() *mcp.Listing {
+	const raw = `{"name":"` + SignInTool + `","description":"Sign in to this server, whose tools are listed once that is done. Answers with an address to open in a browser.","inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
+	return &mcp.Listing{
+		Era: mcp.Legacy, Version: mcp.LatestLegacy, Capabilities: []byte(`{"tools":{"listChanged":true}}`), Stale: true,
+		Items: map[mcp.Capability][]mcp.Item{mcp.Tool: {{Key: SignInTool, Raw: []byte(raw)}}},
+	}
+}
+
+// signIn answers a call of the tool that stands for the server. own is false where
+// the server has a tool of that name itself.
+func (s *Server) signIn() (_ mcp.Answer, own bool, _ error) {
+	s.mu.Lock()
+	listing, why, state := s.listing, s.login, s.status.State
+	s.mu.Unlock()
+	if listing.Find(mcp.Tool, SignInTool) != nil {
+		return mcp.Answer{}, false, nil
+	}
+	if state == mcp.NeedsLogin && why != nil {
+		return mcp.Answer{}, true, &mcp.Failure{Kind: mcp.FailLogin, Server: s.spec.Key, Reason: why.Error(), Err: why}
+	}
+	return mcp.Answer{Era: mcp.Legacy, Result: []byte(`{"content":[{"type":"text","text":"Nobody has to sign in; list the tools again."}]}`)}, true, nil
+}
