@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/upstream/credential"
 	"github.com/toolgate/toolgate/upstream/oauth"
@@ -223,12 +222,6 @@ func loginRow(set credential.Settings, principal string) admin.Login {
 		l.Who, l.Tenant, l.Issuer = p.Subject, p.Tenant, p.Issuer
 	}
 	return l
-}
-
-// signsIn tells whether people sign in to a server of the configuration.
-func signsIn(s *config.Server) bool {
-	mode := s.AuthMode()
-	return mode == config.AuthOAuth || mode == config.AuthKey
 }
 
 var _ http.Handler = (*signInDoor)(nil)

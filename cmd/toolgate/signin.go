@@ -91,8 +91,8 @@ func (d *signInDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	path, sealed := r.URL.Path, ""
-	if strings.HasPrefix(path, linkPath) {
-		path, sealed = linkPath, strings.TrimPrefix(path, linkPath)
+	if rest, ok := strings.CutPrefix(path, linkPath); ok {
+		path, sealed = linkPath, rest
 	}
 	switch {
 	case path == documentPath && r.Method == http.MethodGet:

@@ -45,7 +45,7 @@ func page(t *testing.T, resp *http.Response, err error) (status int, text string
 
 func (b *browser) open(t *testing.T, address string) (status int, text string) {
 	t.Helper()
-	resp, err := b.Get(address) //nolint:bodyclose // page closes it
+	resp, err := b.Get(address)
 	return page(t, resp, err)
 }
 
@@ -62,7 +62,7 @@ func (b *browser) submit(t *testing.T, address, text string, fields url.Values) 
 		fields = url.Values{}
 	}
 	fields.Set("form", m[1])
-	resp, err := b.PostForm(address, fields) //nolint:bodyclose // page closes it
+	resp, err := b.PostForm(address, fields)
 	return page(t, resp, err)
 }
 
@@ -212,7 +212,7 @@ func TestSignInByQuestion(t *testing.T) {
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2026-07-28"},
 			"Mcp-Method": {"tools/call"}, "Mcp-Name": {"web__toolgate_sign_in"},
 		}
-		resp, err := client.Do(r) //nolint:bodyclose // page closes it
+		resp, err := client.Do(r)
 		status, text := page(t, resp, err)
 		if status != http.StatusOK || strings.Contains(text, oauthtest.Evil) || resp.Header.Get("WWW-Authenticate") != "" {
 			t.Fatalf("answered %d: %s", status, text)
@@ -242,7 +242,7 @@ func TestSignInByQuestion(t *testing.T) {
 		if session != "" {
 			r.Header["Mcp-Session-Id"], r.Header["Mcp-Protocol-Version"] = []string{session}, []string{"2025-11-25"}
 		}
-		resp, err := client.Do(r) //nolint:bodyclose // page closes it
+		resp, err := client.Do(r)
 		_, text := page(t, resp, err)
 		return resp.Header.Get("Mcp-Session-Id"), text
 	}

@@ -270,8 +270,8 @@ type State struct {
 func (s *Source) State(ctx context.Context, principal string) (State, error) {
 	st := State{Server: s.set.Server}
 	h := s.holder(principal)
-	if why := h.why.Load(); why != nil {
-		st.Needed, st.Why = true, why.Why
+	if missing := h.why.Load(); missing != nil {
+		st.Needed, st.Why = true, missing.Why
 		return st, nil
 	}
 	if s.set.Mode != APIKey && (s.set.Mode != OAuth || s.set.Shared) || h.ready.Load() != nil {
