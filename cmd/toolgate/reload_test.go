@@ -175,6 +175,8 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"limits.redact", "limits.redact_time", "limits.notifications_per_call",
 		"results.validate_output", "results.redact.secrets", "results.redact.tokens", "results.redact.values", "results.redact.patterns",
 		"results.max_bytes", "results.larger",
+		// Of the pool of queued tools:
+		"queue.workers", "queue.waiting", "queue.waiting_per_principal", "queue.keep",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",
@@ -198,9 +200,9 @@ func TestChangedSettings(t *testing.T) {
 	if got := changedSettings(&a, &b); got != nil {
 		t.Errorf("equal: %v", got)
 	}
-	b.Listen.TLS.Cert, b.Limits.Depth, b.Telemetry.OTLP = "x", 3, "not of this version"
+	b.Listen.TLS.Cert, b.Limits.Depth, b.Telemetry.OTLP = "x", 3, "http://127.0.0.1:4318"
 	b.Servers = map[string]config.ServerSettings{"a": {}} // part of the servers
-	if diff := cmp.Diff([]string{"limits.depth", "listen.tls.cert"}, changedSettings(&a, &b)); diff != "" {
+	if diff := cmp.Diff([]string{"limits.depth", "listen.tls.cert", "telemetry.otlp"}, changedSettings(&a, &b)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

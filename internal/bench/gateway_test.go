@@ -158,7 +158,10 @@ func gatewayHere(tb testing.TB, m mounts, tools int) string {
 		Authenticator: auth.Loopback{}, Auditor: entries, Keys: keys, Logger: log, Version: "bench",
 		Limits: proxy.Limits{ParkedPerPrincipal: 5000, ParkedPerServer: 5000},
 		Metrics: &proxy.Metrics{Sessions: metrics.Sessions, Call: func(e *audit.Entry) {
-			metrics.Call(e.Method, e.Transport, e.Name, string(e.Outcome), e.Code, time.Duration(e.DurationUS)*time.Microsecond)
+			metrics.Call(&telemetry.Call{
+				Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: e.Name, Outcome: string(e.Outcome), Code: e.Code,
+				Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
+			})
 		}},
 	})
 	must(err)
