@@ -75,22 +75,24 @@ func (a administrator) SetMode(ctx context.Context, mode, reason string) (admin.
 // change.
 func (a administrator) ChangeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
 	c.Actor = a.name()
-	return a.instance.ChangeCatalog(ctx, c)
+	return a.changeCatalogAs(ctx, c, a.id)
 }
 
 // SeedCatalog implements [admin.Cataloger].
 func (a administrator) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
 	s.Actor = a.name()
-	return a.instance.SeedCatalog(ctx, s)
+	return a.seedCatalogAs(ctx, s, a.id)
 }
 
 // PromoteServer implements [admin.Adder].
 func (a administrator) PromoteServer(ctx context.Context, server, reason string) error {
-	return a.promote(ctx, server, a.by(reason))
+	err := a.promote(ctx, server, a.by(reason))
+	return a.audited(a.name(), &changed{what: "servers.promote", server: server, reason: reason, id: a.id}, err)
 }
 
 // Decide implements [admin.Approvals]: as an operator and as whoever it is, so
 // that it never counts for a call of their own.
 func (a administrator) Decide(ctx context.Context, id string, grant bool, reason, _ string) (approval.Item, error) {
-	return a.desk.Decide(ctx, id, grant, approval.Answerer{Name: a.name(), Operator: true, Identity: a.id}, reason)
+	item, err := a.desk.Decide(ctx, id, grant, approval.Answerer{Name: a.name(), Operator: true, Identity: a.id}, reason)
+	return a.answered(a.name(), a.id, item, id, grant, reason, err)
 }

@@ -97,6 +97,15 @@ func TestAdministrators(t *testing.T) {
 		t.Errorf("a server that is not there: %d", status)
 	}
 
+	ask(http.MethodPost, "/v1/breakers/reset?server=a", "alice", nil)
+	ask(http.MethodPost, "/v1/reload", "carol", nil)
+	ask(http.MethodDelete, "/v1/servers/none", "alice", nil)
+	h.ok(t, "reload", h.file)
+	requireChanges(t, h,
+		"toolgate/mode alice of default", "toolgate/catalog.disable carol", "toolgate/servers.promote alice",
+		"toolgate/breaker.reset alice", "toolgate/reload carol", "toolgate/reload "+operator(),
+	)
+
 	// The role is taken away at once, and given by a person's reload alone.
 	h.write(t, servers{"a": fake()}, section(carol, map[string]any{"subject": "bob"}))
 	eventually(t, "the role is taken away", func() bool {

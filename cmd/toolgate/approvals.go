@@ -84,7 +84,8 @@ func (in *instance) Decide(ctx context.Context, id string, grant bool, reason, k
 		}
 		who.Identity, who.Name = owner, approval.Name(owner)
 	}
-	return in.desk.Decide(ctx, id, grant, who, reason)
+	item, err := in.desk.Decide(ctx, id, grant, who, reason)
+	return in.answered(who.Name, who.Identity, item, id, grant, reason, err)
 }
 
 func newApprovals(o *options) *cobra.Command {

@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/audit"
@@ -30,4 +32,18 @@ func auditLines(t *testing.T, path string) []map[string]any {
 		all = append(all, e)
 	}
 	return all
+}
+
+// requireChanges waits until the audit log of a gateway tells of changes, each by
+// its method and who made it.
+func requireChanges(t *testing.T, h *home, want ...string) {
+	t.Helper()
+	for _, change := range want {
+		eventually(t, "the audit log tells of "+change, func() bool {
+			return slices.ContainsFunc(h.entries(t), func(e map[string]any) bool {
+				who, _ := e["principal"].(map[string]any)
+				return fmt.Sprint(e["method"], " ", who["subject"]) == change
+			})
+		})
+	}
 }

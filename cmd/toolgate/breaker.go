@@ -31,8 +31,7 @@ func (in *instance) Breakers() []admin.Breaker {
 	return out
 }
 
-// ResetBreaker implements [admin.BreakerKeeper].
-func (in *instance) ResetBreaker(server, tool string) error {
+func (in *instance) resetBreaker(server, tool string) error {
 	for _, s := range in.list() {
 		if s.Name() != server {
 			continue

@@ -140,8 +140,7 @@ func budgetUse(l *budget.Limiter, b *budget.Balance, now time.Time) admin.Budget
 	return use
 }
 
-// RebuildBudgets implements [admin.Budgets].
-func (in *instance) RebuildBudgets(ctx context.Context) (string, error) {
+func (in *instance) rebuildBudgets(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	lost, ok := in.budgets.store.(budget.Rebuilder)

@@ -40,8 +40,7 @@ func (in *instance) CatalogEntry(ctx context.Context, name, kind string) (admin.
 	return out, nil
 }
 
-// ChangeCatalog implements [admin.Cataloger].
-func (in *instance) ChangeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
+func (in *instance) changeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
 	in.gateway.Settle(ctx)
 	e, err := in.registry.Entry(ctx, c.Name, c.Kind)
 	if err != nil {
@@ -102,8 +101,7 @@ func found(missing string) func(bool, error) error {
 	}
 }
 
-// SeedCatalog implements [admin.Cataloger].
-func (in *instance) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
+func (in *instance) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
 	file, err := config.ParseSeed(s.File, s.Data)
 	if err != nil {
 		return admin.CatalogSeeded{}, err

@@ -392,18 +392,12 @@ func (in *instance) AddedServers(context.Context) ([]admin.AddedServer, error) {
 	return out, nil
 }
 
-// PromoteServer implements [admin.Adder].
-func (in *instance) PromoteServer(ctx context.Context, server, reason string) error {
-	return in.promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
-}
-
 func (in *instance) promote(ctx context.Context, server string, by store.Change) error {
 	ok, err := in.store.Dynamic().Promote(ctx, server, by)
 	return in.changedAdded(ctx, server, ok, err)
 }
 
-// RemoveServer implements [admin.Adder].
-func (in *instance) RemoveServer(ctx context.Context, server string) error {
+func (in *instance) removeServer(ctx context.Context, server string) error {
 	ok, err := in.store.Dynamic().Remove(ctx, server)
 	return in.changedAdded(ctx, server, ok, err)
 }

@@ -31,6 +31,9 @@ func (in *instance) reload(manual bool) (_ admin.Reloaded, err error) {
 	}
 	if manual {
 		in.lost.forget()
+		if err := in.audit.Reopen(); err != nil {
+			in.log.Error("the audit log", "err", err)
+		}
 	}
 	if err := in.apply(next); err != nil {
 		in.log.Error("reload refused; the old configuration goes on", "err", err)
@@ -55,9 +58,6 @@ func (in *instance) reload(manual bool) (_ admin.Reloaded, err error) {
 		Warnings: in.lost.problems(),
 	}, nil
 }
-
-// Reload implements admin.Gateway.
-func (in *instance) Reload() (admin.Reloaded, error) { return in.reload(true) }
 
 // startSettings are the settings that a gateway reads only when it starts, each
 // with everything below it. All others are taken over by a reload.

@@ -378,7 +378,7 @@ func (in *instance) watchSignals(ctx context.Context) error {
 	for {
 		select {
 		case <-hup:
-			_, _ = in.reload(true) // logged there
+			_, _ = in.reloadAs("signal", nil) // logged there
 		case <-ctx.Done():
 			return nil
 		}
