@@ -29,7 +29,7 @@ var availability = map[string]bool{
 	"bounded_plans":          true,
 	"budgets":                true,
 	"rates":                  true,
-	"native":                 false,
+	"native":                 true,
 	"tools":                  true,
 	"tool_files":             true,
 	"queue":                  true,

@@ -66,6 +66,8 @@ const (
 	TransportSSE   Transport = "sse"  // HTTP+SSE of 2024-11-05
 	// TransportAuto is a URL without a type: streamable HTTP first, then SSE.
 	TransportAuto Transport = "auto"
+	// TransportNative is a group of the gateway's own tools, or a plugin.
+	TransportNative Transport = "native"
 )
 
 // Protocol is which protocol era is spoken to a server.
@@ -174,6 +176,10 @@ type Server struct {
 	Results Results `json:",omitzero"`
 	// Offer is set for a server that is not started, and that agents may add.
 	Offer *Offer
+	// Native is what is set for a group of the gateway's own tools, a *[NativeFS],
+	// *[NativeSystem], *[NativeWeb], *[NativeCode] or *[NativeUtil], or for a
+	// *[Plugin]; nil for every other server.
+	Native any `json:",omitempty"`
 
 	// Line is where the server's entry begins in the file.
 	Line int

@@ -100,6 +100,7 @@ var serverParts = []struct {
 	{"plain_catalog", func(s Server) any { return s.PlainCatalog }, func(f, t *Server) { t.PlainCatalog = f.PlainCatalog }},
 	{"processes", func(s Server) any { return s.Processes }, func(f, t *Server) { t.Processes = f.Processes }},
 	{"client_requests", func(s Server) any { return s.ClientRequests }, func(f, t *Server) { t.ClientRequests = f.ClientRequests }},
+	{"native", func(s Server) any { return s.Native }, func(f, t *Server) { t.Native = f.Native }},
 	{"offer", func(s Server) any { return s.Offer }, func(f, t *Server) { t.Offer = f.Offer }},
 	{"renamed_from", func(s Server) any { return s.RenamedFrom }, func(f, t *Server) { t.RenamedFrom = f.RenamedFrom }},
 	{"results", func(s Server) any { return s.Results }, func(f, t *Server) { t.Results = f.Results }},
@@ -123,7 +124,6 @@ var settingParts = []struct {
 	{"opa.url", func(t *Toolgate) any { return t.OPA.URL }, func(f, t *Toolgate) { t.OPA.URL = f.OPA.URL }},
 	{"approvals.webhook", func(t *Toolgate) any { return t.Approvals.Webhook }, func(f, t *Toolgate) { t.Approvals.Webhook = f.Approvals.Webhook }},
 	{"results", func(t *Toolgate) any { return t.Results }, func(f, t *Toolgate) { t.Results = f.Results }},
-	{"native", func(t *Toolgate) any { return t.Native }, func(f, t *Toolgate) { t.Native = f.Native }},
 	{"tools", func(t *Toolgate) any { return t.Tools }, func(f, t *Toolgate) { t.Tools = f.Tools }},
 	{"audit", func(t *Toolgate) any { return t.Audit }, func(f, t *Toolgate) { t.Audit = f.Audit }},
 	// Who may do what, and with which arguments, is changed by a person.

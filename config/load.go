@@ -152,7 +152,7 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 		keys[i] = e.key
 	}
 
-	section, warnings := overlay(p, root.Get("toolgate"), keys, opts.Environ, opts.Flags)
+	section, warnings := overlay(p, root.Get("toolgate"), slices.Concat(keys, nativeKeys(root.Get("toolgate"))), opts.Environ, opts.Flags)
 	c.Warnings = warnings
 	vars := &expander{
 		client: client, lookup: opts.LookupEnv, ask: opts.Input,
@@ -162,7 +162,13 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	d := &decoder{problems: p, dir: dir, vars: vars, origins: map[string]Origin{}}
 	setDefaults(reflect.ValueOf(&c.Toolgate).Elem())
 	d.decode(section, reflect.ValueOf(&c.Toolgate).Elem(), "", "", "")
-	checkToolgate(p, section, &c.Toolgate, keys)
+	natives := nativeServers(&c.Toolgate.Native, section.Get("native"))
+	checkNative(p, section, &c.Toolgate, natives, entries)
+	named := slices.Clone(keys)
+	for i := range natives {
+		named = append(named, natives[i].Key)
+	}
+	checkToolgate(p, section, &c.Toolgate, named)
 	c.Files = append(c.Files, readToolFiles(d, section, &c.Toolgate)...)
 	for _, k := range c.Toolgate.Keys {
 		if k.File != "" {
@@ -195,6 +201,13 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 			s.Command, s.Args, s.Env, s.EnvInherit, s.Cwd, s.URL, s.Headers = "", nil, nil, nil, "", "", nil
 		}
 		c.Servers = append(c.Servers, s)
+	}
+	for _, s := range natives {
+		set, ok := c.Toolgate.Servers[s.Key]
+		if !ok {
+			setDefaults(reflect.ValueOf(&set).Elem())
+		}
+		c.Servers = append(c.Servers, r.native(s, set))
 	}
 	c.Skipped = append(c.Skipped, otherProjects(root)...)
 	checkNamespaces(p, c.Servers, section.Get("servers"))

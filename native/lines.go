@@ -19,6 +19,7 @@ const (
 type lineRing struct {
 	mu    sync.Mutex
 	lines []string
+	ended int    // lines that there have been
 	half  []byte // of a line that has not ended
 }
 
@@ -40,6 +41,7 @@ func (r *lineRing) Write(p []byte) (int, error) {
 				r.lines = slices.Delete(r.lines, 0, 1)
 			}
 			r.lines = append(r.lines, text)
+			r.ended++
 		}
 		r.half, p = r.half[:0], rest
 	}

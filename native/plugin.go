@@ -110,8 +110,13 @@ func (p *Plugin) PID() int {
 	return p.running.runner.pid()
 }
 
-// Stderr returns the last lines that the plugin wrote to its standard error.
-func (p *Plugin) Stderr() []string { return p.lines.Lines() }
+// Stderr returns the last lines that the plugin wrote to its standard error,
+// and how many there have been, of all its processes.
+func (p *Plugin) Stderr() (lines []string, ended int) {
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	return slices.Clone(p.lines.lines), p.lines.ended
+}
 
 // Drain waits until no call runs, or the context ends.
 func (p *Plugin) Drain(ctx context.Context) {

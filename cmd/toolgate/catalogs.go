@@ -93,11 +93,14 @@ func (c *catalogSaver) save(ctx context.Context, servers []*runningServer) {
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
 	for _, s := range servers {
+		if s.upstream == nil { // its tools are those of the program that runs
+			continue
+		}
 		l, _ := s.Listing()
 		if l == nil || l.Stale || c.saved[s.Name()] == l {
 			continue
 		}
-		spec := s.Spec()
+		spec := s.upstream.Spec()
 		r := store.CatalogRecord{
 			Server: s.Name(), Credential: credentialKey, Spec: spec.Hash(), Body: l.Encode(), SavedAt: time.Now().UTC(),
 		}

@@ -272,7 +272,7 @@ func (in *instance) subject(x *config.AuthExchange) func(principal string) (stri
 func (in *instance) credentialChanged(server, _ string) {
 	for _, s := range in.list() {
 		if s.Name() == server && s.source != nil {
-			s.Renewed()
+			s.upstream.Renewed()
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (in *instance) credentialsChanged() {
 	for _, s := range in.list() {
 		if s.source != nil {
 			s.source.ForgetAll()
-			s.Wake()
+			s.upstream.Wake()
 		}
 	}
 }

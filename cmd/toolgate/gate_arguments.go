@@ -32,6 +32,9 @@ func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroun
 	guarded := authenticated || g.decides
 	rules := governed(c, guarded, around.own)
 	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode}
+	if around.native != nil {
+		e.said = either(e.said, around.native)
+	}
 	e.catalog = func(string) governance.Operator { return governance.Operator{} }
 	if around.registry != nil {
 		e.catalog = around.registry.Operator

@@ -50,11 +50,12 @@ type surroundings struct {
 	decided func()            // is told so by a phase that knows it of itself; may be nil
 	reread  func()            // is told that the policy is another; may be nil
 
-	registry  *registry.Registry     // lives on from one configuration to the next; nil without a gateway
-	relations *relationsKeeper       // keeps the phase in force; nil has none
-	schemas   *schema.Checker        // of the gateway's whole life; nil is a new one
-	mode      func() governance.Mode // in force; nil is NORMAL
-	own       []string               // files and folders that belong to the gateway
+	registry  *registry.Registry                            // lives on from one configuration to the next; nil without a gateway
+	relations *relationsKeeper                              // keeps the phase in force; nil has none
+	schemas   *schema.Checker                               // of the gateway's whole life; nil is a new one
+	mode      func() governance.Mode                        // in force; nil is NORMAL
+	own       []string                                      // files and folders that belong to the gateway
+	native    func(server, tool string) governance.Operator // what is known of native tools; nil knows none
 }
 
 // newGates makes the gate of a configuration, phase by phase in the order in

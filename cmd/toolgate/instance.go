@@ -28,6 +28,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
@@ -59,6 +60,9 @@ type instance struct {
 	webhook    *approval.Webhook
 	budgets    budgets
 	limiter    atomic.Pointer[budget.Limiter] // in force
+
+	host    *native.Host
+	natives nativeTools
 
 	enable       *enable.Backend
 	enabling     atomic.Pointer[gate.Chain] // decides who may add what; nil denies
@@ -103,9 +107,12 @@ type instance struct {
 
 // runningServer is a server with what ends it.
 type runningServer struct {
-	*upstream.Server
+	federated
+	upstream *upstream.Server // nil for native tools
+	native   *native.Plugin   // nil for everything else
+
 	guard  *proxy.Guard
-	sink   *serverSink
+	sink   *serverSink        // nil for native tools
 	source *credential.Source // nil where the headers of the file are all
 	hash   string
 	stop   context.CancelFunc
@@ -217,6 +224,9 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 		store.TopicDynamic:     {func() { nudge(in.addedChanged) }},
 		store.TopicCredentials: {in.credentialsChanged},
 		store.TopicRegistry:    {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
+	}
+	if in.host, err = newHost(in); err != nil {
+		return nil, err
 	}
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
@@ -357,7 +367,7 @@ func (in *instance) apply(c *config.Config) error {
 	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
 		decided: in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
-		mode: in.operation.now, own: ownFiles(c, in.state),
+		mode: in.operation.now, own: ownFiles(c, in.state), native: in.nativeOperator,
 	})
 	if err != nil {
 		return err
@@ -371,6 +381,10 @@ func (in *instance) apply(c *config.Config) error {
 		return err
 	}
 	keep, err := recording(in.begun.Audit, c, servers)
+	if err != nil {
+		return err
+	}
+	specs, err := nativeSpecs(servers, c, in.state)
 	if err != nil {
 		return err
 	}
@@ -400,16 +414,20 @@ func (in *instance) apply(c *config.Config) error {
 	mounts = append(mounts, declaredMounts...)
 	for i := range servers {
 		s := &servers[i]
-		spec := upstreamSpec(s, c, authenticated)
 		running := in.servers[s.Key]
-		if running == nil || running.hash != fingerprint(spec) {
+		if s.Native != nil {
+			if spec := specs[s.Key]; !running.reuse(spec.Hash()) {
+				running = in.startNative(spec, resilience(s))
+			}
+			made[i].Native = true
+		} else if spec := upstreamSpec(s, c, authenticated); !running.reuse(fingerprint(spec)) {
 			before := running
 			shown, err := in.credentialOf(s, &spec)
 			if err != nil && spec.Refused == "" {
 				spec.Refused = err.Error()
 			}
 			running = in.start(spec, resilience(s), shown)
-			if before != nil && sameServer(before.Spec(), spec) {
+			if before != nil && before.upstream != nil && sameServer(before.upstream.Spec(), spec) {
 				running.guard.Inherit(before.guard)
 			}
 		}
@@ -421,13 +439,16 @@ func (in *instance) apply(c *config.Config) error {
 	for key, old := range in.servers {
 		if next[key] != old {
 			removed = append(removed, old)
-			old.sink.leave()
+			if old.sink != nil {
+				old.sink.leave()
+			}
 			if next[key] == nil {
 				in.metrics.Forget(key)
 			}
 		}
 	}
 	in.servers, in.config, in.namespaces = next, c, namespaces(servers)
+	in.natives.use(next)
 	in.desk.Set(in.approvalSettings(c, authenticated))
 	in.enabling.Store(gates.chain)
 	in.lost.use(&c.Toolgate.SpiceDB)
@@ -501,7 +522,7 @@ func (in *instance) start(spec upstream.Spec, set proxy.Resilience, shown upstre
 	sink.count() // before its first change
 	in.running.Go(func() { _ = server.Run(ctx) })
 	in.running.Go(func() { _ = guard.Run(ctx) })
-	return &runningServer{Server: server, guard: guard, source: source, sink: sink, hash: fingerprint(spec), stop: stop}
+	return &runningServer{federated: serverOf{server}, upstream: server, guard: guard, source: source, sink: sink, hash: fingerprint(spec), stop: stop}
 }
 
 // storeChanged is told what has changed in the store, by whichever gateway that

@@ -115,7 +115,7 @@ func (o *options) printStatus(s admin.Status) error {
 
 func serverTable(servers []admin.Server) table {
 	t := table{
-		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "TIME", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES"},
+		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "TIME", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES", "SANDBOX"},
 		wide:   5,
 	}
 	for _, s := range servers {
@@ -128,7 +128,7 @@ func serverTable(servers []admin.Server) table {
 		}
 		t.rows = append(t.rows, []string{
 			s.Name, s.Kind, state, fmt.Sprint(s.Tools), short(s.Tokens), seconds(s.Seconds), s.Reason,
-			s.Namespace, s.Era, s.Version, fmt.Sprint(s.Prompts), fmt.Sprint(s.Resources + s.Templates),
+			s.Namespace, s.Era, s.Version, fmt.Sprint(s.Prompts), fmt.Sprint(s.Resources + s.Templates), s.Sandbox,
 		})
 		t.names = append(t.names, s.Name)
 	}
@@ -180,12 +180,11 @@ func (in *instance) Servers() []admin.Server {
 	out := make([]admin.Server, 0, len(running))
 	for _, s := range running {
 		l, status := s.Listing()
-		spec := s.Spec()
 		row := admin.Server{
-			Name: s.Name(), Kind: spec.Kind(), State: status.State.String(), Reason: status.Reason,
+			Name: s.Name(), Kind: s.Kind(), State: status.State.String(), Reason: status.Reason,
 			Seconds: time.Since(status.Since).Seconds(), Tokens: listingTokens(l),
 		}
-		row.Namespace = namespaces[s.Name()]
+		row.Namespace, row.Sandbox = namespaces[s.Name()], layersOf(s)
 		if l != nil {
 			row.Stale, row.Era, row.Version = l.Stale, l.Era.String(), string(l.Version)
 			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/budget/rate"
@@ -23,6 +25,9 @@ import (
 type rates struct {
 	meter *rate.Meter
 	redis *redis.Client // nil where none is configured
+
+	mu    sync.Mutex
+	inUse atomic.Pointer[rate.Limiter] // where there are native tools, which have rates of themselves
 }
 
 // newRates makes those of a configuration. Redis is not waited for: a gateway
@@ -76,12 +81,26 @@ func (e budgetEpoch) Remember(ctx context.Context, epoch string) error {
 // limiter is the rates of a configuration, nil where there are none.
 func (r *rates) limiter(c *config.Config) proxy.RateLimiter {
 	rules := rateRules(c)
+	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Native != nil }) {
+		r.renew(rules, nil)
+		return r
+	}
 	limiter := r.meter.Limiter(rules)
 	if len(rules) == 0 {
 		return nil // not a limiter without rules, which would be asked
 	}
 	return limiter
 }
+
+// renew makes rules those in force where there are native tools.
+func (r *rates) renew(file, own []rate.Rule) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inUse.Store(r.meter.Limiter(slices.Concat(file, own)))
+}
+
+// Take implements [proxy.RateLimiter].
+func (r *rates) Take(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Take(ctx, c) }
 
 // rateRules are the rules of a configuration.
 func rateRules(c *config.Config) []rate.Rule {

@@ -177,6 +177,8 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"results.max_bytes", "results.larger",
 		// Of the pool of queued tools:
 		"queue.workers", "queue.waiting", "queue.waiting_per_principal", "queue.keep",
+		// Of native tools, which are started anew:
+		"native.fs", "native.system", "native.web", "native.code", "native.util", "native.plugins", "tools", "tool_files",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

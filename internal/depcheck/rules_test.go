@@ -93,19 +93,19 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/text/unicode/norm"},
 		why:    "what tools reach of a machine's files; x/text knows which names some file system takes for the same",
 	},
-	"native/plugins/fs": {ours: []string{"native/toolkit", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
+	"native/plugins/fs": {ours: []string{"native/entry", "native/toolkit", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
 	"native/plugins/system": {
-		ours:   []string{"native/toolkit", "native/plugins/files"},
+		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files"},
 		others: []string{"github.com/shirou/gopsutil/v4"},
 		why:    "gopsutil knows how each system tells its figures; nothing else needs them",
 	},
 	"native/plugins/code": {
-		ours:   []string{"native/toolkit", "native/plugins/files", "internal/sandbox"},
+		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files", "internal/sandbox"},
 		others: []string{"golang.org/x/sys"},
 		why:    "runs programs, confined; x/sys ends what they leave behind",
 	},
 	"native/plugins/web": {
-		ours:   []string{"native/toolkit", "internal/egress"},
+		ours:   []string{"native/entry", "native/toolkit", "internal/egress"},
 		others: []string{"golang.org/x/net/html"},
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},

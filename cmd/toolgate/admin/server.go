@@ -40,6 +40,9 @@ type Server struct {
 	// Pending names what changed in the file and waits until a person asks for
 	// a reload.
 	Pending []string `json:"pending,omitempty"`
+	// Sandbox names what confines native tools, or is "none"; empty for every
+	// other server.
+	Sandbox string `json:"sandbox,omitempty"`
 }
 
 // Status is what `ls` shows of a running gateway.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/entry"
 	"github.com/toolgate/toolgate/native/plugins/files"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
@@ -72,6 +73,8 @@ const (
 	defaultMax     = 1 << 20
 	defaultWorkers = 4
 )
+
+func init() { entry.Enter(Name, Plugin) }
 
 // Plugin returns the plugin.
 func Plugin() toolkit.Plugin {

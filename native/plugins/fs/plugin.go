@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolgate/toolgate/native/entry"
 	"github.com/toolgate/toolgate/native/plugins/files"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
@@ -30,6 +31,8 @@ type Config struct {
 
 // defaultMax is how much of a file one call reads or writes.
 const defaultMax = 10 << 20
+
+func init() { entry.Enter(Name, Plugin) }
 
 // Plugin returns the plugin.
 func Plugin() toolkit.Plugin {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/toolgate/toolgate/native/entry"
 	"github.com/toolgate/toolgate/native/plugins/files"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
@@ -28,6 +29,8 @@ type Config struct {
 
 // defaultMax is how much of a log one call reads.
 const defaultMax = 1 << 20
+
+func init() { entry.Enter(Name, Plugin) }
 
 // Plugin returns the plugin.
 func Plugin() toolkit.Plugin {

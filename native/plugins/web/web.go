@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/native/entry"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
+
+func init() { entry.Enter("web", Plugin) }
 
 // Plugin is the plugin.
 func Plugin() toolkit.Plugin {
