@@ -197,10 +197,9 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 		fmt.Printf("%s is connected already: %s\n", client.Title, path)
 		return nil
 	}
-	if existed {
-		if err := writeFile(backupName(path, after), before, 0o600); err != nil {
-			return err
-		}
+	kept, err := keepFormer(client, path, before, after, existed)
+	if err != nil {
+		return err
 	}
 	if err := replaceFile(path, after); err != nil {
 		return err
@@ -209,11 +208,45 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 	if len(removed) > 0 {
 		fmt.Printf("taken out of it: %s\n", strings.Join(removed, ", "))
 	}
-	if existed {
+	if kept {
 		fmt.Printf("as it was: %s\n", backupName(path, after))
 	}
 	note("%s", client.After)
 	return nil
+}
+
+// keepFormer keeps a client's file as it was before it was first connected, and
+// tells whether it has.
+func keepFormer(client *clients.Client, path string, before, after []byte, existed bool) (bool, error) {
+	if !existed {
+		return false, nil
+	}
+	if first := backupName(path, before); exists(first) { // it is connected now, in another way
+		return true, exit(exitConfig, os.Rename(first, backupName(path, after)))
+	}
+	if client.Whole {
+		return false, nil // of toolgate alone
+	}
+	if without, err := edit.Delete(path, before, client.Section, clients.Entry); err != nil || !bytes.Equal(without, before) {
+		return false, nil //nolint:nilerr // what cannot be taken out was there before, and how the file was then is not known
+	}
+	return true, writeFile(backupName(path, after), before, 0o600)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// made tells whether a client's file has nothing but what `connect` makes of no
+// file, less the entry.
+func made(client *clients.Client, path string, data []byte) bool {
+	with, err := edit.Set(path, nil, client.Section, clients.Entry, edit.Map{{Key: "command", Value: "x"}})
+	if err != nil {
+		return false
+	}
+	without, err := edit.Delete(path, with, client.Section, clients.Entry)
+	return err == nil && bytes.Equal(without, data)
 }
 
 // connected is a client's file with the entry in it; with only, it is the only one.
@@ -292,6 +325,10 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	if bytes.Equal(now, after) {
 		fmt.Printf("%s was not connected: %s\n", client.Title, path)
 		return nil
+	}
+	if made(client, path, after) {
+		fmt.Printf("%s is disconnected: %s is removed\n", client.Title, path)
+		return os.Remove(path)
 	}
 	if err := replaceFile(path, after); err != nil {
 		return err

@@ -104,6 +104,24 @@ func TestConnectEveryClient(t *testing.T) {
 	}
 }
 
+// A client that is connected in another way goes back to what it had before the
+// first time.
+func TestConnectTwice(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, nil)
+	h.env["TOOLGATE_LISTEN_HTTP"] = "127.0.0.1:7777"
+	const before = "{\"mcpServers\": {\"x\": {\"command\": \"true\"}}} // mine\n"
+	path := h.keep(t, ".cursor/mcp.json", before, 0o600)
+	h.ok(t, "connect", "cursor", h.file)
+	h.ok(t, "connect", "cursor", h.file, "--http", "--only")
+	h.ok(t, "connect", "cursor", h.file)
+	h.ok(t, "disconnect", "cursor")
+	if got := h.text(t, path); got != before {
+		t.Errorf("disconnected: %q", got)
+	}
+}
+
 // What has changed since stays, and can be given up for what was there before.
 func TestDisconnectAfterAChange(t *testing.T) {
 	t.Parallel()

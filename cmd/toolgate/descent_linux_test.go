@@ -23,7 +23,7 @@ cd %[1]q
 export TOOLGATE_STATE=%[2]q HOME=%[1]q TOOLGATE_LISTEN_METRICS=
 attack() {
 	while [ ! -e go ]; do sleep 0.02; done
-	for verb in "mode LOCKDOWN" "approvals ls" "ls" "reload"; do
+	for verb in "mode LOCKDOWN --reason mine" "approvals ls" "ls" "reload"; do
 		%[3]q $verb --config %[4]q >>"$1.out" 2>&1
 		echo "exit $?" >>"$1.out"
 	done

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 )
 
@@ -20,9 +21,14 @@ var updatePages = flag.Bool("update", false, "write the generated pages of the d
 // pages are the pages of the documentation that are written from the program, by
 // their paths below docs.
 func pages() map[string]func(io.Writer) error {
-	return map[string]func(io.Writer) error{
-		"doctor.md": doctor.WritePage,
+	all := map[string]func(io.Writer) error{
+		"doctor.md": doctor.WritePage, "exit-codes.md": writeExitCodes, "cli.md": writeCommands, "configuration.md": writeSettings,
+		"refusals.md": writeRefusals, "clients/README.md": writeClients,
 	}
+	for _, c := range clients.All() {
+		all["clients/"+c.Name+".md"] = writeClient(c)
+	}
+	return all
 }
 
 // TestPages fails when a generated page is not what the program would write now.

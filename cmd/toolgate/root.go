@@ -27,7 +27,9 @@ func newRoot() *cobra.Command {
 		Short: "One gateway between MCP clients and everything they can call",
 		Long: `toolgate stands between MCP clients and MCP servers. It takes a client's own
 configuration file, runs every server in it, and offers all of them behind one
-URL or one stdio process.`,
+URL or one stdio process.
+
+` + exitCodesText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -42,7 +44,7 @@ URL or one stdio process.`,
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
 		newLogin(o), newLogout(o), newLogins(o),
 		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o), newAuditCommand(o), newUsageCommand(o),
-		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newVersion(), newDemo(),
+		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(),
 	)
 	root.InitDefaultCompletionCmd()
 	explainUsage(root)
