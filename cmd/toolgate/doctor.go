@@ -229,7 +229,7 @@ func (e *examination) configuration(c *config.Config) {
 	name := c.Path
 	if name == "" {
 		name = "none: the built-in demo"
-	} else if len(c.Servers) == 0 {
+	} else if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
 		found = append(found, doctor.Found(doctor.CodeNoServers, c.Path, noServers(c), ""))
 	}
 	if c.Path != "" && runtime.GOOS != "windows" {

@@ -63,7 +63,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 	for _, w := range c.Warnings {
 		note("warning: %s", w)
 	}
-	if len(c.Servers) == 0 {
+	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
 		note("warning: %s", noServers(c))
 	}
 	for _, s := range c.Skipped {

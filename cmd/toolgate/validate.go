@@ -94,7 +94,7 @@ func validationTable(c *config.Config) table {
 	for _, w := range c.Warnings {
 		note("warning: %s", w)
 	}
-	if len(c.Servers) == 0 {
+	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
 		note("warning: %s", noServers(c))
 	}
 	t.data = map[string]any{"file": c.Path, "servers": servers, "skipped": skipped}
