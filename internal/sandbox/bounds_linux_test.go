@@ -13,7 +13,7 @@ import (
 // The bombs go off in every machine that there is a bound in.
 func TestBombs(t *testing.T) {
 	folder := t.TempDir()
-	const memory = 256 << 20
+	const memory = roomForTests
 	p := Policy{Mode: Auto, Temp: true, Write: []string{folder}, Run: []string{testBinary(t)}, Memory: memory, FileSize: 1 << 20, Files: 64, Processes: 40, CPU: time.Second}
 	eachMachine(t, func(t *testing.T, m machine) {
 		for _, tt := range []struct {
@@ -21,7 +21,7 @@ func TestBombs(t *testing.T) {
 			deed []string
 			most int // of what the deed got before it failed; 0 does not matter
 		}{
-			{"memory", []string{"memory", "2147483648"}, memory},
+			{"memory", []string{"memory", strconv.Itoa(8 * memory)}, memory},
 			// These are not data, and bounded as addresses are.
 			{"shared memory", []string{"shared", strconv.Itoa(16 << 30)}, memory + addressRoom},
 			{"memory that is read-only afterwards", []string{"mprotect", strconv.Itoa(16 << 30)}, memory + addressRoom},
@@ -45,7 +45,7 @@ func TestBombs(t *testing.T) {
 // requires confinement is not run.
 func TestForkBomb(t *testing.T) {
 	eachMachine(t, func(t *testing.T, m machine) {
-		p := Policy{Mode: Auto, Temp: true, Run: []string{testBinary(t)}, Processes: 40, Memory: 512 << 20}
+		p := Policy{Mode: Auto, Temp: true, Run: []string{testBinary(t)}, Processes: 40, Memory: 2 * roomForTests}
 		l, err := Available(p)
 		if err != nil {
 			t.Fatal(err)

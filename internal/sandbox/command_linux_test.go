@@ -26,7 +26,10 @@ func testBinary(t *testing.T) string {
 // runChild runs a deed of this binary under a policy and returns what it printed.
 func runChild(t *testing.T, p Policy, deed string, args ...string) string {
 	t.Helper()
-	return runProgram(t, p, Program{Path: testBinary(t), Args: append([]string{childMark, deed}, args...)})
+	return runProgram(t, p, Program{
+		Path: testBinary(t), Args: append([]string{childMark, deed}, args...),
+		Env: []string{"GORACE=atexit_sleep_ms=0"}, // or the race detector waits for a second
+	})
 }
 
 // runProgram runs a program to its end and returns what it printed.

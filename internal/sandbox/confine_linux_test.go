@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,7 +68,7 @@ func runConfined(t *testing.T, p Policy, deed ...string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), testBinary(t), append([]string{childMark, "confined", string(policy)}, deed...)...) //nolint:gosec // itself
-	cmd.Env = []string{}
+	cmd.Env = []string{"GORACE=atexit_sleep_ms=0"}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil && out.Len() == 0 {
@@ -130,8 +131,8 @@ func TestConfineItself(t *testing.T) {
 
 // What is given up is given up by threads that are made later, too.
 func TestConfineBoundsMemory(t *testing.T) {
-	p := Policy{Mode: Auto, Memory: 256 << 20, CPU: -1, FileSize: 1 << 20, Files: 64}
-	for _, deed := range [][]string{{"memory", "1073741824"}, {"manyfiles", "100"}} {
+	p := Policy{Mode: Auto, Memory: roomForTests, CPU: -1, FileSize: 1 << 20, Files: 64}
+	for _, deed := range [][]string{{"memory", strconv.Itoa(4 * roomForTests)}, {"manyfiles", "100"}} {
 		if got := runConfined(t, p, deed...); !strings.HasPrefix(got, "error: ") {
 			t.Errorf("%v: %s", deed, got)
 		}

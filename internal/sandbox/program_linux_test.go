@@ -128,6 +128,7 @@ func TestScript(t *testing.T) {
 
 func TestProgramsThatAreRefused(t *testing.T) {
 	folder := t.TempDir()
+	t.Setenv("TMPDIR", t.TempDir())
 	fifo := folder + "/fifo"
 	if err := syscall.Mkfifo(fifo, 0o700); err != nil {
 		t.Fatal(err)

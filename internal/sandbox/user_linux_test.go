@@ -21,7 +21,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	folder, err := os.MkdirTemp("/tmp", "toolgate-user-") // in which nobody may look for it
+	folder, err := os.MkdirTemp("/tmp", "toolgate-user-") //nolint:usetesting // that of the test is closed to other users
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +36,14 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // the program in it is run by another user
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, copyTo(t, folder+"/tests"), "-test.v", //nolint:gosec // itself
 		"-test.run=^Test(EscapesFail|WhatIsGranted|Bombs|ForkBomb|NothingIsLeftBehind|EndOf.*|Listen|FullNetwork|Required|Descriptors|PrivateFolderGoes|ConfineItself|Script)$")
 	cmd.Dir = temp
-	cmd.Env = []string{"TMPDIR=" + temp, "HOME=" + temp, "PATH=" + defaultPath}
+	cmd.Env = []string{"TMPDIR=" + temp, "HOME=" + temp, "PATH=" + defaultPath, "GORACE=atexit_sleep_ms=0"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.WaitDelay = killWait
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
