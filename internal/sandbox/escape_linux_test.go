@@ -20,8 +20,10 @@ func machines() map[string]machine {
 	if real.namespaces {
 		m := real
 		m.namespaces, m.proc, m.maxPID = false, false, false
-		list["no namespaces"] = m
-		if m.landlock > 5 {
+		if !raced {
+			list["no namespaces"] = m
+		}
+		if m.landlock > 5 && !raced {
 			m.landlock = 5
 			list["no namespaces, an old Landlock"] = m
 		}
