@@ -36,7 +36,7 @@ var availability = map[string]bool{
 	"audit":                  true,
 	"log":                    true,
 	"telemetry":              true,
-	"feedback":               false,
+	"feedback":               true,
 	"limits":                 true,
 	"retention":              true,
 }

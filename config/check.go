@@ -51,6 +51,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 			}
 		}
 	}
+	checkFeedback(p, section.Get("feedback"), &t.Feedback)
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = "best_effort"
 		if t.Authenticates() {

@@ -40,20 +40,38 @@ type Telemetry struct {
 	Sample float64 `config:"sample" default:"0.01" min:"0" max:"1"`
 }
 
-// Feedback is who is told about executions.
+// Feedback is who is told about executions of tools.
 type Feedback struct {
-	// Webhook is a URL each is posted to. Absent: none.
+	// Webhook is a URL that batches of them are posted to. Absent: none.
 	Webhook string `config:"webhook" format:"url"`
+	// Secret signs them (Standard Webhooks), at least 32 characters. Required with webhook.
+	Secret Secret `config:"secret"`
 	// Kafka is a topic each is written to. Absent: none.
 	Kafka Kafka `config:"kafka"`
 }
 
 // Kafka is a topic.
 type Kafka struct {
-	// Brokers of the cluster. Absent: off.
+	// Brokers of the cluster, as host:port. Absent: off.
 	Brokers []string `config:"brokers"`
 	// Topic written to. Absent: tool.executions.
-	Topic string `config:"topic"`
+	Topic string `config:"topic" default:"tool.executions"`
+	// TLS speaks to the brokers with TLS. Absent: false.
+	TLS bool `config:"tls"`
+	// CA is a PEM file of the authorities of their certificates. Absent: those of the system.
+	CA string `config:"ca" format:"path"`
+	// SASL is how toolgate authenticates. Absent: not at all.
+	SASL SASL `config:"sasl"`
+}
+
+// SASL is a user of a cluster.
+type SASL struct {
+	// Mechanism; plain needs tls. Absent: off.
+	Mechanism string `config:"mechanism" enum:"plain|scram-sha-256|scram-sha-512"`
+	// User is its name. Required with mechanism.
+	User string `config:"user"`
+	// Password is its password. Required with mechanism.
+	Password Secret `config:"password"`
 }
 
 // Retention is how long records are kept.

@@ -53,6 +53,7 @@ type instance struct {
 	keys       *proxy.Keyring
 	metrics    *telemetry.Metrics
 	traces     *telemetry.Traces // nil where nobody takes them
+	feeds      feeds
 	done       activity
 	gateway    *proxy.Gateway
 	saver      *catalogSaver
@@ -251,6 +252,9 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.traces, err = in.tracing(ctx, c); err != nil {
 		return nil, err
 	}
+	if in.feeds, err = in.newFeeds(c); err != nil {
+		return nil, err
+	}
 	if in.traces != nil { // a nil pointer would be no nil interface
 		g.Tracer = tracer{in.traces}
 	}
@@ -282,6 +286,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	late.Go(func() error { return in.audit.Run(last) })
 	late.Go(func() error { return in.runTraces(last) })
 	late.Go(func() error { return in.executions.Run(last) })
+	late.Go(func() error { return in.feeds.run(last) })
 
 	group, gctx := errgroup.WithContext(parts)
 	in.ctx = gctx

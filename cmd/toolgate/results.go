@@ -139,6 +139,8 @@ func knownSecrets(t *config.Toolgate, servers []config.Server, lookup func(strin
 	add(t.SpiceDB.Token.Reveal())
 	add(t.Approvals.Webhook.Secret.Reveal())
 	add(t.Auth.Introspection.ClientSecret.Reveal())
+	add(t.Feedback.Secret.Reveal())
+	add(t.Feedback.Kafka.SASL.Password.Reveal())
 	for _, value := range t.Telemetry.Headers {
 		add(value.Reveal())
 	}

@@ -34,6 +34,7 @@ func (in *instance) count(e *audit.Entry) {
 	for step := range stepsOf(e) {
 		in.metrics.Decided(step.Phase, step.Verdict)
 	}
+	in.feeds.tell(e)
 	in.metrics.Call(&telemetry.Call{
 		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code,
 		Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,

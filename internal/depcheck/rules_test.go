@@ -207,6 +207,10 @@ var rules = map[string]rule{
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 		why:    "metrics and traces are recorded by everyone and depend on nobody",
 	},
+	"internal/feedback": {
+		others: []string{"github.com/twmb/franz-go"},
+		why:    "tells others of executions; the driver stays here, and nobody waits for it",
+	},
 	"internal/logs": {why: "what a line of the log may hold; who finds secrets in it is handed in"},
 	"internal/sandbox": {
 		ours:   []string{"internal/sandbox/shim"},

@@ -28,6 +28,10 @@ func (c *catalog) note(name, kind, help string, labels []string) {
 	c.metrics = append(c.metrics, Metric{Name: name, Type: kind, Help: help, Labels: labels})
 }
 
+func (c *catalog) has(name string) bool {
+	return slices.ContainsFunc(c.metrics, func(m Metric) bool { return m.Name == name })
+}
+
 func (c *catalog) counters(name, help string, labels ...string) *prometheus.CounterVec {
 	c.note(name, "counter", help, labels)
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)

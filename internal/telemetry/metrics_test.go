@@ -149,6 +149,8 @@ func everything(m *telemetry.Metrics) {
 	m.Budget(&telemetry.Charge{Budget: "b", Outcome: "granted", Warned: 80, Limited: true, Left: 0.2, Until: time.Now().Add(time.Hour)})
 	m.WatchAudit(func() telemetry.AuditStats { return telemetry.AuditStats{} })
 	m.WatchTraces(func() uint64 { return 0 })
+	m.WatchFeedback("webhook", func() (uint64, uint64) { return 1, 2 })
+	m.WatchFeedback("kafka", func() (uint64, uint64) { return 3, 4 })
 }
 
 func TestServerStates(t *testing.T) {

@@ -65,6 +65,22 @@ func (m *Metrics) WatchTraces(read func() uint64) {
 	m.catalog.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read()) }))
 }
 
+// WatchFeedback has the executions shown that a sink was told of, and those that it
+// was not; read is called at each scrape and does not block. It is called once for
+// each sink.
+func (m *Metrics) WatchFeedback(sink string, read func() (sent, dropped uint64)) {
+	c := &m.catalog
+	add := func(name, help string, value func() uint64) {
+		if !c.has(name) {
+			c.note(name, "counter", help, []string{"sink"})
+		}
+		c.registry.MustRegister(prometheus.NewCounterFunc(
+			prometheus.CounterOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"sink": sink}}, func() float64 { return float64(value()) }))
+	}
+	add("toolgate_feedback_sent_total", "Executions that a sink of the section feedback took.", func() uint64 { n, _ := read(); return n })
+	add("toolgate_feedback_dropped_total", "Executions that a sink of the section feedback was not told of.", func() uint64 { _, n := read(); return n })
+}
+
 // WatchAudit has the counters of the audit log shown; read is called at each
 // scrape and does not block. It is called once.
 func (m *Metrics) WatchAudit(read func() AuditStats) {

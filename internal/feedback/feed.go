@@ -1,0 +1,209 @@
+package feedback
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxWaiting is how many events wait for a receiver, maxBatch how many it gets
+	// at once, and batchPause how long the first of them waits at most.
+	maxWaiting = 10_000
+	maxBatch   = 500
+	batchPause = time.Second
+	// sendTime bounds one attempt, tries is how many there are of a batch, and
+	// leastPause and mostPause bound the pause between them, which doubles.
+	sendTime   = 10 * time.Second
+	tries      = 8
+	leastPause = 500 * time.Millisecond
+	mostPause  = 30 * time.Second
+	// lastTime bounds what is still sent at the end.
+	lastTime = 5 * time.Second
+)
+
+// Receiver takes batches of events.
+type Receiver interface {
+	// Send delivers a batch, whose id is the same at each attempt. A
+	// [*FinalError] is not tried again.
+	Send(ctx context.Context, id string, batch []Event) error
+	// Close ends what the receiver holds open.
+	Close()
+}
+
+// FinalError is the error of a batch that no repetition will deliver.
+type FinalError struct{ Err error }
+
+func (e *FinalError) Error() string { return e.Err.Error() }
+func (e *FinalError) Unwrap() error { return e.Err }
+
+// laterError is an error whose receiver says when to come back.
+type laterError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *laterError) Error() string { return e.err.Error() }
+func (e *laterError) Unwrap() error { return e.err }
+
+// Stats are counters since the start.
+type Stats struct{ Sent, Dropped uint64 }
+
+// Feed brings events to one receiver while it runs. It is safe for concurrent
+// use.
+type Feed struct {
+	name     string
+	to       Receiver
+	log      *slog.Logger
+	waiting  chan Event
+	sent     atomic.Uint64
+	dropped  atomic.Uint64
+	failing  bool
+	newBatch func() string // the id of a batch
+}
+
+// NewFeed returns a feed under a name for the log. The logger may be nil.
+func NewFeed(name string, to Receiver, log *slog.Logger) *Feed {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Feed{name: name, to: to, log: log, waiting: make(chan Event, maxWaiting), newBatch: newID}
+}
+
+// Name is the name that the feed was made with.
+func (f *Feed) Name() string { return f.name }
+
+// Tell has an event delivered. It does not block.
+func (f *Feed) Tell(e *Event) {
+	select {
+	case f.waiting <- *e:
+	default:
+		f.dropped.Add(1)
+	}
+}
+
+// Stats returns the counters of the feed.
+func (f *Feed) Stats() Stats { return Stats{Sent: f.sent.Load(), Dropped: f.dropped.Load()} }
+
+// Run delivers until the context ends, and then what is left, within five seconds.
+// Whatever is left after that is dropped.
+func (f *Feed) Run(ctx context.Context) error {
+	defer f.to.Close()
+	batch := make([]Event, 0, maxBatch)
+	for ctx.Err() == nil {
+		if batch = f.gather(ctx, batch[:0]); len(batch) > 0 {
+			f.deliver(ctx, batch)
+		}
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
+	for {
+		if batch = f.more(batch[:0]); len(batch) == 0 {
+			return nil
+		}
+		if late.Err() != nil {
+			f.dropped.Add(uint64(len(batch)))
+			continue
+		}
+		f.ended(f.to.Send(late, f.newBatch(), batch), len(batch))
+	}
+}
+
+// gather waits for a batch: until it is full, or its first event has waited long
+// enough, or the context has ended.
+func (f *Feed) gather(ctx context.Context, batch []Event) []Event {
+	select {
+	case e := <-f.waiting:
+		batch = append(batch, e)
+	case <-ctx.Done():
+		return batch
+	}
+	due := time.NewTimer(batchPause)
+	defer due.Stop()
+	for len(batch) < maxBatch {
+		select {
+		case e := <-f.waiting:
+			batch = append(batch, e)
+		case <-due.C:
+			return batch
+		case <-ctx.Done():
+			return batch
+		}
+	}
+	return batch
+}
+
+// more fills a batch with what waits.
+func (f *Feed) more(batch []Event) []Event {
+	for len(batch) < maxBatch {
+		select {
+		case e := <-f.waiting:
+			batch = append(batch, e)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// deliver sends a batch, several times if need be. When the context ends, it is
+// tried once more.
+func (f *Feed) deliver(ctx context.Context, batch []Event) {
+	id, pause := f.newBatch(), leastPause
+	for try := 1; ; try++ {
+		err := f.once(ctx, id, batch)
+		if _, final := errors.AsType[*FinalError](err); err == nil || final || try == tries {
+			f.ended(err, len(batch))
+			return
+		}
+		f.failed(err)
+		wait := pause/2 + rand.N(pause) //nolint:gosec // so that gateways do not come back all at once
+		if later, ok := errors.AsType[*laterError](err); ok {
+			wait = max(wait, min(later.after, mostPause))
+		}
+		pause = min(2*pause, mostPause)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+			f.ended(f.to.Send(late, id, batch), len(batch))
+			cancel()
+			return
+		}
+	}
+}
+
+// once makes one attempt. One that has begun is not cut off by the end of the
+// gateway, but bounded.
+func (f *Feed) once(ctx context.Context, id string, batch []Event) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTime)
+	defer cancel()
+	return f.to.Send(ctx, id, batch)
+}
+
+// ended counts a batch. Only the first failure of several in a row is logged, and
+// that it is over.
+func (f *Feed) ended(err error, events int) {
+	if err != nil {
+		f.dropped.Add(uint64(events))
+		f.failed(err)
+		return
+	}
+	f.sent.Add(uint64(events))
+	if f.failing {
+		f.log.Info("executions are delivered again", "sink", f.name)
+	}
+	f.failing = false
+}
+
+func (f *Feed) failed(err error) {
+	if !f.failing {
+		f.log.Warn("executions cannot be delivered; they wait, and are dropped when too many do", "sink", f.name, "err", err)
+	}
+	f.failing = true
+}

@@ -1,0 +1,97 @@
+package feedback
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// KafkaOptions are what [Kafka] is made of.
+type KafkaOptions struct {
+	Brokers []string
+	Topic   string
+	TLS     *tls.Config // nil speaks in the clear
+	// Mechanism is plain, scram-sha-256 or scram-sha-512; empty authenticates
+	// nobody.
+	Mechanism, User, Password string
+}
+
+// Kafka writes each event to a topic, as JSON under the tenant as its key, so that
+// the events of a tenant keep their order.
+type Kafka struct {
+	options []kgo.Opt
+	client  *kgo.Client // made at the first batch
+}
+
+// NewKafka returns a receiver that dials at the first batch.
+func NewKafka(o KafkaOptions) (*Kafka, error) {
+	if len(o.Brokers) == 0 || o.Topic == "" {
+		return nil, errors.New("brokers and a topic are required")
+	}
+	options := []kgo.Opt{
+		kgo.SeedBrokers(o.Brokers...), kgo.DefaultProduceTopic(o.Topic), kgo.ClientID("toolgate"),
+		kgo.RequiredAcks(kgo.AllISRAcks()), // a batch that is sent twice is kept once
+		kgo.MaxBufferedRecords(maxBatch), kgo.DialTimeout(sendTime / 2),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()),
+	}
+	if o.TLS != nil {
+		options = append(options, kgo.DialTLSConfig(o.TLS))
+	}
+	switch o.Mechanism {
+	case "":
+	case "plain":
+		options = append(options, kgo.SASL(plain.Auth{User: o.User, Pass: o.Password}.AsMechanism()))
+	case "scram-sha-256":
+		options = append(options, kgo.SASL(scram.Auth{User: o.User, Pass: o.Password}.AsSha256Mechanism()))
+	case "scram-sha-512":
+		options = append(options, kgo.SASL(scram.Auth{User: o.User, Pass: o.Password}.AsSha512Mechanism()))
+	default:
+		return nil, fmt.Errorf("%q is no mechanism; write plain, scram-sha-256 or scram-sha-512", o.Mechanism)
+	}
+	if err := kgo.ValidateOpts(options...); err != nil {
+		return nil, fmt.Errorf("the settings of Kafka: %w", err)
+	}
+	return &Kafka{options: options}, nil
+}
+
+// Send implements [Receiver].
+func (k *Kafka) Send(ctx context.Context, _ string, batch []Event) error {
+	if k.client == nil {
+		client, err := kgo.NewClient(k.options...)
+		if err != nil {
+			return &FinalError{fmt.Errorf("make a client of Kafka: %w", err)}
+		}
+		k.client = client
+	}
+	records := make([]*kgo.Record, len(batch))
+	for i := range batch {
+		value, err := json.Marshal(&batch[i])
+		if err != nil {
+			return &FinalError{fmt.Errorf("write an event: %w", err)}
+		}
+		records[i] = &kgo.Record{Key: []byte(batch[i].Tenant), Value: value, Timestamp: batch[i].Time}
+	}
+	err := k.client.ProduceSync(ctx, records...).FirstErr()
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("write to Kafka: %w", err)
+	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidTopicException) {
+		return &FinalError{err}
+	}
+	return err
+}
+
+// Close implements [Receiver].
+func (k *Kafka) Close() {
+	if k.client != nil {
+		k.client.Close()
+	}
+}
