@@ -21,6 +21,13 @@ type server struct {
 	calls     int
 }
 
+// counts returns how many calls there were, and how many at once.
+func (s *server) counts() (calls, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls, s.most
+}
+
 func (s *server) Name() string { return "s" }
 
 func (s *server) Listing() (*mcp.Listing, mcp.Status) {
@@ -160,8 +167,8 @@ func TestCancel(t *testing.T) {
 				t.Error(got)
 			}
 		}
-		if s.calls != 1 {
-			t.Errorf("%d calls reached the server", s.calls)
+		if calls, _ := s.counts(); calls != 1 {
+			t.Errorf("%d calls reached the server", calls)
 		}
 	})
 }
@@ -189,8 +196,8 @@ func TestBounds(t *testing.T) {
 			t.Errorf("a call that is held open: %v", err)
 		}
 		time.Sleep(10 * time.Second)
-		if s.most != 2 || s.calls != 7 {
-			t.Errorf("%d at once, %d calls", s.most, s.calls)
+		if calls, most := s.counts(); most != 2 || calls != 7 {
+			t.Errorf("%d at once, %d calls", most, calls)
 		}
 		for range 5 {
 			_, err := made(b, "one", "")
@@ -231,8 +238,8 @@ func TestHeldOpen(t *testing.T) {
 		synctest.Wait()
 		cancel(left)
 		all.Wait()
-		if s.most != 1 || s.calls != 3 {
-			t.Errorf("%d at once, %d calls", s.most, s.calls)
+		if calls, most := s.counts(); most != 1 || calls != 3 {
+			t.Errorf("%d at once, %d calls", most, calls)
 		}
 		free := *call("me", "")
 		free.Params = []byte(`{"name":"quick"}`)
@@ -288,8 +295,9 @@ func TestDrainCuts(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		if n := p.Drain(ctx); n != 2 || s.calls != 2 {
-			t.Errorf("%d tasks were cut after %d calls", n, s.calls)
+		n := p.Drain(ctx)
+		if calls, _ := s.counts(); n != 2 || calls != 2 {
+			t.Errorf("%d tasks were cut after %d calls", n, calls)
 		}
 		if got := about(b, "me", mcp.MethodTaskGet, ids[0]) + about(b, "me", mcp.MethodTaskGet, ids[1]); got != `completed{"content":[]}failed{"code":-32603,"message":"the gateway ends"}` {
 			t.Error(got)
