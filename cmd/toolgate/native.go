@@ -93,7 +93,7 @@ func nativeSpec(s *config.Server, c *config.Config, own []string) (native.Spec, 
 		settings, spec.Policy = struct{}{}, nativePolicy(n.Sandbox, &n.Limits)
 	case *config.NativeFS:
 		settings = map[string]any{
-			"roots": n.Roots, "write": n.Write, "own": own, "forbidden": n.Forbidden, "hard_links": n.HardLinks, "max_bytes": int64(n.MaxBytes),
+			"roots": n.Roots, "write": n.Write, "own": own, "fixed": startedFrom(c), "forbidden": n.Forbidden, "hard_links": n.HardLinks, "max_bytes": int64(n.MaxBytes),
 		}
 		spec.Policy = nativePolicy(n.Sandbox, &n.Limits)
 		spec.Policy.Read, spec.Policy.Write = n.Roots, n.Write
@@ -106,7 +106,7 @@ func nativeSpec(s *config.Server, c *config.Config, own []string) (native.Spec, 
 		spec.Policy = nativePolicy(n.Sandbox, &n.Limits)
 		spec.Policy.Read, spec.Policy.Network = existing("/etc"), sandbox.FullNetwork
 	case *config.NativeCode:
-		settings = codeSettings(n, own)
+		settings = codeSettings(n, own, startedFrom(c))
 		// The process itself only starts what runs, each run confined by itself.
 		spec.Policy = sandbox.Policy{Mode: sandbox.Off}
 		spec.Env = upstream.Environment(nil, nil, os.LookupEnv)
@@ -138,7 +138,7 @@ func webSettings(n *config.NativeWeb) map[string]any {
 	}
 }
 
-func codeSettings(n *config.NativeCode, own []string) map[string]any {
+func codeSettings(n *config.NativeCode, own, fixed []string) map[string]any {
 	mode := sandbox.Auto
 	if n.Sandbox != "" {
 		mode = sandbox.Mode(n.Sandbox)
@@ -157,7 +157,7 @@ func codeSettings(n *config.NativeCode, own []string) map[string]any {
 		python = commandPath("python3")
 	}
 	settings := map[string]any{
-		"roots": n.Roots, "write": n.Write, "own": own, "python": python, "git": commandPath("git"),
+		"roots": n.Roots, "write": n.Write, "own": own, "fixed": fixed, "python": python, "git": commandPath("git"),
 		"linters": commands(n.Linters), "tests": commands(n.Tests), "timeout": n.Timeout, "max_bytes": int64(n.MaxBytes),
 		"queue": n.Queue, "workers": n.Workers, "sandbox": mode,
 		"limits": map[string]any{

@@ -3,6 +3,7 @@ package code
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -76,6 +77,32 @@ func (s *service) inSandbox(ctx context.Context, code string, timeout time.Durat
 		stdin:   []byte(code), timeout: timeout, keep: s.config.MaxBytes / 2,
 	}
 	return j.run(ctx)
+}
+
+// interpreterOf is the interpreter that a path stands for. One of a version manager
+// is a script that looks for it, with variables and programs that a run has not.
+func interpreterOf(path string) string {
+	if path == "" || !script(path) {
+		return path
+	}
+	for _, other := range []string{"/usr/local/bin/python3", "/usr/bin/python3"} {
+		if len(exists(other)) > 0 && !script(other) {
+			return other
+		}
+	}
+	return path
+}
+
+// script tells whether a program is run by another one.
+func script(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, 2)
+	_, err = io.ReadFull(f, begin)
+	return err == nil && string(begin) == "#!"
 }
 
 // library is where an interpreter outside of the system's folders has its modules.

@@ -110,6 +110,7 @@ func (s *service) open(config []byte) ([]toolkit.Tool, error) {
 	if c.Limits.CPU <= 0 {
 		c.Limits.CPU = c.Timeout
 	}
+	c.Python = interpreterOf(c.Python)
 	s.slots = make(chan struct{}, c.Workers)
 	if err := c.check(); err != nil {
 		return nil, err

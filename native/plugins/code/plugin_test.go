@@ -209,6 +209,18 @@ func TestExecute(t *testing.T) {
 	problem(t, "no python", call(t, open(t, code.Config{})["execute"], map[string]any{"code": "1"}, nil), "native.code.python")
 }
 
+// A script in front of Python, such as version managers have, is left out.
+func TestInterpreterOfAVersionManager(t *testing.T) {
+	shim := filepath.Join(folder(t), "python3")
+	must(t, os.WriteFile(shim, []byte("#!/bin/sh\nexec \"$SECRET_PYTHON\" \"$@\"\n"), 0o755))
+	tool := open(t, code.Config{Python: shim})["execute"]
+	if real := program(t, "/usr/bin/python3", "/usr/local/bin/python3"); real != "" {
+		if out := run(t, tool, "print(1)"); out.Stdout != "1\n" {
+			t.Errorf("%+v", out)
+		}
+	}
+}
+
 // A run reaches nothing of the machine's user: neither variables, nor modules that
 // lie about, nor files, nor a network.
 func TestExecuteReachesNothing(t *testing.T) {
