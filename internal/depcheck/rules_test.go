@@ -244,6 +244,7 @@ var testOthers = []string{
 	"golang.org/x/tools/txtar",                    // conversations as text files
 	"github.com/prometheus/common",                // the parser of Prometheus
 	"github.com/prometheus/client_model",          // what that parser reads
+	"go.yaml.in/yaml/v3",                          // files of the examples
 	"go.opentelemetry.io/proto/otlp",              // what a collector is sent
 	"google.golang.org/protobuf",                  // in which it is written
 	"github.com/santhosh-tekuri/jsonschema/v6",    // checks the schema of our configuration file, and messages in the matrix
