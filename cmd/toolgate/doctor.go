@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/headroom"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -134,6 +135,7 @@ type examination struct {
 	now     time.Time
 	checks  []doctor.Check
 	offsets map[string]time.Duration // of the clocks of others, by who they are
+	ready   map[string]bool          // servers that the running gateway uses
 }
 
 func (e *examination) add(what, remark string, found ...doctor.Finding) {
@@ -258,7 +260,9 @@ func (e *examination) running(ctx context.Context, state *stateDir) *admin.Statu
 	if status.NotReady != "" {
 		found = append(found, doctor.Found(doctor.CodeNotReady, status.NotReady, status.Detail, ""))
 	}
+	e.ready = map[string]bool{}
 	for i := range status.Servers {
+		e.ready[status.Servers[i].Name] = status.Servers[i].State == mcp.Ready.String()
 		if s := &status.Servers[i]; s.State == "failed" || s.Breaker != "" {
 			found = append(found, doctor.Found(doctor.CodeFailing, s.Name, s.Reason, ""))
 		}
@@ -466,6 +470,9 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		e.add(what, path, found...)
 		return
 	}
+	if s.URL == "" {
+		return // the gateway's own tools, and plugins, which have a check of theirs
+	}
 	if e.offline {
 		e.add(what, "not asked", found...)
 		return
@@ -476,6 +483,9 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 	if known {
 		e.offsets[s.Key] = offset
 	}
+	asked = slices.DeleteFunc(asked, func(f doctor.Finding) bool {
+		return f.Code == doctor.CodeLogin && e.ready[s.Key] // somebody is signed in
+	})
 	e.add(what, shownURL(s.Written.URL), append(found, asked...)...)
 }
 

@@ -199,7 +199,18 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 			h.write(t, servers{"a": s}, nil)
 		}},
 		{name: "unauthorized", code: doctor.CodeUnauthorized, subject: "a", make: func(t *testing.T, h *home) {
+			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusUnauthorized, nil), "headers": map[string]any{"Authorization": "Bearer ${OLD}"}}}, nil)
+			h.env["OLD"] = "an-old-token"
+		}},
+		{name: "nobody has signed in", code: doctor.CodeLogin, subject: "a", warning: true, make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusUnauthorized, nil)}}, nil)
+		}},
+		{name: "plugin checksum", code: doctor.CodePluginChecksum, subject: "native.plugins.weather", make: func(t *testing.T, h *home) {
+			path := h.keep(t, "weather", "#!/bin/sh\n", 0o700)
+			h.write(t, servers{"a": fake()}, map[string]any{"native": map[string]any{"plugins": map[string]any{"weather": map[string]any{"path": path, "sha256": strings.Repeat("0", 64)}}}})
+		}},
+		{name: "no plugin", code: doctor.CodePlugin, subject: "native.plugins.weather", make: func(t *testing.T, h *home) {
+			h.write(t, servers{"a": fake()}, map[string]any{"native": map[string]any{"plugins": map[string]any{"weather": map[string]any{"path": h.path("absent"), "sha256": strings.Repeat("0", 64)}}}})
 		}},
 		{name: "forbidden", code: doctor.CodeForbidden, subject: "a", make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusForbidden, nil)}}, nil)

@@ -40,6 +40,8 @@ func Remote(ctx context.Context, client *http.Client, subject, url string, heade
 	offset, known = ahead(resp, began)
 	what := fmt.Sprintf("%s answers %s", r.URL.Host, resp.Status)
 	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized && r.Header.Get("Authorization") == "":
+		found = append(found, Found(CodeLogin, subject, what, ""))
 	case code == http.StatusUnauthorized:
 		found = append(found, Found(CodeUnauthorized, subject, what, ""))
 	case code == http.StatusForbidden:
