@@ -7,7 +7,8 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// confine has a command run as a policy says, and returns what does that.
+// confine refuses what must be confined: plugins of others run with a clean
+// environment and no more.
 func confine(_ *exec.Cmd, policy *sandbox.Policy) (layers []string, err error) {
 	switch policy.Mode {
 	case sandbox.Off, sandbox.Auto:

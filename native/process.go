@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/toolgate/toolgate/native/early"
 	"github.com/toolgate/toolgate/native/entry"
 	"github.com/toolgate/toolgate/native/proto"
 )
@@ -146,7 +147,7 @@ func (p *Plugin) command() (cmd *exec.Cmd, open *os.File, hello []byte, err erro
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("write down the policy: %w", err)
 	}
-	return &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, entry.Argument, p.spec.Key}, Env: p.spec.Env, Dir: "/"},
+	return &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, early.Argument, p.spec.Key}, Env: p.spec.Env, Dir: "/"},
 		nil, append(hello, '\n'), nil
 }
 

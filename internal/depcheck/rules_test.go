@@ -64,7 +64,7 @@ var rules = map[string]rule{
 	},
 
 	"native": {
-		ours:   []string{"native/entry", "native/proto", "native/toolkit", "internal/mcp", "internal/sandbox"},
+		ours:   []string{"native/early", "native/entry", "native/proto", "native/toolkit", "internal/mcp", "internal/sandbox"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "golang.org/x/sys"},
 		why:    "runs plugin processes, confined; policy sees them as backends; x/sys seals the bytes that are run",
 	},
@@ -73,8 +73,9 @@ var rules = map[string]rule{
 		others: []string{"github.com/hashicorp/go-plugin", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the shipped tools",
 	},
+	"native/early": {why: "comes before everything else in a process that serves a shipped plugin, so it stands on the standard library alone"},
 	"native/entry": {
-		ours:   []string{"native/toolkit", "internal/sandbox"},
+		ours:   []string{"native/early", "native/toolkit", "internal/sandbox"},
 		others: []string{"golang.org/x/net/http2/hpack"},
 		why:    "a shipped plugin is entered before the rest of the program is initialised, so what serves it imports next to nothing",
 	},

@@ -1,15 +1,20 @@
 package entry
 
 import (
-	"errors"
-
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
 // confine confines this process, all its threads, and returns what does that.
 func confine(policy *sandbox.Policy) (layers []string, err error) {
-	if policy.Mode == sandbox.Required || policy.Mode == "" {
-		return nil, errors.New("this machine cannot confine the process, and sandbox is required")
+	if policy.Mode == sandbox.Off {
+		return nil, nil
 	}
-	return nil, nil
+	l, err := sandbox.Confine(*policy)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range l.InForce {
+		layers = append(layers, string(layer))
+	}
+	return layers, nil
 }

@@ -4,10 +4,6 @@ package entry
 
 import "github.com/toolgate/toolgate/internal/sandbox"
 
-// Argument is the first argument of a process that serves a shipped plugin; the
-// second is the plugin's name.
-const Argument = "__plugin"
-
 // Hello is the line that the host writes to such a process first.
 type Hello struct {
 	Policy sandbox.Policy `json:"policy"`

@@ -10,6 +10,7 @@ import (
 	pb "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/toolgate/toolgate/native/early"
 	"github.com/toolgate/toolgate/native/proto"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
@@ -30,7 +31,7 @@ func same(t *testing.T, want, got pb.Message) {
 }
 
 func TestHandshakeIsThatOfTheProtocol(t *testing.T) {
-	if cookieKey != proto.CookieKey || cookieValue != proto.CookieValue || handshake[2]-'0' != proto.Version {
+	if early.CookieKey != proto.CookieKey || early.CookieValue != proto.CookieValue || early.Handshake[2]-'0' != proto.Version {
 		t.Error("they differ")
 	}
 }
