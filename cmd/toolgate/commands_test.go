@@ -29,7 +29,7 @@ func TestListOutputs(t *testing.T) {
 			`a       stdio  ready     3      \d+ +\d.*\n` +
 			`b       stdio  ready     6      \d+ +\d.*\n` +
 			`off     http   disabled  0      0 +\d.* switched off in the configuration\n\z`},
-		"wide": {wide, `(?m)REASON +NAMESPACE  ERA +PROTOCOL +PROMPTS  RESOURCES\n(?s:.*)^a .* a +legacy +2025-11-25 +0 +0$`},
+		"wide": {wide, `(?m)REASON +NAMESPACE  ERA +PROTOCOL +PROMPTS  RESOURCES  SANDBOX\n(?s:.*)^a .* a +legacy +2025-11-25 +0 +0$`},
 	} {
 		if !regexp.MustCompile(tt.pattern).MatchString(tt.got) {
 			t.Errorf("%s is not like %s\n%s", name, tt.pattern, tt.got)
