@@ -43,7 +43,7 @@ func newPolicyCommand(o *options) *cobra.Command {
 			return nil
 		},
 	}
-	c.AddCommand(test, check)
+	c.AddCommand(test, check, newPolicyReplay(o))
 	return c
 }
 

@@ -39,3 +39,10 @@ func (p *Phase) ViewClass(id *gate.Identity) string {
 	}
 	return now.identity + string(raw)
 }
+
+// ReadsArguments tells whether a decision about a call may depend on its arguments.
+// Of a remote server that is not known, and true.
+func (p *Phase) ReadsArguments() bool {
+	now := p.current.Load()
+	return now == nil || now.reads.impure || now.reads.any(inputContext) || now.reads.any(inputArgs, inputReplaced)
+}
