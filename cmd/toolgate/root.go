@@ -44,7 +44,7 @@ URL or one stdio process.
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
 		newLogin(o), newLogout(o), newLogins(o),
 		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o), newAuditCommand(o), newUsageCommand(o),
-		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(),
+		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(), newHealthcheck(),
 	)
 	root.InitDefaultCompletionCmd()
 	explainUsage(root)
