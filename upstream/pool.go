@@ -67,7 +67,7 @@ func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 // context that ended.
 func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if s.opts.SignIn && call.Kind == mcp.Tool && call.Key == SignInTool {
-		if answer, own, err := s.signIn(); own {
+		if answer, own, err := s.signIn(ctx, call); own {
 			return answer, err
 		}
 	}

@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"context"
+
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -20,17 +22,17 @@ func newSignInListing() *mcp.Listing {
 	}
 }
 
-// signIn answers a call of the tool that stands for the server. own is false where
-// the server has a tool of that name itself.
-func (s *Server) signIn() (_ mcp.Answer, own bool, _ error) {
-	s.mu.Lock()
-	listing, why, state := s.listing, s.login, s.status.State
-	s.mu.Unlock()
-	if listing.Find(mcp.Tool, SignInTool) != nil {
+// signIn answers a call of the tool that stands for the server, once it is known
+// whether there is a connection. own is false where the server has a tool of that
+// name itself.
+func (s *Server) signIn(ctx context.Context, call *mcp.Call) (_ mcp.Answer, own bool, _ error) {
+	if l, _ := s.Listing(); l != signInListing && l.Find(mcp.Tool, SignInTool) != nil {
 		return mcp.Answer{}, false, nil
 	}
-	if state == mcp.NeedsLogin && why != nil {
-		return mcp.Answer{}, true, &mcp.Failure{Kind: mcp.FailLogin, Server: s.spec.Key, Reason: why.Error(), Err: why}
+	conn, _, err := s.conn(ctx, call)
+	if err != nil {
+		return mcp.Answer{}, true, s.failure(ctx, err)
 	}
+	conn.finish()
 	return mcp.Answer{Era: mcp.Legacy, Result: []byte(`{"content":[{"type":"text","text":"Nobody has to sign in; list the tools again."}]}`)}, true, nil
 }

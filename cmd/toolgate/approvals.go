@@ -46,7 +46,7 @@ func (in *instance) doors() http.Handler {
 		}
 		return a.Webhook.Secret.Reveal()
 	}
-	gateway, answers, signIn := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret)), in.signIn()
+	gateway, answers, signIn := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret)), admin.Strangers(in.signIn())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)

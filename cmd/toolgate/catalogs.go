@@ -15,8 +15,8 @@ import (
 const (
 	// catalogPurpose separates these MACs from all others of the same key.
 	catalogPurpose = "catalog"
-	// credentialKey is the part of a record's key for the one credential that
-	// a server has.
+	// credentialKey is the part of a record's key for the credential that all
+	// callers share.
 	credentialKey = "static"
 	// saveTime bounds the loading of one catalog and the saving of all.
 	saveTime = 5 * time.Second
@@ -34,11 +34,12 @@ type catalogSaver struct {
 	saved map[string]*mcp.Listing // by server; run's alone
 }
 
-// load returns the last good catalog of a server, nil when there is none.
-func (c *catalogSaver) load(ctx context.Context, spec *upstream.Spec) *mcp.Listing {
+// load returns the last good catalog of a server as a principal sees it, or with an
+// empty one everyone; nil when there is none.
+func (c *catalogSaver) load(ctx context.Context, spec *upstream.Spec, principal string) *mcp.Listing {
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
-	r, ok, err := c.store.Catalogs().Load(ctx, spec.Key, credentialKey, spec.Hash())
+	r, ok, err := c.store.Catalogs().Load(ctx, spec.Key, catalogKey(principal), spec.Hash())
 	if err != nil || !ok {
 		if err != nil {
 			c.log.Warn("last catalog not loaded", "server", spec.Key, "err", err)
@@ -96,19 +97,24 @@ func (c *catalogSaver) save(ctx context.Context, servers []*runningServer) {
 		if s.upstream == nil { // its tools are those of the program that runs
 			continue
 		}
-		l, _ := s.Listing()
-		if l == nil || l.Stale || c.saved[s.Name()] == l {
-			continue
-		}
 		spec := s.upstream.Spec()
-		r := store.CatalogRecord{
-			Server: s.Name(), Credential: credentialKey, Spec: spec.Hash(), Body: l.Encode(), SavedAt: time.Now().UTC(),
+		for principal, l := range s.upstream.Listings() {
+			of := s.Name()
+			if principal != "" {
+				of += "\x00" + principal
+			}
+			if l == nil || l.Stale || c.saved[of] == l {
+				continue
+			}
+			r := store.CatalogRecord{
+				Server: s.Name(), Credential: catalogKey(principal), Spec: spec.Hash(), Body: l.Encode(), SavedAt: time.Now().UTC(),
+			}
+			r.MAC = c.keys.MAC(catalogPurpose, authenticated(&r))
+			if err := c.store.Catalogs().Save(ctx, r); err != nil {
+				c.log.Warn("catalog not saved", "server", s.Name(), "err", err)
+				continue
+			}
+			c.saved[of] = l
 		}
-		r.MAC = c.keys.MAC(catalogPurpose, authenticated(&r))
-		if err := c.store.Catalogs().Save(ctx, r); err != nil {
-			c.log.Warn("catalog not saved", "server", s.Name(), "err", err)
-			continue
-		}
-		c.saved[s.Name()] = l
 	}
 }

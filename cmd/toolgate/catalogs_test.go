@@ -65,7 +65,7 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 	}
 	c := openSaver(t, h)
 	a, b := specOf(t, h, "a"), specOf(t, h, "b")
-	kept := c.load(t.Context(), &a)
+	kept := c.load(t.Context(), &a, "")
 	if kept == nil {
 		t.Fatal("nothing was saved")
 	}
@@ -121,11 +121,11 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 		if err := c.store.Catalogs().Save(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
-		if l := c.load(t.Context(), tt.spec); (l != nil) != tt.served {
+		if l := c.load(t.Context(), tt.spec, ""); (l != nil) != tt.served {
 			t.Errorf("%s: served %v, want %v", tt.name, l != nil, tt.served)
 		}
 	}
-	if l := c.load(t.Context(), &changed); l != nil {
+	if l := c.load(t.Context(), &changed, ""); l != nil {
 		t.Error("a catalog of other arguments is served")
 	}
 }
@@ -167,7 +167,7 @@ func TestTheEndSaves(t *testing.T) {
 	if err := c.run(over, r.instance); err != nil {
 		t.Fatal(err)
 	}
-	if a := specOf(t, h, "a"); c.load(t.Context(), &a) == nil {
+	if a := specOf(t, h, "a"); c.load(t.Context(), &a, "") == nil {
 		t.Error("nothing was saved")
 	}
 }
@@ -191,7 +191,7 @@ func TestSaveIsTriedAgain(t *testing.T) {
 	c.store = nil // refuses everything
 	c.save(t.Context(), list)
 	c.store = open
-	if c.load(t.Context(), &a) != nil {
+	if c.load(t.Context(), &a, "") != nil {
 		t.Fatal("saved although it could not be")
 	}
 	c.save(t.Context(), list)

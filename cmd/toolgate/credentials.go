@@ -269,10 +269,10 @@ func (in *instance) subject(x *config.AuthExchange) func(principal string) (stri
 }
 
 // credentialChanged takes the news of another credential.
-func (in *instance) credentialChanged(server, _ string) {
+func (in *instance) credentialChanged(server, principal string) {
 	for _, s := range in.list() {
 		if s.Name() == server && s.source != nil {
-			s.upstream.Renewed()
+			s.upstream.Renewed(principal)
 		}
 	}
 }

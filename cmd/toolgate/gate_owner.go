@@ -14,3 +14,11 @@ func (g *gates) addOwners(_ context.Context, _ *config.Config, around surroundin
 	}
 	return nil
 }
+
+// addPersonal adds the phase of servers that list otherwise for each caller.
+func (g *gates) addPersonal(_ context.Context, _ *config.Config, around surroundings) error {
+	if len(around.personal) > 0 {
+		g.phases = append(g.phases, gate.NewPersonal(around.personal))
+	}
+	return nil
+}

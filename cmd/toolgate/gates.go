@@ -44,11 +44,12 @@ type keepingUpTo struct {
 
 // surroundings are what the gate of a gateway has besides its configuration.
 type surroundings struct {
-	log     *slog.Logger
-	copies  string            // folder for the last good policy; empty keeps none
-	owners  map[string]string // principals, by the server that is theirs alone
-	decided func()            // is told so by a phase that knows it of itself; may be nil
-	reread  func()            // is told that the policy is another; may be nil
+	log      *slog.Logger
+	copies   string                 // folder for the last good policy; empty keeps none
+	owners   map[string]string      // principals, by the server that is theirs alone
+	personal map[string]gate.Lister // servers at which callers sign in by themselves
+	decided  func()                 // is told so by a phase that knows it of itself; may be nil
+	reread   func()                 // is told that the policy is another; may be nil
 
 	registry  *registry.Registry                            // lives on from one configuration to the next; nil without a gateway
 	relations *relationsKeeper                              // keeps the phase in force; nil has none
@@ -68,7 +69,7 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 	}
 	g := &gates{of: c, log: around.log, authenticated: authenticated}
 	for _, add := range []func(context.Context, *config.Config, surroundings) error{
-		g.addRegistry, g.addOwners, g.addCapsules, g.addRelations, g.addPolicy,
+		g.addRegistry, g.addOwners, g.addPersonal, g.addCapsules, g.addRelations, g.addPolicy,
 	} {
 		if err := add(ctx, c, around); err != nil {
 			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))

@@ -83,6 +83,7 @@ type instance struct {
 	swap       swap                       // of the identities, with the gate
 	reach      atomic.Pointer[string]     // where browsers of this machine reach the main listener; nil for nowhere
 	opening    sync.Mutex                 // of the loopback port for those who come back
+	fleets     sync.Map                   // of servers at which callers sign in by themselves, by server
 	presented  presented                  // tokens of callers, for servers that they are traded for
 	generated  string                     // hash of the key that was made for the listener; empty for none
 
@@ -109,8 +110,8 @@ type instance struct {
 // runningServer is a server with what ends it.
 type runningServer struct {
 	federated
-	upstream *upstream.Server // nil for native tools
-	native   *native.Plugin   // nil for everything else
+	upstream reached        // nil for native tools
+	native   *native.Plugin // nil for everything else
 
 	guard  *proxy.Guard
 	sink   *serverSink        // nil for native tools
@@ -371,7 +372,8 @@ func (in *instance) apply(c *config.Config) error {
 	}
 	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
-		decided: in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
+		personal: in.personal(servers),
+		decided:  in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
 		mode: in.operation.now, own: ownFiles(c, in.state), native: in.nativeOperator,
 	})
 	if err != nil {
@@ -517,10 +519,7 @@ func fingerprint(s upstream.Spec) string {
 func (in *instance) start(spec upstream.Spec, set proxy.Resilience, shown upstream.Credential) *runningServer {
 	sink := &serverSink{in: in}
 	source, _ := shown.(*credential.Source)
-	server := upstream.New(spec, upstream.Options{
-		Sink: sink, Credential: shown, Logger: in.log, SignIn: source != nil && in.offersLink(source),
-		Identity: proxy.Implementation(version), Known: in.saver.load(in.ctx, &spec),
-	})
+	server := in.newServer(spec, sink, shown, source)
 	ctx, stop := context.WithCancel(in.ctx)
 	guard := in.guard(server, set)
 	sink.guard = guard

@@ -341,7 +341,7 @@ func nativeSpecs(servers []config.Server, c *config.Config, state *stateDir) (ma
 }
 
 // serverOf is a server of the file.
-type serverOf struct{ *upstream.Server }
+type serverOf struct{ reached }
 
 // Kind implements [federated].
 func (s serverOf) Kind() string {

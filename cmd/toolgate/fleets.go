@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
+)
+
+// reached is a server, or the servers of all its callers.
+type reached interface {
+	proxy.Backend
+	proxy.SessionEnder
+	Spec() upstream.Spec
+	Run(ctx context.Context) error
+	Drain(ctx context.Context)
+	Tail() upstream.Tail
+	Renewed(principal string)
+	Wake()
+	// Listings returns what is listed to principals; the empty one is everyone.
+	Listings() map[string]*mcp.Listing
+}
+
+// alone is a server with one credential.
+type alone struct{ *upstream.Server }
+
+// Renewed implements reached.
+func (a alone) Renewed(string) { a.Server.Renewed() }
+
+// Listings implements reached.
+func (a alone) Listings() map[string]*mcp.Listing {
+	l, _ := a.Listing()
+	return map[string]*mcp.Listing{"": l}
+}
+
+// newServer makes what reaches a server: one for all callers, or one for each that
+// has a credential of its own.
+func (in *instance) newServer(spec upstream.Spec, sink upstream.Sink, shown upstream.Credential, source *credential.Source) reached {
+	o := upstream.Options{
+		Sink: sink, Credential: shown, Logger: in.log, SignIn: source != nil && in.offersLink(source),
+		Identity: proxy.Implementation(version),
+	}
+	if source == nil || source.Settings().Shared {
+		in.fleets.Delete(spec.Key)
+		o.Known = in.saver.load(in.ctx, &spec, "")
+		return alone{upstream.New(spec, o)}
+	}
+	fleet := upstream.NewFleet(spec, upstream.FleetOptions{
+		Options:  o,
+		Known:    func(ctx context.Context, principal string) *mcp.Listing { return in.saver.load(ctx, &spec, principal) },
+		Relisted: in.gateway.Decided,
+	})
+	in.fleets.Store(spec.Key, fleet)
+	return fleet
+}
+
+// catalogKey is the part of a saved catalog's key for a credential.
+func catalogKey(principal string) string {
+	if principal == "" {
+		return credentialKey
+	}
+	sum := sha256.Sum256([]byte(principal))
+	return "of-" + hex.EncodeToString(sum[:])
+}
+
+// personal are the servers of a configuration that list otherwise for each caller.
+func (in *instance) personal(servers []config.Server) map[string]gate.Lister {
+	out := make(map[string]gate.Lister)
+	for i := range servers {
+		if servers[i].AuthPer() == config.PerPrincipal {
+			out[servers[i].Key] = lister{in, servers[i].Key}
+		}
+	}
+	return out
+}
+
+// lister is what a server lists to callers, whichever generation of it runs.
+type lister struct {
+	in  *instance
+	key string
+}
+
+func (l lister) fleet() *upstream.Fleet {
+	f, _ := l.in.fleets.Load(l.key)
+	fleet, _ := f.(*upstream.Fleet)
+	return fleet
+}
+
+// Lists implements gate.Lister.
+func (l lister) Lists(principal string, kind mcp.Capability, original string) bool {
+	f := l.fleet()
+	return f != nil && f.Lists(principal, kind, original)
+}
+
+// Version implements gate.Lister.
+func (l lister) Version(principal string) string {
+	if f := l.fleet(); f != nil {
+		return f.Version(principal)
+	}
+	return ""
+}

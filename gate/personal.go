@@ -1,0 +1,67 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Lister is a server that lists otherwise for each caller. It is safe for
+// concurrent use and does not wait for the server.
+type Lister interface {
+	// Lists tells whether a principal is listed something.
+	Lists(principal string, kind mcp.Capability, original string) bool
+	// Version is another one when what a principal is listed is.
+	Version(principal string) string
+}
+
+// Personal is the phase of servers at which each caller has a credential of their
+// own: what such a server lists to one of them is there for that one. It says
+// nothing of all others. The zero value has none.
+type Personal struct {
+	of map[string]Lister // by server
+}
+
+// NewPersonal returns the phase of such servers, by their keys. The map is not
+// changed afterwards.
+func NewPersonal(of map[string]Lister) *Personal { return &Personal{of} }
+
+// Name implements [Phase].
+func (*Personal) Name() string { return "personal" }
+
+// Check implements [Phase].
+func (p *Personal) Check(_ context.Context, r *Request) (Decision, error) {
+	server := p.of[r.Server]
+	if server == nil || r.Identity != nil && server.Lists(r.Identity.Key(), r.Kind, r.Original) {
+		return Decision{Effect: Abstain}, nil
+	}
+	return Decision{Reason: "the server does not list it to this caller"}, nil
+}
+
+// Explain implements [Explainer].
+func (p *Personal) Explain(ctx context.Context, r *Request) (Explanation, error) {
+	d, err := p.Check(ctx, r)
+	e := Explanation{Decision: d}
+	if d.Effect == Deny {
+		e.Rules = []Rule{{Text: "a server at which callers sign in by themselves is to each as it lists itself to them"}}
+		e.Change = &Change{Text: fmt.Sprintf("toolgate login %s", r.Server), Where: "servers." + r.Server + ".auth", Value: "sign in"}
+	}
+	return e, err
+}
+
+// ViewClass implements [Classifier].
+func (p *Personal) ViewClass(id *Identity) string {
+	if id == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(id.Key())
+	for _, server := range slices.Sorted(maps.Keys(p.of)) {
+		b.WriteString("/" + p.of[server].Version(id.Key()))
+	}
+	return b.String()
+}

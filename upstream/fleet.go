@@ -1,0 +1,410 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// FleetOptions are what a [Fleet] needs besides its spec. All fields are required.
+type FleetOptions struct {
+	// Options are those of every member; Known is not used.
+	Options
+	// Known returns the last good listing of a principal, nil when there is none.
+	Known func(ctx context.Context, principal string) *mcp.Listing
+	// Relisted is told that what some principal is listed is another. It must not
+	// block.
+	Relisted func()
+	// Members bounds for how many principals the server is kept.
+	Members int
+}
+
+const (
+	// memberIdle is how long a member is kept that nobody asks for.
+	memberIdle = 30 * time.Minute
+	// memberTend is how often that is looked at.
+	memberTend = time.Minute
+)
+
+// Fleet is one configured server to which each principal authenticates by itself:
+// a [Server] of its own for each, with connections, state and lists of its own.
+// What it lists is what some principal is listed; [Fleet.Lists] tells what is whose.
+// Members begin when their principal is first heard of, and end when it was not for
+// half an hour. It is safe for concurrent use.
+type Fleet struct {
+	spec Spec
+	opts FleetOptions
+
+	mu      sync.Mutex
+	life    context.Context // of Run; nil before it
+	members map[string]*member
+	union   *mcp.Listing
+	status  mcp.Status
+	running sync.WaitGroup
+}
+
+// member is the server of one principal.
+type member struct {
+	*Server
+	principal string
+	stop      context.CancelFunc
+	used      time.Time
+	listing   *mcp.Listing // as it was looked at last
+	changes   uint64
+}
+
+// memberSink is what a member tells.
+type memberSink struct {
+	of        *Fleet
+	principal string
+}
+
+// Changed implements [Sink].
+func (s memberSink) Changed(string) { s.of.changed(s.principal) }
+
+// Happened implements [Sink]. Whatever the connection, it is the principal's.
+func (s memberSink) Happened(ev mcp.Event) {
+	ev.Principal = s.principal
+	s.of.opts.Sink.Happened(ev)
+}
+
+// NewFleet returns a fleet that does nothing until [Fleet.Run].
+func NewFleet(spec Spec, opts FleetOptions) *Fleet {
+	spec.Plain = PlainNever // one list for each is enough
+	f := &Fleet{spec: spec.withDefaults(), opts: opts, members: make(map[string]*member)}
+	f.opts.Members = cmp.Or(max(0, opts.Members), 1000)
+	f.union, f.status = signInListing, mcp.Status{State: mcp.NeedsLogin, Reason: "nobody has signed in", Since: time.Now()}
+	switch {
+	case spec.Off:
+		f.union, f.status.State, f.status.Reason = nil, mcp.Disabled, "switched off in the configuration"
+	case spec.Refused != "":
+		f.union, f.status.State, f.status.Reason = nil, mcp.Failed, spec.Refused
+	}
+	return f
+}
+
+// Name returns the server's key in the configuration.
+func (f *Fleet) Name() string { return f.spec.Key }
+
+// Spec returns the configuration of the server.
+func (f *Fleet) Spec() Spec { return f.spec }
+
+// Listing returns what some principal is listed, and the best state of a member.
+func (f *Fleet) Listing() (*mcp.Listing, mcp.Status) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.union, f.status
+}
+
+// Run runs the members until the context ends, and returns when they have ended.
+func (f *Fleet) Run(ctx context.Context) error {
+	f.mu.Lock()
+	f.life = ctx
+	f.mu.Unlock()
+	tick := time.NewTicker(memberTend)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			f.running.Wait()
+			return nil
+		case <-tick.C:
+			f.tend(time.Now())
+		}
+	}
+}
+
+// tend ends members that nobody asks for.
+func (f *Fleet) tend(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for principal, m := range f.members {
+		if now.Sub(m.used) > memberIdle && m.inFlight() == 0 {
+			m.stop()
+			delete(f.members, principal)
+		}
+	}
+}
+
+// of returns the member of a principal, begun if need be; nil where there can be
+// none.
+func (f *Fleet) of(principal string) *member {
+	f.mu.Lock()
+	m := f.members[principal]
+	if m != nil {
+		m.used = time.Now()
+	}
+	life, full := f.life, len(f.members) >= f.opts.Members
+	f.mu.Unlock()
+	if m != nil || principal == "" || life == nil || life.Err() != nil || f.spec.Off || f.spec.Refused != "" {
+		return m
+	}
+	if full && !f.displace() {
+		return nil
+	}
+	known := f.opts.Known(life, principal)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.members[principal]; m != nil {
+		return m // begun meanwhile
+	}
+	if len(f.members) >= f.opts.Members {
+		return nil
+	}
+	spec, o := f.spec, f.opts.Options
+	spec.Local = principal // whom all its connections belong to
+	o.Credential = bound{o.Credential, principal}
+	o.Sink, o.Known, o.SignIn = memberSink{f, principal}, known, true
+	ctx, stop := context.WithCancel(life)
+	m = &member{Server: New(spec, o), principal: principal, stop: stop, used: time.Now()}
+	f.members[principal] = m
+	f.running.Go(func() { _ = m.Run(ctx) })
+	if known != nil {
+		f.running.Go(func() { f.changed(principal) })
+	}
+	return m
+}
+
+// displace ends the member that was asked for least recently, if it is idle.
+func (f *Fleet) displace() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var oldest *member
+	for _, m := range f.members {
+		if m.inFlight() == 0 && (oldest == nil || m.used.Before(oldest.used)) {
+			oldest = m
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	oldest.stop()
+	delete(f.members, oldest.principal)
+	return true
+}
+
+// bound is a credential of one principal, whosever connection it is asked for.
+type bound struct {
+	Credential
+	principal string
+}
+
+// Headers implements [Credential].
+func (b bound) Headers(ctx context.Context, _ string) (http.Header, error) {
+	return b.Credential.Headers(ctx, b.principal)
+}
+
+// Key implements [Credential].
+func (b bound) Key(string) string { return b.Credential.Key(b.principal) }
+
+// Refused implements [Renewing].
+func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status int, answer http.Header) (bool, error) {
+	if r, ok := b.Credential.(Renewing); ok {
+		return r.Refused(ctx, b.principal, sent, status, answer)
+	}
+	return false, nil
+}
+
+// Call carries one request over a connection of its principal's.
+func (f *Fleet) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	m := f.of(call.Principal)
+	if m == nil {
+		failure := &mcp.Failure{Kind: mcp.FailBusy, Server: f.spec.Key, Reason: "The server " + f.spec.Key + " is in use by as many callers as it may be; try again in a moment."}
+		if f.spec.Off || f.spec.Refused != "" {
+			failure.Kind, failure.Reason = mcp.FailDisabled, "The server "+f.spec.Key+" is switched off, or not usable as it is configured."
+		}
+		return mcp.Answer{}, failure
+	}
+	return m.Call(ctx, call)
+}
+
+// Probe asks whether the server is alive, through the member that was asked for
+// last.
+func (f *Fleet) Probe(ctx context.Context) error {
+	f.mu.Lock()
+	var last *member
+	for _, m := range f.members {
+		if last == nil || m.used.After(last.used) {
+			last = m
+		}
+	}
+	f.mu.Unlock()
+	if last == nil {
+		return nil // nothing is wrong that a probe could tell
+	}
+	return last.Probe(ctx)
+}
+
+// EndSession closes the connections that belong to a session that has ended.
+func (f *Fleet) EndSession(principal, session string) {
+	f.mu.Lock()
+	m := f.members[principal]
+	f.mu.Unlock()
+	if m != nil {
+		m.EndSession(principal, session)
+	}
+}
+
+// Drain waits until no call is in flight, as long as the context lasts.
+func (f *Fleet) Drain(ctx context.Context) {
+	f.mu.Lock()
+	all := slices.Collect(maps.Values(f.members))
+	f.mu.Unlock()
+	for _, m := range all {
+		m.Drain(ctx)
+	}
+}
+
+// Tail returns nothing: the server is no process.
+func (*Fleet) Tail() Tail { return Tail{} }
+
+// Renewed takes the news that the credential of a principal is another one.
+func (f *Fleet) Renewed(principal string) {
+	if m := f.of(principal); m != nil {
+		m.Renewed()
+	}
+}
+
+// Wake takes the news that credentials may be other ones.
+func (f *Fleet) Wake() {
+	f.mu.Lock()
+	all := slices.Collect(maps.Values(f.members))
+	f.mu.Unlock()
+	for _, m := range all {
+		m.Wake()
+	}
+}
+
+// Listings returns the last listing of every principal that has one of its own.
+func (f *Fleet) Listings() map[string]*mcp.Listing {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[string]*mcp.Listing, len(f.members))
+	for principal, m := range f.members {
+		if l, _ := m.Listing(); l != nil && l != signInListing {
+			out[principal] = l
+		}
+	}
+	return out
+}
+
+// Lists tells whether a principal is listed something by its kind and its name at
+// the server. Who is not known yet is begun to be asked about, and is listed the tool
+// by which one signs in until then.
+func (f *Fleet) Lists(principal string, kind mcp.Capability, key string) bool {
+	m := f.of(principal)
+	signIn := kind == mcp.Tool && key == SignInTool
+	if m == nil {
+		return signIn
+	}
+	l, _ := m.Listing()
+	switch {
+	case l == nil:
+		return signIn
+	case l.Find(kind, key) != nil:
+		return true
+	case kind == mcp.Resource && l.Declares("resources"):
+		all, _ := f.Listing()
+		return all.Find(kind, key) == nil // it comes out of a template, and is nobody else's
+	}
+	return false
+}
+
+// Version tells apart what a principal is listed now from what it was before.
+func (f *Fleet) Version(principal string) string {
+	m := f.of(principal)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprint(m.changes)
+}
+
+// changed looks at what a member lists.
+func (f *Fleet) changed(principal string) {
+	f.mu.Lock()
+	m := f.members[principal]
+	relisted := false
+	if m != nil {
+		l, _ := m.Listing()
+		relisted = l != m.listing && (l == nil || m.listing == nil || !l.Offers(m.listing))
+		if m.listing = l; relisted {
+			m.changes++
+		}
+	}
+	f.merge()
+	f.mu.Unlock()
+	f.opts.Sink.Changed(f.spec.Key)
+	if relisted {
+		f.opts.Relisted()
+	}
+}
+
+// merge makes the union of what the members list; mu is held. Where several have
+// a capability its definition is the one that it had before, as long as somebody is
+// listed that one: what was looked at and accepted is shown to all.
+func (f *Fleet) merge() {
+	next := *signInListing
+	next.Items = map[mcp.Capability][]mcp.Item{mcp.Tool: slices.Clone(signInListing.Items[mcp.Tool])}
+	next.Announced = make(map[mcp.Capability]uint64)
+	at := map[capabilityKey]int{}
+	signed, first := 0, true
+	state, reason := mcp.NeedsLogin, "nobody has signed in"
+	for _, principal := range slices.Sorted(maps.Keys(f.members)) {
+		l, status := f.members[principal].Listing()
+		if better(status.State, state) {
+			state, reason = status.State, status.Reason
+		}
+		if l == nil || l == signInListing {
+			continue
+		}
+		if signed++; first || next.Stale && !l.Stale {
+			next.Era, next.Version, next.ServerInfo, next.Capabilities, next.Instructions = l.Era, l.Version, l.ServerInfo, l.Capabilities, l.Instructions
+			next.TTL, next.FetchedAt, next.Stale, first = l.TTL, l.FetchedAt, l.Stale, false
+		}
+		for _, kind := range mcp.Capabilities {
+			next.Announced[kind] += l.Announced[kind]
+			for _, item := range l.Items[kind] {
+				k := capabilityKey{kind, item.Key}
+				i, there := at[k]
+				if !there {
+					at[k] = len(next.Items[kind])
+					next.Items[kind] = append(next.Items[kind], item)
+				} else if before := f.union.Find(kind, item.Key); before != nil && string(before.Raw) == string(item.Raw) {
+					next.Items[kind][i] = item
+				}
+			}
+		}
+	}
+	if signed > 0 && state == mcp.Ready {
+		reason = fmt.Sprintf("%d callers are signed in", signed)
+	}
+	if f.status.State != state {
+		f.status.Since = time.Now()
+	}
+	f.status.State, f.status.Reason = state, reason
+	if f.union != nil && f.union.Stale == next.Stale && maps.Equal(f.union.Announced, next.Announced) && f.union.Era == next.Era && f.union.Offers(&next) {
+		return
+	}
+	f.union = &next
+}
+
+type capabilityKey struct {
+	kind mcp.Capability
+	key  string
+}
+
+// better tells whether a state says more of the server than another.
+func better(a, b mcp.State) bool {
+	rank := [...]mcp.State{mcp.Ready, mcp.Degraded, mcp.Reconnecting, mcp.Stale, mcp.Failed, mcp.NeedsLogin}
+	i, j := slices.Index(rank[:], a), slices.Index(rank[:], b)
+	return i >= 0 && i < j
+}
