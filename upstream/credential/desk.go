@@ -272,7 +272,7 @@ func (s *Source) State(ctx context.Context, principal string) (State, error) {
 	h := s.holder(principal)
 	if missing := h.why.Load(); missing != nil {
 		st.Needed, st.Why = true, missing.Why
-		return st, nil
+		return st, nil //nolint:nilerr // it is what is asked for
 	}
 	if s.set.Mode != APIKey && (s.set.Mode != OAuth || s.set.Shared) || h.ready.Load() != nil {
 		return st, nil

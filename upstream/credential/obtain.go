@@ -2,7 +2,6 @@ package credential
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
-
-// self names this process among those that share a vault.
-var self = rand.Text()
 
 // obtain reads the credential and renews it if it has to be: because its time is
 // over, or because the server did not accept the token refused. The caller has the
@@ -139,7 +135,7 @@ func (h *holder) renew(ctx context.Context) (http.Header, error) {
 	}
 	before := h.rec
 	for {
-		ok, err := h.s.opts.Vault.Lease(ctx, before.key, before.version, self, time.Now().Add(leaseTime))
+		ok, err := h.s.opts.Vault.Lease(ctx, before.key, before.version, h.s.self, time.Now().Add(leaseTime))
 		if err != nil {
 			return nil, fmt.Errorf("renew the credential of %s: %w", h.s.set.Server, err)
 		}
@@ -171,7 +167,7 @@ func (h *holder) renew(ctx context.Context) (http.Header, error) {
 	defer stop()
 	rec, err := h.refresh(own, before)
 	if err != nil {
-		_ = h.s.opts.Vault.Release(own, before.key, self) // or it ends by itself
+		_ = h.s.opts.Vault.Release(own, before.key, h.s.self) // or it ends by itself
 		if oauth.Refused(err) {
 			h.s.opts.Logger.Info("a refresh token is not accepted any more", "err", err)
 			return nil, h.needs("the login is not valid any more", false)

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,6 +36,7 @@ type Source struct {
 	opts   Options
 	client *oauth.Client
 
+	self    string   // among all that renew the same credentials
 	holders sync.Map // principal to *holder
 	shared  *holder  // where all share one
 
@@ -53,7 +55,7 @@ type place struct {
 
 // New returns a source. client asks authorization servers.
 func New(set Settings, client *oauth.Client, opts Options) *Source {
-	s := &Source{set: set, opts: opts, client: client}
+	s := &Source{set: set, opts: opts, client: client, self: rand.Text()}
 	s.opts.Logger = opts.Logger.With("server", set.Server)
 	if set.Shared {
 		s.shared = newHolder(s, "")
