@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -405,7 +404,7 @@ func BenchmarkHeaders(b *testing.B) {
 	v := newSafe()
 	o := credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}
 	s := credential.New(credential.Settings{Server: "web", URL: "https://mcp.example/mcp", Mode: credential.APIKey, Header: "Authorization", Prefix: "Bearer "},
-		&oauth.Client{HTTP: httptest.NewUnstartedServer(nil).Client().Transport}, o)
+		&oauth.Client{HTTP: http.DefaultTransport}, o)
 	d := &credential.Desk{Options: o}
 	if err := d.Enter(b.Context(), s, "alice", "key"); err != nil {
 		b.Fatal(err)
