@@ -141,7 +141,7 @@ func (t *Tree) replaceable(at *spot, path string) (os.FileInfo, error) {
 func (t *Tree) write(at *spot, old os.FileInfo, c Change) error {
 	perm := os.FileMode(0o666)
 	if old != nil {
-		perm = 0o600 // until it has that of the other
+		perm = old.Mode().Perm()
 	}
 	temp := ".toolgate-" + rand.Text() + ".tmp"
 	f, err := at.dir.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -164,12 +164,26 @@ func fill(f *os.File, old os.FileInfo, data []byte) error {
 	_, err := f.Write(data)
 	if err == nil && old != nil {
 		keepOwner(f, old)
-		err = f.Chmod(old.Mode().Perm())
+		err = keepMode(f, old)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// keepMode gives a new file the permissions of another. A confined process may not
+// be allowed to change any: the file then lacks those that the mask of the process
+// takes from every new file.
+func keepMode(f *os.File, old os.FileInfo) error {
+	now, err := f.Stat()
+	if err != nil || now.Mode().Perm() == old.Mode().Perm() {
+		return err
+	}
+	if err := f.Chmod(old.Mode().Perm()); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
 }
 
 // rename gives a file its name, if what the rules were held against is still there.
