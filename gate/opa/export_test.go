@@ -2,6 +2,7 @@ package opa
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,20 +26,22 @@ func Document(o Options, r *gate.Request) (map[string]any, error) {
 }
 
 // Values returns the input of a policy that may read all of it: as the engine is
-// given it, and what [Document] returns as the engine would take that.
+// given it, and what [Document] returns as the engine would take that. It has none
+// for numbers that a person can be shown and the engine cannot.
 func Values(o Options, r *gate.Request) (given, plain ast.Value, err error) {
 	if o, err = o.complete(); err != nil {
 		return nil, nil, err
 	}
+	in, hidden := o.document(r)
 	given, refused := o.value(r, &reads{all: true})
-	if refused != nil { // as numbers are that a person can be shown and the engine cannot
-		return nil, nil, nil
+	switch {
+	case refused != nil:
+		given = nil
+	case hidden != nil:
+		err = fmt.Errorf("the engine is given what nobody is shown: %w", hidden)
+	default:
+		plain, err = ast.InterfaceToValue(in)
 	}
-	in, err := o.document(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	plain, err = ast.InterfaceToValue(in)
 	return given, plain, err
 }
 
