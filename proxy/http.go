@@ -43,7 +43,7 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusOK, "ok")
 		return
 	case "/readyz":
-		g.readyz(w)
+		g.readyz(w, r.URL.Query().Has("verbose"))
 		return
 	}
 	if g.opts.Resource.Serves(r.URL.EscapedPath()) { // public, to everyone and for every Host
@@ -102,34 +102,10 @@ func (c *Config) holds(id *gate.Identity, capsule string) bool {
 	return capsule != "" && c.Capsules != nil && c.Capsules.Holds(id, capsule)
 }
 
-// missing is one word for what the gateway lacks to decide; empty for nothing.
-func (c *Config) missing() string {
-	if c.Ready == nil {
-		return ""
-	}
-	return c.Ready()
-}
-
 func plain(w http.ResponseWriter, status int, word string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, word+"\n")
-}
-
-// readyz tells whether the gateway serves. It never waits for a server.
-func (g *Gateway) readyz(w http.ResponseWriter) {
-	switch {
-	case g.life.Err() != nil:
-		plain(w, http.StatusServiceUnavailable, "stopping")
-	case g.opts.Auditor.Healthy() != nil:
-		plain(w, http.StatusServiceUnavailable, "audit")
-	default:
-		if missing := g.config.Load().missing(); missing != "" {
-			plain(w, http.StatusServiceUnavailable, missing)
-			return
-		}
-		plain(w, http.StatusOK, "ok")
-	}
 }
 
 // guard refuses requests that a web page sent through the user's browser: by

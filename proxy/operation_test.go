@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -218,19 +219,42 @@ func TestGateThatCannotDecide(t *testing.T) {
 	}
 }
 
-// What the gate lacks makes /readyz red, with one word.
+// What the gate lacks makes /readyz red, with one word, and with a line for
+// everything where that is asked for.
 func TestReadyAsksTheGate(t *testing.T) {
-	missing := ""
-	r := newRig(t, nil, func(_ *Options, c *Config) { c.Ready = func() string { return missing } })
-	for _, want := range []struct {
-		word string
-		code int
-		text string
-	}{{"", http.StatusOK, "ok\n"}, {"spicedb", http.StatusServiceUnavailable, "spicedb\n"}, {"", http.StatusOK, "ok\n"}} {
-		missing = want.word
-		if w := r.do(httpRequest("GET", "/readyz", "", "Authorization", "")); w.code() != want.code || w.text() != want.text {
-			t.Errorf("%q: %d %q", want.word, w.code(), w.text())
+	var missing []string
+	r := newRig(t, nil, func(_ *Options, c *Config) {
+		c.Needs = func() []Need {
+			return []Need{{"store", !slices.Contains(missing, "store")}, {"spicedb", !slices.Contains(missing, "spicedb")}}
 		}
+	})
+	for _, want := range []struct {
+		missing []string
+		code    int
+		text    string
+		lines   string
+	}{
+		{nil, http.StatusOK, "ok\n", "audit ok\nstore ok\nspicedb ok\n"},
+		{[]string{"spicedb"}, http.StatusServiceUnavailable, "spicedb\n", "audit ok\nstore ok\nspicedb not ready\n"},
+		{[]string{"spicedb", "store"}, http.StatusServiceUnavailable, "store\n", "audit ok\nstore not ready\nspicedb not ready\n"},
+		{nil, http.StatusOK, "ok\n", "audit ok\nstore ok\nspicedb ok\n"},
+	} {
+		missing = want.missing
+		for query, text := range map[string]string{"": want.text, "?x": want.text, "?verbose": want.text + want.lines, "?x&verbose=1": want.text + want.lines} {
+			if w := r.do(httpRequest("GET", "/readyz"+query, "", "Authorization", "")); w.code() != want.code || w.text() != text {
+				t.Errorf("%q%s: %d %q, want %d %q", want.missing, query, w.code(), w.text(), want.code, text)
+			}
+		}
+	}
+	r.ledger.mu.Lock()
+	r.ledger.down = errBoom
+	r.ledger.mu.Unlock()
+	if w := r.do(httpRequest("GET", "/readyz?verbose", "", "Authorization", "")); w.code() != http.StatusServiceUnavailable || w.text() != "audit\naudit not ready\nstore ok\nspicedb ok\n" {
+		t.Errorf("without audit: %d %q", w.code(), w.text())
+	}
+	r.stop(errSessionEnded)
+	if w := r.do(httpRequest("GET", "/readyz?verbose", "", "Authorization", "")); w.code() != http.StatusServiceUnavailable || !strings.HasPrefix(w.text(), "stopping\naudit ") {
+		t.Errorf("at the end: %d %q", w.code(), w.text())
 	}
 }
 

@@ -312,10 +312,9 @@ type Config struct {
 	// Outputs checks the structured content of tools where the rules of a mount
 	// want that; nil checks nothing.
 	Outputs OutputChecker
-	// Ready returns one word for what the gateway needs to decide and does not
-	// have, which makes /readyz red; empty when nothing is missing. It does not
-	// block. Nil is always empty.
-	Ready func() string
+	// Needs returns what the gateway needs to decide, each with whether it is
+	// there; one that is not makes /readyz red. It does not block. Nil is nothing.
+	Needs func() []Need
 	// Swap is given what puts a catalog, and with it this configuration, in force,
 	// and calls it once: what has to change at the same moment is changed beside.
 	// Nil calls it alone.

@@ -120,14 +120,3 @@ func class(word, risk string, highCost *bool) store.Class {
 	}
 	return c
 }
-
-// ready says in one word what keeps the gateway from deciding.
-func (in *instance) ready() string {
-	if in.operation.storeDown.Load() != nil {
-		return "store"
-	}
-	if in.registry.Healthy() != nil {
-		return registry.Name
-	}
-	return in.operation.missing()
-}

@@ -463,7 +463,7 @@ func (in *instance) apply(c *config.Config) error {
 	in.registry.Configure(gates.catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: gates.chain, Limiter: limiter, Arguments: arguments, Scopes: known.checker(),
-		Approver: in.desk, Registry: in.registry, Ready: in.ready, Swap: in.swapTo(known),
+		Approver: in.desk, Registry: in.registry, Needs: in.needs, Swap: in.swapTo(known),
 		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class: gates.examiner.classForBudgets, Recording: keep,
 		Outputs: outputChecker{gates.examiner.checker},

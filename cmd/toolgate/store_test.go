@@ -90,6 +90,9 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 	if code, word := get(t, client, url+"/readyz"); code != http.StatusServiceUnavailable || strings.TrimSpace(word) != "store" {
 		t.Errorf("readyz: %d %s", code, word)
 	}
+	if code, words := get(t, client, url+"/readyz?verbose"); code != http.StatusServiceUnavailable || words != "store\naudit ok\nstore not ready\nregistry not ready\n" {
+		t.Errorf("readyz, in full: %d %q", code, words)
+	}
 	if code, _ := get(t, client, url+"/livez"); code != http.StatusOK {
 		t.Errorf("livez: %d", code)
 	}
@@ -107,6 +110,10 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 	eventually(t, "calls are made", func() bool {
 		_, answer := post(t, client, url, "", mcp.MethodToolsCall, "a__pid", `"name":"a__pid","arguments":{},`)
 		return refusalKind(t, answer) == "" && !strings.Contains(string(answer), "isError\":true")
+	})
+	eventually(t, "everything is ready", func() bool {
+		code, words := get(t, client, url+"/readyz?verbose")
+		return code == http.StatusOK && words == "ok\naudit ok\nstore ok\nregistry ok\n"
 	})
 	if _, answer := post(t, client, url, "", mcp.MethodToolsList, "", ""); !strings.Contains(string(answer), `"a__pid"`) {
 		t.Errorf("list: %s", answer)
