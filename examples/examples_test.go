@@ -1,6 +1,8 @@
 package examples_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -16,7 +18,7 @@ import (
 
 // programs are the binaries that the scripts call, by the packages they are
 // built from.
-var programs = []string{"../cmd/toolgate", "./notes-server", "./oauth-issuer"}
+var programs = []string{"../cmd/toolgate", "./notes-server", "./oauth-issuer", "./plugin-go"}
 
 var bin string
 
@@ -56,9 +58,10 @@ func TestExamples(t *testing.T) {
 			}
 			testscript.Run(t, testscript.Params{
 				Files: []string{script},
-				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"envfile": envFile, "until": until},
+				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"envfile": envFile, "until": until, "checksum": checksum},
 				Setup: func(e *testscript.Env) error {
 					e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+					e.Setenv("BIN", bin)
 					e.Setenv("TOOLGATE_STATE", filepath.Join(e.WorkDir, "state"))
 					e.Setenv("TOOLGATE_LISTEN_METRICS", "")
 					return copyFiles(folder, e.WorkDir, freeAddresses(t, e))
@@ -75,6 +78,20 @@ func envFile(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: envfile NAME FILE")
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
+
+// placeholder is written in configurations where a checksum belongs.
+var placeholder = strings.Repeat("0", 2*sha256.Size)
+
+// checksum is the command "checksum PROGRAM FILE": it writes a program's checksum
+// into a file in the place of the placeholder.
+func checksum(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: checksum PROGRAM FILE")
+	}
+	sum := sha256.Sum256([]byte(ts.ReadFile(args[0])))
+	text := strings.Replace(ts.ReadFile(args[1]), placeholder, hex.EncodeToString(sum[:]), 1)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
 }
 
 // patience bounds "until".
