@@ -1,19 +1,90 @@
 package native
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"os/exec"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// confine refuses what must be confined: plugins of others run with a clean
-// environment and no more.
-func confine(_ *exec.Cmd, policy *sandbox.Policy) (layers []string, err error) {
-	switch policy.Mode {
-	case sandbox.Off, sandbox.Auto:
-		return nil, nil
-	default:
-		return nil, fmt.Errorf("this machine cannot confine the plugin and sandbox is %q: %w", sandbox.Required, errPermanent)
+// confined is a child under a policy, with its private folder.
+type confined struct {
+	*sandbox.Process
+	temp string
+}
+
+// Close implements child.
+func (c *confined) Close() error {
+	err := c.Process.Close()
+	if c.temp != "" {
+		err = errors.Join(err, sandbox.RemoveAll(c.temp))
 	}
+	return err
+}
+
+// confine prepares a verified program to be run under the policy of its plugin,
+// with the folder of its socket. It returns nil where nothing is to confine it, or,
+// where that is allowed, nothing can.
+func confine(s *Spec, program *os.File, folder string) (*confined, error) {
+	policy := s.Policy
+	if policy.Mode == sandbox.Off {
+		return nil, nil
+	}
+	policy.Listen, policy.Write = true, append(slices.Clone(policy.Write), folder)
+	if policy.Mode == sandbox.Auto {
+		layers, err := sandbox.Available(policy)
+		if err != nil {
+			return nil, fmt.Errorf("confine the plugin: %w", err)
+		}
+		if len(layers.InForce) == 0 {
+			return nil, nil
+		}
+	}
+	run := sandbox.Program{Path: s.Path, File: program, Args: s.Args, Env: s.Env}
+	if policy.Temp {
+		// Of this folder nothing is left, however the gateway ends.
+		policy.Temp = false
+		run.Dir = filepath.Join(folder, "tmp")
+		if err := os.Mkdir(run.Dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the private folder of the plugin: %w", err)
+		}
+		run.Env = slices.DeleteFunc(slices.Clone(s.Env), func(v string) bool {
+			return strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, "TMPDIR=")
+		})
+		run.Env = append(run.Env, "HOME="+run.Dir, "TMPDIR="+run.Dir)
+	}
+	// The runner ends it, and nothing else does.
+	process, err := sandbox.Command(context.Background(), policy, run)
+	if errors.Is(err, sandbox.ErrMissing) {
+		return nil, fmt.Errorf("%w: %w", err, errPermanent)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("confine the plugin: %w", err)
+	}
+	return &confined{process, run.Dir}, nil
+}
+
+// served checks where a confined plugin says that it serves. The gateway reaches
+// more than the plugin does, and would connect to whatever it names.
+func served(network, address, folder string, policy *sandbox.Policy) error {
+	switch {
+	case network == "unix":
+		info, err := os.Lstat(address)
+		if filepath.Dir(address) == folder && err == nil && info.Mode().Type() == os.ModeSocket {
+			return nil
+		}
+		return fmt.Errorf("it says that it serves on %s, which is not a socket in PLUGIN_UNIX_SOCKET_DIR: %w", printable([]byte(address)), errPermanent)
+	case policy.Network != sandbox.FullNetwork:
+		return fmt.Errorf("it says that it serves on %s, and has no network; it serves on a socket in PLUGIN_UNIX_SOCKET_DIR: %w", printable([]byte(address)), errPermanent)
+	}
+	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().IsLoopback() {
+		return fmt.Errorf("it says that it serves on %s, which is no loopback address: %w", printable([]byte(address)), errPermanent)
+	}
+	return nil
 }

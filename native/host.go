@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
 // Options are what a [Host] is made of. Folder and Logger are required.
@@ -44,7 +46,7 @@ func NewHost(o Options) (*Host, error) {
 		o.Changed = func(string) {}
 	}
 	// What a gateway left that was killed is of no use to anybody.
-	if err := os.RemoveAll(folder); err != nil {
+	if err := sandbox.RemoveAll(folder); err != nil {
 		return nil, fmt.Errorf("remove the sockets that were left in %s: %w", folder, err)
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {

@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -30,12 +33,21 @@ import (
 const (
 	playVar   = "TEST_PLAY"
 	folderVar = "TEST_FOLDER"
+	// What the gateway that is killed has a plugin of.
+	modeVar    = "TEST_MODE"
+	networkVar = "TEST_NETWORK"
+	programVar = "TEST_PROGRAM"
+	startVar   = "TEST_START"
 )
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(playVar) {
 	case "":
-		os.Exit(m.Run())
+		code := m.Run()
+		if folder, err := pureFolder(); err == nil {
+			_ = os.RemoveAll(folder)
+		}
+		os.Exit(code)
 	case "host":
 		playHost()
 	case "mute":
@@ -47,6 +59,12 @@ func TestMain(m *testing.M) {
 			HandshakeConfig:  goplugin.HandshakeConfig{MagicCookieKey: proto.CookieKey, MagicCookieValue: proto.CookieValue},
 			VersionedPlugins: map[int]goplugin.PluginSet{7: {}}, GRPCServer: goplugin.DefaultGRPCServer,
 		})
+	case "elsewhere":
+		fmt.Println("1|1|unix|" + os.Getenv(folderVar) + "|grpc")
+		select {}
+	case "network":
+		fmt.Println("1|1|tcp|127.0.0.1:1|grpc")
+		select {}
 	case "dies":
 		fmt.Fprintln(os.Stderr, "no licence found")
 		fmt.Fprintln(os.Stderr, "\x1b[31mgiving up\x1b[0m")
@@ -115,14 +133,62 @@ func play() *sdk.Plugin {
 	sdk.Add(p, sdk.Tool{Name: "environment"}, func(context.Context, *sdk.Call, nothing) (string, error) {
 		return strings.Join(os.Environ(), "\n"), nil
 	})
+	addDeeds(p)
 	return p
+}
+
+// addDeeds adds tools that reach for what they may not have. Each says what came
+// of it.
+func addDeeds(p *sdk.Plugin) {
+	type at struct {
+		Path    string `json:"path"`
+		Network string `json:"network,omitempty"`
+	}
+	deed := func(name string, do func(at) (string, error)) {
+		sdk.Add(p, sdk.Tool{Name: name}, func(_ context.Context, _ *sdk.Call, in at) (string, error) {
+			got, err := do(in)
+			if err != nil {
+				return "", sdk.Problemf("refused: %v", err)
+			}
+			return got, nil
+		})
+	}
+	deed("read", func(in at) (string, error) {
+		got, err := os.ReadFile(in.Path)
+		return string(got), err
+	})
+	deed("write", func(in at) (string, error) { return "written", os.WriteFile(in.Path, nil, 0o600) })
+	deed("connect", func(in at) (string, error) {
+		c, err := net.DialTimeout(in.Network, in.Path, 5*time.Second)
+		if err != nil {
+			return "", err
+		}
+		return "connected", c.Close()
+	})
+	deed("start", func(in at) (string, error) {
+		return "started", exec.Command("/bin/sleep", in.Path).Start()
+	})
+	deed("stay", func(at) (string, error) {
+		dir := os.Getenv("TMPDIR") + "/a/b"
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		return "made", os.Chmod(filepath.Dir(dir), 0)
+	})
 }
 
 // playHost is a gateway with one plugin, until it is killed.
 func playHost() {
 	h, err := NewHost(Options{Folder: os.Getenv(folderVar), Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		p := h.Plugin(specOf("plain"))
+		spec := specOf("plain")
+		if mode := sandbox.Mode(os.Getenv(modeVar)); mode != "" {
+			spec.Policy = sandbox.Policy{Mode: mode, Temp: true, Run: []string{"/bin", "/usr/bin"}}
+			spec.Policy.Network = sandbox.Network(os.Getenv(networkVar))
+			spec.Path = os.Getenv(programVar)
+			spec.SHA256 = checksum(spec.Path)
+		}
+		p := h.Plugin(spec)
 		go func() { _ = p.Run(context.Background()) }()
 		for p.PID() == 0 {
 			if _, s := p.Listing(); s.State == mcp.Failed {
@@ -130,6 +196,11 @@ func playHost() {
 				os.Exit(1)
 			}
 			_ = p.Probe(context.Background())
+		}
+		if long := os.Getenv(startVar); long != "" {
+			if _, err := p.Call(context.Background(), callOf("start", `{"path":"`+long+`"}`)); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
 		}
 		fmt.Println(p.PID())
 	}

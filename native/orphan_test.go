@@ -4,15 +4,17 @@ package native
 
 import (
 	"bufio"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -30,13 +32,25 @@ func alive(pid int) bool {
 // No plugin outlives a gateway that is killed, and what is left of its sockets is
 // removed by the next one.
 func TestHostIsKilled(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "sockets")
+	for _, mode := range []sandbox.Mode{sandbox.Off, sandbox.Auto} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			hostIsKilled(t, mode)
+		})
+	}
+}
+
+func hostIsKilled(t *testing.T, mode sandbox.Mode) {
+	folder, temp := filepath.Join(t.TempDir(), "sockets"), t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	long := "864" + itoa(os.Getpid()) + "." + itoa(len(mode))
 	host := exec.Command(self)
-	host.Env = []string{playVar + "=host", folderVar + "=" + folder}
+	host.Env = []string{
+		playVar + "=host", folderVar + "=" + folder, modeVar + "=" + string(mode), programVar + "=" + pureProgram(t), "TMPDIR=" + temp, startVar + "=" + long,
+	}
 	host.Stderr = os.Stderr
 	out, err := host.StdoutPipe()
 	if err != nil {
@@ -53,17 +67,28 @@ func TestHostIsKilled(t *testing.T) {
 	if err != nil || !alive(pid) {
 		t.Fatal(line, err)
 	}
+	if runtime.GOOS == "linux" && len(sleeping(t, long)) != 1 {
+		t.Error("the plugin did not start a program; the test is no use")
+	}
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = host.Wait()
 	eventually(t, "the plugin ends with its gateway", func() bool { return !alive(pid) })
+	// What it has started ends with it where they have a namespace.
+	if layers, err := sandbox.Available(sandbox.Policy{Mode: mode}); err != nil || layers.Has(sandbox.Namespaces) {
+		eventually(t, "what the plugin has started ends with it", func() bool { return len(sleeping(t, long)) == 0 })
+	}
+	for _, pid := range sleeping(t, long) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if entries, err := os.ReadDir(temp); err != nil || len(entries) > 0 {
+		t.Error("left among the temporary files:", entries, err)
+	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
 		t.Fatal("a killed gateway left nothing to be cleaned; the test is no use", err)
 	}
-	p := run(t, specOf("plain"))
-	p.await(t, mcp.Ready)
-	h, err := NewHost(Options{Folder: folder, Logger: p.Plugin.log})
+	h, err := NewHost(Options{Folder: folder, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,4 +100,24 @@ func TestHostIsKilled(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Error(info.Mode(), err)
 	}
+}
+
+// sleeping are the processes that sleep for so long.
+func sleeping(t *testing.T, long string) []int {
+	t.Helper()
+	var out []int
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range found {
+		line, err := os.ReadFile(path)
+		if err != nil || string(line) != "/bin/sleep\x00"+long+"\x00" {
+			continue // or it has ended meanwhile
+		}
+		if pid, err := strconv.Atoi(strings.Split(path, "/")[2]); err == nil && alive(pid) {
+			out = append(out, pid)
+		}
+	}
+	return out
 }

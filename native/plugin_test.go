@@ -288,19 +288,20 @@ func TestEnvironment(t *testing.T) {
 // file meanwhile.
 func TestRunsWhatWasVerified(t *testing.T) {
 	s := specOf("plain")
-	program, err := os.ReadFile(s.Path)
+	whole, err := os.ReadFile(s.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Path = filepath.Join(t.TempDir(), "plugin")
-	if err := os.WriteFile(s.Path, program, 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(s.Path, whole, 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	cmd, open, _, err := (&Plugin{spec: s}).command()
+	open, err := program(&s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer open.Close()
+	cmd := unconfined(&s, open)
 	if err := os.WriteFile(s.Path, []byte("#!/bin/sh\necho replaced\n"), 0o700); err != nil { //nolint:gosec // it would be run
 		t.Fatal(err)
 	}

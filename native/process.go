@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,17 +96,18 @@ type made struct {
 
 // launch prepares a process.
 func (p *Plugin) launch() (*made, error) {
-	out := &made{}
-	cmd, open, hello, err := p.command()
-	if err != nil {
+	var open *os.File
+	var hello []byte
+	var err error
+	if p.spec.Shipped {
+		if hello, err = json.Marshal(entry.Hello{Policy: p.spec.Policy}); err != nil {
+			return nil, fmt.Errorf("write down the policy: %w", err)
+		}
+		hello = append(hello, '\n')
+	} else if open, err = program(&p.spec); err != nil {
 		return nil, err
 	}
-	if !p.spec.Shipped {
-		if out.layers, err = confine(cmd, &p.spec.Policy); err != nil {
-			open.Close()
-			return nil, err
-		}
-	}
+	out := &made{runner: newRunner(p.spec.Key, open, hello, p.spec.Shipped)}
 	limit := p.spec.Result + slack
 	options := []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit)),
@@ -124,11 +126,16 @@ func (p *Plugin) launch() (*made, error) {
 		Stderr:           p.lines,
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.host.opts.Folder},
 	}
-	config.RunnerFunc = func(_ hclog.Logger, spec *exec.Cmd, _ string) (gorunner.Runner, error) {
-		cmd.Env = append(cmd.Env, spec.Env...)
+	config.RunnerFunc = func(_ hclog.Logger, spec *exec.Cmd, folder string) (gorunner.Runner, error) {
+		if err := p.command(out, folder); err != nil {
+			if open != nil {
+				open.Close()
+			}
+			return nil, errors.Join(err, os.RemoveAll(folder))
+		}
+		out.runner.cmd.Env = append(out.runner.cmd.Env, spec.Env...)
 		return out.runner, nil
 	}
-	out.runner = newRunner(p.spec.Key, cmd, open, hello, p.spec.Shipped)
 	if p.spec.Shipped {
 		options = append(options, grpc.WithContextDialer(out.runner.dialer()))
 	}
@@ -137,18 +144,29 @@ func (p *Plugin) launch() (*made, error) {
 	return out, nil
 }
 
-// command is what a process runs, and what it is told first.
-func (p *Plugin) command() (cmd *exec.Cmd, open *os.File, hello []byte, err error) {
-	if !p.spec.Shipped {
-		cmd, open, err = program(&p.spec)
-		return cmd, open, nil, err
+// command sets what a process runs. The folder is the one of its socket.
+func (p *Plugin) command(m *made, folder string) (err error) {
+	r := m.runner
+	if p.spec.Shipped {
+		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, early.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
+		r.child = plain{r.cmd}
+		return nil
 	}
-	hello, err = json.Marshal(entry.Hello{Policy: p.spec.Policy})
+	confined, err := confine(&p.spec, r.open, folder)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("write down the policy: %w", err)
+		return err
 	}
-	return &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, early.Argument, p.spec.Key}, Env: p.spec.Env, Dir: "/"},
-		nil, append(hello, '\n'), nil
+	if confined == nil {
+		r.cmd = unconfined(&p.spec, r.open)
+		r.child = plain{r.cmd}
+		return nil
+	}
+	r.cmd, r.child = confined.Cmd, confined
+	r.check = func(network, address string) error { return served(network, address, folder, &p.spec.Policy) }
+	for _, layer := range confined.Layers.InForce {
+		m.layers = append(m.layers, string(layer))
+	}
+	return nil
 }
 
 // explained is an error of go-plugin for a person.

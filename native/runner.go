@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,7 +29,11 @@ const (
 // that can, and everywhere the end of its standard input tells it.
 type runner struct {
 	name string
-	cmd  *exec.Cmd
+	// What is run is set before it is started.
+	child child
+	cmd   *exec.Cmd // of the child
+	// check refuses addresses that the process names; nil is none.
+	check func(network, address string) error
 	// open is kept until the process has been started from it.
 	open *os.File
 	// hello is the first that is written to the process; nil is nothing.
@@ -44,12 +49,47 @@ type runner struct {
 	behind         *bufio.Reader // what of stdout is behind that line
 
 	started sync.Once
+	number  atomic.Int64  // of the process; 0 before it has been started
 	done    chan struct{} // closed when the process has ended
 	err     error         // set before
 }
 
-func newRunner(name string, cmd *exec.Cmd, open *os.File, hello []byte, wire bool) *runner {
-	r := &runner{name: name, cmd: cmd, open: open, hello: hello, wire: wire, done: make(chan struct{})}
+// child is a process with all that it starts. Only Kill may be called by others
+// than the one that has started it.
+type child interface {
+	Start() error
+	Wait() error // when it returns, nothing that it has started runs any more
+	Kill()       // once it has been started
+	Close() error
+}
+
+// plain is a child that nothing confines.
+type plain struct{ *exec.Cmd }
+
+// Start implements child.
+func (p plain) Start() error {
+	ownGroup(p.Cmd)
+	if err := p.Cmd.Start(); err != nil {
+		return err
+	}
+	return adopted(p.Cmd)
+}
+
+// Wait implements child.
+func (p plain) Wait() error {
+	err := p.Cmd.Wait()
+	killGroup(p.Cmd) // whatever it has left
+	return err
+}
+
+// Kill implements child.
+func (p plain) Kill() { killGroup(p.Cmd) }
+
+// Close implements child.
+func (p plain) Close() error { return nil }
+
+func newRunner(name string, open *os.File, hello []byte, wire bool) *runner {
+	r := &runner{name: name, open: open, hello: hello, wire: wire, done: make(chan struct{})}
 	r.line, r.lineIn = io.Pipe()
 	return r
 }
@@ -85,7 +125,6 @@ func (r *runner) start() error {
 	defer errs.Close()
 	r.stdin, r.stdout, r.stderr = stdin, stdout, stderr
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = in, out, errs
-	ownGroup(r.cmd)
 	begun := make(chan error, 1)
 	go r.watch(begun)
 	if err := <-begun; err != nil {
@@ -109,17 +148,17 @@ func (r *runner) start() error {
 func (r *runner) watch(begun chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := r.cmd.Start()
+	defer r.child.Close()
+	err := r.child.Start()
 	if err == nil {
-		err = adopted(r.cmd)
+		r.number.Store(int64(r.cmd.Process.Pid))
 	}
 	begun <- err
 	if err != nil {
 		close(r.done)
 		return
 	}
-	err = r.cmd.Wait()
-	killGroup(r.cmd) // whatever it has left
+	err = r.child.Wait()
 	if err == nil {
 		err = errors.New("it exited by itself")
 	}
@@ -154,12 +193,7 @@ func (r *runner) ended() error {
 	return r.err
 }
 
-func (r *runner) pid() int {
-	if r.cmd.Process == nil {
-		return 0
-	}
-	return r.cmd.Process.Pid
-}
+func (r *runner) pid() int { return int(r.number.Load()) }
 
 // Wait implements runner.Runner.
 func (r *runner) Wait(context.Context) error {
@@ -174,7 +208,7 @@ func (r *runner) Kill(context.Context) error {
 	select {
 	case <-r.done:
 	default:
-		killGroup(r.cmd)
+		r.child.Kill()
 		<-r.done
 	}
 	return nil
@@ -202,7 +236,10 @@ func (r *runner) ID() string { return strconv.Itoa(r.pid()) }
 
 // PluginToHost implements runner.Runner.
 func (r *runner) PluginToHost(network, addr string) (hostNetwork, hostAddr string, err error) {
-	return network, addr, nil
+	if r.check != nil {
+		err = r.check(network, addr)
+	}
+	return network, addr, err
 }
 
 // HostToPlugin implements runner.Runner.

@@ -75,20 +75,7 @@ func nativeSpec(s *config.Server, c *config.Config, own []string) (native.Spec, 
 	var settings any
 	switch n := s.Native.(type) {
 	case *config.Plugin:
-		spec.Shipped = false
-		spec.Path, spec.SHA256, spec.Args, spec.AutoMTLS = n.Path, n.SHA256, n.Args, n.AutoMTLS == nil || *n.AutoMTLS
-		spec.Config, spec.Timeouts.Start = n.Config, n.StartTimeout
-		env := make(map[string]string, len(n.Env))
-		for name, value := range n.Env {
-			env[name] = value.Reveal()
-		}
-		spec.Env = upstream.Environment(env, nil, os.LookupEnv)
-		spec.Policy = nativePolicy(n.Sandbox, &n.Limits)
-		spec.Policy.Read, spec.Policy.Write, spec.Policy.Run, spec.Policy.Temp = n.Read, n.Write, n.Run, true
-		if n.Network == "full" {
-			spec.Policy.Network = sandbox.FullNetwork
-		}
-		return spec, nil
+		return pluginSpec(spec, n, c, own)
 	case *config.NativeUtil:
 		settings, spec.Policy = struct{}{}, nativePolicy(n.Sandbox, &n.Limits)
 	case *config.NativeFS:

@@ -41,6 +41,9 @@ func startedFrom(c *config.Config) []string {
 			s.server(&config.Server{Command: t.Args[0], Args: t.Args[1:], Env: t.Env, Cwd: cmp.Or(t.Cwd, filepath.Dir(c.Path))})
 		}
 	}
+	for _, plugin := range c.Toolgate.Native.Plugins {
+		s.server(&config.Server{Command: plugin.Path, Args: plugin.Args, Env: plugin.Env, Cwd: string(filepath.Separator)})
+	}
 	// A program that is named without its folder is looked for in these.
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		s.add(dir)

@@ -221,7 +221,7 @@ func (pr *Process) Close() error {
 			_ = pr.report.Close()
 		}
 		if pr.Temp != "" {
-			pr.err = removeAll(pr.Temp)
+			pr.err = RemoveAll(pr.Temp)
 		}
 	})
 	return pr.err
@@ -235,9 +235,9 @@ func (pr *Process) release() {
 	pr.ours = nil
 }
 
-// removeAll removes a folder that a confined process wrote, whose modes may be in
-// the way.
-func removeAll(folder string) error {
+// RemoveAll removes a folder that a confined process wrote, whose modes may be in
+// the way. The process has ended.
+func RemoveAll(folder string) error {
 	err := os.RemoveAll(folder)
 	if err == nil {
 		return nil
