@@ -32,6 +32,7 @@ var availability = map[string]bool{
 	"native":                 true,
 	"tools":                  true,
 	"tool_files":             true,
+	"tool_urls":              true,
 	"queue":                  true,
 	"audit":                  true,
 	"log":                    true,

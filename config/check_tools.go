@@ -53,10 +53,17 @@ func checkTools(p *problems, section *Node, t *Toolgate, servers []Server) {
 			checkTool(p, n, fmt.Sprintf("tools[%d]", i), &t.Tools[i])
 		}
 	}
-	at, seen := section.Get("tools"), map[[2]string]bool{}
+	checkToolURLs(p, section.Get("tool_urls"), t.ToolURLs)
+	at := section.Get("tools")
 	if at == nil {
 		at = section.Get("tool_files")
 	}
+	checkTogether(p, at, t, servers)
+}
+
+// checkTogether reports what tools have wrong beside each other and beside servers.
+func checkTogether(p *problems, at *Node, t *Toolgate, servers []Server) {
+	seen := map[[2]string]bool{}
 	if len(t.Tools) > maxTools {
 		p.at(at, "tools", "", "there are more than %d", maxTools)
 	}

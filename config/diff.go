@@ -125,6 +125,7 @@ var settingParts = []struct {
 	{"approvals.webhook", func(t *Toolgate) any { return t.Approvals.Webhook }, func(f, t *Toolgate) { t.Approvals.Webhook = f.Approvals.Webhook }},
 	{"results", func(t *Toolgate) any { return t.Results }, func(f, t *Toolgate) { t.Results = f.Results }},
 	{"tools", func(t *Toolgate) any { return t.Tools }, func(f, t *Toolgate) { t.Tools = f.Tools }},
+	{"tool_urls", func(t *Toolgate) any { return t.ToolURLs }, func(f, t *Toolgate) { t.ToolURLs = f.ToolURLs }},
 	{"audit", func(t *Toolgate) any { return t.Audit }, func(f, t *Toolgate) { t.Audit = f.Audit }},
 	// Who may do what, and with which arguments, is changed by a person.
 	{"spicedb", func(t *Toolgate) any { return t.SpiceDB }, func(f, t *Toolgate) { t.SpiceDB = f.SpiceDB }},

@@ -22,7 +22,12 @@ type expander struct {
 	quiet bool
 	// raw writes variables as ${NAME} instead of replacing them.
 	raw bool
+	// foreign refuses variables: the text is not of an operator's file.
+	foreign bool
 }
+
+// errForeign refuses a variable in a text that is of no file of an operator.
+var errForeign = errors.New("variables are of files of this machine alone, and this document is none; write the value, or put the tool into a file")
 
 type answer struct {
 	text string
@@ -86,9 +91,12 @@ func (x *expander) expand(text string) (string, error) {
 		default:
 			n = 1
 		}
-		if resolve == nil {
+		switch {
+		case resolve == nil:
 			out.WriteString(rest[:n])
-		} else {
+		case x.foreign:
+			return "", errForeign
+		default:
 			v, err := resolve(body)
 			if err != nil {
 				return "", err

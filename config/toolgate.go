@@ -64,6 +64,8 @@ type Toolgate struct {
 	Tools []DeclaredTool `config:"tools"`
 	// ToolFiles are files of further declared tools, each a map with the key tools. Absent: none.
 	ToolFiles []string `config:"tool_files" format:"path"`
+	// ToolURLs are addresses of documents of further declared tools, each like a file of tool_files without variables. Absent: none.
+	ToolURLs []ToolURL `config:"tool_urls"`
 	// Queue bounds the calls of tools that run as tasks. Absent: the defaults of each.
 	Queue Queue `config:"queue"`
 	// Audit is the record of calls. Absent: audit.jsonl beside the store.

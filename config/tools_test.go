@@ -82,3 +82,76 @@ func TestDeclaredToolsThatAreWrong(t *testing.T) {
 		}
 	}
 }
+
+// A document that is no file of this machine is read by the same rules, and
+// neither names its variables nor means folders of its own.
+func TestParseTools(t *testing.T) {
+	for text, want := range map[string]string{
+		"tools: [{ name: x, type: http, url: 'https://a.example', headers: { A: 'Bearer plain' } }]":    "",
+		`{"tools":[{"name":"x","type":"command","args":["/usr/bin/wc","{{"],"read":["/usr/share"]}]}`:   "",
+		"tools: [{ name: x, type: http, url: 'https://a.example', headers: { A: 'Bearer ${TOKEN}' } }]": "variables are of files of this machine",
+		"tools: [{ name: x, type: http, url: 'https://a.example', query: { A: '${TOKEN:-default}' } }]": "variables are of files of this machine",
+		"tools: [{ name: x, type: command, args: [ls], env: { A: '${{ secrets.TOKEN }}' } }]":           "variables are of files of this machine",
+		"tools: [{ name: x, type: command, args: [ls], env: { A: '${input:a}' } }]":                     "variables are of files of this machine",
+		"tools: [{ name: x, type: command, args: [ls], cwd: '${userHome}' }]":                           "variables are of files of this machine",
+		"tools: [{ name: x, type: command, args: [ls], cwd: '~/x' }]":                                   "is relative",
+		"tools: [{ name: x, type: command, args: [ls], read: [../x] }]":                                 "is relative",
+		"tools: [{ name: x, type: command, args: [bin/x] }]":                                            "is relative",
+		"tools: [{ name: x, type: command, args: [ls], url: 'https://a.example' }]":                     "it is of tools with type: http",
+		"tools: [{ name: x, type: command, argv: [ls] }]":                                               "argv",
+		"tool_files: [/etc/passwd]": "tool_files",
+		"tools: {}":                 "expected a list",
+		"[]":                        "expected a map",
+		"tools: [":                  "1",
+		"tools: [{ name: x, namespace: toolgate, type: command, args: [ls] }]":                               "the gateway's own",
+		"tools: [{ name: x, namespace: a, type: command, args: [ls] }]":                                      "is that of the server a",
+		"tools: [{ name: taken, type: command, args: [ls] }]":                                                "there are two tools taken",
+		"tools: [{ name: x, type: command, args: [ls] }, { name: x, type: http, url: 'https://a.example' }]": "there are two tools x",
+	} {
+		c, err := toolsOf(t, t.TempDir(), "  tools: [{ name: taken, type: command, args: [ls] }]\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := ParseTools("https://a.example/tools.yaml", []byte(text))
+		if err == nil {
+			err = c.CheckTools(tools)
+		}
+		if want == "" && (err != nil || len(tools) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+}
+
+func TestToolURLs(t *testing.T) {
+	hash := strings.Repeat("0a", 32)
+	for section, want := range map[string]string{
+		"  tool_urls: [{ url: 'https://a.example/t.yaml', refresh: 1h }]":                                     "",
+		"  tool_urls: [{ url: 'http://a.example/t.yaml', sha256: " + hash + " }]":                             "",
+		"  tool_urls: [{ url: 'http://127.0.0.1:80/t.yaml' }, { url: 'http://localhost/t.yaml' }]":            "",
+		"  tool_urls: [{ url: 'http://a.example/t.yaml' }]":                                                   "write https, or the sha256",
+		"  tool_urls: [{ url: 'http://10.0.0.1/t.yaml' }]":                                                    "write https, or the sha256",
+		"  tool_urls: [{ url: 'file:///etc/passwd' }]":                                                        "tool_urls[0].url",
+		"  tool_urls: [{ url: 'https://a.example/{x}' }]":                                                     "no places",
+		"  tool_urls: [{ url: 'https://a.example/x', sha256: abc }]":                                          "SHA-256",
+		"  tool_urls: [{ url: 'https://a.example/x', refresh: 1ms }]":                                         "too small",
+		"  tool_urls: [{ sha256: " + hash + " }]":                                                             "tool_urls[0].url",
+		"  tool_urls: [{ url: 'https://a.example/x', hash: x }]":                                              "hash",
+		"  tool_urls: [{ url: 'https://a.example/x' }, { url: 'https://a.example/x', sha256: " + hash + " }]": "the same url",
+		"  tool_urls: ['https://a.example/x']":                                                                "expected a map",
+	} {
+		c, err := toolsOf(t, t.TempDir(), section+"\n")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v; want %s", section, err, want)
+		}
+		if want != "" || err != nil {
+			continue
+		}
+		other, err := toolsOf(t, t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept, pending := Merge(other, c); len(pending) == 0 || len(kept.Toolgate.ToolURLs) != 0 {
+			t.Errorf("a reload that nobody asked for takes addresses: %v", pending)
+		}
+	}
+}

@@ -272,7 +272,7 @@ func checkDeclared(c *config.Config) error {
 // declarations are the same.
 func (in *instance) declaredFor(c *config.Config) (map[string]*declaredServer, error) {
 	in.mu.Lock()
-	now, of := in.declared, in.config
+	now, of := in.declared, in.inForce
 	in.mu.Unlock()
 	if now != nil && reflect.DeepEqual(of.Toolgate.Tools, c.Toolgate.Tools) {
 		return now, nil
@@ -354,6 +354,9 @@ func queueLimits(c *config.Config) queue.Limits {
 
 // addDeclared adds the declared tools to what is known of a configuration.
 func (inv *inventory) addDeclared(c *config.Config) {
+	if len(c.Toolgate.ToolURLs) > 0 {
+		inv.unseen = append(inv.unseen, nameOf("")) // what they hold may have any name
+	}
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		if !slices.Contains(inv.servers, t.Namespace) {

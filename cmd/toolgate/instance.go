@@ -96,6 +96,8 @@ type instance struct {
 	config          *config.Config
 	servers         map[string]*runningServer
 	declared        map[string]*declaredServer // by namespace
+	inForce         *config.Config             // config, with the tools that are declared elsewhere
+	sources         toolSources                // of those
 	queue           *queue.Pool                // of the calls that run as tasks
 	stopGates       context.CancelFunc
 	namespaces      map[string]string // by server
@@ -230,6 +232,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if in.host, err = newHost(in); err != nil {
 		return nil, err
 	}
+	in.sources.wake = make(chan struct{}, 1)
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
 	if in.rates, err = newRates(c, in.metrics, in.log); err != nil {
@@ -304,6 +307,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return in.webhook.Run(gctx) })
 	group.Go(func() error { return admin.SweepAdopted(gctx) })
 	group.Go(func() error { return in.followAdded(gctx) })
+	group.Go(func() error { return in.followTools(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return in.budgets.run(gctx) })
@@ -360,6 +364,8 @@ func (in *instance) close() {
 // apply makes a configuration the running one: equal servers keep their
 // connections, others start beside them, removed ones finish their calls.
 func (in *instance) apply(c *config.Config) error {
+	file := c
+	c, from := in.withTools(file)
 	inForce := c.Toolgate
 	inForce.Listen = in.begun.Listen // to the end
 	before := in.identities.Load()
@@ -454,7 +460,8 @@ func (in *instance) apply(c *config.Config) error {
 			}
 		}
 	}
-	in.servers, in.config, in.namespaces = next, c, namespaces(servers)
+	in.servers, in.config, in.inForce, in.namespaces = next, file, c, namespaces(servers)
+	in.sources.use(from, in.state.path)
 	in.natives.use(next)
 	in.desk.Set(in.approvalSettings(c, authenticated))
 	in.enabling.Store(gates.chain)

@@ -236,7 +236,8 @@ func (in *instance) offered(ctx context.Context) *inventory {
 		return nil
 	}
 	in.gateway.Settle(ctx)
-	inv := newInventory(in.current())
+	inv := newInventory(in.withDeclared())
+	inv.seen("") // the documents at addresses
 	in.mu.Lock()
 	namespaces := in.namespaces
 	in.mu.Unlock()

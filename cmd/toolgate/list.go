@@ -161,6 +161,7 @@ func (in *instance) Status() admin.Status {
 			out.Pending = append(out.Pending, p.What)
 		}
 	}
+	out.Pending = append(out.Pending, in.sources.pending()...)
 	out.AtNextStart = append(out.AtNextStart, in.later...)
 	return out
 }
@@ -202,6 +203,7 @@ func (in *instance) Servers() []admin.Server {
 		out = append(out, row)
 	}
 	out = append(out, in.declaredRows()...)
+	out = append(out, in.sources.rows()...)
 	for name, changes := range waiting {
 		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
 	}

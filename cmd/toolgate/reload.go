@@ -15,7 +15,15 @@ import (
 // reload reads the file again and returns what it did. An automatic reload
 // never starts or changes a command, argument, environment, URL or plugin; what
 // waits is in the result.
-func (in *instance) reload(manual bool) (_ admin.Reloaded, err error) {
+func (in *instance) reload(manual bool) (admin.Reloaded, error) {
+	did, err := in.reloadFile(manual)
+	if err == nil && manual {
+		in.askForTools(&did)
+	}
+	return did, err
+}
+
+func (in *instance) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 	in.reloading.Lock()
 	defer in.reloading.Unlock()
 	defer func() { in.metrics.Reloaded(err) }()
@@ -29,7 +37,11 @@ func (in *instance) reload(manual bool) (_ admin.Reloaded, err error) {
 	if !manual {
 		next, pending = config.Merge(old, read)
 	}
+	var accepted []string
 	if manual {
+		taken, end := in.sources.accept()
+		accepted = taken
+		defer func() { end(in, err == nil) }()
 		in.lost.forget()
 		if err := in.audit.Reopen(); err != nil {
 			in.log.Error("the audit log", "err", err)
@@ -54,7 +66,7 @@ func (in *instance) reload(manual bool) (_ admin.Reloaded, err error) {
 		in.log.Warn("takes effect at the next start", "setting", path)
 	}
 	return admin.Reloaded{
-		File: read.Path, Applied: applied(old, next), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
+		File: read.Path, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
 		Warnings: in.lost.problems(),
 	}, nil
 }

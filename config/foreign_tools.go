@@ -1,0 +1,96 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// maxToolURLs is how many addresses of tools a configuration may name.
+const maxToolURLs = 100
+
+// ParseTools reads a document of declared tools that is no file of this machine:
+// one that a server answered, or one that is kept in a store. It is checked like a
+// file of tool_files, and may neither name variables, which are secrets of this
+// machine, nor paths that are relative to some folder. The name, such as an address,
+// is for the errors, and decides the format where the contents do not.
+func ParseTools(name string, data []byte) ([]DeclaredTool, error) {
+	p := &problems{file: name}
+	root := parseDocument(p, name, data)
+	if root == nil {
+		return nil, p.err()
+	}
+	var file ToolFile
+	d := &decoder{problems: p, vars: &expander{foreign: true}, origins: map[string]Origin{}}
+	d.decode(root, reflect.ValueOf(&file).Elem(), "", "", "tool_files")
+	for i := range file.Tools {
+		at, path := root.Get("tools").item(i), fmt.Sprintf("tools[%d]", i)
+		checkTool(p, at, path, &file.Tools[i])
+		checkForeignPaths(p, at, path, &file.Tools[i])
+	}
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return file.Tools, nil
+}
+
+// checkForeignPaths refuses relative paths: there is no folder that they could be
+// relative to.
+func checkForeignPaths(p *problems, n *Node, path string, t *DeclaredTool) {
+	program := ""
+	if len(t.Args) > 0 && strings.ContainsAny(t.Args[0], `/\`) {
+		program = t.Args[0]
+	}
+	check := func(key string, paths ...string) {
+		for _, text := range paths {
+			if text != "" && !filepath.IsAbs(text) {
+				p.at(n.Get(key), join(path, key), "write the whole path", "%.80q is relative, and this document is in no folder", text)
+			}
+		}
+	}
+	check("args", program)
+	check("cwd", t.Cwd)
+	check("read", t.Read...)
+	check("write", t.Write...)
+	check("run", t.Run...)
+}
+
+// CheckTools tells what further tools have wrong beside those of the configuration,
+// its servers and each other.
+func (c *Config) CheckTools(more []DeclaredTool) error {
+	p := &problems{}
+	all := c.Toolgate
+	all.Tools = slices.Concat(c.Toolgate.Tools, more)
+	checkTogether(p, nil, &all, c.Servers)
+	return p.err()
+}
+
+// checkToolURLs reports addresses that are written twice, or that anybody on the
+// way could answer for.
+func checkToolURLs(p *problems, n *Node, list []ToolURL) {
+	if len(list) > maxToolURLs {
+		p.at(n, "tool_urls", "put several into one", "there are more than %d", maxToolURLs)
+	}
+	seen := map[string]int{}
+	for i := range list {
+		entry, path := n.item(i), fmt.Sprintf("tool_urls[%d]", i)
+		unique(p, entry, path, "url", list[i].URL, seen)
+		at, path := entry.Get("url"), path+".url"
+		if strings.ContainsAny(list[i].URL, "{}#") {
+			p.at(at, path, "write the address alone", "an address of tools has no places and no fragment")
+		}
+		if u, err := url.Parse(list[i].URL); err == nil && u.Scheme == "http" && list[i].SHA256 == "" && !ofThisMachine(u.Hostname()) {
+			p.at(at, path, "write https, or the sha256 of the document", "whoever is on the way could answer in its place")
+		}
+	}
+}
+
+// ofThisMachine tells whether a host is this machine by its name.
+func ofThisMachine(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
