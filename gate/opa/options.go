@@ -102,7 +102,8 @@ type Options struct {
 	// came. In larger ones the longest strings are replaced by their size and
 	// hash; what is still larger then is denied. 0: 256 KiB.
 	MaxInput int
-	// Timeout bounds one decision. 0: 50 ms, for a remote server 150 ms.
+	// Timeout bounds one decision. 0: 50 ms, for a remote server 150 ms. One that had
+	// hardly begun by then, on a machine that is busy, is evaluated once more.
 	Timeout time.Duration
 	// ListTimeout bounds the decisions of one list together. 0: 2 s.
 	ListTimeout time.Duration

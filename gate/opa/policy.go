@@ -157,25 +157,12 @@ func (p *policy) ask(ctx context.Context, in ast.Value, bound time.Duration, cha
 	if cause := ended(ctx); cause != nil {
 		return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
 	}
-	until := time.Now().Add(bound)
-	if end, ok := ctx.Deadline(); ok && end.Before(until) {
-		until = end
+	values, err := p.values(ctx, in, bound, change)
+	if errors.Is(err, errStarved) {
+		values, err = p.values(ctx, in, bound, change)
 	}
-	query := p.question(&bounded{ctx: ctx, until: until}, in)
-	for _, c := range change {
-		c(query)
-	}
-	var values []ast.Value
-	err = query.Iter(ctx, func(found topdown.QueryResult) error {
-		term := found[asked]
-		if term == nil {
-			return errUndefined
-		}
-		values = append(values, term.Value)
-		return nil
-	})
 	switch {
-	case err != nil && topdown.IsCancel(err):
+	case err != nil && (topdown.IsCancel(err) || errors.Is(err, errStarved)):
 		if cause := ended(ctx); cause != nil {
 			return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
 		}
@@ -190,6 +177,39 @@ func (p *policy) ask(ctx context.Context, in ast.Value, bound time.Duration, cha
 	v, err = interpretValue(values[0])
 	v.revision = p.revision
 	return v, err
+}
+
+// errStarved is an evaluation whose time was over when it had hardly begun: the
+// machine was busy with something else. It is made once more.
+var errStarved = errors.New("the machine is too busy to evaluate it")
+
+// hardlyBegun is how many steps an evaluation has made by its end that is not to
+// blame for it. Those of usual policies take some hundred steps, and so many take
+// well under a millisecond.
+const hardlyBegun = 1000
+
+// values evaluates the decision once.
+func (p *policy) values(ctx context.Context, in ast.Value, bound time.Duration, change []func(*topdown.Query)) (values []ast.Value, err error) {
+	b := &bounded{ctx: ctx, until: time.Now().Add(bound)}
+	if end, ok := ctx.Deadline(); ok && end.Before(b.until) {
+		b.until = end
+	}
+	query := p.question(b, in)
+	for _, c := range change {
+		c(query)
+	}
+	err = query.Iter(ctx, func(found topdown.QueryResult) error {
+		term := found[asked]
+		if term == nil {
+			return errUndefined
+		}
+		values = append(values, term.Value)
+		return nil
+	})
+	if err != nil && topdown.IsCancel(err) && b.steps < hardlyBegun && ended(ctx) == nil {
+		return nil, errStarved
+	}
+	return values, err
 }
 
 // ended tells why a context has ended. The clock counts, because the timer of a
