@@ -282,9 +282,9 @@ func (h *holder) fetch(ctx context.Context) (*record, error) {
 	rec := &record{key: Key{
 		Server: h.s.set.Server, Principal: h.s.owner(h.principal), Issuer: p.issuer, Resource: p.resource, Scopes: scopesKey(scopes),
 	}}
-	rec.Configured, rec.Requested = true, scopes
-	if client != nil {
-		rec.Client.ID = client.ID
+	rec.Requested = scopes
+	if client != nil { // for an exchange of access tokens there need not be one
+		rec.Configured, rec.Client.ID = true, client.ID
 	}
 	var t *oauth.Token
 	if h.s.set.Mode == ClientCredentials {
