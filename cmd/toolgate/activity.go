@@ -96,10 +96,10 @@ func (in *instance) Logs(server string) (admin.ServerLogs, error) {
 			continue
 		}
 		if s.upstream == nil {
-			return nativeLogs(s), nil
+			return in.hidden.lines(nativeLogs(s)), nil
 		}
 		tail := s.upstream.Tail()
-		return admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: append([]string{}, tail.Lines...)}, nil
+		return in.hidden.lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
 	}
 	return admin.ServerLogs{}, exitf(exitUsage, "there is no server %q; `toolgate ls` lists them", server)
 }

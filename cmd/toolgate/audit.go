@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
-	"github.com/toolgate/toolgate/proxy/redact"
 )
 
 // auditPurpose is what the keys of the chain are derived for.
@@ -56,15 +54,9 @@ func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log,
 	return audit.Open(auditPath(c, in.state), o)
 }
 
-// recording is what is to be kept of calls, as it was said at the start, and without
-// the secrets of a configuration.
-func recording(kept config.Audit, c *config.Config, servers []config.Server) (proxy.Recording, error) {
-	r := proxy.Recording{Inputs: kept.DecisionInputs}
-	found, err := redact.New(redact.Options{Tokens: true, Secrets: knownSecrets(&c.Toolgate, servers, os.LookupEnv)})
-	if err != nil {
-		return r, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
-	}
-	r.Redact = found
+// recording is what is to be kept of calls, as it was said at the start.
+func recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
+	r := proxy.Recording{Redact: secrets, Inputs: kept.DecisionInputs}
 	fields := kept.Fields
 	globs := slices.Sorted(maps.Keys(fields))
 	if len(globs) > 0 {
@@ -77,7 +69,7 @@ func recording(kept config.Audit, c *config.Config, servers []config.Server) (pr
 			return pointers
 		}
 	}
-	return r, nil
+	return r
 }
 
 // auditKeys are the keys of the chain, the one that signs first.

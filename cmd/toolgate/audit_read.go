@@ -87,12 +87,12 @@ func newAuditSearch(o *options, path *string) *cobra.Command {
 					return nil
 				}
 				all++
-				found = append(found, *r)
-				if limit > 0 && len(found) > limit {
-					found = slices.Delete(found, 0, len(found)-limit)
-				}
+				found = latest(append(found, *r), limit)
 				return nil
 			})
+			if limit > 0 {
+				found = found[max(0, len(found)-limit):]
+			}
 			if err != nil {
 				return err
 			}
@@ -108,6 +108,15 @@ func newAuditSearch(o *options, path *string) *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", limit, "show the last `n` entries; 0 for all")
 	o.outputFlag(c)
 	return c
+}
+
+// latest drops what is too early of entries once there are twice as many as are
+// wanted: each is moved once, however many there are. Zero keeps all.
+func latest(all []audit.Record, most int) []audit.Record {
+	if most > 0 && len(all) >= 2*most {
+		return slices.Delete(all, 0, len(all)-most)
+	}
+	return all
 }
 
 func auditTable(found []audit.Record) table {
@@ -231,11 +240,14 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if n < 0 {
+				return exitf(exitUsage, "-n %d: it is a number of entries, 0 or more", n)
+			}
 			cfg, state, files, err := o.auditFiles(*path)
 			if err != nil {
 				return err
 			}
-			last, seen := []audit.Record{}, uint64(0)
+			last, seen, keep := []audit.Record{}, uint64(0), max(1, n)
 			read := func(files []string) error {
 				return audit.Read(files, func(r *audit.Record) error {
 					if r.Seq <= seen {
@@ -245,19 +257,18 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 					if r.Event == audit.EventBegin || !q.Matches(r) {
 						return nil
 					}
-					if last = append(last, *r); len(last) > n && !follow {
-						last = slices.Delete(last, 0, 1)
-					}
+					last = latest(append(last, *r), keep)
 					return nil
 				})
 			}
 			if err := read(files); err != nil {
 				return err
 			}
-			last = last[max(0, len(last)-n):]
+			last, keep = last[max(0, len(last)-n):], 0
 			if err := o.print(os.Stdout, auditTable(last)); err != nil || !follow {
 				return err
 			}
+			last = last[:0]
 			return o.followAudit(cmd.Context(), auditPath(cfg, state), read, func() error {
 				defer func() { last = last[:0] }()
 				return o.printMore(auditTable(last))

@@ -196,7 +196,7 @@ func (in *instance) credentialOf(s *config.Server, spec *upstream.Spec) (upstrea
 		set.Subject = in.subject(x)
 	}
 	return credential.New(set, client, credential.Options{
-		Vault: vault{in.store, in.keys, in.log}, Logger: in.log, Changed: in.credentialChanged,
+		Vault: vault{in.store, in.keys, in.log}, Logger: in.log, Changed: in.credentialChanged, Hide: in.hidden.learn,
 	}), nil
 }
 

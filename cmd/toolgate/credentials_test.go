@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +65,47 @@ func TestClientCredentials(t *testing.T) {
 			secrets := append(a.Secrets(), "canary-of-the-secret", oauthtest.Evil)
 			requireNoSecret(t, h, p, secrets)
 		})
+	}
+}
+
+// A token that the gateway got for itself is hidden as those of the file are.
+func TestHiddenCredentials(t *testing.T) {
+	t.Parallel()
+	h, a := newHome(t), oauthtest.New(t)
+	s := oauthtest.NewServer(t, a)
+	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{
+		"web": map[string]any{"auth": map[string]any{"mode": "client_credentials", "client": map[string]any{"id": "robot", "secret": "canary-of-the-secret"}}},
+	}})
+	r := h.newRunning(t)
+	if got := text(t, r.client(t, &options{}), "web__echo", `{"text":"hello"}`); !strings.Contains(got, "hello") {
+		t.Errorf("answered %q", got)
+	}
+	for _, secret := range append(a.Secrets(), "canary-of-the-secret") {
+		if got := r.hidden.shown("it is " + secret + "."); got != "it is [redacted: secret]." {
+			t.Errorf("shown: %q", got)
+		}
+	}
+}
+
+// More secrets than can be remembered forget the oldest, and nothing else.
+func TestHiddenIsBounded(t *testing.T) {
+	t.Parallel()
+	var h hidden
+	if got := h.shown("ghp_" + strings.Repeat("Canary", 6)); !strings.Contains(got, "redacted") {
+		t.Errorf("before anything is known: %q", got)
+	}
+	name := func(i int) string { return fmt.Sprintf("learned-%06d", i) }
+	h.use([]string{"of-the-settings"}, slog.New(slog.DiscardHandler))
+	for i := range 2 * maxLearned {
+		h.learn(name(i))
+	}
+	h.learn(name(maxLearned)) // again
+	for text, kept := range map[string]bool{
+		name(0): false, name(maxLearned - 1): false, name(maxLearned): true, name(2*maxLearned - 1): true, "of-the-settings": true,
+	} {
+		if got := h.shown(text); got == text == kept {
+			t.Errorf("%s is shown as %q", text, got)
+		}
 	}
 }
 

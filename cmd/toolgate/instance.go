@@ -45,6 +45,7 @@ type instance struct {
 	opts       *options
 	log        *slog.Logger
 	logs       *logs.Writer // behind log
+	hidden     hidden       // from whoever reads what is shown
 	state      *stateDir
 	store      *store.Store
 	claim      io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
@@ -393,10 +394,7 @@ func (in *instance) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	keep, err := recording(in.begun.Audit, c, servers)
-	if err != nil {
-		return err
-	}
+	keep := recording(in.begun.Audit, &in.hidden)
 	specs, err := nativeSpecs(servers, c, in.state)
 	if err != nil {
 		return err

@@ -204,6 +204,9 @@ func (in *instance) Servers() []admin.Server {
 	}
 	out = append(out, in.declaredRows()...)
 	out = append(out, in.sources.rows()...)
+	for i := range out { // what servers print is in it
+		out[i].Reason = in.hidden.shown(out[i].Reason)
+	}
 	for name, changes := range waiting {
 		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
 	}

@@ -39,20 +39,3 @@ func (o *options) logger(c *config.Config) (*slog.Logger, *logs.Writer) {
 	}
 	return logs.New(w, format, level), w
 }
-
-// hideSecrets keeps the secrets of the settings in force out of the log.
-func (in *instance) hideSecrets(c *config.Config, servers []config.Server) {
-	if in.logs == nil {
-		return
-	}
-	known := knownSecrets(&c.Toolgate, servers, os.LookupEnv)
-	r, err := redact.New(redact.Options{Secrets: known[:min(len(known), redact.MaxSecrets)], Tokens: true})
-	if err != nil {
-		in.log.Error("secrets cannot be kept out of the log", "err", err)
-		return
-	}
-	if len(known) > redact.MaxSecrets {
-		in.log.Warn("there are more secrets than the log is searched for", "secrets", len(known), "searched", redact.MaxSecrets)
-	}
-	in.logs.Redact(r)
-}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -136,23 +137,79 @@ func knownSecrets(t *config.Toolgate, servers []config.Server, lookup func(strin
 			}
 		}
 	}
-	add(t.SpiceDB.Token.Reveal())
-	add(t.Approvals.Webhook.Secret.Reveal())
-	add(t.Auth.Introspection.ClientSecret.Reveal())
-	add(t.Feedback.Secret.Reveal())
-	add(t.Feedback.Kafka.SASL.Password.Reveal())
-	for _, value := range t.Telemetry.Headers {
-		add(value.Reveal())
+	secretsIn(reflect.ValueOf(t).Elem(), add)
+	for i := range servers {
+		secretsOfURL(servers[i].URL, add)
 	}
-	if u, err := url.Parse(t.Redis); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		add(password)
-	}
-	if u, err := url.Parse(t.Store); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		add(password)
+	for _, text := range []string{t.Redis, t.Store, t.Feedback.Webhook, t.Approvals.Webhook.URL, t.Telemetry.OTLP} {
+		secretsOfURL(text, add)
 	}
 	return slices.Sorted(maps.Keys(known))
+}
+
+// secretsIn finds the secrets below a value of the configuration. Those of maps
+// are told from settings by their names; what is to be taken out of results alone
+// is not looked at.
+func secretsIn(v reflect.Value, add func(string)) {
+	switch v.Kind() {
+	case reflect.String:
+		if secret, ok := reflect.TypeAssert[config.Secret](v); ok {
+			add(secret.Reveal())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			switch value := v.Field(i); {
+			case !field.IsExported() || value.Type() == reflect.TypeFor[config.Redact]():
+			case value.Type() == reflect.TypeFor[map[string]config.Secret]():
+				for name, secret := range value.Interface().(map[string]config.Secret) {
+					if field.Name == "Env" && secretName(name) || field.Name != "Env" && !slices.Contains(harmless, strings.ToLower(name)) {
+						add(secret.Reveal())
+					}
+				}
+			default:
+				secretsIn(value, add)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			secretsIn(v.Index(i), add)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			secretsIn(v.MapIndex(key), add)
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			secretsIn(v.Elem(), add)
+		}
+	default: // holds none
+	}
+}
+
+// secretsOfURL finds the password of a URL, and what stands in its query under the
+// name of a secret, as they are and as they are written.
+func secretsOfURL(text string, add func(string)) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return
+	}
+	if password, ok := u.User.Password(); ok {
+		add(password)
+		add(u.User.Username() + ":" + password) // of which HTTP makes Base64
+		_, rest, _ := strings.Cut(text, "://")
+		rest, _, _ = strings.Cut(rest, "@")
+		if _, written, ok := strings.Cut(rest, ":"); ok {
+			add(written)
+		}
+	}
+	for name, values := range u.Query() {
+		if secretName(name) || strings.EqualFold(name, "key") || strings.EqualFold(name, "sig") {
+			for _, value := range values {
+				add(value)
+			}
+		}
+	}
 }
 
 // secretWords are what the names of variables hold whose values are secrets.

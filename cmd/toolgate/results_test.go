@@ -97,15 +97,20 @@ func TestKnownSecrets(t *testing.T) {
 	c := parsed(t, `
 mcpServers:
   a: { command: x, env: { API_KEY: key-of-a, GH_PAT: pat-of-a, HOME_DIR: /home/me, DEBUG: "1" } }
-  b: { url: "https://x.example", headers: { Authorization: "Bearer of-b", X-Own: own-of-b, Accept: text/html } }
+  b: { url: "https://me:pass%2Bword@x.example/?api_key=in-the-url&page=long-page", headers: { Authorization: "Bearer of-b", X-Own: own-of-b, Accept: text/html } }
 toolgate:
   store: postgres://u:store-password@db.example/x
-  servers: { a: { env_inherit: [MY_SECRET, MY_LANG] } }
+  servers:
+    a: { env_inherit: [MY_SECRET, MY_LANG] }
+    b: { auth: { mode: client_credentials, issuer: "https://i.example", client: { id: x, secret: client-secret } } }
+  tools:
+    - { name: t, type: http, url: "https://t.example", headers: { X-Key: header-of-t, Accept: text/plain }, query: { q: query-of-t } }
+    - { name: u, type: command, args: [echo], env: { MY_TOKEN: env-of-u, MODE: production } }
   spicedb: { endpoint: "localhost:1", token: spice-token }
 `, nil)
 	env := map[string]string{"MY_SECRET": "inherited", "MY_LANG": "inherited-too", "OTHER_SECRET": "not-ours"}
 	got := knownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
-	want := []string{"Bearer of-b", "inherited", "key-of-a", "own-of-b", "pat-of-a", "spice-token", "store-password"}
+	want := []string{"Bearer of-b", "client-secret", "env-of-u", "header-of-t", "in-the-url", "inherited", "key-of-a", "me:pass+word", "own-of-b", "pass%2Bword", "pass+word", "pat-of-a", "query-of-t", "spice-token", "store-password", "u:store-password"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)
 	}

@@ -296,3 +296,24 @@ func FuzzValue(f *testing.F) {
 		}
 	})
 }
+
+// What was cut off with an ellipsis is found by what is left of it.
+func TestCutSecrets(t *testing.T) {
+	r := redactor(t, Options{Secrets: []string{"secret-of-the-day", "secret-of-the-night"}})
+	for in, want := range map[string]string{
+		"it is secret-of-the-d...":         "it is [redacted: secret]...",
+		"it is secret-of-the-n… and more":  "it is [redacted: secret]… and more",
+		"secret-o...":                      "[redacted: secret]...",
+		"secret-o":                         "secret-o",
+		"secret-of-the-evening...":         "secret-of-the-evening...",
+		"secret...":                        "secret...",
+		"secret-secret-of-the-day":         "secret-[redacted: secret]",
+		"secret-of-secret-of-the-night":    "secret-of-[redacted: secret]",
+		`{"err":"secret-of-the-n\u2026"}`:  `{"err":"[redacted: secret]\u2026"}`,
+		"secret-of-the-daysecret-of-the-…": "[redacted: secret][redacted: secret]…",
+	} {
+		if got, _ := text(t, r, in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}

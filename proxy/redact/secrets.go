@@ -20,17 +20,36 @@ const (
 // secrets are values with all their spellings, the longest first.
 type secrets []string
 
+// find finds values, and the beginnings of those that were cut off with an
+// ellipsis before anybody looked.
 func (s secrets) find(text string, f *finds) {
 	for _, value := range s {
 		for at := 0; at < len(text); {
-			i := strings.Index(text[at:], value)
+			i := strings.Index(text[at:], value[:MinSecret])
 			if i < 0 {
 				break
 			}
-			f.add(at+i, at+i+len(value), "secret")
-			at += i + len(value)
+			start := at + i
+			n := common(text[start:], value)
+			if rest := text[start+n:]; n < len(value) && !strings.HasPrefix(rest, "...") && !strings.HasPrefix(rest, "…") && !strings.HasPrefix(rest, `\u2026`) {
+				at = start + 1
+				continue
+			}
+			f.add(start, start+n, "secret")
+			at = start + n
 		}
 	}
+}
+
+// common is how long two texts are the same.
+func common(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
 }
 
 // variants returns the spellings of values, each once, the longest first. Of an

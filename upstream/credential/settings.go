@@ -57,6 +57,9 @@ type Options struct {
 	// Changed is told that a principal of a server has another credential than
 	// before, or none any more. It must not block.
 	Changed func(server, principal string)
+	// Hide is told every secret that comes into use, so that nothing shows it. It
+	// must not block. Nil is told nothing.
+	Hide func(secret string)
 }
 
 const (

@@ -1,0 +1,319 @@
+//go:build !windows
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// canaries are secrets by what they are. Each is longer than anything that is too
+// short to be looked for, and some hold what is written differently elsewhere.
+var canaries = map[string]string{
+	"env":      `canary-env-"quoted\\ö<&>-0001`,
+	"header":   "canary-header-0002",
+	"query":    "canary-query-0003",
+	"key":      "canary-api-key-0004",
+	"jwt":      "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.Y2FuYXJ5LTAwMDU",
+	"feedback": "canary-feedback-secret-0006-" + strings.Repeat("s", 16),
+	"otlp":     "canary-otlp-header-0007",
+	"tool":     "canary-declared-0008",
+	"argument": "canary-argument-0009",
+	"result":   "canary-result-0010",
+	"shape":    "ghp_" + strings.Repeat("Canary", 6),
+	"command":  "canary-command-0011",
+	"userinfo": "canary-userinfo%2B0012",
+	"webhook":  "canary-webhook-secret-0013-" + strings.Repeat("w", 16),
+}
+
+// watch looks for canaries.
+type watch struct {
+	t       *testing.T
+	secrets map[string]string
+	looked  int
+}
+
+// look searches a text for all canaries but those that belong there.
+func (w *watch) look(where string, text []byte, belong ...string) {
+	w.t.Helper()
+	w.looked++
+	for name, secret := range w.secrets {
+		if slices.Contains(belong, name) {
+			continue
+		}
+		quoted := string(mcp.Quote(secret))
+		for _, spelling := range []string{secret, quoted[1 : len(quoted)-1]} {
+			if at := bytes.Index(text, []byte(spelling)); at >= 0 {
+				w.t.Errorf("%s has the secret %s: %q", where, name, text[max(0, at-120):min(len(text), at+len(spelling)+20)])
+			}
+		}
+	}
+}
+
+// folder looks through every file of a folder.
+func (w *watch) folder(dir string, skip ...string) {
+	w.t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || slices.Contains(skip, filepath.Base(path)) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) { // files of the store come and go
+			return nil
+		}
+		w.look(path, text)
+		return err
+	})
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+// receiver keeps all that it is sent.
+func receiver(t *testing.T) (url string, got func() []byte) {
+	t.Helper()
+	var mu sync.Mutex
+	var all []byte
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(append(all, body...), '\n')
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// tellingServers are a server whose tools fail with what they were sent, and one that
+// answers every request so.
+func tellingServers(t *testing.T) (tells, broken string) {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "tells", Version: "1"}, nil)
+	empty := map[string]any{"type": "object"}
+	server.AddTool(&sdk.Tool{Name: "result", InputSchema: empty}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: canaries["result"]}}}, nil
+	})
+	server.AddTool(&sdk.Tool{Name: "error", InputSchema: empty}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return nil, fmt.Errorf("refused %v with %s", r.Extra.Header, canaries["shape"])
+	})
+	good := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(good.Close)
+	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid", error_description="`+r.URL.String()+` `+r.Header.Get("X-Key")+`"`)
+		http.Error(w, fmt.Sprintf("failed: %s %v", r.URL, r.Header), http.StatusInternalServerError)
+	}))
+	t.Cleanup(bad.Close)
+	return good.URL, bad.URL
+}
+
+// Secrets of every kind go through a gateway with everything switched on, past
+// servers that print and tell them, and stand nowhere but where they belong.
+func TestCanaries(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	traces, traced := receiver(t)
+	hook, hooked := receiver(t)
+	tells, broken := tellingServers(t)
+	for name, secret := range canaries {
+		h.env["CANARY_"+strings.ToUpper(name)] = secret
+	}
+	metrics := freeAddress(t)
+	h.env["TOOLGATE_LISTEN_METRICS"] = metrics
+	environ := `for p in $PPID self; do tr '\0' '\n' </proc/$p/environ; tr '\0' ' ' </proc/$p/cmdline; echo; done >>environ.txt 2>/dev/null; `
+	h.write(t, servers{
+		"prints": {"command": "/bin/sh", "args": []any{"-c", environ + `printf '%s\n' "it is $API_TOKEN" >&2; exec ` + os.Args[0] + ` ` + fakeCommand}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
+		"dies":   {"command": "/bin/sh", "args": []any{"-c", `printf '%s\n' "no use: $API_TOKEN" >&2; exit 3`}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
+		"other":  {"command": "/bin/sh", "args": []any{"-c", environ + `exec ` + os.Args[0] + ` ` + fakeCommand}},
+		"tells":  {"url": tells + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
+		"broken": {"url": strings.Replace(broken, "http://", "http://me:${CANARY_USERINFO}@", 1) + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
+		"closed": {"url": "http://127.0.0.1:1/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
+	}, map[string]any{
+		"auth":      map[string]any{"keys": []any{map[string]any{"id": "one", "subject": "me", "sha256": sum(canaries["key"])}}},
+		"gate":      map[string]any{"open": true},
+		"log":       map[string]any{"level": "debug"},
+		"audit":     map[string]any{"mode": "required", "decision_inputs": true},
+		"telemetry": map[string]any{"otlp": traces, "sample": 1, "headers": map[string]any{"X-Key": "${CANARY_OTLP}"}},
+		"feedback":  map[string]any{"webhook": hook, "secret": "${CANARY_FEEDBACK}"},
+		"tools": []any{
+			map[string]any{"name": "web", "type": "http", "url": broken + "/x", "headers": map[string]any{"X-Key": "${CANARY_TOOL}"}, "query": map[string]any{"token": "${CANARY_TOOL}"}},
+			map[string]any{"name": "closed", "type": "http", "url": "http://127.0.0.1:1/x", "query": map[string]any{"token": "${CANARY_TOOL}"}},
+			map[string]any{"name": "run", "type": "command", "args": []any{"sh", "-c", `echo "with $MY_TOKEN" >&2; exit 4`}, "env": map[string]any{"MY_TOKEN": "${CANARY_COMMAND}"}},
+		},
+	})
+	w := &watch{t: t, secrets: canaries}
+	p, url := h.up(t)
+	client := newClient(t)
+	call := func(key, tool, args string, belong ...string) {
+		t.Helper()
+		quoted, _ := json.Marshal(tool)
+		_, body := post(t, client, url, key, mcp.MethodToolsCall, tool, `"name":`+string(quoted)+`,"arguments":`+args+`,`)
+		w.look("the answer of "+tool, body, belong...)
+	}
+	key, argument := canaries["key"], `{"text":"`+canaries["argument"]+`"}`
+	for _, tool := range []string{"prints__pid", "prints__fail", "prints__fault", "other__pid", "dies__pid", "broken__x", "closed__x", "none__x"} {
+		call(key, tool, argument)
+	}
+	call(key, "prints__echo", argument, "argument", "env") // a result is the caller's
+	call(key, "tells__result", argument, "result")
+	call(key, "tells__error", argument, "header", "shape", "query", "jwt") // so is the error that a tool answers
+	call(key, canaries["shape"], argument, "shape")                        // which the caller wrote
+	call(key, "tells__"+canaries["shape"], argument, "shape")
+	call(key, "tools__web", `{}`, "tool")
+	call(key, "tools__closed", `{}`)
+	call(key, "tools__run", `{}`, "command")
+	call(canaries["jwt"], "other__pid", argument)
+	call("tgk_"+canaries["argument"], "other__pid", argument)
+	post(t, client, url, key, "resources/read", "file:///"+canaries["shape"], `"uri":"file:///`+canaries["shape"]+`",`)
+
+	h.env["TOOLGATE_API_KEY"] = key
+	for _, args := range [][]string{
+		{"ls"},
+		{"ls", "-o", "json"},
+		{"ls", "-o", "wide"},
+		{"status"},
+		{"status", "-o", "json"},
+		{"config", "show"},
+		{"validate"},
+		{"doctor"},
+		{"doctor", "-o", "json"},
+		{"reload"},
+		{"mode"},
+		{"approvals", "ls"},
+		{"catalog", "ls"},
+		{"budget", "ls"},
+		{"breaker", "ls"},
+		{"usage"},
+		{"lint"},
+		{"why", "prints__pid"},
+		{"why", "broken__x"},
+		{"logs", "prints"},
+		{"logs", "dies"},
+		{"logs", "broken"},
+		{"tools"},
+	} {
+		o := h.run(t, append(args, "--config", h.file)...)
+		w.look("toolgate "+strings.Join(args, " "), []byte(o.stdout+o.stderr))
+	}
+	resp, err := client.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || !bytes.Contains(text, []byte("tool_execution_total")) {
+		t.Errorf("the metrics: %v", err)
+	}
+	w.look("the metrics", text)
+	token := strings.TrimSpace(h.text(t, h.stateFile(t, "admin.token")))
+	w.secrets = map[string]string{"admin token": token}
+	maps.Copy(w.secrets, canaries)
+	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	for _, args := range [][]string{
+		{"audit", "search", "--limit", "0", "-o", "json"},
+		{"audit", "search", "-o", "wide"},
+		{"audit", "tail", "-o", "yaml"},
+		{"audit", "verify", "-o", "json"},
+		{"audit", "export"},
+		{"audit", "export", "--format", "csv"},
+		{"audit", "export", "--format", "ocsf"},
+		{"audit", "show", strings.Fields(h.ok(t, "audit", "search", "--file", h.file, "-o", "name"))[0]},
+	} {
+		o := h.run(t, append(args, "--file", h.file)...)
+		if o.code != exitOK {
+			t.Errorf("toolgate %v: %+v", args, o)
+		}
+		w.look("toolgate "+strings.Join(args, " "), []byte(o.stdout+o.stderr))
+	}
+	w.look("the log", []byte(p.err.String()))
+	w.look("what it printed", []byte(p.out.String()))
+	w.look("the traces", traced())
+	w.look("the executions", hooked())
+	// What the gateway has in its own environment stays there, and so does what one
+	// server is given.
+	w.look("what children see", []byte(childrensEnvironment(t, h)), "env")
+	w.folder(h.env["TOOLGATE_STATE"], "admin.token")
+	if len(traced()) == 0 || len(hooked()) == 0 || w.looked < 50 {
+		t.Errorf("%d places were looked at, %d bytes of traces, %d of executions", w.looked, len(traced()), len(hooked()))
+	}
+}
+
+// childrensEnvironment is the environment and the command line of the children that
+// the gateway started.
+func childrensEnvironment(t *testing.T, h *home) string {
+	t.Helper()
+	text := h.text(t, h.path("environ.txt"))
+	var own []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "CANARY_") && !strings.HasPrefix(line, "TOOLGATE_") {
+			own = append(own, line)
+		}
+	}
+	return strings.Join(own, "")
+}
+
+// The passwords of stores, the token of SpiceDB and the secret of questions are told
+// by none of the commands that fail because of them.
+func TestCanariesOfStores(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]map[string]any{
+		"postgres": {"store": "postgres://me:${CANARY_USERINFO}@127.0.0.1:1/x?sslmode=disable"},
+		"redis":    {"redis": "redis://me:${CANARY_USERINFO}@127.0.0.1:1/0"},
+		"spicedb":  {"spicedb": map[string]any{"endpoint": "127.0.0.1:1", "token": "${CANARY_HEADER}", "tls": map[string]any{"insecure": true}}},
+		"webhook":  {"approvals": map[string]any{"webhook": map[string]any{"url": "http://127.0.0.1:1/x?token=${CANARY_QUERY}", "secret": "${CANARY_WEBHOOK}"}}},
+		"otlp":     {"telemetry": map[string]any{"otlp": "http://me:${CANARY_USERINFO}@127.0.0.1:1", "headers": map[string]any{"X-Key": "${CANARY_OTLP}"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			for name, secret := range canaries {
+				h.env["CANARY_"+strings.ToUpper(name)] = secret
+			}
+			h.write(t, servers{"a": fake("one")}, settings)
+			w := &watch{t: t, secrets: canaries}
+			for _, args := range [][]string{{"validate", h.file}, {"config", "show", "--config", h.file}, {"doctor", "--config", h.file}, {"call", "a__pid", "--file", h.file}, {"audit", "verify", "--file", h.file}, {"status", "--config", h.file}} {
+				o := h.run(t, args...)
+				w.look(fmt.Sprint(args), []byte(o.stdout+o.stderr))
+			}
+			p := h.start(t, "up", h.file, "-v")
+			eventually(t, "it serves or has ended", func() bool {
+				select {
+				case <-p.ended:
+					return true
+				default:
+					return strings.Contains(p.out.String(), "ready ")
+				}
+			})
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			p.wait(t)
+			w.look("up", []byte(p.out.String()+p.err.String()))
+			w.folder(h.env["TOOLGATE_STATE"])
+		})
+	}
+}

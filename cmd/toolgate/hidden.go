@@ -1,0 +1,121 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/proxy/redact"
+)
+
+const (
+	// maxLearned is how many secrets are known that no file holds: those of
+	// servers that callers sign in to. The oldest is forgotten first.
+	maxLearned = 256
+	// hideTime bounds the search in a text that is shown to somebody.
+	hideTime = 50 * time.Millisecond
+)
+
+// hidden are the secrets that the gateway shows nobody: in its log, its audit log,
+// and in what it says of its servers. It is safe for concurrent use. The zero value
+// hides what has the shape of a credential.
+type hidden struct {
+	found atomic.Pointer[redact.Redactor]
+
+	mu      sync.Mutex
+	known   []string // of the settings in force
+	learned []string // the latest last
+}
+
+// shapes hides what has the shape of a credential.
+var shapes = sync.OnceValue(func() *redact.Redactor {
+	r, _ := redact.New(redact.Options{Tokens: true}) // without patterns there is no error
+	return r
+})
+
+// use makes these the secrets of the settings.
+func (h *hidden) use(known []string, log *slog.Logger) {
+	const most = redact.MaxSecrets - maxLearned
+	if len(known) > most {
+		log.Warn("there are more secrets than can be kept out of logs", "secrets", len(known), "kept_out", most)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = known[:min(len(known), most)]
+	h.renew()
+}
+
+// learn adds a secret that came into use.
+func (h *hidden) learn(secret string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.Contains(h.learned, secret) {
+		return
+	}
+	if len(h.learned) == maxLearned {
+		h.learned = slices.Delete(h.learned, 0, 1)
+	}
+	h.learned = append(h.learned, secret)
+	h.renew()
+}
+
+// renew is called with mu held. There is no error: there are no patterns, and not
+// too many secrets.
+func (h *hidden) renew() {
+	if r, err := redact.New(redact.Options{Tokens: true, Secrets: slices.Concat(h.known, h.learned)}); err == nil {
+		h.found.Store(r)
+	}
+}
+
+func (h *hidden) redactor() *redact.Redactor {
+	if r := h.found.Load(); r != nil {
+		return r
+	}
+	return shapes()
+}
+
+// Text implements [logs.Redactor] and [proxy.Redactor].
+func (h *hidden) Text(text string, until time.Time) (string, int, error) {
+	return h.redactor().Text(text, until)
+}
+
+// Value implements [proxy.Redactor].
+func (h *hidden) Value(value []byte, until time.Time) ([]byte, int, error) {
+	return h.redactor().Value(value, until)
+}
+
+// shown is a text as it may be shown to somebody.
+func (h *hidden) shown(text string) string {
+	if text == "" {
+		return ""
+	}
+	clean, _, err := h.Text(text, time.Now().Add(hideTime))
+	if err != nil {
+		return "(left out: looking for secrets in it takes too long)"
+	}
+	return logs.Printable(clean)
+}
+
+// lines are those of a server as they may be shown.
+func (h *hidden) lines(of admin.ServerLogs) admin.ServerLogs {
+	lines := make([]string, len(of.Lines))
+	for i, line := range of.Lines {
+		lines[i] = h.shown(line)
+	}
+	of.Lines = lines
+	return of
+}
+
+// hideSecrets keeps the secrets of the settings in force out of what is shown.
+func (in *instance) hideSecrets(c *config.Config, servers []config.Server) {
+	in.hidden.use(knownSecrets(&c.Toolgate, servers, os.LookupEnv), in.log)
+	if in.logs != nil {
+		in.logs.Redact(&in.hidden)
+	}
+}
