@@ -167,7 +167,7 @@ func keepsOff(p *sandbox.Policy, own []string) error {
 						continue // the program itself holds no secret
 					}
 					if inside(mine, form) || inside(form, mine) {
-						return fmt.Errorf("%s: %s would give the command the gateway's own %s; move one of them", grant.key, path, mine)
+						return fmt.Errorf("%s: %s would give a program of the configuration the gateway's own %s; move one of them", grant.key, path, mine)
 					}
 				}
 			}

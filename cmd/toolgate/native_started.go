@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ func startedFrom(c *config.Config) []string {
 	for i := range c.Servers {
 		if srv := &c.Servers[i]; srv.Command != "" {
 			s.server(srv)
+			s.home(srv)
 		}
 	}
 	if code := c.Toolgate.Native.Code; code != nil {
@@ -35,6 +37,9 @@ func startedFrom(c *config.Config) []string {
 			}
 		}
 		s.program(code.Container.Runtime, "")
+	}
+	for _, plugin := range c.Toolgate.Native.Plugins {
+		s.server(&config.Server{Command: plugin.Path, Args: plugin.Args, Env: plugin.Env, Cwd: filepath.Dir(plugin.Path)})
 	}
 	for i := range c.Toolgate.Tools {
 		if t := &c.Toolgate.Tools[i]; len(t.Args) > 0 {
@@ -59,7 +64,7 @@ func keepsOffStarted(write []string, c *config.Config) error {
 		for _, path := range write {
 			for _, form := range []string{path, realPath(path)} {
 				if inside(from, form) || inside(form, from) {
-					return fmt.Errorf("write: %s would let the command change %s, from which a server or a tool is started; move one of them", path, from)
+					return fmt.Errorf("write: %s would let a program of the configuration change %s, from which a server or a tool is started; move one of them", path, from)
 				}
 			}
 		}
@@ -152,6 +157,8 @@ var scripts = []string{
 var loaders = []string{
 	"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV",
 	"NODE_PATH", "RUBYLIB", "GEM_PATH", "PERL5LIB", "CLASSPATH", "BASH_ENV", "ENV", "LUA_PATH",
+	"PYTHONUSERBASE", "UV_CACHE_DIR", "UV_TOOL_DIR", "UV_CONFIG_FILE", "PIPX_HOME", "DENO_DIR", "BUN_INSTALL", "PNPM_HOME", "CARGO_HOME",
+	"npm_config_cache", "npm_config_prefix", "npm_config_userconfig", "NPM_CONFIG_CACHE", "NPM_CONFIG_PREFIX", "NPM_CONFIG_USERCONFIG",
 }
 
 // naming are options whose value is run or loaded, or the folder where that is.
@@ -225,8 +232,12 @@ func (s *started) argument(path string, run, runner bool) {
 		s.add(path)
 		if script || run || info.Mode()&0o111 != 0 {
 			s.loaded(path)
-			if real, err := filepath.EvalSymlinks(path); err == nil {
+			real, err := filepath.EvalSymlinks(path)
+			if err == nil {
 				s.loaded(real)
+			}
+			if run { // whatever its name ends in
+				s.add(filepath.Dir(path), filepath.Dir(real))
 			}
 		}
 	}
@@ -234,11 +245,11 @@ func (s *started) argument(path string, run, runner bool) {
 
 // loaded adds what a file that runs loads from where it lies.
 func (s *started) loaded(path string) {
-	dir := filepath.Dir(path)
-	if is(filepath.Ext(path), scripts) || regularFile(filepath.Join(dir, "package.json")) {
+	dir, by := filepath.Dir(path), scriptLine(path)
+	if is(filepath.Ext(path), scripts) || by != "" || regularFile(filepath.Join(dir, "package.json")) {
 		s.add(dir)
 	}
-	if ext := filepath.Ext(path); strings.Contains(ext, "js") || strings.Contains(ext, "ts") {
+	if ext := filepath.Ext(path) + by; strings.Contains(ext, "js") || strings.Contains(ext, "ts") || strings.Contains(ext, "node") {
 		for ; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
 			s.node(dir)
 		}
@@ -250,6 +261,26 @@ func (s *started) node(dir string) {
 	for _, name := range local {
 		s.add(filepath.Join(dir, name))
 	}
+}
+
+// scriptLine is the first line of a script that names its interpreter, "" for
+// everything else.
+func scriptLine(path string) string {
+	if !regularFile(path) {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	begin := make([]byte, 256)
+	n, _ := io.ReadFull(f, begin) // most are longer, some are not
+	line, _, _ := strings.Cut(string(begin[:n]), "\n")
+	if !strings.HasPrefix(line, "#!") {
+		return ""
+	}
+	return line
 }
 
 // pathsOf are the paths that an argument may hold: itself, the value of an option,

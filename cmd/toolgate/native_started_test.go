@@ -73,6 +73,37 @@ func TestStartedFrom(t *testing.T) {
 			}
 		}
 	}
+	for name, text := range map[string]string{"named/tool": "#!/usr/bin/env python3\n", "noded/tool": "#!/usr/bin/env node\n", "plain/run": "print(1)\n"} {
+		if err := os.MkdirAll(filepath.Dir(at(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at(name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := map[string]config.Secret{"HOME": config.Secret(at("home")), "npm_config_cache": config.Secret(at("packages"))}
+	for name, tc := range map[string]struct {
+		config config.Config
+		fixed  []string
+	}{
+		// Python looks for modules beside a script, whatever it is called.
+		"a script without an ending":  {config.Config{Servers: []config.Server{{Command: at("named/tool")}}}, []string{"named"}},
+		"one of Node.js":              {config.Config{Servers: []config.Server{{Command: at("noded/tool")}}}, []string{"noded", "noded/node_modules", "node_modules"}},
+		"one that is an argument":     {config.Config{Servers: []config.Server{{Command: "python3", Args: []string{at("plain/run")}}}}, []string{"plain"}},
+		"packages that were fetched":  {config.Config{Servers: []config.Server{{Command: "npx", Args: []string{"-y", "x"}, Env: home}}}, []string{"home/.npm", "home/.npmrc", "packages"}},
+		"tools that were fetched":     {config.Config{Servers: []config.Server{{Command: "uvx", Args: []string{"x"}, Env: home}}}, []string{"home/.cache/uv", "home/.local/share/uv"}},
+		"packages of the user":        {config.Config{Servers: []config.Server{{Command: "python3", Args: []string{at("py/server.py")}, Env: home}}}, []string{"home/.local/lib"}},
+		"a plugin":                    {plugged(config.Plugin{Path: at("named/tool")}), []string{"named"}},
+		"a plugin of an interpreter":  {plugged(config.Plugin{Path: "/usr/bin/python3", Args: []string{at("plain/run")}}), []string{"plain"}},
+		"a plugin with a search path": {plugged(config.Plugin{Path: at("bin/tool"), Env: map[string]config.Secret{"PYTHONPATH": config.Secret(at("lib"))}}), []string{"lib", "bin/tool"}},
+	} {
+		got := startedFrom(&tc.config)
+		for _, path := range tc.fixed {
+			if !slices.Contains(got, at(path)) {
+				t.Errorf("%s: %s may be changed: %q", name, path, got)
+			}
+		}
+	}
 	c := &config.Config{Path: at("toolgate.yaml")}
 	c.Toolgate.Tools = []config.DeclaredTool{{Args: []string{"python3", "py/server.py"}}}
 	if err := keepsOffStarted([]string{at("data")}, c); err != nil {
@@ -86,5 +117,49 @@ func TestStartedFrom(t *testing.T) {
 	c.Toolgate.Native.Code = &config.NativeCode{Linters: map[string]config.CodeCommand{"x": {Command: []string{at("code/lint.sh")}}}}
 	if got := startedFrom(c); !slices.Contains(got, at("code")) {
 		t.Errorf("%q", got)
+	}
+}
+
+func plugged(p config.Plugin) config.Config {
+	var c config.Config
+	c.Toolgate.Native.Plugins = map[string]config.Plugin{"x": p}
+	return c
+}
+
+// A plugin is granted neither the gateway's own files nor what is started.
+func TestPluginKeepsOff(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"plugin/run.py", "server/run.py", "own/toolgate.yaml", "data/x"} {
+		if err := os.MkdirAll(filepath.Dir(at(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at(name), []byte("#!/usr/bin/env python3\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &config.Config{Path: at("own/toolgate.yaml"), Servers: []config.Server{{Key: "s", Command: at("server/run.py")}}}
+	own := []string{at("own/toolgate.yaml"), at("plugin/run.py")}
+	for name, tc := range map[string]struct {
+		plugin config.Plugin
+		fail   string
+	}{
+		"nothing":              {config.Plugin{}, ""},
+		"its own folder":       {config.Plugin{Read: []string{at("plugin")}, Run: []string{at("plugin")}, Write: []string{at("data")}}, ""},
+		"the configuration":    {config.Plugin{Read: []string{at("own")}}, "own"},
+		"to write there":       {config.Plugin{Write: []string{at("own")}}, "own"},
+		"to write all":         {config.Plugin{Write: []string{dir}}, "own"},
+		"to write itself":      {config.Plugin{Write: []string{at("plugin")}}, "own"},
+		"to write what starts": {config.Plugin{Write: []string{at("server")}}, "is started"},
+	} {
+		tc.plugin.Path = at("plugin/run.py")
+		c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": tc.plugin}
+		_, err := nativeSpec(&config.Server{Key: "p", Native: &tc.plugin}, c, own)
+		if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
