@@ -184,11 +184,12 @@ func (t *Template) Expand(value func(name string) []string) (string, error) {
 }
 
 func expandSegment(parts []part, value func(string) []string) (string, error) {
-	var whole strings.Builder
+	var whole, literal strings.Builder
 	place := false
 	for _, p := range parts {
 		if !p.place {
 			whole.WriteString(p.text)
+			literal.WriteString(p.text + " ")
 			continue
 		}
 		place = true
@@ -201,13 +202,26 @@ func expandSegment(parts []part, value func(string) []string) (string, error) {
 		}
 		whole.WriteString(v[0])
 	}
-	// What comes after a semicolon some servers take off before they look.
-	name, _, _ := strings.Cut(whole.String(), ";")
-	if name = decoded(name); place && (strings.Trim(name, ".") == "" || name == "") {
-		return "", refuse("path", "the values make a path that leads elsewhere; dots alone are no name")
+	if !place {
+		return url.PathEscape(whole.String()), nil
+	}
+	// Together values, and what stands between them, may be what none of them is. A
+	// slash that the template itself has, encoded, parts names as one does that is not.
+	name := decoded(whole.String())
+	if slashes(name) != slashes(decoded(literal.String())) {
+		return "", refuse("path", "the values make a path that leads elsewhere; no slash may come of them, encoded or not")
+	}
+	for name := range strings.SplitSeq(strings.ReplaceAll(name, `\`, "/"), "/") {
+		// What comes after a semicolon some servers take off before they look.
+		name, _, _ = strings.Cut(name, ";")
+		if strings.Trim(name, ".") == "" {
+			return "", refuse("path", "the values make a path that leads elsewhere; dots alone are no name")
+		}
 	}
 	return url.PathEscape(whole.String()), nil
 }
+
+func slashes(text string) int { return strings.Count(text, "/") + strings.Count(text, `\`) }
 
 // pathValue refuses what a server could take for more than a part of a name.
 func pathValue(name, v string) error {

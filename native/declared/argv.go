@@ -28,6 +28,7 @@ type element struct {
 var interpreters = []string{
 	"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox", "powershell", "pwsh",
 	"python", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "awk", "gawk", "mawk", "osascript", "tclsh", "expect", "su",
+	"rscript", "julia", "elixir", "groovy", "guile", "raku", "tsx", "ts-node", "qjs",
 }
 
 // joining make one text of all their arguments, for a shell to read.
@@ -60,7 +61,11 @@ func parseArgv(args, dashes []string) (argv, error) {
 				e.path = true
 			}
 		}
-		if len(t.names()) > 0 && (remote || runs && code(args[1:i])) {
+		before := args[min(1, i):i]
+		if e.glued() {
+			before = append(slices.Clone(before), strings.TrimRight(t[0].text, "=:"))
+		}
+		if len(t.names()) > 0 && (remote || runs && code(before)) {
 			wrong = append(wrong, fmt.Errorf("%q would be run as code or given to it by an interpreter; write the value into its stdin or into a file of your own program's", text))
 		}
 		if len(t.names()) == 0 {
@@ -70,6 +75,12 @@ func parseArgv(args, dashes []string) (argv, error) {
 		out = append(out, e)
 	}
 	return out, errors.Join(wrong...)
+}
+
+// glued tells whether a value stands in one argument with the option that it is of,
+// as in --eval={x} or -e{x}.
+func (e *element) glued() bool {
+	return len(e.template) > 1 && !e.template[0].place && strings.HasPrefix(e.template[0].text, "-")
 }
 
 // code tells whether arguments have an interpreter take code from those after

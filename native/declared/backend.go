@@ -175,7 +175,7 @@ func (c *compiled) result(o *outcome) mcp.Answer {
 		}
 		text = string(raw)
 		if plain, err := mcp.Unquote(raw); err == nil {
-			text = plain
+			text = c.hide(plain) // however it was written in the answer
 		}
 	}
 	if c.Output != nil {

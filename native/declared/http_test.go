@@ -169,3 +169,20 @@ func TestCallsThatFail(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSecretsInJSON are hidden as a service writes them, and where an answer's part
+// is read out of that.
+func TestSecretsInJSON(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"plain":"Bearer k/ey+&\"1234","slash":"k\/ey+&\"1234","html":"k/ey+\u0026\"1234","code":"\u006b/ey+&\"1234"}`)
+	})
+	headers := map[string]string{"Authorization": `Bearer k/ey+&"1234`}
+	for answer, want := range map[string]string{
+		"": `{"plain":"[redacted]","slash":"[redacted]","html":"[redacted]","code":"\u006b/ey+&\"1234"}`, "/plain": "[redacted]", "/code": "[redacted]",
+	} {
+		if got, _, _ := answerOfCall(t, backend(t, Tool{Answer: answer, HTTP: &HTTP{URL: url, Headers: headers}}), `{}`); got != want {
+			t.Errorf("%q: %s", answer, got)
+		}
+	}
+}

@@ -202,11 +202,21 @@ func (c *compiled) definition() []byte {
 const minSecret = 6
 
 // keep notes a fixed value, so that no answer repeats it, nor its last word, as
-// the token is of "Bearer TOKEN".
+// the token is of "Bearer TOKEN", plainly or as JSON writes it.
 func (c *compiled) keep(value string) {
 	parts := []string{value}
 	if words := strings.Fields(value); len(words) > 1 {
 		parts = append(parts, words[len(words)-1])
+	}
+	for _, part := range slices.Clone(parts) {
+		quoted, err := json.Marshal(part) // with <, > and & escaped
+		if err != nil {
+			continue
+		}
+		inner := func(quoted []byte) string { return string(quoted[1 : len(quoted)-1]) }
+		for _, form := range []string{inner(quoted), inner(mcp.Quote(part))} {
+			parts = append(parts, form, strings.ReplaceAll(form, "/", `\/`))
+		}
 	}
 	for _, part := range parts {
 		if len(part) >= minSecret && !slices.Contains(c.secrets, part) {
