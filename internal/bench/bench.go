@@ -91,6 +91,7 @@ var trials = func() []trial {
 		}})
 	}
 	all = append(all, trial{"start", benchStart})
+	all = append(all, trial{"native, calls", benchNativeCalls}, trial{"native, start", benchNativeStart}, trial{"native, handshake", benchHandshake})
 	for _, era := range []string{"legacy", "modern"} {
 		s := setting{era, "json"}
 		all = append(all, trial{"restart, " + s.String(), func(ctx context.Context, l *lab, c *counts) ([]row, error) {

@@ -17,5 +17,5 @@
 // them; their median is in the table too. It needs Linux, for /proc.
 //
 // The same binary is also the programs that it starts: its first argument is
-// then upstream, reverse or load.
+// then upstream, reverse, load or native.
 package main
