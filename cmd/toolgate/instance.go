@@ -117,6 +117,7 @@ type runningServer struct {
 	native   *native.Plugin // nil for everything else
 
 	guard  *proxy.Guard
+	queued *queue.Backend     // before the guard; nil for everything but native tools
 	sink   *serverSink        // nil for native tools
 	source *credential.Source // nil where the headers of the file are all
 	hash   string
@@ -444,7 +445,7 @@ func (in *instance) apply(c *config.Config) error {
 		}
 		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		mounts = append(mounts, in.signedInTo(made[i].on(running.guard), running.source))
+		mounts = append(mounts, in.signedInTo(made[i].on(running.backend()), running.source))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {

@@ -143,8 +143,9 @@ func codeSettings(n *config.NativeCode, own, fixed []string) map[string]any {
 	if python == "" {
 		python = commandPath("python3")
 	}
+	python, library := realPython(python)
 	settings := map[string]any{
-		"roots": n.Roots, "write": n.Write, "own": own, "fixed": fixed, "python": python, "git": commandPath("git"),
+		"roots": n.Roots, "write": n.Write, "own": own, "fixed": fixed, "python": python, "library": library, "git": commandPath("git"),
 		"linters": commands(n.Linters), "tests": commands(n.Tests), "timeout": n.Timeout, "max_bytes": int64(n.MaxBytes),
 		"queue": n.Queue, "workers": n.Workers, "sandbox": mode,
 		"limits": map[string]any{
@@ -205,7 +206,19 @@ func (in *instance) startNative(spec native.Spec, set proxy.Resilience) *running
 	guard := in.guard(plugin, set)
 	in.running.Go(func() { _ = plugin.Run(ctx) })
 	in.running.Go(func() { _ = guard.Run(ctx) })
-	return &runningServer{federated: plugin, native: plugin, guard: guard, hash: spec.Hash(), stop: stop}
+	served := in.queue.On(guard, func(tool string) bool {
+		facts, _ := plugin.Facts(tool)
+		return facts.Queue
+	})
+	return &runningServer{federated: plugin, native: plugin, guard: guard, queued: served, hash: spec.Hash(), stop: stop}
+}
+
+// backend is what is mounted of a server.
+func (s *runningServer) backend() proxy.Backend {
+	if s.queued != nil {
+		return s.queued
+	}
+	return s.guard
 }
 
 // reuse tells whether a running server is the one of a spec, and fit to go on.
@@ -268,7 +281,7 @@ func (in *instance) nativeOperator(server, tool string) governance.Operator {
 	if !ok {
 		return governance.Operator{}
 	}
-	said := governance.Operator{Risk: governance.Risk(facts.Risk)}
+	said := governance.Operator{Risk: governance.Risk(facts.Risk), HighCost: facts.Queue}
 	if running.native.Spec().Shipped {
 		said.ReadOnly, said.Destructive = &facts.ReadOnly, &facts.Destructive
 	}

@@ -3,6 +3,8 @@ package queue
 import (
 	"bytes"
 	"context"
+	"slices"
+	"sync/atomic"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -18,23 +20,19 @@ type Server interface {
 // Backend is a server of 2026-07-28 some of whose tools are queued. All else
 // passes.
 type Backend struct {
-	pool    *Pool
-	server  Server
-	queued  func(tool string) bool
-	listing *mcp.Listing // of the server, with tasks
-	of      *mcp.Listing // that it was made of
+	pool   *Pool
+	server Server
+	queued func(tool string) bool
+	last   atomic.Pointer[shown]
 }
 
-// On returns a server with the tools queued that queued is true for. The server's
-// listing may not change.
+// shown is a listing of the server, and as it is listed here. It is not changed.
+type shown struct{ of, as *mcp.Listing }
+
+// On returns a server with the tools queued that queued is true for, which holds
+// for as long as the server lists the same.
 func (p *Pool) On(s Server, queued func(tool string) bool) *Backend {
-	b := &Backend{pool: p, server: s, queued: queued}
-	if l, _ := s.Listing(); l != nil && l.Era == mcp.Modern {
-		own := *l
-		own.Capabilities = withTasks(l.Capabilities)
-		b.listing, b.of = &own, l
-	}
-	return b
+	return &Backend{pool: p, server: s, queued: queued}
 }
 
 func withTasks(capabilities []byte) []byte {
@@ -48,13 +46,24 @@ func withTasks(capabilities []byte) []byte {
 // Name returns the server's key.
 func (b *Backend) Name() string { return b.server.Name() }
 
-// Listing returns the server's, with tasks among its capabilities.
+// Listing returns the server's, with tasks among its capabilities where one of its
+// tools is queued.
 func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 	l, status := b.server.Listing()
-	if l != nil && l == b.of {
-		l = b.listing
+	if l == nil || l.Era != mcp.Modern {
+		return l, status
 	}
-	return l, status
+	if last := b.last.Load(); last != nil && last.of == l {
+		return last.as, status
+	}
+	as := l
+	if slices.ContainsFunc(l.Items[mcp.Tool], func(i mcp.Item) bool { return b.queued(i.Key) }) {
+		own := *l
+		own.Capabilities = withTasks(l.Capabilities)
+		as = &own
+	}
+	b.last.Store(&shown{l, as})
+	return as, status
 }
 
 // Probe asks whether the server is alive.

@@ -48,10 +48,12 @@ func (s *service) execute(ctx context.Context, call *toolkit.Call) (toolkit.Resu
 	switch {
 	case s.config.Container.Runtime != "":
 		out, err = s.inContainer(ctx, code, timeout)
-	case s.config.Python != "":
-		out, err = s.inSandbox(ctx, code, timeout)
+	case s.config.Python == "" || len(exists(s.config.Python)) == 0:
+		return toolkit.Result{}, toolkit.Problemf("There is no Python where execute looks for it; an operator sets native.code.python to the path of an interpreter.")
+	case script(s.config.Python):
+		return toolkit.Result{}, toolkit.Problemf("The Python that execute knows of, %s, is a script that looks for the interpreter; an operator sets native.code.python to the path of the interpreter itself, which sys.executable tells.", s.config.Python)
 	default:
-		return toolkit.Result{}, toolkit.Problemf("There is no Python on this machine that execute knows of; an operator sets native.code.python.")
+		out, err = s.inSandbox(ctx, code, timeout)
 	}
 	if err != nil {
 		return toolkit.Result{}, notRun("The program", err)
@@ -70,7 +72,7 @@ func finished(out outcome) (toolkit.Result, error) {
 func (s *service) inSandbox(ctx context.Context, code string, timeout time.Duration) (outcome, error) {
 	policy := s.config.policy()
 	policy.Temp = true
-	policy.Read = library(s.config.Python)
+	policy.Read = append(library(s.config.Python), exists(s.config.Library...)...)
 	j := job{
 		policy:  policy,
 		program: sandbox.Program{Path: s.config.Python, Args: interpreter, Env: []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}},

@@ -31,8 +31,10 @@ type Config struct {
 	// Fixed are what servers are started from: what a run may change holds none.
 	Fixed []string `json:"fixed,omitempty"`
 
-	Python    string             `json:"python,omitempty"` // none: execute says so
-	Git       string             `json:"git,omitempty"`    // none: git_status says so
+	Python string `json:"python,omitempty"` // none: execute says so
+	// Library are further folders of Python's own modules, beside those with it.
+	Library   []string           `json:"library,omitempty"`
+	Git       string             `json:"git,omitempty"` // none: git_status says so
 	Container Container          `json:"container,omitzero"`
 	Linters   map[string]Command `json:"linters,omitempty"`
 	Tests     map[string]Command `json:"tests,omitempty"`
