@@ -60,17 +60,49 @@ func installPython(ctx context.Context) installed {
 	requirements := filepath.Join(lab.root, "internal", "e2e", "python", "requirements.txt")
 	dst := filepath.Join(lab.cache, "python")
 	path := filepath.Join(dst, pythonBinary)
-	err := once(dst, []string{requirements}, path, func() error {
-		if err := command(ctx, dst, "python3", "-m", "venv", "--clear", dst); err != nil {
-			return err
-		}
-		return command(ctx, dst, path, "-m", "pip", "install", "--quiet", "--no-deps", "--no-input",
-			"--disable-pip-version-check", "--requirement", requirements)
-	})
+	err := once(dst, []string{requirements}, path, func() error { return environment(ctx, dst, requirements) })
 	if err != nil {
 		return installed{err: fmt.Errorf("installing the Python packages of internal/e2e/python: %w", err)}
 	}
 	return installed{path: path}
+}
+
+// environment makes a virtual environment with pinned packages.
+func environment(ctx context.Context, dst, requirements string) error {
+	if err := command(ctx, dst, "python3", "-m", "venv", "--clear", dst); err != nil {
+		return err
+	}
+	return command(ctx, dst, filepath.Join(dst, pythonBinary), "-m", "pip", "install", "--quiet", "--no-deps", "--no-input",
+		"--disable-pip-version-check", "--requirement", requirements)
+}
+
+// installPlugin makes the virtual environment of examples/plugin-python, as its
+// README.md says, with what is generated from the published protocol. It returns
+// the path of the environment.
+func installPlugin(ctx context.Context) installed {
+	requirements := filepath.Join(lab.root, "examples", "plugin-python", "requirements.txt")
+	protocol := filepath.Join(lab.root, "native", "proto")
+	dst := filepath.Join(lab.cache, "plugin")
+	generated := filepath.Join(dst, "generated")
+	err := once(dst, []string{requirements, filepath.Join(protocol, "plugin.proto")}, generated, func() error {
+		if err := environment(ctx, dst, requirements); err != nil {
+			return err
+		}
+		python := filepath.Join(dst, pythonBinary)
+		site, err := exec.CommandContext(ctx, python, "-c", `import sysconfig; print(sysconfig.get_path("purelib"), end="")`).Output()
+		if err != nil {
+			return fmt.Errorf("finding the packages of a virtual environment: %w", err)
+		}
+		if err := command(ctx, dst, python, "-m", "grpc_tools.protoc", "-I", protocol,
+			"--python_out="+string(site), "--grpc_python_out="+string(site), "plugin.proto"); err != nil {
+			return err
+		}
+		return os.WriteFile(generated, nil, 0o644)
+	})
+	if err != nil {
+		return installed{err: fmt.Errorf("installing what examples/plugin-python needs: %w", err)}
+	}
+	return installed{path: dst}
 }
 
 // once runs install unless dst was filled from the same inputs before and still

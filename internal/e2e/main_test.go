@@ -37,6 +37,7 @@ type laboratory struct {
 
 	node   installed
 	python installed
+	plugin installed // the virtual environment of examples/plugin-python
 
 	toolgate, fixture, everything installed
 
@@ -104,6 +105,7 @@ func prepare(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { lab.node = installNode(ctx) })
 	wg.Go(func() { lab.python = installPython(ctx) })
+	wg.Go(func() { lab.plugin = installPlugin(ctx) })
 	wg.Go(func() {
 		lab.fixture = build(ctx, "fixture", "./internal/e2e/cmd/fixture", "-tags", "e2e")
 		lab.everything = build(ctx, "everything-server", "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
