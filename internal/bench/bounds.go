@@ -1,14 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/audit"
 )
 
 const (
 	// maxResolution, maxPermission and maxValidation are how long finding a tool,
 	// deciding on a call and checking its arguments may take, in µs. What is
-	// measured is a whole answer, as the client sees it.
+	// measured is a whole answer as the client sees it, and of arguments what the
+	// audit log says.
 	maxResolution, maxPermission, maxValidation = 5000.0, 10000.0, 2000.0
 	// argumentBytes are those of a large call.
 	argumentBytes = 64 << 10
@@ -35,6 +44,8 @@ func benchBounds(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	if r.extra, err = g.settings(r.dir, m, []string{r.token}); err != nil {
 		return nil, err
 	}
+	log := filepath.Join(r.dir, "audit-of-bounds.jsonl")
+	r.extra["audit"] = map[string]any{"path": log, "mode": "required"}
 	r.extra["limits"] = map[string]any{"unknown_per_minute": 0, "identical_calls": 0} // one caller asks for nothing else
 	gate, err := r.gateway(m)
 	if err != nil {
@@ -58,7 +69,7 @@ func benchBounds(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	}{
 		{"a call of a tool that nobody offers, of 1,000: p99", order{Do: "nobody"}, maxResolution},
 		{fmt.Sprintf("a call with %d KiB of arguments behind the gate: p99", argumentBytes>>10), order{Do: "say", Size: argumentBytes}, maxPermission},
-		{fmt.Sprintf("a call refused for %d KiB of arguments: p99", invalidBytes>>10), order{Do: "refused", Size: invalidBytes}, maxValidation},
+		{fmt.Sprintf("a call refused for %d KiB of arguments: p99", invalidBytes>>10), order{Do: "refused", Size: invalidBytes}, 0},
 	} {
 		c.o.Count, c.o.Most = n.warm, n.roundTime
 		if _, err := load.order(c.o); err != nil {
@@ -75,9 +86,67 @@ func benchBounds(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 			}
 			p99 = append(p99, micros(report.P99, 1))
 		}
-		rows = append(rows, row{
-			name: c.name, toolgate: p99.both("µs"), limit: fmt.Sprintf("%v µs", c.limit), verdict: within(p99.median(), c.limit),
-		})
+		line := row{name: c.name, toolgate: p99.both("µs")}
+		if c.limit > 0 {
+			line.limit, line.verdict = fmt.Sprintf("%v µs", c.limit), within(p99.median(), c.limit)
+		}
+		rows = append(rows, line)
 	}
-	return rows, nil
+	checked, err := refusedArguments(r.ctx, log, n.rounds)
+	if err != nil {
+		return nil, gate.failure(err)
+	}
+	return append(rows, row{
+		name: "- until its arguments were found wrong, by the audit log: p99", toolgate: checked.both("µs"),
+		limit: fmt.Sprintf("%v µs", maxValidation), verdict: within(checked.median(), maxValidation),
+	}), nil
+}
+
+// refusedArguments reads from an audit log how long after its beginning each call
+// was refused for its arguments, and returns the 99th percentile of so many parts
+// of them, in µs.
+func refusedArguments(ctx context.Context, log string, parts int) (series, error) {
+	var all []float64
+	read := func() error {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return fmt.Errorf("read the audit log: %w", err)
+		}
+		all = nil
+		for line := range bytes.Lines(text) {
+			if !bytes.Contains(line, []byte(`"phase":"arguments","verdict":"deny"`)) {
+				continue
+			}
+			var e audit.Entry
+			if err := json.Unmarshal(line, &e); err != nil {
+				return fmt.Errorf("read the audit log: %w", err)
+			}
+			for _, s := range e.Steps {
+				if s.Phase == "arguments" {
+					all = append(all, float64(s.US))
+				}
+			}
+		}
+		return nil
+	}
+	for range 50 { // what was written last is there within a moment
+		if err := read(); err != nil {
+			return nil, err
+		}
+		if len(all) >= parts {
+			break
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) < parts {
+		return nil, fmt.Errorf("the audit log has %d calls that were refused for their arguments", len(all))
+	}
+	var p99 series
+	for part := range slices.Chunk(all, len(all)/parts) {
+		slices.Sort(part)
+		p99 = append(p99, part[len(part)*99/100])
+	}
+	return p99, nil
 }
