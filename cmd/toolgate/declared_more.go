@@ -15,7 +15,7 @@ import (
 // This file puts the tools that are declared elsewhere beside those of the file.
 
 // withTools returns a configuration with the tools of the documents at its
-// addresses beside its own, and those documents. What does not fit is left out, so
+// addresses, and those of the store, beside its own, and those documents. What does not fit is left out, so
 // that nothing that comes from elsewhere keeps a gateway from starting.
 func (in *instance) withTools(file *config.Config) (*config.Config, []*toolSource) {
 	own := ownFiles(file, in.state)
@@ -30,6 +30,7 @@ func (in *instance) withTools(file *config.Config) (*config.Config, []*toolSourc
 			in.log.Warn("the tools of an address are not served", "address", s.name(), "err", err)
 		}
 	}
+	in.addStored(&full, own)
 	return &full, from
 }
 
@@ -53,6 +54,9 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, own []string) erro
 	with.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, tools)
 	// What may be written is held against what all of them are started from.
 	for i := range c.Toolgate.Tools {
+		if len(c.Toolgate.Tools[i].Write) == 0 {
+			continue
+		}
 		if err := keepsOffStarted(c.Toolgate.Tools[i].Write, &with); err != nil {
 			return fmt.Errorf("the tool %s: %w", c.Toolgate.Tools[i].Name, err)
 		}
@@ -64,6 +68,9 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, own []string) erro
 		return err
 	}
 	for i := range tools {
+		if len(tools[i].Write) == 0 {
+			continue
+		}
 		if err := keepsOffStarted(tools[i].Write, &with); err != nil {
 			return fmt.Errorf("the tool %s: %w", tools[i].Name, err)
 		}
@@ -121,17 +128,19 @@ func changedKeys(a, b *config.DeclaredTool) []string {
 
 // shownTarget says what a tool reaches or runs, where that is not what it was.
 func shownTarget(was, t *config.DeclaredTool) string {
-	target := func(t *config.DeclaredTool) string {
-		if t.Type == "http" {
-			return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), shownURL(t.URL))
-		}
-		return fmt.Sprintf("%.120q", t.Args)
-	}
 	switch {
 	case was == nil:
-		return ": " + target(t)
-	case target(was) != target(t):
-		return ": " + target(was) + " becomes " + target(t)
+		return ": " + toolTarget(t)
+	case toolTarget(was) != toolTarget(t):
+		return ": " + toolTarget(was) + " becomes " + toolTarget(t)
 	}
 	return ""
+}
+
+// toolTarget is what a tool reaches or runs.
+func toolTarget(t *config.DeclaredTool) string {
+	if t.Type == "http" {
+		return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), shownURL(t.URL))
+	}
+	return fmt.Sprintf("%.120q", t.Args)
 }

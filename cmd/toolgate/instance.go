@@ -72,6 +72,8 @@ type instance struct {
 
 	approvalsChanged chan struct{} // capacity 1
 
+	storedChanged chan struct{} // capacity 1
+
 	onStore map[string][]func() // by topic of the store; complete before run
 
 	registry   *registry.Registry
@@ -99,6 +101,7 @@ type instance struct {
 	declared        map[string]*declaredServer // by namespace
 	inForce         *config.Config             // config, with the tools that are declared elsewhere
 	sources         toolSources                // of those
+	stored          storedTools                // and of those in the store
 	queue           *queue.Pool                // of the calls that run as tasks
 	stopGates       context.CancelFunc
 	namespaces      map[string]string // by server
@@ -224,10 +227,11 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	in.desk = approval.New(in.store.Approvals(), in.log)
 	in.webhook = approval.NewWebhook(in.log)
 	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
-	in.approvalsChanged = make(chan struct{}, 1)
+	in.approvalsChanged, in.storedChanged = make(chan struct{}, 1), make(chan struct{}, 1)
 	in.onStore = map[string][]func(){
 		store.TopicApprovals:   {in.desk.Changed, func() { nudge(in.approvalsChanged) }},
 		store.TopicDynamic:     {func() { nudge(in.addedChanged) }},
+		store.TopicDeclared:    {func() { nudge(in.storedChanged) }},
 		store.TopicCredentials: {in.credentialsChanged},
 		store.TopicRegistry:    {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
 	}
@@ -298,6 +302,9 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	in.ctx = gctx
 	_, err := in.loadAdded(gctx)
 	if err == nil {
+		_, err = in.loadDeclared(gctx)
+	}
+	if err == nil {
 		err = in.apply(in.config)
 	}
 	if err != nil {
@@ -310,6 +317,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 	group.Go(func() error { return admin.SweepAdopted(gctx) })
 	group.Go(func() error { return in.followAdded(gctx) })
 	group.Go(func() error { return in.followTools(gctx) })
+	group.Go(func() error { return in.followDeclared(gctx) })
 	group.Go(func() error { return in.gateway.Run(gctx) })
 	group.Go(func() error { return in.saver.run(gctx, in) })
 	group.Go(func() error { return in.budgets.run(gctx) })

@@ -230,6 +230,7 @@ func newTools(o *options) *cobra.Command {
 	}
 	o.outputFlag(c)
 	c.AddCommand(newExport(o))
+	c.AddCommand(newDeclaring(o)...)
 	return c
 }
 

@@ -18,6 +18,7 @@ const (
 	TopicMode         = "mode"         // see [Modes]
 	TopicApprovals    = "approvals"    // see [Approvals]
 	TopicCredentials  = "credentials"  // see [Credentials]
+	TopicDeclared     = "declared"     // see [Declared]
 )
 
 // lockMigrate is the name of the lock that serialises migrations.

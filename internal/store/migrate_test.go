@@ -87,6 +87,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO budget_window VALUES ('b', 'calls/hour', 'o', 1, 9, 5)",
 		"INSERT INTO audit_anchor VALUES ('r', 'run', 'c', 7, 'mac', 1)",
 		"INSERT INTO credential VALUES ('id', 'linear', x'61', 'https://as', 'https://r', 'read', x'00', 3, '', 0, 1)",
+		"INSERT INTO declared_tools VALUES ('tools__a', x'00', 'op', '', 1)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

@@ -205,6 +205,9 @@ func routes(g Gateway) *http.ServeMux {
 	if l, ok := g.(Logins); ok {
 		handleLogins(mux, l)
 	}
+	if d, ok := g.(Declarer); ok {
+		handleDeclarer(mux, d)
+	}
 	if b, ok := g.(Budgets); ok {
 		handleBudgets(mux, b)
 	}

@@ -180,6 +180,12 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 		{"add again", store.TopicDynamic, 0, func() error { return try(s.Dynamic().Add(ctx, server, 2)) }},
 		{"promote", store.TopicDynamic, 1, func() error { return try(s.Dynamic().Promote(ctx, "s", by)) }},
 		{"remove", store.TopicDynamic, 1, func() error { return try(s.Dynamic().Remove(ctx, "s")) }},
+		{"declare", store.TopicDeclared, 1, func() error {
+			return s.Declared().Put(ctx, []store.DeclaredRecord{{Name: "tools__a", Change: store.Change{Actor: "op"}}})
+		}},
+		{"declare nothing", store.TopicDeclared, 0, func() error { return s.Declared().Put(ctx, nil) }},
+		{"undeclare", store.TopicDeclared, 1, func() error { return try(s.Declared().Remove(ctx, "tools__a")) }},
+		{"undeclare nothing", store.TopicDeclared, 0, func() error { return try(s.Declared().Remove(ctx, "tools__a")) }},
 		{"credential", store.TopicCredentials, 1, func() error { _, err := s.Credentials().Put(ctx, linear("")); return err }},
 		{"renew", store.TopicCredentials, 1, func() error { _, _, err := s.Credentials().Renew(ctx, linear("").CredentialKey, 1, nil); return err }},
 		{"renew nothing", store.TopicCredentials, 0, func() error { _, _, err := s.Credentials().Renew(ctx, linear("").CredentialKey, 1, nil); return err }},

@@ -53,6 +53,7 @@ func Run(t *testing.T, database Database) {
 		"CredentialsAreKeptPerPrincipal":    credentials,
 		"CredentialsAreRenewedByOne":        credentialRenewal,
 		"CredentialRaceHasOneWinner":        credentialRace,
+		"DeclaredToolsAreKept":              declaredTools,
 		"LoginsAreTakenOnce":                logins,
 		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,
 		"NamesThatCannotBeAreRefused":       impossibleNames,
@@ -130,6 +131,9 @@ func zeroHandles(t *testing.T) {
 	_, errs["Dynamic.Promote"] = new(store.Dynamic).Promote(ctx, "s", by)
 	_, errs["Dynamic.RemoveOwn"] = new(store.Dynamic).RemoveOwn(ctx, "s", store.Owner{})
 	_, _, errs["Dynamic.Get"] = new(store.Dynamic).Get(ctx, "s")
+	errs["Declared.Put"] = new(store.Declared).Put(ctx, nil)
+	_, errs["Declared.Remove"] = new(store.Declared).Remove(ctx, "t")
+	_, _, errs["Declared.List"] = new(store.Declared).List(ctx)
 	_, _, errs["Dynamic.List"] = new(store.Dynamic).List(ctx)
 	_, _, errs["Credentials.Find"] = new(store.Credentials).Find(ctx, "s", "")
 	_, errs["Credentials.Put"] = new(store.Credentials).Put(ctx, store.CredentialRecord{})

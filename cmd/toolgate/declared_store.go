@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// This file keeps the tools that administrators declare in the store, for every
+// gateway that shares it.
+
+// declaredPurpose separates what seals them from all other seals: they may hold
+// credentials, and who writes into the store may not choose what runs.
+const declaredPurpose = "declared tool"
+
+// storedTool is a tool of the store.
+type storedTool struct {
+	record  store.DeclaredRecord
+	tool    config.DeclaredTool
+	problem string // why it is not served
+}
+
+// storedTools are those of the store as they were read last; mu of the instance
+// guards them.
+type storedTools struct {
+	list       []storedTool
+	generation int64
+}
+
+// loadDeclared reads the tools of the store and tells whether they are not what
+// they were. Of a store that was not there at the start there are none, until that
+// tells of some.
+func (in *instance) loadDeclared(ctx context.Context) (changed bool, err error) {
+	records, generation, err := in.store.Declared().List(ctx)
+	if errors.Is(err, store.ErrAway) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the tools that are declared in the store: %w", err)
+	}
+	list := make([]storedTool, len(records))
+	for i := range records {
+		list[i].record = records[i]
+		if list[i].tool, err = in.openTool(&records[i]); err != nil {
+			list[i].problem = oneLine(err)
+			in.log.Warn("a tool of the store is not served", "tool", records[i].Name, "err", err)
+		}
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	changed = generation != in.stored.generation
+	in.stored = storedTools{list, generation}
+	return changed, nil
+}
+
+// openTool is the tool of a record.
+func (in *instance) openTool(r *store.DeclaredRecord) (config.DeclaredTool, error) {
+	data, err := in.keys.Open(declaredPurpose, r.Name, string(r.Body))
+	if err != nil {
+		return config.DeclaredTool{}, errors.New("it was not declared with a key of this gateway; set the same toolgate.keys on all that share the store")
+	}
+	tools, err := config.ParseTools("the store", data)
+	i := slices.IndexFunc(tools, func(t config.DeclaredTool) bool { return toolName(&t) == r.Name })
+	if err == nil && i < 0 {
+		err = errors.New("its document has no such tool")
+	}
+	if err != nil {
+		return config.DeclaredTool{}, err
+	}
+	return tools[i], nil
+}
+
+// addStored puts the tools of the store beside those of a configuration; what does
+// not fit is left out.
+func (in *instance) addStored(c *config.Config, own []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var all []config.DeclaredTool
+	for i := range in.stored.list {
+		if s := &in.stored.list[i]; s.tool.Name != "" {
+			s.problem = ""
+			all = append(all, s.tool)
+		}
+	}
+	if fitBeside(c, all, own) == nil {
+		c.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, all)
+		return
+	}
+	for i := range in.stored.list {
+		s := &in.stored.list[i]
+		if s.tool.Name == "" {
+			continue
+		}
+		one := []config.DeclaredTool{s.tool}
+		if err := fitBeside(c, one, own); err != nil {
+			s.problem = oneLine(err)
+			in.log.Warn("a tool of the store is not served", "tool", s.record.Name, "err", err)
+			continue
+		}
+		c.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, one)
+	}
+}
+
+// followDeclared keeps up with the tools of the store, until the context ends.
+func (in *instance) followDeclared(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-in.storedChanged:
+			if err := in.applyDeclared(ctx); err != nil && ctx.Err() == nil {
+				in.log.Error("tools that were declared in the store are not served yet", "err", err)
+				select { // before it is tried again
+				case <-ctx.Done():
+				case <-time.After(addPause):
+				}
+			}
+		}
+	}
+}
+
+// applyDeclared serves what the store holds now.
+func (in *instance) applyDeclared(ctx context.Context) error {
+	in.reloading.Lock()
+	defer in.reloading.Unlock()
+	changed, err := in.loadDeclared(ctx)
+	if err != nil || !changed {
+		return err
+	}
+	if err = in.apply(in.current()); err != nil {
+		in.mu.Lock()
+		in.stored.generation = notServed
+		in.mu.Unlock()
+		nudge(in.storedChanged)
+	}
+	return err
+}
+
+// DeclaredTools implements [admin.Declarer].
+func (in *instance) DeclaredTools(context.Context) ([]admin.DeclaredTool, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	out := make([]admin.DeclaredTool, 0, len(in.stored.list))
+	for i := range in.stored.list {
+		s := &in.stored.list[i]
+		one := admin.DeclaredTool{
+			Name: s.record.Name, Type: s.tool.Type, Problem: s.problem, Actor: s.record.Actor, Reason: s.record.Reason, ChangedAt: s.record.ChangedAt,
+		}
+		if s.tool.Name != "" {
+			one.Target = toolTarget(&s.tool)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (in *instance) declare(ctx context.Context, d *admin.Declaration, by store.Change) (admin.Declared, error) {
+	tools, err := config.ParseTools(d.File, d.Data)
+	if err != nil {
+		return admin.Declared{}, err
+	}
+	if len(tools) == 0 {
+		return admin.Declared{}, fmt.Errorf("%s has no tools", d.File)
+	}
+	records := make([]store.DeclaredRecord, len(tools))
+	for i := range tools {
+		name := toolName(&tools[i])
+		sealed, err := in.keys.Seal(declaredPurpose, name, d.Data)
+		if err != nil {
+			return admin.Declared{}, err
+		}
+		records[i] = store.DeclaredRecord{Name: name, Body: []byte(sealed), Change: by}
+	}
+	// They stand beside all others, but in the place of those of their names here.
+	in.mu.Lock()
+	beside := *in.inForce
+	var before []config.DeclaredTool
+	for i := range in.stored.list {
+		s := &in.stored.list[i]
+		same := func(t config.DeclaredTool) bool { return toolName(&t) == s.record.Name }
+		if s.problem == "" && slices.ContainsFunc(tools, same) {
+			before = append(before, s.tool)
+			beside.Toolgate.Tools = slices.DeleteFunc(slices.Clone(beside.Toolgate.Tools), same)
+		}
+	}
+	in.mu.Unlock()
+	if err := fitBeside(&beside, tools, ownFiles(&beside, in.state)); err != nil {
+		return admin.Declared{}, err
+	}
+	if err := in.store.Declared().Put(ctx, records); err != nil {
+		return admin.Declared{}, err
+	}
+	return admin.Declared{Changes: append([]string{}, toolChanges(before, tools)...)}, in.applyDeclared(ctx)
+}
+
+func (in *instance) undeclare(ctx context.Context, name string) error {
+	ok, err := in.store.Declared().Remove(ctx, name)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %.100q; `toolgate tools declared` lists those that are", admin.ErrNoTool, name)
+	}
+	if err != nil {
+		return err
+	}
+	return in.applyDeclared(ctx)
+}
+
+// DeclareTools implements [admin.Declarer].
+func (in *instance) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
+	out, err := in.declare(ctx, &d, store.Change{Actor: gate.ByOperator, Reason: d.Reason})
+	return out, in.audited(operator(), &changed{what: "tools.declare", name: d.File, reason: d.Reason}, err)
+}
+
+// UndeclareTool implements [admin.Declarer].
+func (in *instance) UndeclareTool(ctx context.Context, name, reason string) error {
+	return in.audited(operator(), &changed{what: "tools.undeclare", name: name, reason: reason}, in.undeclare(ctx, name))
+}
+
+// DeclareTools implements [admin.Declarer].
+func (a administrator) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
+	out, err := a.declare(ctx, &d, a.by(d.Reason))
+	return out, a.audited(a.name(), &changed{what: "tools.declare", name: d.File, reason: d.Reason, id: a.id}, err)
+}
+
+// UndeclareTool implements [admin.Declarer].
+func (a administrator) UndeclareTool(ctx context.Context, name, reason string) error {
+	return a.audited(a.name(), &changed{what: "tools.undeclare", name: name, reason: reason, id: a.id}, a.undeclare(ctx, name))
+}
+
+// newDeclaring are the commands for the tools of the store.
+func newDeclaring(o *options) []*cobra.Command {
+	var path, reason string
+	declare := &cobra.Command{
+		Use:   "declare DOCUMENT",
+		Short: "Declare the tools of a document in the store of the running gateway",
+		Long: `Declare the tools of a document, which is like a file of tool_files without
+variables and relative paths, in the store of the running gateway: for every
+gateway that shares it, and in place of those of the same names. All of them are
+declared, or none.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := os.ReadFile(args[0])
+			if err != nil {
+				return exit(exitConfig, err)
+			}
+			return o.withControl(path, func(control *admin.Client) error {
+				did, err := control.DeclareTools(cmd.Context(), admin.Declaration{File: args[0], Data: data, Reason: reason})
+				if err != nil {
+					return err
+				}
+				for _, what := range did.Changes {
+					fmt.Println(what)
+				}
+				return nil
+			})
+		},
+	}
+	undeclare := &cobra.Command{
+		Use: "undeclare NAME", Short: "Take a tool out of the store of the running gateway", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withControl(path, func(control *admin.Client) error {
+				if err := control.UndeclareTool(cmd.Context(), args[0], reason); err != nil {
+					return err
+				}
+				fmt.Printf("%s is no longer declared\n", args[0])
+				return nil
+			})
+		},
+	}
+	list := &cobra.Command{
+		Use: "declared", Short: "List the tools that are declared in the store of the running gateway", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.withControl(path, func(control *admin.Client) error {
+				all, err := control.DeclaredTools(cmd.Context())
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"TOOL", "TYPE", "TARGET", "BY", "PROBLEM"}, data: all}
+				for _, d := range all {
+					t.rows = append(t.rows, []string{d.Name, d.Type, d.Target, d.Actor, d.Problem})
+					t.names = append(t.names, d.Name)
+				}
+				return o.print(os.Stdout, t)
+			})
+		},
+	}
+	o.outputFlag(list)
+	for _, c := range []*cobra.Command{declare, undeclare} {
+		c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	}
+	all := []*cobra.Command{declare, undeclare, list}
+	for _, c := range all {
+		c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	}
+	return all
+}
