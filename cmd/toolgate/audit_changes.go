@@ -38,6 +38,7 @@ func (in *instance) audited(actor string, c *changed, err error) error {
 		e.Outcome = audit.OutcomeError
 		e.Reason = strings.TrimPrefix(c.reason+": "+err.Error(), ": ")
 	}
+	e.Name, e.Reason = in.hidden.shown(e.Name), in.hidden.shown(e.Reason) // people write what they like
 	if lost := in.audit.Append(&e); lost != nil {
 		in.log.Error("audit entry not kept", "change", c.what, "name", c.name, "actor", actor, "err", lost)
 	}

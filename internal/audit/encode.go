@@ -9,6 +9,9 @@ import (
 const (
 	// maxString bounds one string of an entry, in bytes before escaping.
 	maxString = 4096
+	// maxInputs bounds the sealed arguments of an entry, which are whole or left
+	// out.
+	maxInputs = 256 << 10
 	// cutMark ends a string that was cut.
 	cutMark = "…"
 	// noChar is how a byte that is not UTF-8 is written.
@@ -37,7 +40,12 @@ func appendEntry(b []byte, e *Entry) []byte {
 		return append(b, "}\n"...)
 	}
 	b = appendSteps(b, e.Steps)
-	b = appendField(b, `,"inputs":`, e.Inputs)
+	b = append(b, `,"inputs":`...)
+	if len(e.Inputs) <= maxInputs { // a part of what is sealed opens to nothing
+		b = appendWhole(b, e.Inputs)
+	} else {
+		b = appendWhole(b, "")
+	}
 	b = appendNumber(b, `,"rounds":`, int64(e.Rounds))
 	b = appendBudgets(b, e.Budgets)
 	b = appendField(b, `,"breaker":`, e.Breaker)
@@ -155,10 +163,15 @@ func appendField(b []byte, key, s string) []byte {
 // escapes what JSON requires, and the two line separators of Unicode that
 // some readers of lines take for line ends.
 func appendString(b []byte, s string) []byte {
-	cut := len(s) > maxString
-	if cut {
-		s = s[:clip(s)]
+	if len(s) > maxString {
+		b = appendWhole(b, s[:clip(s)])
+		return append(append(b[:len(b)-1], cutMark...), '"')
 	}
+	return appendWhole(b, s)
+}
+
+// appendWhole is appendString without a bound.
+func appendWhole(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -190,9 +203,6 @@ func appendString(b []byte, s string) []byte {
 		i += size
 	}
 	b = append(b, s[start:]...)
-	if cut {
-		b = append(b, cutMark...)
-	}
 	return append(b, '"')
 }
 

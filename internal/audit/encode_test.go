@@ -156,3 +156,34 @@ func FuzzEncode(f *testing.F) {
 		}
 	})
 }
+
+// Sealed arguments are kept whole or not at all: a part of them could not be opened.
+func TestInputsAreWhole(t *testing.T) {
+	const most = 256 << 10
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l, err := audit.Open(path, audit.Options{Key: audit.Key{ID: "k", Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := []int{0, 1, 4096, 4097, most, most + 1}
+	for _, n := range sizes {
+		if err := l.Append(&audit.Entry{Inputs: strings.Repeat("s", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := audit.Closed(path)
+	if err != nil || len(got) != len(sizes) {
+		t.Fatalf("%d entries, %v", len(got), err)
+	}
+	for i, n := range sizes {
+		if n > most {
+			n = 0
+		}
+		if len(got[i].Inputs) != n {
+			t.Errorf("of %d bytes %d are kept", sizes[i], len(got[i].Inputs))
+		}
+	}
+}
