@@ -1,0 +1,285 @@
+//go:build e2e
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// authTool is the one tool of every server of the scenarios of credentials.
+const authTool = "test-tool"
+
+// authContext is what the suite tells a client of the credentials of a scenario.
+type authContext struct {
+	ID       string `json:"client_id"`
+	Secret   string `json:"client_secret"`
+	Key      string `json:"private_key_pem"`
+	Issuer   string `json:"issuer"`
+	IDP      string `json:"idp_issuer"`
+	IDPID    string `json:"idp_client_id"`
+	IDPToken string `json:"idp_id_token"`
+}
+
+// authScenario is one scenario of credentials.
+type authScenario struct {
+	auth func(folder string, c authContext) (object, error) // settings; nil for none
+	// logins is how often somebody signs in, each followed by a call; none where
+	// toolgate has its tokens by itself.
+	logins int
+	// refused tells that the last login or the last call has to fail.
+	refused bool
+}
+
+var authScenarios = map[string]authScenario{
+	"auth/metadata-default":                 {logins: 1},
+	"auth/metadata-var1":                    {logins: 1},
+	"auth/metadata-var2":                    {logins: 1},
+	"auth/metadata-var3":                    {logins: 1},
+	"auth/basic-cimd":                       {logins: 1, auth: documented},
+	"auth/scope-from-www-authenticate":      {logins: 1},
+	"auth/scope-from-scopes-supported":      {logins: 1},
+	"auth/scope-omitted-when-undefined":     {logins: 1},
+	"auth/scope-step-up":                    {logins: 2},
+	"auth/scope-retry-limit":                {logins: 2, refused: true},
+	"auth/token-endpoint-auth-basic":        {logins: 1},
+	"auth/token-endpoint-auth-post":         {logins: 1},
+	"auth/token-endpoint-auth-none":         {logins: 1},
+	"auth/pre-registration":                 {logins: 1, auth: registered},
+	"auth/resource-mismatch":                {logins: 1, refused: true},
+	"auth/offline-access-scope":             {logins: 1},
+	"auth/offline-access-not-supported":     {logins: 1},
+	"auth/authorization-server-migration":   {logins: 2},
+	"auth/iss-supported":                    {logins: 1},
+	"auth/iss-not-advertised":               {logins: 1},
+	"auth/iss-supported-missing":            {logins: 1, refused: true},
+	"auth/iss-wrong-issuer":                 {logins: 1, refused: true},
+	"auth/iss-unexpected":                   {logins: 1, refused: true},
+	"auth/iss-normalized":                   {logins: 1, refused: true},
+	"auth/metadata-issuer-mismatch":         {logins: 1, refused: true},
+	"auth/client-credentials-jwt":           {auth: bySecretOrKey},
+	"auth/client-credentials-basic":         {auth: bySecretOrKey},
+	"auth/enterprise-managed-authorization": {auth: exchanged},
+}
+
+// documented is a client that is described at an address of the suite's.
+func documented(string, authContext) (object, error) {
+	return object{"client": object{"id": "https://conformance-test.local/client-metadata.json", "auth": "none"}}, nil
+}
+
+// registered is a client that is registered by hand.
+func registered(_ string, c authContext) (object, error) {
+	return object{"client": object{"id": c.ID, "secret": c.Secret}}, nil
+}
+
+// bySecretOrKey has toolgate sign in by itself.
+func bySecretOrKey(folder string, c authContext) (object, error) {
+	client := object{"id": c.ID}
+	if c.Key == "" {
+		client["secret"] = c.Secret
+		return object{"mode": "client_credentials", "client": client}, nil
+	}
+	client["key"] = filepath.Join(folder, "key.pem")
+	return object{"mode": "client_credentials", "client": client}, os.WriteFile(filepath.Join(folder, "key.pem"), []byte(c.Key), 0o600)
+}
+
+// exchanged has an identity provider trade a person's token.
+func exchanged(folder string, c authContext) (object, error) {
+	file := filepath.Join(folder, "subject")
+	return object{
+		"mode": "exchange", "client": object{"id": c.ID, "secret": c.Secret},
+		"exchange": object{"issuer": c.IDP, "client": object{"id": c.IDPID}, "grant": "id_jag", "subject": file},
+	}, os.WriteFile(file, []byte(c.IDPToken), 0o600)
+}
+
+// run runs a scenario of credentials: toolgate is signed in on its command line,
+// by a browser that follows where it is sent, and calls the server's one tool.
+func (a authScenario) run(ctx context.Context, binary, folder, url string) (err error) {
+	var given authContext
+	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
+		if err := json.Unmarshal([]byte(text), &given); err != nil {
+			return fmt.Errorf("reading what the suite tells: %w", err)
+		}
+	}
+	own := object{"namespace": ""}
+	if a.auth != nil {
+		if own["auth"], err = a.auth(folder, given); err != nil {
+			return fmt.Errorf("writing the credentials: %w", err)
+		}
+	}
+	c := &cli{binary: binary, folder: folder, file: filepath.Join(folder, "servers.json")}
+	if err := c.prepare(object{
+		"mcpServers": object{"scenario": object{"type": "http", "url": url}},
+		"toolgate":   object{"servers": object{"scenario": own}},
+	}); err != nil {
+		return err
+	}
+	stop, err := c.up(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	if a.logins == 0 {
+		return c.calls(ctx)
+	}
+	for range a.logins {
+		_ = c.calls(ctx) // its refusal says what the login is for
+		if err = c.login(ctx); err == nil {
+			err = c.calls(ctx)
+		}
+	}
+	switch {
+	case a.refused && err == nil:
+		return errors.New("what had to be refused went through")
+	case a.refused:
+		return nil
+	}
+	return err
+}
+
+// cli runs commands of toolgate.
+type cli struct{ binary, folder, file string }
+
+func (c *cli) prepare(config object) error {
+	text, err := json.Marshal(config)
+	if err == nil {
+		err = os.WriteFile(c.file, text, 0o600)
+	}
+	if err == nil {
+		err = os.Mkdir(filepath.Join(c.folder, "home"), 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the configuration: %w", err)
+	}
+	return nil
+}
+
+func (c *cli) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.binary, args...)
+	cmd.Dir, cmd.Env = c.folder, environment(c.folder)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = stopTime
+	return cmd
+}
+
+// output collects what a command writes; found gets the first match of a pattern.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	want  *regexp.Regexp
+	found chan string // room for one
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(p)
+	if m := o.want.FindSubmatch(o.text.Bytes()); m != nil {
+		select {
+		case o.found <- string(m[1]):
+		default:
+		}
+	}
+	return len(p), nil
+}
+
+// start runs a command and returns what the pattern finds in its output.
+func (c *cli) start(ctx context.Context, pattern string, args ...string) (cmd *exec.Cmd, ended chan error, found string, err error) {
+	cmd = c.command(ctx, args...)
+	out := &output{want: regexp.MustCompile(pattern), found: make(chan string, 1)}
+	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(out, os.Stderr)
+	if err := cmd.Start(); err != nil {
+		return nil, nil, "", fmt.Errorf("starting toolgate: %w", err)
+	}
+	ended = make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // ends with the command
+	select {
+	case found = <-out.found:
+		return cmd, ended, found, nil
+	case err := <-ended:
+		return nil, nil, "", fmt.Errorf("toolgate %s has ended (%w)", args[0], err)
+	}
+}
+
+// up starts the gateway; stop ends it, which must succeed.
+func (c *cli) up(ctx context.Context) (stop func() error, err error) {
+	cmd, ended, _, err := c.start(ctx, `(?m)ready +in ()`, "up", c.file, "--listen", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			return fmt.Errorf("ending toolgate: %w", err)
+		}
+		kill := time.AfterFunc(stopTime, func() { _ = cmd.Cancel() })
+		defer kill.Stop()
+		if err := <-ended; err != nil {
+			return fmt.Errorf("toolgate has not ended well: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// login signs in on the command line, with a browser that goes where it is sent.
+func (c *cli) login(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	_, ended, address, err := c.start(ctx, `(?m)^open +(\S+)$`, "login", "scenario", "--no-browser", "--file", c.file)
+	if err != nil {
+		return err
+	}
+	browsing := browse(ctx, address)
+	if browsing != nil {
+		cancel() // nobody comes back
+	}
+	if err := errors.Join(browsing, <-ended); err != nil {
+		return fmt.Errorf("signing in: %w", err)
+	}
+	return nil
+}
+
+// browse goes where it is sent, and has to be told at the end that it worked.
+func browse(ctx context.Context, address string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("the address of the login: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("browsing: %w", err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the browser ends at %s with %s (%w)", resp.Request.URL.Path, resp.Status, err)
+	}
+	if !strings.Contains(string(text), "Signed in to") {
+		return fmt.Errorf("the browser ends at another page: %.200s", text)
+	}
+	return nil
+}
+
+// calls makes a call, which the server has to answer. The list of a server whose
+// login is new may take a moment to be there.
+func (c *cli) calls(ctx context.Context) error {
+	out, err := c.command(ctx, "call", authTool, "--file", c.file).CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("test")) {
+		return fmt.Errorf("calling: %w: %.400s", err, out)
+	}
+	return nil
+}
