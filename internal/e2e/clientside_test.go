@@ -48,7 +48,7 @@ var clientScenarios = []clientScenario{
 // otherClientScenarios are those that are not driven, by name or by the folder
 // that they are in, with the reason.
 var otherClientScenarios = map[string]string{
-	"auth": "toolgate sends servers the credentials of the configuration and fetches none",
+	"auth": "they are what TestConformanceCredentials drives",
 	"elicitation-sep1034-client-defaults": "its server asks beside the stream of the call, " +
 		"where a question is attributed to nobody",
 }

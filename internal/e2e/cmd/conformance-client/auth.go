@@ -135,8 +135,10 @@ func (a authScenario) run(ctx context.Context, binary, folder, url string) (err 
 	if a.logins == 0 {
 		return c.calls(ctx)
 	}
-	for range a.logins {
-		_ = c.calls(ctx) // its refusal says what the login is for
+	for login := range a.logins {
+		if login > 0 {
+			_ = c.calls(ctx) // its refusal says what the login is for
+		}
 		if err = c.login(ctx); err == nil {
 			err = c.calls(ctx)
 		}
@@ -274,12 +276,26 @@ func browse(ctx context.Context, address string) error {
 	return nil
 }
 
-// calls makes a call, which the server has to answer. The list of a server whose
-// login is new may take a moment to be there.
+// listTime is how long the list of a server whose login is new may take.
+const listTime = 15 * time.Second
+
+// calls makes a call, which the server has to answer.
 func (c *cli) calls(ctx context.Context) error {
-	out, err := c.command(ctx, "call", authTool, "--file", c.file).CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("test")) {
-		return fmt.Errorf("calling: %w: %.400s", err, out)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	until := time.After(listTime)
+	for {
+		out, err := c.command(ctx, "call", authTool, "--file", c.file).CombinedOutput()
+		switch {
+		case err == nil && bytes.Contains(out, []byte("test")):
+			return nil
+		case !bytes.Contains(out, []byte("Unknown tool")):
+			return fmt.Errorf("calling: %w: %.400s", err, out)
+		}
+		select {
+		case <-tick.C:
+		case <-until:
+			return fmt.Errorf("calling: %.400s", out)
+		}
 	}
-	return nil
 }

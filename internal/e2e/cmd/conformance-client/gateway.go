@@ -56,19 +56,7 @@ func startGateway(ctx context.Context, binary, folder, url string) (*gateway, er
 	}
 	g := &gateway{cmd: exec.CommandContext(ctx, binary, "stdio", file, "--wait", firstLists)}
 	g.cmd.Dir = folder
-	g.cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"),
-		"HOME=" + home,
-		"XDG_CONFIG_HOME=" + filepath.Join(home, ".config"),
-		"XDG_STATE_HOME=" + filepath.Join(home, ".local", "state"),
-		"XDG_DATA_HOME=" + filepath.Join(home, ".local", "share"),
-		"XDG_CACHE_HOME=" + filepath.Join(home, ".cache"),
-		"TMPDIR=" + folder,
-		"LANG=C.UTF-8",
-		"NO_COLOR=1",
-		// With the race detector a program else sleeps for a second as it ends.
-		"GORACE=atexit_sleep_ms=10",
-	}
+	g.cmd.Env = environment(folder)
 	g.cmd.Stderr = os.Stderr
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	g.cmd.Cancel = func() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
@@ -82,6 +70,24 @@ func startGateway(ctx context.Context, binary, folder, url string) (*gateway, er
 		return nil, fmt.Errorf("starting toolgate: %w", err)
 	}
 	return g, nil
+}
+
+// environment is what toolgate is given: what it keeps is below folder.
+func environment(folder string) []string {
+	home := filepath.Join(folder, "home")
+	return []string{
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + home,
+		"XDG_CONFIG_HOME=" + filepath.Join(home, ".config"),
+		"XDG_STATE_HOME=" + filepath.Join(home, ".local", "state"),
+		"XDG_DATA_HOME=" + filepath.Join(home, ".local", "share"),
+		"XDG_CACHE_HOME=" + filepath.Join(home, ".cache"),
+		"TMPDIR=" + folder,
+		"LANG=C.UTF-8",
+		"NO_COLOR=1",
+		// With the race detector a program else sleeps for a second as it ends.
+		"GORACE=atexit_sleep_ms=10",
+	}
 }
 
 // end closes toolgate's input and waits until it has ended, which it must by

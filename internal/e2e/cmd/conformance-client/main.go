@@ -56,12 +56,19 @@ func run(ctx context.Context) error {
 	}
 	name := os.Getenv("MCP_CONFORMANCE_SCENARIO")
 	drive, ok := scenarios[name]
-	if !ok {
+	signs, signing := authScenarios[name]
+	if !ok && !signing {
 		return fmt.Errorf("unknown scenario %q", name)
 	}
 	folder, err := os.MkdirTemp(*dir, "s")
 	if err != nil {
 		return fmt.Errorf("making the folder of a scenario: %w", err)
+	}
+	if signing {
+		if err := signs.run(ctx, *binary, filepath.Clean(folder), flag.Arg(0)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
 	}
 	g, err := startGateway(ctx, *binary, filepath.Clean(folder), flag.Arg(0))
 	if err != nil {
