@@ -27,6 +27,9 @@ func auditPath(c *config.Config, state *stateDir) string {
 
 // openAudit opens the audit log of the gateway, whose store and keys are there.
 func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
+	if !keepsRecords {
+		return audit.Discard(), nil
+	}
 	keys, err := auditKeys(c, in.state)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 // execution adds a closed call of a tool to the execution log, which nobody waits
 // for. What no server has is no tool.
 func (in *instance) execution(e *audit.Entry) {
-	if e.Method != mcp.MethodToolsCall || e.Server == "" {
+	if !executed || e.Method != mcp.MethodToolsCall || e.Server == "" {
 		return
 	}
 	in.executions.Add(store.Execution{

@@ -13,6 +13,9 @@ import (
 
 // counting is what the gateway tells of its requests.
 func (in *instance) counting() *proxy.Metrics {
+	if !keepsRecords {
+		return nil
+	}
 	return &proxy.Metrics{
 		Call: in.count, Served: in.metrics.Served, Listed: in.metrics.Discovered,
 		Sessions: in.metrics.Sessions, SessionEnded: in.metrics.SessionEnded,

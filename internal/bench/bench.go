@@ -82,6 +82,7 @@ var trials = func() []trial {
 	all = append(all, trial{"budget", benchBudget})
 	all = append(all, trial{"gate, list", benchGatedList}, trial{"gate, bounds", benchBounds}, trial{"gate, relations", benchRelations})
 	all = append(all, trial{"breaker, refusal", benchRefusal}, trial{"breaker, neighbours", benchDisturbed})
+	all = append(all, trial{"telemetry", benchTelemetry}, trial{"everything", benchEverything})
 	all = append(all, trial{"rates", benchRates}, trial{"parked", benchParked})
 	all = append(all, trial{"list", benchList}, trial{"idle sessions", benchSessions})
 	for _, answers := range []string{"json", "sse"} {

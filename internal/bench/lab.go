@@ -27,6 +27,7 @@ type lab struct {
 	dir      string
 	log      io.Writer // progress, for a person; nil for nobody
 	count    int
+	less     map[string]string // toolgates that keep less, by the tag they are built with
 }
 
 // newLab makes a folder and, unless binary names one, builds toolgate.
@@ -45,12 +46,35 @@ func newLab(ctx context.Context, binary string) (_ *lab, err error) {
 		return l, nil
 	}
 	l.toolgate = filepath.Join(l.dir, "toolgate")
-	build := exec.CommandContext(ctx, "go", "build", "-o", l.toolgate, "github.com/toolgate/toolgate/cmd/toolgate")
-	if out, err := build.CombinedOutput(); err != nil {
+	if err := build(ctx, l.toolgate, ""); err != nil {
 		l.close()
-		return nil, fmt.Errorf("build toolgate: %w\n%s", err, out)
+		return nil, err
 	}
 	return l, nil
+}
+
+func build(ctx context.Context, to, tag string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, "-tags", tag, "github.com/toolgate/toolgate/cmd/toolgate")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build toolgate: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// built returns a toolgate that is built with a tag, from the source that is here.
+func (l *lab) built(ctx context.Context, tag string) (string, error) {
+	if path := l.less[tag]; path != "" {
+		return path, nil
+	}
+	path := filepath.Join(l.dir, tag)
+	if err := build(ctx, path, tag); err != nil {
+		return "", err
+	}
+	if l.less == nil {
+		l.less = make(map[string]string)
+	}
+	l.less[tag] = path
+	return path, nil
 }
 
 func (l *lab) close() { os.RemoveAll(l.dir) }
@@ -69,6 +93,7 @@ type room struct {
 	running []*process
 
 	extra map[string]any // settings of the gateways that are started next
+	tag   string         // what these are built with; empty for toolgate as it is
 	token string         // what clients show them; empty for nothing
 }
 
@@ -216,8 +241,14 @@ func (r *room) launch(m mounts) (*server, error) {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
 		"TOOLGATE_STATE=" + filepath.Join(home, "state"),
 	}
+	binary := r.toolgate
+	if r.tag != "" {
+		if binary, err = r.built(r.ctx, r.tag); err != nil {
+			return nil, err
+		}
+	}
 	began := time.Now()
-	p, err := r.start("toolgate", env, r.toolgate, "up", file)
+	p, err := r.start("toolgate", env, binary, "up", file)
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,11 @@ func TestQuick(t *testing.T) {
 	lines := map[string]int{
 		"list": 1, "idle sessions": 2, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 4, "gate, relations": 2, "budget": 3, "rates": 1,
 		"breaker, refusal": 1, "breaker, neighbours": 2, "native, calls": 2, "native, start": 3, "native, handshake": 1,
+		"telemetry": 2, "everything": 10,
 	}
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		lines["budget"]++
+		lines["everything"] += 2
 	}
 	for _, c := range trials {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,8 @@
+//go:build bench_nothing
+
+package main
+
+const (
+	keepsRecords = false
+	executed     = false
+)
