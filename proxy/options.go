@@ -372,6 +372,9 @@ type PendingCall struct {
 	Queued bool
 	// Tool tells a tools/call from everything else.
 	Tool bool
+	// Native tells that the gateway itself runs what is called, so that its schema is
+	// no stranger's word: whatever else is checked, arguments have to fit it.
+	Native bool
 }
 
 // ArgumentChecker holds a call that may be made against the tool's own input

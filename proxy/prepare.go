@@ -66,7 +66,7 @@ func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *recor
 	}
 	demands, err := checker.CheckArguments(ctx, PendingCall{
 		Request: &question, Schema: r.input, Listed: r.item, Tool: call.Method == mcp.MethodToolsCall,
-		Queued: x.Message.Param("task") != nil,
+		Queued: x.Message.Param("task") != nil, Native: r.to.mount.Native,
 	})
 	rec.demands = append(rec.demands, demands...)
 	return err

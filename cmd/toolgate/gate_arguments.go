@@ -17,7 +17,7 @@ import (
 // and the operating mode.
 type examiner struct {
 	checker *schema.Checker
-	held    bool // calls are held against the schemas of their tools
+	held    bool // calls are held against the schemas of their tools, also of those of strangers
 	rules   *governance.Rules
 	ruled   bool                                          // there are rules; without, only a mode other than NORMAL matters
 	said    func(server, tool string) governance.Operator // in the file
@@ -58,7 +58,7 @@ func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroun
 func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
 	args := schema.ReadArguments(c.Args)
 	prepared := func() (*schema.Schema, error) { return e.checker.Compile(c.Schema) }
-	if c.Tool && e.held {
+	if c.Tool && (e.held || c.Native) {
 		s, err := prepared()
 		if err := fits(c, s, err, args); err != nil {
 			return nil, err

@@ -39,6 +39,12 @@ func TestNativeTools(t *testing.T) {
 		t.Error(got)
 	}
 
+	for _, args := range []string{`{}`, `{"text":7}`, `{"text":"a","more":1}`} {
+		if got := text(t, client, "util__echo", args); !strings.Contains(got, "do not fit the tool's input schema") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+
 	// What is shipped is vouched for, and has rates of its own where the file has none.
 	if said := r.nativeOperator("util", "echo"); said.ReadOnly == nil || !*said.ReadOnly || said.Destructive == nil || *said.Destructive || said.Risk != "low" {
 		t.Errorf("class: %+v", said)
