@@ -276,7 +276,7 @@ func run(t *testing.T, s Spec) *running {
 	t.Helper()
 	log := &logged{}
 	h, err := NewHost(Options{
-		Folder: t.TempDir() + "/sockets", Version: "9", health: 200 * time.Millisecond,
+		Folder: t.TempDir() + "/sockets", Version: "9", health: 500 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -194,7 +194,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	p.set(mcp.Ready, "", running)
 	tick := time.NewTicker(p.host.opts.health)
 	defer tick.Stop()
-	missed := 0
+	missed, heard := 0, uint64(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -205,8 +205,11 @@ func (p *Plugin) serve(ctx context.Context) error {
 			running.stop()
 			return fmt.Errorf("the process ended: %w", running.runner.ended())
 		case <-tick.C:
-			if err = running.ping(ctx, p.host.opts.health); err == nil {
-				missed = 0
+			err = running.ping(ctx, p.host.opts.health)
+			// An answer may have to wait behind a large result that is on its way.
+			now := running.runner.heard.Load()
+			if err == nil || now != heard {
+				missed, heard = 0, now
 				continue
 			}
 			if missed++; missed == healthMisses {

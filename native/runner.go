@@ -47,6 +47,7 @@ type runner struct {
 	line           *io.PipeReader // the first line of stdout, where wire is set
 	lineIn         *io.PipeWriter
 	behind         *bufio.Reader // what of stdout is behind that line
+	heard          atomic.Uint64 // bytes from a process that serves there
 
 	started sync.Once
 	number  atomic.Int64  // of the process; 0 before it has been started

@@ -16,6 +16,8 @@ type wire struct {
 	in  *bufio.Reader
 	out *os.File // read side of its standard output, for deadlines
 	to  *os.File
+	// heard counts what came from the process, which is a sign of life.
+	heard *atomic.Uint64
 }
 
 // dialer returns what connects to the process of a runner, which it does once.
@@ -25,12 +27,16 @@ func (r *runner) dialer() func(context.Context, string) (net.Conn, error) {
 		if used.Swap(true) {
 			return nil, errors.New("the connection to the process is lost")
 		}
-		return &wire{in: r.behind, out: r.stdout, to: r.stdin}, nil
+		return &wire{in: r.behind, out: r.stdout, to: r.stdin, heard: &r.heard}, nil
 	}
 }
 
 // Read implements [net.Conn].
-func (w *wire) Read(p []byte) (int, error) { return w.in.Read(p) }
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.in.Read(p)
+	w.heard.Add(uint64(n)) //nolint:gosec // never negative
+	return n, err
+}
 
 // Write implements [net.Conn].
 func (w *wire) Write(p []byte) (int, error) { return w.to.Write(p) }
