@@ -47,7 +47,11 @@ func pythonPlugin(t *testing.T) (s *setup, program, checksum string) {
 	if err := os.WriteFile(s.file, []byte(filled), 0o600); err != nil {
 		t.Fatalf("writing the configuration: %v", err)
 	}
-	s.env = append(s.env, "PLUGIN_VENV="+venv)
+	prefix, err := exec.CommandContext(t.Context(), filepath.Join(venv, pythonBinary), "-c", `import sys; print(sys.base_prefix, end="")`).Output()
+	if err != nil {
+		t.Fatalf("asking where the interpreter is: %v", err)
+	}
+	s.env = append(s.env, "PLUGIN_VENV="+venv, "PLUGIN_PYTHON="+string(prefix))
 	return s, program, checksum
 }
 

@@ -80,6 +80,7 @@ func TestWhatIsGranted(t *testing.T) {
 			{"done: ", []string{"rename", writable + "/new", writable + "/newer"}},
 			{"done: run", []string{"run", "/bin/sh", "-c", "echo run"}},
 			{"done: ", []string{"write", "/dev/null"}},
+			{"done: ", []string{"write", "/dev/urandom"}}, // a device, which can be opened
 			{"done: ", []string{"socketpair", "1"}},
 			{"done: root", []string{"read", "/etc/passwd"}},
 		} {

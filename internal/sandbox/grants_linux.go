@@ -27,10 +27,9 @@ var base = []struct {
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path",
 		"/etc/alternatives", "/etc/localtime", "/usr/share/zoneinfo", "/usr/share/locale",
 		"/etc/passwd", "/etc/group", "/etc/nsswitch.conf",
-		"/dev/urandom", "/dev/random",
 	}},
 	{shim.Run, []string{"/lib/ld-*.so*", "/lib64/ld-*.so*"}}, // the loader of dynamic programs
-	{shim.Device, []string{"/dev/null", "/dev/zero", "/dev/full"}},
+	{shim.Device, []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random"}},
 }
 
 // online is what programs need besides to use a network.
