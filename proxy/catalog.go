@@ -97,15 +97,16 @@ func (s *served) shape(kind mcp.Capability, original string) *ToolShape {
 	return nil
 }
 
-// shown tells whether the operator shows a tool at all.
-func (s *served) shown(kind mcp.Capability, original string) bool {
+// shown tells whether the operator shows a tool at all. The one by which callers sign
+// in need not be included: without it nothing is listed before that.
+func (s *served) shown(kind mcp.Capability, item *mcp.Item) bool {
 	if kind != mcp.Tool {
 		return true
 	}
-	if len(s.mount.Include) > 0 && !slices.Contains(s.mount.Include, original) {
+	if len(s.mount.Include) > 0 && !slices.Contains(s.mount.Include, item.Key) && !s.standsIn(item.Raw) {
 		return false
 	}
-	return !slices.Contains(s.mount.Exclude, original)
+	return !slices.Contains(s.mount.Exclude, item.Key)
 }
 
 // render makes the routes of everything that the listing offers.
@@ -121,7 +122,7 @@ func (s *served) render(ids map[CapabilityKey]string) {
 		routes := make([]*Route, 0, len(items))
 		for i := range items {
 			shape := s.shape(kind, items[i].Key)
-			if shape != nil && shape.Hidden || !s.shown(kind, items[i].Key) {
+			if shape != nil && shape.Hidden || !s.shown(kind, &items[i]) {
 				continue
 			}
 			name, ok := names[items[i].Key]

@@ -274,6 +274,11 @@ type Mount struct {
 	Results ResultRules
 	// SignIn sends callers to where they sign in to the server; nil sends nobody.
 	SignIn SignIn
+	// SignInTool is the definition of the tool by whose call that happens while nothing
+	// else is listed, as the backend lists it; nil is none.
+	SignInTool []byte
+	// Await waits for what callers are about to be listed; nil waits for nothing.
+	Await Await
 }
 
 // Questions is what a server may ask of clients. The zero value allows

@@ -16,14 +16,17 @@ import (
 // and however it ends, one audit entry is closed.
 func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, name string) (answer reply) {
 	g.waitFirst(ctx)
-	snap, rec := g.snapshot.Load(), g.newRecord(x, kind, name)
+	rec := g.newRecord(x, kind, name)
 	defer func() { rec.close(&answer, recover()) }()
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
 
 	if err := g.opts.Auditor.Healthy(); err != nil {
 		return refuse(auditDown(err))
 	}
-	route := snap.Catalog(x).resolve(kind, name, x.Scope)
+	snap, route, from, err := g.find(ctx, x, kind, name)
+	if err != nil {
+		return g.unlisted(ctx, x, rec, kind, name, from, err)
+	}
 	if route == nil {
 		return refuse(g.unknownTo(x, kind, name))
 	}

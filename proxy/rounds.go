@@ -59,7 +59,7 @@ type retry struct {
 
 // charged tells whether the call was charged in an earlier round.
 func (r *retry) charged() bool {
-	return r != nil && r.state.way != wayApproval && r.state.way != waySignIn
+	return r != nil && r.state.way != wayApproval && !r.state.signsIn()
 }
 
 // ended ends a call that is not gone on with, and returns why.
@@ -103,8 +103,13 @@ const (
 	// wayApproval is of a call that was not made yet: its caller was asked about it.
 	wayApproval = "approval"
 	// waySignIn is of a call that was not made yet: its caller was sent to sign in.
-	waySignIn = "sign_in"
+	// wayUnlisted is of such a call of what was not listed yet, known by its exposed
+	// name.
+	waySignIn, wayUnlisted = "sign_in", "unlisted"
 )
+
+// signsIn tells whether the caller was sent to sign in.
+func (s *roundState) signsIn() bool { return s.way == waySignIn || s.way == wayUnlisted }
 
 func (s *roundState) encode() []byte {
 	out := append([]byte(`{"call":`), mcp.Quote(s.call)...)
@@ -149,7 +154,11 @@ func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Cal
 	}
 	state := decodeRoundState(opened)
 	rec.hashArguments()
-	if state.server != route.Server || state.kind != route.Kind.String() || state.name != route.Original ||
+	named := route.Original
+	if state.way == wayUnlisted {
+		named = route.Exposed
+	}
+	if state.server != route.Server || state.kind != route.Kind.String() || state.name != named ||
 		state.args != rec.entry.ArgsHash || state.method != call.Method {
 		return nil, errRound
 	}
@@ -162,7 +171,7 @@ func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Cal
 	}
 	call.Params = mcp.RemoveMember(call.Params, "requestState")
 	switch {
-	case state.way == wayAgain, state.way == wayApproval, state.way == waySignIn:
+	case state.way == wayAgain, state.way == wayApproval, state.signsIn():
 		call.Params = mcp.RemoveMember(call.Params, "inputResponses")
 	case state.inner != nil:
 		call.Params = mcp.SetMember(call.Params, "requestState", state.inner)
@@ -250,8 +259,12 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	if way != wayParked && rec.entry.Rounds >= maxRounds {
 		return nil, tooManyRounds(route)
 	}
-	own := way == wayApproval || way == waySignIn // the questions are
-	if way != wayParked && !own {                 // else they were policed as they came
+	named := route.Original
+	if way == waySignIn && named == "" {
+		way, named = wayUnlisted, route.Exposed
+	}
+	own := way == wayApproval || way == waySignIn || way == wayUnlisted // the questions are
+	if way != wayParked && !own {                                       // else they were policed as they came
 		if err := r.allowed(x, route, result); err != nil {
 			return nil, err
 		}
@@ -261,7 +274,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	}
 	state := roundState{
 		call: rec.entry.CallID, round: rec.entry.Rounds + 1, expires: time.Now().Add(r.g.opts.Limits.RoundTime).UnixMilli(),
-		server: route.Server, kind: route.Kind.String(), name: route.Original, args: rec.entry.ArgsHash,
+		server: route.Server, kind: route.Kind.String(), name: named, args: rec.entry.ArgsHash,
 		method: call.Method, way: way, approved: rec.approved, inner: mcp.Lookup(result, "requestState"),
 	}
 	sealed, err := r.g.opts.Keys.seal(labelRound, x.Identity.Key(), state.encode())

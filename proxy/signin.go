@@ -35,7 +35,7 @@ func (g *Gateway) unserved(x *Exchange, r *Route, rec *record, call *mcp.Call, a
 	message := fmt.Sprintf("Sign in to %s, which toolgate needs to make this call for you.", r.Server)
 	params := append([]byte(`{"mode":"url","message":`), mcp.Quote(message)...)
 	params = append(append(append(params, `,"url":`...), mcp.Quote(address)...), '}')
-	asked := again != nil && again.state.way == waySignIn
+	asked := again != nil && again.state.signsIn()
 	switch {
 	case !x.declares(mcp.MethodElicit, params) || asked && unwilling(again.responses):
 	case x.Era == mcp.Modern:

@@ -216,13 +216,17 @@ func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status i
 func (f *Fleet) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	m := f.of(call.Principal)
 	if m == nil {
-		failure := &mcp.Failure{Kind: mcp.FailBusy, Server: f.spec.Key, Reason: "The server " + f.spec.Key + " is in use by as many callers as it may be; try again in a moment."}
-		if f.spec.Off || f.spec.Refused != "" {
-			failure.Kind, failure.Reason = mcp.FailDisabled, "The server "+f.spec.Key+" is switched off, or not usable as it is configured."
-		}
-		return mcp.Answer{}, failure
+		return mcp.Answer{}, f.none()
 	}
 	return m.Call(ctx, call)
+}
+
+// none is the failure of whoever can have no member.
+func (f *Fleet) none() error {
+	if f.spec.Off || f.spec.Refused != "" {
+		return &mcp.Failure{Kind: mcp.FailDisabled, Server: f.spec.Key, Reason: "The server " + f.spec.Key + " is switched off, or not usable as it is configured."}
+	}
+	return &mcp.Failure{Kind: mcp.FailBusy, Server: f.spec.Key, Reason: "The server " + f.spec.Key + " is in use by as many callers as it may be; try again in a moment."}
 }
 
 // Probe asks whether the server is alive, through the member that was asked for
@@ -315,6 +319,24 @@ func (f *Fleet) Lists(principal string, kind mcp.Capability, key string) bool {
 		return all.Find(kind, key) == nil // it comes out of a template, and is nobody else's
 	}
 	return false
+}
+
+// Await waits until it is known what the server lists to a principal, whose server
+// is begun if need be: as [Server.Await], of what is listed then.
+func (f *Fleet) Await(ctx context.Context, principal string, kind mcp.Capability, key string) error {
+	m := f.of(principal)
+	if m == nil {
+		return f.none()
+	}
+	err := m.Await(ctx, kind, key)
+	f.mu.Lock()
+	l, _ := m.Listing()
+	news := m.listing != l
+	f.mu.Unlock()
+	if news { // of which it was not told yet
+		f.changed(principal)
+	}
+	return err
 }
 
 // Version tells apart what a principal is listed now from what it was before.

@@ -166,7 +166,7 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (_ *Conn, patient boo
 	var deadline *time.Timer
 	for {
 		s.mu.Lock()
-		main, status, moved, renewing := s.main, s.status, s.moved, s.renewing
+		main, status, moved, renewing := s.main, s.status, s.moved, s.renewing || s.expecting
 		stopped := s.stopped
 		s.mu.Unlock()
 		switch {

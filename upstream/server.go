@@ -90,14 +90,16 @@ type Server struct {
 	eraSince time.Time
 	main     *Conn // the gateway's own connection; nil while there is none
 	renewing bool  // main was lost in a way that a new one cures at once
-	moved    chan struct{}
-	pool     map[connKey]*slot
-	subs     map[connKey]map[string]int
-	again    map[connKey]*reopening // of those that subscriptions wait for
-	turns    map[subscription]*turn // of those that are asked about
-	ending   int                    // processes of the pool that are being ended
-	ended    chan struct{}          // closed when one of them has ended
-	stderr   Tail
+	// expecting tells that there is another credential than the state is of.
+	expecting bool
+	moved     chan struct{}
+	pool      map[connKey]*slot
+	subs      map[connKey]map[string]int
+	again     map[connKey]*reopening // of those that subscriptions wait for
+	turns     map[subscription]*turn // of those that are asked about
+	ending    int                    // processes of the pool that are being ended
+	ended     chan struct{}          // closed when one of them has ended
+	stderr    Tail
 	// announced counts the list changes that the server has announced.
 	announced map[mcp.Capability]uint64
 	plain     plainState

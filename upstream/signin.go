@@ -10,6 +10,9 @@ import (
 // known before somebody has signed in to it.
 const SignInTool = "toolgate_sign_in"
 
+// SignInDefinition is that tool as it is listed.
+func SignInDefinition() []byte { return signInListing.Items[mcp.Tool][0].Raw }
+
 // signInListing is what such a server lists. It is stale, so that it is neither
 // kept nor taken for what the server offers.
 var signInListing = newSignInListing()

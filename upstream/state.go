@@ -40,6 +40,7 @@ func (s *Server) publish(listing *mcp.Listing, state mcp.State, reason string) {
 		listing.Plain = s.plain.listing
 		s.listing = listing
 	}
+	s.learned()
 	s.setStatus(state, reason)
 	s.mu.Unlock()
 	s.opts.Sink.Changed(s.spec.Key)
@@ -66,13 +67,13 @@ func (s *Server) missing() error {
 // Renewed takes the news that the credential is another one. A server that waits
 // for that is tried at once; of one that is connected the lists are read again, which
 // may be others now. It does not block.
-func (s *Server) Renewed() { signal(s.signed) }
+func (s *Server) Renewed() { s.expect() }
 
 // Wake takes the news that the credential may be another one, for a server that
 // waits for that. It does not block.
 func (s *Server) Wake() {
 	if _, status := s.Listing(); status.State == mcp.NeedsLogin {
-		signal(s.signed)
+		s.expect()
 	}
 }
 
@@ -85,6 +86,7 @@ func (s *Server) unreachable(err error) {
 		s.login = missing
 	}
 	s.renewing = false
+	s.learned()
 	s.era = s.spec.Era // what was remembered may be the reason
 	state := mcp.Failed
 	switch {
@@ -122,6 +124,7 @@ func (s *Server) dropMain(conn *Conn, err error) {
 		s.login = nil
 		if login := (*loginError)(nil); errors.As(err, &login) {
 			state = mcp.NeedsLogin
+			s.learned()
 			if missing, ok := errors.AsType[MissingError](err); ok {
 				s.login = missing
 			}

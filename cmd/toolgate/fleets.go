@@ -23,6 +23,8 @@ type reached interface {
 	Tail() upstream.Tail
 	Renewed(principal string)
 	Wake()
+	// Await waits until it is known what a principal is listed, see [upstream.Server.Await].
+	Await(ctx context.Context, principal string, kind mcp.Capability, key string) error
 	// Listings returns what is listed to principals; the empty one is everyone.
 	Listings() map[string]*mcp.Listing
 }
@@ -32,6 +34,11 @@ type alone struct{ *upstream.Server }
 
 // Renewed implements reached.
 func (a alone) Renewed(string) { a.Server.Renewed() }
+
+// Await implements reached.
+func (a alone) Await(ctx context.Context, _ string, kind mcp.Capability, key string) error {
+	return a.Server.Await(ctx, kind, key)
+}
 
 // Listings implements reached.
 func (a alone) Listings() map[string]*mcp.Listing {

@@ -453,7 +453,7 @@ func (in *instance) apply(c *config.Config) error {
 		}
 		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		mounts = append(mounts, in.signedInTo(made[i].on(running.backend()), running.source))
+		mounts = append(mounts, in.signedInTo(made[i].on(running.backend()), running.source, running.upstream))
 	}
 	removed := make([]*runningServer, 0)
 	for key, old := range in.servers {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -373,9 +375,17 @@ func hostAndPath(address string) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// signedInTo has callers of a mount sent to where they sign in to its server.
-func (in *instance) signedInTo(m proxy.Mount, s *credential.Source) proxy.Mount {
-	if s == nil || !in.offersLink(s) {
+// signedInTo has callers of a mount sent to where they sign in to its server, and
+// wait for what they are listed then.
+func (in *instance) signedInTo(m proxy.Mount, s *credential.Source, to reached) proxy.Mount {
+	if s == nil {
+		return m
+	}
+	m.SignInTool = upstream.SignInDefinition()
+	m.Await = func(ctx context.Context, id *gate.Identity, kind mcp.Capability, original string) error {
+		return to.Await(ctx, id.Key(), kind, original)
+	}
+	if !in.offersLink(s) {
 		return m
 	}
 	m.SignIn = func(id *gate.Identity, why error) string {

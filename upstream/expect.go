@@ -1,0 +1,59 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// expect notes that the credential is another one, of which it is not known yet what
+// the server makes of it.
+func (s *Server) expect() {
+	s.mu.Lock()
+	s.expecting = true
+	s.mu.Unlock()
+	signal(s.signed)
+}
+
+// learned notes that it is known: unless there was news of another credential since
+// the attempt began. mu is held.
+func (s *Server) learned() {
+	if len(s.signed) == 0 {
+		s.expecting = false
+	}
+}
+
+// Await waits until it is known what the server lists with the credential that it
+// has: while the server starts, and after a login until the lists were read, at most
+// as long as a start may take. It does not wait for what is listed already. The error
+// is a [mcp.Failure] where somebody has to sign in before anything is known of the
+// server, or the cause of a context that ended.
+func (s *Server) Await(ctx context.Context, kind mcp.Capability, key string) error {
+	var deadline *time.Timer
+	for {
+		s.mu.Lock()
+		l, state, moved := s.listing, s.status.State, s.moved
+		over := s.stopped || s.spec.Off || s.spec.Refused != "" || state != mcp.Starting && !s.expecting
+		s.mu.Unlock()
+		switch {
+		case key != "" && l.Find(kind, key) != nil:
+			return nil
+		case over && l == nil && state == mcp.NeedsLogin && s.opts.SignIn:
+			return s.failure(ctx, &undelivered{errClosed})
+		case over:
+			return nil
+		}
+		if deadline == nil {
+			deadline = time.NewTimer(s.spec.Timeouts.Start)
+			defer deadline.Stop()
+		}
+		select {
+		case <-moved:
+		case <-deadline.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
