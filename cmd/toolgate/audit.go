@@ -39,7 +39,7 @@ func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log,
 		return nil, err
 	}
 	o := audit.Options{
-		Logger: in.log, Mode: audit.BestEffort, Key: keys[0], Replica: replica,
+		Logger: in.log, Mode: audit.BestEffort, Key: keys[0], Earlier: keys[1:], Replica: replica,
 		RotateSize: int64(c.Toolgate.Audit.RotateSize), RotateAge: c.Toolgate.Audit.RotateAge, Keep: c.Toolgate.Retention.Audit,
 		Anchor: func(ctx context.Context, h audit.Head) error {
 			return in.store.Anchors().Put(ctx, store.Anchor{Replica: h.Replica, Run: h.Run, Chain: h.Chain, Seq: h.Seq, MAC: h.MAC, At: h.Time})

@@ -82,14 +82,14 @@ func newAuditSearch(o *options, path *string) *cobra.Command {
 				return err
 			}
 			found, all := []audit.Record{}, 0
-			err = audit.Read(files, func(r *audit.Record) error {
+			err = told(audit.Read(files, func(r *audit.Record) error {
 				if r.Event == audit.EventBegin || !q.Matches(r) {
 					return nil
 				}
 				all++
 				found = latest(append(found, *r), limit)
 				return nil
-			})
+			}))
 			if limit > 0 {
 				found = found[max(0, len(found)-limit):]
 			}
@@ -166,12 +166,12 @@ func newAuditShow(o *options, path *string) *cobra.Command {
 				return err
 			}
 			found := []audit.Record{}
-			err = audit.Read(files, func(r *audit.Record) error {
+			err = told(audit.Read(files, func(r *audit.Record) error {
 				if r.CallID == args[0] {
 					found = append(found, *r)
 				}
 				return nil
-			})
+			}))
 			if err != nil {
 				return err
 			}
@@ -243,25 +243,22 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 			if n < 0 {
 				return exitf(exitUsage, "-n %d: it is a number of entries, 0 or more", n)
 			}
-			cfg, state, files, err := o.auditFiles(*path)
+			cfg, state, _, err := o.auditFiles(*path)
 			if err != nil {
 				return err
 			}
-			last, seen, keep := []audit.Record{}, uint64(0), max(1, n)
-			read := func(files []string) error {
-				return audit.Read(files, func(r *audit.Record) error {
-					if r.Seq <= seen {
-						return nil
-					}
-					seen = r.Seq
+			last, keep := []audit.Record{}, max(1, n)
+			var log audit.Follower
+			read := func() error {
+				return told(log.Read(auditPath(cfg, state), func(r *audit.Record) error {
 					if r.Event == audit.EventBegin || !q.Matches(r) {
 						return nil
 					}
 					last = latest(append(last, *r), keep)
 					return nil
-				})
+				}))
 			}
-			if err := read(files); err != nil {
+			if err := read(); err != nil {
 				return err
 			}
 			last, keep = last[max(0, len(last)-n):], 0
@@ -269,7 +266,7 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 				return err
 			}
 			last = last[:0]
-			return o.followAudit(cmd.Context(), auditPath(cfg, state), read, func() error {
+			return followAudit(cmd.Context(), read, func() error {
 				defer func() { last = last[:0] }()
 				return o.printMore(auditTable(last))
 			})
@@ -282,30 +279,29 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 }
 
 // followAudit reads on in the files of a log until ctx ends.
-func (o *options) followAudit(ctx context.Context, path string, read func([]string) error, show func() error) error {
+func followAudit(ctx context.Context, read, show func() error) error {
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
-	var size int64
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if info, err := os.Stat(path); err == nil && info.Size() == size {
-			continue
-		} else if err == nil {
-			size = info.Size()
-		}
-		files, err := audit.Files(path)
-		if err != nil {
-			return err
-		}
-		// What was put aside in between is the last but one.
-		if err := errors.Join(read(files[max(0, len(files)-2):]), show()); err != nil {
+		if err := errors.Join(read(), show()); err != nil {
 			return err
 		}
 	}
+}
+
+// told says that there are lines which cannot be read, and returns any other error:
+// those that can be are shown.
+func told(err error) error {
+	if unreadable, ok := errors.AsType[*audit.UnreadableError](err); ok {
+		fmt.Fprintln(os.Stderr, "toolgate:", unreadable)
+		return nil
+	}
+	return err
 }
 
 // printMore prints the rows of a table without its header.
@@ -385,11 +381,20 @@ func verifyAudit(ctx context.Context, c *config.Config, state *stateDir, files [
 	if err != nil {
 		return nil, exit(exitUnreachable, err)
 	}
-	heads := make([]audit.Head, len(kept))
-	for i, a := range kept {
-		heads[i] = audit.Head{Replica: a.Replica, Chain: a.Chain, Run: a.Run, Seq: a.Seq, MAC: a.MAC, Time: a.At}
+	others, err := s.Anchors().Others(ctx, replica)
+	if err != nil {
+		return nil, exit(exitUnreachable, err)
 	}
-	return audit.Verify(files, keys, heads)
+	return audit.Verify(files, keys, heads(kept), heads(others))
+}
+
+// heads are anchors as the audit log knows them.
+func heads(kept []store.Anchor) []audit.Head {
+	all := make([]audit.Head, len(kept))
+	for i, a := range kept {
+		all[i] = audit.Head{Replica: a.Replica, Chain: a.Chain, Run: a.Run, Seq: a.Seq, MAC: a.MAC, Time: a.At}
+	}
+	return all
 }
 
 func verifyTable(r *audit.Report) table {
@@ -436,12 +441,12 @@ calls are left out unless the query names an event.`,
 				return err
 			}
 			begins := strings.Contains(strings.Join(args, " "), "event")
-			err = audit.Read(files, func(r *audit.Record) error {
+			err = told(audit.Read(files, func(r *audit.Record) error {
 				if r.Event == audit.EventBegin && !begins || !q.Matches(r) {
 					return nil
 				}
 				return write(r)
-			})
+			}))
 			return errors.Join(err, end())
 		},
 	}

@@ -91,7 +91,7 @@ says of tools beside their names are not in the audit log and not replayed.`,
 // tools.
 func callsSince(files []string, since time.Time) (calls []audit.Record, names []string, err error) {
 	seen := make(map[string]bool)
-	err = audit.Read(files, func(r *audit.Record) error {
+	err = told(audit.Read(files, func(r *audit.Record) error {
 		if r.Event != audit.EventEnd || r.Method != mcp.MethodToolsCall || r.Server == "" || r.Time.Before(since) {
 			return nil
 		}
@@ -101,7 +101,7 @@ func callsSince(files []string, since time.Time) (calls []audit.Record, names []
 			names = append(names, r.Name)
 		}
 		return nil
-	})
+	}))
 	return calls, names, err
 }
 

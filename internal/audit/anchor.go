@@ -29,24 +29,23 @@ func (l *Log) Head() Head {
 	return l.head()
 }
 
-// anchor anchors what is on disk.
-func (l *Log) anchor() {
+// durable makes what was appended durable and returns the head of that.
+func (l *Log) durable() (Head, bool) {
 	l.flush(l.opts.Fsync != FsyncNone)
-	if l.Healthy() == nil {
-		l.anchorNow(l.Head())
-	}
+	return l.Head(), l.Healthy() == nil
 }
 
-// anchorNow anchors a head; nothing waits for it but Run and Close.
-func (l *Log) anchorNow(h Head) {
+// anchorNow anchors a head, and tells whether it is. No line waits for it.
+func (l *Log) anchorNow(h Head) bool {
 	if l.opts.Anchor == nil || h.Seq == l.anchored.Load() {
-		return
+		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), anchorTime)
 	defer cancel()
 	if err := l.opts.Anchor(ctx, h); err != nil {
 		l.log.Warn("the head of the audit log cannot be anchored", slog.Any("error", err))
-		return
+		return false
 	}
 	l.anchored.Store(h.Seq)
+	return true
 }

@@ -1,5 +1,7 @@
 package audit
 
+import "time"
+
 // File is what a log needs of its file.
 type File = file
 
@@ -26,3 +28,6 @@ func AppendEntry(b []byte, e *Entry) []byte { return appendEntry(b, e) }
 
 // Flush writes what is buffered.
 func Flush(l *Log) { l.flush(false) }
+
+// Prune removes what is too old at a time.
+func Prune(l *Log, now time.Time) { l.pruneNow(now) }

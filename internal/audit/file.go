@@ -205,70 +205,8 @@ func (l *Log) putAside(f *os.File, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := l.adopt(next); err != nil {
-		return err
-	}
-	l.prune(now)
-	return nil
-}
-
-// pruneNow is prune for callers that do not hold out.
-func (l *Log) pruneNow(now time.Time) {
-	l.out.Lock()
-	defer l.out.Unlock()
-	if l.file != nil {
-		l.prune(now)
-	}
-}
-
-// prune removes files that were put aside long enough ago, and says so in the
-// chain. The caller holds out.
-func (l *Log) prune(now time.Time) {
-	if l.opts.Keep <= 0 {
-		return
-	}
-	files, err := asides(l.path)
-	if err != nil {
-		l.log.Warn("looking for old audit logs", slog.Any("error", err))
-		return
-	}
-	for _, a := range files {
-		if now.Sub(a.at) < l.opts.Keep {
-			continue
-		}
-		if err := os.Remove(a.name); err != nil {
-			l.log.Warn("an old audit log cannot be removed", slog.Any("error", err))
-			continue
-		}
-		l.own.Removed, l.own.Until = filepath.Base(a.name), max(l.own.Until, a.until)
-		l.place.mark = true
-	}
-}
-
-// aside is a file that a log put aside.
-type aside struct {
-	name  string
-	at    time.Time
-	until uint64 // the last line in it
-}
-
-// asides returns the files that a log has put aside itself, oldest first.
-func asides(path string) ([]aside, error) {
-	names, err := siblings(path)
-	if err != nil {
-		return nil, err
-	}
-	var all []aside
-	for _, name := range names {
-		stamp, number, ok := strings.Cut(strings.TrimPrefix(name, path+"."), "-")
-		at, err := time.Parse(asideLayout, stamp)
-		until, bad := strconv.ParseUint(number, 10, 64)
-		if ok && err == nil && bad == nil {
-			all = append(all, aside{name, at, until})
-		}
-	}
-	slices.SortFunc(all, func(a, b aside) int { return cmp.Compare(a.until, b.until) })
-	return all, nil
+	signal(l.aside)
+	return l.adopt(next)
 }
 
 // siblings returns the regular files beside path whose names go on behind its.
@@ -305,11 +243,17 @@ func Files(path string) ([]string, error) {
 			all = append(all, dated{name, m, seq})
 		}
 	}
+	begins := make(map[string]dated) // the first of each chain, whose time is that of all
+	for _, d := range all {
+		if b, ok := begins[d.mark.Chain]; !ok || d.seq < b.seq {
+			begins[d.mark.Chain] = d
+		}
+	}
 	slices.SortFunc(all, func(a, b dated) int {
 		if a.mark.Chain == b.mark.Chain {
-			return cmp.Compare(a.seq, b.seq)
+			return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.name, b.name))
 		}
-		return a.mark.Time.Compare(b.mark.Time)
+		return cmp.Or(begins[a.mark.Chain].mark.Time.Compare(begins[b.mark.Chain].mark.Time), cmp.Compare(a.mark.Chain, b.mark.Chain))
 	})
 	files := make([]string, 0, len(all)+1)
 	for _, d := range all {

@@ -19,6 +19,15 @@ func (l *Log) Run(ctx context.Context) error {
 	old := time.NewTicker(pruneEvery)
 	defer old.Stop()
 	var due, sync, anchor, again <-chan time.Time
+	if l.opts.Anchor != nil {
+		anchor = time.After(0) // so that every chain is anchored from its start
+	}
+	var anchored chan bool // while one is under way, which a store may make slow
+	defer func() {
+		if anchored != nil {
+			<-anchored
+		}
+	}()
 	for {
 		if again == nil && l.failed.Load() != nil {
 			again = time.After(tryEvery)
@@ -44,10 +53,26 @@ func (l *Log) Run(ctx context.Context) error {
 			continue
 		case <-anchor:
 			anchor = nil
-			l.anchor()
+			if anchored != nil {
+				anchor = time.After(anchorEvery)
+				continue
+			}
+			if head, ok := l.durable(); ok {
+				ended := make(chan bool, 1)
+				anchored = ended
+				go func() { ended <- l.anchorNow(head) }()
+			}
+			continue
+		case ok := <-anchored:
+			if anchored = nil; !ok && anchor == nil {
+				anchor = time.After(anchorEvery)
+			}
 			continue
 		case now := <-old.C:
 			l.pruneNow(now)
+			continue
+		case <-l.aside:
+			l.pruneNow(time.Now())
 			continue
 		case <-again:
 			again = nil
@@ -93,9 +118,14 @@ func (l *Log) write(sync bool) {
 // flushTo moves the buffer to the file that is open. The caller holds out.
 func (l *Log) flushTo(sync bool) {
 	l.take()
-	if l.failed.Load() != nil && l.opts.Mode == Required {
-		return
+	if l.failed.Load() == nil || l.opts.Mode != Required {
+		l.settle(sync)
 	}
+}
+
+// settle writes what is pending, whatever went wrong before, and when that is
+// done nothing is wrong any more. The caller holds out.
+func (l *Log) settle(sync bool) {
 	if err := l.put(); err != nil {
 		l.broke("write", err)
 		return
@@ -107,7 +137,7 @@ func (l *Log) flushTo(sync bool) {
 		}
 		l.synced = true
 	}
-	if l.failed.Swap(nil) != nil { // best effort: the sticky error returns above
+	if l.failed.Swap(nil) != nil {
 		l.log.Info("the audit log can be written again", slog.Uint64("entries_lost", l.lost.Load()))
 	}
 }

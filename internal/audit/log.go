@@ -61,6 +61,9 @@ type Options struct {
 
 	// Key signs the chain. It is required.
 	Key Key
+	// Earlier signed lines before: files that they signed are known when they are
+	// old enough to be removed.
+	Earlier []Key
 	// Replica names whose chain it is.
 	Replica string
 	// RotateSize and RotateAge are when a file is put aside and the next one
@@ -94,6 +97,7 @@ type Log struct {
 	discard bool
 	wake    chan struct{} // the buffer got its first entry
 	full    chan struct{} // the buffer passed flushAt
+	aside   chan struct{} // a file was put aside
 
 	// mu guards the buffer that Append fills; it is never held across a
 	// write to the file.
@@ -170,10 +174,10 @@ func Open(path string, o Options) (*Log, error) {
 	if err := l.goOn(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("open audit log %s: read what it has: %w", path, err), f.Close())
 	}
-	l.prune(time.Now())
 	if err := l.put(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open audit log %s: write its first line: %w", path, err), f.Close())
 	}
+	l.pruneNow(time.Now())
 	return l, nil
 }
 
@@ -190,7 +194,7 @@ func newLog(path string, o Options) *Log {
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
-	l.wake, l.full = make(chan struct{}, 1), make(chan struct{}, 1)
+	l.wake, l.full, l.aside = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	l.chain = newChain(o.Key)
 	l.own = Mark{Replica: o.Replica, Chain: rand.Text(), Run: rand.Text(), Key: o.Key.ID}
 	return l
@@ -307,8 +311,8 @@ func (l *Log) Reopen() error {
 	if err := l.adopt(f); err != nil {
 		return fmt.Errorf("reopen audit log %s: %w", l.path, err)
 	}
-	l.failed.Store(nil)
-	l.flushTo(true)
+	l.take()
+	l.settle(true) // the sticky error stays until this is written
 	return l.Healthy()
 }
 

@@ -3,7 +3,10 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"slices"
 )
 
 // Record is a line of a log as it is read.
@@ -11,46 +14,152 @@ type Record struct {
 	Seq uint64 `json:"seq"`
 	Entry
 	MAC string `json:"mac"`
-	// File is where the line stands.
-	File string `json:"-"`
+	// File is where the line stands, Chain the chain that it is in.
+	File  string `json:"-"`
+	Chain string `json:"-"`
+}
+
+// UnreadableError says that lines have the place of an entry and are none: somebody
+// changed them. All others were read.
+type UnreadableError struct {
+	Lines int    // how many
+	File  string // of the first of them
+	Seq   uint64 // that the first of them has
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("%d lines of the audit log cannot be read, line %d of %s first: `toolgate audit verify` says more", e.Lines, e.Seq, filepath.Base(e.File))
 }
 
 // Read calls fn with the entries in the files of a log, in the order in which
 // they were written. What is no line of a chain is passed over: to find that is
-// for [Verify]. An error of fn ends it and is returned.
+// for [Verify]. An error of fn ends it and is returned; an [*UnreadableError] comes
+// after all else was read.
 func Read(files []string, fn func(*Record) error) error {
+	var c cursor
 	for _, name := range files {
-		if err := readFile(name, fn); err != nil {
+		if err := c.read(name, fn); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.unreadable()
 }
 
-func readFile(name string, fn func(*Record) error) error {
+// cursor is a place in the files of a log.
+type cursor struct {
+	chain  string      // of the lines at the place
+	file   os.FileInfo // nil before the first one
+	offset int64       // behind the last whole line
+	bad    UnreadableError
+}
+
+// read calls fn with the entries of a file from the offset on, if the place is in
+// this file, else from its start.
+func (c *cursor) read(name string, fn func(*Record) error) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("read the audit log: %w", err)
+	}
+	if !c.in(info) {
+		c.offset = 0
+	} else if _, err := f.Seek(c.offset, io.SeekStart); err != nil {
+		return fmt.Errorf("read the audit log: %w", err)
+	}
+	c.file = info
+	var half int64
 	return eachLine(f, func(line []byte, whole bool) error {
-		l, ok := parseLink(line)
-		if !ok || !whole || string(l.event) == string(eventOpen) {
+		if !whole { // it is too long, or is being written
+			half += int64(len(line))
 			return nil
 		}
-		r := Record{File: name}
-		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("read the audit log %s: line %d: %w", name, l.seq, err)
+		c.offset += half + int64(len(line)) + 1
+		half = 0
+		l, ok := parseLink(line)
+		if !ok {
+			return nil
+		}
+		if string(l.event) == string(eventOpen) {
+			var m Mark
+			if err := json.Unmarshal(line, &m); err != nil {
+				c.spoilt(name, l.seq)
+			} else {
+				c.chain = m.Chain
+			}
+			return nil
+		}
+		r := Record{File: name, Chain: c.chain}
+		if bad := json.Unmarshal(line, &r); bad != nil {
+			c.spoilt(name, l.seq)
+			return nil //nolint:nilerr // all others are read, and unreadable says it
 		}
 		return fn(&r)
 	})
+}
+
+// in tells whether the place is in a file, which has not become shorter since.
+func (c *cursor) in(info os.FileInfo) bool {
+	return c.file != nil && os.SameFile(c.file, info) && info.Size() >= c.offset
+}
+
+func (c *cursor) spoilt(name string, seq uint64) {
+	if c.bad.Lines++; c.bad.Lines == 1 {
+		c.bad.File, c.bad.Seq = name, seq
+	}
+}
+
+// unreadable returns what could not be read, once.
+func (c *cursor) unreadable() error {
+	if c.bad.Lines == 0 {
+		return nil
+	}
+	bad := c.bad
+	c.bad = UnreadableError{}
+	return &bad
+}
+
+// Follower reads a log while it is written: every entry once, whatever is put
+// aside, and whatever chain begins, in between. The zero value begins with the
+// first entry. It is not safe for concurrent use.
+type Follower struct {
+	cursor
+}
+
+// Read is [Read] of what has come into the files of the log at path since the last
+// time. It is cheap where nothing has.
+func (f *Follower) Read(path string, fn func(*Record) error) error {
+	if info, err := os.Stat(path); err == nil && f.in(info) && info.Size() == f.offset {
+		return nil
+	}
+	files, err := Files(path)
+	if err != nil {
+		return fmt.Errorf("read the audit log: %w", err)
+	}
+	// What was put aside meanwhile still is the file that it was.
+	at := slices.IndexFunc(files, func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && f.in(info)
+	})
+	if at < 0 && f.file != nil {
+		at = len(files) - 1 // it is gone, and what else is there was read
+	}
+	for _, name := range files[max(0, at):] {
+		if err := f.read(name, fn); err != nil {
+			return err
+		}
+	}
+	return f.unreadable()
 }
 
 // Closed returns the entries of one file that are about calls which have ended
 // and about changes, in their order.
 func Closed(path string) ([]Entry, error) {
 	var all []Entry
-	err := readFile(path, func(r *Record) error {
+	err := Read([]string{path}, func(r *Record) error {
 		if r.Event != EventBegin {
 			all = append(all, r.Entry)
 		}

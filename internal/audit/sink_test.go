@@ -62,13 +62,6 @@ var sinks = map[string]struct {
 	},
 }
 
-func move(t *testing.T, from, to string) {
-	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A log in required mode says so while its file cannot be written, and recovers by
 // itself with all that it kept; one in best-effort mode counts what it loses.
 func TestSinksThatBreak(t *testing.T) {

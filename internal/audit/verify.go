@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 )
 
 // maxFindings bounds what is told of one log.
@@ -45,6 +47,7 @@ type verifier struct {
 	junk    int64
 	junkAt  int
 	anchors map[string]map[uint64]string // MACs by number, by chain
+	chains  []string                     // in their order
 	reached map[string]uint64            // the last number of each chain
 	first   map[string]uint64            // the first number of each chain
 	removed map[string]uint64            // the last number that was removed with its file
@@ -54,9 +57,11 @@ type verifier struct {
 }
 
 // Verify goes through the files of a log, in their order, and holds every line
-// to its MAC, to the line before it, and to the anchors. It finds a changed,
-// removed or inserted line, and a cut that goes behind the last anchor.
-func Verify(files []string, keys []Key, anchors []Head) (*Report, error) {
+// to its MAC, to the line before it, and to the anchors: own are those of the
+// gateway whose log it is, others those of gateways that have the same keys. It
+// finds a changed, removed or inserted line, a cut that goes behind the last
+// anchor, and a whole chain that stands where it was not written.
+func Verify(files []string, keys []Key, own, others []Head) (*Report, error) {
 	v := &verifier{
 		keys: make(map[string]*chain), anchors: make(map[string]map[uint64]string), reached: make(map[string]uint64),
 		first: make(map[string]uint64), removed: make(map[string]uint64), open: make(map[string]bool),
@@ -65,7 +70,7 @@ func Verify(files []string, keys []Key, anchors []Head) (*Report, error) {
 	for _, k := range keys {
 		v.keys[k.ID] = newChain(k)
 	}
-	for _, h := range anchors {
+	for _, h := range own {
 		if v.anchors[h.Chain] == nil {
 			v.anchors[h.Chain] = make(map[uint64]string)
 		}
@@ -77,7 +82,7 @@ func Verify(files []string, keys []Key, anchors []Head) (*Report, error) {
 			return nil, err
 		}
 	}
-	v.conclude(anchors)
+	v.conclude(own, others)
 	return &v.Report, nil
 }
 
@@ -161,13 +166,16 @@ func (v *verifier) mark(line []byte, l *link) {
 		v.find(l.seq, fmt.Sprintf("it follows line %d: %s", v.seq, gap(v.seq, l.seq)))
 	case v.begun && m.Chain == v.chain && m.Prev != v.last:
 		v.find(l.seq, "it does not follow the line before it")
+	case v.begun && m.Chain != v.chain && slices.Contains(v.chains, m.Chain):
+		v.find(l.seq, fmt.Sprintf("the chain %s comes again behind another one: it is there twice, or was moved", m.Chain))
 	case v.begun && m.Chain != v.chain && !fresh:
 		v.first[m.Chain] = l.seq // what stood before may have been removed
 	}
 	if v.junk != m.Torn {
 		v.find(l.seq, fmt.Sprintf("%d bytes before it are no lines, and the gateway knows of %d", v.junk, m.Torn))
 	}
-	if m.Chain != v.chain {
+	if !slices.Contains(v.chains, m.Chain) {
+		v.chains = append(v.chains, m.Chain)
 		v.Chains++
 	}
 	if _, known := v.first[m.Chain]; !known {
@@ -210,7 +218,7 @@ func (v *verifier) unexplained() {
 }
 
 // conclude holds the whole to the anchors.
-func (v *verifier) conclude(anchors []Head) {
+func (v *verifier) conclude(own, others []Head) {
 	v.Open = uint64(len(v.open))
 	v.line = 0
 	for chain, first := range v.first {
@@ -218,13 +226,44 @@ func (v *verifier) conclude(anchors []Head) {
 			v.find(first, fmt.Sprintf("lines 1 to %d of the chain %s are gone, and not for their age", first-1, chain))
 		}
 	}
-	for _, h := range anchors {
+	v.places(own, others)
+	for _, h := range own {
 		last, known := v.reached[h.Chain]
 		switch {
 		case !known:
 			v.find(h.Seq, fmt.Sprintf("the chain %s, anchored at line %d, is gone", h.Chain, h.Seq))
 		case h.Seq > last:
 			v.find(h.Seq, fmt.Sprintf("the chain %s ends at line %d and was anchored at line %d: the end is cut off", h.Chain, last, h.Seq))
+		}
+	}
+}
+
+// places holds the chains to those that the gateway anchored, and their order to
+// that in which it did.
+func (v *verifier) places(own, others []Head) {
+	latest, whose := make(map[string]Head), make(map[string]string)
+	for _, h := range own {
+		if l, ok := latest[h.Chain]; !ok || h.Time.After(l.Time) {
+			latest[h.Chain] = h
+		}
+	}
+	for _, h := range others {
+		whose[h.Chain] = h.Replica
+	}
+	var before Head
+	for _, chain := range v.chains {
+		h, ok := latest[chain]
+		switch {
+		case !ok && whose[chain] != "":
+			v.find(v.first[chain], fmt.Sprintf("the chain %s is of another gateway, %s", chain, whose[chain]))
+		case !ok && len(own) > 0:
+			v.find(v.first[chain], fmt.Sprintf("the chain %s was never anchored, as those of this gateway are", chain))
+		case ok && h.Time.Before(before.Time):
+			v.find(v.first[chain], fmt.Sprintf("the chain %s ended at %s, before the chain %s that it follows: it was moved, or the clock was set back",
+				chain, h.Time.UTC().Format(time.RFC3339), before.Chain))
+		}
+		if ok {
+			before = h
 		}
 	}
 }

@@ -34,7 +34,7 @@ func verify(t testing.TB, path string, anchors []audit.Head) *audit.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := audit.Verify(files, []audit.Key{audit.TestKey}, anchors)
+	report, err := audit.Verify(files, []audit.Key{audit.TestKey}, anchors, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 		if err := os.WriteFile(files[at], after, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := audit.Verify(files, []audit.Key{audit.TestKey}, anchors.all()); err != nil || len(got.Findings) == 0 {
+		if got, err := audit.Verify(files, []audit.Key{audit.TestKey}, anchors.all(), nil); err != nil || len(got.Findings) == 0 {
 			t.Errorf("seed %d: %s of %s is not found (%v)", seed, what, filepath.Base(files[at]), err)
 		}
 		if err := os.WriteFile(files[at], before, 0o600); err != nil {
@@ -145,7 +145,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := audit.Verify(left, []audit.Key{audit.TestKey}, anchors.all()); err != nil || len(got.Findings) == 0 {
+		if got, err := audit.Verify(left, []audit.Key{audit.TestKey}, anchors.all(), nil); err != nil || len(got.Findings) == 0 {
 			t.Errorf("that %s is gone is not found (%v)", filepath.Base(f), err)
 		}
 		if err := os.WriteFile(f, whole[i], 0o600); err != nil {
@@ -165,7 +165,7 @@ func TestVerifyAsksForTheKey(t *testing.T) {
 		"another": {{ID: audit.TestKey.ID, Secret: bytes.Repeat([]byte{1}, 32)}},
 		"none":    nil,
 	} {
-		if got, err := audit.Verify(files, keys, anchors.all()); err != nil || len(got.Findings) == 0 {
+		if got, err := audit.Verify(files, keys, anchors.all(), nil); err != nil || len(got.Findings) == 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

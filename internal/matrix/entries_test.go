@@ -58,7 +58,7 @@ func (e *entries) await(ctx context.Context, what string, fits func(*audit.Entry
 // written are the entries in the file of a log, which is complete once the rig
 // has ended.
 func written(path string) ([]audit.Entry, error) {
-	report, err := audit.Verify([]string{path}, []audit.Key{auditKey}, nil)
+	report, err := audit.Verify([]string{path}, []audit.Key{auditKey}, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -54,12 +54,21 @@ func (a *Anchors) Put(ctx context.Context, anchor Anchor) error {
 }
 
 // List returns the anchors of one gateway, oldest first.
-func (a *Anchors) List(ctx context.Context, replica string) (all []Anchor, err error) {
+func (a *Anchors) List(ctx context.Context, replica string) ([]Anchor, error) {
+	return a.list(ctx, `SELECT replica, run, chain, seq, mac, at FROM audit_anchor WHERE replica = ? ORDER BY at`, replica)
+}
+
+// Others returns the anchors of all other gateways, oldest first.
+func (a *Anchors) Others(ctx context.Context, replica string) ([]Anchor, error) {
+	return a.list(ctx, `SELECT replica, run, chain, seq, mac, at FROM audit_anchor WHERE replica <> ? ORDER BY at`, replica)
+}
+
+func (a *Anchors) list(ctx context.Context, q, replica string) (all []Anchor, err error) {
 	if a.s == nil {
 		return nil, ErrClosed
 	}
 	err = a.s.View(ctx, func(ctx context.Context, tx *Tx) error {
-		rows, err := tx.Query(ctx, `SELECT run, chain, seq, mac, at FROM audit_anchor WHERE replica = ? ORDER BY at`, replica)
+		rows, err := tx.Query(ctx, q, replica)
 		if err != nil {
 			return fmt.Errorf("read the anchors of the audit log: %w", err)
 		}
@@ -67,8 +76,8 @@ func (a *Anchors) List(ctx context.Context, replica string) (all []Anchor, err e
 		all = nil
 		for rows.Next() {
 			var seq, at int64
-			anchor := Anchor{Replica: replica}
-			if err := rows.Scan(&anchor.Run, &anchor.Chain, &seq, &anchor.MAC, &at); err != nil {
+			var anchor Anchor
+			if err := rows.Scan(&anchor.Replica, &anchor.Run, &anchor.Chain, &seq, &anchor.MAC, &at); err != nil {
 				return fmt.Errorf("read the anchors of the audit log: %w", err)
 			}
 			anchor.Seq, anchor.At = uint64(seq), time.Unix(0, at).UTC()

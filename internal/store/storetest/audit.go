@@ -28,6 +28,11 @@ func anchors(t *testing.T, s *store.Store) {
 	if diff := cmp.Diff([]store.Anchor{first, second}, got); diff != "" {
 		t.Errorf("anchors (-want +got):\n%s", diff)
 	}
+	got, err = a.Others(t.Context(), "r")
+	must(t, err)
+	if diff := cmp.Diff([]store.Anchor{other}, got); diff != "" {
+		t.Errorf("anchors of others (-want +got):\n%s", diff)
+	}
 }
 
 func executions(t *testing.T, s *store.Store) {

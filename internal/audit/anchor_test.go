@@ -1,0 +1,73 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/audit"
+)
+
+// A chain is anchored from its start, a store that hangs keeps no line from the
+// file, and one that fails is asked again although no line comes.
+func TestAnchors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	synctest.Test(t, func(t *testing.T) {
+		var asked, kept atomic.Uint64
+		var down, hangs atomic.Bool
+		put := func(ctx context.Context, h audit.Head) error {
+			asked.Add(1)
+			if hangs.Load() {
+				<-ctx.Done()
+			}
+			if down.Load() {
+				return errors.New("the store is down")
+			}
+			kept.Store(h.Seq)
+			return ctx.Err()
+		}
+		l, err := audit.Open(path, audit.Options{Key: audit.TestKey, Fsync: audit.FsyncNone, Anchor: put})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, l)
+		synctest.Wait()
+		if kept.Load() != 1 {
+			t.Errorf("anchored at the start: line %d, want 1", kept.Load())
+		}
+		time.Sleep(time.Hour)
+		if asked.Load() != 1 {
+			t.Errorf("anchored %d times while nothing came", asked.Load())
+		}
+
+		hangs.Store(true)
+		add(t, l, "a")
+		time.Sleep(11 * time.Second) // the anchor is under way
+		synctest.Wait()
+		add(t, l, "b")
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if !bytes.Contains(read(t, path), []byte(`"call_id":"b"`)) {
+			t.Error("a line waits for the store")
+		}
+
+		hangs.Store(false)
+		down.Store(true)
+		time.Sleep(time.Minute)
+		down.Store(false)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if kept.Load() != 3 {
+			t.Errorf("anchored after the store came back: line %d, want 3", kept.Load())
+		}
+		stop()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package audit_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/internal/audit"
+)
+
+// Whoever follows a log sees every entry once: through files that are put aside,
+// runs that end, and a new chain that begins with line 1 since the log was moved
+// away.
+func TestFollower(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	o := audit.Options{Key: audit.TestKey, Fsync: audit.FsyncAlways, RotateSize: 2048}
+	var f audit.Follower
+	var got, want []string
+	see := func() {
+		t.Helper()
+		if err := f.Read(path, func(r *audit.Record) error { got = append(got, r.CallID); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("entries (-want +got):\n%s", diff)
+		}
+	}
+	for chain := range 3 {
+		for run := range 2 {
+			l, err := audit.Open(path, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{1, 0, 12, 3} { // 12 fill several files
+				for i := range n {
+					id := fmt.Sprintf("%d-%d-%d-%d", chain, run, n, i)
+					add(t, l, id)
+					want = append(want, id)
+				}
+				see()
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files, err := audit.Files(path)
+		if err != nil || len(files) < 3 {
+			t.Fatalf("%d files, %v", len(files), err)
+		}
+		away := t.TempDir()
+		for _, name := range files {
+			move(t, name, filepath.Join(away, filepath.Base(name)))
+		}
+	}
+}
+
+// A line that somebody changed hides no other.
+func TestReadPassesOverWhatIsUnreadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l := open(t, path, audit.Options{Fsync: audit.FsyncNone})
+	add(t, l, "a", "b", "c")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(read(t, path), []byte(`"call_id":"b"`), []byte(`"call_id":!b"`), 1)
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err := audit.Read([]string{path}, func(r *audit.Record) error { got = append(got, r.CallID); return nil })
+	var unreadable *audit.UnreadableError
+	if !errors.As(err, &unreadable) || unreadable.Lines != 1 || unreadable.Seq != 3 || unreadable.File != path {
+		t.Errorf("Read = %v", err)
+	}
+	if diff := cmp.Diff([]string{"a", "c"}, got); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,237 @@
+//go:build !windows
+
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/audit"
+)
+
+// limit makes every file of this process end at size, as a disk that is full
+// does: what fits is written, and then an error comes. The function that it
+// returns makes room again.
+func limit(t *testing.T, size uint64) (room func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	small := before
+	small.Cur = size
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	room = sync.OnceFunc(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(room)
+	return room
+}
+
+// fill appends entries until the log refuses, and returns how many it took.
+func fill(t *testing.T, l *audit.Log) (n int) {
+	t.Helper()
+	for n < 1000 {
+		err := l.Append(entry(fmt.Sprint(n)))
+		n++
+		if err != nil {
+			return n
+		}
+	}
+	t.Fatal("the disk is full and nothing is refused")
+	return n
+}
+
+// While a log tries whether its file takes lines again it goes on refusing: it is
+// well when they are written, and says each once.
+func TestReopenRefusesUntilSomethingIsWritten(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	var said bytes.Buffer
+	l, err := audit.Open(path, audit.Options{Fsync: audit.FsyncAlways, Key: audit.TestKey, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := limit(t, 8<<10)
+	fill(t, l)
+	stop, ended := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				ended <- n
+				return
+			default:
+			}
+			if l.Healthy() == nil {
+				n++
+			}
+		}
+	}()
+	for range 300 {
+		if err := l.Reopen(); err == nil {
+			t.Error("the disk is full, and Reopen says that it is not")
+		}
+	}
+	close(stop)
+	if n := <-ended; n > 0 {
+		t.Errorf("%d times it was well although nothing could be written", n)
+	}
+	room()
+	if err := l.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	broken, again := strings.Count(said.String(), "cannot be written"), strings.Count(said.String(), "can be written again")
+	if broken != 1 || again != 1 {
+		t.Errorf("said %d times that it cannot be written and %d times that it can again, want each once", broken, again)
+	}
+}
+
+// A disk that was full is written again by Run alone, and nothing was lost.
+func TestRunRecoversFromAFullDisk(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l, err := audit.Open(path, audit.Options{Fsync: audit.FsyncInterval, Key: audit.TestKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, l)
+	room := limit(t, 8<<10)
+	n := 0
+	waitFor(t, "the log refuses", func() bool { n++; return l.Append(entry(fmt.Sprint(n))) != nil })
+	if info, err := os.Stat(path); err != nil || info.Size() > 8<<10 {
+		t.Errorf("%v, %v", info, err)
+	}
+	room()
+	waitFor(t, "the log takes entries again", func() bool { return l.Healthy() == nil })
+	add(t, l, "last")
+	stop()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := verify(t, path, nil); len(got.Findings) > 0 || got.Calls != uint64(n)+1 || got.Lost != 0 {
+		t.Errorf("%d calls: %+v", n, got)
+	}
+}
+
+// waitFor asks until it is so.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited 30 s until %s", what)
+		}
+	}
+}
+
+// A folder that takes no new names: the file cannot be put aside, grows on, and
+// takes every entry; once it can, it is put aside.
+func TestRotationInAFolderThatCannotBeWritten(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "log")
+	path := filepath.Join(dir, "audit.jsonl")
+	synctest.Test(t, func(t *testing.T) {
+		l, err := audit.Open(path, audit.Options{Fsync: audit.FsyncAlways, Key: audit.TestKey, RotateSize: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, l)
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := os.Create(filepath.Join(dir, "x")); err == nil {
+			t.Fatalf("the folder takes %s", f.Name())
+		}
+		const calls = 30
+		for i := range calls {
+			add(t, l, fmt.Sprint(i))
+		}
+		if files, err := audit.Files(path); err != nil || len(files) != 1 {
+			t.Errorf("%v, %v", files, err)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		add(t, l, "last")
+		stop()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if files, err := audit.Files(path); err != nil || len(files) != 2 {
+			t.Errorf("%v, %v", files, err)
+		}
+		if got := verify(t, path, nil); len(got.Findings) > 0 || got.Calls != calls+1 || got.Lost != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A file that may not even be opened again when it cannot be put aside, as on a
+// file system that became read-only: entries are refused, kept, and written when
+// it can.
+func TestRotationWhereNothingCanBeOpened(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "log")
+	path := filepath.Join(dir, "audit.jsonl")
+	l, err := audit.Open(path, audit.Options{Fsync: audit.FsyncAlways, Key: audit.TestKey, RotateSize: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, l)
+	for name, mode := range map[string]os.FileMode{path: 0o400, dir: 0o500} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := fill(t, l)
+	if l.Healthy() == nil {
+		t.Error("it is well")
+	}
+	for name, mode := range map[string]os.FileMode{dir: 0o700, path: 0o600} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "the log takes entries again", func() bool { return l.Healthy() == nil })
+	add(t, l, "last")
+	stop()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := verify(t, path, nil); len(got.Findings) > 0 || got.Calls != uint64(n)+1 || got.Lost != 0 {
+		t.Errorf("%d calls: %+v", n, got)
+	}
+}
