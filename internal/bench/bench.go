@@ -15,8 +15,10 @@ const clients = 16
 type counts struct {
 	judge bool // whether a missed limit fails the run
 
-	rounds    int           // of two proxies in turn
-	calls     int           // per round and proxy
+	turns     int           // of proxies that are compared
+	turn      int           // calls in one turn
+	rounds    int           // of what has no other to be compared with
+	calls     int           // per round
 	warm      int           // calls before the first round
 	roundTime time.Duration // bounds one round
 
@@ -35,14 +37,14 @@ type counts struct {
 
 func benchCounts(quick bool) counts {
 	c := counts{
-		judge: true, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
+		judge: true, turns: 30, turn: 1200, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
 		lists: 800, sessions: 500, parked: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3, removals: 50,
 		before: 400 * time.Millisecond, down: 600 * time.Millisecond, after: 1500 * time.Millisecond,
 	}
 	c.bytes.large, c.bytes.huge = 1<<20, 20<<20
 	if quick {
 		c = counts{
-			rounds: 1, calls: 64, warm: 16, roundTime: 10 * time.Second,
+			turns: 1, turn: 64, rounds: 1, calls: 64, warm: 16, roundTime: 10 * time.Second,
 			lists: 4, sessions: 8, parked: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1, removals: 3,
 			before: 50 * time.Millisecond, down: 50 * time.Millisecond, after: 1500 * time.Millisecond,
 		}

@@ -61,13 +61,8 @@ func benchBudget(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 		}
 		all = append(all, c)
 	}
-	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
-	for i := range n.rounds {
-		for j := range all { // each begins in its turn
-			if err := all[(i+j)%len(all)].round(ctx, o); err != nil {
-				return nil, err
-			}
-		}
+	if err := inTurn(ctx, n, order{Do: "echo"}, all...); err != nil {
+		return nil, err
 	}
 	free, one, many, bounded := all[0], all[1], all[2], all[3]
 	each := many.cpu.minus(one.cpu)
@@ -84,6 +79,7 @@ func benchBudget(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	rows := []row{
 		line(fmt.Sprintf("a budget, %d callers, SQLite FULL: more than without", budgetCallers), one.cpu.minus(free.cpu), maxBudget, kb(one)-kb(free)),
 		line("- each further budget", each, maxFurther, (kb(many)-kb(one))/further),
+		{name: "- the whole call (left: without a budget)", reverse: free.cpu.both("µs"), toolgate: one.cpu.both("µs"), ratio: short(one.cpu.per(free.cpu).median())},
 		line("- SQLite NORMAL", bounded.cpu.minus(free.cpu), maxBounded, kb(bounded)-kb(free)),
 	}
 	for _, shared := range all[4:] {

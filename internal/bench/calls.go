@@ -84,20 +84,15 @@ func (c *contestant) round(ctx context.Context, o order) error {
 	return nil
 }
 
-// inTurn measures two proxies by rounds of an order, each first in every other
-// one.
-func inTurn(ctx context.Context, n *counts, o order, a, b *contestant) error {
-	o.Count, o.Most = n.calls, n.roundTime
-	for i := range n.rounds {
-		first, second := a, b
-		if i%2 == 1 {
-			first, second = b, a
-		}
-		if err := first.round(ctx, o); err != nil {
-			return err
-		}
-		if err := second.round(ctx, o); err != nil {
-			return err
+// inTurn measures proxies by short turns of an order, each first in its time, so
+// that whatever else the machine does meets all of them.
+func inTurn(ctx context.Context, n *counts, o order, all ...*contestant) error {
+	o.Count, o.Most = n.turn, n.roundTime
+	for i := range n.turns {
+		for j := range all {
+			if err := all[(i+j)%len(all)].round(ctx, o); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -4,17 +4,18 @@
 // each as a process of its own on the loopback interface, and reads from the
 // operating system what the proxy's process used. The measure for calls is a
 // plain [net/http/httputil.ReverseProxy] that reads the request body first:
-// the two proxies take turns within every round, so that whatever else the
-// machine does meets both.
+// the two proxies take short turns, so that whatever else the machine does meets
+// both.
 //
 //	bench          the table of ratios and limits; exit code 1 when one is missed
 //	bench -quick   the same cases with small counts and without judgement
 //	bench -soak    long counts: does the process stay as large as it was?
 //
 // CPU time is that of the whole process, system and user. Ratios are judged by
-// the median of the rounds, and so are the figures of memory. Wall-clock times
+// the median of the turns, and so are the figures of memory. Wall-clock times
 // are judged by the best round, as other work on the machine can only add to
-// them; their median is in the table too. It needs Linux, for /proc.
+// them; their median is in the table too. It needs Linux, for its
+// clocks and /proc.
 //
 // The same binary is also the programs that it starts: its first argument is
 // then upstream, reverse, load or native.

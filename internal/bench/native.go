@@ -73,14 +73,14 @@ func benchNativeCalls(ctx context.Context, l *lab, n *counts) (_ []row, err erro
 		}
 	}
 	var cpu [2]series
-	for round := range n.rounds {
+	for round := range n.turns {
 		for turn := range both {
 			i := (turn + round) % len(both)
 			before, err := cpuTime(plugins[i])
 			if err != nil {
 				return nil, err
 			}
-			got, used, err := both[i].measure(order{Do: "echo", Count: n.calls, Most: n.roundTime})
+			got, used, err := both[i].measure(order{Do: "echo", Count: n.turn, Most: n.roundTime})
 			if err != nil {
 				return nil, err
 			}

@@ -83,19 +83,6 @@ func (r *room) contest(v *variant, m mounts, era string, warm int) (*contestant,
 	return r.enroll(s, era, warm)
 }
 
-// rounds measures contestants in turn, each first once.
-func rounds(ctx context.Context, n *counts, all []*contestant) error {
-	o := order{Do: "echo", Count: n.calls, Most: n.roundTime}
-	for i := range n.rounds {
-		for j := range all {
-			if err := all[(i+j)%len(all)].round(ctx, o); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // benchTelemetry compares the cost of an echo of which everything is told with
 // that in a toolgate that is built to tell nothing.
 func benchTelemetry(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
@@ -124,7 +111,7 @@ func benchTelemetry(ctx context.Context, l *lab, n *counts) (_ []row, err error)
 		}
 		all = append(all, c)
 	}
-	if err := rounds(ctx, n, all); err != nil {
+	if err := inTurn(ctx, n, order{Do: "echo"}, all...); err != nil {
 		return nil, err
 	}
 	if n.judge && spans.batches.Load() == 0 {

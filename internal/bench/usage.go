@@ -6,40 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 )
-
-// clockTick is the unit of the CPU times in /proc/PID/stat, which Linux fixes
-// at 100 per second for every program that asks.
-const clockTick = 10 * time.Millisecond
-
-// cpuTime returns the CPU time that a process has used, system and user.
-func cpuTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("read the CPU time of a process: %w", err)
-	}
-	return parseStat(stat)
-}
-
-// parseStat reads utime and stime (proc(5)): the 14th and 15th field. The
-// second is a name in parentheses that may hold anything.
-func parseStat(stat []byte) (time.Duration, error) {
-	end := bytes.LastIndexByte(stat, ')')
-	if end < 0 {
-		return 0, errors.New("a process status without a name")
-	}
-	fields := bytes.Fields(stat[end+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("a process status of %d fields", len(fields))
-	}
-	user, err1 := strconv.ParseInt(string(fields[11]), 10, 64)
-	system, err2 := strconv.ParseInt(string(fields[12]), 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return 0, fmt.Errorf("the CPU time of a process: %w", err)
-	}
-	return time.Duration(user+system) * clockTick, nil
-}
 
 // memory is what a process holds, in bytes.
 type memory struct {

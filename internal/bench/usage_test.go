@@ -3,42 +3,7 @@ package main
 import (
 	"os"
 	"testing"
-	"time"
 )
-
-func TestParseStat(t *testing.T) {
-	const rest = " S 1 2 3 0 -1 4194304 117 0 0 0 150 25 7 8 20 0 1"
-	for _, tt := range []struct {
-		name, stat string
-		want       time.Duration
-		ok         bool
-	}{
-		{"plain", "42 (toolgate)" + rest, 1750 * time.Millisecond, true},
-		{"a name with spaces and parentheses", "42 (a) R 9 (b)" + rest, 1750 * time.Millisecond, true},
-		{"empty", "", 0, false},
-		{"cut", "42 (toolgate) S 1 2", 0, false},
-		{"no number", "42 (x) S 1 2 3 0 -1 4194304 117 0 0 0 a b 7 8", 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := parseStat([]byte(tt.stat))
-			if (err == nil) != tt.ok || got != tt.want {
-				t.Errorf("parseStat = %v, %v; want %v", got, err, tt.want)
-			}
-		})
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("42 (toolgate) S 1 2 3 0 -1 4194304 117 0 0 0 150 25 7 8 20 0 1"))
-	f.Add([]byte("1 () ) ("))
-	f.Add([]byte(")"))
-	f.Fuzz(func(t *testing.T, stat []byte) {
-		used, err := parseStat(stat)
-		if err != nil && used != 0 || used%clockTick != 0 {
-			t.Errorf("parseStat(%q) = %v, %v", stat, used, err)
-		}
-	})
-}
 
 func TestParseStatus(t *testing.T) {
 	for _, tt := range []struct {
