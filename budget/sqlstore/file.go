@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,8 +13,11 @@ import (
 // fileGroup is how many charges one transaction makes at most.
 const fileGroup = 256
 
-// gather is how long a transaction waits for more charges where many come.
+// gather is how long a transaction waits for more charges where many come, at most.
 const gather = time.Millisecond
+
+// errRepeated ends a group in which a bill was charged before.
+var errRepeated = errors.New("a bill of the group is known already")
 
 // What is remembered of counters between groups: so many, with so many windows.
 const (
@@ -28,15 +32,24 @@ func (s *Store) applyFile(ctx context.Context, orders []*budget.Order) error {
 	if s.counters == nil || len(s.counters) > maxCounters {
 		s.counters = make(map[budget.Counter]*counter)
 	}
-	l := ledger{counters: s.counters}
-	err := s.budgets.Do(ctx, func(tx *store.BudgetTx) error {
-		l.tx = tx
-		return l.apply(orders)
-	})
+	err := s.applyAs(ctx, orders, false)
+	if errors.Is(err, errRepeated) { // rare: a round that is tried again
+		s.counters = make(map[budget.Counter]*counter)
+		err = s.applyAs(ctx, orders, true)
+	}
 	if err != nil {
 		s.counters = nil // what is in it was not written, or is not known to be
 	}
 	return err
+}
+
+// applyAs applies orders, of which bills may be known already, or are all new.
+func (s *Store) applyAs(ctx context.Context, orders []*budget.Order, repeated bool) error {
+	l := ledger{counters: s.counters, repeated: repeated}
+	return s.budgets.Do(ctx, func(tx *store.BudgetTx) error {
+		l.tx = tx
+		return l.apply(orders)
+	})
 }
 
 // ledger is the part of the budgets that a group of orders is about.
@@ -44,6 +57,9 @@ type ledger struct {
 	tx       *store.BudgetTx
 	counters map[budget.Counter]*counter
 	changed  []*window
+
+	bills    []store.BudgetBill // granted, and not written yet
+	repeated bool               // bills are written one by one, as some may be known
 }
 
 // counter is what is known of one counter: all windows that end after a time.
@@ -64,9 +80,13 @@ func (l *ledger) apply(orders []*budget.Order) error {
 		if o.Settle {
 			apply = l.settle
 		}
+		o.Balances, o.Err = nil, nil
 		if err := apply(o); err != nil {
 			return err
 		}
+	}
+	if err := l.write(); err != nil {
+		return err
 	}
 	for _, w := range l.changed {
 		if err := l.tx.Set(&w.BudgetWindow); err != nil {
@@ -75,6 +95,37 @@ func (l *ledger) apply(orders []*budget.Order) error {
 		w.changed = false
 	}
 	return nil
+}
+
+// write writes the bills that were granted, which must be new.
+func (l *ledger) write() error {
+	bills := l.bills
+	l.bills = nil
+	added, err := l.tx.AddBills(bills...)
+	if err == nil && added != len(bills) {
+		err = errRepeated
+	}
+	return err
+}
+
+// grant keeps the bill of an order. It returns false where it is known already.
+func (l *ledger) grant(b *budget.Bill, taken []int64) (added bool, err error) {
+	bill := store.BudgetBill{Call: b.Call, Round: b.Round, Expires: b.Until.UnixMilli(), Taken: taken}
+	if !l.repeated {
+		l.bills = append(l.bills, bill)
+		return true, nil
+	}
+	n, err := l.tx.AddBills(bill)
+	return n == 1, err
+}
+
+// bill returns the bill of a round of a call that was charged before; nil when it
+// was not.
+func (l *ledger) bill(call string, round int) (*store.BudgetBill, error) {
+	if err := l.write(); err != nil {
+		return nil, err
+	}
+	return l.tx.Bill(call, round)
 }
 
 // counter returns the counter of a charge of a bill.
@@ -135,7 +186,7 @@ func (l *ledger) charge(o *budget.Order) error {
 		}
 	}
 	if refusal == nil {
-		added, err := l.tx.AddBill(&store.BudgetBill{Call: b.Call, Round: b.Round, Expires: b.Until.UnixMilli(), Taken: taken})
+		added, err := l.grant(b, taken)
 		if err != nil {
 			return err
 		}
@@ -146,7 +197,7 @@ func (l *ledger) charge(o *budget.Order) error {
 			return l.balances(o, taken)
 		}
 	}
-	known, err := l.tx.Bill(b.Call, b.Round)
+	known, err := l.bill(b.Call, b.Round)
 	switch {
 	case err != nil:
 		return err
@@ -174,7 +225,7 @@ func (l *ledger) balances(o *budget.Order, taken []int64) error {
 // settle settles a bill, once.
 func (l *ledger) settle(o *budget.Order) error {
 	b := o.Bill
-	known, err := l.tx.Bill(b.Call, b.Round)
+	known, err := l.bill(b.Call, b.Round)
 	if err != nil || known == nil || known.Settled || len(known.Taken) != len(b.Charges) {
 		return err
 	}

@@ -70,11 +70,23 @@ const (
 	sqlSetBudget     = `INSERT INTO budget_window (budget, measure, owner, starts, ends, used) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (budget, measure, owner, starts, ends) DO UPDATE SET used = excluded.used`
 	sqlBudgetBill = `SELECT expires, taken, settled FROM budget_bill WHERE call = ? AND round = ?`
-	sqlAddBill    = `INSERT INTO budget_bill (call, round, expires, taken, settled) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`
 	sqlSettleBill = `UPDATE budget_bill SET settled = 1 WHERE call = ? AND round = ?`
 )
 
-var budgetStatements = []string{sqlBudgetWindows, sqlSetBudget, sqlBudgetBill, sqlAddBill, sqlSettleBill}
+// billRows are how many bills one statement adds, the largest that fits first.
+var billRows = [...]int{16, 4, 1}
+
+// sqlAddBills are the statements that add so many bills.
+var sqlAddBills = func() (texts [len(billRows)]string) {
+	for i, n := range billRows {
+		const row = "(?, ?, ?, ?, 0)"
+		texts[i] = `INSERT INTO budget_bill (call, round, expires, taken, settled) VALUES ` +
+			row + strings.Repeat(", "+row, n-1) + ` ON CONFLICT DO NOTHING`
+	}
+	return texts
+}()
+
+var budgetStatements = append([]string{sqlBudgetWindows, sqlSetBudget, sqlBudgetBill, sqlSettleBill}, sqlAddBills[:]...)
 
 // Windows returns the windows of a counter that end after a time.
 func (t *BudgetTx) Windows(c BudgetCounter, after int64) (list []BudgetWindow, err error) {
@@ -121,22 +133,45 @@ func (t *BudgetTx) Bill(call string, round int) (*BudgetBill, error) {
 	return &b, nil
 }
 
-// AddBill keeps a new bill. It returns false where there is one for its round
-// already, and keeps that.
-func (t *BudgetTx) AddBill(b *BudgetBill) (added bool, err error) {
-	taken := make([]byte, 0, 16)
-	for i, n := range b.Taken {
-		if i > 0 {
-			taken = append(taken, ',')
+// AddBills keeps new bills. Where there is one for the round of a call already, it
+// keeps that. It returns how many were added.
+func (t *BudgetTx) AddBills(list ...BudgetBill) (added int, err error) {
+	for i, n := range billRows {
+		for ; len(list) >= n; list = list[n:] {
+			some, err := t.addBills(sqlAddBills[i], list[:n])
+			if err != nil {
+				return added, err
+			}
+			added += some
 		}
-		taken = strconv.AppendInt(taken, n, 10)
 	}
-	result, err := t.tx.prepared(t.ctx, sqlAddBill).ExecContext(t.ctx, b.Call, b.Round, b.Expires, string(taken))
+	return added, nil
+}
+
+func (t *BudgetTx) addBills(text string, list []BudgetBill) (added int, err error) {
+	args := make([]any, 0, 4*len(list))
+	for i := range list {
+		b := &list[i]
+		args = append(args, b.Call, b.Round, b.Expires, amounts(b.Taken))
+	}
+	result, err := t.tx.prepared(t.ctx, text).ExecContext(t.ctx, args...)
 	if err != nil {
-		return false, fmt.Errorf("write the charge of %s: %w", b.Call, err)
+		return 0, fmt.Errorf("write the charge of %s and of %d more: %w", list[0].Call, len(list)-1, err)
 	}
 	n, err := result.RowsAffected()
-	return n == 1, err
+	return int(n), err
+}
+
+// amounts are numbers as a bill has them: with a comma in between.
+func amounts(list []int64) string {
+	text := make([]byte, 0, 16)
+	for i, n := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return string(text)
 }
 
 // SettleBill notes that a bill is settled.

@@ -32,6 +32,10 @@ type dialect interface {
 	notify(ctx context.Context, tx *sql.Tx, topics []string) error
 	// maxBatch is how many writes one transaction commits at most.
 	maxBatch() int
+	// failsWhole reports that a write which is alone in its transaction needs no
+	// savepoint: the transaction is rolled back with it, and one that went on
+	// behind a statement that failed may be committed.
+	failsWhole() bool
 	// retryable reports that a transaction failed for a reason that is likely
 	// to be gone at the next try, and that nothing of it was committed.
 	retryable(err error) bool

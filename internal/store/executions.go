@@ -146,10 +146,21 @@ func (e *Executions) flush(ctx context.Context) {
 
 const executionColumns = 14
 
-func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
+// sqlAddExecutions adds as many executions as one statement may.
+var sqlAddExecutions = addExecutions(executionRows)
+
+// addExecutions returns the statement that adds so many executions.
+func addExecutions(count int) string {
 	row := "(" + strings.Repeat("?, ", executionColumns-1) + "?)"
-	q := `INSERT INTO tool_execution_log (at, call_id, server, tool, tenant, persona_id, session_id, success, error_class,
-		duration_us, upstream_us, request_size, response_size, args_hash) VALUES ` + row + strings.Repeat(", "+row, len(rows)-1)
+	return `INSERT INTO tool_execution_log (at, call_id, server, tool, tenant, persona_id, session_id, success, error_class,
+		duration_us, upstream_us, request_size, response_size, args_hash) VALUES ` + row + strings.Repeat(", "+row, count-1)
+}
+
+func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
+	q := sqlAddExecutions
+	if len(rows) != executionRows {
+		q = addExecutions(len(rows))
+	}
 	args := make([]any, 0, executionColumns*len(rows))
 	for i := range rows {
 		x := &rows[i]
@@ -157,7 +168,7 @@ func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
 			writable(x.Session), x.Success, writable(x.ErrorClass), x.Duration.Microseconds(), x.Upstream.Microseconds(),
 			x.RequestSize, x.ResponseSize, writable(x.ArgsHash))
 	}
-	if _, err := tx.Exec(ctx, q, args...); err != nil {
+	if err := tx.execPrepared(ctx, q, args...); err != nil {
 		return fmt.Errorf("write %d executions: %w", len(rows), err)
 	}
 	return nil

@@ -89,6 +89,9 @@ func unreachable(err error) bool {
 	return name || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// failsWhole is false: a commit behind a statement that failed is a rollback.
+func (postgresDialect) failsWhole() bool { return false }
+
 func (postgresDialect) retryable(err error) bool {
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && (pe.Code == stateSerialization || pe.Code == stateDeadlock) {
 		return true

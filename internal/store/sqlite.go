@@ -166,6 +166,8 @@ func (sqliteDialect) notify(context.Context, *sql.Tx, []string) error { return n
 
 func (sqliteDialect) maxBatch() int { return maxBatch }
 
+func (sqliteDialect) failsWhole() bool { return true }
+
 func (sqliteDialect) retryable(error) bool { return false }
 
 func (sqliteDialect) uncertain(error) bool { return false }

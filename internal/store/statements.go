@@ -33,6 +33,20 @@ func (s statements) close() error {
 	return errors.Join(errs...)
 }
 
+// execPrepared is [Tx.Exec] with a statement that is prepared where the store
+// prepares statements.
+func (t *Tx) execPrepared(ctx context.Context, text string, args ...any) error {
+	if t.statements[text] == nil {
+		_, err := t.Exec(ctx, text, args...)
+		return err
+	}
+	if t.readOnly {
+		return ErrReadOnly
+	}
+	_, err := t.prepared(ctx, text).ExecContext(ctx, args...)
+	return err
+}
+
 // prepared returns a statement of [Store.statements] for this transaction.
 func (t *Tx) prepared(ctx context.Context, text string) *sql.Stmt {
 	stmt := t.stmts[text]

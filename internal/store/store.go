@@ -177,7 +177,7 @@ func (s *Store) ready(ctx context.Context) (err error) {
 	if err := s.sync(ctx, s.durable); err != nil {
 		return err
 	}
-	if s.statements, err = prepare(ctx, s.write, budgetStatements...); err != nil {
+	if s.statements, err = prepare(ctx, s.write, append(budgetStatements, sqlAddExecutions)...); err != nil {
 		return explain(s.path, "open store", err)
 	}
 	return nil

@@ -258,9 +258,14 @@ func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
 	outcomes := make([]error, len(batch))
 	var bumped []string
 	good := uint64(0)
+	single := len(batch) == 1 && s.dialect.failsWhole()
 	for i, w := range batch {
 		tx := &Tx{raw: raw, dialect: s.dialect, statements: s.statements}
-		if outcomes[i], err = s.attempt(ctx, tx, w); err != nil {
+		if single {
+			if err := call(ctx, w.fn, tx); err != nil { // rolls back
+				return []error{s.explained("write to store", err)}, nil
+			}
+		} else if outcomes[i], err = s.attempt(ctx, tx, w); err != nil {
 			return nil, err
 		}
 		if outcomes[i] != nil {
