@@ -15,10 +15,7 @@ package toolgate
 
 default decision := {"allow": false, "reason": "default_deny"}
 
-decision := {"allow": true} if {
-	permitted
-	not restrictable
-}
+decision := {"allow": true} if allowed_whatever_arguments
 
 else := {"allow": true} if {
 	permitted
@@ -33,6 +30,12 @@ permitted if {
 	input.tenant != ""
 	enabled
 	not denied
+}
+
+# Likewise, of a tool that has no restricted arguments.
+allowed_whatever_arguments if {
+	permitted
+	not restrictable
 }
 
 enabled if {
