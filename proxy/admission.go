@@ -95,10 +95,13 @@ func (noResource) Serves(string) bool { return false }
 func (noResource) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
 
 // vigil looks at a request again each time the verdict about its caller ends,
-// and ends the request when the answer is another one.
+// and ends the request when the answer is another one. It is the context of the
+// request.
 type vigil struct {
+	context.Context
+
 	g      *Gateway
-	r      *http.Request // with the context that ends
+	r      *http.Request
 	id     *gate.Identity
 	cancel context.CancelCauseFunc
 
@@ -111,9 +114,9 @@ type vigil struct {
 const minLook = time.Second
 
 func (g *Gateway) newVigil(r *http.Request, id *gate.Identity, until time.Time) *vigil {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	v := &vigil{g: g, id: id, cancel: cancel}
-	v.r = r.WithContext(context.WithValue(ctx, vigilKey{}, v))
+	v := &vigil{g: g, id: id}
+	v.Context, v.cancel = context.WithCancelCause(r.Context())
+	v.r = r.WithContext(v)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.timer = time.AfterFunc(time.Until(until), v.look) // ends with end
@@ -121,6 +124,14 @@ func (g *Gateway) newVigil(r *http.Request, id *gate.Identity, until time.Time) 
 }
 
 type vigilKey struct{}
+
+// Value implements [context.Context].
+func (v *vigil) Value(key any) any {
+	if key == (vigilKey{}) {
+		return v
+	}
+	return v.Context.Value(key)
+}
 
 // watched tells whether a request may end because its caller is not let in any
 // more.
@@ -134,7 +145,7 @@ func (v *vigil) look() {
 	}
 	id, until, err := v.g.identify(v.r)
 	switch {
-	case v.r.Context().Err() != nil:
+	case v.Err() != nil:
 	case err != nil:
 		v.cancel(&grantEnded{err})
 	case !sameCaller(id, v.id):

@@ -15,6 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/batch"
 )
 
 const (
@@ -48,7 +49,7 @@ type Budgets struct {
 	time   time.Duration // bounds one operation
 	epochs Epochs
 
-	group budget.Group
+	group batch.Group[*budget.Order]
 
 	mu      sync.Mutex
 	epoch   string    // in force; empty until it is known
@@ -58,7 +59,7 @@ type Budgets struct {
 // Budgets returns the store. Its epoch is asked for when it is used first.
 func (c *Client) Budgets(epochs Epochs) *Budgets {
 	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs}
-	b.group.Init(b.apply, maxGroup, 0)
+	b.group.Init(b.apply, (*budget.Order).Weight, maxGroup, 0)
 	return b
 }
 
@@ -72,8 +73,8 @@ func (b *Budgets) Charge(ctx context.Context, bill budget.Bill) ([]budget.Balanc
 	if err := checkBill(&bill); err != nil {
 		return nil, err
 	}
-	o := budget.NewOrder(&bill)
-	if err := b.group.Do(ctx, o); err != nil {
+	o := &budget.Order{Bill: &bill}
+	if err := b.do(ctx, o); err != nil {
 		return nil, fmt.Errorf("charge budgets in Redis: %w", err)
 	}
 	return o.Balances, nil
@@ -87,14 +88,21 @@ func (b *Budgets) Settle(ctx context.Context, bill budget.Bill, used []int64) er
 	if used != nil && len(used) != len(bill.Charges) {
 		return fmt.Errorf("settle budgets in Redis: %d amounts of %d charges", len(used), len(bill.Charges))
 	}
-	o := budget.NewOrder(&bill)
-	if o.Settle, o.Used = true, used; used == nil {
-		o.Used = make([]int64, len(bill.Charges))
+	if used == nil {
+		used = make([]int64, len(bill.Charges))
 	}
-	if err := b.group.Do(ctx, o); err != nil {
+	if err := b.do(ctx, &budget.Order{Bill: &bill, Settle: true, Used: used}); err != nil {
 		return fmt.Errorf("settle budgets in Redis: %w", err)
 	}
 	return nil
+}
+
+// do has an order carried out, together with those of others.
+func (b *Budgets) do(ctx context.Context, o *budget.Order) error {
+	if err := b.group.Do(ctx, o); err != nil {
+		return err
+	}
+	return o.Err
 }
 
 // run runs a script under the epoch in force, which is its first argument. Once

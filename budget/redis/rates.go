@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/internal/batch"
 )
 
 //go:embed take.lua
@@ -22,28 +23,45 @@ var takeScript = goredis.NewScript(takeText)
 // Rates are token buckets that gateways share, by the clock of the server. They
 // implement [rate.Shared].
 type Rates struct {
-	rdb  goredis.UniversalClient
-	time time.Duration // bounds one operation
+	rdb   goredis.UniversalClient
+	time  time.Duration // bounds one operation
+	group batch.Group[*take]
 }
 
 // Rates returns the buckets that are kept at the server.
-func (c *Client) Rates() *Rates { return &Rates{rdb: c.rdb, time: c.timeouts.Rates} }
+func (c *Client) Rates() *Rates {
+	r := &Rates{rdb: c.rdb, time: c.timeouts.Rates}
+	r.group.Init(r.apply, (*take).weight, maxGroup, 0)
+	return r
+}
+
+// take is one question for tokens, and its answer.
+type take struct {
+	keys   []string
+	args   []any
+	answer *goredis.Cmd
+}
+
+func (t *take) weight() int { return len(t.keys) }
 
 // Take implements [rate.Shared]. Everything is one script, so that all gateways
-// together never take more than a rate allows.
+// together never take more than a rate allows. Those that come at the same time
+// share an exchange with the server.
 func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wait time.Duration, err error) {
-	keys := make([]string, len(tokens))
-	args := make([]any, 0, 2*len(tokens))
+	t := &take{keys: make([]string, len(tokens)), args: make([]any, 0, 2*len(tokens))}
 	for i := range tokens {
 		if !tokens[i].Rate.Valid() {
 			return i, 0, fmt.Errorf("the rate of %s is out of range", tokens[i].Bucket)
 		}
-		keys[i] = bucketKey(&tokens[i])
-		args = append(args, tokens[i].Rate.Interval(), tokens[i].Rate.Burst())
+		t.keys[i] = bucketKey(&tokens[i])
+		t.args = append(t.args, tokens[i].Rate.Interval(), tokens[i].Rate.Burst())
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.time)
 	defer cancel()
-	got, err := takeScript.Run(ctx, r.rdb, keys, args...).Int64Slice()
+	if err := r.group.Do(ctx, t); err != nil {
+		return 0, 0, fmt.Errorf("take from rates in Redis: %w", err)
+	}
+	got, err := t.answer.Int64Slice()
 	if err != nil {
 		return 0, 0, fmt.Errorf("take from rates in Redis: %w", err)
 	}
@@ -51,6 +69,29 @@ func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wai
 		return 0, 0, fmt.Errorf("take from rates in Redis: %v is no answer", got)
 	}
 	return int(got[0]) - 1, time.Duration(got[1]) * time.Microsecond, nil
+}
+
+// apply asks the server for all tokens in one exchange. Each question has an error
+// of its own.
+func (r *Rates) apply(ctx context.Context, all []*take) error {
+	ctx, cancel := context.WithTimeout(ctx, r.time)
+	defer cancel()
+	pipe := r.rdb.Pipeline()
+	for _, t := range all {
+		t.answer = takeScript.EvalSha(ctx, pipe, t.keys, t.args...)
+	}
+	_, _ = pipe.Exec(ctx)
+	unknown := false
+	for _, t := range all {
+		if goredis.HasErrorPrefix(t.answer.Err(), "NOSCRIPT") {
+			t.answer = takeScript.Eval(ctx, pipe, t.keys, t.args...)
+			unknown = true
+		}
+	}
+	if unknown {
+		_, _ = pipe.Exec(ctx)
+	}
+	return nil
 }
 
 // bucketKey is the key of a bucket. Names and callers go into it as a hash: they

@@ -42,7 +42,7 @@ func TestGroupsAreAsIfAlone(t *testing.T) {
 				b = budgettest.Bill(fmt.Sprint("call", len(known)), charges...)
 				known = append(known, b)
 			}
-			o := budget.NewOrder(&b)
+			o := &budget.Order{Bill: &b}
 			if rnd.IntN(10) == 0 {
 				o.Settle, o.Used = true, make([]int64, len(b.Charges))
 				want = append(want, answer(nil, model.Settle(ctx, b, o.Used)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/batch"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -15,7 +16,7 @@ import (
 type Store struct {
 	budgets *store.Budgets
 	log     *slog.Logger
-	group   budget.Group
+	group   batch.Group[*budget.Order]
 
 	counters map[budget.Counter]*counter // of a file; belongs to who leads the group
 }
@@ -30,7 +31,7 @@ func New(s *store.Store, log *slog.Logger) *Store {
 	if own.budgets.Shared() {
 		apply, most = own.applyShared, sharedGroup
 	}
-	own.group.Init(apply, most, gather)
+	own.group.Init(apply, (*budget.Order).Weight, most, gather)
 	return own
 }
 
@@ -48,11 +49,11 @@ func (s *Store) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, er
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
-	o := budget.NewOrder(&b)
+	o := &budget.Order{Bill: &b}
 	if err := s.group.Do(ctx, o); err != nil {
 		return nil, err
 	}
-	return o.Balances, nil
+	return o.Balances, o.Err
 }
 
 // Settle implements [budget.Store].
@@ -66,11 +67,14 @@ func (s *Store) Settle(ctx context.Context, b budget.Bill, used []int64) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
-	o := budget.NewOrder(&b)
-	if o.Settle, o.Used = true, used; used == nil {
-		o.Used = make([]int64, len(b.Charges))
+	if used == nil {
+		used = make([]int64, len(b.Charges))
 	}
-	return s.group.Do(ctx, o)
+	o := &budget.Order{Bill: &b, Settle: true, Used: used}
+	if err := s.group.Do(ctx, o); err != nil {
+		return err
+	}
+	return o.Err
 }
 
 // Usage implements [budget.Store].

@@ -162,9 +162,9 @@ var rules = map[string]rule{
 		others: []string{"github.com/anishathalye/porcupine"},
 		why:    "the suite that every store passes; porcupine finds out whether what concurrent callers saw can be true",
 	},
-	"budget/sqlstore": {ours: []string{"budget", "internal/store"}, why: "budgets in the store"},
+	"budget/sqlstore": {ours: []string{"budget", "internal/batch", "internal/store"}, why: "budgets in the store"},
 	"budget/redis": {
-		ours:   []string{"budget", "budget/rate"},
+		ours:   []string{"budget", "budget/rate", "internal/batch"},
 		others: []string{"github.com/redis/go-redis/v9"},
 		why:    "budgets and rates in a driver of their own",
 	},
@@ -200,6 +200,7 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/net/idna"},
 		why:    "where a request may lead does not depend on who makes it; x/net knows the one form of a name",
 	},
+	"internal/batch": {why: "what is gathered is handed in"},
 	"internal/headroom": {
 		others: []string{"golang.org/x/sys"},
 		why:    "reads what the machine has left; what follows from that is decided elsewhere; x/sys knows the disk",

@@ -1,0 +1,4 @@
+package batch
+
+// MaxWaiting is how many may wait for their turn.
+const MaxWaiting = maxWaiting
