@@ -1,19 +1,22 @@
 package examples_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toolgate/toolgate/internal/built"
 )
 
 // programs are the binaries that the scripts call, by the packages they are
@@ -35,9 +38,12 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	bin = dir
 	for _, p := range programs {
-		out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), p).CombinedOutput()
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", p, err, out)
+		to := filepath.Join(dir, filepath.Base(p))
+		if runtime.GOOS == "windows" {
+			to += ".exe"
+		}
+		if err := built.Program(context.Background(), to, p); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 	}

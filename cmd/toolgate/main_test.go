@@ -6,12 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/toolgate/toolgate/internal/built"
 )
 
 // program is the built toolgate that the tests run.
@@ -37,12 +38,12 @@ func runTests(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "toolgate")
-	args := []string{"build", "-o", program}
+	var flags []string
 	if raceDetector {
-		args = append(args, "-race")
+		flags = append(flags, "-race")
 	}
-	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build toolgate: %v\n%s", err, out)
+	if err := built.Program(context.Background(), program, ".", flags...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	// These tests wait for processes more than they compute.

@@ -10,13 +10,14 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/built"
 )
 
 // lab is where the programs run: their binaries, a folder of their own, and
@@ -54,11 +55,7 @@ func newLab(ctx context.Context, binary string) (_ *lab, err error) {
 }
 
 func build(ctx context.Context, to, tag string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, "-tags", tag, "github.com/toolgate/toolgate/cmd/toolgate")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build toolgate: %w\n%s", err, out)
-	}
-	return nil
+	return built.Program(ctx, to, "github.com/toolgate/toolgate/cmd/toolgate", "-tags", tag)
 }
 
 // built returns a toolgate that is built with a tag, from the source that is here.

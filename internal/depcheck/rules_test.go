@@ -222,6 +222,7 @@ var rules = map[string]rule{
 	"internal/sandbox/shim": {
 		why: "is entered before the rest of a program is initialised, so it waits for nothing",
 	},
+	"internal/built": {why: "builds programs of any package, and imports none"},
 
 	"internal/bench/...":    {ours: []string{anything}, others: []string{anything}, why: "measures whole programs"},
 	"internal/e2e/...":      {ours: []string{anything}, others: []string{anything}, why: "tests whole programs"},
