@@ -32,6 +32,8 @@ type counts struct {
 	removals int           // of a relation
 	bytes    struct{ large, huge int }
 
+	beside time.Duration // how long ailing servers are called beside a healthy one
+
 	before, down, after time.Duration // of a server that is killed under load
 }
 
@@ -39,6 +41,7 @@ func benchCounts(quick bool) counts {
 	c := counts{
 		judge: true, turns: 30, turn: 1200, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
 		lists: 800, sessions: 500, parked: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3, removals: 50,
+		beside: 2 * time.Second,
 		before: 400 * time.Millisecond, down: 600 * time.Millisecond, after: 1500 * time.Millisecond,
 	}
 	c.bytes.large, c.bytes.huge = 1<<20, 20<<20
@@ -46,6 +49,7 @@ func benchCounts(quick bool) counts {
 		c = counts{
 			turns: 1, turn: 64, rounds: 1, calls: 64, warm: 16, roundTime: 10 * time.Second,
 			lists: 4, sessions: 8, parked: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1, removals: 3,
+			beside: 300 * time.Millisecond,
 			before: 50 * time.Millisecond, down: 50 * time.Millisecond, after: 1500 * time.Millisecond,
 		}
 		c.bytes.large, c.bytes.huge = 1<<20, 4<<20

@@ -227,7 +227,7 @@ func benchDisturbed(ctx context.Context, l *lab, n *counts) (_ []row, err error)
 		if err != nil {
 			return nil, gate.failure(err)
 		}
-		loud, disturbed, err := disturb(loads, order{Do: "echo", Count: n.calls, Most: n.roundTime})
+		loud, disturbed, err := disturb(loads, order{Do: "echo", Count: n.calls, Most: n.roundTime}, n.beside)
 		if err != nil {
 			return nil, gate.failure(err)
 		}
@@ -243,9 +243,9 @@ func benchDisturbed(ctx context.Context, l *lab, n *counts) (_ []row, err error)
 	}, nil
 }
 
-// disturb carries out an order at the healthy server while the others are called,
-// and returns how many calls of those failed.
-func disturb(loads map[string]*loader, o order) (healthy report, failed int, err error) {
+// disturb carries out an order at the healthy server while the others are called
+// for a while, and returns how many calls of those failed.
+func disturb(loads map[string]*loader, o order, while time.Duration) (healthy report, failed int, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for name, load := range loads {
@@ -253,7 +253,7 @@ func disturb(loads map[string]*loader, o order) (healthy report, failed int, err
 			continue
 		}
 		all.Go(func() {
-			got, orderErr := load.order(order{Do: "echo", Count: 1 << 30, Most: o.Most, Tolerate: true})
+			got, orderErr := load.order(order{Do: "echo", Count: 1 << 30, Most: while, Tolerate: true})
 			mu.Lock()
 			defer mu.Unlock()
 			failed, err = failed+got.Failed, errors.Join(err, orderErr)
