@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -152,7 +151,7 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 	if err := replaceFile(path, out); err != nil {
 		return err
 	}
-	fmt.Printf("%s %s\n", did, path)
+	say("%s %s\n", did, path)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -66,7 +65,7 @@ limit is refused.`,
 			return o.withControl(*path, func(control *admin.Client) error {
 				did, err := control.RebuildBudgets(cmd.Context())
 				if err == nil {
-					fmt.Println(did)
+					say("%s\n", did)
 				}
 				return err
 			})

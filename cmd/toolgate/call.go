@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
@@ -102,21 +103,24 @@ func (o *options) showResult(result []byte) error {
 		if err := json.Indent(&out, result, "", "  "); err != nil {
 			return err
 		}
-		fmt.Println(out.String())
+		fmt.Printf("%s\n", shownJSON(out.Bytes()))
 	case "yaml":
 		if err := writeYAML(os.Stdout, json.RawMessage(result)); err != nil {
 			return err
 		}
 	default:
-		content := mcp.Lookup(result, "content")
+		content, screen := mcp.Lookup(result, "content"), term.IsTerminal(int(os.Stdout.Fd()))
 		for e := range mcp.Elements(content) {
 			block := e.Of(content)
 			if text, ok := mcp.LookupString(block, "text"); ok {
+				if screen { // a program gets the text as it is
+					text = shown(text)
+				}
 				fmt.Println(text)
 				continue
 			}
 			kind, _ := mcp.LookupString(block, "type")
-			fmt.Printf("[%s, %d bytes]\n", kind, len(block))
+			say("[%s, %d bytes]\n", kind, len(block))
 		}
 	}
 	if !failed {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/user"
@@ -225,11 +224,11 @@ func (c *catalogOptions) diff() *cobra.Command {
 
 // printDiff shows what would be accepted.
 func printDiff(e *admin.CatalogEntry) {
-	fmt.Printf("%s  %s\n", safe(e.Name), e.HeldHash)
+	say("%s  %s\n", safe(e.Name), e.HeldHash)
 	for _, why := range e.Flagged {
-		fmt.Printf("flagged: %s\n", why)
+		say("flagged: %s\n", why)
 	}
-	fmt.Print(e.Diff)
+	say("%s", e.Diff)
 }
 
 // changing is a command that changes each of the capabilities in its arguments.

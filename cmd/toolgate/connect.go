@@ -178,7 +178,7 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 		return err
 	}
 	if want.show {
-		fmt.Printf("%s:\n\n%s", path, shownEntry(client, path, entry))
+		say("%s:\n\n%s", path, shownEntry(client, path, entry))
 		return nil
 	}
 	before, err := os.ReadFile(path)
@@ -194,7 +194,7 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 		return exit(exitConfig, err)
 	}
 	if existed && bytes.Equal(before, after) {
-		fmt.Printf("%s is connected already: %s\n", client.Title, path)
+		say("%s is connected already: %s\n", client.Title, path)
 		return nil
 	}
 	kept, err := keepFormer(client, path, before, after, existed)
@@ -204,12 +204,12 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 	if err := replaceFile(path, after); err != nil {
 		return err
 	}
-	fmt.Printf("%s is connected: %s\n", client.Title, path)
+	say("%s is connected: %s\n", client.Title, path)
 	if len(removed) > 0 {
-		fmt.Printf("taken out of it: %s\n", strings.Join(removed, ", "))
+		say("taken out of it: %s\n", strings.Join(removed, ", "))
 	}
 	if kept {
-		fmt.Printf("as it was: %s\n", backupName(path, after))
+		say("as it was: %s\n", backupName(path, after))
 	}
 	note("%s", client.After)
 	return nil
@@ -311,11 +311,11 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 		if err := replaceFile(path, before); err != nil {
 			return err
 		}
-		fmt.Printf("%s is as it was before: %s\n", client.Title, path)
+		say("%s is as it was before: %s\n", client.Title, path)
 		return os.Remove(backup)
 	}
 	if client.Whole {
-		fmt.Printf("%s is disconnected: %s is removed\n", client.Title, path)
+		say("%s is disconnected: %s is removed\n", client.Title, path)
 		return os.Remove(path)
 	}
 	after, err := edit.Delete(path, now, client.Section, clients.Entry)
@@ -323,17 +323,17 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 		return exitf(exitConfig, "%s: %w; take %s out of it", path, err, clients.Entry)
 	}
 	if bytes.Equal(now, after) {
-		fmt.Printf("%s was not connected: %s\n", client.Title, path)
+		say("%s was not connected: %s\n", client.Title, path)
 		return nil
 	}
 	if made(client, path, after) {
-		fmt.Printf("%s is disconnected: %s is removed\n", client.Title, path)
+		say("%s is disconnected: %s is removed\n", client.Title, path)
 		return os.Remove(path)
 	}
 	if err := replaceFile(path, after); err != nil {
 		return err
 	}
-	fmt.Printf("%s is disconnected: %s\n", client.Title, path)
+	say("%s is disconnected: %s\n", client.Title, path)
 	return nil
 }
 

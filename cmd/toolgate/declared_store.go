@@ -258,7 +258,7 @@ declared, or none.`,
 					return err
 				}
 				for _, what := range did.Changes {
-					fmt.Println(what)
+					say("%s\n", what)
 				}
 				return nil
 			})
@@ -271,7 +271,7 @@ declared, or none.`,
 				if err := control.UndeclareTool(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
-				fmt.Printf("%s is no longer declared\n", args[0])
+				say("%s is no longer declared\n", args[0])
 				return nil
 			})
 		},

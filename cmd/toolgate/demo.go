@@ -159,5 +159,5 @@ func (in *instance) selfTest(ctx context.Context, url string) {
 		note("self-test failed: HTTP %d, %s", resp.StatusCode, body)
 		return
 	}
-	fmt.Printf("self-test  %s__add(a=2, b=40) = %s  in %s\n", demoServer, content, took.Round(10*time.Microsecond))
+	say("self-test  %s__add(a=2, b=40) = %s  in %s\n", demoServer, content, took.Round(10*time.Microsecond))
 }

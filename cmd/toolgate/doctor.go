@@ -63,7 +63,7 @@ has a code; see docs/doctor.md, or toolgate doctor explain CODE.`,
 			if !ok {
 				return exitf(exitUsage, "there is no code %s; see `toolgate doctor codes`", args[0])
 			}
-			fmt.Printf("%s  %s (%s)\n\n%s\n\nWhat to do: %s\n", code.ID, code.Title, code.Level, code.Means, code.Fix)
+			say("%s  %s (%s)\n\n%s\n\nWhat to do: %s\n", code.ID, code.Title, code.Level, code.Means, code.Fix)
 			return nil
 		},
 	}
@@ -108,9 +108,9 @@ func (o *options) printChecks(checks []doctor.Check) error {
 	}
 	if o.output == "table" || o.output == "wide" {
 		for _, f := range found {
-			fmt.Printf("\n%s %s: %s\n  fix: %s\n", f.Code, f.Subject, f.What, f.Fix)
+			say("\n%s %s: %s\n  fix: %s\n", f.Code, f.Subject, f.What, f.Fix)
 		}
-		fmt.Printf("\n%d ok, %d warnings, %d errors\n", len(checks)-failing(checks), warnings, wrong)
+		say("\n%d ok, %d warnings, %d errors\n", len(checks)-failing(checks), warnings, wrong)
 	}
 	if wrong > 0 {
 		return exitf(exitConfig, "%d errors were found; `toolgate doctor explain CODE` says more", wrong)

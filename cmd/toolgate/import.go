@@ -406,21 +406,21 @@ func (o *options) printPlan(p *importPlan, files []clients.Found, path string, w
 	}
 	switch {
 	case len(files) == 0:
-		fmt.Println("no client with a file was found on this machine")
+		say("no client with a file was found on this machine\n")
 	case !changes:
-		fmt.Printf("nothing is new; %s stays as it is\n", path)
+		say("nothing is new; %s stays as it is\n", path)
 	case written:
-		fmt.Printf("%d servers are in %s now", added, path)
+		say("%d servers are in %s now", added, path)
 		if len(p.added) > 0 {
-			fmt.Printf(", their credentials in %s", variablesFile(path))
+			say(", their credentials in %s", variablesFile(path))
 		}
-		fmt.Println(". Next: toolgate connect CLIENT --only")
+		say(". Next: toolgate connect CLIENT --only\n")
 	default:
-		fmt.Printf("Plan: %d servers into %s", added, path)
+		say("Plan: %d servers into %s", added, path)
 		if len(p.added) > 0 {
-			fmt.Printf(", %d credentials into %s", len(p.added), variablesFile(path))
+			say(", %d credentials into %s", len(p.added), variablesFile(path))
 		}
-		fmt.Println(". Nothing is written; run it with --write.")
+		say(". Nothing is written; run it with --write.\n")
 	}
 	return nil
 }

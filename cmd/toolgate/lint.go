@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 
@@ -74,7 +73,7 @@ func (o *options) lint(ctx context.Context, client *lineClient, chosen []*client
 		}
 	}
 	if o.output == "table" || o.output == "wide" {
-		fmt.Printf("%d tools, %d clients, %d problems\n", len(tools), len(chosen), len(problems))
+		say("%d tools, %d clients, %d problems\n", len(tools), len(chosen), len(problems))
 	}
 	if named && len(problems) > 0 {
 		return exitf(exitConfig, "%d problems", len(problems))

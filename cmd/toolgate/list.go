@@ -101,13 +101,13 @@ func (o *options) printStatus(s admin.Status) error {
 		return err
 	}
 	if len(s.Pending) > 0 {
-		fmt.Println("waits for `toolgate reload`:")
+		say("waits for `toolgate reload`:\n")
 		for _, path := range s.Pending {
-			fmt.Println("  setting " + path)
+			say("  setting %s\n", path)
 		}
 	}
 	for _, row := range laterRows(s.AtNextStart) {
-		fmt.Println(row[0])
+		say("%s\n", row[0])
 	}
 	printOperation(&s)
 	return nil
@@ -311,7 +311,7 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 		return err
 	}
 	if o.output == "table" || o.output == "wide" {
-		fmt.Printf("%d tools, about %s tokens\n", len(rows), short(total))
+		say("%d tools, about %s tokens\n", len(rows), short(total))
 		for _, w := range slices.Concat(status.absent(ctx), warnings) {
 			note("warning: %s", w)
 		}
@@ -336,5 +336,5 @@ func firstLine(text string, most int) string {
 
 // note writes one line for a person to stderr.
 func note(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	fsay(os.Stderr, format+"\n", args...)
 }

@@ -94,7 +94,7 @@ server wants an API key, it is asked for.`,
 					return exitf(exitUsage, "nobody signs in to %s: the gateway has its tokens by itself (auth.mode: %s)", args[0], begun.Mode)
 				}
 				if err == nil {
-					fmt.Printf("signed in to %s\n", args[0])
+					say("signed in to %s\n", args[0])
 				}
 				return err
 			})
@@ -130,7 +130,7 @@ func (o *options) enterKey(ctx context.Context, l admin.Logins, server string, a
 // by what is pasted.
 func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as admin.Who, begun admin.Begun, in io.Reader, browser bool) error {
 	began := time.Now()
-	fmt.Printf("open  %s\n", begun.URL)
+	say("open  %s\n", begun.URL)
 	if browser {
 		openBrowser(ctx, begun.URL)
 	}
@@ -208,7 +208,7 @@ func newLogout(o *options) *cobra.Command {
 					return exitf(exitAuth, "nobody was signed in to %s", args[0])
 				}
 				if err == nil {
-					fmt.Printf("signed out of %s\n", args[0])
+					say("signed out of %s\n", args[0])
 				}
 				return err
 			})

@@ -66,7 +66,7 @@ func report(err error) int {
 	if err == nil || !ok && errors.Is(err, context.Canceled) {
 		return exitOK
 	}
-	fmt.Fprintf(os.Stderr, "toolgate: %v\n", err)
+	fsay(os.Stderr, "toolgate: %v\n", err)
 	if ok {
 		return coded.code
 	}

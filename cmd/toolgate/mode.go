@@ -430,12 +430,12 @@ func printOperation(s *admin.Status) {
 		if m.Since != nil {
 			by = fmt.Sprintf(" since %s, by %s: %s", m.Since.Local().Format(time.DateTime), m.Actor, m.Reason)
 		}
-		fmt.Printf("mode %s%s\n", m.Mode, by)
+		say("mode %s%s\n", m.Mode, by)
 	}
 	if s.NotReady != "" {
-		fmt.Printf("not ready: %s: %s\n", s.NotReady, s.Detail)
+		say("not ready: %s: %s\n", s.NotReady, s.Detail)
 	}
 	for _, a := range s.Alarms {
-		fmt.Println("alarm: " + a)
+		say("alarm: %s\n", a)
 	}
 }

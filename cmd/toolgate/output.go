@@ -42,7 +42,7 @@ func (o *options) print(w io.Writer, t table) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "%s\n", text)
+		_, err = fmt.Fprintf(w, "%s\n", shownJSON(text))
 		return err
 	case "yaml":
 		return writeYAML(w, t.data)
@@ -67,7 +67,7 @@ func writeYAML(w io.Writer, data any) error {
 		return err
 	}
 	var node yaml.Node
-	if err := yaml.Unmarshal(text, &node); err != nil {
+	if err := yaml.Unmarshal(yamlEscapes(text), &node); err != nil {
 		return err
 	}
 	block(&node)
@@ -77,13 +77,22 @@ func writeYAML(w io.Writer, data any) error {
 	if err := enc.Encode(&node); err != nil {
 		return err
 	}
-	_, err = w.Write(out.Bytes())
+	_, err = w.Write(yamlEscapes(out.Bytes()))
 	return err
 }
 
-// block takes JSON's flow style and quotes off a tree.
+// yamlEscapes writes characters that a terminal acts on as escapes. YAML may not
+// hold all of them as they are, and none stands outside double quotes.
+func yamlEscapes(text []byte) []byte {
+	return []byte(shown(string(text)))
+}
+
+// block takes JSON's flow style and quotes off a tree, but for what needs escapes.
 func block(n *yaml.Node) {
 	n.Style = 0
+	if strings.ContainsFunc(n.Value, actsInText) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
 	for _, c := range n.Content {
 		block(c)
 	}

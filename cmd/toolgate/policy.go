@@ -35,7 +35,7 @@ func newPolicyCommand(o *options) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			problems := opa.Check(opa.RegoVersion(version), args...)
 			for _, p := range problems {
-				fmt.Printf("%s:%d: %s\n", p.File, p.Line, p.Text)
+				say("%s:%d: %s\n", p.File, p.Line, p.Text)
 			}
 			if len(problems) > 0 {
 				return exitf(exitConfig, "the policies have %d problems", len(problems))

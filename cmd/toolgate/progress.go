@@ -67,7 +67,7 @@ func (p *progress) changed() {
 		if s.Reason != "" {
 			line += "  " + s.Reason
 		}
-		fmt.Fprintln(p.out, strings.TrimRight(line, " "))
+		fsay(p.out, "%s\n", strings.TrimRight(line, " "))
 	}
 }
 
@@ -118,7 +118,7 @@ func (in *instance) introduce(ctx context.Context, url string, began time.Time) 
 	if ctx.Err() != nil {
 		return
 	}
-	fmt.Printf("ready    in %s\n", seconds(time.Since(began).Seconds()))
+	say("ready    in %s\n", seconds(time.Since(began).Seconds()))
 	if in.current().Path == "" && !in.identities.Load().authenticated() && url != "" {
 		in.selfTest(ctx, url)
 	}

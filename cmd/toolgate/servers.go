@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
@@ -48,7 +47,7 @@ func newServers(o *options) *cobra.Command {
 				if err := control.PromoteServer(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
-				fmt.Printf("promoted %s\n", args[0])
+				say("promoted %s\n", args[0])
 				return nil
 			})
 		},
@@ -61,7 +60,7 @@ func newServers(o *options) *cobra.Command {
 				if err := control.RemoveServer(cmd.Context(), args[0]); err != nil {
 					return err
 				}
-				fmt.Printf("removed %s\n", args[0])
+				say("removed %s\n", args[0])
 				return nil
 			})
 		},

@@ -88,7 +88,7 @@ func (o *options) checkSpiceDB(ctx context.Context, arg string) error {
 		t.names = append(t.names, row.What)
 	}
 	if len(found) == 0 && (o.output == "table" || o.output == "wide") {
-		fmt.Printf("%s answers, and its schema has what is asked for\n", c.Toolgate.SpiceDB.Endpoint)
+		say("%s answers, and its schema has what is asked for\n", c.Toolgate.SpiceDB.Endpoint)
 		return nil
 	}
 	t.data = map[string]any{"endpoint": c.Toolgate.SpiceDB.Endpoint, "problems": found}
@@ -173,6 +173,6 @@ func (o *options) printSynced(r *spicedb.SyncReport, dry bool) error {
 	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
 		return err
 	}
-	fmt.Printf("%d %s, %d there already\n", len(r.Written), state, r.Kept)
+	say("%d %s, %d there already\n", len(r.Written), state, r.Kept)
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 
@@ -111,30 +110,30 @@ func (o *options) printOverview(now *overview) error {
 	if !now.Ready {
 		state = "not ready: " + now.NotReady + ": " + now.Detail
 	}
-	fmt.Printf("mode %s, %s\n\n", now.Mode, printable(state))
+	say("mode %s, %s\n\n", now.Mode, printable(state))
 	if err := o.print(os.Stdout, t); err != nil {
 		return err
 	}
 	for _, b := range now.Breakers {
-		fmt.Printf("breaker   %s: %s\n", printable(strings.TrimSuffix(b.Server+" "+b.Tool, " ")), printable(strings.TrimSuffix(b.State+" ("+b.Why+")", " ()")))
+		say("breaker   %s: %s\n", printable(strings.TrimSuffix(b.Server+" "+b.Tool, " ")), printable(strings.TrimSuffix(b.State+" ("+b.Why+")", " ()")))
 	}
 	if len(now.Budgets) > 0 {
-		fmt.Println()
+		say("\n")
 		if err := o.print(os.Stdout, budgetTable(now.Budgets)); err != nil {
 			return err
 		}
 	}
 	for _, w := range now.Approvals {
-		fmt.Printf("approval  %s: %s for %s\n", printable(w.ID), printable(w.Tool), printable(w.Who))
+		say("approval  %s: %s for %s\n", printable(w.ID), printable(w.Tool), printable(w.Who))
 	}
 	for _, p := range now.Pending {
-		fmt.Printf("pending   %s waits for `toolgate reload`\n", printable(p))
+		say("pending   %s waits for `toolgate reload`\n", printable(p))
 	}
 	for _, p := range now.NextStart {
-		fmt.Printf("pending   %s waits for the next start\n", printable(p))
+		say("pending   %s waits for the next start\n", printable(p))
 	}
 	for _, a := range now.Alarms {
-		fmt.Printf("alarm     %s\n", printable(a))
+		say("alarm     %s\n", printable(a))
 	}
 	return nil
 }

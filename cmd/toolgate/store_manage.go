@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -33,7 +32,7 @@ uses it.`,
 				if err := s.Check(ctx); err != nil {
 					return err
 				}
-				fmt.Printf("%s: no damage found\n", s.Path())
+				say("%s: no damage found\n", s.Path())
 				return nil
 			})
 		},
@@ -49,7 +48,7 @@ PostgreSQL database the server's own tools make copies.`,
 				if err := s.Backup(ctx, args[0]); err != nil {
 					return err
 				}
-				fmt.Printf("%s: copied to %s\n", s.Path(), args[0])
+				say("%s: copied to %s\n", s.Path(), args[0])
 				return nil
 			})
 		},

@@ -94,16 +94,16 @@ func (o *options) up(ctx context.Context, arg string) error {
 	in.progress = newProgress(o, in)
 	state.remember(c)
 	return in.run(ctx, func(ctx context.Context) error {
-		fmt.Printf("toolgate %s  %s\n", version, source(c))
+		say("toolgate %s  %s\n", version, source(c))
 		if fresh != "" {
-			fmt.Printf("API key (shown once)  %s\n", fresh)
+			say("API key (shown once)  %s\n", fresh)
 		}
 		group, ctx := errgroup.WithContext(ctx)
 		url := ""
 		if listener != nil {
 			url = serverURL(c, listener.Addr())
 			in.reached(url)
-			fmt.Printf("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
+			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
 			group.Go(func() error { return serveUntil(ctx, listener, in.doors(), in.drainTime) })
 		}
 		group.Go(func() error { return in.serveControl(ctx) })

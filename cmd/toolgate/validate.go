@@ -157,7 +157,7 @@ func newKey() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			text, sum := auth.Generate()
-			fmt.Printf("key     %s\nsha256  %s\n", text, sum)
+			say("key     %s\nsha256  %s\n", text, sum)
 			note("Give the key to the client and write the sha256 under toolgate.auth.keys; the key is not kept.")
 			return nil
 		},
@@ -179,7 +179,7 @@ func newVersion() *cobra.Command {
 					}
 				}
 			}
-			fmt.Printf("toolgate %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			say("toolgate %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},
 	}

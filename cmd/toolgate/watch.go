@@ -94,7 +94,7 @@ func (o *options) logLine(l logLine) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Printf("%s\n", text)
+		_, err = fmt.Printf("%s\n", shownJSON(text))
 		return err
 	case "name":
 		_, err := fmt.Println(printable(l.Server))
@@ -237,7 +237,7 @@ func (o *options) printLook(l look, screen bool) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Printf("%s\n", text)
+		_, err = fmt.Printf("%s\n", shownJSON(text))
 		return err
 	}
 	t := table{header: []string{"TOOL", "CALLS", "PER SECOND", "MEAN", "FAILED", "DENIED", "IN ALL"}, data: l}

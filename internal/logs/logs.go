@@ -73,13 +73,13 @@ func Printable(text string) string {
 	if cut {
 		text = text[:maxLine]
 	}
-	if !strings.ContainsFunc(text, acts) && utf8.ValidString(text) && !cut {
+	if !strings.ContainsFunc(text, Acts) && utf8.ValidString(text) && !cut {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
 		switch {
-		case !acts(r):
+		case !Acts(r):
 			b.WriteRune(r)
 		case r > 0xFFFF:
 			fmt.Fprintf(&b, `\U%08x`, r)
@@ -93,10 +93,10 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// acts tells whether a character does something to what is shown: control
+// Acts tells whether a character does something to what is shown: control
 // characters, the line and paragraph separators, and those without a shape, which
 // turn the direction of text or hide in it.
-func acts(r rune) bool {
+func Acts(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r)
 }
 
