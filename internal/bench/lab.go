@@ -89,9 +89,10 @@ type room struct {
 	ctx     context.Context
 	running []*process
 
-	extra map[string]any // settings of the gateways that are started next
-	tag   string         // what these are built with; empty for toolgate as it is
-	token string         // what clients show them; empty for nothing
+	extra map[string]any    // settings of the gateways that are started next
+	tag   string            // what these are built with; empty for toolgate as it is
+	token string            // what clients show them; empty for nothing
+	shows map[string]string // headers that they send their servers
 }
 
 func (l *lab) enter(ctx context.Context) *room { return &room{lab: l, ctx: ctx} }
@@ -165,7 +166,11 @@ type mounts map[string]string
 func (r *room) config(m mounts, address, metrics string) (string, error) {
 	servers, settings := map[string]any{}, map[string]any{}
 	for key, url := range m {
-		servers[key] = map[string]any{"type": "http", "url": url}
+		entry := map[string]any{"type": "http", "url": url}
+		if r.shows != nil {
+			entry["headers"] = r.shows
+		}
+		servers[key] = entry
 		own := map[string]any{"client_requests": map[string]any{"per_hour": 100000}}
 		if len(m) == 1 {
 			own["namespace"] = ""
