@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -225,6 +226,14 @@ func registration(c *config.AuthClient, issuer string) (*oauth.Registration, err
 // public addresses over https, this machine where the server is on it too, and
 // networks that the operator names.
 func egressFor(s *config.Server) (*oauth.Client, error) {
+	policy, err := egressPolicy(s)
+	if err != nil {
+		return nil, err
+	}
+	return reaching(policy, nil)
+}
+
+func egressPolicy(s *config.Server) (egress.Policy, error) {
 	policy := egress.Policy{HTTPSOnly: true, AnyPort: true}
 	if u, err := url.Parse(s.URL); err == nil && oauth.ThisMachine(u.Hostname()) {
 		policy.HTTPSOnly = false
@@ -233,16 +242,22 @@ func egressFor(s *config.Server) (*oauth.Client, error) {
 	for _, text := range s.Auth.Networks {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("auth.networks: %w", err)
+			return policy, fmt.Errorf("auth.networks: %w", err)
 		}
 		policy.Allow = append(policy.Allow, p)
 		policy.HTTPSOnly = policy.HTTPSOnly && !p.Addr().IsLoopback()
 	}
+	return policy, nil
+}
+
+// reaching is a client that reaches what a policy allows. trust is for servers whose
+// certificates the machine does not know, nil for none.
+func reaching(policy egress.Policy, trust *tls.Config) (*oauth.Client, error) {
 	guard, err := egress.New(policy)
 	if err != nil {
 		return nil, fmt.Errorf("auth.networks: %w", err)
 	}
-	transport := egress.NewClient(guard, egress.Limits{Timeout: 20 * time.Second, Body: 256 << 10}, nil).HTTP().Transport
+	transport := egress.NewClient(guard, egress.Limits{Timeout: 20 * time.Second, Body: 256 << 10}, trust).HTTP().Transport
 	return &oauth.Client{HTTP: transport, Loopback: !policy.HTTPSOnly}, nil
 }
 

@@ -1,5 +1,10 @@
 package auth
 
+import (
+	"context"
+	"net"
+)
+
 // For tests of what decides before any verdict.
 var (
 	DecodeObject      = decodeObject
@@ -19,3 +24,11 @@ func Compact(token string) (header, claims map[string]any, signed string, err er
 	}
 	return t.header, t.claims, t.signed, nil
 }
+
+// Dial connects as the fetches from issuers do, with names of a resolver.
+func Dial(ctx context.Context, r *net.Resolver, address string) (net.Conn, error) {
+	return dialer{r}.dial(ctx, "tcp", address)
+}
+
+// ErrInside is the error of an address that nothing is fetched from.
+var ErrInside = errInside

@@ -9,8 +9,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -34,7 +36,7 @@ func newFetcher(transport http.RoundTripper) *fetcher {
 	if transport == nil {
 		transport = &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: fetchTime}).DialContext,
+			DialContext:            dialer{}.dial,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    fetchTime,
 			ResponseHeaderTimeout:  fetchTime,
@@ -47,6 +49,52 @@ func newFetcher(transport http.RoundTripper) *fetcher {
 	}
 	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: sameOrigin}}
 }
+
+// dialer reaches issuers. Its resolver is that of the machine where it is nil.
+type dialer struct{ resolver *net.Resolver }
+
+// dial makes a connection to an issuer. It goes by the address that a name was resolved
+// to, on the socket that is about to connect: none is made to a link-local address,
+// where the credentials of cloud machines are had, nor to this machine for a name that
+// is not its own, but for the proxy of the environment, which may be here. Private
+// networks are where many issuers are, and the operator names the issuers.
+func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	here := onThisMachine(&url.URL{Host: net.JoinHostPort(host, "0")}) || strings.HasSuffix(strings.ToLower(host), ".localhost") || isProxy(host)
+	own := net.Dialer{Timeout: fetchTime, Resolver: d.resolver, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		a, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return errInside
+		}
+		switch ip := a.Addr().Unmap(); {
+		case ip.IsLoopback() && here:
+			return nil
+		case ip.IsLoopback(), ip.IsUnspecified(), ip.IsMulticast(), ip.IsLinkLocalUnicast(), ip.IsLinkLocalMulticast(), ip == cloudMetadata:
+			return errInside
+		}
+		return nil
+	}}
+	return own.DialContext(ctx, network, address)
+}
+
+// cloudMetadata is where machines of a cloud have their credentials over IPv6.
+var cloudMetadata = netip.MustParseAddr("fd00:ec2::254")
+
+// isProxy tells whether a host is the proxy of the environment.
+func isProxy(host string) bool {
+	for _, scheme := range [...]string{"https", "http"} {
+		p, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: "issuer.invalid"}})
+		if err == nil && p != nil && strings.EqualFold(p.Hostname(), host) {
+			return true
+		}
+	}
+	return false
+}
+
+var errInside = errors.New("its name leads to an address of this machine or its network's services")
 
 var errRedirect = errors.New("it redirects to another host; name the place itself in the configuration")
 

@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/toolgate/toolgate/upstream/credential"
-	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
 // asked returns what a browser is sent away with.
@@ -98,33 +95,5 @@ func TestStepUp(t *testing.T) {
 	again, err := w.source.Refused(t.Context(), "alice", sent, http.StatusForbidden, http.Header{})
 	if again || err != nil {
 		t.Errorf("a refusal that is no matter of scopes: %v, %v", again, err)
-	}
-}
-
-// TestNoRedirects has every kind of request answered by a redirect: none is followed.
-func TestNoRedirects(t *testing.T) {
-	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
-		var followed atomic.Int64
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.URL.Path, "/inside") {
-				followed.Add(1)
-			}
-			http.Redirect(w, r, "/inside/canary", status)
-		}))
-		t.Cleanup(s.Close)
-		c := &oauth.Client{HTTP: http.DefaultTransport, Loopback: true}
-		m := &oauth.Metadata{Issuer: s.URL, TokenEndpoint: s.URL + "/token", RegistrationEndpoint: s.URL + "/register"}
-		_, resource := c.FindResource(t.Context(), s.URL+"/mcp", oauth.Challenge{ResourceMetadata: s.URL + "/resource"})
-		_, server := c.FindServer(t.Context(), s.URL)
-		_, register := c.Register(t.Context(), m, oauth.NewDocument("toolgate", redirect))
-		_, token := c.ClientCredentials(t.Context(), m, &oauth.Registration{ID: "x"}, s.URL, nil)
-		for what, err := range map[string]error{"resource": resource, "server": server, "register": register, "token": token} {
-			if err == nil || strings.Contains(err.Error(), "canary") {
-				t.Errorf("%d for %s: %v", status, what, err)
-			}
-		}
-		if n := followed.Load(); n != 0 {
-			t.Errorf("%d: %d redirects were followed", status, n)
-		}
 	}
 }

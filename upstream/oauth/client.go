@@ -118,7 +118,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, out any) error {
 	return nil
 }
 
-// post sends a body and reads the answer into out.
+// post sends a body and reads the answer into out, nil where none is wanted.
 func (c *Client) post(ctx context.Context, u *url.URL, kind string, body []byte, header http.Header, out any) error {
 	r := &http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, Header: header.Clone(),
@@ -138,6 +138,7 @@ func (c *Client) post(ctx context.Context, u *url.URL, kind string, body []byte,
 		}
 		_ = json.Unmarshal(answer, &said) // without a code it is told by its status
 		return &Error{Status: status, Code: errorCode(said.Error), Host: u.Hostname()}
+	case out == nil: // RFC 7009 section 2.2
 	case answer == nil || json.Unmarshal(answer, out) != nil:
 		return fmt.Errorf("the answer of %s is no JSON object of the expected form", u.Hostname())
 	}

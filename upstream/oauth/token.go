@@ -106,12 +106,10 @@ func (c *Client) Revoke(ctx context.Context, m *Metadata, r *Registration, token
 	if err := r.authenticate(m, form, header); err != nil {
 		return err
 	}
-	var nothing json.RawMessage
-	err = c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, &nothing)
-	if refused, ok := errors.AsType[*Error](err); ok {
-		return refused
+	if err := c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, nil); err != nil {
+		return fmt.Errorf("revoke a token: %w", err)
 	}
-	return nil // a body is not wanted (RFC 7009 section 2.2)
+	return nil
 }
 
 func setScope(form url.Values, scopes []string) {
@@ -164,14 +162,16 @@ func (c *Client) token(ctx context.Context, m *Metadata, r *Registration, form u
 	return t, nil
 }
 
-// seconds reads a number of seconds, which some servers write as a text.
+// seconds reads a number of seconds, which some servers write as a text. What is no
+// life of a token says nothing of it: a token that was over when it was given would be
+// asked for again with every call.
 func seconds(raw json.RawMessage) (time.Duration, bool) {
 	var n json.Number
 	if err := json.Unmarshal([]byte(strings.Trim(string(raw), `"`)), &n); err != nil {
 		return 0, false
 	}
 	f, err := n.Float64()
-	if err != nil || f < 0 {
+	if err != nil || f <= 0 {
 		return 0, false
 	}
 	return time.Duration(min(f, maxLife.Seconds()) * float64(time.Second)), true
