@@ -71,6 +71,7 @@ type Route struct {
 	item  []byte // as its server listed it; nil for what is not listed
 	input []byte // input schema of a tool, in item
 
+	cleanUntil atomic.Int64                      // until when its names need not be looked through for secrets, in ns since 1970
 	byRevision [revisions]atomic.Pointer[[]byte] // raw for each revision, made at the first use
 }
 

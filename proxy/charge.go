@@ -86,7 +86,7 @@ func (rec *record) usage(r *Route) budget.Usage {
 	return budget.Usage{
 		CallID: e.CallID, Round: e.Rounds, Tool: r.Kind == mcp.Tool,
 		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
-		Name: e.Name, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: rec.cost,
+		Name: rec.called, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: rec.cost,
 		Bytes: int64(r.to.mount.maxResult()), Time: r.hard(),
 	}
 }

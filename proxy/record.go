@@ -23,6 +23,8 @@ type record struct {
 	x        *Exchange
 	entry    audit.Entry
 	began    time.Time
+	called   string // the name as it was called, which is in the entry without secrets
+	route    *Route // nil while there is none
 	sent     time.Time
 	bought   bought        // of the round
 	decided  time.Time     // when the gate was asked
@@ -43,7 +45,7 @@ type record struct {
 }
 
 func (g *Gateway) newRecord(x *Exchange, kind mcp.Capability, name string) *record {
-	rec := &record{g: g, x: x, began: time.Now()}
+	rec := &record{g: g, x: x, began: time.Now(), called: name}
 	e := &rec.entry
 	e.CallID = g.callID()
 	e.Principal = audit.Principal{
@@ -86,6 +88,7 @@ func traceID(parent string) string {
 }
 
 func (rec *record) routed(r *Route) {
+	rec.route = r
 	rec.entry.Server, rec.entry.OriginalName, rec.entry.CapabilityID = r.Server, r.Original, r.CapabilityID
 	rec.cost = 1
 	if r.shape != nil && r.shape.Cost > 0 {

@@ -31,17 +31,21 @@ type Recording struct {
 	Inputs bool
 }
 
-// scrub takes secrets out of what others say in the entry: a name that is known
-// is the gateway's own, and says what the operator knows.
+// namesClean is how long a route whose names held no secret is taken to hold none:
+// secrets come into use while the gateway runs.
+const namesClean = 10 * time.Second
+
+// scrub takes secrets out of what others say in the entry. Names are what a client
+// made up, or what a server lists.
 func (rec *record) scrub() {
 	r := rec.g.snapshot.Load().recording.Redact
 	if r == nil {
 		return
 	}
 	e, until := &rec.entry, time.Now().Add(scrubTime)
-	clean := func(s *string) {
+	clean := func(s *string) (changed bool) {
 		if *s == "" {
-			return
+			return false
 		}
 		text, n, err := r.Text(*s, until)
 		switch {
@@ -49,11 +53,16 @@ func (rec *record) scrub() {
 			*s = unsearched
 		case n > 0:
 			*s = text
+		default:
+			return false
 		}
+		return true
 	}
-	if e.CapabilityID == "" {
-		clean(&e.Name)
-		clean(&e.OriginalName)
+	if known := rec.route; known == nil || e.Name != known.Exposed || rec.began.UnixNano() >= known.cleanUntil.Load() {
+		name, original := clean(&e.Name), clean(&e.OriginalName)
+		if known != nil && e.Name == known.Exposed && !name && !original {
+			known.cleanUntil.Store(rec.began.Add(namesClean).UnixNano())
+		}
 	}
 	clean(&e.Reason)
 	clean(&e.Client.Name)

@@ -207,7 +207,7 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 		return refuse(err)
 	}
 	rec.routed(t.route)
-	rec.entry.Name = t.route.Exposed
+	rec.entry.Name, rec.called = t.route.Exposed, t.route.Exposed
 	decided := time.Now()
 	demands, err := g.permitTask(ctx, x, t)
 	if err != nil {
