@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -69,7 +70,8 @@ func defused(cell string) string {
 }
 
 // ocsf is an entry as an event of the class API Activity of the Open
-// Cybersecurity Schema Framework, version 1.3.0.
+// Cybersecurity Schema Framework, version 1.3.0, with the profile Security Control,
+// which has what was decided.
 func ocsf(r *Record, version string) map[string]any {
 	const class, activity = 6003, 99 // API Activity, Other
 	severity, status, statusID := 1, "Success", 1
@@ -77,7 +79,7 @@ func ocsf(r *Record, version string) map[string]any {
 	case OutcomeOK:
 	case OutcomeDenied:
 		severity, status, statusID = 3, "Failure", 2
-	case OutcomeUnknown:
+	case OutcomeUnknown, "": // nobody knows, or not yet
 		status, statusID = "Unknown", 0
 	case OutcomeToolError, OutcomeError, OutcomeCancelled, OutcomeAbandoned:
 		severity, status, statusID = 2, "Failure", 2
@@ -86,14 +88,13 @@ func ocsf(r *Record, version string) map[string]any {
 	for _, g := range r.Principal.Groups {
 		groups = append(groups, map[string]string{"name": g})
 	}
-	return map[string]any{
+	event := map[string]any{
 		"class_uid": class, "class_name": "API Activity", "category_uid": 6, "category_name": "Application Activity",
 		"activity_id": activity, "activity_name": r.Method, "type_uid": class*100 + activity, "type_name": "API Activity: Other",
 		"time": r.Time.UnixMilli(), "severity_id": severity, "status": status, "status_id": statusID,
 		"status_code": r.Code, "status_detail": r.Reason, "duration": r.DurationUS / 1000, "message": string(r.Outcome),
-		"action": map[string]string{"allow": "Allowed", "deny": "Denied"}[r.Decision()],
 		"metadata": map[string]any{
-			"version": "1.3.0", "uid": r.CallID, "sequence": r.Seq, "log_name": "audit", "correlation_uid": r.TraceID,
+			"version": "1.3.0", "profiles": []string{"security_control"}, "uid": r.CallID, "sequence": r.Seq, "log_name": "audit", "correlation_uid": r.TraceID,
 			"product": map[string]string{"name": "toolgate", "vendor_name": "toolgate", "version": version},
 		},
 		"actor": map[string]any{
@@ -104,12 +105,19 @@ func ocsf(r *Record, version string) map[string]any {
 			"session": map[string]string{"uid": r.Session}, "app_name": r.Client.Name,
 		},
 		"api": map[string]any{
-			"operation": r.OriginalName, "request": map[string]string{"uid": r.CallID}, "service": map[string]string{"name": r.Server},
+			"operation": cmp.Or(r.OriginalName, r.Method), "request": map[string]string{"uid": r.CallID}, "service": map[string]string{"name": r.Server},
 		},
-		"src_endpoint": map[string]string{"name": r.Client.Name},
+		"src_endpoint": map[string]string{"name": cmp.Or(r.Client.Name, "unknown")},
 		"resources":    []map[string]string{{"uid": r.CapabilityID, "name": r.Name, "type": r.Kind}},
 		"unmapped": map[string]any{
 			"event": r.Event, "steps": r.Steps, "budgets": r.Budgets, "breaker": r.Breaker, "args_hash": r.ArgsHash, "mac": r.MAC,
 		},
 	}
+	switch r.Decision() {
+	case "allow":
+		event["action"], event["action_id"], event["disposition"], event["disposition_id"] = "Allowed", 1, "Allowed", 1
+	case "deny":
+		event["action"], event["action_id"], event["disposition"], event["disposition_id"] = "Denied", 2, "Blocked", 2
+	}
+	return event
 }
