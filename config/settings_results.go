@@ -21,8 +21,9 @@ type Results struct {
 // Redact says which secrets are taken out of results, errors, progress, log
 // messages and questions of a server.
 type Redact struct {
-	// Secrets takes out the values of this file's own secrets: headers of servers, variables of servers whose names say
-	// that they are secret, and the secrets under toolgate. Absent: no.
+	// Secrets takes out the values of this file's own secrets, of 8 bytes or more: headers of servers, but for those such
+	// as Accept and User-Agent; variables of servers, also inherited ones, whose names say that they are secret; passwords
+	// in URLs, and what in their queries has the name of a secret; and the secrets under toolgate. Absent: no.
 	Secrets *bool `config:"secrets"`
 	// Tokens takes out what has the shape of a known kind of credential, such as a private key, a JWT, the password of
 	// a URL, or the tokens of GitHub, AWS, Slack and others. Absent: no.
