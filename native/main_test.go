@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,6 +44,11 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(playVar) {
 	case "":
+		// These tests wait for processes more than they compute.
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		code := m.Run()
 		if folder, err := pureFolder(); err == nil {
 			_ = os.RemoveAll(folder)

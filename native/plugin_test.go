@@ -120,6 +120,7 @@ func TestFailures(t *testing.T) {
 
 // A process that ends during a call answers it at once, and is started again.
 func TestEndsDuringCall(t *testing.T) {
+	t.Parallel()
 	p := run(t, specOf("plain"))
 	p.await(t, mcp.Ready)
 	for _, how := range []string{"exit", "kill"} {
@@ -235,6 +236,7 @@ func TestDoesNotStart(t *testing.T) {
 }
 
 func TestFailsForGood(t *testing.T) {
+	t.Parallel()
 	p := run(t, specOf("plain"))
 	p.await(t, mcp.Ready)
 	var killed atomic.Int32
@@ -252,6 +254,7 @@ func TestFailsForGood(t *testing.T) {
 
 // A process that is there and does nothing is ended and started again.
 func TestHangs(t *testing.T) {
+	t.Parallel()
 	p := run(t, specOf("plain"))
 	p.await(t, mcp.Ready)
 	pid := p.PID()

@@ -164,6 +164,7 @@ func TestShippedLargeIsRefused(t *testing.T) {
 }
 
 func TestShippedDiesAndHangs(t *testing.T) {
+	t.Parallel()
 	p := run(t, shipped("stage"))
 	p.await(t, mcp.Ready)
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {

@@ -38,6 +38,7 @@ func attempt(t *testing.T, s budget.Store, call string, says string) bool {
 // A file that cannot be written denies everything, forgets nothing, and is used
 // again as soon as it can be.
 func TestFileFaults(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct {
 		begin func(t *testing.T, s *store.Store, path string) (end func())
 		says  string

@@ -31,14 +31,17 @@ func inFile(durable bool) budgettest.Opener {
 }
 
 func TestSuiteOnFile(t *testing.T) {
+	t.Parallel()
 	budgettest.Run(t, inFile(true))
 }
 
 func TestSuiteOnFileWithoutSync(t *testing.T) {
+	t.Parallel()
 	budgettest.Run(t, inFile(false))
 }
 
 func TestSuiteInMemory(t *testing.T) {
+	t.Parallel()
 	budgettest.Run(t, func(t *testing.T, _ int) []budget.Store {
 		return []budget.Store{sqlstore.New(storetest.Opened(t, store.Options{}), nil)}
 	})
@@ -54,10 +57,14 @@ func onPostgres(more string) budgettest.Opener {
 	}
 }
 
-func TestSuiteOnPostgres(t *testing.T) { budgettest.Run(t, onPostgres("")) }
+func TestSuiteOnPostgres(t *testing.T) {
+	t.Parallel()
+	budgettest.Run(t, onPostgres(""))
+}
 
 // Behind a pooler of connections statements cannot be prepared; the address
 // says so.
 func TestSuiteOnPostgresWithoutPreparing(t *testing.T) {
+	t.Parallel()
 	budgettest.Run(t, onPostgres("&default_query_exec_mode=exec"))
 }

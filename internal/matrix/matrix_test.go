@@ -17,7 +17,7 @@ import (
 
 const (
 	// workers is how many cells run at once, each as a principal of its own.
-	workers = 4
+	workers = 8
 	// notYetTime bounds a cell of a feature that may hang.
 	notYetTime = 3 * time.Second
 	// patience is how many cells of a feature may hang with one server before

@@ -30,6 +30,7 @@ func running(t *testing.T, mark string) bool {
 // with the call, whether the program ends by itself or not, and however it is
 // confined.
 func TestNothingOutlivesItsCall(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []sandbox.Mode{sandbox.Auto, sandbox.Off} {
 		tool := open(t, code.Config{Python: python(t), Sandbox: mode, Timeout: 3 * time.Second})["execute"]
 		for what, end := range map[string]string{"ended": "", "killed": "time.sleep(100)", "crashed": "os.kill(os.getpid(), 9)"} {
