@@ -339,6 +339,22 @@ func (f *Fleet) Await(ctx context.Context, principal string, kind mcp.Capability
 	return err
 }
 
+// Logins returns the principals that have been heard of lately: those who are signed
+// in as far as it is known, and those who have to.
+func (f *Fleet) Logins() (signedIn, needed []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, principal := range slices.Sorted(maps.Keys(f.members)) {
+		switch l, status := f.members[principal].Listing(); {
+		case status.State == mcp.NeedsLogin:
+			needed = append(needed, principal)
+		case l != nil:
+			signedIn = append(signedIn, principal)
+		}
+	}
+	return signedIn, needed
+}
+
 // Version tells apart what a principal is listed now from what it was before.
 func (f *Fleet) Version(principal string) string {
 	m := f.of(principal)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"strings"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -65,6 +68,38 @@ func (in *instance) newServer(spec upstream.Spec, sink upstream.Sink, shown upst
 	})
 	in.fleets.Store(spec.Key, fleet)
 	return fleet
+}
+
+// mostNamed bounds how many callers `ls` names who have to sign in to a server.
+const mostNamed = 20
+
+// signIns says who has signed in to a server at which people do so by themselves, nil
+// for every other server.
+func (s *runningServer) signIns() *admin.SignIns {
+	fleet, ok := s.upstream.(*upstream.Fleet)
+	if !ok || !peopleSignIn(s.source) {
+		return nil
+	}
+	signedIn, needed := fleet.Logins()
+	out := &admin.SignIns{SignedIn: len(signedIn), Needed: len(needed), Who: []string{}}
+	for _, principal := range needed[:min(len(needed), mostNamed)] {
+		if p, ok := gate.ParsePrincipal(principal); ok {
+			out.Who = append(out.Who, p.Subject)
+		}
+	}
+	return out
+}
+
+// because adds to why a server is as it is who has to sign in to it.
+func because(reason string, s *admin.SignIns) string {
+	if s == nil || s.Needed == 0 {
+		return reason
+	}
+	who := strings.Join(s.Who, ", ")
+	if more := s.Needed - len(s.Who); more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s; to sign in: %s", reason, who), "; ")
 }
 
 // catalogKey is the part of a saved catalog's key for a credential.

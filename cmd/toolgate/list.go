@@ -191,6 +191,8 @@ func (in *instance) Servers() []admin.Server {
 			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])
 			row.Resources, row.Templates = len(l.Items[mcp.Resource]), len(l.Items[mcp.Template])
 		}
+		row.SignIns = s.signIns()
+		row.Reason = because(row.Reason, row.SignIns)
 		var why string
 		if row.Breaker, why = breakerState(s.guard); why != "" {
 			row.Reason = strings.TrimPrefix(row.Reason+"; "+why, "; ")

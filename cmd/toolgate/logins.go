@@ -14,6 +14,8 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
@@ -198,6 +200,11 @@ func (in *instance) Logins(ctx context.Context) ([]admin.Login, error) {
 			}
 			out, listed = append(out, l), true
 		}
+		for _, principal := range s.waiting(kept) {
+			l := loginRow(set, principal)
+			l.State, l.Why = "needs_login", "this caller has not signed in"
+			out, listed = append(out, l), true
+		}
 		if listed || !set.Shared && in.identities.Load().authenticated() {
 			continue
 		}
@@ -213,6 +220,18 @@ func (in *instance) Logins(ctx context.Context) ([]admin.Login, error) {
 	}
 	slices.SortStableFunc(out, func(a, b admin.Login) int { return strings.Compare(a.Server, b.Server) })
 	return out, nil
+}
+
+// waiting are the callers who have to sign in to a server of whom nothing is kept.
+func (s *runningServer) waiting(kept []store.CredentialRecord) []string {
+	fleet, ok := s.upstream.(*upstream.Fleet)
+	if !ok || !peopleSignIn(s.source) {
+		return nil
+	}
+	_, needed := fleet.Logins()
+	return slices.DeleteFunc(needed, func(principal string) bool {
+		return slices.ContainsFunc(kept, func(r store.CredentialRecord) bool { return r.Server == s.Name() && r.Principal == principal })
+	})
 }
 
 // loginRow is a row about a principal, without its state.

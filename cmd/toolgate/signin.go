@@ -405,7 +405,11 @@ func (in *instance) signedInTo(m proxy.Mount, s *credential.Source, to reached) 
 // offersLink tells whether a person may be sent a link for a server: it is their own
 // credential, or nobody is told apart.
 func (in *instance) offersLink(s *credential.Source) bool {
-	set := s.Settings()
+	return peopleSignIn(s) && (!s.Settings().Shared || !in.identities.Load().authenticated())
+}
+
+// peopleSignIn tells whether people provide a server's credential.
+func peopleSignIn(s *credential.Source) bool {
 	people := []credential.Mode{credential.OAuth, credential.APIKey}
-	return slices.Contains(people, set.Mode) && (!set.Shared || !in.identities.Load().authenticated())
+	return s != nil && slices.Contains(people, s.Settings().Mode)
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
@@ -83,6 +86,16 @@ func TestCallsWithoutLists(t *testing.T) {
 	}
 	if got := call("carol", "web__only_bob", ""); linkIn.FindString(got) == "" || strings.Contains(got, "bob:") {
 		t.Errorf("who has not signed in is answered %s", got)
+	}
+	web := h.servers(t)["web"]
+	if diff := cmp.Diff(&admin.SignIns{SignedIn: 2, Needed: 1, Who: []string{"carol"}}, web.SignIns); diff != "" {
+		t.Errorf("ls (-want +got):\n%s", diff)
+	}
+	if got := h.ok(t, "ls", h.file); !strings.Contains(got, "to sign in: carol") {
+		t.Errorf("ls prints %s", got)
+	}
+	if got := h.ok(t, "logins", "--file", h.file); strings.Count(got, "signed_in") != 2 || strings.Count(got, "needs_login") != 1 || !strings.Contains(got, "carol") {
+		t.Errorf("logins prints %s", got)
 	}
 	if n := len(a.Requests("/authorize")); n != len(people) {
 		t.Errorf("%d logins, want one of each", n)

@@ -43,6 +43,17 @@ type Server struct {
 	// Sandbox names what confines native tools, or is "none"; empty for every
 	// other server.
 	Sandbox string `json:"sandbox,omitempty"`
+	// SignIns says who has signed in to a server at which each caller does so by
+	// themselves; nil for every other server.
+	SignIns *SignIns `json:"sign_ins,omitempty"`
+}
+
+// SignIns are the callers of a server that have been heard of lately.
+type SignIns struct {
+	SignedIn int `json:"signed_in"`
+	Needed   int `json:"needed"` // who have to sign in
+	// Who are the first of these, 20 at most.
+	Who []string `json:"who"`
 }
 
 // Status is what `ls` shows of a running gateway.
