@@ -95,6 +95,10 @@ func envValue(s string) (string, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
+// ReadRegular reads a regular file that is no larger than a configuration may be.
+// Devices and pipes are refused, because reading them may never end.
+func ReadRegular(path string) ([]byte, error) { return readRegular(path, MaxFileSize) }
+
 // readRegular reads a regular file of at most limit bytes. Devices and pipes
 // are refused, because reading them may never end.
 func readRegular(path string, limit int64) ([]byte, error) {

@@ -110,7 +110,7 @@ func (o *options) ownFile() (path string, data []byte, section []string, err err
 	if path == "" {
 		path = config.FileName
 	}
-	data, err = os.ReadFile(path)
+	data, err = config.ReadRegular(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil, exit(exitConfig, err)
 	}

@@ -181,7 +181,7 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 		say("%s:\n\n%s", path, shownEntry(client, path, entry))
 		return nil
 	}
-	before, err := os.ReadFile(path)
+	before, err := config.ReadRegular(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return exit(exitConfig, err)
 	}
@@ -291,7 +291,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	if err != nil {
 		return err
 	}
-	now, err := os.ReadFile(path)
+	now, err := config.ReadRegular(path)
 	if err != nil {
 		return exitf(exitConfig, "%s has no file to be disconnected from: %w", client.Title, err)
 	}
@@ -304,7 +304,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 		backup = ""
 	}
 	if backup != "" {
-		before, err := os.ReadFile(backup)
+		before, err := config.ReadRegular(backup)
 		if err != nil {
 			return exit(exitConfig, err)
 		}
@@ -348,11 +348,17 @@ func clientHome(client *clients.Client, scope string) (string, error) {
 		return "", err
 	}
 	path, err := client.Home(places(dir), scope)
-	if err != nil {
+	if _, wrong := errors.AsType[*fs.PathError](err); wrong {
+		return "", exit(exitConfig, err)
+	} else if err != nil {
 		return "", exit(exitUsage, err)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return real, nil
+	}
+	if to, linked := os.Readlink(path); linked == nil { // a file in its place would take the link away
+		return "", exitf(exitConfig, "%s is a link to %s, which cannot be followed: %w; make that file, or remove the link", path, to, err)
 	}
 	return path, nil
 }

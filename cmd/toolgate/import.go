@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -167,7 +165,7 @@ func (p *importPlan) read(f clients.Found, target string) {
 	self, _ := os.Executable() // unknown, the name toolgate still is
 	c, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
 	if err != nil {
-		if data, readErr := os.ReadFile(f.Path); readErr == nil {
+		if data, readErr := config.ReadRegular(f.Path); readErr == nil {
 			if _, syntax := config.ParseDocument(f.Path, data); syntax == nil {
 				return // a file of settings without servers
 			}
@@ -260,93 +258,11 @@ func revealed(secrets map[string]config.Secret) map[string]string {
 
 func entryText(m edit.Map) string { return edit.Text("x.json", nil, "x", m) }
 
-// moveSecrets replaces the credentials of a server by references, and returns the
-// variables that hold them.
-func (p *importPlan) moveSecrets(s *config.Server) []string {
-	var names []string
-	keep := func(wanted, value string) string {
-		name := p.keep(s.Key, wanted, value)
-		names = append(names, name)
-		return "${" + name + "}"
-	}
-	for _, name := range slices.Sorted(keysOf(s.Env)) {
-		if value := s.Env[name].Reveal(); secretValue(name, value) {
-			s.Env[name] = config.Secret(keep(name, value))
-		}
-	}
-	for _, name := range slices.Sorted(keysOf(s.Headers)) {
-		value := s.Headers[name].Reveal()
-		if !secretValue(name, value) {
-			continue
-		}
-		scheme, token, ok := strings.Cut(value, " ")
-		if !ok {
-			scheme, token = "", value
-		} else {
-			scheme += " "
-		}
-		wanted := s.Key + "_" + name
-		if name == "Authorization" {
-			wanted = s.Key + "_TOKEN"
-		}
-		s.Headers[name] = config.Secret(scheme + keep(wanted, token))
-	}
-	for i, arg := range s.Args {
-		flag, value, joined := strings.Cut(arg, "=")
-		switch {
-		case joined && secretValue(strings.TrimLeft(flag, "-"), value):
-			s.Args[i] = flag + "=" + keep(s.Key+"_"+strings.TrimLeft(flag, "-"), value)
-		case i > 0 && strings.HasPrefix(s.Args[i-1], "-") && secretValue(strings.TrimLeft(s.Args[i-1], "-"), arg):
-			s.Args[i] = keep(s.Key+"_"+strings.TrimLeft(s.Args[i-1], "-"), arg)
-		case secretValue("", arg):
-			s.Args[i] = keep(s.Key+"_SECRET", arg)
-		}
-	}
-	s.URL = p.moveFromURL(s.URL, func(name, value string) string { return keep(s.Key+"_"+name, value) })
-	return names
-}
-
-// moveFromURL replaces the credentials in the query of a URL.
-func (p *importPlan) moveFromURL(text string, keep func(name, value string) string) string {
-	base, query, ok := strings.Cut(text, "?")
-	if !ok {
-		return text
-	}
-	pairs := strings.Split(query, "&")
-	for i, pair := range pairs {
-		name, value, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(value); err == nil && secretValue(name, plain) {
-			pairs[i] = name + "=" + keep(name, value)
-		}
-	}
-	return base + "?" + strings.Join(pairs, "&")
-}
-
-// keep finds a variable for a credential: the one wanted, or with the server's name
-// where that has another value.
-func (p *importPlan) keep(server, wanted, value string) string {
-	name := config.VariableName(wanted)
-	for n := 1; ; n++ {
-		there, taken := p.kept[name]
-		if !taken && os.Getenv(name) == "" || taken && there == value {
-			if !taken {
-				p.kept[name] = value
-				p.added = append(p.added, name)
-			}
-			return name
-		}
-		name = config.VariableName(server + "_" + wanted)
-		if n > 1 {
-			name += fmt.Sprint("_", n)
-		}
-	}
-}
-
 // write writes the configuration and its variables; the file as it was is kept.
 func (p *importPlan) write(path string, before, after []byte) error {
 	if len(p.added) > 0 {
 		name := variablesFile(path)
-		text, err := os.ReadFile(name)
+		text, err := config.ReadRegular(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return exit(exitConfig, err)
 		}
