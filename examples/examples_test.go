@@ -59,6 +59,7 @@ func TestExamples(t *testing.T) {
 	for _, script := range scripts {
 		folder := filepath.Dir(script)
 		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
 			if _, err := os.Stat(filepath.Join(folder, "README.md")); err != nil {
 				t.Errorf("the example does not say what it shows: %v", err)
 			}

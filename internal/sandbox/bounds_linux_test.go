@@ -64,9 +64,19 @@ func TestForkBomb(t *testing.T) {
 	})
 }
 
+// A program that heeds the signal is told of its end, and one that does not is ended
+// a second later.
 func TestTimeEnds(t *testing.T) {
-	eachMachine(t, func(t *testing.T, _ machine) {
-		got := runChild(t, Policy{Mode: Auto, Temp: true, CPU: time.Second}, "spin")
+	real := theMachine()
+	eachMachine(t, func(t *testing.T, m machine) {
+		p := Policy{Mode: Auto, Temp: true, CPU: time.Second}
+		if m != real { // every second that is allowed is spent
+			if got := runChild(t, p, "spin", "heed"); got != "caught true\n" {
+				t.Errorf("it ended with %s", got)
+			}
+			return
+		}
+		got := runChild(t, p, "spin")
 		if !strings.Contains(got, "SIGXCPU") && !strings.Contains(got, "signal: killed") && !strings.Contains(got, "CPU time limit") {
 			t.Errorf("it ended with %s", got)
 		}

@@ -188,7 +188,15 @@ var deeds = map[string]func(args []string) (string, error){
 	"mprotect": func(args []string) (string, error) {
 		return grow(number(args[0]), func(b []byte) error { return unix.Mprotect(b, unix.PROT_READ) }, unix.MAP_PRIVATE)
 	},
-	"spin": func([]string) (string, error) {
+	"spin": func(args []string) (string, error) {
+		if len(args) > 0 { // heeds the signal
+			told := make(chan os.Signal, 1)
+			signal.Notify(told, syscall.SIGXCPU)
+			go func() {
+				fmt.Println("caught", <-told == syscall.SIGXCPU)
+				os.Exit(0)
+			}()
+		}
 		for n := 0; ; n++ {
 			if n < 0 {
 				return "", nil
