@@ -46,12 +46,12 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	defer clock.timer.Stop()
 	stream, err := running.tools.Call(cctx, &proto.CallRequest{Name: name, ArgumentsJson: args, CallId: rand.Text()})
 	if err != nil {
-		return mcp.Answer{}, p.failure(cctx, running, err)
+		return mcp.Answer{}, p.failure(cctx, err)
 	}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
-			return p.broken(cctx, running, name, err)
+			return p.broken(cctx, name, err)
 		}
 		switch e := event.GetEvent().(type) {
 		case *proto.CallEvent_Progress:
@@ -98,7 +98,7 @@ func (p *Plugin) clock(call *mcp.Call, facts *Facts, expired func()) *clock {
 func (c *clock) heard() { c.timer.Reset(max(0, min(c.idle, time.Until(c.hard)))) }
 
 // broken is the end of a call without a result.
-func (p *Plugin) broken(ctx context.Context, running *process, tool string, err error) (mcp.Answer, error) {
+func (p *Plugin) broken(ctx context.Context, tool string, err error) (mcp.Answer, error) {
 	switch status.Code(err) {
 	case codes.Internal, codes.Unknown, codes.FailedPrecondition, codes.DataLoss, codes.Unimplemented:
 		if errors.Is(err, io.EOF) {
@@ -108,11 +108,11 @@ func (p *Plugin) broken(ctx context.Context, running *process, tool string, err 
 		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInternal, "The tool %s failed; the log of the gateway says why.", tool)}, nil
 	default:
 	}
-	return mcp.Answer{}, p.failure(ctx, running, err)
+	return mcp.Answer{}, p.failure(ctx, err)
 }
 
 // failure is why a call has no answer.
-func (p *Plugin) failure(ctx context.Context, running *process, err error) error {
+func (p *Plugin) failure(ctx context.Context, err error) error {
 	f := &mcp.Failure{Server: p.spec.Key, Delivered: true, Err: err}
 	code := status.Code(err)
 	switch {
@@ -128,7 +128,6 @@ func (p *Plugin) failure(ctx context.Context, running *process, err error) error
 	default:
 		f.Kind = mcp.FailUnavailable
 		f.Reason = "The process of " + p.spec.Key + " ended during the call; whether the tool has done its work is not known. It is started again."
-		_ = running
 	}
 	p.log.Debug("call failed", "kind", string(f.Kind), "err", err)
 	return f

@@ -52,11 +52,17 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 		return reply{result: g.modernResult(result, typed, read)}
 	}
 	if got.Era == mcp.Modern {
-		for _, member := range [...]string{"resultType", "ttlMs", "cacheScope"} {
-			result = mcp.RemoveMember(result, member)
-		}
+		result = withoutModern(result)
 	}
 	return reply{result: downgraded(x.Version, call.Method, mcp.RewriteMeta(result, nil))}
+}
+
+// withoutModern returns a result without what 2026-07-28 alone has on every one.
+func withoutModern(result []byte) []byte {
+	for _, member := range [...]string{"resultType", "ttlMs", "cacheScope"} {
+		result = mcp.RemoveMember(result, member)
+	}
+	return result
 }
 
 // modernResult gives a result what 2026-07-28 wants on every one: its type,

@@ -92,7 +92,7 @@ func (g *Gateway) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, e
 	}
 	ref := decodeTaskRef(raw)
 	route := snap.Catalog(x).tool(ref.server, ref.tool, x.Scope)
-	if route == nil || route.to.listing.Era != x.Era {
+	if route == nil || !route.to.keepsTasks(x.Era) {
 		return nil, errTask
 	}
 	return &task{route: route, conn: ref.conn, id: ref.id, sealed: sealed, approved: ref.approved}, nil
@@ -310,6 +310,9 @@ func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer)
 		result, err := g.treat(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
 		if err != nil {
 			return g.refuse(x, rec.refused(err))
+		}
+		if got.Era == mcp.Modern {
+			result = withoutModern(result)
 		}
 		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, relatedTask(t.sealed)))}
 	case x.Era == mcp.Legacy:

@@ -12,9 +12,14 @@ import (
 const tasksRequired = "required"
 
 // hasTasks tells whether a server makes tasks of calls in the way of
-// 2025-11-25.
+// 2025-11-25. What is a part of the gateway may know both ways.
 func (s *served) hasTasks() bool {
-	return s.listing != nil && s.listing.Era == mcp.Legacy && s.listing.Declares("tasks", "requests", "tools", "call")
+	return s.listing != nil && (s.listing.Era == mcp.Legacy || s.mount.Native) && s.listing.Declares("tasks", "requests", "tools", "call")
+}
+
+// keepsTasks tells whether a server may have tasks of the kind of an era.
+func (s *served) keepsTasks(era mcp.Era) bool {
+	return s.listing != nil && (s.listing.Era == era || era == mcp.Legacy && s.hasTasks())
 }
 
 // asksTask tells whether a call asks for a task in the way of 2025-11-25, and
@@ -27,10 +32,10 @@ func (x *Exchange) asksTask(to *served) bool {
 
 // withoutTask returns the params of a call without the wish for a task, where
 // that is no wish of this client to this server. Between two modern sides it
-// stays: there the member means nothing.
+// stays, as there the member means nothing, unless the server knows both ways.
 func (x *Exchange) withoutTask(params []byte, to *served) []byte {
 	if x.Message.Param("task") == nil || x.asksTask(to) ||
-		x.Era == mcp.Modern && to.listing != nil && to.listing.Era == mcp.Modern {
+		x.Era == mcp.Modern && to.listing != nil && to.listing.Era == mcp.Modern && !to.hasTasks() {
 		return params
 	}
 	return mcp.RemoveMember(params, "task")

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,8 +18,9 @@ import (
 // Breakers implements [admin.BreakerKeeper].
 func (in *instance) Breakers() []admin.Breaker {
 	out := []admin.Breaker{}
-	for _, s := range in.list() {
-		for _, b := range s.guard.Breakers() {
+	guards := in.guards()
+	for _, server := range slices.Sorted(maps.Keys(guards)) {
+		for _, b := range guards[server].Breakers() {
 			one := admin.Breaker{
 				Server: b.Backend, Tool: b.Tool, State: b.State.String(), Since: b.Since, Failures: b.Failures, Opens: b.Opens, Why: b.Why,
 			}
@@ -32,17 +34,32 @@ func (in *instance) Breakers() []admin.Breaker {
 }
 
 func (in *instance) resetBreaker(server, tool string) error {
-	for _, s := range in.list() {
-		if s.Name() != server {
-			continue
-		}
-		if !s.guard.Reset(tool) {
-			return fmt.Errorf("the tool %q of the server %s has no circuit breaker of its own; leave it out to reset all of the server", tool, server)
-		}
-		in.log.Info("circuit breaker reset by the operator", "server", server, "tool", tool)
-		return nil
+	guard := in.guards()[server]
+	if guard == nil {
+		return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
 	}
-	return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
+	if !guard.Reset(tool) {
+		return fmt.Errorf("the tool %q of the server %s has no circuit breaker of its own; leave it out to reset all of the server", tool, server)
+	}
+	in.log.Info("circuit breaker reset by the operator", "server", server, "tool", tool)
+	return nil
+}
+
+// guards are those before servers, native tools and namespaces of declared tools, by
+// name.
+func (in *instance) guards() map[string]*proxy.Guard {
+	out := make(map[string]*proxy.Guard)
+	for _, s := range in.list() {
+		out[s.Name()] = s.guard
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for namespace, s := range in.declared {
+		if s.guard != nil {
+			out[namespace] = s.guard
+		}
+	}
+	return out
 }
 
 // breakerState is what `ls` shows of the breaker of a whole server: nothing while

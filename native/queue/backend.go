@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -18,7 +19,8 @@ type Server interface {
 }
 
 // Backend is a server of 2026-07-28 some of whose tools are queued. All else
-// passes.
+// passes. Its tasks are of two kinds: those of the extension, and those of
+// 2025-11-25 (basic/utilities/tasks) for calls that ask for one in that way.
 type Backend struct {
 	pool   *Pool
 	server Server
@@ -40,7 +42,13 @@ func withTasks(capabilities []byte) []byte {
 	if !mcp.IsObject(extensions) {
 		extensions = nil
 	}
+	capabilities = mcp.SetMember(capabilities, "tasks", []byte(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`))
 	return mcp.SetMember(capabilities, "extensions", mcp.SetMember(extensions, mcp.ExtensionTasks, []byte("{}")))
+}
+
+// knowsTasks tells whether a request is of somebody who knows the extension.
+func knowsTasks(call *mcp.Call) bool {
+	return mcp.Lookup(call.Capabilities, "extensions", mcp.ExtensionTasks) != nil
 }
 
 // Name returns the server's key.
@@ -60,6 +68,13 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 	if slices.ContainsFunc(l.Items[mcp.Tool], func(i mcp.Item) bool { return b.queued(i.Key) }) {
 		own := *l
 		own.Capabilities = withTasks(l.Capabilities)
+		own.Items = maps.Clone(l.Items)
+		own.Items[mcp.Tool] = slices.Clone(l.Items[mcp.Tool])
+		for i, item := range own.Items[mcp.Tool] {
+			if b.queued(item.Key) {
+				own.Items[mcp.Tool][i].Raw = mcp.SetMember(item.Raw, "execution", []byte(`{"taskSupport":"optional"}`))
+			}
+		}
 		as = &own
 	}
 	b.last.Store(&shown{l, as})
@@ -70,15 +85,22 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 func (b *Backend) Probe(ctx context.Context) error { return b.server.Probe(ctx) }
 
 // Call carries a request. One of a queued tool waits for a worker, as a task where
-// the caller knows tasks; where nothing may wait any more it fails with
-// [mcp.FailBusy].
+// the caller knows tasks of 2026-07-28, or has asked for one in the way of
+// 2025-11-25; where nothing may wait any more it fails with [mcp.FailBusy].
 func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	asked := false
 	switch call.Method {
-	case mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate:
+	case mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate, mcp.MethodTaskResult:
 		id, _ := mcp.LookupString(call.Params, "taskId")
-		return b.pool.about(call.Method, b.Name(), call.Principal, id), nil
+		return b.pool.about(call.Method, b.Name(), call.Principal, id, knowsTasks(call)), nil
+	case mcp.MethodTaskList:
+		return b.pool.list(b.Name(), call.Principal), nil
 	case mcp.MethodToolsCall:
+		asked = mcp.IsObject(mcp.Lookup(call.Params, "task"))
 		if name, _ := mcp.LookupString(call.Params, "name"); !b.queued(name) {
+			if asked { // 2025-11-25 basic/utilities/tasks, Tool-Level Negotiation
+				return mcp.Answer{Era: mcp.Legacy, Fault: mcp.Errorf(mcp.CodeMethodNotFound, "The tool %s does not run as a task", name)}, nil
+			}
 			return b.server.Call(ctx, call)
 		}
 	default:
@@ -88,12 +110,12 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	if err != nil {
 		return mcp.Answer{}, err
 	}
-	if mcp.Lookup(call.Capabilities, "extensions", mcp.ExtensionTasks) == nil {
+	if !asked && !knowsTasks(call) {
 		return b.pool.work(ctx, t, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, call) })
 	}
 	// The task outlives its call, and all that is of the call alone.
 	own := *call
-	own.Params, own.Capabilities = bytes.Clone(call.Params), nil
+	own.Params, own.Capabilities = mcp.RemoveMember(bytes.Clone(call.Params), "task"), nil
 	own.Notify, own.Ask, own.Askable, own.Progress, own.Pass = nil, nil, false, false, nil
-	return b.pool.begin(ctx, b.Name(), t, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, &own) })
+	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, &own) })
 }

@@ -20,6 +20,7 @@ import (
 // and PerPrincipal, of which zero lets nothing wait.
 type Limits struct {
 	Workers      int           // calls that run at once; 4
+	Each         int           // of them, of one caller; three quarters of Workers, rounded down, and at least one
 	Waiting      int           // calls that wait for a worker
 	PerPrincipal int           // of them, of one caller
 	Keep         time.Duration // for how long a result is kept; 10 min
@@ -30,6 +31,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	l.Workers = cmp.Or(max(0, l.Workers), 4)
+	l.Each = cmp.Or(max(0, l.Each), max(1, l.Workers*3/4))
 	l.Keep = cmp.Or(max(0, l.Keep), 10*time.Minute)
 	l.Kept = cmp.Or(max(0, l.Kept), 1000)
 	l.KeptBytes = cmp.Or(max(0, l.KeptBytes), 64<<20)
@@ -46,11 +48,11 @@ type Pool struct {
 	limits  Limits
 	closed  bool
 	running int
+	runs    map[string]int // by principal
 	waiting list.List      // of *ticket, the oldest first
 	waits   map[string]int // by principal
 	tasks   map[string]*task
-	ended   list.List // of *task, the oldest first
-	bytes   int       // of the results in ended
+	kept    kept
 	live    sync.WaitGroup
 }
 
@@ -59,7 +61,10 @@ func New(l Limits, log *slog.Logger) *Pool {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Pool{log: log, limits: l.withDefaults(), waits: make(map[string]int), tasks: make(map[string]*task)}
+	return &Pool{
+		log: log, limits: l.withDefaults(), runs: make(map[string]int), waits: make(map[string]int), tasks: make(map[string]*task),
+		kept: kept{of: make(map[string]share)},
+	}
 }
 
 // Configure replaces the limits. What is beyond lower ones already goes on.
@@ -119,9 +124,8 @@ func (p *Pool) enter(server, principal string) (*ticket, error) {
 	switch {
 	case p.closed:
 		return nil, busy(server, "the gateway is about to end")
-	case p.running < p.limits.Workers && p.waiting.Len() == 0:
-		p.running++
-		close(t.turn)
+	case p.running < p.limits.Workers && p.runs[principal] < p.limits.Each: // who waits has as many as it may
+		p.start(t)
 		return t, nil
 	case p.waiting.Len() >= p.limits.Waiting:
 		return nil, busy(server, fmt.Sprintf("%d calls wait for a worker already", p.waiting.Len()))
@@ -149,25 +153,47 @@ func (p *Pool) leave(t *ticket) {
 		return
 	}
 	p.running--
+	decrease(p.runs, t.principal)
 	p.next()
+}
+
+// start gives a ticket a worker; mu is held.
+func (p *Pool) start(t *ticket) {
+	p.running++
+	p.runs[t.principal]++
+	close(t.turn)
+}
+
+// decrease takes one from what is counted of a principal.
+func decrease(counts map[string]int, principal string) {
+	if counts[principal]--; counts[principal] == 0 {
+		delete(counts, principal)
+	}
 }
 
 // unqueue takes a ticket out of those that wait; mu is held.
 func (p *Pool) unqueue(t *ticket) {
 	p.waiting.Remove(t.at)
 	t.at = nil
-	if p.waits[t.principal]--; p.waits[t.principal] == 0 {
-		delete(p.waits, t.principal)
-	}
+	decrease(p.waits, t.principal)
 }
 
-// next hands free workers to those that wait longest; mu is held.
+// next hands free workers to those whose callers have fewest, and among equals to
+// those that wait longest; mu is held.
 func (p *Pool) next() {
-	for p.running < p.limits.Workers && p.waiting.Len() > 0 {
-		t := p.waiting.Front().Value.(*ticket) //nolint:forcetypeassert // nothing else is in it
-		p.unqueue(t)
-		p.running++
-		close(t.turn)
+	for p.running < p.limits.Workers {
+		var best *ticket
+		for at := p.waiting.Front(); at != nil; at = at.Next() {
+			t := at.Value.(*ticket) //nolint:forcetypeassert // nothing else is in it
+			if n := p.runs[t.principal]; n < p.limits.Each && (best == nil || n < p.runs[best.principal]) {
+				best = t
+			}
+		}
+		if best == nil {
+			return
+		}
+		p.unqueue(best)
+		p.start(best)
 	}
 }
 

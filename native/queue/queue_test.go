@@ -55,6 +55,8 @@ func (s *server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(-32000, "a fault")}, nil
 	case "fail":
 		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Reason: "It is away."}
+	case "says no":
+		return mcp.Answer{Era: mcp.Modern, Result: []byte(`{"content":[],"isError":true}`)}, nil
 	case "large":
 		return mcp.Answer{Era: mcp.Modern, Result: fmt.Appendf(nil, `{"content":[%q]}`, strings.Repeat("x", 1000))}, nil
 	}
@@ -84,7 +86,9 @@ func made(b *queue.Backend, principal, what string) (id string, err error) {
 }
 
 func about(b *queue.Backend, principal, method, id string) string {
-	got, err := b.Call(context.Background(), &mcp.Call{Method: method, Params: []byte(`{"taskId":"` + id + `"}`), Principal: principal})
+	got, err := b.Call(context.Background(), &mcp.Call{
+		Method: method, Params: []byte(`{"taskId":"` + id + `"}`), Principal: principal, Capabilities: []byte(tasks),
+	})
 	switch {
 	case err != nil:
 		return err.Error()
@@ -251,7 +255,7 @@ func TestHeldOpen(t *testing.T) {
 
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b, _ := on(queue.Limits{Workers: 10, Waiting: 10, PerPrincipal: 10, Kept: 5, KeptBytes: 3500})
+		p, b, _ := on(queue.Limits{Workers: 10, Each: 10, Waiting: 10, PerPrincipal: 10, Kept: 5, KeptBytes: 3500})
 		known := func(what string) (n int) {
 			var ids []string
 			for range 10 {

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,15 +25,24 @@ const pollInterval = 500 * time.Millisecond
 type task struct {
 	id, server, principal string
 	cancel                context.CancelCauseFunc
+	legacy                bool // of 2025-11-25, else of the extension
 	created, updated      time.Time
 
-	status string // by the pool's mu, like what follows
-	end    []byte // the member with its result or error, once it has one
-	kept   *list.Element
+	status string     // by the pool's mu, like what follows
+	end    mcp.Answer // once it has ended; without a result or fault when it was cancelled
+}
+
+// size is how much is kept for a task that has ended.
+func (t *task) size() int {
+	if t.end.Fault != nil {
+		return len(t.end.Fault.Append(nil))
+	}
+	return len(t.end.Result)
 }
 
 // begin makes a task of a call that has a ticket and answers with it.
-func (p *Pool) begin(ctx context.Context, server string, place *ticket, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
+// legacy makes it one of 2025-11-25.
+func (p *Pool) begin(ctx context.Context, server string, place *ticket, legacy bool, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
 	now := time.Now()
 	p.mu.Lock()
 	if p.closed {
@@ -44,10 +52,15 @@ func (p *Pool) begin(ctx context.Context, server string, place *ticket, run func
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithTimeoutCause(ctx, p.limits.Hard, errTooLong)
-	t := &task{id: rand.Text(), server: server, principal: place.principal, cancel: cancel, created: now, updated: now, status: working}
+	t := &task{
+		id: rand.Text(), server: server, principal: place.principal, legacy: legacy, cancel: cancel, created: now, updated: now, status: working,
+	}
 	p.trim(now)
 	p.tasks[t.id] = t
 	answer := p.state(t, mcp.ResultTask)
+	if legacy { // CreateTaskResult
+		answer.Result = mcp.SetMember(nil, "task", answer.Result)
+	}
 	p.live.Add(1)
 	p.mu.Unlock()
 	go func() { // ends with its call, which ends with its context; as many as the pool has tickets
@@ -69,18 +82,16 @@ func (p *Pool) finish(t *task, got mcp.Answer, err error) {
 	defer p.mu.Unlock()
 	t.updated = time.Now()
 	switch {
-	case errors.Is(err, errCancelled):
-		t.status = cancelled
+	case t.status == cancelled: // whatever came of it all the same
 	case err != nil:
-		t.status, t.end = failed, errorMember(mcp.Errorf(mcp.CodeInternal, "%s", reason(err)))
+		t.status, t.end = failed, mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInternal, "%s", reason(err))}
 		p.log.Warn("a queued call failed", "server", t.server, "err", err)
 	case got.Fault != nil:
-		t.status, t.end = failed, errorMember(got.Fault)
+		t.status, t.end = failed, got
 	default:
-		t.status, t.end = completed, append([]byte(`"result":`), got.Result...)
+		t.status, t.end = completed, got
 	}
-	t.kept = p.ended.PushBack(t)
-	p.bytes += len(t.end)
+	p.keep(t)
 	p.trim(t.updated)
 }
 
@@ -95,47 +106,48 @@ func reason(err error) string {
 	return "the tool could not do it"
 }
 
-func errorMember(e *mcp.Error) []byte { return e.Append([]byte(`"error":`)) }
-
-// trim forgets results that were kept long enough, or that are too many; mu is
-// held.
-func (p *Pool) trim(now time.Time) {
-	for at := p.ended.Front(); at != nil; at = p.ended.Front() {
-		t := at.Value.(*task) //nolint:forcetypeassert // nothing else is in it
-		if p.ended.Len() <= p.limits.Kept && p.bytes <= p.limits.KeptBytes && now.Sub(t.updated) < p.limits.Keep {
-			return
-		}
-		p.ended.Remove(at)
-		p.bytes -= len(t.end)
-		delete(p.tasks, t.id)
-	}
-}
-
-// state is a task as an answer; mu is held.
+// state is a task as an answer in the way of its kind; mu is held.
 func (p *Pool) state(t *task, kind string) mcp.Answer {
+	if t.legacy {
+		return mcp.Answer{Era: mcp.Legacy, Result: p.legacyState(t)}
+	}
 	out := fmt.Appendf(nil, `{"resultType":%q,"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttlMs":%d,"pollIntervalMs":%d`,
 		kind, t.id, t.status, t.created.UTC().Format(time.RFC3339Nano), t.updated.UTC().Format(time.RFC3339Nano),
 		(p.limits.Hard + p.limits.Keep).Milliseconds(), pollInterval.Milliseconds())
-	if t.end != nil {
-		out = append(append(out, ','), t.end...)
+	switch {
+	case t.end.Fault != nil:
+		out = t.end.Fault.Append(append(out, `,"error":`...))
+	case t.end.Result != nil:
+		out = append(append(out, `,"result":`...), t.end.Result...)
 	}
 	return mcp.Answer{Era: mcp.Modern, Result: append(out, '}')}
 }
 
-// about answers a request about a task. One of somebody else's is unknown.
-func (p *Pool) about(method, server, principal, id string) mcp.Answer {
+// about answers a request about a task. One of somebody else's is unknown, and one
+// of the other kind, which can only be cancelled: modes end tasks of both.
+func (p *Pool) about(method, server, principal, id string, modern bool) mcp.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trim(time.Now())
 	t := p.tasks[id]
-	if t == nil || t.server != server || t.principal != principal {
+	cancels := method == mcp.MethodTaskCancel
+	if t == nil || t.server != server || t.principal != principal || t.legacy == modern && !cancels {
 		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInvalidParams, "Unknown task")}
 	}
 	if method == mcp.MethodTaskGet {
-		return p.state(t, "complete")
+		return p.state(t, mcp.ResultComplete)
 	}
-	if method == mcp.MethodTaskCancel && t.status == working {
+	if method == mcp.MethodTaskResult {
+		return t.outcome()
+	}
+	if cancels && t.status == working {
+		t.status, t.updated = cancelled, time.Now()
 		t.cancel(errCancelled)
+	} else if cancels && t.legacy {
+		return mcp.Answer{Era: mcp.Legacy, Fault: mcp.Errorf(mcp.CodeInvalidParams, "The task is %s already", t.legacyStatus())}
+	}
+	if t.legacy {
+		return p.state(t, mcp.ResultComplete)
 	}
 	return mcp.Answer{Era: mcp.Modern, Result: []byte(`{"resultType":"complete"}`)}
 }
