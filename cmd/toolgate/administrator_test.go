@@ -82,6 +82,13 @@ func TestAdministrators(t *testing.T) {
 			t.Errorf("%s %s of %q: %d %s, want %d", tt.method, tt.path, tt.key, status, answer, tt.status)
 		}
 	}
+	for _, path := range []string{"/v1/audit?q=event%3Dchange", "/v1/audit/calls/x", "/v1/audit/verify"} {
+		for key, want := range map[string]int{"bob": http.StatusForbidden, "mallory": http.StatusForbidden, "nobody": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+			if status, answer := ask(http.MethodGet, path, key, nil); status != want {
+				t.Errorf("%s of %q: %d %s, want %d", path, key, status, answer, want)
+			}
+		}
+	}
 	if status, answer := ask(http.MethodPost, "/v1/mode?mode=ALERT&reason=odd", "alice", nil); status != http.StatusOK || !strings.Contains(answer, `"actor":"alice of default"`) {
 		t.Errorf("mode: %d %s", status, answer)
 	}
@@ -105,6 +112,26 @@ func TestAdministrators(t *testing.T) {
 		"toolgate/mode alice of default", "toolgate/catalog.disable carol", "toolgate/servers.promote alice",
 		"toolgate/breaker.reset alice", "toolgate/reload carol", "toolgate/reload "+operator(),
 	)
+
+	// Who has the role asks the audit log.
+	for _, tt := range []struct {
+		path   string
+		status int
+		want   string
+	}{
+		{"/v1/audit?q=method%3Dtoolgate%2Fmode", http.StatusOK, `"subject":"alice of default"`},
+		{"/v1/audit?q=event%3Dchange&limit=1", http.StatusOK, `"entries":[{"seq":`},
+		{"/v1/audit?q=tol%3Dx", http.StatusBadRequest, "did you mean"},
+		{"/v1/audit?limit=0", http.StatusBadRequest, "from 1 to 1000"},
+		{"/v1/audit?limit=1001", http.StatusBadRequest, "from 1 to 1000"},
+		{"/v1/audit/calls/none", http.StatusNotFound, "no such call"},
+		{"/v1/audit/calls/", http.StatusNotFound, ""},
+		{"/v1/audit/verify", http.StatusOK, `"findings":[]`},
+	} {
+		if status, answer := ask(http.MethodGet, tt.path, "alice", nil); status != tt.status || !strings.Contains(answer, tt.want) {
+			t.Errorf("%s: %d %s, want %d and %s", tt.path, status, answer, tt.status, tt.want)
+		}
+	}
 
 	// The role is taken away at once, and given by a person's reload alone.
 	h.write(t, servers{"a": fake()}, section(carol, map[string]any{"subject": "bob"}))

@@ -335,11 +335,11 @@ keeps of it. What a running gateway has not anchored yet, at most 10 s, can be c
 off unseen. The exit code is 1 when something was found.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, state, files, err := o.auditFiles(*path)
+			c, state, _, err := o.auditFiles(*path)
 			if err != nil {
 				return err
 			}
-			report, err := verifyAudit(cmd.Context(), c, state, files)
+			report, err := verifyAudit(cmd.Context(), c, state)
 			if err != nil {
 				return err
 			}
@@ -357,7 +357,7 @@ off unseen. The exit code is 1 when something was found.`,
 }
 
 // verifyAudit verifies the audit log of a configuration.
-func verifyAudit(ctx context.Context, c *config.Config, state *stateDir, files []string) (*audit.Report, error) {
+func verifyAudit(ctx context.Context, c *config.Config, state *stateDir) (*audit.Report, error) {
 	keys, err := auditKeys(c, state)
 	if err != nil {
 		return nil, err
@@ -370,22 +370,15 @@ func verifyAudit(ctx context.Context, c *config.Config, state *stateDir, files [
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	opening, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
-	s, err := store.Open(ctx, reading)
+	s, err := store.Open(opening, reading)
 	if err != nil {
 		return nil, exit(exitUnreachable, fmt.Errorf("read the anchors of the audit log: %w", err))
 	}
 	defer s.Close()
-	kept, err := s.Anchors().List(ctx, replica)
-	if err != nil {
-		return nil, exit(exitUnreachable, err)
-	}
-	others, err := s.Anchors().Others(ctx, replica)
-	if err != nil {
-		return nil, exit(exitUnreachable, err)
-	}
-	return audit.Verify(files, keys, heads(kept), heads(others))
+	report, err := verifyAnchored(ctx, s.Anchors(), auditPath(c, state), keys, replica)
+	return report, exit(exitUnreachable, err)
 }
 
 // heads are anchors as the audit log knows them.

@@ -50,6 +50,7 @@ type instance struct {
 	store      *store.Store
 	claim      io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
 	audit      *audit.Log
+	auditing   sync.Mutex // held while the audit log is read for an administrator
 	executions *store.Executions
 	keys       *proxy.Keyring
 	metrics    *telemetry.Metrics

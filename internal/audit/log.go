@@ -272,6 +272,9 @@ func (l *Log) buffer(line []byte) (size int, err error) {
 	return len(l.buf), nil
 }
 
+// Path is where the file of the log is, or is to be; empty for one that keeps none.
+func (l *Log) Path() string { return l.path }
+
 // Healthy returns the sticky error of a log in required mode, or nil. It is
 // cheap enough to be asked before every call.
 func (l *Log) Healthy() error {

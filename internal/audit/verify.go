@@ -86,6 +86,29 @@ func Verify(files []string, keys []Key, own, others []Head) (*Report, error) {
 	return &v.Report, nil
 }
 
+// maxVerify bounds how often a log is verified anew that changes meanwhile.
+const maxVerify = 5
+
+// VerifyLog is [Verify] of the files of the log at path, which may be written and
+// put aside meanwhile: where files came or went, and something was found, it is
+// looked again.
+func VerifyLog(path string, keys []Key, own, others []Head) (*Report, error) {
+	for n := 1; ; n++ {
+		files, err := Files(path)
+		if err != nil {
+			return nil, fmt.Errorf("verify the audit log: %w", err)
+		}
+		report, err := Verify(files, keys, own, others)
+		if n == maxVerify || err == nil && len(report.Findings) == 0 {
+			return report, err
+		}
+		now, bad := Files(path)
+		if bad != nil || slices.Equal(now, files) {
+			return report, err
+		}
+	}
+}
+
 func (v *verifier) read(name string, newest bool) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -222,6 +222,9 @@ func routes(g Gateway) *http.ServeMux {
 	if b, ok := g.(Budgets); ok {
 		handleBudgets(mux, b)
 	}
+	if a, ok := g.(AuditReader); ok {
+		handleAudit(mux, a)
+	}
 	return mux
 }
 
