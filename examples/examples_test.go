@@ -21,7 +21,7 @@ import (
 
 // programs are the binaries that the scripts call, by the packages they are
 // built from.
-var programs = []string{"../cmd/toolgate", "./notes-server", "./oauth-issuer", "./plugin-go"}
+var programs = []string{"../cmd/toolgate", "./notes-server", "./oauth-issuer", "./login-server", "./plugin-go"}
 
 var bin string
 

@@ -10,8 +10,11 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -80,17 +83,18 @@ func ThisMachine(host string) bool {
 func (c *Client) do(ctx context.Context, r *http.Request) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	r = r.WithContext(ctx)
+	var sent atomic.Bool
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	r.Header.Set("Accept", "application/json")
 	resp, err := c.HTTP.RoundTrip(r)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reach %s: %w", r.URL.Hostname(), err)
+		return 0, nil, fmt.Errorf("reach %s: %w", r.URL.Hostname(), quiet(err, sent.Load()))
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return 0, nil, fmt.Errorf("read the answer of %s: %w", r.URL.Hostname(), err)
+		return 0, nil, fmt.Errorf("read the answer of %s: %w", r.URL.Hostname(), quiet(err, true))
 	case len(body) > maxDocument:
 		return 0, nil, fmt.Errorf("the answer of %s is larger than %d bytes", r.URL.Hostname(), maxDocument)
 	}
@@ -99,6 +103,26 @@ func (c *Client) do(ctx context.Context, r *http.Request) (status int, body []by
 		body = nil
 	}
 	return resp.StatusCode, body, nil
+}
+
+// unreadable is an error about an answer. Its text says nothing of it: it may repeat
+// what was sent, and that has secrets.
+type unreadable struct{ err error }
+
+// Error implements error.
+func (unreadable) Error() string { return "the answer is not valid" }
+
+// Unwrap returns what was wrong, which is not to be shown.
+func (u unreadable) Unwrap() error { return u.err }
+
+// quiet takes the words of the other side out of an error of a request that was sent.
+func quiet(err error, sent bool) error {
+	var op *net.OpError
+	if !sent || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && errors.As(err, new(syscall.Errno)) {
+		return err
+	}
+	return unreadable{err}
 }
 
 // document reads a metadata document into out. It returns errAbsent where there
