@@ -146,7 +146,7 @@ func (c *httpClient) send(r *http.Request) (*http.Response, error) {
 	if errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) {
 		return nil, &undelivered{fmt.Errorf("connect: %w", err)}
 	}
-	return nil, fmt.Errorf("request: %w", err)
+	return nil, fmt.Errorf("request: %w", unechoed(err, r.Header))
 }
 
 // mediaType returns the content type of an answer without its parameters.
@@ -177,6 +177,9 @@ func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error
 		if err == nil && msg.Kind == mcp.KindResponse && msg.Fault() != nil && (msg.ID.Absent() || msg.ID.Key() == id.Key()) {
 			return msg, nil
 		}
+	}
+	if resp.Request != nil {
+		body = []byte(withoutSent(string(body), resp.Request.Header))
 	}
 	return mcp.Message{}, &httpError{resp.StatusCode, excerpt(body)}
 }
