@@ -3,7 +3,7 @@
 // browser.
 //
 //	login-server serve ADDRESS       the server, at /mcp, and who gives tokens for it
-//	login-server browse COMMAND...   run a command, and go where it says that a browser is to go
+//	login-server browse COMMAND [ARGUMENTS]  run a command, and go where it says that a browser is to go
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) > 1 && args[0] == "browse":
 		return browse(ctx, args[1:])
 	}
-	return errors.New("usage: login-server serve ADDRESS | browse COMMAND...")
+	return errors.New("usage: login-server serve ADDRESS | browse COMMAND [ARGUMENTS]")
 }
 
 // most bounds what is kept.
