@@ -209,6 +209,20 @@ func (l *Log) putAside(f *os.File, now time.Time) error {
 	return l.adopt(next)
 }
 
+// resolved is where the file at path is that a link leads to: it is put aside
+// there, and not the link. A path that is no link, or leads nowhere, stays.
+func resolved(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		return path
+	}
+	at, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return path
+	}
+	return at
+}
+
 // siblings returns the regular files beside path whose names go on behind its.
 func siblings(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
@@ -228,6 +242,7 @@ func siblings(path string) ([]string, error) {
 // Files returns the files of a log, oldest first: those beside path whose names
 // begin with its and that hold lines of a chain, and path at the end.
 func Files(path string) ([]string, error) {
+	path = resolved(path)
 	names, err := siblings(path)
 	if err != nil {
 		return nil, err

@@ -170,7 +170,7 @@ func Open(path string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open audit log %s: %w", path, err)
 	}
-	l.file = f
+	l.file, l.path = f, resolved(path)
 	if err := l.goOn(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("open audit log %s: read what it has: %w", path, err), f.Close())
 	}
