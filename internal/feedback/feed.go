@@ -92,14 +92,15 @@ func (f *Feed) Stats() Stats { return Stats{Sent: f.sent.Load(), Dropped: f.drop
 // Whatever is left after that is dropped.
 func (f *Feed) Run(ctx context.Context) error {
 	defer f.to.Close()
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastTime, cancel) })()
 	batch := make([]Event, 0, maxBatch)
 	for ctx.Err() == nil {
 		if batch = f.gather(ctx, batch[:0]); len(batch) > 0 {
-			f.deliver(ctx, batch)
+			f.deliver(ctx, late, batch)
 		}
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
-	defer cancel()
 	for {
 		if batch = f.more(batch[:0]); len(batch) == 0 {
 			return nil
@@ -150,11 +151,11 @@ func (f *Feed) more(batch []Event) []Event {
 }
 
 // deliver sends a batch, several times if need be. When the context ends, it is
-// tried once more.
-func (f *Feed) deliver(ctx context.Context, batch []Event) {
+// tried once more, until late ends too.
+func (f *Feed) deliver(ctx, late context.Context, batch []Event) {
 	id, pause := f.newBatch(), leastPause
 	for try := 1; ; try++ {
-		err := f.once(ctx, id, batch)
+		err := f.once(late, id, batch)
 		if _, final := errors.AsType[*FinalError](err); err == nil || final || try == tries {
 			f.ended(err, len(batch))
 			return
@@ -170,18 +171,16 @@ func (f *Feed) deliver(ctx context.Context, batch []Event) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 			f.ended(f.to.Send(late, id, batch), len(batch))
-			cancel()
 			return
 		}
 	}
 }
 
 // once makes one attempt. One that has begun is not cut off by the end of the
-// gateway, but bounded.
-func (f *Feed) once(ctx context.Context, id string, batch []Event) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTime)
+// gateway at once, but bounded.
+func (f *Feed) once(late context.Context, id string, batch []Event) error {
+	ctx, cancel := context.WithTimeout(late, sendTime)
 	defer cancel()
 	return f.to.Send(ctx, id, batch)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -47,8 +48,12 @@ func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	if err != nil {
 		return nil, err
 	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 2, 2
 	exporter := otlptrace.NewUnstarted(otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHeaders(o.Headers), otlptracehttp.WithTimeout(exportTime),
+		// The headers hold credentials, which no other place is to be told.
+		otlptracehttp.WithHTTPClient(&http.Client{Timeout: exportTime, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}),
 		// What cannot be sent is not kept for long: the next batch is waiting.
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: exportTime}),
 	))

@@ -177,6 +177,9 @@ func (x *Introspection) question(ctx context.Context, token string) (map[string]
 	data, err := x.fetch.send(ctx, http.MethodPost, o.Endpoint, strings.NewReader(form.Encode()), http.Header{
 		"Content-Type":  {"application/x-www-form-urlencoded"},
 		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(secret))},
+		// To ask twice does no harm: where a kept connection was closed meanwhile it
+		// is asked again on another (net/http; the header is not sent).
+		"Idempotency-Key": {},
 	})
 	if err != nil {
 		return nil, err

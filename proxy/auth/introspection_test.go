@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -252,5 +253,41 @@ func TestIntrospectionOfNobodysClients(t *testing.T) {
 	if x, err := auth.NewIntrospection(o); err == nil {
 		x.Close()
 		t.Error("an empty list is taken")
+	}
+}
+
+// A kept connection that its server closes just when it is used again is no reason to
+// turn a caller away.
+func TestIntrospectionOnAClosedConnection(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.active = map[string]map[string]any{"one": a.answer(), "two": a.answer()}
+	var mu sync.Mutex
+	used, closed := map[string]bool{}, 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		again := used[r.RemoteAddr]
+		used[r.RemoteAddr] = true
+		if again {
+			closed++
+		}
+		mu.Unlock()
+		if r.Header.Values("Idempotency-Key") != nil {
+			t.Error("a header that is nobody's business")
+		}
+		if again {
+			panic(http.ErrAbortHandler)
+		}
+		a.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	x := newIntrospection(t, a, func(o *auth.IntrospectionOptions) { o.Endpoint = server.URL + "/introspect" })
+	for _, token := range []string{"one", "two"} {
+		if _, err := try(t, x, "/mcp", token); err != nil {
+			t.Errorf("%s: %v", token, err)
+		}
+	}
+	if closed != 1 {
+		t.Errorf("%d connections were closed in use", closed)
 	}
 }
