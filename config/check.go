@@ -18,6 +18,11 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	for _, key := range slices.Sorted(maps.Keys(t.Servers)) {
 		f := servers[key]
 		if !named[key] {
+			if slices.ContainsFunc(t.Tools, func(d DeclaredTool) bool { return d.Namespace == key }) {
+				p.atField(f, "servers."+key, "write timeout, class, risk, approval and the like in each tool under tools, and how often it runs under rates",
+					"this is the namespace of declared tools, which have no settings of servers")
+				continue
+			}
 			p.atField(f, "servers."+key, p.didYouMean(key, serverKeys), "no server has this name")
 			continue
 		}

@@ -44,16 +44,31 @@ const nativeSocketPath = maxSocketPath - len("/plugin-dir0123456789/plugin012345
 
 // newHost makes the host of native tools.
 func newHost(in *instance) (*native.Host, error) {
-	folder := filepath.Join(in.state.path, "plugins")
-	if len(folder) > nativeSocketPath {
-		sum := sha256.Sum256([]byte(in.state.path))
-		short := filepath.Join(os.TempDir(), fmt.Sprintf("toolgate-%d", os.Getuid()))
-		if err := makeSocketDir(short, os.Getuid()); err != nil {
-			return nil, err
-		}
-		folder = filepath.Join(short, hex.EncodeToString(sum[:8])+".d")
+	folder, short, err := pluginFolder(in.state.path, os.TempDir(), os.Getuid())
+	if err == nil && short != "" {
+		err = makeSocketDir(short, os.Getuid())
+	}
+	if err != nil {
+		return nil, err
 	}
 	return native.NewHost(native.Options{Folder: folder, Version: version, Logger: in.log, Changed: in.nativeChanged})
+}
+
+// pluginFolder is where the sockets of plugins are: in the state folder, or where
+// their paths would be too long in a short folder of the user, which is returned as
+// well, below that for temporary files.
+func pluginFolder(state, temp string, uid int) (folder, short string, err error) {
+	if folder = filepath.Join(state, "plugins"); len(folder) <= nativeSocketPath {
+		return folder, "", nil
+	}
+	sum := sha256.Sum256([]byte(state))
+	short = filepath.Join(temp, fmt.Sprintf("toolgate-%d", uid))
+	if folder = filepath.Join(short, hex.EncodeToString(sum[:8])+".d"); len(folder) > nativeSocketPath {
+		return "", "", exitf(exitConfig, "the sockets of plugins have no place: the path of a socket may have about %d characters, and those in %s and in %s "+
+			"would have more; set TMPDIR to a shorter path, such as /tmp, or TOOLGATE_STATE to one of at most %d characters",
+			maxSocketPath, filepath.Join(state, "plugins"), short, maxStatePath)
+	}
+	return folder, short, nil
 }
 
 // nativeChanged is told that a plugin is in another state, or lists something else.
