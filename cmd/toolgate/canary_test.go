@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ var canaries = map[string]string{
 	"command":  "canary-command-0011",
 	"userinfo": "canary-userinfo%2B0012",
 	"webhook":  "canary-webhook-secret-0013-" + strings.Repeat("w", 16),
+	"issuer":   "canary-issuer-secret-0014",
+	"basic":    base64.StdEncoding.EncodeToString([]byte("gw:canary-issuer-secret-0014")), // as it is sent
 }
 
 // watch looks for canaries.
@@ -153,7 +156,9 @@ func TestCanaries(t *testing.T) {
 		"broken": {"url": strings.Replace(broken, "http://", "http://me:${CANARY_USERINFO}@", 1) + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 		"closed": {"url": "http://127.0.0.1:1/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 	}, map[string]any{
-		"auth":      map[string]any{"keys": []any{map[string]any{"id": "one", "subject": "me", "sha256": sum(canaries["key"])}}},
+		"auth": map[string]any{"keys": []any{map[string]any{"id": "one", "subject": "me", "sha256": sum(canaries["key"])}},
+			// It answers with what it was sent, so that nobody can be judged by it.
+			"introspection": map[string]any{"endpoint": broken + "/introspect", "client_id": "gw", "client_secret": "${CANARY_ISSUER}", "issuer": "https://issuer.example", "audience": "https://gw.example"}},
 		"gate":      map[string]any{"open": true},
 		"log":       map[string]any{"level": "debug"},
 		"audit":     map[string]any{"mode": "required", "decision_inputs": true},
@@ -230,7 +235,7 @@ func TestCanaries(t *testing.T) {
 	}
 	w.look("the metrics", text)
 	token := strings.TrimSpace(h.text(t, h.stateFile(t, "admin.token")))
-	w.secrets = map[string]string{"admin token": token}
+	w.secrets = map[string]string{"admin token": token, "sealing key": strings.TrimSpace(h.text(t, h.stateFile(t, "seal.key")))}
 	maps.Copy(w.secrets, canaries)
 	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
 		t.Errorf("exit code %d", code)
@@ -251,6 +256,9 @@ func TestCanaries(t *testing.T) {
 		}
 		w.look("toolgate "+strings.Join(args, " "), []byte(o.stdout+o.stderr))
 	}
+	if !strings.Contains(p.err.String(), "/introspect") {
+		t.Error("nobody was asked about a token")
+	}
 	w.look("the log", []byte(p.err.String()))
 	w.look("what it printed", []byte(p.out.String()))
 	w.look("the traces", traced())
@@ -258,7 +266,7 @@ func TestCanaries(t *testing.T) {
 	// What the gateway has in its own environment stays there, and so does what one
 	// server is given.
 	w.look("what children see", []byte(childrensEnvironment(t, h)), "env")
-	w.folder(h.env["TOOLGATE_STATE"], "admin.token")
+	w.folder(h.env["TOOLGATE_STATE"], "admin.token", "seal.key")
 	if len(traced()) == 0 || len(hooked()) == 0 || w.looked < 50 {
 		t.Errorf("%d places were looked at, %d bytes of traces, %d of executions", w.looked, len(traced()), len(hooked()))
 	}
