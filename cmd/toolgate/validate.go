@@ -39,6 +39,9 @@ its servers can have.`,
 			if err := checkDeclared(c); err != nil {
 				return err
 			}
+			if err := checkPlugins(c); err != nil {
+				return err
+			}
 			g, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{})
 			if err != nil {
 				return err
