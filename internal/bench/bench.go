@@ -39,7 +39,7 @@ type counts struct {
 
 func benchCounts(quick bool) counts {
 	c := counts{
-		judge: true, turns: 30, turn: 1200, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
+		judge: true, turns: 48, turn: 1000, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
 		lists: 800, sessions: 500, parked: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3, removals: 50,
 		beside: 2 * time.Second,
 		before: 400 * time.Millisecond, down: 600 * time.Millisecond, after: 1500 * time.Millisecond,
