@@ -156,9 +156,11 @@ func TestCanaries(t *testing.T) {
 		"broken": {"url": strings.Replace(broken, "http://", "http://me:${CANARY_USERINFO}@", 1) + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 		"closed": {"url": "http://127.0.0.1:1/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 	}, map[string]any{
-		"auth": map[string]any{"keys": []any{map[string]any{"id": "one", "subject": "me", "sha256": sum(canaries["key"])}},
+		"auth": map[string]any{
+			"keys": []any{map[string]any{"id": "one", "subject": "me", "sha256": sum(canaries["key"])}},
 			// It answers with what it was sent, so that nobody can be judged by it.
-			"introspection": map[string]any{"endpoint": broken + "/introspect", "client_id": "gw", "client_secret": "${CANARY_ISSUER}", "issuer": "https://issuer.example", "audience": "https://gw.example"}},
+			"introspection": map[string]any{"endpoint": broken + "/introspect", "client_id": "gw", "client_secret": "${CANARY_ISSUER}", "issuer": "https://issuer.example", "audience": "https://gw.example"},
+		},
 		"gate":      map[string]any{"open": true},
 		"log":       map[string]any{"level": "debug"},
 		"audit":     map[string]any{"mode": "required", "decision_inputs": true},

@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,7 +29,6 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
-	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -126,63 +122,6 @@ type runningServer struct {
 	source *credential.Source // nil where the headers of the file are all
 	hash   string
 	stop   context.CancelFunc
-}
-
-// loadConfig finds and reads the configuration of a command. An empty argument
-// and no file anywhere give the demo.
-func (o *options) loadConfig(arg string) (*config.Config, error) {
-	path, err := o.findFile(arg)
-	if err != nil {
-		return nil, err
-	}
-	return o.readConfig(path)
-}
-
-// findFile finds the configuration of a command; empty for the demo.
-func (o *options) findFile(arg string) (string, error) {
-	userDir, _ := os.UserConfigDir()
-	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
-	return path, exit(exitConfig, err)
-}
-
-func (o *options) readConfig(path string) (*config.Config, error) {
-	return o.readConfigWith(path, promptInput)
-}
-
-// readConfigWith reads a configuration and asks a person by means of ask; nil asks
-// nobody.
-func (o *options) readConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
-	flags := maps.Clone(o.set)
-	if o.listen != "" {
-		if flags == nil {
-			flags = make(map[string]string)
-		}
-		flags["listen.http"] = o.listen
-	}
-	lookup, beside, err := variables(path)
-	if err != nil {
-		return nil, exit(exitConfig, err)
-	}
-	opts := config.Options{LookupEnv: lookup, Environ: os.Environ(), Flags: flags, Input: ask}
-	if self, err := os.Executable(); err == nil {
-		opts.Self = append(opts.Self, self)
-	}
-	var c *config.Config
-	if path == "" {
-		c, err = config.Default(opts)
-		if err == nil {
-			err = addDemo(c)
-		}
-	} else {
-		c, err = config.Load(path, opts)
-	}
-	if err != nil {
-		return nil, exit(exitConfig, err)
-	}
-	if beside != "" {
-		c.Files = append(c.Files, beside)
-	}
-	return c, nil
 }
 
 // newInstance opens everything that a gateway needs. What it opened is closed
@@ -370,178 +309,6 @@ func (in *instance) close() {
 	if in.claim != nil {
 		in.claim.Close()
 	}
-}
-
-// apply makes a configuration the running one: equal servers keep their
-// connections, others start beside them, removed ones finish their calls.
-func (in *instance) apply(c *config.Config) error {
-	file := c
-	c, from := in.withTools(file)
-	inForce := c.Toolgate
-	inForce.Listen = in.begun.Listen // to the end
-	before := in.identities.Load()
-	authenticated := before.authenticated()
-	servers, owners := in.withAdded(c)
-	in.hideSecrets(c, servers)
-	limiter, err := in.budgets.limiter(c)
-	if err != nil {
-		return err
-	}
-	gates, err := newGates(in.ctx, c, authenticated && inForce.Authenticates(), surroundings{
-		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
-		personal: in.personal(servers),
-		decided:  in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
-		mode: in.operation.now, own: ownFiles(c, in.state), native: in.nativeOperator,
-	})
-	if err != nil {
-		return err
-	}
-	made, err := newMounts(c, servers)
-	if err != nil {
-		return err
-	}
-	tools, err := in.declaredFor(c)
-	if err != nil {
-		return err
-	}
-	keep := recording(in.begun.Audit, &in.hidden)
-	specs, err := nativeSpecs(servers, c, in.state)
-	if err != nil {
-		return err
-	}
-	known, err := before.next(&inForce, in.generated)
-	switch {
-	case err != nil:
-		return exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
-	case authenticated != known.authenticated():
-		known.close()
-		return exitf(exitConfig, "%s: a running gateway cannot begin or cease to ask who callers are; start it again for that", c.Path)
-	}
-	in.running.Go(func() { known.prime(in.ctx, in.log) })
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	next := make(map[string]*runningServer, len(servers))
-	mounts := make([]proxy.Mount, 0, len(servers)+1)
-	var arguments proxy.ArgumentChecker = gates.examiner
-	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
-		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
-		arguments = enabling{gates.chain, shelf{in}, in.operation.now, gates.examiner}
-	}
-	in.queue.Configure(queueLimits(c))
-	declaredMounts, err := in.useDeclared(c, tools)
-	if err != nil {
-		return err
-	}
-	mounts = append(mounts, declaredMounts...)
-	for i := range servers {
-		s := &servers[i]
-		running := in.servers[s.Key]
-		if s.Native != nil {
-			if spec := specs[s.Key]; !running.reuse(spec.Hash()) {
-				running = in.startNative(spec, resilience(s))
-			}
-			made[i].Native = true
-		} else if spec := upstreamSpec(s, c, authenticated); !running.reuse(fingerprint(spec)) {
-			before := running
-			shown, err := in.credentialOf(s, &spec)
-			if err != nil && spec.Refused == "" {
-				spec.Refused = err.Error()
-			}
-			running = in.start(spec, resilience(s), shown)
-			if before != nil && before.upstream != nil && sameServer(before.upstream.Spec(), spec) {
-				running.guard.Inherit(before.guard)
-			}
-		}
-		running.guard.Configure(resilience(s))
-		next[s.Key] = running
-		mounts = append(mounts, in.signedInTo(made[i].on(running.backend()), running.source, running.upstream))
-	}
-	removed := make([]*runningServer, 0)
-	for key, old := range in.servers {
-		if next[key] != old {
-			removed = append(removed, old)
-			if old.sink != nil {
-				old.sink.leave()
-			}
-			if next[key] == nil {
-				in.metrics.Forget(key)
-			}
-		}
-	}
-	in.servers, in.config, in.inForce, in.namespaces = next, file, c, namespaces(servers)
-	in.sources.use(from, in.state.path)
-	in.natives.use(next)
-	in.desk.Set(in.approvalSettings(c, authenticated))
-	in.enabling.Store(gates.chain)
-	in.lost.use(&c.Toolgate.SpiceDB)
-	in.renameServers(c)
-	in.registry.Configure(gates.catalog)
-	applied := proxy.Config{
-		Mounts: mounts, Chain: gates.chain, Limiter: limiter, Arguments: arguments, Scopes: known.checker(),
-		Approver: in.desk, Registry: in.registry, Needs: in.needs, Swap: in.swapTo(known),
-		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
-		Class: gates.examiner.classForBudgets, Recording: keep,
-		Outputs: outputChecker{gates.examiner.checker},
-	}
-	in.limiter.Store(limiter)
-	in.presented.use(trades(servers))
-	if gates.capsules != nil { // a nil pointer would be no nil interface
-		applied.Capsules = gates.capsules
-	}
-	applied.Listed = in.operation.use(c, gates)
-	in.gateway.Apply(applied)
-	if known != before {
-		before.close() // and with them what they knew of tokens
-	}
-	in.operation.relations.use(in.ctx, gates.relations, &in.running, func(err error) {
-		in.log.Error("the relationships are not kept up with any more", "err", err)
-	})
-	if in.stopGates != nil {
-		in.stopGates() // those of the configuration before
-	}
-	ctx, stop := context.WithCancel(in.ctx)
-	in.stopGates = stop
-	in.running.Go(func() { gates.run(ctx) })
-	if authenticated { // whoever's key or issuer is gone is served nothing more
-		in.gateway.EndSessions(known.chain.Knows)
-	}
-	for _, old := range removed {
-		in.running.Go(func() {
-			ctx, cancel := context.WithTimeout(in.ctx, removedTime)
-			defer cancel()
-			old.Drain(ctx)
-			old.stop()
-		})
-	}
-	return nil
-}
-
-// namespaces returns the namespace of each server.
-func namespaces(servers []config.Server) map[string]string {
-	out := make(map[string]string, len(servers))
-	for i := range servers {
-		out[servers[i].Key] = servers[i].Namespace
-	}
-	return out
-}
-
-// fingerprint tells whether a server must be started anew.
-func fingerprint(s upstream.Spec) string {
-	return fmt.Sprintf("%s %v %v %v %s %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused, s.Plain)
-}
-
-// start makes a server and runs it; mu is held.
-func (in *instance) start(spec upstream.Spec, set proxy.Resilience, shown upstream.Credential) *runningServer {
-	sink := &serverSink{in: in}
-	source, _ := shown.(*credential.Source)
-	server := in.newServer(spec, sink, shown, source)
-	ctx, stop := context.WithCancel(in.ctx)
-	guard := in.guard(server, set)
-	sink.guard = guard
-	sink.count() // before its first change
-	in.running.Go(func() { _ = server.Run(ctx) })
-	in.running.Go(func() { _ = guard.Run(ctx) })
-	return &runningServer{federated: serverOf{server}, upstream: server, guard: guard, source: source, sink: sink, hash: fingerprint(spec), stop: stop}
 }
 
 // storeChanged is told what has changed in the store, by whichever gateway that

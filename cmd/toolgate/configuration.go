@@ -1,0 +1,65 @@
+package main
+
+import (
+	"maps"
+	"os"
+
+	"github.com/toolgate/toolgate/config"
+)
+
+// loadConfig finds and reads the configuration of a command. An empty argument
+// and no file anywhere give the demo.
+func (o *options) loadConfig(arg string) (*config.Config, error) {
+	path, err := o.findFile(arg)
+	if err != nil {
+		return nil, err
+	}
+	return o.readConfig(path)
+}
+
+// findFile finds the configuration of a command; empty for the demo.
+func (o *options) findFile(arg string) (string, error) {
+	userDir, _ := os.UserConfigDir()
+	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	return path, exit(exitConfig, err)
+}
+
+func (o *options) readConfig(path string) (*config.Config, error) {
+	return o.readConfigWith(path, promptInput)
+}
+
+// readConfigWith reads a configuration and asks a person by means of ask; nil asks
+// nobody.
+func (o *options) readConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
+	flags := maps.Clone(o.set)
+	if o.listen != "" {
+		if flags == nil {
+			flags = make(map[string]string)
+		}
+		flags["listen.http"] = o.listen
+	}
+	lookup, beside, err := variables(path)
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	opts := config.Options{LookupEnv: lookup, Environ: os.Environ(), Flags: flags, Input: ask}
+	if self, err := os.Executable(); err == nil {
+		opts.Self = append(opts.Self, self)
+	}
+	var c *config.Config
+	if path == "" {
+		c, err = config.Default(opts)
+		if err == nil {
+			err = addDemo(c)
+		}
+	} else {
+		c, err = config.Load(path, opts)
+	}
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	if beside != "" {
+		c.Files = append(c.Files, beside)
+	}
+	return c, nil
+}
