@@ -15,35 +15,52 @@ const (
 
 // lineRing keeps the last lines that are written to it, for a person: each cut
 // after lineBytes and without what a terminal would act on. It is safe for
-// concurrent use and its writer is never held up.
+// concurrent use and its writers are never held up.
 type lineRing struct {
 	mu    sync.Mutex
 	lines []string
-	ended int    // lines that there have been
-	half  []byte // of a line that has not ended
+	ended int // lines that there have been
+	own   lineWriter
 }
 
-func newLineRing() *lineRing { return &lineRing{} }
+func newLineRing() *lineRing {
+	r := &lineRing{}
+	r.own.ring = r
+	return r
+}
+
+// lineWriter writes one stream into a ring; its half of a line is its own.
+type lineWriter struct {
+	ring *lineRing
+	half []byte // of a line that has not ended
+}
+
+// writer returns a writer for a further stream.
+func (r *lineRing) writer() *lineWriter { return &lineWriter{ring: r} }
 
 // Write implements [io.Writer] and does not fail.
-func (r *lineRing) Write(p []byte) (int, error) {
+func (r *lineRing) Write(p []byte) (int, error) { return r.own.Write(p) }
+
+// Write implements [io.Writer] and does not fail.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	r := w.ring
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	written := len(p)
 	for {
 		line, rest, ended := bytes.Cut(p, []byte{'\n'})
-		r.half = append(r.half, line[:min(len(line), lineBytes-len(r.half))]...)
+		w.half = append(w.half, line[:min(len(line), lineBytes-len(w.half))]...)
 		if !ended {
 			return written, nil
 		}
-		if text := printable(r.half); text != "" {
+		if text := printable(w.half); text != "" {
 			if len(r.lines) == ringLines {
 				r.lines = slices.Delete(r.lines, 0, 1)
 			}
 			r.lines = append(r.lines, text)
 			r.ended++
 		}
-		r.half, p = r.half[:0], rest
+		w.half, p = w.half[:0], rest
 	}
 }
 
@@ -52,7 +69,7 @@ func (r *lineRing) Lines() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := slices.Clone(r.lines)
-	if text := printable(r.half); text != "" {
+	if text := printable(r.own.half); text != "" {
 		out = append(out, text)
 	}
 	return out

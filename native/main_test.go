@@ -139,6 +139,11 @@ func play() *sdk.Plugin {
 	sdk.Add(p, sdk.Tool{Name: "environment"}, func(context.Context, *sdk.Call, nothing) (string, error) {
 		return strings.Join(os.Environ(), "\n"), nil
 	})
+	sdk.Add(p, sdk.Tool{Name: "print"}, func(_ context.Context, _ *sdk.Call, in text) (string, error) {
+		fmt.Println("out: " + in.Text)
+		fmt.Fprintln(os.Stderr, "err: "+in.Text)
+		return "printed", nil
+	})
 	addDeeds(p)
 	return p
 }

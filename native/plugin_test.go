@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -116,6 +117,18 @@ func TestFailures(t *testing.T) {
 		t.Error("the process is another after a panic")
 	}
 	eventually(t, "the log says what failed", func() bool { return strings.Contains(p.log.String(), "a secret detail") })
+}
+
+// What a plugin prints while it serves can be read like what it printed before.
+func TestPrints(t *testing.T) {
+	p := run(t, specOf("plain"))
+	if _, err := p.Call(t.Context(), callOf("print", `{"text":"model loaded"}`)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both lines", func() bool {
+		lines, _ := p.Stderr()
+		return slices.Contains(lines, "out: model loaded") && slices.Contains(lines, "err: model loaded")
+	})
 }
 
 // A process that ends during a call answers it at once, and is started again.

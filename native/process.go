@@ -124,6 +124,8 @@ func (p *Plugin) launch() (*made, error) {
 		StartTimeout:     p.spec.Timeouts.Start,
 		Logger:           p.logger(),
 		Stderr:           p.lines,
+		SyncStdout:       p.lines.writer(), // once it serves, what it prints comes over the connection
+		SyncStderr:       p.lines.writer(),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.host.opts.Folder},
 	}
 	config.RunnerFunc = func(_ hclog.Logger, spec *exec.Cmd, folder string) (gorunner.Runner, error) {
