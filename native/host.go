@@ -16,6 +16,9 @@ type Options struct {
 	// Folder is where the sockets of plugins are. It is the host's alone: it is
 	// made, or emptied of what was left, with nobody else let in.
 	Folder string
+	// NoSockets is why there can be no sockets in it, which programs outside of the
+	// gateway need: these do not start then, and say it. Nil is no reason.
+	NoSockets error
 	// Version of the gateway, which plugins are told.
 	Version string
 	Logger  *slog.Logger

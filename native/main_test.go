@@ -283,13 +283,17 @@ func (l *logged) String() string {
 }
 
 // run runs a plugin to the end of the test.
-func run(t *testing.T, s Spec) *running {
+func run(t *testing.T, s Spec, change ...func(*Options)) *running {
 	t.Helper()
 	log := &logged{}
-	h, err := NewHost(Options{
+	o := Options{
 		Folder: t.TempDir() + "/sockets", Version: "9", health: 500 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	h, err := NewHost(o)
 	if err != nil {
 		t.Fatal(err)
 	}

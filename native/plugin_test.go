@@ -327,3 +327,13 @@ func TestRunsWhatWasVerified(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// Where no path of a socket fits, a program outside of the gateway does not start
+// and says so; what the gateway ships needs none.
+func TestNoPlaceForSockets(t *testing.T) {
+	p := run(t, specOf("plain"), func(o *Options) { o.NoSockets = errors.New("the folder has too long a name") })
+	eventually(t, "it is given up", func() bool { return p.state() == mcp.Failed })
+	if _, status := p.Listing(); !strings.Contains(status.Reason, "too long a name") {
+		t.Errorf("the reason is %q", status.Reason)
+	}
+}

@@ -104,8 +104,13 @@ func (p *Plugin) launch() (*made, error) {
 			return nil, fmt.Errorf("write down the policy: %w", err)
 		}
 		hello = append(hello, '\n')
-	} else if open, err = program(&p.spec); err != nil {
-		return nil, err
+	} else {
+		if why := p.host.opts.NoSockets; why != nil {
+			return nil, fmt.Errorf("%w: %w", why, errPermanent)
+		}
+		if open, err = program(&p.spec); err != nil {
+			return nil, err
+		}
 	}
 	out := &made{runner: newRunner(p.spec.Key, open, hello, p.spec.Shipped)}
 	limit := p.spec.Result + slack

@@ -44,31 +44,32 @@ const nativeSocketPath = maxSocketPath - len("/plugin-dir0123456789/plugin012345
 
 // newHost makes the host of native tools.
 func newHost(in *instance) (*native.Host, error) {
-	folder, short, err := pluginFolder(in.state.path, os.TempDir(), os.Getuid())
-	if err == nil && short != "" {
-		err = makeSocketDir(short, os.Getuid())
+	folder, short, none := pluginFolder(in.state.path, os.TempDir(), os.Getuid())
+	if short != "" {
+		if err := makeSocketDir(short, os.Getuid()); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return native.NewHost(native.Options{Folder: folder, Version: version, Logger: in.log, Changed: in.nativeChanged})
+	return native.NewHost(native.Options{Folder: folder, NoSockets: none, Version: version, Logger: in.log, Changed: in.nativeChanged})
 }
 
 // pluginFolder is where the sockets of plugins are: in the state folder, or where
 // their paths would be too long in a short folder of the user, which is returned as
-// well, below that for temporary files.
+// well, below that for temporary files. An error says why they fit nowhere; what
+// needs no socket goes by the folder all the same.
 func pluginFolder(state, temp string, uid int) (folder, short string, err error) {
 	if folder = filepath.Join(state, "plugins"); len(folder) <= nativeSocketPath {
 		return folder, "", nil
 	}
 	sum := sha256.Sum256([]byte(state))
 	short = filepath.Join(temp, fmt.Sprintf("toolgate-%d", uid))
-	if folder = filepath.Join(short, hex.EncodeToString(sum[:8])+".d"); len(folder) > nativeSocketPath {
-		return "", "", exitf(exitConfig, "the sockets of plugins have no place: the path of a socket may have about %d characters, and those in %s and in %s "+
-			"would have more; set TMPDIR to a shorter path, such as /tmp, or TOOLGATE_STATE to one of at most %d characters",
-			maxSocketPath, filepath.Join(state, "plugins"), short, maxStatePath)
+	below := filepath.Join(short, hex.EncodeToString(sum[:8])+".d")
+	if len(below) > nativeSocketPath {
+		return folder, "", fmt.Errorf("the socket of a plugin has no place: its path may have about %d characters, and it would have more in %s and in %s; "+
+			"set TMPDIR to a shorter path, such as /tmp, or TOOLGATE_STATE to one of at most %d characters, and start the gateway again",
+			maxSocketPath, folder, short, maxStatePath)
 	}
-	return folder, short, nil
+	return below, short, nil
 }
 
 // nativeChanged is told that a plugin is in another state, or lists something else.

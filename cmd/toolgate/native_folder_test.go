@@ -20,7 +20,7 @@ func TestPluginFolder(t *testing.T) {
 		folder, short, err := pluginFolder(c.state, c.temp, 7)
 		switch {
 		case c.wrong != "":
-			if err == nil || !strings.Contains(err.Error(), c.wrong) || !strings.Contains(err.Error(), "TOOLGATE_STATE") {
+			if folder != filepath.Join(c.state, "plugins") || short != "" || err == nil || !strings.Contains(err.Error(), c.wrong) || !strings.Contains(err.Error(), "TOOLGATE_STATE") {
 				t.Errorf("%s, %s: %v", c.state, c.temp, err)
 			}
 		case err != nil || short != c.short || c.folder != "" && folder != c.folder || filepath.Dir(folder) != c.short && c.short != "":
