@@ -25,16 +25,22 @@ func (s *Server) learned() {
 }
 
 // Await waits until it is known what the server lists with the credential that it
-// has: while the server starts, and after a login until the lists were read, at most
-// as long as a start may take. It does not wait for what is listed already. The error
-// is a [mcp.Failure] where somebody has to sign in before anything is known of the
+// has: after a login until the lists were read, at most as long as a start may take.
+// It does not wait for what is listed already, nor for a server that nothing was
+// heard of yet: one that is silent is not to hold up those who call it. The error is
+// a [mcp.Failure] where somebody has to sign in before anything is known of the
 // server, or the cause of a context that ended.
 func (s *Server) Await(ctx context.Context, kind mcp.Capability, key string) error {
+	return s.known(ctx, kind, key, false)
+}
+
+// known is Await, also while the server starts where that is asked for.
+func (s *Server) known(ctx context.Context, kind mcp.Capability, key string, start bool) error {
 	var deadline *time.Timer
 	for {
 		s.mu.Lock()
 		l, state, moved := s.listing, s.status.State, s.moved
-		over := s.stopped || s.spec.Off || s.spec.Refused != "" || state != mcp.Starting && !s.expecting
+		over := s.stopped || s.spec.Off || s.spec.Refused != "" || (state != mcp.Starting || !start) && !s.expecting
 		s.mu.Unlock()
 		switch {
 		case key != "" && l.Find(kind, key) != nil:

@@ -322,13 +322,14 @@ func (f *Fleet) Lists(principal string, kind mcp.Capability, key string) bool {
 }
 
 // Await waits until it is known what the server lists to a principal, whose server
-// is begun if need be: as [Server.Await], of what is listed then.
+// is begun if need be: as [Server.Await], and while the server starts, because it is
+// the call that started it.
 func (f *Fleet) Await(ctx context.Context, principal string, kind mcp.Capability, key string) error {
 	m := f.of(principal)
 	if m == nil {
 		return f.none()
 	}
-	err := m.Await(ctx, kind, key)
+	err := m.known(ctx, kind, key, true)
 	f.mu.Lock()
 	l, _ := m.Listing()
 	news := m.listing != l
