@@ -340,10 +340,23 @@ func (in *instance) declaredRows() []admin.Server {
 		l, status := s.Listing()
 		out = append(out, admin.Server{
 			Name: namespace, Namespace: namespace, Kind: "declared", State: status.State.String(), Seconds: time.Since(status.Since).Seconds(),
-			Tokens: listingTokens(l), Tools: len(l.Items[mcp.Tool]),
+			Tokens: listingTokens(l), Tools: len(l.Items[mcp.Tool]), Sandbox: declaredLayers(s.Backend),
 		})
 	}
 	return out
+}
+
+// declaredLayers are the layers of confinement of the commands among declared tools,
+// for people; empty where there are none.
+func declaredLayers(b *declared.Backend) string {
+	layers, commands := b.Layers()
+	switch {
+	case !commands:
+		return ""
+	case len(layers) == 0:
+		return "none"
+	}
+	return strings.Join(layers, ", ")
 }
 
 // queueLimits are those of the configuration.
