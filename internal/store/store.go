@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -177,7 +178,7 @@ func (s *Store) ready(ctx context.Context) (err error) {
 	if err := s.sync(ctx, s.durable); err != nil {
 		return err
 	}
-	if s.statements, err = prepare(ctx, s.write, append(budgetStatements, sqlAddExecutions)...); err != nil {
+	if s.statements, err = prepare(ctx, s.write, slices.Concat(budgetStatements, []string{sqlAddExecutions})...); err != nil {
 		return explain(s.path, "open store", err)
 	}
 	return nil
