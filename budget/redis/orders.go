@@ -27,10 +27,7 @@ var (
 // the epoch in force.
 type request struct {
 	*budget.Order
-	script *goredis.Script
-	keys   []string
-	args   []any
-	answer *goredis.Cmd
+	evaluation
 }
 
 func newRequest(o *budget.Order) *request {
@@ -38,7 +35,7 @@ func newRequest(o *budget.Order) *request {
 		return settlement(o)
 	}
 	bill := o.Bill
-	r := &request{Order: o, script: chargeScript, keys: []string{epochKey, billKey(bill.Key), indexKey}}
+	r := &request{Order: o, evaluation: evaluation{script: chargeScript, keys: []string{epochKey, billKey(bill.Key), indexKey}}}
 	r.args = []any{"", bill.At.UnixMilli(), remembered(bill), len(bill.Charges)}
 	for i := range bill.Charges {
 		c := &bill.Charges[i]
@@ -52,7 +49,7 @@ func newRequest(o *budget.Order) *request {
 }
 
 func settlement(o *budget.Order) *request {
-	r := &request{Order: o, script: settleScript, keys: []string{epochKey, billKey(o.Bill.Key)}, args: []any{""}}
+	r := &request{Order: o, evaluation: evaluation{script: settleScript, keys: []string{epochKey, billKey(o.Bill.Key)}, args: []any{""}}}
 	for i := range o.Bill.Charges {
 		c := &o.Bill.Charges[i]
 		r.keys = append(r.keys, amountsKey(memberOf(&c.Counter)))
@@ -93,22 +90,12 @@ func giveAll(left []*request, err error) error {
 // exchange sends requests and takes their answers. It returns those that were not
 // carried out because the epoch is another one.
 func (b *Budgets) exchange(ctx context.Context, epoch string, requests []*request) (lost []*request) {
-	pipe := b.rdb.Pipeline()
-	for _, r := range requests {
+	all := make([]*evaluation, len(requests))
+	for i, r := range requests {
 		r.args[0] = epoch
-		r.answer = r.script.EvalSha(ctx, pipe, r.keys, r.args...)
+		all[i] = &r.evaluation
 	}
-	_, _ = pipe.Exec(ctx) // each has its own error
-	var unknown []*request
-	for _, r := range requests {
-		if goredis.HasErrorPrefix(r.answer.Err(), "NOSCRIPT") {
-			r.answer = r.script.Eval(ctx, pipe, r.keys, r.args...)
-			unknown = append(unknown, r)
-		}
-	}
-	if len(unknown) > 0 {
-		_, _ = pipe.Exec(ctx)
-	}
+	evaluate(ctx, b.rdb, all)
 	for _, r := range requests {
 		got, err := r.answer.Slice()
 		switch {

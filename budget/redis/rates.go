@@ -25,30 +25,21 @@ var takeScript = goredis.NewScript(takeText)
 type Rates struct {
 	rdb   goredis.UniversalClient
 	time  time.Duration // bounds one operation
-	group batch.Group[*take]
+	group batch.Group[*evaluation]
 }
 
 // Rates returns the buckets that are kept at the server.
 func (c *Client) Rates() *Rates {
 	r := &Rates{rdb: c.rdb, time: c.timeouts.Rates}
-	r.group.Init(r.apply, (*take).weight, maxGroup, 0)
+	r.group.Init(r.apply, func(e *evaluation) int { return len(e.keys) }, maxGroup, 0)
 	return r
 }
-
-// take is one question for tokens, and its answer.
-type take struct {
-	keys   []string
-	args   []any
-	answer *goredis.Cmd
-}
-
-func (t *take) weight() int { return len(t.keys) }
 
 // Take implements [rate.Shared]. Everything is one script, so that all gateways
 // together never take more than a rate allows. Those that come at the same time
 // share an exchange with the server.
 func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wait time.Duration, err error) {
-	t := &take{keys: make([]string, len(tokens)), args: make([]any, 0, 2*len(tokens))}
+	t := &evaluation{script: takeScript, keys: make([]string, len(tokens)), args: make([]any, 0, 2*len(tokens))}
 	for i := range tokens {
 		if !tokens[i].Rate.Valid() {
 			return i, 0, fmt.Errorf("the rate of %s is out of range", tokens[i].Bucket)
@@ -73,24 +64,10 @@ func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wai
 
 // apply asks the server for all tokens in one exchange. Each question has an error
 // of its own.
-func (r *Rates) apply(ctx context.Context, all []*take) error {
+func (r *Rates) apply(ctx context.Context, all []*evaluation) error {
 	ctx, cancel := context.WithTimeout(ctx, r.time)
 	defer cancel()
-	pipe := r.rdb.Pipeline()
-	for _, t := range all {
-		t.answer = takeScript.EvalSha(ctx, pipe, t.keys, t.args...)
-	}
-	_, _ = pipe.Exec(ctx)
-	unknown := false
-	for _, t := range all {
-		if goredis.HasErrorPrefix(t.answer.Err(), "NOSCRIPT") {
-			t.answer = takeScript.Eval(ctx, pipe, t.keys, t.args...)
-			unknown = true
-		}
-	}
-	if unknown {
-		_, _ = pipe.Exec(ctx)
-	}
+	evaluate(ctx, r.rdb, all)
 	return nil
 }
 
