@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -111,11 +110,8 @@ func (g *Group[T]) leave(m *member[T]) bool {
 
 // work does what waits, own among it, and hands the work over to the next.
 func (g *Group[T]) work(ctx context.Context, own *member[T]) {
-	if g.crowded() {
-		runtime.Gosched() // those that are about to come are let in first
-		if g.gather > 0 {
-			<-time.After(g.gather)
-		}
+	if g.gather > 0 && g.crowded() {
+		<-time.After(g.gather)
 	}
 	members := g.take()
 	all := make([]T, len(members))
