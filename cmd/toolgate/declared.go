@@ -350,13 +350,10 @@ func (in *instance) declaredRows() []admin.Server {
 // for people; empty where there are none.
 func declaredLayers(b *declared.Backend) string {
 	layers, commands := b.Layers()
-	switch {
-	case !commands:
+	if !commands {
 		return ""
-	case len(layers) == 0:
-		return "none"
 	}
-	return strings.Join(layers, ", ")
+	return layersText(layers)
 }
 
 // queueLimits are those of the configuration.

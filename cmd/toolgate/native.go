@@ -333,7 +333,11 @@ func layersOf(s *runningServer) string {
 	if s.native == nil {
 		return ""
 	}
-	layers := s.native.Layers()
+	return layersText(s.native.Layers())
+}
+
+// layersText names layers of confinement for people.
+func layersText(layers []string) string {
 	if len(layers) == 0 {
 		return "none"
 	}

@@ -77,15 +77,8 @@ func benchCredentials(ctx context.Context, l *lab, n *counts) (_ []row, err erro
 			r.shows = map[string]string{"Authorization": "Bearer bench-token-0"}
 		}
 		own := map[string]any{"namespace": "", "client_requests": map[string]any{"per_hour": 100000}, "auth": auth}
-		r.extra = map[string]any{"servers": map[string]any{"fast": own}}
-		gate, err := r.gateway(mounts{"fast": up.url + "/mcp"})
-		if err != nil {
-			return nil, err
-		}
-		if err := r.ready(gate, s.era, ownTools); err != nil {
-			return nil, err
-		}
-		c, err := r.enroll(gate, s.era, n.warm)
+		v := variant{extra: map[string]any{"servers": map[string]any{"fast": own}}}
+		c, err := r.contest(&v, mounts{"fast": up.url + "/mcp"}, s.era, n.warm)
 		if err != nil {
 			return nil, err
 		}
