@@ -39,15 +39,13 @@ func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, err := s.Texts(call.Arguments)
+	texts, err := s.Texts(call.Arguments, PathName)
 	if err != nil {
 		return nil, err
 	}
 	var leaves []leaf
 	for _, t := range texts {
-		if PathName(t.Name) || slices.ContainsFunc(t.Formats, PathName) {
-			leaves = append(leaves, leaf{t.Pointer, t.Value, true})
-		}
+		leaves = append(leaves, leaf{t.Pointer, t.Value, true})
 	}
 	return keysOf(leaves, args, "", false), nil
 }

@@ -1,7 +1,6 @@
 package governance
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -229,13 +228,17 @@ func overlapSegment(a, b string, all bool) bool {
 func keysOf(leaves []leaf, value any, place string, within bool) []leaf {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			found := isPath(key) || within && strings.ContainsAny(key, `/\`)
-			if !found && !nests(value[key]) {
-				continue
+		is := func(key string) bool { return isPath(key) || within && strings.ContainsAny(key, `/\`) }
+		var keys []string // mostly none
+		for key, member := range value {
+			if nests(member) || is(key) {
+				keys = append(keys, key)
 			}
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
 			at := place + "/" + escapeToken(key)
-			if found {
+			if is(key) {
 				leaves = append(leaves, leaf{at, key, true})
 			}
 			leaves = keysOf(leaves, value[key], at, within || PathName(key))

@@ -49,7 +49,7 @@ func FuzzSchema(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = s.Texts(schema.ReadArguments(arguments))
+		_, _ = s.Texts(schema.ReadArguments(arguments), everything)
 		s.Declares(string(arguments))
 	})
 }

@@ -1,9 +1,9 @@
 package schema
 
 import (
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Text is a string among the arguments of a call.
@@ -19,10 +19,11 @@ type Text struct {
 	Value string
 }
 
-// Texts returns the strings among arguments, ordered by pointer. Whether the
-// arguments fit the schema does not matter. The error says why they cannot be
-// walked: they are not JSON, too large, or would take too long.
-func (s *Schema) Texts(arguments *Arguments) ([]Text, error) {
+// Texts returns the strings among arguments whose Name, or one of whose Formats,
+// is wanted, ordered by pointer. Whether the arguments fit the schema does not
+// matter. The error says why they cannot be walked: they are not JSON, too
+// large, or would take too long.
+func (s *Schema) Texts(arguments *Arguments, wanted func(word string) bool) ([]Text, error) {
 	if s == nil || s.vetted == nil {
 		return nil, refuse("", "there is no schema")
 	}
@@ -30,20 +31,22 @@ func (s *Schema) Texts(arguments *Arguments) ([]Text, error) {
 	if problem != nil {
 		return nil, &refusal{problem.Pointer, problem.Problem}
 	}
-	w := textWalk{meter: meter{left: budget(values)}}
+	w := textWalk{meter: meter{left: budget(values)}, wanted: wanted}
 	if !w.walk([]*node{s.vetted.root}, value, nil, "") {
 		return nil, &refusal{"", "the arguments would take too long to read by the tool's schema"}
 	}
+	slices.SortFunc(w.texts, func(a, b Text) int { return strings.Compare(a.Pointer, b.Pointer) })
 	return w.texts, nil
 }
 
 type textWalk struct {
 	meter
-	texts []Text
+	wanted func(word string) bool
+	texts  []Text
 }
 
-// walk collects the strings in a value that the nodes apply to. It returns
-// false when the budget is spent.
+// walk collects the strings in a value that the nodes apply to, in any order. It
+// returns false when the budget is spent.
 func (w *textWalk) walk(nodes []*node, value any, path []string, name string) bool {
 	nodes, ok := w.closure(nodes)
 	if !ok {
@@ -51,10 +54,12 @@ func (w *textWalk) walk(nodes []*node, value any, path []string, name string) bo
 	}
 	switch value := value.(type) {
 	case string:
-		w.texts = append(w.texts, Text{pointerOf(path), name, formats(nodes), value})
+		if w.wanted(name) || slices.ContainsFunc(nodes, func(n *node) bool { return n.format != "" && w.wanted(n.format) }) {
+			w.texts = append(w.texts, Text{pointerOf(path), name, formats(nodes), value})
+		}
 	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			if !w.walk(members(nodes, key), value[key], append(path, key), key) {
+		for key, member := range value {
+			if !w.walk(members(nodes, key), member, append(path, key), key) {
 				return false
 			}
 		}

@@ -28,7 +28,7 @@ const textSchema = `{
 
 func TestTextsAreFoundAnywhere(t *testing.T) {
 	s := compile(t, schema.New(patient), []byte(textSchema))
-	got, err := s.Texts(schema.ReadArguments([]byte(`{"where":"a","many":["b","c"],"edits":[{"file":"d"}],"pair":["e","f"],"map":{"x/y":"g"},"tree":{"next":{"name":"h"}},"n":1,"other":{"deep":[["i"]]}}`)))
+	got, err := s.Texts(schema.ReadArguments([]byte(`{"where":"a","many":["b","c"],"edits":[{"file":"d"}],"pair":["e","f"],"map":{"x/y":"g"},"tree":{"next":{"name":"h"}},"n":1,"other":{"deep":[["i"]]}}`)), everything)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestTextsAreFoundAnywhere(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("texts differ (-want +got):\n%s", d)
 	}
-	if _, err := s.Texts(schema.ReadArguments([]byte(`{"a":`))); err == nil {
+	if _, err := s.Texts(schema.ReadArguments([]byte(`{"a":`)), everything); err == nil {
 		t.Error("half an object was read")
 	}
 }
@@ -65,5 +65,24 @@ func TestDeclares(t *testing.T) {
 	}
 	if (&schema.Schema{}).Declares("") {
 		t.Error("the zero schema declares something")
+	}
+}
+
+func everything(string) bool { return true }
+
+// What is not wanted by its name or a format of its is left out.
+func TestTextsThatAreWanted(t *testing.T) {
+	s := compile(t, schema.New(patient), []byte(textSchema))
+	args := schema.ReadArguments([]byte(`{"where":"a","pair":["e","f"],"tree":{"name":"h"},"file":"i","n":1}`))
+	got, err := s.Texts(args, func(word string) bool { return word == "file" || word == "path" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []schema.Text{
+		{Pointer: "/file", Name: "file", Value: "i"},
+		{Pointer: "/pair/1", Name: "pair", Formats: []string{"path"}, Value: "f"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("texts differ (-want +got):\n%s", d)
 	}
 }
