@@ -28,22 +28,20 @@ func (b *Builtin) Absent(capabilities []gate.Request, servers []string) []Absent
 	n := &b.names
 	there := n.objectsOf(capabilities, servers)
 	found := map[ref]Absent{}
-	for _, written := range g.edges {
-		for _, w := range written {
-			t := n.templateOf(w.object.kind)
-			if t == nil || t.has(partTenant) || there[w.object] {
-				continue
-			}
-			a := Absent{Object: w.object.String(), At: w.at}
-			switch {
-			case t.only(partExposed):
-				a.Exposed = w.object.id
-			case t.only(partServer):
-				a.Server = w.object.id
-			}
-			if before, ok := found[w.object]; !ok || cmp.Or(cmp.Compare(a.At.File, before.At.File), cmp.Compare(a.At.Line, before.At.Line)) < 0 {
-				found[w.object] = a
-			}
+	for _, w := range g.all {
+		t := n.templateOf(w.object.kind)
+		if t == nil || t.has(partTenant) || there[w.object] {
+			continue
+		}
+		a := Absent{Object: w.object.String(), At: w.at}
+		switch {
+		case t.only(partExposed):
+			a.Exposed = w.object.id
+		case t.only(partServer):
+			a.Server = w.object.id
+		}
+		if before, ok := found[w.object]; !ok || cmp.Or(cmp.Compare(a.At.File, before.At.File), cmp.Compare(a.At.Line, before.At.Line)) < 0 {
+			found[w.object] = a
 		}
 	}
 	all := make([]Absent, 0, len(found))

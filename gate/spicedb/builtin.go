@@ -2,8 +2,6 @@ package spicedb
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -80,6 +78,14 @@ func (b *Builtin) ViewClass(id *gate.Identity) string {
 	return g.revision + " " + subject.String() + " " + strconv.Quote(id.Tenant)
 }
 
+// State implements [gate.Steady]: the relationships.
+func (b *Builtin) State(*gate.Request) any {
+	if g := b.graph.Load(); g != nil {
+		return g
+	}
+	return nil
+}
+
 // Explain implements [gate.Explainer]. The rules are the relationships that
 // decided, from the object to the caller.
 func (b *Builtin) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
@@ -119,7 +125,7 @@ func (b *Builtin) decide(r *gate.Request) (d gate.Decision, q question, path tra
 		return gate.Decision{Reason: ReasonMisconfigured}, q, path, fmt.Errorf("server %q: %w", r.Server, err)
 	}
 	d.Revision = g.revision
-	if ban := g.path(edge{q.object, b.names.Ban}, q.subject); ban.found() {
+	if ban := g.path(g.objects[q.object], b.names.Ban, q.subject); ban.found() {
 		d.Reason = q.subject.String() + " is banned from " + q.object.String()
 		return d, q, ban, nil
 	}
@@ -133,8 +139,9 @@ func (b *Builtin) decide(r *gate.Request) (d gate.Decision, q question, path tra
 
 // grants returns the relationships that grant what is asked; none when none do.
 func (b *Builtin) grants(g *graph, q question, server ref) trail {
+	object := g.objects[q.object]
 	for _, relation := range [...]string{ownerRelation, b.names.grant(q)} {
-		if path := g.path(edge{q.object, relation}, q.subject); path.found() {
+		if path := g.path(object, relation, q.subject); path.found() {
 			return path
 		}
 	}
@@ -142,136 +149,10 @@ func (b *Builtin) grants(g *graph, q question, server ref) trail {
 		return path
 	}
 	// Relationships may put an object on further servers.
-	further := g.edges[edge{q.object, b.names.ServerRelation}]
+	further := object.written(b.names.ServerRelation)
 	for i := range further {
 		if path := g.server(further[i].subject.ref, q.subject); path.found() {
 			return path.behind(&further[i])
-		}
-	}
-	return trail{}
-}
-
-// graph is relationships, ready to be walked. It is not changed once made.
-type graph struct {
-	revision string
-	edges    map[edge][]written
-	// direct are the relationships whose subject is one object, by both ends.
-	direct map[tuple]*written
-	// sets are the relationships whose subject is a set, by their object.
-	sets map[edge][]written
-	// in are the sets that a subject is in, however deep, with the
-	// relationships that lead from the set to it.
-	in map[ref]map[subjectSet][]written
-}
-
-// newGraph returns the graph of relationships.
-func newGraph(all []written) *graph {
-	g := &graph{edges: map[edge][]written{}, direct: map[tuple]*written{}, sets: map[edge][]written{}, in: map[ref]map[subjectSet][]written{}}
-	sum := sha256.New()
-	members := map[subjectSet][]written{} // a subject to the sets that it is in itself
-	for i := range all {
-		w := all[i]
-		fmt.Fprintln(sum, w.tuple)
-		g.edges[w.edge] = append(g.edges[w.edge], w)
-		if w.subject.relation == "" {
-			g.direct[w.tuple] = &all[i]
-		} else {
-			g.sets[w.edge] = append(g.sets[w.edge], w)
-		}
-		if w.relation == memberRelation {
-			members[w.subject] = append(members[w.subject], w)
-		}
-	}
-	for s := range members {
-		if s.relation == "" {
-			g.in[s.ref] = closure(s, members)
-		}
-	}
-	g.revision = "builtin:" + hex.EncodeToString(sum.Sum(nil)[:8])
-	return g
-}
-
-// closure returns every set that a subject is in, through whatever sets, with
-// the shortest way there. Sets that contain each other end it.
-func closure(s subjectSet, members map[subjectSet][]written) map[subjectSet][]written {
-	in := map[subjectSet][]written{}
-	type step struct {
-		at   subjectSet
-		path []written
-	}
-	for queue := []step{{at: s}}; len(queue) > 0; queue = queue[1:] {
-		for _, w := range members[queue[0].at] {
-			set := subjectSet{w.object, memberRelation}
-			if _, ok := in[set]; ok {
-				continue
-			}
-			path := append([]written{w}, queue[0].path...)
-			in[set] = path
-			queue = append(queue, step{set, path})
-		}
-	}
-	return in
-}
-
-// trail is relationships that lead from an object to a subject: some, and what
-// follows them. It is made of what the graph holds. The zero trail leads nowhere.
-type trail struct {
-	first [3]*written // those that are not nil
-	rest  []written
-}
-
-func (t *trail) found() bool { return t.first[2] != nil }
-
-// behind returns the trail with a relationship in front of it.
-func (t trail) behind(w *written) trail {
-	if t.first[1] == nil {
-		t.first[1] = w
-	} else {
-		t.first[0] = w
-	}
-	return t
-}
-
-// list returns the relationships from the object to the subject.
-func (t *trail) list() []written {
-	var all []written
-	for _, w := range t.first {
-		if w != nil {
-			all = append(all, *w)
-		}
-	}
-	return append(all, t.rest...)
-}
-
-// path returns the relationships by which a subject has a relation, from the
-// object to the subject; none when it has not.
-func (g *graph) path(e edge, subject ref) trail {
-	if w, ok := g.direct[tuple{e, subjectSet{ref: subject}}]; ok {
-		return trail{first: [3]*written{2: w}}
-	}
-	in := g.in[subject]
-	if in == nil {
-		return trail{}
-	}
-	sets := g.sets[e]
-	for i := range sets {
-		if rest, ok := in[sets[i].subject]; ok {
-			return trail{first: [3]*written{2: &sets[i]}, rest: rest}
-		}
-	}
-	return trail{}
-}
-
-// server returns the relationships by which a subject may execute everything
-// of a server.
-func (g *graph) server(server, subject ref) trail {
-	if path := g.path(edge{server, executorAccess}, subject); path.found() {
-		return path
-	}
-	tenants := g.edges[edge{server, tenantRelation}]
-	for i := range tenants {
-		if path := g.path(edge{tenants[i].subject.ref, adminRelation}, subject); path.found() {
-			return path.behind(&tenants[i])
 		}
 	}
 	return trail{}
@@ -281,5 +162,6 @@ var (
 	_ gate.Phase      = (*Builtin)(nil)
 	_ gate.Batcher    = (*Builtin)(nil)
 	_ gate.Classifier = (*Builtin)(nil)
+	_ gate.Steady     = (*Builtin)(nil)
 	_ gate.Explainer  = (*Builtin)(nil)
 )

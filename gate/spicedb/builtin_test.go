@@ -208,9 +208,16 @@ func TestBuiltinViewClass(t *testing.T) {
 	if class("acme", "bob", "") == alice || class("other", "alice", "") == alice {
 		t.Error("different callers are in one class")
 	}
+	state := p.State(nil)
+	if p.State(nil) != state || state == nil {
+		t.Error("the same relationships have two states")
+	}
 	delete(config.Prompts, "review")
 	if err := p.Replace(config); err != nil {
 		t.Fatal(err)
+	}
+	if p.State(nil) == state || (&spicedb.Builtin{}).State(nil) != nil {
+		t.Error("other relationships leave the state as it was, or none have one")
 	}
 	if class("acme", "alice", "") == alice {
 		t.Error("other relationships leave the class as it was")
