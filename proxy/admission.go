@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -32,12 +31,13 @@ func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time,
 // admit finds out who sent a request, or answers. The request that it returns
 // ends with what the caller showed; leave must be called behind it.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
-	if refusal, held := g.held(r); held {
+	from := network(r.RemoteAddr)
+	if refusal, held := g.held(r, from); held {
 		writeBusy(w, "", refusal)
 		return nil, nil, nil
 	}
 	id, until, err := g.identify(r)
-	g.showed(r, err)
+	g.showed(r, from, err)
 	if err != nil {
 		if !errors.Is(err, gate.ErrNoCredential) {
 			g.log.Info("request refused", "path", r.URL.Path, "err", err)
@@ -93,77 +93,6 @@ func (noResource) Serves(string) bool { return false }
 
 // ServeHTTP implements [Resource].
 func (noResource) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
-
-// vigil looks at a request again each time the verdict about its caller ends,
-// and ends the request when the answer is another one. It is the context of the
-// request.
-type vigil struct {
-	context.Context
-
-	g      *Gateway
-	r      *http.Request
-	id     *gate.Identity
-	cancel context.CancelCauseFunc
-
-	mu    sync.Mutex // held while it looks
-	timer *time.Timer
-	over  bool
-}
-
-// minLook is the least time between two looks.
-const minLook = time.Second
-
-func (g *Gateway) newVigil(r *http.Request, id *gate.Identity, until time.Time) *vigil {
-	v := &vigil{g: g, id: id}
-	v.Context, v.cancel = context.WithCancelCause(r.Context())
-	v.r = r.WithContext(v)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.timer = time.AfterFunc(time.Until(until), v.look) // ends with end
-	return v
-}
-
-type vigilKey struct{}
-
-// Value implements [context.Context].
-func (v *vigil) Value(key any) any {
-	if key == (vigilKey{}) {
-		return v
-	}
-	return v.Context.Value(key)
-}
-
-// watched tells whether a request may end because its caller is not let in any
-// more.
-func watched(ctx context.Context) bool { return ctx.Value(vigilKey{}) != nil }
-
-func (v *vigil) look() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.over {
-		return
-	}
-	id, until, err := v.g.identify(v.r)
-	switch {
-	case v.Err() != nil:
-	case err != nil:
-		v.cancel(&grantEnded{err})
-	case !sameCaller(id, v.id):
-		v.cancel(&grantEnded{errOtherCaller})
-	case !until.IsZero():
-		v.timer.Reset(max(time.Until(until), minLook))
-	}
-}
-
-// end ends the vigil and waits for a look that is under way, which the context
-// ends.
-func (v *vigil) end() {
-	v.cancel(nil)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.over = true
-	v.timer.Stop()
-}
 
 // sameCaller tells whether two verdicts are about the same caller with the same
 // rights.

@@ -36,6 +36,7 @@ type Gateway struct {
 	repeats  repeats
 
 	strangers   strangers
+	vigils      vigils
 	building    sync.Mutex // one rebuild at a time
 	rounds      rounds
 	replays     replays

@@ -31,9 +31,9 @@ const (
 	knownTime = 10 * time.Minute
 )
 
-// held returns how long the address of a request is not listened to.
-func (g *Gateway) held(r *http.Request) (*Refusal, bool) {
-	t, bounded := g.token(floodAuth, network(r.RemoteAddr))
+// held returns how long the [network] of a request is not listened to.
+func (g *Gateway) held(r *http.Request, from string) (*Refusal, bool) {
+	t, bounded := g.token(floodAuth, from)
 	if !bounded {
 		return nil, false
 	}
@@ -46,8 +46,8 @@ func (g *Gateway) held(r *http.Request) (*Refusal, bool) {
 
 // showed notes what came of a request's credential. What the gateway could not
 // find out says nothing about the caller.
-func (g *Gateway) showed(r *http.Request, err error) {
-	t, bounded := g.token(floodAuth, network(r.RemoteAddr))
+func (g *Gateway) showed(r *http.Request, from string, err error) {
+	t, bounded := g.token(floodAuth, from)
 	switch {
 	case !bounded:
 	case err == nil:
@@ -65,7 +65,7 @@ func network(remote string) string {
 		return remote
 	}
 	ip, err := netip.ParseAddr(host)
-	if err != nil {
+	if err != nil || ip.Is4() {
 		return host
 	}
 	ip = ip.Unmap().WithZone("")

@@ -80,14 +80,19 @@ func (p *Phase) held(id *gate.Identity, name string) []*Capsule {
 	}
 	var held []*Capsule
 	for i := range p.capsules {
-		if c := &p.capsules[i]; (name == "" || c.Name == name) && c.heldBy(id) {
+		if c := &p.capsules[i]; c.counts(id, name) {
 			held = append(held, c)
 		}
 	}
 	return held
 }
 
-func (c *Capsule) heldBy(id *gate.Identity) bool {
+// counts tells whether a capsule decides for an identity: whether it holds it,
+// and it is the one of a name, if there is one.
+func (c *Capsule) counts(id *gate.Identity, name string) bool {
+	if id == nil || name != "" && c.Name != name {
+		return false
+	}
 	return id.Persona != "" && slices.Contains(c.Personas, id.Persona) ||
 		slices.ContainsFunc(id.Groups, func(group string) bool { return slices.Contains(c.Groups, group) })
 }
@@ -105,54 +110,87 @@ func covers(patterns []Pattern, names gate.Names) *Pattern {
 
 // Check implements [gate.Phase].
 func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
-	e := p.explain(r)
-	return e.Decision, nil
+	v := p.judge(r)
+	return v.decision(r), nil
 }
+
+// State implements [gate.Steady]: the phase, which is not changed.
+func (p *Phase) State(*gate.Request) any { return p }
 
 // Explain implements [gate.Explainer].
 func (p *Phase) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
-	e := p.explain(r)
+	v := p.judge(r)
+	e := gate.Explanation{Decision: v.decision(r)}
+	for _, pattern := range []*Pattern{v.callable, v.visible} {
+		if pattern != nil {
+			e.Rules = append(e.Rules, pattern.At)
+		}
+	}
+	for _, pattern := range v.seen {
+		e.Rules = append(e.Rules, pattern.At)
+	}
 	if e.Effect != gate.Allow {
 		e.Change = p.change(r)
 	}
 	return e, nil
 }
 
-// explain decides, and says which patterns did.
-func (p *Phase) explain(r *gate.Request) gate.Explanation {
-	if r == nil {
-		return gate.Explanation{Decision: gate.Decision{Reason: "nothing was asked"}}
+// verdict is what the capsules say of a request, with the patterns that say so.
+// The zero verdict denies.
+type verdict struct {
+	effect            gate.Effect
+	held              bool       // the caller holds a capsule that counts
+	visible, callable *Pattern   // of an allow
+	seen              []*Pattern // of a deny: those that show what may not be called
+}
+
+// judge decides.
+func (p *Phase) judge(r *gate.Request) (v verdict) {
+	switch {
+	case r == nil:
+		return verdict{}
+	case r.Action == gate.Enable: // a capsule is a set of what servers offer, and not of servers
+		return verdict{effect: gate.Abstain}
 	}
-	if r.Action == gate.Enable { // a capsule is a set of what servers offer, and not of servers
-		return gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain}}
-	}
-	held := p.held(r.Identity, r.Capsule)
-	seen := gate.Explanation{}
-	for _, c := range held {
-		visible := covers(c.Visible, r.Names())
+	names := r.Names()
+	for i := range p.all() {
+		c := &p.capsules[i]
+		if !c.counts(r.Identity, r.Capsule) {
+			continue
+		}
+		v.held = true
+		visible := covers(c.Visible, names)
 		if visible == nil {
 			continue
 		}
 		if r.Action == gate.View {
-			return gate.Explanation{Decision: gate.Decision{Effect: gate.Allow}, Rules: []gate.Rule{visible.At}}
+			return verdict{effect: gate.Allow, visible: visible}
 		}
-		if callable := covers(c.Callable, r.Names()); callable != nil {
-			return gate.Explanation{Decision: gate.Decision{Effect: gate.Allow}, Rules: []gate.Rule{callable.At, visible.At}}
+		if callable := covers(c.Callable, names); callable != nil {
+			return verdict{effect: gate.Allow, visible: visible, callable: callable}
 		}
-		seen.Rules = append(seen.Rules, visible.At)
+		v.seen = append(v.seen, visible)
 	}
+	return v
+}
+
+// decision renders the verdict on a request.
+func (v *verdict) decision(r *gate.Request) gate.Decision {
+	d := gate.Decision{Effect: v.effect}
 	switch {
-	case len(held) == 0:
-		seen.Reason = "the caller holds no capsule"
-		if r.Capsule != "" {
-			seen.Reason = fmt.Sprintf("the caller does not hold the capsule %q", r.Capsule)
-		}
-	case seen.Rules != nil:
-		seen.Reason = "it is in a capsule of the caller to be seen and not to be called"
+	case v.effect != gate.Deny:
+	case r == nil:
+		d.Reason = "nothing was asked"
+	case !v.held && r.Capsule != "":
+		d.Reason = fmt.Sprintf("the caller does not hold the capsule %q", r.Capsule)
+	case !v.held:
+		d.Reason = "the caller holds no capsule"
+	case v.seen != nil:
+		d.Reason = "it is in a capsule of the caller to be seen and not to be called"
 	default:
-		seen.Reason = "it is in no capsule of the caller"
+		d.Reason = "it is in no capsule of the caller"
 	}
-	return seen
+	return d
 }
 
 // change is what would make a capsule allow a request: a further name in one
