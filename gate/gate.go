@@ -98,11 +98,13 @@ type Batcher interface {
 // Chain is the ordered phases. The zero Chain, and a nil one, deny everything.
 type Chain struct {
 	phases []Phase
-	of     *Chain // which this is a pinned one of; nil for none, see Pin
+	kept   *memory // nil keeps nothing
+	of     *Chain  // which this is a pinned one of; nil for none, see Pin
 }
 
-// NewChain returns the chain of the phases in their order.
-func NewChain(phases ...Phase) *Chain { return &Chain{phases: phases} }
+// NewChain returns the chain of the phases in their order. What the first of
+// them say is kept for a moment where they are [Steady].
+func NewChain(phases ...Phase) *Chain { return &Chain{phases: phases, kept: &memory{}} }
 
 // undecided is the decision of a chain in which no phase allows anything.
 func undecided() Decision { return Decision{Reason: "no rule allows it"} }
@@ -119,24 +121,66 @@ func (c *Chain) Decide(ctx context.Context, r *Request) Decision { return c.Deci
 // DecideFor is [Chain.Decide] with somebody who hears what the phases say; nil is
 // nobody.
 func (c *Chain) DecideFor(ctx context.Context, r *Request, hears Listener) Decision {
-	verdict := undecided()
 	if c == nil || r == nil || r.Identity == nil {
-		return verdict
+		return undecided()
 	}
-	for _, p := range c.phases {
-		d, err := check(ctx, p, r)
-		ended := judge(p, &verdict, d, err)
-		if hears != nil {
-			if ended {
-				d = verdict
-			}
-			hears.Said(p.Name(), d)
+	first := c.first(ctx, r)
+	if hears != nil {
+		for i := range first.each {
+			hears.Said(c.phases[i].Name(), first.each[i])
 		}
+	}
+	verdict, ended := first.verdict, first.ended
+	for _, p := range c.phases[len(first.each):] {
 		if ended {
 			break
 		}
+		var d Decision
+		d, ended = ask(ctx, p, r, &verdict)
+		if hears != nil {
+			hears.Said(p.Name(), d)
+		}
 	}
 	return verdict
+}
+
+// first returns what the phases that are steady say, up to the first that is
+// not: what was kept of it, or what they say now.
+func (c *Chain) first(ctx context.Context, r *Request) *said {
+	of, n := states{}, 0
+	if c.kept != nil {
+		of, n = c.states(r)
+	}
+	if n == 0 {
+		return unasked
+	}
+	key := r.Key()
+	if s := c.kept.get(key, of); s != nil {
+		return s
+	}
+	s := &said{states: of, verdict: undecided()}
+	for _, p := range c.phases[:n] {
+		var d Decision
+		d, s.ended = ask(ctx, p, r, &s.verdict)
+		s.each = append(s.each, d)
+		if s.ended {
+			break
+		}
+	}
+	// What was decided while the rules changed is not known to be of either.
+	if after, _ := c.states(r); after == of && s.verdict.Err == nil {
+		c.kept.put(key, s)
+	}
+	return s
+}
+
+// ask asks one phase, adds what it says to the verdict so far, and returns it.
+func ask(ctx context.Context, p Phase, r *Request, verdict *Decision) (d Decision, ended bool) {
+	d, err := check(ctx, p, r)
+	if ended = judge(p, verdict, d, err); ended {
+		d = *verdict
+	}
+	return d, ended
 }
 
 // judge adds what a phase says to the verdict so far and tells whether that

@@ -42,6 +42,14 @@ func (p *Personal) Check(_ context.Context, r *Request) (Decision, error) {
 	return Decision{Reason: "the server does not list it to this caller"}, nil
 }
 
+// State implements [Steady]: what such a server lists changes by itself.
+func (p *Personal) State(r *Request) any {
+	if r == nil || p.of[r.Server] != nil {
+		return nil
+	}
+	return p
+}
+
 // Explain implements [Explainer].
 func (p *Personal) Explain(ctx context.Context, r *Request) (Explanation, error) {
 	d, err := p.Check(ctx, r)

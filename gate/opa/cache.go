@@ -6,36 +6,16 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // cacheKey is everything that a decision without arguments depends on.
 type cacheKey struct {
 	generation uint64 // of the policy and its data
-	caller     string // see [gate.Identity.Fingerprint]
-	action     gate.Action
-	kind       mcp.Capability
-	server     string
-	original   string
-	exposed    string
-	plain      string
-	capability string
-	capsule    string
+	request    gate.Key
 }
 
 func keyOf(generation uint64, r *gate.Request) cacheKey {
-	return cacheKey{
-		generation: generation,
-		caller:     r.Identity.Fingerprint(),
-		action:     r.Action,
-		kind:       r.Kind,
-		server:     r.Server,
-		original:   r.Original,
-		exposed:    r.Exposed,
-		plain:      r.Plain,
-		capability: r.CapabilityID,
-		capsule:    r.Capsule,
-	}
+	return cacheKey{generation, r.Key()}
 }
 
 // cache keeps what was found for a while, the most recently used of it. A nil

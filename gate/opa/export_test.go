@@ -71,12 +71,12 @@ func NewTestCache(size int, ttl time.Duration) TestCache {
 
 // Put keeps a reason.
 func (t TestCache) Put(name, reason string) {
-	t.c.put(cacheKey{exposed: name}, verdict{reason: reason})
+	t.c.put(keyOf(1, &gate.Request{Exposed: name, Identity: gate.NewIdentity(gate.Identity{})}), verdict{reason: reason})
 }
 
 // Get returns the reason that is kept.
 func (t TestCache) Get(name string) (string, bool) {
-	v, ok := t.c.get(cacheKey{exposed: name})
+	v, ok := t.c.get(keyOf(1, &gate.Request{Exposed: name, Identity: gate.NewIdentity(gate.Identity{})}))
 	return v.reason, ok
 }
 

@@ -144,7 +144,7 @@ func (p *Phase) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 	if now == nil {
 		return verdict{}, errLoaded
 	}
-	keep := p.cache != nil && now.cacheable(r.Action) && p.o.presentable(r)
+	keep := p.keeps(now, r)
 	var key cacheKey
 	if keep {
 		key = keyOf(now.generation, r)
@@ -157,6 +157,21 @@ func (p *Phase) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 		p.cache.put(key, v)
 	}
 	return v, err
+}
+
+// keeps tells whether a decision of a policy may be used again.
+func (p *Phase) keeps(now *policy, r *gate.Request) bool {
+	return p.cache != nil && now.cacheable(r.Action) && p.o.presentable(r)
+}
+
+// State implements [gate.Steady]: the policy, where its decisions may be kept. In
+// the mode [Shadow] each one is reported.
+func (p *Phase) State(r *gate.Request) any {
+	now := p.current.Load()
+	if now == nil || p.remote != nil || p.o.Mode == Shadow || r == nil || r.Identity == nil || !p.keeps(now, r) {
+		return nil
+	}
+	return now
 }
 
 func (p *Phase) evaluate(ctx context.Context, now *policy, r *gate.Request) (verdict, error) {

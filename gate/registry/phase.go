@@ -42,6 +42,15 @@ func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 	return d, nil
 }
 
+// State implements [gate.Steady]: the view of the catalog.
+func (p *Phase) State(*gate.Request) any {
+	v, err := p.view()
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
 func (v *view) decide(r *gate.Request) (gate.Decision, ground, *row) {
 	if r == nil || r.Identity == nil {
 		return gate.Decision{Reason: "nothing was asked"}, isUnrecorded, nil

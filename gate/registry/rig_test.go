@@ -64,6 +64,7 @@ type rig struct {
 	store *store.Store
 	log   *journal
 	by    store.Change
+	kept  *gate.Chain // keeps what the phase says
 }
 
 func newRig(t testing.TB, s registry.Settings) *rig {
@@ -79,8 +80,12 @@ func rigOn(t testing.TB, on *store.Store, s registry.Settings) *rig {
 		store:    on, log: log, by: store.Change{Actor: "alice", Reason: "because"},
 	}
 	r.Configure(s)
+	r.keeps()
 	return r
 }
+
+// keeps has the rig hold what the phase says against what a chain keeps of it.
+func (r *rig) keeps() { r.kept = gate.NewChain(r.Phase(), gate.Open{}) }
 
 // list records what a server lists; items are lines of a kind and a definition.
 func (r *rig) list(t testing.TB, servers ...*gate.Offer) {
@@ -127,7 +132,11 @@ func asks(server, original string, id *gate.Identity) *gate.Request {
 // says is what the phase decides: "pass", or the reason of a deny.
 func (r *rig) says(t testing.TB, q *gate.Request) string {
 	t.Helper()
+	state, kept := r.Phase().State(q), r.kept.Decide(context.Background(), q)
 	d, err := r.Phase().Check(context.Background(), q)
+	if passed := err == nil && d.Effect == gate.Abstain; r.Phase().State(q) == state && passed != (kept.Effect == gate.Allow) {
+		t.Fatalf("under the same view it says %+v, %v, and of before is kept %+v", d, err, kept)
+	}
 	e, explained := r.Phase().Explain(context.Background(), q)
 	for n := 0; n < 100 && d.Revision != e.Revision; n++ { // the catalog became another one in between
 		d, err = r.Phase().Check(context.Background(), q)
