@@ -56,8 +56,9 @@ func (r *Receipt) Spent(u Unit) *Refusal {
 }
 
 // Settle ends the charge of a round that was delivered: what of bytes and seconds
-// it did not use goes back. It is called once, or [Receipt.Refund] is; later
-// calls do nothing. What cannot be given back stays used.
+// it did not use goes back, and where all of it was used the store is not asked.
+// It is called once, or [Receipt.Refund] is; later calls do nothing. What cannot
+// be given back stays used.
 func (r *Receipt) Settle(ctx context.Context, bytes int64, took time.Duration) error {
 	if !r.Charged() || r.done {
 		return nil
@@ -71,6 +72,16 @@ func (r *Receipt) Settle(ctx context.Context, bytes int64, took time.Duration) e
 	if !back {
 		return nil
 	}
+	return r.end(ctx, used)
+}
+
+// settleTime bounds the wait for what goes back.
+const settleTime = 5 * time.Second
+
+// end gives back what was not used; a nil used is a round that was not made.
+func (r *Receipt) end(ctx context.Context, used []int64) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
 	return r.limiter.store.Settle(ctx, r.bill, used)
 }
 
@@ -94,7 +105,7 @@ func (r *Receipt) Refund(ctx context.Context) error {
 		return nil
 	}
 	r.done = true
-	return r.limiter.store.Settle(ctx, r.bill, nil)
+	return r.end(ctx, nil)
 }
 
 // Fact is one charge as it is written down.
