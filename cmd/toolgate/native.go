@@ -155,11 +155,7 @@ func codeSettings(n *config.NativeCode, own, fixed []string) map[string]any {
 		}
 		return out
 	}
-	python := n.Python
-	if python == "" {
-		python = commandPath("python3")
-	}
-	python, library := realPython(python)
+	python, library := realPython(codePython(n))
 	settings := map[string]any{
 		"roots": n.Roots, "write": n.Write, "own": own, "fixed": fixed, "python": python, "library": library, "git": commandPath("git"),
 		"linters": commands(n.Linters), "tests": commands(n.Tests), "timeout": n.Timeout, "max_bytes": int64(n.MaxBytes),

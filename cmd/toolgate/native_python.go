@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/toolgate/toolgate/config"
 )
 
 // pythonTime is how long a script may look for the interpreter that it stands for.
@@ -44,6 +46,15 @@ func realPython(path string) (python string, library []string) {
 		}
 	}
 	return filepath.Clean(said[0]), library
+}
+
+// codePython is the interpreter that a configuration names for code__execute, or
+// the one that would be found.
+func codePython(n *config.NativeCode) string {
+	if n.Python != "" {
+		return n.Python
+	}
+	return commandPath("python3")
 }
 
 // isScript tells whether a program is run by another one.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,14 @@ func TestNativePythonShim(t *testing.T) {
 			}
 			if got != filepath.Clean(python) {
 				t.Errorf("it stands for %s, not %s", got, python)
+			}
+			var named config.Config
+			named.Toolgate.Native.Code = &config.NativeCode{Python: shim}
+			fixed := startedFrom(&named)
+			for _, path := range append(library, got, shim) {
+				if !slices.Contains(fixed, path) {
+					t.Errorf("tools may change %s, from which Python is started: %q", path, fixed)
+				}
 			}
 			h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"python": shim}}, nil))
 			client := h.newRunning(t).client(t, &options{})

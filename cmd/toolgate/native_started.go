@@ -29,6 +29,9 @@ func startedFrom(c *config.Config) []string {
 	}
 	if code := c.Toolgate.Native.Code; code != nil {
 		s.program(code.Python, "")
+		python, library := realPython(codePython(code))
+		s.program(python, "")
+		s.add(library...)
 		for _, commands := range []map[string]config.CodeCommand{code.Linters, code.Tests} {
 			for _, command := range commands {
 				if len(command.Command) > 0 {
