@@ -1,0 +1,148 @@
+// Command receiver takes what a gateway tells others of its calls, for the examples
+// alone: executions of tools as a webhook, and traces as a collector. It also shows
+// what it has taken, and reads metrics as Prometheus does.
+//
+//	receiver serve ADDRESS     take both, and show them
+//	receiver feedback ADDRESS  the executions so far, a line each
+//	receiver traces ADDRESS    the spans so far, a line each
+//	receiver metrics ADDRESS   the metrics that are served there, a line each
+//
+// RECEIVER_SECRET is what executions are signed with, and COLLECTOR_TOKEN who may
+// bring traces: what comes without is refused.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+)
+
+const (
+	// most bounds the lines that are kept of each kind, and mostBytes a body.
+	most      = 1000
+	mostBytes = 4 << 20
+	// patience bounds a question to a listener.
+	patience = 10 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: receiver serve|feedback|traces|metrics ADDRESS")
+	}
+	switch verb, address := args[0], args[1]; verb {
+	case "serve":
+		return serve(ctx, address)
+	case "feedback", "traces":
+		return get(ctx, "http://"+address+"/"+verb, func(body io.Reader) error {
+			_, err := io.Copy(os.Stdout, body)
+			return err
+		})
+	case "metrics":
+		return get(ctx, "http://"+address+"/metrics", printMetrics)
+	}
+	return fmt.Errorf("receiver: %q is none of serve, feedback, traces and metrics", args[0])
+}
+
+// lines is what came, in the order in which it did.
+type lines struct {
+	mu   sync.Mutex
+	all  []string
+	seen map[string]bool // ids of batches
+}
+
+// add keeps the lines of a batch, once. A batch without an id is always new.
+func (l *lines) add(batch string, more []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if batch != "" && l.seen[batch] || len(l.all)+len(more) > most {
+		return
+	}
+	if batch != "" {
+		l.seen[batch] = true
+	}
+	l.all = append(l.all, more...)
+}
+
+// ServeHTTP shows the lines.
+func (l *lines) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := bufio.NewWriter(w)
+	for _, line := range l.all {
+		fmt.Fprintln(out, line)
+	}
+	_ = out.Flush()
+}
+
+// reader takes a request apart: into the id of its batch, and lines.
+type reader func(r *http.Request, body []byte) (batch string, more []string, err error)
+
+// taking keeps what comes, and refuses what it cannot vouch for.
+func (l *lines) taking(read reader) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBytes))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		batch, more, err := read(r, body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		l.add(batch, more)
+	}
+}
+
+// serve answers until the context ends.
+func serve(ctx context.Context, address string) error {
+	secret, token := os.Getenv("RECEIVER_SECRET"), os.Getenv("COLLECTOR_TOKEN")
+	feedback, traces := &lines{seen: make(map[string]bool)}, &lines{}
+	mux := http.NewServeMux()
+	mux.Handle("GET /feedback", feedback)
+	mux.Handle("POST /feedback", feedback.taking(executions(secret)))
+	mux.Handle("GET /traces", traces)
+	mux.Handle("POST /v1/traces", traces.taking(spans(token)))
+	server := &http.Server{Addr: address, Handler: mux, ReadTimeout: time.Minute}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// get asks a listener, and hands over what it answers.
+func get(ctx context.Context, url string, use func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	return use(resp.Body)
+}

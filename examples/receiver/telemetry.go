@@ -1,0 +1,88 @@
+package main
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// spans reads traces as they come over HTTP.
+func spans(token string) reader {
+	want := []byte("Bearer " + token)
+	return func(r *http.Request, body []byte) (batch string, more []string, err error) {
+		if token == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			return "", nil, errors.New("these traces come without the token of the collector (COLLECTOR_TOKEN)")
+		}
+		var got collector.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &got); err != nil {
+			return "", nil, err
+		}
+		for _, resource := range got.GetResourceSpans() {
+			for _, scope := range resource.GetScopeSpans() {
+				for _, s := range scope.GetSpans() {
+					more = append(more, spanLine(s))
+				}
+			}
+		}
+		return "", more, nil
+	}
+}
+
+// spanLine is a span with its trace, whose child it is, and what it says.
+func spanLine(s *tracepb.Span) string {
+	kind := strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_"))
+	var text strings.Builder
+	fmt.Fprintf(&text, "trace %x span %x in %x %s %s", s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId(), kind, s.GetName())
+	for _, a := range s.GetAttributes() {
+		fmt.Fprintf(&text, " %s=%s", a.GetKey(), a.GetValue().GetStringValue())
+	}
+	return text.String()
+}
+
+// printMetrics shows the samples of counters and gauges, and how many a histogram
+// has counted.
+func printMetrics(body io.Reader) error {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(body)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		for _, m := range families[name].GetMetric() {
+			fmt.Printf("%s{%s} %v\n", name, labels(m), sample(m))
+		}
+	}
+	return nil
+}
+
+func labels(m *dto.Metric) string {
+	var all []string
+	for _, l := range m.GetLabel() {
+		all = append(all, l.GetName()+"="+l.GetValue())
+	}
+	return strings.Join(all, ",")
+}
+
+func sample(m *dto.Metric) float64 {
+	switch {
+	case m.GetCounter() != nil:
+		return m.GetCounter().GetValue()
+	case m.GetGauge() != nil:
+		return m.GetGauge().GetValue()
+	case m.GetHistogram() != nil:
+		return float64(m.GetHistogram().GetSampleCount())
+	}
+	return m.GetUntyped().GetValue()
+}
