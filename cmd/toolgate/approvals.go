@@ -46,7 +46,7 @@ func (in *instance) doors() http.Handler {
 		}
 		return a.Webhook.Secret.Reveal()
 	}
-	gateway, answers, signIn := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret)), admin.Strangers(in.signIn())
+	gateway, answers, signIn := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret, in.decideByWebhook)), admin.Strangers(in.signIn())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)
@@ -86,6 +86,17 @@ func (in *instance) Decide(ctx context.Context, id string, grant bool, reason, k
 	}
 	item, err := in.desk.Decide(ctx, id, grant, who, reason)
 	return in.answered(who.Name, who.Identity, item, id, grant, reason, err)
+}
+
+// webhookIssuer is who vouches, in the audit log, for those whose answers come by
+// the webhook.
+const webhookIssuer = "webhook"
+
+// decideByWebhook takes the answer that the receiver of the webhook has signed.
+func (in *instance) decideByWebhook(ctx context.Context, id string, grant bool, who approval.Answerer, reason string) (approval.Item, error) {
+	item, err := in.desk.Decide(ctx, id, grant, who, reason)
+	said := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: webhookIssuer, Tenant: who.Tenant, Subject: who.Subject}, Groups: who.Groups})
+	return in.answered(who.Name, said, item, id, grant, reason, err)
 }
 
 func newApprovals(o *options) *cobra.Command {

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -27,6 +28,9 @@ type callback struct {
 	Reason   string   `json:"reason"`
 }
 
+// Decider is what [Desk.Decide] is.
+type Decider func(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error)
+
 // Callback takes the answers that the receiver of the webhook posts to
 // /approvals/ID, signed as its questions are (see [SignatureHeader]):
 //
@@ -37,8 +41,9 @@ type callback struct {
 // Without one it is "default".
 //
 // secret returns the secret in force; while it is empty, nothing is taken.
-// Nothing is said to whoever does not know it.
-func (d *Desk) Callback(secret func() string) http.Handler {
+// Nothing is said to whoever does not know it. decide is [Desk.Decide], or does
+// that and something beside.
+func (d *Desk) Callback(secret func() string, decide Decider) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := secret()
 		if key == "" || r.Method != http.MethodPost {
@@ -56,7 +61,7 @@ func (d *Desk) Callback(secret func() string) http.Handler {
 			return
 		}
 		who := Answerer{Name: answer.name(), Subject: answer.Subject, Tenant: answer.Tenant, Groups: answer.Groups}
-		_, err = d.Decide(r.Context(), answer.ID, answer.Decision == "approve", who, shown(answer.Reason))
+		_, err = decide(r.Context(), answer.ID, answer.Decision == "approve", who, shown(answer.Reason))
 		switch {
 		case err == nil:
 			reply(w, http.StatusOK, "")

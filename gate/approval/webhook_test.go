@@ -75,7 +75,7 @@ func TestWebhookAndBack(t *testing.T) {
 		t.Errorf("signature %s", got.signature)
 	}
 
-	back := httptest.NewServer(d.Callback(func() string { return secret }))
+	back := httptest.NewServer(d.Callback(func() string { return secret }, d.Decide))
 	defer back.Close()
 	body := fmt.Sprintf(`{"id":%q,"decision":"approve","subject":"erin","tenant":"acme","groups":["security"],"reason":"ok"}`, item.ID)
 	if status, text := answer(t, back.URL, item.ID, body, signature(secret, time.Now(), body)); status != http.StatusOK {
@@ -118,7 +118,7 @@ func TestCallbackRefuses(t *testing.T) {
 	d := newDesk(t, storetest.Running(t), nil)
 	id := ask(t, d, question("1")).ID
 	key := secret
-	back := httptest.NewServer(d.Callback(func() string { return key }))
+	back := httptest.NewServer(d.Callback(func() string { return key }, d.Decide))
 	defer back.Close()
 	good := fmt.Sprintf(`{"id":%q,"decision":"approve","subject":"erin","tenant":"acme","groups":["security"]}`, id)
 	now := time.Now()
