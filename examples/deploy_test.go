@@ -2,6 +2,8 @@ package examples_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -177,10 +179,32 @@ var chartFunctions = template.FuncMap{
 		text, err := yaml.Marshal(v)
 		return strings.TrimSuffix(string(text), "\n"), err
 	},
+	"sha256sum": func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(sum[:])
+	},
 	"nindent": func(n int, text string) string {
 		pad := "\n" + strings.Repeat(" ", n)
 		return pad + strings.ReplaceAll(text, "\n", pad)
 	},
+}
+
+// rendered is one template of the chart, which may include others by their paths.
+func rendered(file string, values map[string]any) (string, error) {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	include := func(other string, _ any) (string, error) { return rendered(other, values) }
+	tmpl, err := template.New(file).Funcs(chartFunctions).Funcs(template.FuncMap{"include": include}).Parse(string(source))
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	err = tmpl.Execute(&out, map[string]any{
+		"Release": map[string]any{"Name": "edge"}, "Template": map[string]any{"BasePath": "deploy/chart/templates"}, "Values": values,
+	})
+	return out.String(), err
 }
 
 // render returns the objects of the chart by their kinds.
@@ -192,15 +216,11 @@ func render(t *testing.T, values map[string]any) map[string]map[string]any {
 	}
 	all := map[string]map[string]any{}
 	for _, file := range files {
-		tmpl, err := template.New(file).Funcs(chartFunctions).Parse(readText(t, file))
+		text, err := rendered(file, values)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out bytes.Buffer
-		if err := tmpl.Execute(&out, map[string]any{"Release": map[string]any{"Name": "edge"}, "Values": values}); err != nil {
-			t.Fatal(err)
-		}
-		for _, one := range documents(t, out.String()) {
+		for _, one := range documents(t, text) {
 			all[at(one, "kind").(string)] = one
 		}
 	}
@@ -273,6 +293,37 @@ func TestDeployChart(t *testing.T) {
 			}
 			validate(t, at(all["ConfigMap"], "data", "toolgate.yaml").(string), variables...)
 		})
+	}
+}
+
+// The pods of a chart are made anew when its configuration has changed, and only
+// then.
+func TestDeployChartRestarts(t *testing.T) {
+	checksum := func(change func(map[string]any)) string {
+		values := documents(t, readText(t, "deploy/chart/values.yaml"))[0]
+		change(values)
+		sum, _ := at(render(t, values)["Deployment"], "spec", "template", "metadata", "annotations", "checksum/config").(string)
+		if len(sum) != 2*sha256.Size {
+			t.Fatalf("the checksum is %q", sum)
+		}
+		return sum
+	}
+	first := checksum(func(map[string]any) {})
+	for name, tt := range map[string]struct {
+		change func(map[string]any)
+		anew   bool
+	}{
+		"another server": {func(v map[string]any) {
+			v["mcpServers"] = map[string]any{"x": map[string]any{"url": "http://x.example"}}
+		}, true},
+		"another setting": {func(v map[string]any) { v["toolgate"] = map[string]any{"log": map[string]any{"level": "debug"}} }, true},
+		"another address": {func(v map[string]any) { v["publicURL"] = "https://other.example" }, true},
+		"nothing":         {func(map[string]any) {}, false},
+		"no policy":       {func(v map[string]any) { v["networkPolicy"] = map[string]any{"enabled": false} }, false},
+	} {
+		if anew := checksum(tt.change) != first; anew != tt.anew {
+			t.Errorf("%s: pods are made anew: %t, want %t", name, anew, tt.anew)
+		}
 	}
 }
 
