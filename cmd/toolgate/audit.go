@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -54,7 +55,11 @@ func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log,
 	case "never":
 		o.Fsync = audit.FsyncNone
 	}
-	return audit.Open(auditPath(c, in.state), o)
+	l, err := audit.Open(auditPath(c, in.state), o)
+	if _, held := errors.AsType[*audit.InUseError](err); held {
+		return nil, exit(exitUnreachable, err)
+	}
+	return l, err
 }
 
 // recording is what is to be kept of calls, as it was said at the start.

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/filelock"
 )
 
 // Mode says what a log does about a write that fails.
@@ -95,9 +98,10 @@ type Log struct {
 	opts    Options
 	log     *slog.Logger
 	discard bool
-	wake    chan struct{} // the buffer got its first entry
-	full    chan struct{} // the buffer passed flushAt
-	aside   chan struct{} // a file was put aside
+	held    *filelock.Lock // set by Open; nil where there can be none
+	wake    chan struct{}  // the buffer got its first entry
+	full    chan struct{}  // the buffer passed flushAt
+	aside   chan struct{}  // a file was put aside
 
 	// mu guards the buffer that Append fills; it is never held across a
 	// write to the file.
@@ -158,7 +162,8 @@ var encoders = sync.Pool{New: func() any { return new(encoder) }}
 // folder with 0700, when absent. The chain goes on behind the last line that is
 // there, in the file or in those that were put aside. A half line that a crash
 // left is closed with a newline and counted in [Stats.Repaired], and calls that
-// had begun and not ended get an end whose outcome is unknown.
+// had begun and not ended get an end whose outcome is unknown. Where another
+// process writes the log, Open returns an [*InUseError] and changes nothing.
 //
 // Open starts no goroutine; see [Log.Run]. The caller must [Log.Close] it.
 func Open(path string, o Options) (*Log, error) {
@@ -171,14 +176,28 @@ func Open(path string, o Options) (*Log, error) {
 		return nil, fmt.Errorf("open audit log %s: %w", path, err)
 	}
 	l.file, l.path = f, resolved(path)
-	if err := l.goOn(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("open audit log %s: read what it has: %w", path, err), f.Close())
-	}
-	if err := l.put(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open audit log %s: write its first line: %w", path, err), f.Close())
+	if err := l.begin(f); err != nil {
+		if _, inUse := errors.AsType[*InUseError](err); !inUse {
+			err = fmt.Errorf("open audit log %s: %w", path, err)
+		}
+		return nil, errors.Join(err, f.Close(), l.unlock())
 	}
 	l.pruneNow(time.Now())
 	return l, nil
+}
+
+// begin takes the log for this process and goes on with it.
+func (l *Log) begin(f *os.File) error {
+	if err := l.lock(); err != nil {
+		return err
+	}
+	if err := l.goOn(f); err != nil {
+		return fmt.Errorf("read what it has: %w", err)
+	}
+	if err := l.put(); err != nil {
+		return fmt.Errorf("write its first line: %w", err)
+	}
+	return nil
 }
 
 // Discard returns a log that accepts entries and keeps none, for a
@@ -338,7 +357,7 @@ func (l *Log) Close() error {
 		l.queued, l.pending = 0, nil
 	}
 	l.anchorNow(l.head())
-	err := l.file.Close()
+	err := errors.Join(l.file.Close(), l.unlock())
 	l.file = nil
 	if err != nil {
 		err = fmt.Errorf("close audit log %s: %w", l.path, err)

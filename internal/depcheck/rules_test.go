@@ -184,7 +184,9 @@ var rules = map[string]rule{
 	"internal/mcp": {
 		why: "the protocol's words and bytes: everything stands on it, so it stands on nothing",
 	},
+	"internal/filelock": {why: "whose a file is does not depend on what is in it"},
 	"internal/store": {
+		ours:   []string{"internal/filelock"},
 		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},
 		why:    "the only package that knows there is a database",
 	},
@@ -194,7 +196,8 @@ var rules = map[string]rule{
 		why:    "the suite that every database passes, and the server it needs",
 	},
 	"internal/audit": {
-		why: "must work when everything else does not",
+		ours: []string{"internal/filelock"},
+		why:  "must work when everything else does not",
 	},
 	"internal/egress": {
 		others: []string{"golang.org/x/net/idna"},

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toolgate/toolgate/internal/filelock"
 )
 
 // Memory is the [Options.Path] of a store that lives and ends with its
@@ -92,11 +94,11 @@ type Store struct {
 	path    string // as shown to people
 	log     *slog.Logger
 	dialect dialect
-	lock    *fileLock // of a file that is written; else nil
-	write   *sql.DB   // nil when read-only; one connection
-	read    *sql.DB   // the same as write in memory
-	direct  *sql.DB   // for statements that commit by themselves; nil without PostgreSQL
-	durable bool      // see [Options.Durable]
+	lock    *filelock.Lock // of a file that is written; else nil
+	write   *sql.DB        // nil when read-only; one connection
+	read    *sql.DB        // the same as write in memory
+	direct  *sql.DB        // for statements that commit by themselves; nil without PostgreSQL
+	durable bool           // see [Options.Durable]
 
 	statements statements // of the writing connection
 
@@ -317,7 +319,7 @@ func (s *Store) release() error {
 		}
 	}
 	if s.lock != nil {
-		errs = append(errs, s.lock.release())
+		errs = append(errs, s.lock.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, err)
