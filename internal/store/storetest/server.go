@@ -148,9 +148,10 @@ func (s *Server) command(ctx context.Context, name string, args ...string) (*exe
 
 // create makes the folder of the server and the files in it. The folder is
 // not inside of the test's: a path to a socket has at most about 100 bytes,
-// and the server may run as another user.
+// and the server may run as another user. It is in memory where that has room:
+// a database has some hundred files, which a disk takes long to make.
 func (s *Server) create() error {
-	root, err := os.MkdirTemp("", "storetest")
+	root, err := os.MkdirTemp(memory(), "storetest")
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (s *Server) create() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	initdb, err := s.command(ctx, "initdb", "-D", filepath.Join(root, "data"), "-U", Superuser,
-		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1")
 	if err != nil {
 		return err
 	}
