@@ -119,7 +119,7 @@ func TestNoCallBeyondTheBudget(t *testing.T) {
 			case "":
 				gateways = 1
 			case "postgres":
-				database = storetest.StartPostgres(t).URL(t)
+				database = postgres.URL(t)
 			default:
 				memory = redistest.Start(t).Address()
 			}

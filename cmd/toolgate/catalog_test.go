@@ -15,7 +15,6 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 // raw asks something and returns the answer without its id, whatever it is.
@@ -325,7 +324,7 @@ func TestPolicyDataOfTwoKinds(t *testing.T) {
 // to itself all the same.
 func TestReplicasShareTheCatalog(t *testing.T) {
 	t.Parallel()
-	url := storetest.StartPostgres(t).URL(t)
+	url := postgres.URL(t)
 	key := strings.Repeat("ab", 32)
 	gateway := func() (*home, *running) {
 		h := newHome(t)

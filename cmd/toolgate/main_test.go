@@ -13,10 +13,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/built"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 // program is the built toolgate that the tests run.
 var program string
+
+// postgres is the PostgreSQL server of all tests that neither kill nor stop theirs.
+var postgres storetest.Server
 
 // TestMain builds toolgate once and runs the tests. The same binary is also the
 // server that they put behind a gateway.
@@ -52,6 +56,10 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := postgres.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the PostgreSQL of the tests:", err)
+		code = max(code, 1)
+	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

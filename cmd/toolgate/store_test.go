@@ -145,14 +145,14 @@ func auditFile(t *testing.T, h *home) string {
 // server that refuses. Commands that only ask do not wait for a server either.
 func TestStartWithAWrongDatabase(t *testing.T) {
 	t.Parallel()
-	server := storetest.StartPostgres(t)
-	server.Exec(t, "postgres", "CREATE ROLE secret; CREATE ROLE gw LOGIN PASSWORD 'right' IN ROLE secret")
+	postgres.Exec(t, "postgres", "CREATE ROLE secret; CREATE ROLE gw LOGIN PASSWORD 'right' IN ROLE secret")
+	t.Cleanup(func() { postgres.Exec(t, "postgres", "DROP ROLE gw; DROP ROLE secret") })
 	h := newHome(t)
 	for _, tt := range []struct{ url, command, want string }{
 		{"postgres://u:p@@h/db", "up", "cannot be read"},
 		{"postgres:///db", "up", "names no host"},
-		{server.Address("gw", "wrong", "postgres"), "up", "refuses the user or the password"},
-		{server.Address("gw", "right", "none"), "up", "the database does not exist"},
+		{postgres.Address("gw", "wrong", "postgres"), "up", "refuses the user or the password"},
+		{postgres.Address("gw", "right", "none"), "up", "the database does not exist"},
 		{"postgres://u@127.0.0.1:1/db", "tools", "cannot connect"},
 	} {
 		h.write(t, servers{"a": fake()}, h.sharing(t, tt.url))

@@ -25,8 +25,8 @@ const startTimeout = 60 * time.Second
 const Superuser = "toolgate"
 
 // Server is a PostgreSQL server for tests. The zero value starts with the
-// first database that is asked for. Stop must be called at the end. Its
-// methods are safe for concurrent use, except that whoever stops or kills it
+// first statement or database that is asked of it. Stop must be called at the end.
+// Its methods are safe for concurrent use, except that whoever stops or kills it
 // must be alone with it.
 type Server struct {
 	mu   sync.Mutex
@@ -52,7 +52,6 @@ func StartPostgres(t testing.TB) *Server {
 // URL makes an empty database, and returns its address for [Superuser].
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
-	s.require(t)
 	name := "t" + strings.ToLower(rand.Text())
 	s.Exec(t, "postgres", "CREATE DATABASE "+name)
 	return s.Address(Superuser, "", name)
@@ -63,7 +62,6 @@ func (s *Server) URL(t testing.TB) string {
 // [Server.URL].
 func (s *Server) SchemaURL(t testing.TB) string {
 	t.Helper()
-	s.require(t)
 	name := "s" + strings.ToLower(rand.Text())
 	s.Exec(t, "postgres", "CREATE SCHEMA "+name)
 	return s.Address(Superuser, "", "postgres") + "&search_path=" + name
@@ -82,6 +80,7 @@ func (s *Server) Address(user, password, database string) string {
 // Exec runs statements as [Superuser].
 func (s *Server) Exec(t testing.TB, database, statements string) {
 	t.Helper()
+	s.require(t)
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.Address(Superuser, "", database))
