@@ -129,6 +129,7 @@ type world struct {
 	vault  *safe
 	source *credential.Source
 	desk   *credential.Desk
+	most   int // principals that are remembered
 }
 
 const redirect = "http://127.0.0.1:1/oauth/callback"
@@ -143,7 +144,7 @@ func newWorld(t *testing.T) *world {
 
 // another is what a second process has.
 func (w *world) another() (*credential.Source, *credential.Desk) {
-	o := credential.Options{Vault: w.vault, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}
+	o := credential.Options{Vault: w.vault, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}, Principals: w.most}
 	client := &oauth.Client{HTTP: http.DefaultTransport, Loopback: true}
 	set := credential.Settings{Server: "web", URL: w.s.URL, Mode: credential.OAuth}
 	return credential.New(set, client, o), &credential.Desk{Options: o, Name: "toolgate"}

@@ -53,12 +53,10 @@ func (d *Desk) Begin(ctx context.Context, s *Source, principal string, w Way) (t
 	if s.set.Mode != OAuth {
 		return "", "", fmt.Errorf("nobody signs in to %s: its credential is of the mode %s", s.set.Server, s.set.Mode)
 	}
-	h := s.holder(principal)
-	if err := h.take(ctx); err != nil {
+	said, wider, err := s.wanted(ctx, principal)
+	if err != nil {
 		return "", "", err
 	}
-	said, wider := h.said, h.wider
-	h.give()
 	p, err := s.locate(ctx, said, true)
 	if err != nil {
 		return "", "", fmt.Errorf("find where one signs in to %s: %w", s.set.Server, err)
@@ -88,6 +86,17 @@ func (d *Desk) Begin(ctx context.Context, s *Source, principal string, w Way) (t
 		return "", "", err
 	}
 	return to, login.State, nil
+}
+
+// wanted returns what the server said that it wants of a principal.
+func (s *Source) wanted(ctx context.Context, principal string) (said oauth.Challenge, wider []string, err error) {
+	h, release := s.acquire(principal)
+	defer release()
+	if err := h.take(ctx); err != nil {
+		return said, nil, err
+	}
+	defer h.give()
+	return h.said, h.wider, nil
 }
 
 // client returns as whom the gateway signs in at an authorization server: as it is
@@ -252,8 +261,7 @@ func (d *Desk) revoke(ctx context.Context, s *Source, kept Sealed) error {
 
 // renewed has a credential read again.
 func (d *Desk) renewed(s *Source, principal string) {
-	h := s.holder(principal)
-	h.forget()
+	s.Forget(principal)
 	d.Changed(s.set.Server, principal)
 }
 
@@ -269,12 +277,14 @@ type State struct {
 // asking the server.
 func (s *Source) State(ctx context.Context, principal string) (State, error) {
 	st := State{Server: s.set.Server}
-	h := s.holder(principal)
-	if missing := h.why.Load(); missing != nil {
-		st.Needed, st.Why = true, missing.Why
-		return st, nil //nolint:nilerr // it is what is asked for
+	h := s.known(principal)
+	if h != nil {
+		if missing := h.why.Load(); missing != nil {
+			st.Needed, st.Why = true, missing.Why
+			return st, nil //nolint:nilerr // it is what is asked for
+		}
 	}
-	if s.set.Mode != APIKey && (s.set.Mode != OAuth || s.set.Shared) || h.ready.Load() != nil {
+	if s.set.Mode != APIKey && (s.set.Mode != OAuth || s.set.Shared) || h != nil && h.ready.Load() != nil {
 		return st, nil
 	}
 	_, ok, err := s.opts.Vault.Find(ctx, s.set.Server, s.owner(principal))

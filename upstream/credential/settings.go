@@ -50,7 +50,8 @@ type Settings struct {
 	Subject func(principal string) (token, kind string, ok bool)
 }
 
-// Options are what sources and desks need of others. All fields are required.
+// Options are what sources and desks need of others. All fields are required but
+// those that say otherwise.
 type Options struct {
 	Vault  Vault
 	Logger *slog.Logger
@@ -60,6 +61,9 @@ type Options struct {
 	// Hide is told every secret that comes into use, so that nothing shows it. It
 	// must not block. Nil is told nothing.
 	Hide func(secret string)
+	// Principals bounds of how many principals a source remembers the credential; it
+	// reads the others again. Zero is 4096.
+	Principals int
 }
 
 const (

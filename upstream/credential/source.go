@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,9 +37,9 @@ type Source struct {
 	opts   Options
 	client *oauth.Client
 
-	self    string   // among all that renew the same credentials
-	holders sync.Map // principal to *holder
-	shared  *holder  // where all share one
+	self   string // among all that renew the same credentials
+	own    holders
+	shared *holder // where all share one
 
 	mu    sync.Mutex
 	found *place // what is known of the authorization server; nil when nothing is
@@ -57,6 +58,8 @@ type place struct {
 func New(set Settings, client *oauth.Client, opts Options) *Source {
 	s := &Source{set: set, opts: opts, client: client, self: rand.Text()}
 	s.opts.Logger = opts.Logger.With("server", set.Server)
+	s.own.most = cmp.Or(max(0, opts.Principals), defaultPrincipals)
+	s.own.made = func(principal string) *holder { return newHolder(s, principal) }
 	if set.Shared {
 		s.shared = newHolder(s, "")
 	}
@@ -74,25 +77,35 @@ func (s *Source) owner(principal string) string {
 	return principal
 }
 
-// holder returns what is known of a principal's credential.
-func (s *Source) holder(principal string) *holder {
+// acquire returns the holder of a principal's credential, which is the only one
+// until release is called.
+func (s *Source) acquire(principal string) (h *holder, release func()) {
+	if s.shared != nil {
+		return s.shared, func() {}
+	}
+	h = s.own.acquire(principal)
+	return h, func() { s.own.release(h) }
+}
+
+// known returns the holder of a principal's credential, nil where there is none.
+func (s *Source) known(principal string) *holder {
 	if s.shared != nil {
 		return s.shared
 	}
-	if h, ok := s.holders.Load(principal); ok {
-		return h.(*holder)
-	}
-	h, _ := s.holders.LoadOrStore(principal, newHolder(s, principal))
-	return h.(*holder)
+	return s.own.find(principal)
 }
 
 // Headers returns the headers to send for a principal. They belong to the source.
 // The error is a [LoginError] where a person has to sign in.
 func (s *Source) Headers(ctx context.Context, principal string) (http.Header, error) {
-	h := s.holder(principal)
-	if now := h.ready.Load(); now != nil && (now.until.IsZero() || time.Now().Before(now.until)) {
-		return now.header, nil
+	if h := s.known(principal); h != nil {
+		if now := h.ready.Load(); now != nil && (now.until.IsZero() || time.Now().Before(now.until)) {
+			h.mark()
+			return now.header, nil
+		}
 	}
+	h, release := s.acquire(principal)
+	defer release()
 	return h.headers(ctx)
 }
 
@@ -108,18 +121,16 @@ func (s *Source) Key(principal string) string {
 // true when there is something else to be sent now; the error says why there is
 // not, and is nil where that is the operator's affair.
 func (s *Source) Refused(ctx context.Context, principal string, sent http.Header, status int, answer http.Header) (again bool, err error) {
-	return s.holder(principal).refused(ctx, sent, status, answer)
+	h, release := s.acquire(principal)
+	defer release()
+	return h.refused(ctx, sent, status, answer)
 }
 
 // Forget takes the news that a credential may be another one: of a principal, or
 // with all of everyone. It is read again when it is next needed.
 func (s *Source) Forget(principal string) {
-	if s.shared != nil {
-		s.shared.forget()
-		return
-	}
-	if h, ok := s.holders.Load(principal); ok {
-		h.(*holder).forget()
+	if h := s.known(principal); h != nil {
+		h.forget()
 	}
 }
 
@@ -128,7 +139,7 @@ func (s *Source) ForgetAll() {
 	if s.shared != nil {
 		s.shared.forget()
 	}
-	s.holders.Range(func(_, h any) bool {
+	s.own.all.Range(func(_, h any) bool {
 		h.(*holder).forget()
 		return true
 	})
@@ -225,6 +236,7 @@ func (s *Source) with(name, value string) http.Header {
 
 // holder is the credential of one principal.
 type holder struct {
+	standing
 	s         *Source
 	principal string
 
