@@ -11,12 +11,13 @@ import (
 type callerSlots struct {
 	mu      sync.Mutex
 	most    int
+	expects map[string]int      // calls of each principal that wait for a server to start
 	running map[string]int      // of each principal; below 0 while one that has ended is still to go on
 	waiting map[string][]*slots // where calls of a principal wait for others of it, first come first
 }
 
 func newCallerSlots() *callerSlots {
-	return &callerSlots{running: make(map[string]int), waiting: make(map[string][]*slots)}
+	return &callerSlots{expects: make(map[string]int), running: make(map[string]int), waiting: make(map[string][]*slots)}
 }
 
 // resize sets the bound, zero for none, and returns who waits for room: they look

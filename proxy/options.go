@@ -278,7 +278,10 @@ type Mount struct {
 	// else is listed, as the backend lists it; nil is none.
 	SignInTool []byte
 	// Await waits for what callers are about to be listed; nil waits for nothing.
-	Await Await
+	// Listed tells whether something is listed to a caller already, so that there is
+	// nothing to wait for; nil knows of nothing.
+	Await  Await
+	Listed func(id *gate.Identity, kind mcp.Capability, original string) bool
 }
 
 // Questions is what a server may ask of clients. The zero value allows

@@ -27,6 +27,7 @@ type slots struct {
 	queue   int
 	running int
 	waiting int
+	expects expectant
 	order   []string           // principals that wait, next first
 	calls   map[string][]*turn // of each, oldest first
 }

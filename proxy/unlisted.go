@@ -25,8 +25,9 @@ const listedTime = 5 * time.Second
 // signed in is not told that there is no such tool because the list is still on its
 // way. The error is why nothing is listed to the caller, and from is whose it is.
 //
-// It comes before the gate, which can say nothing of what is not listed. What a caller
-// learns by it is no more than that there is a wait.
+// It comes before the gate, which can say nothing of what is not listed, and before
+// the places of the calls that run, so it has places of its own (see [slots.expect]).
+// What a caller learns by it is no more than that there is a wait.
 func (g *Gateway) find(ctx context.Context, x *Exchange, kind mcp.Capability, name string) (snap *Snapshot, r *Route, from *served, err error) {
 	snap = g.snapshot.Load()
 	catalog := snap.Catalog(x)
@@ -36,9 +37,14 @@ func (g *Gateway) find(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	} else {
 		from = catalog.claims(kind, name, x.Scope)
 	}
-	if from == nil || from.mount.Await == nil {
+	if from == nil || from.mount.Await == nil || r != nil && from.mount.Listed != nil && from.mount.Listed(x.Identity, kind, original) {
 		return snap, r, from, nil
 	}
+	leave, err := from.slots.expect(x.Identity.Key())
+	if err != nil {
+		return snap, r, from, err
+	}
+	defer leave()
 	if err := from.mount.Await(ctx, x.Identity, kind, original); err != nil {
 		return snap, r, from, err
 	}
@@ -113,6 +119,23 @@ func (g *Gateway) unlisted(ctx context.Context, x *Exchange, rec *record, kind m
 		return refuse(err)
 	}
 	return g.unserved(x, r, rec, call, again, why)
+}
+
+// crowded answers a call for which there is no place to wait: with that if the caller
+// may view what is called, or the tool by which one signs in where it is not listed.
+// To everybody else it is a name that does not exist.
+func (g *Gateway) crowded(ctx context.Context, x *Exchange, kind mcp.Capability, name string, r *Route, from *served, why error) error {
+	if r == nil {
+		r = from.signsIn()
+	}
+	hidden := func() error { return g.unknownTo(x, kind, name) }
+	if r == nil || r.to != from {
+		return hidden()
+	}
+	if _, err := g.permitOr(ctx, x, r, r.argumentsOf(x), nil, hidden); err != nil {
+		return err
+	}
+	return why
 }
 
 // standsIn tells whether a definition is that of the tool by which one signs in, and

@@ -34,6 +34,13 @@ func (s *Server) Await(ctx context.Context, kind mcp.Capability, key string) err
 	return s.known(ctx, kind, key, false)
 }
 
+// Listed tells whether the server lists something, for which [Server.Await] does not
+// wait.
+func (s *Server) Listed(kind mcp.Capability, key string) bool {
+	l, _ := s.Listing()
+	return key != "" && l.Find(kind, key) != nil
+}
+
 // known is Await, also while the server starts where that is asked for.
 func (s *Server) known(ctx context.Context, kind mcp.Capability, key string, start bool) error {
 	var deadline *time.Timer

@@ -340,6 +340,13 @@ func (f *Fleet) Await(ctx context.Context, principal string, kind mcp.Capability
 	return err
 }
 
+// Listed tells whether the server lists something to a principal, for which
+// [Fleet.Await] does not wait.
+func (f *Fleet) Listed(principal string, kind mcp.Capability, key string) bool {
+	m := f.of(principal)
+	return m != nil && m.Server.Listed(kind, key)
+}
+
 // Logins returns the principals that have been heard of lately: those who are signed
 // in as far as it is known, and those who have to.
 func (f *Fleet) Logins() (signedIn, needed []string) {

@@ -28,6 +28,8 @@ type reached interface {
 	Wake()
 	// Await waits until it is known what a principal is listed, see [upstream.Server.Await].
 	Await(ctx context.Context, principal string, kind mcp.Capability, key string) error
+	// Listed tells whether a principal is listed something, for which Await does not wait.
+	Listed(principal string, kind mcp.Capability, key string) bool
 	// Listings returns what is listed to principals; the empty one is everyone.
 	Listings() map[string]*mcp.Listing
 }
@@ -41,6 +43,11 @@ func (a alone) Renewed(string) { a.Server.Renewed() }
 // Await implements reached.
 func (a alone) Await(ctx context.Context, _ string, kind mcp.Capability, key string) error {
 	return a.Server.Await(ctx, kind, key)
+}
+
+// Listed implements reached.
+func (a alone) Listed(_ string, kind mcp.Capability, key string) bool {
+	return a.Server.Listed(kind, key)
 }
 
 // Listings implements reached.

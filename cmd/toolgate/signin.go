@@ -382,6 +382,9 @@ func (in *instance) signedInTo(m proxy.Mount, s *credential.Source, to reached) 
 		return m
 	}
 	m.SignInTool = upstream.SignInDefinition()
+	m.Listed = func(id *gate.Identity, kind mcp.Capability, original string) bool {
+		return to.Listed(id.Key(), kind, original)
+	}
 	m.Await = func(ctx context.Context, id *gate.Identity, kind mcp.Capability, original string) error {
 		return to.Await(ctx, id.Key(), kind, original)
 	}

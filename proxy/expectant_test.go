@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// starting is a server for whose lists calls wait until it has started.
+type starting struct {
+	*script
+	*rig
+	began   chan struct{} // has one for each call that waits
+	started chan struct{}
+}
+
+func newStarting(t *testing.T, changes ...func(*Options, *Config)) *starting {
+	t.Helper()
+	s := &starting{script: newScript(t, "s", mcp.Modern, tool("join"), tool("here")), began: make(chan struct{}), started: make(chan struct{})}
+	m := mounted(s.script)
+	m[0].SignInTool = []byte(`{"name":"join","inputSchema":{"type":"object"}}`)
+	m[0].Concurrency, m[0].Queue = 2, 6
+	m[0].Listed = func(_ *gate.Identity, _ mcp.Capability, original string) bool { return original == "here" }
+	m[0].Await = func(ctx context.Context, _ *gate.Identity, _ mcp.Capability, _ string) error {
+		s.began <- struct{}{}
+		select {
+		case <-s.started:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	s.rig = newRig(t, m, changes...)
+	return s
+}
+
+// waits has a caller begin a call that waits.
+func (s *starting) waits(who string) (w *recorder, leave context.CancelFunc) {
+	s.t.Helper()
+	w, leave = s.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__later"`, ""), "Authorization", "Bearer "+who))
+	select {
+	case <-s.began:
+	case <-w.done:
+		s.t.Fatalf("a call of %s does not wait: %s", who, w.text())
+	}
+	return w, leave
+}
+
+// asks returns the answer of a call that does not wait.
+func (s *starting) asks(who, name string) string {
+	s.t.Helper()
+	w, _ := s.begin(modernRequest(modernBody("1", "tools/call", `"name":"`+name+`"`, ""), "Authorization", "Bearer "+who))
+	select {
+	case <-s.began:
+		s.t.Fatalf("one call more of %s waits", who)
+	case <-w.done:
+	}
+	return w.text()
+}
+
+// refusedAs tells whether an answer is a refusal to be tried again later.
+func refusedAs(answer, kind string) bool {
+	got, _ := mcp.LookupString([]byte(answer), "result", "_meta", "dev.toolgate/refusal", "kind")
+	after := mcp.Lookup([]byte(answer), "result", "_meta", "dev.toolgate/refusal", "retry_after_ms")
+	return got == kind && string(after) == "1000"
+}
+
+// Calls that wait for the start of a server are as many as may run and queue there; one
+// caller has half of the places at most, so that another finds one. What is listed
+// already is called meanwhile, and the places of those who are gone are free again.
+func TestCallsThatWaitForAStartAreBounded(t *testing.T) {
+	s := newStarting(t)
+	var all []*recorder
+	var leave context.CancelFunc
+	for range 4 {
+		var w *recorder
+		w, leave = s.waits("alice")
+		all = append(all, w)
+	}
+	if got := s.asks("alice", "s__later"); !refusedAs(got, "upstream_busy") {
+		t.Errorf("the fifth is answered %s", got)
+	}
+	for range 2 {
+		w, _ := s.waits("bob")
+		all = append(all, w)
+	}
+	if got := s.asks("bob", "s__later"); !refusedAs(got, "upstream_busy") {
+		t.Errorf("the third of another is answered %s", got)
+	}
+	if got := s.asks("alice", "s__here"); !strings.Contains(got, `"resultType":"complete"`) || strings.Contains(got, "isError") {
+		t.Errorf("what is listed is answered %s", got)
+	}
+	leave()
+	<-all[3].done
+	w, _ := s.waits("bob")
+	all = append(all, w)
+	close(s.started)
+	for i, w := range all {
+		<-w.done
+		if i != 3 && !strings.Contains(w.text(), "Unknown tool: s__later") {
+			t.Errorf("call %d is answered %s", i, w.text())
+		}
+	}
+	if e := s.snapshot.Load().catalog.byServer["s"].slots.expects; e.n != 0 || len(e.of) != 0 {
+		t.Errorf("%d places are not given back", e.n)
+	}
+	if got := len(s.seen("tools/call")); got != 1 {
+		t.Errorf("%d calls reached the server", got)
+	}
+}
+
+// A caller waits with no more calls than may run of it.
+func TestWaitsOfOneCallerAreBounded(t *testing.T) {
+	s := newStarting(t, func(_ *Options, c *Config) { c.CallsPerPrincipal = 2 })
+	for range 2 {
+		s.waits("alice")
+	}
+	if got := s.asks("alice", "s__later"); !refusedAs(got, "too_many_calls") || !strings.Contains(got, "limits.calls_per_principal") {
+		t.Errorf("the third is answered %s", got)
+	}
+	s.waits("bob")
+}
+
+// Whoever may not view the tool by which one signs in does not learn from a refusal
+// that there is such a server.
+func TestCrowdsAreUnknownToStrangers(t *testing.T) {
+	s := newStarting(t, hide("join"))
+	for range 4 {
+		s.waits("alice")
+	}
+	if got, none := s.asks("alice", "s__later"), s.asks("alice", "t__later"); strings.ReplaceAll(got, "s__", "t__") != none {
+		t.Errorf("answered %s, and for what is nowhere %s", got, none)
+	}
+}
+
+// A gateway that holds back has no more calls wait than may run.
+func TestHeldBackServersAreExpectedByFew(t *testing.T) {
+	s := newSlots(2, 6, nil)
+	s.throttle(Throttle{NoQueue: true})
+	for _, who := range []string{"alice", "bob"} {
+		if _, err := s.expect(who); err != nil {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+	_, err := s.expect("carol")
+	if r, refused := errors.AsType[*Refusal](err); !refused || r.Kind != "upstream_busy" {
+		t.Errorf("one more is answered %v", err)
+	}
+}
