@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +42,6 @@ const (
 
 	sealLink   = "login link"
 	sealProven = "login browser"
-	macForm    = "login form"
 )
 
 // link is what an address that a person is sent to says.
@@ -155,27 +152,35 @@ func (d *signInDoor) link(w http.ResponseWriter, r *http.Request, base, sealed s
 	browser := d.browser(w, r, base)
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if !d.ownForm(r, base, sealed, browser) {
+		if !ownPage(r, base) || r.ParseForm() != nil || !d.ownForm(r, sealed, browser) {
 			d.say(w, http.StatusForbidden, "This form was not made here", "Open the link again.")
 			return
 		}
-		if proof := r.PostForm.Get("proof"); proof != "" {
-			d.prove(w, r, base, browser, proof)
+		if r.PostForm.Has("proof") {
+			d.prove(w, r, base, browser, r.PostForm.Get("proof"))
 			return
 		}
 	}
 	who := d.opener(r, browser)
-	form := d.form(sealed, browser)
 	switch {
 	case who == "":
-		d.ask(w, form)
+		d.ask(w, d.form(formProof, sealed, browser))
 		return
 	case who != l.Principal:
 		d.in.log.Warn("a link to sign in was opened by another person than the one it is for", "server", l.Server)
 		d.say(w, http.StatusForbidden, "This link is for somebody else", "Whoever sent it to you would have got your access. Nothing was done.")
 		return
 	case r.Method == http.MethodGet:
-		d.consent(w, r, s, form, base)
+		d.consent(w, r, s, d.form(formConsent, sealed, browser), base)
+		return
+	}
+	first, err := d.spend(r)
+	if err != nil {
+		d.fail(w, l.Server, err)
+		return
+	}
+	if !first {
+		d.say(w, http.StatusConflict, "This form was sent already", "It is good for one time. If you are not signed in, open the link again.")
 		return
 	}
 	if s.Settings().Mode == credential.APIKey {
@@ -247,27 +252,6 @@ func (d *signInDoor) setCookie(w http.ResponseWriter, base, name, value string) 
 		Name: name, Value: value, Path: "/", MaxAge: int(provenTime.Seconds()), HttpOnly: true,
 		Secure: strings.HasPrefix(base, "https://"), SameSite: http.SameSiteLaxMode,
 	})
-}
-
-// form is what the forms of a page carry, so that no other page's are taken.
-func (d *signInDoor) form(sealed, browser string) string {
-	return hex.EncodeToString(d.in.keys.MAC(macForm, []byte(browser+"\x00"+sealed)))
-}
-
-// ownForm tells whether a form is of a page that this browser was shown.
-func (d *signInDoor) ownForm(r *http.Request, base, sealed, browser string) bool {
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "null" {
-		u, err := url.Parse(origin)
-		if err != nil || u.Host != r.Host || !strings.HasPrefix(base, u.Scheme+"://") {
-			return false
-		}
-	} else if origin == "null" {
-		return false
-	}
-	if r.ParseForm() != nil {
-		return false
-	}
-	return hmac.Equal([]byte(r.PostForm.Get("form")), []byte(d.form(sealed, browser)))
 }
 
 // opener returns whose browser it is, empty where that is not known yet.

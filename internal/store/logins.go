@@ -22,7 +22,7 @@ type Logins struct {
 func (s *Store) Logins() *Logins { return &Logins{s} }
 
 // Keep keeps a journey until it is taken or expires. It returns
-// [ErrTooManyLogins] when 10,000 are under way.
+// [ErrTooManyLogins] when 10,000 are under way, with what was spent.
 func (l *Logins) Keep(ctx context.Context, id string, body []byte, expires time.Time) error {
 	if l.s == nil {
 		return ErrClosed
@@ -31,20 +31,54 @@ func (l *Logins) Keep(ctx context.Context, id string, body []byte, expires time.
 		return fmt.Errorf("keep a login: %w", err)
 	}
 	return l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM login WHERE expires < ?`, time.Now().UnixNano()); err != nil {
-			return fmt.Errorf("forget expired logins: %w", err)
-		}
-		var n int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM login`).Scan(&n); err != nil {
-			return fmt.Errorf("count logins: %w", err)
-		}
-		if n >= maxLogins {
-			return ErrTooManyLogins
+		if err := roomForLogin(ctx, tx); err != nil {
+			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO login (id, body, expires) VALUES (?, ?, ?)`, id, nonNil(body), expires.UnixNano())
 		return wrapped("keep a login", err)
 	})
 }
+
+// roomForLogin forgets what has expired, and returns [ErrTooManyLogins] where there
+// is no room for one more.
+func roomForLogin(ctx context.Context, tx *Tx) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM login WHERE expires < ?`, time.Now().UnixNano()); err != nil {
+		return fmt.Errorf("forget expired logins: %w", err)
+	}
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM login`).Scan(&n); err != nil {
+		return fmt.Errorf("count logins: %w", err)
+	}
+	if n >= maxLogins {
+		return ErrTooManyLogins
+	}
+	return nil
+}
+
+// Spend notes until a time that what has an id was used: of many who spend one, the
+// first is told so. What is spent is of no journey, and cannot be taken; it counts
+// as one, and there can be [ErrTooManyLogins].
+func (l *Logins) Spend(ctx context.Context, id string, expires time.Time) (first bool, err error) {
+	if l.s == nil {
+		return false, ErrClosed
+	}
+	if err := checkName("form", id); err != nil {
+		return false, fmt.Errorf("spend a form: %w", err)
+	}
+	err = l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+		first = false
+		if err := roomForLogin(ctx, tx); err != nil {
+			return err
+		}
+		n, err := tx.Exec(ctx, `INSERT INTO login (id, body, expires) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, spentPrefix+id, []byte{}, expires.UnixNano())
+		first = n == 1
+		return wrapped("spend a form", err)
+	})
+	return first && err == nil, err
+}
+
+// spentPrefix keeps what was spent apart from journeys.
+const spentPrefix = "spent:"
 
 // Take returns a journey and forgets it: of many who take one, one gets it. ok is
 // false when there is none, or it has expired.

@@ -186,6 +186,20 @@ func logins(t *testing.T, s *store.Store) {
 	if _, ok, err := l.Take(t.Context(), "old"); ok || err != nil {
 		t.Errorf("an expired one: %v, %v", ok, err)
 	}
+	if n := Race(t, 20, func(s *store.Store) (bool, error) {
+		return s.Logins().Spend(t.Context(), "id", time.Now().Add(time.Hour))
+	}, s); n != 1 {
+		t.Errorf("%d of 20 were the first to spend it", n)
+	}
+	if _, ok, err := l.Take(t.Context(), "id"); ok || err != nil {
+		t.Errorf("what was spent is taken for a journey: %v, %v", ok, err)
+	}
+	if first, err := l.Spend(t.Context(), "other", time.Now().Add(-time.Second)); !first || err != nil {
+		t.Errorf("another one: %v, %v", first, err)
+	}
+	if first, err := l.Spend(t.Context(), "other", time.Now().Add(time.Hour)); !first || err != nil {
+		t.Errorf("one that has expired is still known: %v, %v", first, err)
+	}
 	for range 2 {
 		if err := l.KeepClient(t.Context(), "https://as.example", "https://gate.example/oauth/callback", []byte("client")); err != nil {
 			t.Fatal(err)
