@@ -17,7 +17,7 @@ import (
 const patience = 20 * time.Second
 
 // await waits until cond holds.
-func await(t *testing.T, what string, cond func() bool) {
+func await(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for !cond() {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -45,6 +46,8 @@ type Fleet struct {
 	mu      sync.Mutex
 	life    context.Context // of Run; nil before it
 	members map[string]*member
+	begun   sync.Map     // members by principal, for who looks without mu
+	asked   atomic.Int64 // goes up when another member is asked for than the one before
 	union   *mcp.Listing
 	status  mcp.Status
 	running sync.WaitGroup
@@ -55,9 +58,26 @@ type member struct {
 	*Server
 	principal string
 	stop      context.CancelFunc
-	used      time.Time
+	used      atomic.Int64 // what asked of the fleet was when it was last asked for
 	listing   *mcp.Listing // as it was looked at last
 	changes   uint64
+	seen      int64     // what used was when it was looked at last,
+	since     time.Time // and since when it is that
+}
+
+// touch notes that a member was asked for. It takes no clock and no lock: it is done
+// several times for each call.
+func (f *Fleet) touch(m *member) {
+	if m.used.Load() != f.asked.Load() {
+		m.used.Store(f.asked.Add(1))
+	}
+}
+
+// end ends a member; mu is held.
+func (f *Fleet) end(m *member) {
+	m.stop()
+	delete(f.members, m.principal)
+	f.begun.Delete(m.principal)
 }
 
 // memberSink is what a member tells.
@@ -125,26 +145,29 @@ func (f *Fleet) Run(ctx context.Context) error {
 func (f *Fleet) tend(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for principal, m := range f.members {
-		if now.Sub(m.used) > memberIdle && m.inFlight() == 0 {
-			m.stop()
-			delete(f.members, principal)
+	for _, m := range f.members {
+		if used := m.used.Load(); used != m.seen {
+			m.seen, m.since = used, now
+		}
+		if now.Sub(m.since) > memberIdle && m.inFlight() == 0 {
+			f.end(m)
 		}
 	}
+	f.asked.Add(1) // who was asked for last is noted when it is again
 }
 
 // of returns the member of a principal, begun if need be; nil where there can be
 // none.
 func (f *Fleet) of(principal string) *member {
-	f.mu.Lock()
-	m := f.members[principal]
-	if m != nil {
-		m.used = time.Now()
+	if m, ok := f.begun.Load(principal); ok {
+		f.touch(m.(*member))
+		return m.(*member)
 	}
+	f.mu.Lock()
 	life, full := f.life, len(f.members) >= f.opts.Members
 	f.mu.Unlock()
-	if m != nil || principal == "" || life == nil || life.Err() != nil || f.spec.Off || f.spec.Refused != "" {
-		return m
+	if principal == "" || life == nil || life.Err() != nil || f.spec.Off || f.spec.Refused != "" {
+		return nil
 	}
 	if full && !f.displace() {
 		return nil
@@ -163,8 +186,10 @@ func (f *Fleet) of(principal string) *member {
 	o.Credential = bound{o.Credential, principal}
 	o.Sink, o.Known, o.SignIn = memberSink{f, principal}, known, true
 	ctx, stop := context.WithCancel(life)
-	m = &member{Server: New(spec, o), principal: principal, stop: stop, used: time.Now()}
+	m := &member{Server: New(spec, o), principal: principal, stop: stop, since: time.Now()}
+	m.used.Store(f.asked.Add(1))
 	f.members[principal] = m
+	f.begun.Store(principal, m)
 	f.running.Go(func() { _ = m.Run(ctx) })
 	if known != nil {
 		f.running.Go(func() { f.changed(principal) })
@@ -178,15 +203,14 @@ func (f *Fleet) displace() bool {
 	defer f.mu.Unlock()
 	var oldest *member
 	for _, m := range f.members {
-		if m.inFlight() == 0 && (oldest == nil || m.used.Before(oldest.used)) {
+		if m.inFlight() == 0 && (oldest == nil || m.used.Load() < oldest.used.Load()) {
 			oldest = m
 		}
 	}
 	if oldest == nil {
 		return false
 	}
-	oldest.stop()
-	delete(f.members, oldest.principal)
+	f.end(oldest)
 	return true
 }
 
@@ -235,7 +259,7 @@ func (f *Fleet) Probe(ctx context.Context) error {
 	f.mu.Lock()
 	var last *member
 	for _, m := range f.members {
-		if last == nil || m.used.After(last.used) {
+		if last == nil || m.used.Load() > last.used.Load() {
 			last = m
 		}
 	}

@@ -1,0 +1,124 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// deafSink hears of nothing.
+type deafSink struct{}
+
+func (deafSink) Changed(string)     {}
+func (deafSink) Happened(mcp.Event) {}
+
+// newFleet returns a fleet that runs, before a server that nobody reaches. What it
+// lists to everyone is known.
+func newFleet(t testing.TB, most int) *Fleet {
+	t.Helper()
+	known := &mcp.Listing{Items: map[mcp.Capability][]mcp.Item{mcp.Tool: {{Key: "echo"}}}}
+	f := NewFleet(Spec{Key: "s", URL: "http://127.0.0.1:1/mcp"}, FleetOptions{
+		Options: Options{Sink: deafSink{}, Credential: Static{}, Logger: slog.New(slog.DiscardHandler)},
+		Known:   func(context.Context, string) *mcp.Listing { return known }, Relisted: func() {}, Members: most,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	await(t, "the fleet", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.life != nil
+	})
+	return f
+}
+
+// whose returns for whom the fleet has members.
+func (f *Fleet) whose() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.members))
+}
+
+// Where there is no room for one more, who was asked for least recently makes it.
+func TestFullFleetsDisplaceTheOldest(t *testing.T) {
+	f := newFleet(t, 3)
+	for _, principal := range []string{"a", "b", "c", "a", "a", "c", "d", "a", "e"} {
+		if !f.Lists(principal, mcp.Tool, "echo") {
+			t.Errorf("%s is listed nothing", principal)
+		}
+	}
+	if got := f.whose(); !slices.Equal(got, []string{"a", "d", "e"}) {
+		t.Errorf("there are members of %q, want of those who were asked for last", got)
+	}
+}
+
+// Members end that nobody asks for in half an hour, and begin again when somebody does.
+func TestIdleMembersEnd(t *testing.T) {
+	f := newFleet(t, 0)
+	f.of("busy")
+	f.of("idle")
+	now := time.Now()
+	for range 31 {
+		f.of("busy") // alone
+		f.tend(now)
+		now = now.Add(memberTend)
+	}
+	f.tend(now)
+	if got := f.whose(); !slices.Equal(got, []string{"busy"}) {
+		t.Errorf("there are members of %q", got)
+	}
+	if _, there := f.begun.Load("idle"); there {
+		t.Error("who has ended is still asked")
+	}
+	if !f.Listed("idle", mcp.Tool, "echo") || len(f.whose()) != 2 {
+		t.Error("it does not begin again")
+	}
+}
+
+// Calls of who has a member wait for none of those who look at all of them.
+func TestKnownCallersWaitForNobody(t *testing.T) {
+	f := newFleet(t, 0)
+	f.of("a")
+	done := make(chan bool, 1)
+	f.mu.Lock()
+	go func() { done <- f.Lists("a", mcp.Tool, "echo") && f.Listed("a", mcp.Tool, "echo") }()
+	select {
+	case listed := <-done:
+		if !listed {
+			t.Error("it is not listed")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("a call waits for the lock of all")
+	}
+	f.mu.Unlock()
+}
+
+// BenchmarkFleetListed is what it costs to know whose server a call goes to, which is
+// asked several times for each call.
+func BenchmarkFleetListed(b *testing.B) {
+	f := newFleet(b, 0)
+	for i := range 100 {
+		f.of(strconv.Itoa(i))
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			if !f.Lists(strconv.Itoa(i%100), mcp.Tool, "echo") {
+				b.Error("it is not listed")
+				return
+			}
+		}
+	})
+}
