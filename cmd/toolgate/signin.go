@@ -360,9 +360,10 @@ func hostAndPath(address string) string {
 }
 
 // signedInTo has callers of a mount sent to where they sign in to its server, and
-// wait for what they are listed then.
+// wait for what they are listed then. Where one token is had without them there is
+// nothing to wait for.
 func (in *instance) signedInTo(m proxy.Mount, s *credential.Source, to reached) proxy.Mount {
-	if s == nil {
+	if s == nil || s.Settings().Shared && !peopleSignIn(s) {
 		return m
 	}
 	m.SignInTool = upstream.SignInDefinition()

@@ -401,6 +401,24 @@ func TestReadyHeadersAllocateNothing(t *testing.T) {
 	}
 }
 
+// BenchmarkSharedToken is what a call with a token that all share costs more than one
+// with headers of the file.
+func BenchmarkSharedToken(b *testing.B) {
+	a, v := oauthtest.New(b), newSafe()
+	o := credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}
+	s := credential.New(credential.Settings{
+		Server: "web", URL: oauthtest.NewServer(b, a).URL, Mode: credential.ClientCredentials, Shared: true,
+		Client: &oauth.Registration{ID: "bench", Secret: "bench"},
+	}, &oauth.Client{HTTP: http.DefaultTransport, Loopback: true}, o)
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Headers(ctx, "alice"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkHeaders(b *testing.B) {
 	v := newSafe()
 	o := credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}

@@ -57,7 +57,7 @@ type Grant struct {
 }
 
 // New starts an authorization server that ends with the test.
-func New(t *testing.T) *Authority {
+func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{
 		User: "somebody", codes: map[string]url.Values{}, refresh: map[string]Grant{}, access: map[string]Grant{}, clients: map[string]bool{},

@@ -33,7 +33,7 @@ type Server struct {
 }
 
 // NewServer starts a protected server that ends with the test.
-func NewServer(t *testing.T, authorities ...*Authority) *Server {
+func NewServer(t testing.TB, authorities ...*Authority) *Server {
 	t.Helper()
 	s := &Server{Authorities: authorities}
 	mux := http.NewServeMux()
