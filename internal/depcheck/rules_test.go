@@ -192,7 +192,7 @@ var rules = map[string]rule{
 	},
 	"internal/store/storetest": {
 		ours:   []string{"internal/store"},
-		others: []string{"github.com/jackc/pgx/v5", "github.com/google/go-cmp", "go.uber.org/goleak"},
+		others: []string{"github.com/jackc/pgx/v5", "github.com/google/go-cmp", "go.uber.org/goleak", "golang.org/x/sys/unix"},
 		why:    "the suite that every database passes, and the server it needs",
 	},
 	"internal/audit": {
