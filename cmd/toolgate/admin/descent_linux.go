@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,28 +163,50 @@ func processes() (parents map[int]int, states map[int]byte, err error) {
 }
 
 // heldByDescendant tells whether the socket of this machine that is connected from
-// one address to another belongs to a descendant. One of the loopback that belongs
-// to nobody any more does.
+// one address to another belongs to a descendant. One of this machine that belongs
+// to nobody any more does. A process can have a socket where /proc does not show
+// it, as in a message that nobody has received; so one that may be a descendant's
+// is, unless somebody else is seen to hold it.
 func heldByDescendant(from, to netip.AddrPort) bool {
-	inode, found := socketOf(from, to)
-	if !found || inode == "0" {
-		return from.Addr().IsLoopback()
+	s, found := socketOf(from, to)
+	if !found || s.inode == "0" {
+		return found || ofThisMachine(from.Addr())
 	}
 	parents, _, err := processes()
 	if err != nil {
 		return true
 	}
 	self := os.Getpid()
+	var others []int
 	for pid := range parents {
 		if pid == self || !below(pid, self, parents) {
+			others = append(others, pid)
 			continue
 		}
-		holds, err := holdsSocket(pid, inode)
+		holds, err := holdsSocket(pid, s.inode)
 		if holds || err != nil && !errors.Is(err, os.ErrNotExist) {
 			return true
 		}
 	}
-	return false
+	return s.mayBeDescendants() && !slices.ContainsFunc(others, func(pid int) bool {
+		holds, err := holdsSocket(pid, s.inode)
+		return err == nil && holds && (pid == self || !descends(pid))
+	})
+}
+
+// ofThisMachine tells whether an address is one of this machine's own.
+func ofThisMachine(a netip.Addr) bool {
+	if a.IsLoopback() {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(own, func(o net.Addr) bool {
+		prefix, err := netip.ParsePrefix(o.String())
+		return err == nil && prefix.Addr().Unmap() == a
+	})
 }
 
 func below(pid, top int, parents map[int]int) bool {
@@ -220,8 +243,20 @@ func holdsSocket(pid int, inode string) (bool, error) {
 	return false, nil
 }
 
+// socket is one of this machine.
+type socket struct {
+	uid   string // of who made it
+	inode string // "0" when nobody has it any more
+}
+
+// mayBeDescendants tells whether a descendant can have made a socket: of a user's
+// process they all are the user's.
+func (s socket) mayBeDescendants() bool {
+	return os.Geteuid() == 0 || s.uid == strconv.Itoa(os.Geteuid())
+}
+
 // socketOf finds a TCP socket of this machine by its two ends (proc_pid_net(5)).
-func socketOf(from, to netip.AddrPort) (inode string, found bool) {
+func socketOf(from, to netip.AddrPort) (s socket, found bool) {
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -236,11 +271,11 @@ func socketOf(from, to netip.AddrPort) (inode string, found bool) {
 				continue
 			}
 			if far, ok := procAddress(fields[2]); ok && far == to {
-				return fields[9], true
+				return socket{uid: fields[7], inode: fields[9]}, true
 			}
 		}
 	}
-	return "", false
+	return socket{}, false
 }
 
 // procAddress reads an address as the kernel prints it: 32-bit words in the order

@@ -56,18 +56,82 @@ func ask(address string) int {
 		return 1
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "GET /v1/status HTTP/1.1\r\nHost: toolgate\r\nConnection: close\r\n\r\n")
+	request := "GET /v1/status HTTP/1.1\r\nHost: toolgate\r\nConnection: close\r\n\r\n"
+	if tcp, ok := conn.(*net.TCPConn); ok && os.Getenv("DESCENT_HIDE") != "" {
+		answer, err := askHidden(tcp, request)
+		fmt.Printf("%s %v\n", answer, err)
+		return 0
+	}
+	fmt.Fprint(conn, request)
+	if os.Getenv("DESCENT_LEAVE") != "" {
+		return 0
+	}
 	answer, err := io.ReadAll(conn)
 	fmt.Printf("%s %v\n", answer, err)
 	return 0
 }
 
+// askHidden sends a request on a connection that no process has open until the
+// answer is there: it is in a message that nobody has received.
+func askHidden(conn *net.TCPConn, request string) ([]byte, error) {
+	f, err := conn.File()
+	if err != nil {
+		return nil, err
+	}
+	conn.Close()
+	fd := int(f.Fd())
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return nil, err
+	}
+	answered, err := unix.EpollCreate1(0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.EpollCtl(answered, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
+		return nil, err
+	}
+	if err := unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(fd), nil, 0); err != nil {
+		return nil, err
+	}
+	if _, err := unix.Write(fd, []byte(request)); err != nil {
+		return nil, err
+	}
+	f.Close()
+	for { // until there is something to read, for 10 s at most
+		n, err := unix.EpollWait(answered, make([]unix.EpollEvent, 1), 10_000)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return nil, fmt.Errorf("no answer: %w", err)
+		}
+		break
+	}
+	rights := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(pair[1], make([]byte, 1), rights, 0)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, fmt.Errorf("%d messages: %w", len(messages), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return nil, err
+	}
+	back := os.NewFile(uintptr(fds[0]), "the connection")
+	defer back.Close()
+	return io.ReadAll(back)
+}
+
 // asked starts a process that asks and returns what it prints.
-func asked(t *testing.T, address string, forks int) string {
+func asked(t *testing.T, address string, forks int, more ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{"DESCENT_ASK=" + address, "DESCENT_FORKS=" + strconv.Itoa(forks)}
+	cmd.Env = append([]string{"DESCENT_ASK=" + address, "DESCENT_FORKS=" + strconv.Itoa(forks)}, more...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +199,65 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 	for pid := range seen {
 		if states[pid] == 'Z' {
 			t.Errorf("process %d is dead and still there", pid)
+		}
+	}
+}
+
+// A descendant that puts its connection where /proc shows it in nobody's hands is
+// turned away like the others.
+func TestHiddenDescendantsAreTurnedAway(t *testing.T) {
+	t.Parallel()
+	over := httptest.NewServer(Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })))
+	defer over.Close()
+	for range 5 {
+		if got := asked(t, "tcp:"+over.Listener.Addr().String(), 0, "DESCENT_HIDE=1"); !strings.Contains(got, "403 Forbidden") || strings.Contains(got, "served") {
+			t.Errorf("hidden: %s", got)
+		}
+	}
+}
+
+// One that does not stay for the answer is none that came from another machine,
+// whichever of this machine's addresses it has.
+func TestDescendantsThatLeaveAreTurnedAway(t *testing.T) {
+	t.Parallel()
+	own, err := net.InterfaceAddrs()
+	if err != nil || len(own) == 0 {
+		t.Fatalf("%v, %v", own, err)
+	}
+	for _, o := range own {
+		prefix := netip.MustParsePrefix(o.String())
+		if !ofThisMachine(prefix.Addr()) {
+			t.Errorf("%v is taken for another machine's", prefix)
+		}
+		if !prefix.Addr().Is4() {
+			continue
+		}
+		turned := make(chan bool, 1)
+		l, err := net.Listen("tcp", netip.AddrPortFrom(prefix.Addr(), 0).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done() // the other end is closed
+			turned <- descendantAt(r.Context(), r.RemoteAddr)
+		}))
+		over.Listener.Close()
+		over.Listener = l
+		over.Start()
+		asked(t, "tcp:"+l.Addr().String(), 0, "DESCENT_LEAVE=1")
+		select {
+		case got := <-turned:
+			if !got {
+				t.Errorf("%v: one that has left is served", prefix)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%v: nobody has asked", prefix)
+		}
+		over.Close()
+	}
+	for _, far := range []string{"203.0.113.7", "2001:db8::7"} {
+		if ofThisMachine(netip.MustParseAddr(far)) {
+			t.Errorf("%s is taken for this machine's", far)
 		}
 	}
 }
