@@ -168,8 +168,8 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	for i := range natives {
 		named = append(named, natives[i].Key)
 	}
-	checkToolgate(p, section, &c.Toolgate, named)
 	c.Files = append(c.Files, readToolFiles(d, section, &c.Toolgate)...)
+	checkToolgate(p, section, &c.Toolgate, named) // with what those files declare
 	for _, k := range c.Toolgate.Keys {
 		if k.File != "" {
 			c.Files = append(c.Files, k.File)

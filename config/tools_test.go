@@ -71,6 +71,7 @@ func TestDeclaredToolsThatAreWrong(t *testing.T) {
 		"  tools: [{ name: x, type: command, args: [ls] }, { name: x, type: command, args: [w] }]":                   "there are two tools x",
 		"  tools: [{ name: x, type: command, args: [ls] }]\n  tool_files: [same.yaml]":                               "there are two tools x",
 		"  tools: [{ name: x, type: command, args: [ls] }]\n  servers: { tools: { tools: { x: { timeout: 1s } } } }": "in each tool under tools",
+		"  tool_files: [same.yaml]\n  servers: { tools: { timeouts: { call: 1s } } }":                                "in each tool under tools",
 		"  tool_files: [missing.yaml]":                                                                               "tool_files[0]: it cannot be read",
 		"  tool_files: [list.yaml]":                                                                                  "expected a map",
 		"  tool_files: [none.yaml]":                                                                                  "write tools instead",
