@@ -51,6 +51,45 @@ func TestDeclaredTools(t *testing.T) {
 	}
 }
 
+// What is granted by a relative path is beside the file that grants it, wherever the
+// gateway is started from.
+func TestRelativeGrants(t *testing.T) {
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "inner")
+	if err := os.Mkdir(inner, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	grants := "read: [r], write: [./w], run: [../x]"
+	if err := os.WriteFile(filepath.Join(inner, "more.yaml"), []byte("tools: [{ name: two, type: command, args: [ls], "+grants+" }]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := toolsOf(t, dir, `  tools: [{ name: one, type: command, args: [ls], `+grants+` }]
+  tool_files: [inner/more.yaml]
+  native: { plugins: { p: { path: bin/p, sha256: `+strings.Repeat("ab", 32)+`, `+grants+` } } }
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, p := c.Toolgate.Tools[0], c.Toolgate.Tools[1], c.Toolgate.Native.Plugins["p"]
+	if want := filepath.Join(dir, "bin", "p"); p.Path != want {
+		t.Errorf("the plugin is %s, not %s", p.Path, want)
+	}
+	for name, tc := range map[string]struct {
+		from string
+		got  []string
+	}{
+		"the configuration": {dir, []string{one.Read[0], one.Write[0], one.Run[0]}},
+		"a file of tools":   {inner, []string{two.Read[0], two.Write[0], two.Run[0]}},
+		"a plugin":          {dir, []string{p.Read[0], p.Write[0], p.Run[0]}},
+	} {
+		for i, rel := range []string{"r", "w", "../x"} {
+			if want := filepath.Join(tc.from, rel); tc.got[i] != want {
+				t.Errorf("%s: %s, not %s", name, tc.got[i], want)
+			}
+		}
+	}
+}
+
 func TestDeclaredToolsThatAreWrong(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"list.yaml": "[]", "none.yaml": "tool: []", "same.yaml": "tools: [{ name: x, type: command, args: [ls] }]"} {

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
@@ -52,5 +55,34 @@ func TestBreakersOfDeclaredTools(t *testing.T) {
 		if all[i-1].Server > all[i].Server {
 			t.Errorf("not sorted: %+v", all)
 		}
+	}
+}
+
+// An answer of a declared tool's service is an answer, whatever its status: it is
+// told to the caller, and opens no breaker.
+func TestBreakersOfDeclaredToolsCountNoStatus(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	t.Cleanup(service.Close)
+	h := newHome(t)
+	h.write(t, servers{}, map[string]any{"tools": []any{map[string]any{"name": "ill", "type": "http", "url": service.URL}}})
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	for range 30 { // more than any of the conditions needs
+		if got := text(t, c, "tools__ill", `{}`); !strings.Contains(got, "The service answered 500") {
+			t.Fatal(got)
+		}
+	}
+	seen := false
+	for _, b := range r.Breakers() {
+		if b.Server == "tools" && b.Tool == "ill" {
+			seen = true
+			if b.State != "closed" {
+				t.Errorf("%+v", b)
+			}
+		}
+	}
+	if !seen {
+		t.Error("the tool has no breaker")
 	}
 }
