@@ -24,11 +24,8 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		return refuse(auditDown(err))
 	}
 	snap, route, from, err := g.find(ctx, x, kind, name)
-	if busy, is := errors.AsType[*Refusal](err); is {
-		return refuse(g.crowded(ctx, x, kind, name, route, from, busy))
-	}
 	if err != nil {
-		return g.unlisted(ctx, x, rec, kind, name, from, err)
+		return g.unlisted(ctx, x, rec, kind, name, route, from, err)
 	}
 	if route == nil {
 		return refuse(g.unknownTo(x, kind, name))

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -92,11 +93,15 @@ func (c *Catalog) claims(kind mcp.Capability, name string, scope Scope) *served 
 // unlisted answers a call of what its backend lists to nobody, or not to this caller,
 // because somebody has to sign in first: as such a call of something that is listed
 // (see [Gateway.unserved]), if the caller may view the tool by which one signs in. To
-// everybody else it is a name that does not exist.
-func (g *Gateway) unlisted(ctx context.Context, x *Exchange, rec *record, kind mcp.Capability, name string, from *served, why error) reply {
+// everybody else it is a name that does not exist. So it answers, of what is listed
+// too, where there is no place to wait.
+func (g *Gateway) unlisted(ctx context.Context, x *Exchange, rec *record, kind mcp.Capability, name string, listed *Route, from *served, why error) reply {
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
 	if ctx.Err() != nil {
 		return refuse(why)
+	}
+	if busy, is := errors.AsType[*Refusal](why); is {
+		return refuse(g.crowded(ctx, x, kind, name, listed, from, busy))
 	}
 	stands := from.signsIn()
 	if stands == nil || stands.to != from {
