@@ -46,7 +46,7 @@ func TestQuick(t *testing.T) {
 			case strings.HasPrefix(c.name, "large"):
 				want = 3
 			case strings.HasPrefix(c.name, "gate, ") && want == 0:
-				want = 1
+				want = 2
 			}
 			if len(rows) != want {
 				t.Fatalf("%d lines, want %d: %+v", len(rows), want, rows)
