@@ -110,14 +110,7 @@ func benchGate(ctx context.Context, l *lab, n *counts, credential, policy string
 		return nil, err
 	}
 	servers := mounts{"fast": up.url + "/mcp"}
-	off, err := r.gateway(servers)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.ready(off, s.era, ownTools); err != nil {
-		return nil, err
-	}
-	a, err := r.enroll(off, s.era, n.warm)
+	a, err := r.contest(&variant{}, servers, s.era, n.warm)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +134,12 @@ func benchGate(ctx context.Context, l *lab, n *counts, credential, policy string
 	if err != nil {
 		return nil, err
 	}
-	known, err := r.behind(map[string]any{"auth": settings["auth"], "gate": map[string]any{"open": true}}, servers, s, n.warm)
+	open := map[string]any{"auth": settings["auth"], "gate": map[string]any{"open": true}}
+	known, err := r.contest(&variant{extra: open, token: r.token}, servers, s.era, n.warm)
 	if err != nil {
 		return nil, err
 	}
-	b, err := r.behind(settings, servers, s, n.warm)
+	b, err := r.contest(&variant{extra: settings, token: r.token}, servers, s.era, n.warm)
 	if err != nil {
 		return nil, err
 	}
@@ -158,20 +152,6 @@ func benchGate(ctx context.Context, l *lab, n *counts, credential, policy string
 		limit: fmt.Sprintf("%v µs", limit), alloc: short((b.allocated/float64(b.calls) - a.allocated/float64(a.calls)) / 1024),
 		verdict: within(more.median(), limit),
 	}, {name: "- of it to find out who calls", reverse: "-", toolgate: who.both("µs")}}, nil
-}
-
-// behind starts a gateway with settings in front of servers, and has the room's
-// client call it until it is warm.
-func (r *room) behind(settings map[string]any, servers mounts, s setting, warm int) (*contestant, error) {
-	r.extra = settings
-	g, err := r.gateway(servers)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.ready(g, s.era, ownTools); err != nil {
-		return nil, err
-	}
-	return r.enroll(g, s.era, warm)
 }
 
 // issue serves the keys of an issuer from this process and lets the room's

@@ -39,15 +39,7 @@ func benchRates(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	servers := mounts{"fast": up.url + "/mcp"}
 	var contestants [2]*contestant
 	for i, extra := range []map[string]any{nil, paced()} {
-		r.extra = extra
-		own, err := r.gateway(servers)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.ready(own, s.era, ownTools); err != nil {
-			return nil, err
-		}
-		if contestants[i], err = r.enroll(own, s.era, n.warm); err != nil {
+		if contestants[i], err = r.contest(&variant{extra: extra}, servers, s.era, n.warm); err != nil {
 			return nil, err
 		}
 	}
