@@ -20,9 +20,6 @@ var (
 // remember is how much longer than its call may take a bill is remembered.
 const remember = 10 * time.Minute
 
-// chargeTime bounds the wait for a turn at the store.
-const chargeTime = 5 * time.Second
-
 // AnyTenant is the name of the settings of all tenants that have none of their
 // own.
 const AnyTenant = "*"
@@ -214,8 +211,6 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	if len(receipt.bill.Charges) == 0 {
 		return new(Receipt), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, chargeTime)
-	defer cancel()
 	if receipt.balances, err = l.store.Charge(ctx, receipt.bill); err != nil {
 		return receipt.failed(err, limited)
 	}

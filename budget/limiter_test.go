@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -444,26 +443,6 @@ func TestStoreDown(t *testing.T) {
 			}
 		}
 	}
-}
-
-// frozen is a store that does not answer.
-type frozen struct{ budgettest.Memory }
-
-func (*frozen) Charge(ctx context.Context, _ budget.Bill) ([]budget.Balance, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-// A store that does not answer is not waited for long.
-func TestFrozenStoreIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, budget.Settings{Store: new(frozen), Rules: []budget.Rule{rule("b", budget.PerTenant, budget.Calls, 5)}})
-		began := time.Now()
-		_, err := l.Charge(t.Context(), call("c"))
-		if took := time.Since(began); !errors.Is(err, budget.ErrStore) || took > 5*time.Second {
-			t.Errorf("%v after %s", err, took)
-		}
-	})
 }
 
 func TestRefusalSaysWhatToDo(t *testing.T) {

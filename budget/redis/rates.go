@@ -31,7 +31,7 @@ type Rates struct {
 // Rates returns the buckets that are kept at the server.
 func (c *Client) Rates() *Rates {
 	r := &Rates{rdb: c.rdb, time: c.timeouts.Rates}
-	r.group.Init(r.apply, func(e *evaluation) int { return len(e.keys) }, maxGroup, 0)
+	r.group.Init(r.apply, func(e *evaluation) int { return len(e.keys) }, maxGroup, gather, r.time)
 	return r
 }
 
@@ -47,8 +47,6 @@ func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wai
 		t.keys[i] = bucketKey(&tokens[i])
 		t.args = append(t.args, tokens[i].Rate.Interval(), tokens[i].Rate.Burst())
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.time)
-	defer cancel()
 	if err := r.group.Do(ctx, t); err != nil {
 		return 0, 0, fmt.Errorf("take from rates in Redis: %w", err)
 	}

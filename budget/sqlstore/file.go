@@ -16,6 +16,9 @@ const fileGroup = 256
 // gather is how long a transaction waits for more charges where many come, at most.
 const gather = time.Millisecond
 
+// patience is how long a charge waits for its turn at most.
+const patience = 5 * time.Second
+
 // errRepeated ends a group in which a bill was charged before.
 var errRepeated = errors.New("a bill of the group is known already")
 

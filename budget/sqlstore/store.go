@@ -31,7 +31,7 @@ func New(s *store.Store, log *slog.Logger) *Store {
 	if own.budgets.Shared() {
 		apply, most = own.applyShared, sharedGroup
 	}
-	own.group.Init(apply, (*budget.Order).Weight, most, gather)
+	own.group.Init(apply, (*budget.Order).Weight, most, gather, patience)
 	return own
 }
 

@@ -20,14 +20,16 @@ var errBusy = errors.New("too many wait for their turn")
 // those that come meanwhile are done together by the first of them. A Group must
 // be initialised with [Group.Init] and is then safe for concurrent use.
 type Group[T any] struct {
-	apply  func(ctx context.Context, all []T) error
-	weight func(T) int
-	most   int
-	gather time.Duration
+	apply    func(ctx context.Context, all []T) error
+	weight   func(T) int
+	most     int
+	gather   time.Duration
+	patience time.Duration
 
 	mu      sync.Mutex
 	waiting []*member[T]
 	working bool
+	patient bool             // a timer runs that sends away who has waited too long
 	came    [crowd]time.Time // when the last ones came, in a ring
 	count   int              // that ever came
 }
@@ -35,9 +37,10 @@ type Group[T any] struct {
 // member is one that waits to be done, or is.
 type member[T any] struct {
 	one  T
+	came time.Time
 	err  error         // of the whole group that it was in
 	turn chan struct{} // capacity 1: it is its turn to work for all, or it is done
-	lead bool          // the former; guarded by Group.mu until turn is signalled
+	lead bool          // the former, or it found nobody at work; guarded by Group.mu
 }
 
 // Where so many came within crowdTime, a group waits a moment for more.
@@ -50,8 +53,9 @@ const (
 // own. An error of apply is that of all, and nothing was done then, or it is not
 // known. Members weigh something, and a group has at most so much weight, unless
 // its first member alone has more. It waits so long for more where many come.
-func (g *Group[T]) Init(apply func(context.Context, []T) error, weight func(T) int, most int, gather time.Duration) {
-	g.apply, g.weight, g.most, g.gather = apply, weight, most, gather
+// Nobody waits longer for a turn than patience.
+func (g *Group[T]) Init(apply func(context.Context, []T) error, weight func(T) int, most int, gather, patience time.Duration) {
+	g.apply, g.weight, g.most, g.gather, g.patience = apply, weight, most, gather, patience
 }
 
 // applyTime bounds the work on one group. Whoever applies has bounds of its own,
@@ -59,9 +63,9 @@ func (g *Group[T]) Init(apply func(context.Context, []T) error, weight func(T) i
 const applyTime = 30 * time.Second
 
 // Do has one done and returns the error of its group. The context bounds the wait
-// for its turn.
+// for its turn, too.
 func (g *Group[T]) Do(ctx context.Context, one T) error {
-	m := &member[T]{one: one, turn: make(chan struct{}, 1)}
+	m := &member[T]{one: one, came: time.Now(), turn: make(chan struct{}, 1)}
 	g.mu.Lock()
 	switch {
 	case ctx.Err() != nil:
@@ -72,10 +76,14 @@ func (g *Group[T]) Do(ctx context.Context, one T) error {
 		return errBusy
 	}
 	g.waiting = append(g.waiting, m)
-	g.came[g.count%crowd] = time.Now()
+	g.came[g.count%crowd] = m.came
 	g.count++
 	alone := !g.working
-	g.working = true
+	g.working, m.lead = true, alone
+	if !alone && !g.patient {
+		g.patient = true
+		time.AfterFunc(g.patience, g.sendAway)
+	}
 	g.mu.Unlock()
 	if alone {
 		g.work(ctx, m)
@@ -106,6 +114,30 @@ func (g *Group[T]) leave(m *member[T]) bool {
 	}
 	g.waiting = slices.Delete(g.waiting, i, i+1)
 	return true
+}
+
+// sendAway ends the wait of those who have waited too long, and comes again for the
+// next of the others. One timer serves all that wait, as one for each would cost
+// more than the wait itself.
+func (g *Group[T]) sendAway() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.waiting = slices.DeleteFunc(g.waiting, func(m *member[T]) bool {
+		if m.lead || now.Sub(m.came) < g.patience {
+			return false
+		}
+		m.err = fmt.Errorf("no turn within %v", g.patience)
+		m.turn <- struct{}{}
+		return true
+	})
+	left := g.waiting
+	if len(left) > 0 && left[0].lead { // it has its turn
+		left = left[1:]
+	}
+	if g.patient = len(left) > 0; g.patient {
+		time.AfterFunc(g.patience-now.Sub(left[0].came), g.sendAway)
+	}
 }
 
 // work does what waits, own among it, and hands the work over to the next.

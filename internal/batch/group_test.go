@@ -28,7 +28,7 @@ func TestTogether(t *testing.T) {
 			groups = append(groups, slices.Clone(all))
 			<-release
 			return nil
-		}, one, 3, 0)
+		}, one, 3, 0, time.Minute)
 		var all sync.WaitGroup
 		for i := range 6 {
 			all.Go(func() {
@@ -54,7 +54,7 @@ func TestHeavy(t *testing.T) {
 			t.Errorf("done together: %v", all)
 		}
 		return nil
-	}, func(i int) int { return i }, 3, 0)
+	}, func(i int) int { return i }, 3, 0, time.Minute)
 	if err := g.Do(t.Context(), 100); err != nil {
 		t.Error(err)
 	}
@@ -68,7 +68,7 @@ func TestGather(t *testing.T) {
 		g.Init(func(_ context.Context, all []int) error {
 			sizes = append(sizes, len(all))
 			return nil
-		}, one, 100, time.Second)
+		}, one, 100, time.Second, time.Minute)
 		begin := time.Now()
 		for range 7 {
 			if err := g.Do(t.Context(), 0); err != nil {
@@ -99,7 +99,7 @@ func TestLeave(t *testing.T) {
 			<-release
 			done = append(done, all...)
 			return nil
-		}, one, 100, 0)
+		}, one, 100, 0, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _ = g.Do(t.Context(), 1) })
@@ -124,6 +124,50 @@ func TestLeave(t *testing.T) {
 	})
 }
 
+// TestPatience lets some wait for one who does not end: each is sent away after its
+// own time, is not done, and those who come later go on.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g batch.Group[int]
+		var done []int
+		release := make(chan struct{})
+		g.Init(func(_ context.Context, all []int) error {
+			<-release
+			done = append(done, all...)
+			return nil
+		}, one, 1, 0, 5*time.Second)
+		var all sync.WaitGroup
+		wait := func(i int, sentAway bool) {
+			all.Go(func() {
+				began := time.Now()
+				err := g.Do(t.Context(), i)
+				if waited := time.Since(began); sentAway != (err != nil) || sentAway && (waited != 5*time.Second || !strings.Contains(err.Error(), "no turn within 5s")) {
+					t.Errorf("%d: %v after %v", i, err, waited)
+				}
+			})
+			synctest.Wait()
+		}
+		wait(0, false) // has its turn at once, however long that takes
+		wait(1, true)
+		time.Sleep(3 * time.Second)
+		wait(2, true)
+		wait(3, true)
+		time.Sleep(4 * time.Second)
+		wait(4, false) // sees the end of the first
+		time.Sleep(2 * time.Second)
+		wait(5, false)
+		close(release)
+		all.Wait()
+		if diff := cmp.Diff([]int{0, 4, 5}, done); diff != "" {
+			t.Errorf("done (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Minute) // nobody waits, and nobody is sent away
+		if err := g.Do(t.Context(), 6); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFault fails all of a group, and lets those behind it go on.
 func TestFault(t *testing.T) {
 	failure := errors.New("no")
@@ -141,7 +185,7 @@ func TestFault(t *testing.T) {
 						return fault()
 					}
 					return nil
-				}, one, 2, 0)
+				}, one, 2, 0, time.Minute)
 				errs := make([]error, 4)
 				var all sync.WaitGroup
 				for i, v := range []int{0, 1, 2, 3} {
@@ -165,7 +209,7 @@ func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g batch.Group[int]
 		release := make(chan struct{})
-		g.Init(func(context.Context, []int) error { <-release; return nil }, one, 1<<20, 0)
+		g.Init(func(context.Context, []int) error { <-release; return nil }, one, 1<<20, 0, time.Minute)
 		var all sync.WaitGroup
 		all.Go(func() { _ = g.Do(t.Context(), 0) })
 		synctest.Wait()
