@@ -26,10 +26,10 @@ type dialect interface {
 	record(ctx context.Context, tx *sql.Tx, version int) error
 	// lock keeps every other writer out that asks for the same name, in all
 	// processes that share the database, until tx ends.
-	lock(ctx context.Context, tx *sql.Tx, name string) error
+	lock(ctx context.Context, tx session, name string) error
 	// notify tells other processes, at the commit of tx, that topics have
 	// changed.
-	notify(ctx context.Context, tx *sql.Tx, topics []string) error
+	notify(ctx context.Context, tx session, topics []string) error
 	// maxBatch is how many writes one transaction commits at most.
 	maxBatch() int
 	// failsWhole reports that a write which is alone in its transaction needs no

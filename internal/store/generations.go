@@ -73,7 +73,7 @@ func (t *Tx) Generation(ctx context.Context, topic string) (generation int64, er
 // raise raises the generations of topics at the end of a transaction. Their
 // rows are locked until its commit, always in the same order, so that two
 // processes cannot wait for each other here.
-func (s *Store) raise(ctx context.Context, raw *sql.Tx, topics []string) error {
+func (s *Store) raise(ctx context.Context, raw transaction, topics []string) error {
 	if len(topics) == 0 {
 		return nil
 	}

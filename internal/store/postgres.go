@@ -231,14 +231,14 @@ func (postgresDialect) record(ctx context.Context, tx *sql.Tx, version int) erro
 	return err
 }
 
-func (postgresDialect) lock(ctx context.Context, tx *sql.Tx, name string) error {
+func (postgresDialect) lock(ctx context.Context, tx session, name string) error {
 	// Two schemas of one database are two stores.
 	const q = `SELECT pg_advisory_xact_lock($1, hashtext(current_schema() || ':' || $2))`
 	_, err := tx.ExecContext(ctx, q, applicationID, name)
 	return err
 }
 
-func (postgresDialect) notify(ctx context.Context, tx *sql.Tx, topics []string) error {
+func (postgresDialect) notify(ctx context.Context, tx session, topics []string) error {
 	_, err := tx.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, strings.Join(topics, ","))
 	return err
 }

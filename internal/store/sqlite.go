@@ -160,9 +160,9 @@ func (sqliteDialect) record(ctx context.Context, tx *sql.Tx, version int) error 
 	return err
 }
 
-func (sqliteDialect) lock(context.Context, *sql.Tx, string) error { return nil }
+func (sqliteDialect) lock(context.Context, session, string) error { return nil }
 
-func (sqliteDialect) notify(context.Context, *sql.Tx, []string) error { return nil }
+func (sqliteDialect) notify(context.Context, session, []string) error { return nil }
 
 func (sqliteDialect) maxBatch() int { return maxBatch }
 

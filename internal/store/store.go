@@ -100,7 +100,8 @@ type Store struct {
 	direct  *sql.DB        // for statements that commit by themselves; nil without PostgreSQL
 	durable bool           // see [Options.Durable]
 
-	statements statements // of the writing connection
+	own        *connection // that writes a file; else nil
+	statements statements  // of write, in memory
 
 	// listen makes a connection that can be notified; nil without PostgreSQL.
 	listen func(ctx context.Context) (*pgx.Conn, error)
@@ -180,7 +181,13 @@ func (s *Store) ready(ctx context.Context) (err error) {
 	if err := s.sync(ctx, s.durable); err != nil {
 		return err
 	}
-	if s.statements, err = prepare(ctx, s.write, slices.Concat(budgetStatements, []string{sqlAddExecutions})...); err != nil {
+	texts := slices.Concat(budgetStatements, []string{sqlAddExecutions})
+	if s.path == Memory { // what writes it reads it as well
+		s.statements, err = prepare(ctx, s.write, texts...)
+	} else {
+		s.own, err = newConnection(ctx, s.write, texts...)
+	}
+	if err != nil {
 		return explain(s.path, "open store", err)
 	}
 	return nil
@@ -288,7 +295,7 @@ func (s *Store) View(ctx context.Context, fn func(ctx context.Context, tx *Tx) e
 		return explain(s.path, "read store", err)
 	}
 	defer raw.Rollback() //nolint:errcheck // nothing was written, so there is nothing to lose
-	return s.explained("read store", fn(ctx, &Tx{raw: raw, dialect: s.dialect, readOnly: true}))
+	return s.explained("read store", fn(ctx, &Tx{raw: &pooled{Tx: raw}, dialect: s.dialect, readOnly: true}))
 }
 
 // Close commits what is queued, ends [Store.Run] if it is running, and closes
@@ -312,7 +319,7 @@ func (s *Store) release() error {
 	if s.read != nil && s.read != s.write {
 		errs = append(errs, s.read.Close())
 	}
-	errs = append(errs, s.statements.close())
+	errs = append(errs, s.statements.close(), s.own.close())
 	for _, db := range [...]*sql.DB{s.direct, s.write} {
 		if db != nil {
 			errs = append(errs, db.Close())

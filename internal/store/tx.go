@@ -14,13 +14,10 @@ import (
 // Statements are SQL that SQLite and PostgreSQL both understand, with a
 // question mark for each argument.
 type Tx struct {
-	raw      *sql.Tx
+	raw      transaction
 	dialect  dialect
 	readOnly bool
 	bumped   []string // topics to bump when the write succeeds
-
-	statements statements // of the store
-	stmts      statements // of those, the ones that this transaction has used
 }
 
 // Exec runs a statement and returns how many rows it changed. In a
@@ -36,6 +33,24 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	}
 	return result.RowsAffected()
 }
+
+// execPrepared is [Tx.Exec] with a statement that is prepared where the store
+// prepares statements.
+func (t *Tx) execPrepared(ctx context.Context, text string, args ...any) error {
+	stmt := t.prepared(ctx, text)
+	if stmt == nil {
+		_, err := t.Exec(ctx, text, args...)
+		return err
+	}
+	if t.readOnly {
+		return ErrReadOnly
+	}
+	_, err := stmt.ExecContext(ctx, args...)
+	return err
+}
+
+// prepared returns a statement that is prepared for this transaction, nil for none.
+func (t *Tx) prepared(ctx context.Context, text string) *sql.Stmt { return t.raw.prepared(ctx, text) }
 
 // Query runs a query. The caller closes the rows before its function returns.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

@@ -250,7 +250,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // try runs the writes of batch inside one transaction and returns the outcome
 // of each, or an error when the transaction was not committed.
 func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
-	raw, err := s.write.BeginTx(ctx, s.dialect.writing())
+	raw, err := s.beginWrite(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
 	good := uint64(0)
 	single := len(batch) == 1 && s.dialect.failsWhole()
 	for i, w := range batch {
-		tx := &Tx{raw: raw, dialect: s.dialect, statements: s.statements}
+		tx := &Tx{raw: raw, dialect: s.dialect}
 		if single {
 			if err := call(ctx, w.fn, tx); err != nil { // rolls back
 				return []error{s.explained("write to store", err)}, nil
@@ -293,6 +293,18 @@ func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
 		s.watchers.signal()
 	}
 	return outcomes, nil
+}
+
+// beginWrite begins a transaction that writes. The caller has the turn.
+func (s *Store) beginWrite(ctx context.Context) (transaction, error) {
+	if s.own != nil {
+		return s.own.begin(ctx)
+	}
+	raw, err := s.write.BeginTx(ctx, s.dialect.writing())
+	if err != nil {
+		return nil, err
+	}
+	return &pooled{Tx: raw, all: s.statements}, nil
 }
 
 // attempt runs one write behind a savepoint. The first result is the write's

@@ -26,6 +26,8 @@ func Run(t *testing.T, database Database) {
 		"ViewSeesOneState":                  viewSeesOneState,
 		"ViewCannotWrite":                   viewCannotWrite,
 		"FailingWriteFailsAlone":            failingWriteFailsAlone,
+		"CommitThatFailsEnds":               commitFails,
+		"WritesEndHoweverTheyFail":          writesEnd,
 		"GenerationRisesWithItsChange":      generationRises,
 		"LostChangeRaisesNothing":           lostChangeRaisesNothing,
 		"WatchReportsWhatThereIsAndRises":   watchReports,
