@@ -197,14 +197,15 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	now := l.clock.Now()
 	receipt := &Receipt{limiter: l}
 	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, At: now, Until: now.Add(u.Time + remember)}
+	receipt.bill.Charges, receipt.rules = receipt.few.charges[:0], receipt.few.rules[:0]
 	limited := false
 	for _, r := range rules {
-		c, err := r.charge(&u, now)
+		c, some, err := r.charge(&u, now)
 		if err != nil {
 			return nil, fmt.Errorf("%w: the budget %s: %w", ErrStore, r.Name, err)
 		}
-		if c != nil {
-			receipt.bill.Charges, receipt.rules = append(receipt.bill.Charges, *c), append(receipt.rules, r)
+		if some {
+			receipt.bill.Charges, receipt.rules = append(receipt.bill.Charges, c), append(receipt.rules, r)
 			limited = limited || c.Limit != NoLimit
 		}
 	}

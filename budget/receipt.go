@@ -16,6 +16,11 @@ type Receipt struct {
 	rules    []*rule // of the charges
 	balances []Balance
 	done     bool
+
+	few struct { // where the usual charges are: one is most common
+		charges [1]Charge
+		rules   [1]*rule
+	}
 }
 
 // Charged tells whether anything was charged.

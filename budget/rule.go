@@ -112,20 +112,20 @@ func ParseMeasure(text string) (u Unit, w Window) {
 
 var errAmount = errors.New("the usage has no amount")
 
-// charge returns what the rule charges for a usage; nil is nothing.
-func (r *rule) charge(u *Usage, now time.Time) (*Charge, error) {
+// charge returns what the rule charges for a usage; false is nothing.
+func (r *rule) charge(u *Usage, now time.Time) (c Charge, some bool, err error) {
 	if !u.counts(r.Unit) || r.Match != nil && !r.Match(u.Name) && (u.Plain == "" || !r.Match(u.Plain)) {
-		return nil, nil
+		return c, false, nil
 	}
 	key, ok := u.key(r.Per)
 	if !ok {
-		return nil, nil
+		return c, false, nil
 	}
 	amount := u.amount(r.Unit)
 	if amount < 1 || amount > MaxAmount {
-		return nil, errAmount
+		return c, false, errAmount
 	}
-	c := &Charge{Counter: Counter{Budget: r.Name, Measure: r.measure, Key: key}, Amount: amount, Limit: r.Limit}
+	c = Charge{Counter: Counter{Budget: r.Name, Measure: r.measure, Key: key}, Amount: amount, Limit: r.Limit}
 	if c.Limit != NoLimit {
 		c.Limit *= r.Unit.scale()
 	}
@@ -133,7 +133,7 @@ func (r *rule) charge(u *Usage, now time.Time) (*Charge, error) {
 		c.Least = 1
 	}
 	c.Start, c.End = r.window.at(now)
-	return c, nil
+	return c, true, nil
 }
 
 // Usage is what one round of a call is about to use.
@@ -211,16 +211,20 @@ const maxParts = 1024
 // key names an owner: no two have the same. The parts can be read, escaped as in a
 // URL, unless they are very long.
 func key(per Per, parts ...string) string {
-	escaped := make([]string, len(parts))
+	var few [128]byte
+	text := append(append(few[:0], per...), ':')
+	begin := len(text)
 	for i, p := range parts {
-		escaped[i] = url.PathEscape(p)
+		if i > 0 {
+			text = append(text, '/')
+		}
+		text = append(text, url.PathEscape(p)...)
 	}
-	text := strings.Join(escaped, "/")
-	if len(text) > maxParts {
-		sum := sha256.Sum256([]byte(text))
-		text = "%sha256-" + hex.EncodeToString(sum[:]) // which no escaped part begins with
+	if len(text)-begin > maxParts {
+		sum := sha256.Sum256(text[begin:])
+		text = hex.AppendEncode(append(text[:begin], "%sha256-"...), sum[:]) // which no escaped part begins with
 	}
-	return string(per) + ":" + text
+	return string(text)
 }
 
 // Owner reads the key of a counter: whose it is, and the parts of the name (issuer,

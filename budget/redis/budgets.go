@@ -52,6 +52,7 @@ type Budgets struct {
 	epochs Epochs
 
 	group batch.Group[*budget.Order]
+	names names // belongs to who leads the group
 
 	mu      sync.Mutex
 	epoch   string    // in force; empty until it is known
@@ -60,7 +61,7 @@ type Budgets struct {
 
 // Budgets returns the store. Its epoch is asked for when it is used first.
 func (c *Client) Budgets(epochs Epochs) *Budgets {
-	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs}
+	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs, names: make(names)}
 	b.group.Init(b.apply, (*budget.Order).Weight, maxGroup, gather, b.time)
 	return b
 }

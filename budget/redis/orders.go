@@ -30,29 +30,52 @@ type request struct {
 	evaluation
 }
 
-func newRequest(o *budget.Order) *request {
+// names are what counters are called at the server. Making them takes longer than
+// most of the rest of a charge; whoever leads the group is the only one here.
+type names map[budget.Counter]*name
+
+type name struct{ member, windows, amounts string }
+
+// maxNames is how many are remembered.
+const maxNames = 16384
+
+// of returns what a counter is called.
+func (n names) of(c *budget.Counter) *name {
+	known := n[*c]
+	if known == nil {
+		if len(n) >= maxNames {
+			clear(n)
+		}
+		member := memberOf(c)
+		known = &name{member, windowsKey(member), amountsKey(member)}
+		n[*c] = known
+	}
+	return known
+}
+
+func (n names) request(o *budget.Order) *request {
 	if o.Settle {
-		return settlement(o)
+		return n.settlement(o)
 	}
 	bill := o.Bill
 	r := &request{Order: o, evaluation: evaluation{script: chargeScript, keys: []string{epochKey, billKey(bill.Key), indexKey}}}
 	r.args = []any{"", bill.At.UnixMilli(), remembered(bill), len(bill.Charges)}
 	for i := range bill.Charges {
 		c := &bill.Charges[i]
-		member := memberOf(&c.Counter)
-		r.keys = append(r.keys, windowsKey(member), amountsKey(member))
+		own := n.of(&c.Counter)
+		r.keys = append(r.keys, own.windows, own.amounts)
 		keep := kept(c.End.Sub(c.Start))
 		r.args = append(r.args, c.Start.UnixMilli(), c.End.UnixMilli(), c.Amount, c.Least, c.Limit,
-			(c.End.Sub(bill.At) + keep).Milliseconds(), keep.Milliseconds(), member)
+			(c.End.Sub(bill.At) + keep).Milliseconds(), keep.Milliseconds(), own.member)
 	}
 	return r
 }
 
-func settlement(o *budget.Order) *request {
+func (n names) settlement(o *budget.Order) *request {
 	r := &request{Order: o, evaluation: evaluation{script: settleScript, keys: []string{epochKey, billKey(o.Bill.Key)}, args: []any{""}}}
 	for i := range o.Bill.Charges {
 		c := &o.Bill.Charges[i]
-		r.keys = append(r.keys, amountsKey(memberOf(&c.Counter)))
+		r.keys = append(r.keys, n.of(&c.Counter).amounts)
 		r.args = append(r.args, strconv.FormatInt(c.Start.UnixMilli(), 10)+":"+strconv.FormatInt(c.End.UnixMilli(), 10), max(o.Used[i], 0))
 	}
 	return r
@@ -65,7 +88,7 @@ func (b *Budgets) apply(ctx context.Context, orders []*budget.Order) error {
 	defer cancel()
 	left := make([]*request, len(orders))
 	for i, o := range orders {
-		left[i] = newRequest(o)
+		left[i] = b.names.request(o)
 	}
 	for again := range 2 {
 		epoch, err := b.inForce(ctx, again > 0)
