@@ -72,7 +72,12 @@ func (in *instance) apply(c *config.Config) error {
 // running one.
 func (in *instance) application(file *config.Config, before *identities) (a *application, err error) {
 	a = &application{file: file}
-	a.c, a.sources = in.withTools(file)
+	off := keepOff(file, ownFiles(file, in.state))
+	if file.Toolgate.Native.Code != nil { // which takes a while, where a script is in the place of Python
+		in.running.Go(func() { off.python() })
+	}
+	a.c, a.sources = in.withTools(file, off)
+	off = off.with(a.c)
 	a.inForce = a.c.Toolgate
 	a.inForce.Listen = in.begun.Listen // to the end
 	servers, owners := in.withAdded(a.c)
@@ -86,17 +91,17 @@ func (in *instance) application(file *config.Config, before *identities) (a *app
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
 		personal: in.personal(servers),
 		decided:  in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
-		mode: in.operation.now, own: ownFiles(a.c, in.state), native: in.nativeOperator,
+		mode: in.operation.now, own: off.own, native: in.nativeOperator,
 	}); err != nil {
 		return nil, err
 	}
 	if a.mounts, err = newMounts(a.c, servers); err != nil {
 		return nil, err
 	}
-	if a.tools, err = in.declaredFor(a.c); err != nil {
+	if a.tools, err = in.declaredFor(a.c, off); err != nil {
 		return nil, err
 	}
-	if a.native, err = nativeSpecs(servers, a.c, in.state); err != nil {
+	if a.native, err = nativeSpecs(servers, a.c, off); err != nil {
 		return nil, err
 	}
 	if a.known, err = before.next(&a.inForce, in.generated); err != nil {

@@ -31,16 +31,15 @@ import (
 // This file serves the tools that the configuration declares, each namespace of
 // them as a backend.
 
-// declaredTools are the tools of a configuration by namespace. own are the
-// gateway's own files, which no command gets at. The error says everything that
-// is wrong with them.
-func declaredTools(c *config.Config, own []string) (map[string][]declared.Tool, error) {
+// declaredTools are the tools of a configuration by namespace. No command
+// gets at what it is kept off. The error says everything that is wrong with them.
+func declaredTools(c *config.Config, off *keptOff) (map[string][]declared.Tool, error) {
 	out := make(map[string][]declared.Tool)
 	checker := schema.New(schema.Options{})
 	var wrong []error
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
-		made, err := declaredTool(c, t, own)
+		made, err := declaredTool(c, t, off)
 		err = errors.Join(err, declaredSchemas(checker, t))
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("the tool %s: %w", t.Name, err))
@@ -69,7 +68,7 @@ func declaredSchemas(checker *schema.Checker, t *config.DeclaredTool) error {
 	return errors.Join(wrong...)
 }
 
-func declaredTool(c *config.Config, t *config.DeclaredTool, own []string) (declared.Tool, error) {
+func declaredTool(c *config.Config, t *config.DeclaredTool, off *keptOff) (declared.Tool, error) {
 	readOnly, destructive := toolClass(t.Class)
 	out := declared.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema,
@@ -94,14 +93,14 @@ func declaredTool(c *config.Config, t *config.DeclaredTool, own []string) (decla
 		return out, nil
 	}
 	var err error
-	out.Command, err = declaredCommand(c, t, own)
+	out.Command, err = declaredCommand(c, t, off)
 	return out, err
 }
 
 // systemPrograms are the folders of the programs of the system.
 var systemPrograms = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-func declaredCommand(c *config.Config, t *config.DeclaredTool, own []string) (*declared.Command, error) {
+func declaredCommand(c *config.Config, t *config.DeclaredTool, off *keptOff) (*declared.Command, error) {
 	program, err := programPath(c, t.Args[0])
 	if err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func declaredCommand(c *config.Config, t *config.DeclaredTool, own []string) (*d
 	if t.Cwd != "" {
 		p.Read = append(p.Read, t.Cwd)
 	}
-	if err := cmp.Or(keepsOff(&p, own), keepsOffStarted(p.Write, c)); err != nil {
+	if err := cmp.Or(keepsOff(&p, off.own), off.check(p.Write)); err != nil {
 		return nil, err
 	}
 	if p.Run == nil && runtime.GOOS != "windows" {
@@ -226,8 +225,8 @@ type declaredServer struct {
 
 // newDeclared makes the backends of a configuration, by namespace; they are not
 // guarded yet.
-func newDeclared(c *config.Config, own []string) (map[string]*declaredServer, error) {
-	tools, err := declaredTools(c, own)
+func newDeclared(c *config.Config, off *keptOff) (map[string]*declaredServer, error) {
+	tools, err := declaredTools(c, off)
 	out := make(map[string]*declaredServer, len(tools))
 	for _, namespace := range slices.Sorted(maps.Keys(tools)) {
 		b, wrong := declared.New(namespace, tools[namespace])
@@ -261,7 +260,7 @@ func checkDeclared(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	made, err := newDeclared(c, ownFiles(c, state))
+	made, err := newDeclared(c, keepOff(c, ownFiles(c, state)))
 	for _, s := range made {
 		s.Close()
 	}
@@ -270,14 +269,14 @@ func checkDeclared(c *config.Config) error {
 
 // declaredFor returns the backends of a configuration: those that run where the
 // declarations are the same.
-func (in *instance) declaredFor(c *config.Config) (map[string]*declaredServer, error) {
+func (in *instance) declaredFor(c *config.Config, off *keptOff) (map[string]*declaredServer, error) {
 	in.mu.Lock()
 	now, of := in.declared, in.inForce
 	in.mu.Unlock()
 	if now != nil && reflect.DeepEqual(of.Toolgate.Tools, c.Toolgate.Tools) {
 		return now, nil
 	}
-	return newDeclared(c, ownFiles(c, in.state))
+	return newDeclared(c, off)
 }
 
 // useDeclared serves the backends and returns their mounts; mu is held. Those

@@ -163,7 +163,8 @@ func (in *instance) toolsAnswered(s *toolSource, data []byte, err error) (took b
 	s.mu.Unlock()
 	if err == nil && !same {
 		// Beside the tools of the file, so that it does not stand in its own way.
-		err = fitBeside(in.current(), doc.tools, ownFiles(in.current(), in.state))
+		c := in.current()
+		err = fitBeside(c, doc.tools, keepOff(c, ownFiles(c, in.state)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

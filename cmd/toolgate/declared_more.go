@@ -17,20 +17,19 @@ import (
 // withTools returns a configuration with the tools of the documents at its
 // addresses, and those of the store, beside its own, and those documents. What does not fit is left out, so
 // that nothing that comes from elsewhere keeps a gateway from starting.
-func (in *instance) withTools(file *config.Config) (*config.Config, []*toolSource) {
-	own := ownFiles(file, in.state)
+func (in *instance) withTools(file *config.Config, off *keptOff) (*config.Config, []*toolSource) {
 	from := in.sources.of(file, in)
 	full := *file
 	for _, s := range from {
 		tools := s.tools()
-		err := fitBeside(&full, tools, own)
+		err := fitBeside(&full, tools, off)
 		if s.refused(err); err == nil {
 			full.Toolgate.Tools = slices.Concat(full.Toolgate.Tools, tools)
 		} else {
 			in.log.Warn("the tools of an address are not served", "address", s.name(), "err", err)
 		}
 	}
-	in.addStored(&full, own)
+	in.addStored(&full, off)
 	return &full, from
 }
 
@@ -42,8 +41,9 @@ func (in *instance) withDeclared() *config.Config {
 	return cmp.Or(in.inForce, in.config)
 }
 
-// fitBeside tells why further tools cannot be served beside those of a configuration.
-func fitBeside(c *config.Config, tools []config.DeclaredTool, own []string) error {
+// fitBeside tells why further tools cannot be served beside those of a configuration,
+// of which off is.
+func fitBeside(c *config.Config, tools []config.DeclaredTool, off *keptOff) error {
 	if len(tools) == 0 {
 		return nil
 	}
@@ -52,28 +52,17 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, own []string) erro
 	}
 	with := *c
 	with.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, tools)
-	// What may be written is held against what all of them are started from.
+	off = off.with(&with) // what may be written is held against what all are started from
 	for i := range c.Toolgate.Tools {
-		if len(c.Toolgate.Tools[i].Write) == 0 {
-			continue
-		}
-		if err := keepsOffStarted(c.Toolgate.Tools[i].Write, &with); err != nil {
+		if err := off.check(c.Toolgate.Tools[i].Write); err != nil {
 			return fmt.Errorf("the tool %s: %w", c.Toolgate.Tools[i].Name, err)
 		}
 	}
 	alone := with
 	alone.Toolgate.Tools = tools
-	byNamespace, err := declaredTools(&alone, own)
+	byNamespace, err := declaredTools(&alone, off)
 	if err != nil {
 		return err
-	}
-	for i := range tools {
-		if len(tools[i].Write) == 0 {
-			continue
-		}
-		if err := keepsOffStarted(tools[i].Write, &with); err != nil {
-			return fmt.Errorf("the tool %s: %w", tools[i].Name, err)
-		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		b, err := declared.New(namespace, byNamespace[namespace])

@@ -82,7 +82,7 @@ func (in *instance) openTool(r *store.DeclaredRecord) (config.DeclaredTool, erro
 
 // addStored puts the tools of the store beside those of a configuration; what does
 // not fit is left out.
-func (in *instance) addStored(c *config.Config, own []string) {
+func (in *instance) addStored(c *config.Config, off *keptOff) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	var all []config.DeclaredTool
@@ -92,7 +92,7 @@ func (in *instance) addStored(c *config.Config, own []string) {
 			all = append(all, s.tool)
 		}
 	}
-	if fitBeside(c, all, own) == nil {
+	if fitBeside(c, all, off) == nil {
 		c.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, all)
 		return
 	}
@@ -102,7 +102,7 @@ func (in *instance) addStored(c *config.Config, own []string) {
 			continue
 		}
 		one := []config.DeclaredTool{s.tool}
-		if err := fitBeside(c, one, own); err != nil {
+		if err := fitBeside(c, one, off); err != nil {
 			s.problem = oneLine(err)
 			in.log.Warn("a tool of the store is not served", "tool", s.record.Name, "err", err)
 			continue
@@ -194,7 +194,7 @@ func (in *instance) declare(ctx context.Context, d *admin.Declaration, by store.
 		}
 	}
 	in.mu.Unlock()
-	if err := fitBeside(&beside, tools, ownFiles(&beside, in.state)); err != nil {
+	if err := fitBeside(&beside, tools, keepOff(&beside, ownFiles(&beside, in.state))); err != nil {
 		return admin.Declared{}, err
 	}
 	if err := in.store.Declared().Put(ctx, records); err != nil {

@@ -82,8 +82,7 @@ func (in *instance) nativeChanged(key string) {
 }
 
 // nativeSpec is a group of native tools, or a plugin, as package native takes it.
-// own are the files of the gateway.
-func nativeSpec(s *config.Server, c *config.Config, own []string) (native.Spec, error) {
+func nativeSpec(s *config.Server, c *config.Config, off *keptOff) (native.Spec, error) {
 	spec := native.Spec{
 		Key: s.Key, Shipped: true, Result: int(c.Toolgate.Limits.Result),
 		Timeouts: native.Timeouts{Call: s.Timeouts.Call, Idle: s.Timeouts.Idle, Hard: s.Timeouts.Hard},
@@ -91,17 +90,17 @@ func nativeSpec(s *config.Server, c *config.Config, own []string) (native.Spec, 
 	var settings any
 	switch n := s.Native.(type) {
 	case *config.Plugin:
-		return pluginSpec(spec, n, c, own)
+		return pluginSpec(spec, n, c, off)
 	case *config.NativeUtil:
 		settings, spec.Policy = struct{}{}, nativePolicy(n.Sandbox, &n.Limits)
 	case *config.NativeFS:
 		settings = map[string]any{
-			"roots": n.Roots, "write": n.Write, "own": own, "fixed": startedFrom(c), "forbidden": n.Forbidden, "hard_links": n.HardLinks, "max_bytes": int64(n.MaxBytes),
+			"roots": n.Roots, "write": n.Write, "own": off.own, "fixed": off.started(), "forbidden": n.Forbidden, "hard_links": n.HardLinks, "max_bytes": int64(n.MaxBytes),
 		}
 		spec.Policy = nativePolicy(n.Sandbox, &n.Limits)
 		spec.Policy.Read, spec.Policy.Write = n.Roots, n.Write
 	case *config.NativeSystem:
-		settings = map[string]any{"logs": n.Logs, "disks": n.Disks, "own": own, "max_bytes": int64(n.MaxBytes)}
+		settings = map[string]any{"logs": n.Logs, "disks": n.Disks, "own": off.own, "max_bytes": int64(n.MaxBytes)}
 		spec.Policy = nativePolicy(n.Sandbox, &n.Limits)
 		spec.Policy.Read = slices.Concat(n.Logs, n.Disks, existing("/proc", "/sys", "/etc"))
 	case *config.NativeWeb:
@@ -109,7 +108,7 @@ func nativeSpec(s *config.Server, c *config.Config, own []string) (native.Spec, 
 		spec.Policy = nativePolicy(n.Sandbox, &n.Limits)
 		spec.Policy.Read, spec.Policy.Network = existing("/etc"), sandbox.FullNetwork
 	case *config.NativeCode:
-		settings = codeSettings(n, own, startedFrom(c))
+		settings = codeSettings(n, off)
 		// The process itself only starts what runs, each run confined by itself.
 		spec.Policy = sandbox.Policy{Mode: sandbox.Off}
 		spec.Env = upstream.Environment(nil, nil, os.LookupEnv)
@@ -141,7 +140,7 @@ func webSettings(n *config.NativeWeb) map[string]any {
 	}
 }
 
-func codeSettings(n *config.NativeCode, own, fixed []string) map[string]any {
+func codeSettings(n *config.NativeCode, off *keptOff) map[string]any {
 	mode := sandbox.Auto
 	if n.Sandbox != "" {
 		mode = sandbox.Mode(n.Sandbox)
@@ -155,9 +154,9 @@ func codeSettings(n *config.NativeCode, own, fixed []string) map[string]any {
 		}
 		return out
 	}
-	python, library := realPython(codePython(n))
+	python, library := off.python()
 	settings := map[string]any{
-		"roots": n.Roots, "write": n.Write, "own": own, "fixed": fixed, "python": python, "library": library, "git": commandPath("git"),
+		"roots": n.Roots, "write": n.Write, "own": off.own, "fixed": off.started(), "python": python, "library": library, "git": commandPath("git"),
 		"linters": commands(n.Linters), "tests": commands(n.Tests), "timeout": n.Timeout, "max_bytes": int64(n.MaxBytes),
 		"queue": n.Queue, "workers": n.Workers, "sandbox": mode,
 		"limits": map[string]any{
@@ -341,13 +340,13 @@ func layersText(layers []string) string {
 }
 
 // nativeSpecs are the native tools among some servers, by key.
-func nativeSpecs(servers []config.Server, c *config.Config, state *stateDir) (map[string]native.Spec, error) {
+func nativeSpecs(servers []config.Server, c *config.Config, off *keptOff) (map[string]native.Spec, error) {
 	specs := make(map[string]native.Spec)
 	for i := range servers {
 		if servers[i].Native == nil {
 			continue
 		}
-		spec, err := nativeSpec(&servers[i], c, ownFiles(c, state))
+		spec, err := nativeSpec(&servers[i], c, off)
 		if err != nil {
 			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 		}

@@ -22,7 +22,7 @@ func checkPlugins(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	own := ownFiles(c, state)
+	off := keepOff(c, ownFiles(c, state))
 	var wrong []error
 	for _, key := range slices.Sorted(maps.Keys(plugins)) {
 		n := plugins[key]
@@ -40,7 +40,7 @@ func checkPlugins(c *config.Config) error {
 				}
 			}
 		}
-		if _, err := pluginSpec(native.Spec{Key: key}, &n, c, own); err != nil {
+		if _, err := pluginSpec(native.Spec{Key: key}, &n, c, off); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s%w", placeOf(c, prefix), err))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // pluginSpec makes the spec of a plugin of others out of what is the same for all
 // native tools.
-func pluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, own []string) (native.Spec, error) {
+func pluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *keptOff) (native.Spec, error) {
 	spec.Shipped = false
 	spec.Path, spec.SHA256, spec.Args, spec.AutoMTLS = n.Path, n.SHA256, n.Args, n.AutoMTLS == nil || *n.AutoMTLS
 	spec.Config, spec.Timeouts.Start = n.Config, n.StartTimeout
@@ -32,7 +32,7 @@ func pluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, own []stri
 	if p.Mode == sandbox.Off {
 		return spec, nil // there is nothing that is granted
 	}
-	if err := pluginKeepsOff(&p, c, own); err != nil {
+	if err := pluginKeepsOff(&p, c, off); err != nil {
 		return spec, fmt.Errorf("native.plugins.%s: %w", spec.Key, err)
 	}
 	if p.Run == nil {
@@ -43,15 +43,15 @@ func pluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, own []stri
 
 // pluginKeepsOff refuses a plugin that would get at the gateway's own files. The
 // programs of plugins are no secrets: they may be read and run, and changed by none.
-func pluginKeepsOff(p *sandbox.Policy, c *config.Config, own []string) error {
+func pluginKeepsOff(p *sandbox.Policy, c *config.Config, off *keptOff) error {
 	programs := make([]string, 0, 2*len(c.Toolgate.Native.Plugins))
 	for _, other := range c.Toolgate.Native.Plugins {
 		programs = append(programs, other.Path, realPath(other.Path))
 	}
-	secret := slices.DeleteFunc(slices.Clone(own), func(path string) bool { return slices.Contains(programs, path) })
+	secret := slices.DeleteFunc(slices.Clone(off.own), func(path string) bool { return slices.Contains(programs, path) })
 	return cmp.Or(
 		keepsOff(&sandbox.Policy{Read: p.Read, Run: p.Run}, secret),
-		keepsOff(&sandbox.Policy{Write: p.Write}, own),
-		keepsOffStarted(p.Write, c),
+		keepsOff(&sandbox.Policy{Write: p.Write}, off.own),
+		off.check(p.Write),
 	)
 }

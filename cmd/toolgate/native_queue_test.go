@@ -55,7 +55,7 @@ func TestNativePythonShim(t *testing.T) {
 			}
 			var named config.Config
 			named.Toolgate.Native.Code = &config.NativeCode{Python: shim}
-			fixed := startedFrom(&named)
+			fixed := keepOff(&named, nil).started()
 			for _, path := range append(library, got, shim) {
 				if !slices.Contains(fixed, path) {
 					t.Errorf("tools may change %s, from which Python is started: %q", path, fixed)
@@ -135,7 +135,7 @@ func TestNativePluginGrants(t *testing.T) {
 					t.Fatal(err)
 				}
 				x := read.Toolgate.Native.Plugins["x"]
-				spec, err := pluginSpec(native.Spec{Key: "x"}, &x, read, ownFiles(read, state))
+				spec, err := pluginSpec(native.Spec{Key: "x"}, &x, read, keepOff(read, ownFiles(read, state)))
 				want := c.want
 				if mode == "off" {
 					want = ""

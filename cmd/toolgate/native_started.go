@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -18,8 +17,8 @@ import (
 // and the folders that they load more from. Tools may read them and change none.
 //
 // A folder that is not there yet counts as well, where to make it would change what
-// is loaded.
-func startedFrom(c *config.Config) []string {
+// is loaded. python is the interpreter of native.code with the folders of its modules.
+func startedFrom(c *config.Config, python func() (path string, library []string)) []string {
 	s := &started{}
 	for i := range c.Servers {
 		if srv := &c.Servers[i]; srv.Command != "" {
@@ -29,8 +28,8 @@ func startedFrom(c *config.Config) []string {
 	}
 	if code := c.Toolgate.Native.Code; code != nil {
 		s.program(code.Python, "")
-		python, library := realPython(codePython(code))
-		s.program(python, "")
+		path, library := python()
+		s.program(path, "")
 		s.add(library...)
 		for _, commands := range []map[string]config.CodeCommand{code.Linters, code.Tests} {
 			for _, command := range commands {
@@ -58,21 +57,6 @@ func startedFrom(c *config.Config) []string {
 	}
 	slices.Sort(s.paths)
 	return slices.Compact(s.paths)
-}
-
-// keepsOffStarted refuses folders for writing that hold what something is started
-// from, or lie in it: whoever can write that chooses what runs.
-func keepsOffStarted(write []string, c *config.Config) error {
-	for _, from := range startedFrom(c) {
-		for _, path := range write {
-			for _, form := range []string{path, realPath(path)} {
-				if inside(from, form) || inside(form, from) {
-					return fmt.Errorf("write: %s would let a program of the configuration change %s, from which a server or a tool is started; move one of them", path, from)
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // namedFiles are files of the gateway's own that its configuration names beside

@@ -61,7 +61,7 @@ func TestStartedFrom(t *testing.T) {
 		"not there yet": {config.Server{Command: "python3", Args: []string{at("later/server.py")}}, []string{"later/server.py"}, []string{"data"}},
 		"an address":    {config.Server{Command: "npx", Args: []string{"mcp-remote", "https://example.com/a.js"}, Cwd: at("data")}, []string{"data/node_modules"}, []string{"data"}},
 	} {
-		got := startedFrom(&config.Config{Servers: []config.Server{tc.server}})
+		got := keepOff(&config.Config{Servers: []config.Server{tc.server}}, nil).started()
 		for _, path := range tc.fixed {
 			if !slices.Contains(got, at(path)) {
 				t.Errorf("%s: %s may be changed: %q", name, path, got)
@@ -97,7 +97,7 @@ func TestStartedFrom(t *testing.T) {
 		"a plugin of an interpreter":  {plugged(config.Plugin{Path: "/usr/bin/python3", Args: []string{at("plain/run")}}), []string{"plain"}},
 		"a plugin with a search path": {plugged(config.Plugin{Path: at("bin/tool"), Env: map[string]config.Secret{"PYTHONPATH": config.Secret(at("lib"))}}), []string{"lib", "bin/tool"}},
 	} {
-		got := startedFrom(&tc.config)
+		got := keepOff(&tc.config, nil).started()
 		for _, path := range tc.fixed {
 			if !slices.Contains(got, at(path)) {
 				t.Errorf("%s: %s may be changed: %q", name, path, got)
@@ -106,16 +106,16 @@ func TestStartedFrom(t *testing.T) {
 	}
 	c := &config.Config{Path: at("toolgate.yaml")}
 	c.Toolgate.Tools = []config.DeclaredTool{{Args: []string{"python3", "py/server.py"}}}
-	if err := keepsOffStarted([]string{at("data")}, c); err != nil {
+	if err := keepOff(c, nil).check([]string{at("data")}); err != nil {
 		t.Error(err)
 	}
 	for _, write := range []string{dir, at("py"), at("py/sub"), at("py/server.py")} {
-		if err := keepsOffStarted([]string{at("data"), write}, c); err == nil || !strings.Contains(err.Error(), "is started") {
+		if err := keepOff(c, nil).check([]string{at("data"), write}); err == nil || !strings.Contains(err.Error(), "is started") {
 			t.Errorf("%s may be written: %v", write, err)
 		}
 	}
 	c.Toolgate.Native.Code = &config.NativeCode{Linters: map[string]config.CodeCommand{"x": {Command: []string{at("code/lint.sh")}}}}
-	if got := startedFrom(c); !slices.Contains(got, at("code")) {
+	if got := keepOff(c, nil).started(); !slices.Contains(got, at("code")) {
 		t.Errorf("%q", got)
 	}
 }
@@ -157,7 +157,7 @@ func TestPluginKeepsOff(t *testing.T) {
 	} {
 		tc.plugin.Path = at("plugin/run.py")
 		c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": tc.plugin}
-		_, err := nativeSpec(&config.Server{Key: "p", Native: &tc.plugin}, c, own)
+		_, err := nativeSpec(&config.Server{Key: "p", Native: &tc.plugin}, c, keepOff(c, own))
 		if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
 			t.Errorf("%s: %v", name, err)
 		}
