@@ -27,6 +27,17 @@ type safe struct {
 	clients map[string][]byte
 	broken  error // of everything that writes a credential
 	renewed int
+	between func(what string) // is called between what is done with a credential and its answer
+}
+
+// pause calls between, which may come back here.
+func (v *safe) pause(what string) {
+	v.mu.Lock()
+	between := v.between
+	v.mu.Unlock()
+	if between != nil {
+		between(what)
+	}
 }
 
 func newSafe() *safe {
@@ -34,6 +45,7 @@ func newSafe() *safe {
 }
 
 func (v *safe) Find(_ context.Context, server, principal string) (credential.Sealed, bool, error) {
+	defer v.pause("find")
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, ok := v.rows[server+"\x00"+principal]
@@ -70,6 +82,7 @@ func (v *safe) Release(_ context.Context, k credential.Key, _ string) error {
 }
 
 func (v *safe) Renew(_ context.Context, k credential.Key, version int64, body []byte) (int64, bool, error) {
+	defer v.pause("renew")
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	id := k.Server + "\x00" + k.Principal

@@ -12,9 +12,20 @@ import (
 )
 
 // obtain reads the credential and renews it if it has to be: because its time is
-// over, or because the server did not accept the token refused. The caller has the
-// turn.
+// over, or because the server did not accept the token refused. What is forgotten
+// meanwhile is read again. The caller has the turn.
 func (h *holder) obtain(ctx context.Context, refused string) (http.Header, error) {
+	for range maxLooks {
+		h.look()
+		header, err := h.read(ctx, refused)
+		if _, needed := errors.AsType[*LoginError](err); err != nil && !needed || !h.outdated() {
+			return header, err
+		}
+	}
+	return nil, fmt.Errorf("the credential of %s becomes another one again and again; make the call again", h.s.set.Server)
+}
+
+func (h *holder) read(ctx context.Context, refused string) (http.Header, error) {
 	if h.unsaved != nil { // what was not kept is not used
 		if err := h.save(ctx, h.unsaved); err != nil {
 			return nil, err
@@ -111,7 +122,7 @@ func (h *holder) use() http.Header {
 		}
 	}
 	h.why.Store(nil)
-	h.ready.Store(now)
+	h.show(now)
 	return now.header
 }
 
@@ -125,7 +136,7 @@ func (h *holder) renew(ctx context.Context) (http.Header, error) {
 		rec, err := h.fetch(ctx)
 		if errors.Is(err, oauth.ErrNotProtected) && h.said.ResourceMetadata == "" {
 			now := &ready{header: h.s.with("", "")} // its challenge may say more
-			h.ready.Store(now)
+			h.show(now)
 			return now.header, nil
 		}
 		if err != nil {
@@ -203,7 +214,7 @@ func (h *holder) absent() (http.Header, error) {
 		return nil, h.needs("this caller has not signed in", false)
 	}
 	now := &ready{header: h.s.with("", "")}
-	h.ready.Store(now)
+	h.show(now)
 	return now.header, nil
 }
 
@@ -211,7 +222,7 @@ func (h *holder) absent() (http.Header, error) {
 func (h *holder) needs(why string, final bool) error {
 	e := &LoginError{Server: h.s.set.Server, Why: why, Final: final}
 	h.why.Store(e)
-	h.ready.Store(nil)
+	h.show(nil)
 	return e
 }
 

@@ -20,6 +20,7 @@ func (h *holder) refused(ctx context.Context, sent http.Header, status int, answ
 		return false, err
 	}
 	defer h.give()
+	h.look()
 	name := "Authorization"
 	if h.s.set.Mode == APIKey {
 		name = http.CanonicalHeaderKey(h.s.set.Header)
@@ -44,7 +45,7 @@ func (h *holder) refused(ctx context.Context, sent http.Header, status int, answ
 	case was != "" && was == h.refusedOf && time.Since(h.gaveAt) < steady:
 		return false, h.needs("the server does not accept the tokens that it is given", false)
 	}
-	h.ready.Store(nil)
+	h.show(nil)
 	if h.s.moved(ctx, said, h.rec) {
 		h.rec = nil
 		if h.s.set.Mode == OAuth {

@@ -1,10 +1,99 @@
 package credential_test
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
+
+	"github.com/toolgate/toolgate/upstream/credential"
 )
+
+// TestForgottenWhileRead has a login change between the moment at which a call has read
+// it, or renewed it, and the moment at which it is used: nothing is sent that is not
+// kept any more, and a login that came in between is not overlooked.
+func TestForgottenWhileRead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after     string // which answer of the vault
+		in, renew bool   // somebody is signed in before, with a token that is over
+		good      bool   // somebody is signed in afterwards
+	}{
+		"leaves while it is read":      {"find", true, false, false},
+		"leaves while it is renewed":   {"renew", true, true, false},
+		"signs in while none is found": {"find", false, false, true},
+		"signs in while it is read":    {"find", true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.a.Rotate = true
+			old := http.Header{}
+			if tt.in {
+				w.login(t, "alice")
+			}
+			if tt.renew {
+				header, err := w.source.Headers(t.Context(), "alice")
+				if err != nil {
+					t.Fatal(err)
+				}
+				old = header.Clone()
+				w.a.Revoke(false)
+			}
+			back, changed := w.answer(t, "alice"), false
+			w.vault.between = func(what string) {
+				if what == tt.after && !changed {
+					changed = true
+					if !tt.good {
+						leaves(t, w)
+					} else if err := w.finish(t, back, "own"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			var err error
+			if tt.renew {
+				var again bool
+				if again, err = w.source.Refused(t.Context(), "alice", old, http.StatusUnauthorized, http.Header{}); again {
+					t.Error("a token that was given back is sent")
+				}
+			} else {
+				_, err = w.source.Headers(t.Context(), "alice")
+			}
+			if !changed {
+				t.Fatal("nothing came in between")
+			}
+			_, missing := errors.AsType[*credential.LoginError](err)
+			if tt.good && err != nil || !tt.good && !missing {
+				t.Errorf("answered %v", err)
+			}
+			header, err := w.source.Headers(t.Context(), "alice")
+			if tt.good && err != nil || !tt.good && err == nil {
+				t.Errorf("the next call has %v, %v", header, err)
+			}
+			kept, _, _ := w.vault.Find(t.Context(), "web", "alice")
+			if tt.good && header.Get("Authorization") != "Bearer "+accessIn(t, kept.Body) {
+				t.Error("it is sent with another token than the one that is kept")
+			}
+		})
+	}
+}
+
+func leaves(t *testing.T, w *world) {
+	t.Helper()
+	if had, err := w.desk.Leave(t.Context(), w.source, "alice"); !had || err != nil {
+		t.Errorf("Leave = %v, %v", had, err)
+	}
+}
+
+// accessIn is the access token of what is kept.
+func accessIn(t *testing.T, body []byte) string {
+	t.Helper()
+	var kept struct{ Token struct{ Access string } }
+	if err := json.Unmarshal(body, &kept); err != nil || kept.Token.Access == "" {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return kept.Token.Access
+}
 
 // TestLeavingUnderLoad has somebody leave while calls of two processes renew their
 // token: whoever comes after that is not signed in, and nothing of theirs is kept.

@@ -79,6 +79,9 @@ const (
 	renewTime = 25 * time.Second
 	// unknownLife is how long a token is taken for good of which nothing is said.
 	unknownLife = 24 * time.Hour
+	// maxLooks bounds how often in a row a credential is read that becomes another one
+	// meanwhile.
+	maxLooks = 10
 	// maxStepUps bounds how often in a row more scopes are asked for.
 	maxStepUps = 3
 	// metadataTime is how long what was read of a server and its authorization

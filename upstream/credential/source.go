@@ -240,10 +240,16 @@ type holder struct {
 	s         *Source
 	principal string
 
-	ready atomic.Pointer[ready]
-	turn  chan struct{} // capacity 1: who has put something in looks after the credential
+	// ready is written with mu, with what was read since the credential was last
+	// forgotten.
+	ready     atomic.Pointer[ready]
+	mu        sync.Mutex
+	forgotten uint64 // how often; guarded by mu
+
+	turn chan struct{} // capacity 1: who has put something in looks after the credential
 
 	// What follows belongs to whoever has the turn.
+	seen      uint64 // forgotten, before the credential was read
 	rec       *record
 	unsaved   *record // a renewal that could not be kept yet
 	said      oauth.Challenge
@@ -273,8 +279,37 @@ func (h *holder) take(ctx context.Context) error {
 
 func (h *holder) give() { <-h.turn }
 
-// forget has the credential read again when it is next needed.
-func (h *holder) forget() { h.ready.Store(nil) }
+// forget has the credential read again when it is next needed, also by those who are
+// at it: once it returns nothing is made ready of what was read before.
+func (h *holder) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgotten++
+	h.ready.Store(nil)
+}
+
+// look begins to read the credential. The caller has the turn, as for what follows.
+func (h *holder) look() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seen = h.forgotten
+}
+
+// outdated tells whether the credential was forgotten since the last look.
+func (h *holder) outdated() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seen != h.forgotten
+}
+
+// show makes headers ready for requests, nil for none. What is outdated is not.
+func (h *holder) show(now *ready) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now == nil || h.seen == h.forgotten {
+		h.ready.Store(now)
+	}
+}
 
 // headers is [Source.Headers] where nothing is ready.
 func (h *holder) headers(ctx context.Context) (http.Header, error) {
