@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -49,6 +50,7 @@ type link struct {
 	Server    string `json:"s"`
 	Principal string `json:"p"`
 	Expires   int64  `json:"e"` // Unix seconds
+	ID        string `json:"i"` // of this link alone
 }
 
 // signInLink returns the address at which a principal signs in to a server, empty
@@ -58,7 +60,7 @@ func (in *instance) signInLink(server, principal string) (string, error) {
 	if base == "" {
 		return "", nil
 	}
-	text, err := json.Marshal(link{server, principal, time.Now().Add(linkTime).Unix()})
+	text, err := json.Marshal(link{server, principal, time.Now().Add(linkTime).Unix(), rand.Text()})
 	if err != nil {
 		return "", fmt.Errorf("write a link: %w", err)
 	}
@@ -157,7 +159,9 @@ func (d *signInDoor) link(w http.ResponseWriter, r *http.Request, base, sealed s
 			return
 		}
 		if r.PostForm.Has("proof") {
-			d.prove(w, r, base, browser, r.PostForm.Get("proof"))
+			if d.firstSent(w, r, &l, formProof) {
+				d.prove(w, r, base, browser, r.PostForm.Get("proof"))
+			}
 			return
 		}
 	}
@@ -174,13 +178,7 @@ func (d *signInDoor) link(w http.ResponseWriter, r *http.Request, base, sealed s
 		d.consent(w, r, s, d.form(formConsent, sealed, browser), base)
 		return
 	}
-	first, err := d.spend(r)
-	if err != nil {
-		d.fail(w, l.Server, err)
-		return
-	}
-	if !first {
-		d.say(w, http.StatusConflict, "This form was sent already", "It is good for one time. If you are not signed in, open the link again.")
+	if !d.firstSent(w, r, &l, formConsent) {
 		return
 	}
 	if s.Settings().Mode == credential.APIKey {
@@ -218,6 +216,10 @@ func (d *signInDoor) callback(w http.ResponseWriter, r *http.Request, base strin
 // no more than an error code.
 func (d *signInDoor) fail(w http.ResponseWriter, server string, err error) {
 	d.in.log.Warn("a login was not finished", "server", server, "err", err)
+	if errors.Is(err, store.ErrTooManyForms) || errors.Is(err, store.ErrTooManyLogins) {
+		d.say(w, http.StatusTooManyRequests, "Not now", "This was tried too often in the last minutes. Try again in ten minutes.")
+		return
+	}
 	why := "The gateway's log says why."
 	if said, ok := errors.AsType[*oauth.Error](err); ok && said.Code != "" {
 		why = "The authorization server answered: " + said.Code + "."

@@ -73,18 +73,21 @@ func formEnd(head []byte) time.Time {
 	return time.Unix(int64(binary.BigEndian.Uint64(head[16:])), 0)
 }
 
-// spend tells whether a form of this browser's is sent for the first time.
-func (d *signInDoor) spend(r *http.Request) (first bool, err error) {
-	head, _, ok := sentForm(r)
-	if !ok {
-		return false, nil
-	}
+// firstSent tells whether a form of this browser's is sent for the first time; where
+// it is not, the page says so. Forms count for the principal of their link, so that
+// who sends many keeps nobody else from signing in.
+func (d *signInDoor) firstSent(w http.ResponseWriter, r *http.Request, l *link, what string) bool {
+	head, _, _ := sentForm(r) // which is one: see ownForm
 	id := sha256.Sum256(head)
-	first, err = d.in.store.Logins().Spend(r.Context(), hex.EncodeToString(id[:]), formEnd(head).Add(formGrace))
+	first, err := d.in.store.Logins().Spend(r.Context(), what+"\x00"+l.Principal, hex.EncodeToString(id[:]), formEnd(head).Add(formGrace))
 	if err != nil {
-		return false, fmt.Errorf("take a form: %w", err)
+		d.fail(w, l.Server, fmt.Errorf("take a form: %w", err))
+		return false
 	}
-	return first, nil
+	if !first {
+		d.say(w, http.StatusConflict, "This form was sent already", "It is good for one time. If you are not signed in, open the link again.")
+	}
+	return first
 }
 
 // ownPage tells whether a form comes from a page of the gateway's own, as far as the

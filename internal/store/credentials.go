@@ -22,6 +22,9 @@ const (
 	maxIndexed = 1 << 10
 	// maxLogins is how many journeys may be under way at once, in all.
 	maxLogins = 10_000
+	// maxForms is how many forms that were sent are kept, in all and of one person.
+	maxForms     = 10_000
+	maxFormsEach = 100
 )
 
 // CredentialKey is whose a credential is, and what it is good for.

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -10,6 +12,10 @@ import (
 
 // ErrTooManyLogins says that as many logins are under way as there may be.
 var ErrTooManyLogins = errors.New("too many people are signing in at the moment")
+
+// ErrTooManyForms says that as many forms were sent as are kept: by one person, or
+// by all.
+var ErrTooManyForms = errors.New("too many forms were sent in the last minutes")
 
 // Logins keeps journeys of people to authorization servers, and as whom the
 // gateway is known there. The zero value refuses everything with [ErrClosed];
@@ -22,7 +28,7 @@ type Logins struct {
 func (s *Store) Logins() *Logins { return &Logins{s} }
 
 // Keep keeps a journey until it is taken or expires. It returns
-// [ErrTooManyLogins] when 10,000 are under way, with what was spent.
+// [ErrTooManyLogins] when 10,000 are under way.
 func (l *Logins) Keep(ctx context.Context, id string, body []byte, expires time.Time) error {
 	if l.s == nil {
 		return ErrClosed
@@ -31,54 +37,71 @@ func (l *Logins) Keep(ctx context.Context, id string, body []byte, expires time.
 		return fmt.Errorf("keep a login: %w", err)
 	}
 	return l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
-		if err := roomForLogin(ctx, tx); err != nil {
+		if err := forgetExpired(ctx, tx); err != nil {
 			return err
+		}
+		var n int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM login WHERE id < ? OR id >= ?`, spentPrefix, spentEnd).Scan(&n); err != nil {
+			return fmt.Errorf("count logins: %w", err)
+		}
+		if n >= maxLogins {
+			return ErrTooManyLogins
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO login (id, body, expires) VALUES (?, ?, ?)`, id, nonNil(body), expires.UnixNano())
 		return wrapped("keep a login", err)
 	})
 }
 
-// roomForLogin forgets what has expired, and returns [ErrTooManyLogins] where there
-// is no room for one more.
-func roomForLogin(ctx context.Context, tx *Tx) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM login WHERE expires < ?`, time.Now().UnixNano()); err != nil {
-		return fmt.Errorf("forget expired logins: %w", err)
-	}
-	var n int
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM login`).Scan(&n); err != nil {
-		return fmt.Errorf("count logins: %w", err)
-	}
-	if n >= maxLogins {
-		return ErrTooManyLogins
-	}
-	return nil
+func forgetExpired(ctx context.Context, tx *Tx) error {
+	_, err := tx.Exec(ctx, `DELETE FROM login WHERE expires < ?`, time.Now().UnixNano())
+	return wrapped("forget expired logins", err)
 }
 
-// Spend notes until a time that what has an id was used: of many who spend one, the
-// first is told so. What is spent is of no journey, and cannot be taken; it counts
-// as one, and there can be [ErrTooManyLogins].
-func (l *Logins) Spend(ctx context.Context, id string, expires time.Time) (first bool, err error) {
+// Spend notes until a time that a form was sent: of many who spend one, the first is
+// told so. who is for whom it was made. It returns [ErrTooManyForms] when 100 of theirs
+// are kept, or 10,000 of all. Forms take no place of journeys.
+func (l *Logins) Spend(ctx context.Context, who, id string, expires time.Time) (first bool, err error) {
 	if l.s == nil {
 		return false, ErrClosed
 	}
 	if err := checkName("form", id); err != nil {
 		return false, fmt.Errorf("spend a form: %w", err)
 	}
+	sum := sha256.Sum256([]byte(who))
+	own := spentPrefix + hex.EncodeToString(sum[:16])
 	err = l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 		first = false
-		if err := roomForLogin(ctx, tx); err != nil {
+		if err := forgetExpired(ctx, tx); err != nil {
 			return err
 		}
-		n, err := tx.Exec(ctx, `INSERT INTO login (id, body, expires) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, spentPrefix+id, []byte{}, expires.UnixNano())
-		first = n == 1
-		return wrapped("spend a form", err)
+		n, err := tx.Exec(ctx, `INSERT INTO login (id, body, expires) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, own+":"+id, []byte{}, expires.UnixNano())
+		if err != nil || n == 0 {
+			return wrapped("spend a form", err)
+		}
+		first = true
+		for _, bound := range []struct {
+			from, to string
+			most     int
+		}{{own + ":", own + ";", maxFormsEach}, {spentPrefix, spentEnd, maxForms}} {
+			var kept int
+			if err := tx.QueryRow(ctx, `SELECT count(*) FROM login WHERE id >= ? AND id < ?`, bound.from, bound.to).Scan(&kept); err != nil {
+				return fmt.Errorf("count forms: %w", err)
+			}
+			if kept > bound.most {
+				return ErrTooManyForms
+			}
+		}
+		return nil
 	})
 	return first && err == nil, err
 }
 
-// spentPrefix keeps what was spent apart from journeys.
-const spentPrefix = "spent:"
+// Identifiers of what was spent are from spentPrefix to before spentEnd; no journey's
+// is.
+const (
+	spentPrefix = "spent:"
+	spentEnd    = "spent;"
+)
 
 // Take returns a journey and forgets it: of many who take one, one gets it. ok is
 // false when there is none, or it has expired.

@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +165,50 @@ func credentialRace(t *testing.T, s *store.Store) {
 	}
 }
 
+// forms has more forms sent than are kept: by one person, who is refused alone, and by
+// so many that all are. Nobody's login that is under way is touched by that, and others
+// begin.
+func forms(t *testing.T, s *store.Store) {
+	const each, all = 100, 10_000
+	l, later := s.Logins(), time.Now().Add(time.Hour)
+	if err := l.Keep(t.Context(), "under way", []byte("body"), later); err != nil {
+		t.Fatal(err)
+	}
+	for i := range each {
+		if first, err := l.Spend(t.Context(), "mallory", strconv.Itoa(i), later); !first || err != nil {
+			t.Fatalf("the form %d: %v, %v", i, first, err)
+		}
+	}
+	if first, err := l.Spend(t.Context(), "mallory", "one more", later); first || !errors.Is(err, store.ErrTooManyForms) {
+		t.Errorf("one more than there may be of one: %v, %v", first, err)
+	}
+	if first, err := l.Spend(t.Context(), "alice", "0", later); !first || err != nil {
+		t.Errorf("the form of another: %v, %v", first, err)
+	}
+	err := s.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		for i := range all {
+			if _, err := tx.Exec(ctx, `INSERT INTO login (id, body, expires) VALUES (?, ?, ?)`, "spent:"+strconv.Itoa(i), []byte{}, later.UnixNano()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := l.Spend(t.Context(), "bob", "0", later); first || !errors.Is(err, store.ErrTooManyForms) {
+		t.Errorf("one more than there may be of all: %v, %v", first, err)
+	}
+	if err := l.Keep(t.Context(), "begun now", []byte("body"), later); err != nil {
+		t.Errorf("beside so many forms: %v", err)
+	}
+	for _, id := range []string{"under way", "begun now"} {
+		if body, ok, err := l.Take(t.Context(), id); string(body) != "body" || !ok || err != nil {
+			t.Errorf("the login %s: %q, %v, %v", id, body, ok, err)
+		}
+	}
+}
+
 func logins(t *testing.T, s *store.Store) {
 	l := s.Logins()
 	if err := l.Keep(t.Context(), "id", []byte("body"), time.Now().Add(time.Hour)); err != nil {
@@ -187,17 +233,17 @@ func logins(t *testing.T, s *store.Store) {
 		t.Errorf("an expired one: %v, %v", ok, err)
 	}
 	if n := Race(t, 20, func(s *store.Store) (bool, error) {
-		return s.Logins().Spend(t.Context(), "id", time.Now().Add(time.Hour))
+		return s.Logins().Spend(t.Context(), "alice", "id", time.Now().Add(time.Hour))
 	}, s); n != 1 {
 		t.Errorf("%d of 20 were the first to spend it", n)
 	}
 	if _, ok, err := l.Take(t.Context(), "id"); ok || err != nil {
 		t.Errorf("what was spent is taken for a journey: %v, %v", ok, err)
 	}
-	if first, err := l.Spend(t.Context(), "other", time.Now().Add(-time.Second)); !first || err != nil {
+	if first, err := l.Spend(t.Context(), "alice", "other", time.Now().Add(-time.Second)); !first || err != nil {
 		t.Errorf("another one: %v, %v", first, err)
 	}
-	if first, err := l.Spend(t.Context(), "other", time.Now().Add(time.Hour)); !first || err != nil {
+	if first, err := l.Spend(t.Context(), "alice", "other", time.Now().Add(time.Hour)); !first || err != nil {
 		t.Errorf("one that has expired is still known: %v, %v", first, err)
 	}
 	for range 2 {

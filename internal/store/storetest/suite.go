@@ -57,6 +57,7 @@ func Run(t *testing.T, database Database) {
 		"CredentialRaceHasOneWinner":        credentialRace,
 		"DeclaredToolsAreKept":              declaredTools,
 		"LoginsAreTakenOnce":                logins,
+		"FormsAreBoundedApart":              forms,
 		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,
 		"NamesThatCannotBeAreRefused":       impossibleNames,
 	} {
@@ -145,7 +146,7 @@ func zeroHandles(t *testing.T) {
 	_, errs["Credentials.Delete"] = new(store.Credentials).Delete(ctx, "s", "")
 	_, errs["Credentials.List"] = new(store.Credentials).List(ctx)
 	errs["Logins.Keep"] = new(store.Logins).Keep(ctx, "id", nil, later)
-	_, errs["Logins.Spend"] = new(store.Logins).Spend(ctx, "id", later)
+	_, errs["Logins.Spend"] = new(store.Logins).Spend(ctx, "who", "id", later)
 	_, _, errs["Logins.Take"] = new(store.Logins).Take(ctx, "id")
 	_, _, errs["Logins.Client"] = new(store.Logins).Client(ctx, "i", "r")
 	errs["Logins.KeepClient"] = new(store.Logins).KeepClient(ctx, "i", "r", nil)
