@@ -151,6 +151,10 @@ func (d *signInDoor) link(w http.ResponseWriter, r *http.Request, base, sealed s
 		d.say(w, http.StatusNotFound, "This server is gone", "It is not in the configuration any more.")
 		return
 	}
+	if !d.in.offersLink(s) { // any more: it was their own when the link was made
+		d.say(w, http.StatusForbidden, "Not by a link", "What this server is shown is not provided by one person: everyone shares it, or it is had without people.")
+		return
+	}
 	browser := d.browser(w, r, base)
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -175,7 +179,7 @@ func (d *signInDoor) link(w http.ResponseWriter, r *http.Request, base, sealed s
 		d.say(w, http.StatusForbidden, "This link is for somebody else", "Whoever sent it to you would have got your access. Nothing was done.")
 		return
 	case r.Method == http.MethodGet:
-		d.consent(w, r, s, d.form(formConsent, sealed, browser), base)
+		d.consent(w, r, s, &l, d.form(formConsent, sealed, browser), base)
 		return
 	}
 	if !d.firstSent(w, r, &l, formConsent) {
@@ -264,7 +268,7 @@ func (d *signInDoor) opener(r *http.Request, browser string) string {
 	for _, c := range r.CookiesNamed(provenCookie) {
 		if text, err := d.in.keys.Open(sealProven, browser, c.Value); err == nil {
 			var p proven
-			if json.Unmarshal(text, &p) == nil && time.Now().Unix() < p.Expires && d.knows(p.Principal) {
+			if json.Unmarshal(text, &p) == nil && time.Now().Unix() < p.Expires && d.knows(&p) {
 				return p.Principal
 			}
 		}
@@ -276,14 +280,17 @@ func (d *signInDoor) opener(r *http.Request, browser string) string {
 const provenCookie = "toolgate-login-as"
 
 type proven struct {
-	Principal string `json:"p"`
-	Expires   int64  `json:"e"`
+	Principal  string `json:"p"`
+	Credential string `json:"c"` // by which they proved it
+	Expires    int64  `json:"e"`
 }
 
-// knows tells whether a principal may still be somebody.
-func (d *signInDoor) knows(principal string) bool {
-	_, ok := gate.ParsePrincipal(principal)
-	return ok && d.in.identities.Load().authenticated()
+// knows tells whether somebody may still be who they have proven to be: the key or the
+// issuer by which they did is still one of the gateway.
+func (d *signInDoor) knows(p *proven) bool {
+	principal, ok := gate.ParsePrincipal(p.Principal)
+	now := d.in.identities.Load()
+	return ok && now.authenticated() && now.chain.Knows(gate.NewIdentity(gate.Identity{Principal: principal, Credential: p.Credential}))
 }
 
 // prove takes what a person proves with who they are: the API key or the token that
@@ -298,7 +305,7 @@ func (d *signInDoor) prove(w http.ResponseWriter, r *http.Request, base, browser
 		d.say(w, http.StatusForbidden, "That is nobody's", "The gateway does not know this key. Open the link again to try another one.")
 		return
 	}
-	text, err := json.Marshal(proven{g.Identity.Key(), time.Now().Add(provenTime).Unix()})
+	text, err := json.Marshal(proven{g.Identity.Key(), g.Identity.Credential, time.Now().Add(provenTime).Unix()})
 	if err != nil {
 		d.fail(w, "", err)
 		return
@@ -313,12 +320,12 @@ func (d *signInDoor) prove(w http.ResponseWriter, r *http.Request, base, browser
 }
 
 // consent says what is about to happen.
-func (d *signInDoor) consent(w http.ResponseWriter, r *http.Request, s *credential.Source, form, base string) {
+func (d *signInDoor) consent(w http.ResponseWriter, r *http.Request, s *credential.Source, l *link, form, base string) {
 	set := s.Settings()
 	p := signInPage{Title: "Sign in to " + set.Server, Form: form, Button: "Continue", Key: set.Mode == credential.APIKey}
 	p.Rows = append(p.Rows, [2]string{"Server", set.Server}, [2]string{"Address", hostAndPath(set.URL)})
 	if set.Mode == credential.OAuth {
-		at, scopes, err := s.Where(r.Context())
+		at, scopes, err := s.Where(r.Context(), l.Principal)
 		if err != nil {
 			d.fail(w, set.Server, err)
 			return

@@ -294,10 +294,13 @@ func (s *Source) State(ctx context.Context, principal string) (State, error) {
 	return st, err
 }
 
-// Where returns at which authorization server people sign in, and what they are
-// asked for.
-func (s *Source) Where(ctx context.Context) (host string, scopes []string, err error) {
-	p, err := s.locate(ctx, oauth.Challenge{}, false)
+// Where returns at which authorization server a principal signs in, and what for.
+func (s *Source) Where(ctx context.Context, principal string) (host string, scopes []string, err error) {
+	said, wider, err := s.wanted(ctx, principal)
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := s.locate(ctx, said, false)
 	if err != nil {
 		return "", nil, fmt.Errorf("find where one signs in to %s: %w", s.set.Server, err)
 	}
@@ -309,5 +312,5 @@ func (s *Source) Where(ctx context.Context) (host string, scopes []string, err e
 	if err != nil {
 		return "", nil, fmt.Errorf("the authorization endpoint is no URL: %w", err)
 	}
-	return u.Host, oauth.Union(oauth.Select(oauth.Challenge{}, of, p.metadata, nil), s.set.Scopes), nil
+	return u.Host, oauth.Union(oauth.Select(said, of, p.metadata, wider), s.set.Scopes), nil
 }

@@ -85,6 +85,9 @@ func TestStepUp(t *testing.T) {
 		if got := strings.Fields(w.asked(t, credential.Way{Redirect: redirect}).Get("scope")); !slices.Equal(got, want) {
 			t.Errorf("time %d: asked for %q, want %q", i, got, want)
 		}
+		if _, got, err := w.source.Where(t.Context(), "alice"); err != nil || !slices.Equal(got, want) {
+			t.Errorf("time %d: a person is told of %q, want %q: %v", i, got, want, err)
+		}
 		if now, err := w.source.Headers(t.Context(), "alice"); err != nil || now.Get("Authorization") != sent.Get("Authorization") {
 			t.Errorf("time %d: what the token allows is not done any more: %v", i, err)
 		}
