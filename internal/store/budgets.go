@@ -61,7 +61,7 @@ func (b *Budgets) Do(ctx context.Context, fn func(tx *BudgetTx) error) error {
 	if b.s == nil {
 		return ErrClosed
 	}
-	return b.s.Do(ctx, func(ctx context.Context, tx *Tx) error { return fn(&BudgetTx{ctx, tx}) })
+	return b.s.Do(ctx, func(ctx context.Context, tx *Tx) error { return fn(&BudgetTx{unwatched(ctx), tx}) })
 }
 
 // What is written with every charge.

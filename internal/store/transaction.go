@@ -77,16 +77,20 @@ func newConnection(ctx context.Context, pool *sql.DB, texts ...string) (*connect
 
 // begin begins a transaction. The one before it has ended.
 func (c *connection) begin(ctx context.Context) (transaction, error) {
-	if err := c.run(ctx, sqlBegin); err != nil {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := c.run(sqlBegin); err != nil {
 		return nil, err
 	}
 	return &own{Conn: c.conn, c: c, ctx: ctx}, nil
 }
 
-// run begins or ends a transaction. After an error there is none: SQLite keeps one
-// whose commit failed, and has rolled others back by itself.
-func (c *connection) run(ctx context.Context, text string) error {
-	_, err := c.statements[text].ExecContext(ctx)
+// run begins or ends a transaction; for a lock it waits as long as [busyTimeout].
+// After an error there is none: SQLite keeps one whose commit failed, and has rolled
+// others back by itself.
+func (c *connection) run(text string) error {
+	_, err := c.statements[text].ExecContext(context.Background())
 	if err != nil {
 		_, _ = c.statements[sqlRollback].ExecContext(context.Background())
 	}
@@ -129,7 +133,7 @@ func (o *own) end(text string) error {
 		return sql.ErrTxDone
 	}
 	o.done = true
-	return o.c.run(context.Background(), text)
+	return o.c.run(text)
 }
 
 // statements are prepared where a file is written, by their text, which is a constant
