@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -157,6 +158,28 @@ func TestDeclaredToolsThatAreRefused(t *testing.T) {
 				t.Errorf("%v; want %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// What a tool may write is held against what a configuration has started from at each
+// reload, also where the tools are the same as before.
+func TestServersAreNotStartedFromWhatToolsWrite(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	shared := filepath.Join(h.dir, "shared")
+	program := filepath.Join(shared, "server.sh")
+	if err := errors.Join(os.Mkdir(shared, 0o700), os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	tools := map[string]any{"tools": []any{map[string]any{"name": "one", "type": "command", "args": []any{"echo", "one"}, "write": []any{shared}}}}
+	h.write(t, servers{"a": fake()}, tools)
+	r := h.newRunning(t)
+	h.write(t, servers{"a": fake(), "b": map[string]any{"command": program}}, tools)
+	if _, err := r.reload(true); err == nil || !strings.Contains(err.Error(), shared) || !strings.Contains(err.Error(), "is started") {
+		t.Errorf("%v", err)
+	}
+	if got := text(t, r.client(t, &options{}), "tools__one", "{}"); got != "one\n" {
+		t.Errorf("%q", got)
 	}
 }
 
