@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -46,24 +47,70 @@ type Lock struct {
 // process id into it. It returns a [*HeldError] when another has it, and never
 // waits.
 func Take(path string) (*Lock, error) {
-	f, err := os.OpenFile(path+Suffix, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := open(path+Suffix, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	switch err := tryLock(f); {
-	case errors.Is(err, errLocked):
-		holder := readPID(f)
+	if err := try(f, path, true); err != nil {
 		f.Close()
-		return nil, &HeldError{Path: path, PID: holder}
-	case err != nil:
-		f.Close()
-		return nil, fmt.Errorf("%w: put it on a local file system", err)
+		return nil, err
 	}
 	l := &Lock{f: f}
 	if err := l.sign(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// Free looks whether the lock of the file at path could be taken, for those who only
+// want to know: it makes no file, and where there is none the lock is free. It
+// returns a [*HeldError] when somebody has it. It never waits, but a Take in the
+// moment of the look is refused.
+func Free(path string) error {
+	f, err := open(path+Suffix, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() // which gives back what was taken
+	return try(f, path, false)
+}
+
+// open opens a lock file. A link in its place would let whoever may write the
+// folder have us empty a file elsewhere, and a pipe would make us wait.
+func open(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|openFlags, 0o600)
+	if err != nil {
+		if info, no := os.Lstat(path); no == nil && info.Mode()&os.ModeSymlink != 0 {
+			return nil, notOurs(path)
+		}
+		return nil, err
+	}
+	there, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if is, err := f.Stat(); err != nil || !there.Mode().IsRegular() || !os.SameFile(is, there) {
+		return nil, errors.Join(notOurs(path), err, f.Close())
+	}
+	return f, nil
+}
+
+func notOurs(path string) error {
+	return fmt.Errorf("%s is a lock file, and what stands there is no regular file: see who put it there, and remove it", path)
+}
+
+// try takes the lock of an open lock file, alone or beside others who only look.
+func try(f *os.File, path string, alone bool) error {
+	switch err := tryLock(f, alone); {
+	case errors.Is(err, errLocked):
+		return &HeldError{Path: path, PID: readPID(f)}
+	case err != nil:
+		return fmt.Errorf("%s: %w: put it on a local file system", path+Suffix, err)
+	}
+	return nil
 }
 
 // sign replaces the content of the lock file by our process id.
@@ -83,8 +130,9 @@ func (l *Lock) Close() error {
 
 // readPID returns the process id in a lock file, or 0.
 func readPID(f *os.File) int {
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
-	if err != nil {
+	const most = 32 // more than the longest number has
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, most))
+	if err != nil || len(b) == most {
 		return 0
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))

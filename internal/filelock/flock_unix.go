@@ -8,12 +8,19 @@ import (
 	"syscall"
 )
 
-// tryLock takes the exclusive advisory lock of f without waiting. flock
+// openFlags keep from following a link, and from waiting for the other end of a pipe.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// tryLock takes the advisory lock of f without waiting, alone or shared. flock
 // belongs to the open file and not to the process, so a second Open in the
 // same process is refused too, and SQLite's own locks are not touched.
-func tryLock(f *os.File) error {
+func tryLock(f *os.File, alone bool) error {
+	how := syscall.LOCK_SH
+	if alone {
+		how = syscall.LOCK_EX
+	}
 	for {
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return errLocked

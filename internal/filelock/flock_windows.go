@@ -13,6 +13,9 @@ var (
 	procUnlockFileEx = kernel32.NewProc("UnlockFileEx")
 )
 
+// openFlags has nothing to say here: making a link needs a privilege.
+const openFlags = 0
+
 const (
 	lockfileFailImmediately = 0x1
 	lockfileExclusiveLock   = 0x2
@@ -26,9 +29,13 @@ func lockRegion() *syscall.Overlapped {
 	return &syscall.Overlapped{OffsetHigh: 0x4000_0000}
 }
 
-// tryLock takes the exclusive lock of f without waiting.
-func tryLock(f *os.File) error {
-	ok, _, err := procLockFileEx.Call(f.Fd(), lockfileExclusiveLock|lockfileFailImmediately, 0, 1, 0,
+// tryLock takes the lock of f without waiting, alone or shared.
+func tryLock(f *os.File, alone bool) error {
+	how := uintptr(lockfileFailImmediately)
+	if alone {
+		how |= lockfileExclusiveLock
+	}
+	ok, _, err := procLockFileEx.Call(f.Fd(), how, 0, 1, 0,
 		uintptr(unsafe.Pointer(lockRegion())))
 	switch {
 	case ok != 0:
