@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -49,11 +50,7 @@ func (e *examination) state(ctx context.Context, c *config.Config, state *stateD
 		return
 	}
 	e.store(ctx, c, state, running)
-	path := c.Toolgate.Audit.Path
-	if path == "" {
-		path = filepath.Join(state.path, "audit.jsonl")
-	}
-	e.add("audit log", path, doctor.Appended(doctor.CodeAudit, "audit.path", path)...)
+	e.audit(auditPath(c, state), running)
 	if len(c.Toolgate.Keys) > 0 {
 		var found []doctor.Finding
 		if _, err := state.keyring(c.Toolgate.Keys); err != nil {
@@ -63,7 +60,23 @@ func (e *examination) state(ctx context.Context, c *config.Config, state *stateD
 	}
 }
 
-// store tries the lock of the store where no gateway of this configuration runs,
+// audit sees whether the log can be written, and where no gateway of this
+// configuration runs, that no other writes it.
+func (e *examination) audit(path string, running *admin.Status) {
+	found := doctor.Appended(doctor.CodeAudit, "audit.path", path)
+	if len(found) == 0 && running == nil {
+		err := audit.Free(path)
+		switch _, held := errors.AsType[*audit.InUseError](err); {
+		case held:
+			found = append(found, doctor.Found(doctor.CodeAuditHeld, path, err.Error(), ""))
+		case err != nil && !errors.Is(err, fs.ErrPermission): // such a log is written without a lock
+			found = append(found, doctor.Found(doctor.CodeAudit, path, err.Error(), ""))
+		}
+	}
+	e.add("audit log", path, found...)
+}
+
+// store looks at the lock of the store where no gateway of this configuration runs,
 // and opens it for reading where it exists.
 func (e *examination) store(ctx context.Context, c *config.Config, state *stateDir, running *admin.Status) {
 	reading, err := storeForReading(c)
@@ -75,8 +88,8 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stateD
 	if lock == "" {
 		lock = filepath.Join(state.path, "store.db")
 	}
-	if _, err := os.Stat(filepath.Dir(lock)); err == nil && running == nil {
-		claim, err := store.Claim(lock)
+	if running == nil {
+		err := store.Free(lock)
 		switch _, held := errors.AsType[*store.InUseError](err); {
 		case held:
 			e.add("store", "", doctor.Found(doctor.CodeStoreHeld, lock, err.Error(), ""))
@@ -85,7 +98,6 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stateD
 			e.add("store", "", doctor.Found(doctor.CodeStore, lock, err.Error(), ""))
 			return
 		}
-		claim.Close()
 	}
 	shown := shownURL(c.Toolgate.Store)
 	if reading.Path != "" {

@@ -282,6 +282,25 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 			t.Cleanup(func() { claim.Close() })
 			h.write(t, servers{"a": fake()}, map[string]any{"store": "sqlite:" + path})
 		}},
+		{name: "store held behind a link", code: doctor.CodeStoreHeld, subject: "*", make: func(t *testing.T, h *home) {
+			path := h.keep(t, "real.db", "", 0o600)
+			if err := os.Symlink(path, h.path("link.db")); err != nil {
+				t.Fatal(err)
+			}
+			claim, err := store.Claim(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { claim.Close() })
+			h.write(t, servers{"a": fake()}, map[string]any{"store": "sqlite:" + h.path("link.db")})
+		}},
+		{name: "audit log held by another process", code: doctor.CodeAuditHeld, subject: "*", make: func(t *testing.T, h *home) {
+			other := newHome(t)
+			settings := map[string]any{"audit": map[string]any{"path": h.path("shared.jsonl")}}
+			other.write(t, servers{"a": fake()}, settings)
+			other.up(t)
+			h.write(t, servers{"a": fake()}, settings)
+		}},
 		{name: "a store that is none", code: doctor.CodeStore, subject: "store", make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": fake()}, map[string]any{"store": "sqlite:" + h.keep(t, "bad.db", strings.Repeat("no database ", 1000), 0o600)})
 		}},
@@ -379,6 +398,27 @@ func TestDoctorFindsNothing(t *testing.T) {
 	p.stop(t, syscall.SIGTERM)
 	if found, code := h.examined(t, h.file); len(found) > 0 || code != exitOK {
 		t.Errorf("after the end: %+v, exit code %d", found, code)
+	}
+}
+
+// Who looks before a gateway was ever started, perhaps as another user, leaves
+// nothing in its way.
+func TestDoctorMakesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	data := h.path("data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.write(t, servers{"a": fake()}, map[string]any{
+		"store": "sqlite:" + filepath.Join(data, "store.db"),
+		"audit": map[string]any{"path": filepath.Join(data, "audit.jsonl")},
+	})
+	if found, code := h.examined(t, h.file); len(found) > 0 || code != exitOK {
+		t.Errorf("found %+v, exit code %d", found, code)
+	}
+	if made, err := os.ReadDir(data); err != nil || len(made) > 0 {
+		t.Errorf("the doctor has made %v, %v", made, err)
 	}
 }
 

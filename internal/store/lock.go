@@ -20,27 +20,38 @@ func Claim(path string) (io.Closer, error) {
 	return l, nil
 }
 
-// InUseError says that another process has the store open for writing.
-type InUseError struct {
-	Path string // the store
-	PID  int    // who holds it; 0 when it did not say
+// Free returns an [*InUseError] where a process has the store in the file at path
+// open for writing, or has claimed it. It changes nothing.
+func Free(path string) error {
+	path, err := resolve(path)
+	if err != nil {
+		return fmt.Errorf("lock store %s: %w", path, err)
+	}
+	return inUse(path, filelock.Free(path))
 }
+
+// InUseError says that another process has the store open for writing.
+type InUseError struct{ filelock.HeldError }
 
 // Error implements error.
 func (e *InUseError) Error() string {
-	held := filelock.HeldError{Path: e.Path, PID: e.PID}
-	return fmt.Sprintf("store %s is in use by %s: stop that toolgate, or give this one a store of its own (toolgate.store)", e.Path, held.Holder())
+	return fmt.Sprintf("store %s: stop that toolgate, or give this one a store of its own (toolgate.store)", &e.HeldError)
 }
 
 // acquire takes the lock of the store at path, or returns an [*InUseError]. It
 // never waits.
 func acquire(path string) (*filelock.Lock, error) {
 	l, err := filelock.Take(path)
+	return l, inUse(path, err)
+}
+
+// inUse names the store at path where its lock is held.
+func inUse(path string, err error) error {
 	if held, ok := errors.AsType[*filelock.HeldError](err); ok {
-		return nil, &InUseError{Path: held.Path, PID: held.PID}
+		return &InUseError{*held}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock store %s: %w", path, err)
+		return fmt.Errorf("lock store %s: %w", path, err)
 	}
-	return l, nil
+	return nil
 }

@@ -76,6 +76,7 @@ const (
 	CodeStore          = "TG3205"
 	CodeKey            = "TG3206"
 	CodeNotReady       = "TG3207"
+	CodeAuditHeld      = "TG3208"
 	CodePlugin         = "TG3301"
 	CodePluginChecksum = "TG3302"
 	CodeShadowed       = "TG4101"
@@ -142,6 +143,7 @@ var groups = []group{
 		{CodeDisk, Warning, "the disk is almost full", "The store and the audit log need room.", "Make room."},
 		{CodeStore, Error, "the store cannot be opened", "Nothing that needs it works.", "See that it is there and may be read and written: toolgate.store."},
 		{CodeKey, Error, "a key cannot be read", "Nothing starts: what clients carry is sealed with it.", "Make it, such as with `openssl rand -hex 32`: toolgate.keys."},
+		{CodeAuditHeld, Error, "the audit log is held by another process", "Only one gateway may write it: two would spoil each other's chain.", "End the other one, or give this one a log of its own: toolgate.audit.path."},
 		{CodeNotReady, Warning, "the running gateway is not ready", "Something that it needs to decide is missing.", "See `toolgate status`."},
 	}},
 	{"TG33", "Plugins", []Code{
