@@ -13,8 +13,10 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +46,7 @@ var canaries = map[string]string{
 	"userinfo": "canary-userinfo%2B0012",
 	"webhook":  "canary-webhook-secret-0013-" + strings.Repeat("w", 16),
 	"issuer":   "canary-issuer-secret-0014",
+	"opaque":   "canary-opaque-token-0015",
 	"basic":    base64.StdEncoding.EncodeToString([]byte("gw:canary-issuer-secret-0014")), // as it is sent
 }
 
@@ -134,6 +137,79 @@ func tellingServers(t *testing.T) (tells, broken string) {
 	return good.URL, bad.URL
 }
 
+// tellingIssuer is an issuer of tokens, and one that is asked about them: it knows
+// one, and answers with all that it was sent; about others it fails.
+func tellingIssuer(t *testing.T) (issuer *authority, introspection string) {
+	t.Helper()
+	issuer = newAuthority(t, "i1")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("token") != canaries["opaque"] {
+			http.Error(w, fmt.Sprintf("failed: %v %v", r.Header, r.Form), http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(issuer.claims("https://gw.example", map[string]any{
+			"iss": "https://issuer.example", "active": true, "client_id": "ide", "sent": r.Header, "form": r.Form,
+		}))
+	}))
+	t.Cleanup(s.Close)
+	return issuer, s.URL
+}
+
+// control asks everything that can be asked on the control side, without a token,
+// with one, and with bodies and parameters that are refused.
+func (w *watch) control(client *http.Client, url, token string) {
+	w.t.Helper()
+	files, err := filepath.Glob("admin/*.go")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	asked := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, route := range regexp.MustCompile(`mux\.HandleFunc\("(GET|POST) (/v1/[^"]*)"`).FindAllStringSubmatch(string(text), -1) {
+			asked++
+			path := strings.NewReplacer("{id}", "none", "{name}", "none").Replace(route[2])
+			w.request(client, route[1], url+path, "", "")
+			w.request(client, route[1], url+path, "wrong", "{}")
+			for query, body := range map[string]string{
+				"?server=prints&name=prints__pid&tool=pid&mode=NONE&limit=1000&q=tool~_": "{",
+				"?server=broken&name=broken__x&limit=x&q=%25&since=x&state=x&reason=x":   `{"name":"x"}`,
+			} {
+				w.request(client, route[1], url+path+query, token, body)
+			}
+		}
+	}
+	if asked < 30 {
+		w.t.Errorf("%d routes were found", asked)
+	}
+}
+
+// request looks at the raw answer of the control side.
+func (w *watch) request(client *http.Client, method, url, token, body string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Toolgate-Token", token)
+	resp, err := client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := httputil.DumpResponse(resp, true)
+	if err != nil {
+		w.t.Error(err)
+	}
+	if token != w.secrets["admin token"] && resp.StatusCode != http.StatusUnauthorized && r.URL.Path != "/v1/stdio" { // which is on the socket alone
+		w.t.Errorf("%s %s without the token: %s", method, url, resp.Status)
+	}
+	w.look(method+" "+url, raw)
+}
+
 // Secrets of every kind go through a gateway with everything switched on, past
 // servers that print and tell them, and stand nowhere but where they belong.
 func TestCanaries(t *testing.T) {
@@ -142,26 +218,29 @@ func TestCanaries(t *testing.T) {
 	traces, traced := receiver(t)
 	hook, hooked := receiver(t)
 	tells, broken := tellingServers(t)
+	issuer, introspection := tellingIssuer(t)
 	for name, secret := range canaries {
 		h.env["CANARY_"+strings.ToUpper(name)] = secret
 	}
-	metrics := freeAddress(t)
+	metrics, control := freeAddress(t), freeAddress(t)
 	h.env["TOOLGATE_LISTEN_METRICS"] = metrics
-	environ := `for p in $PPID self; do tr '\0' '\n' </proc/$p/environ; tr '\0' ' ' </proc/$p/cmdline; echo; done >>environ.txt 2>/dev/null; `
+	started := func(name string) string { return `env >>environ-` + name + `.txt; ` }
 	h.write(t, servers{
-		"prints": {"command": "/bin/sh", "args": []any{"-c", environ + `printf '%s\n' "it is $API_TOKEN" >&2; exec ` + os.Args[0] + ` ` + fakeCommand}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
-		"dies":   {"command": "/bin/sh", "args": []any{"-c", `printf '%s\n' "no use: $API_TOKEN" >&2; exit 3`}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
-		"other":  {"command": "/bin/sh", "args": []any{"-c", environ + `exec ` + os.Args[0] + ` ` + fakeCommand}},
+		"prints": {"command": "/bin/sh", "args": []any{"-c", started("prints") + `printf '%s\n' "it is $API_TOKEN" >&2; exec ` + os.Args[0] + ` ` + fakeCommand + ` prints`}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
+		"dies":   {"command": "/bin/sh", "args": []any{"-c", started("dies") + `printf '%s\n' "no use: $API_TOKEN" >&2; exit 3`}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
+		"other":  {"command": "/bin/sh", "args": []any{"-c", started("other") + `exec ` + os.Args[0] + ` ` + fakeCommand + ` other`}},
 		"tells":  {"url": tells + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 		"broken": {"url": strings.Replace(broken, "http://", "http://me:${CANARY_USERINFO}@", 1) + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 		"closed": {"url": "http://127.0.0.1:1/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 	}, map[string]any{
 		"auth": map[string]any{
 			"keys": []any{map[string]any{"id": "one", "subject": "me", "sha256": sum(canaries["key"])}},
-			// It answers with what it was sent, so that nobody can be judged by it.
-			"introspection": map[string]any{"endpoint": broken + "/introspect", "client_id": "gw", "client_secret": "${CANARY_ISSUER}", "issuer": "https://issuer.example", "audience": "https://gw.example"},
+			"jwt":  []any{map[string]any{"issuer": issuer.issuer, "audience": "https://gw.example"}},
+			// It tells what it was sent, whether it judges by it or fails.
+			"introspection": map[string]any{"endpoint": introspection + "/introspect", "client_id": "gw", "client_secret": "${CANARY_ISSUER}", "issuer": "https://issuer.example", "audience": "https://gw.example"},
 		},
 		"gate":      map[string]any{"open": true},
+		"listen":    map[string]any{"admin": control},
 		"log":       map[string]any{"level": "debug"},
 		"audit":     map[string]any{"mode": "required", "decision_inputs": true},
 		"telemetry": map[string]any{"otlp": traces, "sample": 1, "headers": map[string]any{"X-Key": "${CANARY_OTLP}"}},
@@ -169,17 +248,23 @@ func TestCanaries(t *testing.T) {
 		"tools": []any{
 			map[string]any{"name": "web", "type": "http", "url": broken + "/x", "headers": map[string]any{"X-Key": "${CANARY_TOOL}"}, "query": map[string]any{"token": "${CANARY_TOOL}"}},
 			map[string]any{"name": "closed", "type": "http", "url": "http://127.0.0.1:1/x", "query": map[string]any{"token": "${CANARY_TOOL}"}},
-			map[string]any{"name": "run", "type": "command", "args": []any{"sh", "-c", `echo "with $MY_TOKEN" >&2; exit 4`}, "env": map[string]any{"MY_TOKEN": "${CANARY_COMMAND}"}},
+			map[string]any{"name": "run", "type": "command", "args": []any{"sh", "-c", `env >&2; echo "with $MY_TOKEN" >&2; exit 4`}, "env": map[string]any{"MY_TOKEN": "${CANARY_COMMAND}"}},
 		},
 	})
-	w := &watch{t: t, secrets: canaries}
+	good := issuer.token(t, "i1", "https://gw.example", nil)
+	expired := issuer.token(t, "i1", "https://gw.example", map[string]any{"exp": 1})
+	w := &watch{t: t, secrets: maps.Clone(canaries)}
+	for name, token := range map[string]string{"good": good, "expired": expired} {
+		w.secrets["token "+name] = token[strings.LastIndexByte(token, '.')+1:] // what it is worth nothing without
+	}
 	p, url := h.up(t)
 	client := newClient(t)
-	call := func(key, tool, args string, belong ...string) {
+	call := func(key, tool, args string, belong ...string) string {
 		t.Helper()
 		quoted, _ := json.Marshal(tool)
 		_, body := post(t, client, url, key, mcp.MethodToolsCall, tool, `"name":`+string(quoted)+`,"arguments":`+args+`,`)
 		w.look("the answer of "+tool, body, belong...)
+		return string(body)
 	}
 	key, argument := canaries["key"], `{"text":"`+canaries["argument"]+`"}`
 	for _, tool := range []string{"prints__pid", "prints__fail", "prints__fault", "other__pid", "dies__pid", "broken__x", "closed__x", "none__x"} {
@@ -192,9 +277,19 @@ func TestCanaries(t *testing.T) {
 	call(key, "tells__"+canaries["shape"], argument, "shape")
 	call(key, "tools__web", `{}`, "tool")
 	call(key, "tools__closed", `{}`)
-	call(key, "tools__run", `{}`, "command")
+	if got := call(key, "tools__run", `{}`, "command"); !strings.Contains(got, "PATH=") || strings.Contains(got, "CANARY_") {
+		t.Errorf("the environment of a command: %s", got)
+	}
 	call(canaries["jwt"], "other__pid", argument)
 	call("tgk_"+canaries["argument"], "other__pid", argument)
+	call(expired, "other__pid", argument)
+	for _, token := range []string{good, canaries["opaque"]} {
+		if code, body := post(t, client, url, token, mcp.MethodToolsCall, "other__pid", `"name":"other__pid","arguments":{},`); code != http.StatusOK || !bytes.Contains(body, []byte(`"result"`)) {
+			t.Errorf("a token that holds good: %d %s", code, body)
+		}
+		call(token, "none__x", argument)
+		call(token, "tells__error", argument, "header", "shape", "query")
+	}
 	post(t, client, url, key, "resources/read", "file:///"+canaries["shape"], `"uri":"file:///`+canaries["shape"]+`",`)
 
 	h.env["TOOLGATE_API_KEY"] = key
@@ -237,8 +332,9 @@ func TestCanaries(t *testing.T) {
 	}
 	w.look("the metrics", text)
 	token := strings.TrimSpace(h.text(t, h.stateFile(t, "admin.token")))
-	w.secrets = map[string]string{"admin token": token, "sealing key": strings.TrimSpace(h.text(t, h.stateFile(t, "seal.key")))}
-	maps.Copy(w.secrets, canaries)
+	w.secrets["admin token"], w.secrets["sealing key"] = token, strings.TrimSpace(h.text(t, h.stateFile(t, "seal.key")))
+	w.control(client, "http://"+control, token)
+	w.children(p.cmd.Process.Pid)
 	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
@@ -265,27 +361,18 @@ func TestCanaries(t *testing.T) {
 	w.look("what it printed", []byte(p.out.String()))
 	w.look("the traces", traced())
 	w.look("the executions", hooked())
-	// What the gateway has in its own environment stays there, and so does what one
-	// server is given.
-	w.look("what children see", []byte(childrensEnvironment(t, h)), "env")
+	// A child has what it is given, and nothing else that the gateway has.
+	for name, belongs := range map[string]string{"prints": "env", "dies": "env", "other": ""} {
+		text := h.text(t, h.path("environ-"+name+".txt"))
+		w.look("the environment of "+name, []byte(text), belongs)
+		if !strings.Contains(text, "PATH=") || strings.Contains(text, "CANARY_") || !strings.Contains(text, w.secrets[belongs]) {
+			t.Errorf("the environment of %s: %s", name, text)
+		}
+	}
 	w.folder(h.env["TOOLGATE_STATE"], "admin.token", "seal.key")
 	if len(traced()) == 0 || len(hooked()) == 0 || w.looked < 50 {
 		t.Errorf("%d places were looked at, %d bytes of traces, %d of executions", w.looked, len(traced()), len(hooked()))
 	}
-}
-
-// childrensEnvironment is the environment and the command line of the children that
-// the gateway started.
-func childrensEnvironment(t *testing.T, h *home) string {
-	t.Helper()
-	text := h.text(t, h.path("environ.txt"))
-	var own []string
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "CANARY_") && !strings.HasPrefix(line, "TOOLGATE_") {
-			own = append(own, line)
-		}
-	}
-	return strings.Join(own, "")
 }
 
 // The passwords of stores, the token of SpiceDB and the secret of questions are told
