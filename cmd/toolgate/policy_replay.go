@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,7 +21,7 @@ import (
 type replayed struct {
 	Changed     []replayedCall `json:"changed"`
 	Same        int            `json:"same"`
-	Undecidable int            `json:"undecidable"` // the policy reads arguments, which were not kept
+	Undecidable int            `json:"undecidable"` // what the policy reads was not kept, or it failed then and now
 	NotAsked    int            `json:"not_asked"`   // something before the policy refused them, or there was none
 }
 
@@ -43,8 +44,10 @@ func newPolicyReplay(o *options) *cobra.Command {
 		Long: `Decide the tool calls of the audit log again under the policies of a folder, and
 print those that the policy would now decide otherwise. Nothing is called and nothing
 is changed. A policy that reads arguments can decide only what it refuses without
-them, unless audit.decision_inputs kept them. Scopes, capsules and what the catalog
-says of tools beside their names are not in the audit log and not replayed.`,
+them, unless audit.decision_inputs kept them, and one that reads scopes, capsules or
+the clock can decide nothing. What the catalog says of tools beside their names is
+not in the audit log and not replayed. Whether the log is as it was written, toolgate
+audit verify tells.`,
 		Example: "  toolgate policy replay policies-new/ --since 168h",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,19 +66,23 @@ says of tools beside their names are not in the audit log and not replayed.`,
 			if err != nil {
 				return exit(exitConfig, err)
 			}
-			calls, names, err := callsSince(files, time.Now().Add(-since))
+			log := replayedLog{files: files, since: time.Now().Add(-since)}
+			names, err := log.names()
 			if err != nil {
 				return err
 			}
 			if err := policy.SetData(policyData(names, nil)); err != nil {
 				return exit(exitConfig, fmt.Errorf("the policy does not take the names of the tools: %w", err))
 			}
-			got := replay(cmd.Context(), policy, keys, calls)
+			got, err := log.replay(cmd.Context(), policy, keys)
+			if err != nil {
+				return err
+			}
 			if err := o.print(os.Stdout, replayTable(got)); err != nil {
 				return err
 			}
 			if o.output == "table" || o.output == "wide" {
-				fmt.Fprintf(os.Stderr, "%d decisions change, %d do not, %d cannot be decided without arguments, %d did not reach the policy\n",
+				fmt.Fprintf(os.Stderr, "%d decisions change, %d do not, %d cannot be known, %d did not reach the policy\n",
 					len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
 			}
 			return nil
@@ -87,38 +94,56 @@ says of tools beside their names are not in the audit log and not replayed.`,
 	return c
 }
 
-// callsSince returns the ended calls of tools since a time, and the names of the
-// tools.
-func callsSince(files []string, since time.Time) (calls []audit.Record, names []string, err error) {
-	seen := make(map[string]bool)
-	err = told(audit.Read(files, func(r *audit.Record) error {
-		if r.Event != audit.EventEnd || r.Method != mcp.MethodToolsCall || r.Server == "" || r.Time.Before(since) {
+// replayedLog is the part of an audit log that is decided again. It is read anew for
+// each question: a day of a busy gateway is more than fits into memory.
+type replayedLog struct {
+	files []string
+	since time.Time
+}
+
+// each calls fn with every ended call of a tool.
+func (l replayedLog) each(fn func(*audit.Record) error) error {
+	return audit.Read(l.files, func(r *audit.Record) error {
+		if r.Event != audit.EventEnd || r.Method != mcp.MethodToolsCall || r.Server == "" || r.Time.Before(l.since) {
 			return nil
 		}
-		calls = append(calls, *r)
+		return fn(r)
+	})
+}
+
+// names returns the names of the tools that were called.
+func (l replayedLog) names() (names []string, err error) {
+	seen := make(map[string]bool)
+	err = l.each(func(r *audit.Record) error {
 		if !seen[r.Name] {
 			seen[r.Name] = true
 			names = append(names, r.Name)
 		}
 		return nil
-	}))
-	return calls, names, err
+	})
+	if _, bad := errors.AsType[*audit.UnreadableError](err); bad {
+		return names, nil // which is told once, when they are decided
+	}
+	return names, err
 }
 
-// replay decides calls again.
-func replay(ctx context.Context, policy *opa.Phase, keys *proxy.Keyring, calls []audit.Record) replayed {
+// replay decides the calls again.
+func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *proxy.Keyring) (replayed, error) {
 	got := replayed{Changed: []replayedCall{}}
-	for i := range calls {
-		r := &calls[i]
+	chain := gate.NewChain(policy)
+	err := l.each(func(r *audit.Record) error {
 		was := policyVerdict(r, policy.Name())
 		if was == "" {
 			got.NotAsked++
-			continue
+			return nil
 		}
-		d, decided := decideAnew(ctx, policy, keys, r)
+		d, decided := decideAnew(ctx, policy, chain, keys, r)
+		if ctx.Err() != nil { // then it failed for that
+			return context.Cause(ctx)
+		}
 		switch now := verdictOf(d); {
-		case !decided:
-			got.Undecidable++
+		case !decided, now == verdictError && was == verdictError, now == gate.Allow.String() && was == verdictAsk:
+			got.Undecidable++ // of the last, another phase may have demanded the approval
 		case now == was:
 			got.Same++
 		default:
@@ -126,30 +151,53 @@ func replay(ctx context.Context, policy *opa.Phase, keys *proxy.Keyring, calls [
 				ID: r.CallID, Time: r.Time, Who: r.Principal.Subject, Tenant: r.Principal.Tenant, Tool: r.Name, Was: was, Now: now, Reason: d.Reason,
 			})
 		}
-	}
-	return got
+		return nil
+	})
+	return got, told(err)
 }
 
-// policyVerdict is what the policy said of a call; empty where it was not asked.
+// Verdicts that are no effects: the policy failed, and a person has to approve.
+const (
+	verdictError = "error"
+	verdictAsk   = "ask"
+)
+
+// policyVerdict is what the policy said of a call, in its last round; empty where it
+// was not asked.
 func policyVerdict(r *audit.Record, phase string) string {
+	said, asked := "", false
 	for _, s := range r.Steps {
-		if s.Phase == "view/"+phase || s.Phase == phase {
-			return s.Verdict
+		switch s.Phase {
+		case "view/" + phase, phase:
+			if said != verdictError { // behind which the refusal stands
+				said = s.Verdict
+			}
+		case "approval":
+			asked = true
 		}
 	}
-	return ""
+	if asked && said == gate.Allow.String() {
+		return verdictAsk
+	}
+	return said
 }
 
 func verdictOf(d gate.Decision) string {
-	if d.Err != nil {
-		return "error"
+	switch {
+	case d.Err != nil:
+		return verdictError
+	case d.Effect == gate.Allow && len(d.Demands) > 0:
+		return verdictAsk
 	}
 	return d.Effect.String()
 }
 
-// decideAnew asks a policy about a call of the audit log; decided is false where it
-// reads arguments that were not kept.
-func decideAnew(ctx context.Context, policy *opa.Phase, keys *proxy.Keyring, r *audit.Record) (d gate.Decision, decided bool) {
+// decideAnew asks a policy, as the chain of a gateway does, about a call of the audit
+// log; decided is false where it reads what was not kept.
+func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys *proxy.Keyring, r *audit.Record) (d gate.Decision, decided bool) {
+	if policy.ReadsUnrecorded() {
+		return d, false
+	}
 	who := r.Principal
 	question := gate.Request{
 		Kind: mcp.Tool, Server: r.Server, Original: r.OriginalName, Exposed: r.Name, CapabilityID: r.CapabilityID,
@@ -167,11 +215,7 @@ func decideAnew(ctx context.Context, policy *opa.Phase, keys *proxy.Keyring, r *
 			}
 			question.Args = args
 		}
-		var err error
-		if d, err = policy.Check(ctx, &question); err != nil && d.Err == nil {
-			d.Err = err
-		}
-		if d.Err != nil || d.Effect == gate.Deny {
+		if d = chain.Decide(ctx, &question); d.Effect != gate.Allow {
 			break
 		}
 	}

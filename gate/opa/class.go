@@ -46,3 +46,11 @@ func (p *Phase) ReadsArguments() bool {
 	now := p.current.Load()
 	return now == nil || now.reads.impure || now.reads.any(inputContext) || now.reads.any(inputArgs, inputReplaced)
 }
+
+// ReadsUnrecorded tells whether a decision may depend on what no record of a call
+// has: the scopes of the caller, the capsule of the endpoint, and what changes by
+// itself, such as the time. Of a remote server that is not known, and true.
+func (p *Phase) ReadsUnrecorded() bool {
+	now := p.current.Load()
+	return now == nil || now.reads.impure || now.reads.any("scopes", "capsule", "context.capsule", wholeContext)
+}

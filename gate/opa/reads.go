@@ -8,7 +8,7 @@ import (
 // rules, whether the decision needs them or not, so that it can only say too
 // much.
 type reads struct {
-	input  map[string]bool // members of input by name
+	input  map[string]bool // members of input by name; those of context too, as context.NAME
 	all    bool            // input as a whole, or a member by a computed name
 	impure bool            // something that changes by itself, such as the time
 }
@@ -56,12 +56,30 @@ func (r *reads) ref(ref ast.Ref) {
 		r.all = true
 		return
 	}
-	if name, ok := ref[1].Value.(ast.String); ok {
-		r.input[string(name)] = true
+	name, ok := ref[1].Value.(ast.String)
+	if !ok {
+		r.all = true
 		return
 	}
-	r.all = true
+	r.input[string(name)] = true
+	if name == inputContext {
+		r.input[within(ref[2:])] = true
+	}
 }
+
+// within is the member of context that the rest of a reference leads to;
+// [wholeContext] where that is not known.
+func within(rest ast.Ref) string {
+	if len(rest) > 0 {
+		if name, ok := rest[0].Value.(ast.String); ok {
+			return inputContext + "." + string(name)
+		}
+	}
+	return wholeContext
+}
+
+// wholeContext stands for all members of context.
+const wholeContext = inputContext + ".*"
 
 // any tells whether one of the members of input may be read.
 func (r *reads) any(names ...string) bool {
