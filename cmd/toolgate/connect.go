@@ -204,6 +204,11 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 	if err := replaceFile(path, after); err != nil {
 		return err
 	}
+	if first := backupName(path, before); exists(first) { // it is kept beside what is there now
+		if err := os.Remove(first); err != nil {
+			return exit(exitConfig, err)
+		}
+	}
 	say("%s is connected: %s\n", client.Title, path)
 	if len(removed) > 0 {
 		say("taken out of it: %s\n", strings.Join(removed, ", "))
@@ -215,14 +220,19 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 	return nil
 }
 
-// keepFormer keeps a client's file as it was before it was first connected, and
-// tells whether it has.
+// keepFormer keeps a client's file as it was before it was first connected, beside
+// what will be there, and tells whether it has. What is kept beside what is there now
+// stays: the file may not be written after all.
 func keepFormer(client *clients.Client, path string, before, after []byte, existed bool) (bool, error) {
 	if !existed {
 		return false, nil
 	}
 	if first := backupName(path, before); exists(first) { // it is connected now, in another way
-		return true, exit(exitConfig, os.Rename(first, backupName(path, after)))
+		original, err := config.ReadRegular(first)
+		if err != nil {
+			return false, exit(exitConfig, err)
+		}
+		return true, writeFile(backupName(path, after), original, 0o600)
 	}
 	if client.Whole {
 		return false, nil // of toolgate alone
