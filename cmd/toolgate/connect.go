@@ -363,11 +363,17 @@ func clientHome(client *clients.Client, scope string) (string, error) {
 	} else if err != nil {
 		return "", exit(exitUsage, err)
 	}
+	return followed(path)
+}
+
+// followed is where the links at a path lead to, whether or not there is a file: one
+// in the place of a link would take the link away.
+func followed(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		return real, nil
 	}
-	if to, linked := os.Readlink(path); linked == nil { // a file in its place would take the link away
+	if to, linked := os.Readlink(path); linked == nil {
 		return "", exitf(exitConfig, "%s is a link to %s, which cannot be followed: %w; make that file, or remove the link", path, to, err)
 	}
 	return path, nil
@@ -394,9 +400,13 @@ func newestBackup(path string) (string, error) {
 	return newest, nil
 }
 
-// replaceFile writes a file wholly or not at all, with the mode that it has, or
-// for its user alone.
+// replaceFile writes a file wholly or not at all, where the links at its path lead
+// to, with the mode that it has, or for its user alone.
 func replaceFile(path string, data []byte) error {
+	path, err := followed(path)
+	if err != nil {
+		return err
+	}
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
@@ -407,7 +417,7 @@ func replaceFile(path string, data []byte) error {
 	return writeFile(path, data, mode)
 }
 
-// writeFile writes a file wholly or not at all.
+// writeFile writes a file wholly or not at all, and in the place of a link.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".toolgate-*") // created with mode 0600
 	if err != nil {

@@ -261,7 +261,10 @@ func entryText(m edit.Map) string { return edit.Text("x.json", nil, "x", m) }
 // write writes the configuration and its variables; the file as it was is kept.
 func (p *importPlan) write(path string, before, after []byte) error {
 	if len(p.added) > 0 {
-		name := variablesFile(path)
+		name, err := followed(variablesFile(path))
+		if err != nil {
+			return err
+		}
 		text, err := config.ReadRegular(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return exit(exitConfig, err)
