@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/heap"
 )
 
 // A gateway is idle most of the time, and a collection that no allocation asks
@@ -35,7 +37,7 @@ type memory struct{ allocated, held, live, free uint64 }
 // size, to be worth a collection.
 func worthCollecting(now memory) bool {
 	waste := now.held - min(now.held, now.live) + now.free
-	used := now.live - min(now.live, uint64(len(heapFloor)))
+	used := now.live - min(now.live, uint64(len(heap.Floor)))
 	return waste >= restWaste && waste >= used/4
 }
 

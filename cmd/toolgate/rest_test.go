@@ -1,10 +1,14 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/heap"
+)
 
 func TestWorthCollecting(t *testing.T) {
 	const mb = 1 << 20
-	floor := uint64(len(heapFloor))
+	floor := uint64(len(heap.Floor))
 	for _, tt := range []struct {
 		name string
 		now  memory
