@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 )
 
 // children looks at the command line of a gateway, and at the command lines and
@@ -43,7 +45,7 @@ func (w *watch) children(gateway int) {
 		line, environ := at(pid, "cmdline"), at(pid, "environ")
 		who := strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")
 		var belongs []string
-		if strings.HasSuffix(who, " "+fakeCommand+" prints") {
+		if strings.HasSuffix(who, " "+fakeserver.Command+" prints") {
 			belongs = []string{"env"}
 			if !bytes.Contains(environ, []byte(w.secrets["env"])) {
 				w.t.Error("the first server lacks what it is given")

@@ -25,6 +25,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -226,9 +227,9 @@ func TestCanaries(t *testing.T) {
 	h.env["TOOLGATE_LISTEN_METRICS"] = metrics
 	started := func(name string) string { return `env >>environ-` + name + `.txt; ` }
 	h.write(t, servers{
-		"prints": {"command": "/bin/sh", "args": []any{"-c", started("prints") + `printf '%s\n' "it is $API_TOKEN" >&2; exec ` + os.Args[0] + ` ` + fakeCommand + ` prints`}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
+		"prints": {"command": "/bin/sh", "args": []any{"-c", started("prints") + `printf '%s\n' "it is $API_TOKEN" >&2; exec ` + os.Args[0] + ` ` + fakeserver.Command + ` prints`}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
 		"dies":   {"command": "/bin/sh", "args": []any{"-c", started("dies") + `printf '%s\n' "no use: $API_TOKEN" >&2; exit 3`}, "env": map[string]any{"API_TOKEN": "${CANARY_ENV}"}},
-		"other":  {"command": "/bin/sh", "args": []any{"-c", started("other") + `exec ` + os.Args[0] + ` ` + fakeCommand + ` other`}},
+		"other":  {"command": "/bin/sh", "args": []any{"-c", started("other") + `exec ` + os.Args[0] + ` ` + fakeserver.Command + ` other`}},
 		"tells":  {"url": tells + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 		"broken": {"url": strings.Replace(broken, "http://", "http://me:${CANARY_USERINFO}@", 1) + "/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},
 		"closed": {"url": "http://127.0.0.1:1/?api_key=${CANARY_QUERY}", "headers": map[string]any{"X-Key": "${CANARY_HEADER}"}},

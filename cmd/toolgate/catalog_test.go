@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -161,10 +162,10 @@ func TestCatalogCommands(t *testing.T) {
 		return h.ok(t, append(append([]string{"catalog"}, args...), "--file", h.file)...)
 	}
 	var all []admin.CatalogEntry
-	if err := json.Unmarshal([]byte(catalog("ls", "-o", "json")), &all); err != nil || len(all) != len(fakeTools) || all[0].State != store.StateActive {
+	if err := json.Unmarshal([]byte(catalog("ls", "-o", "json")), &all); err != nil || len(all) != len(fakeserver.Tools) || all[0].State != store.StateActive {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if got := strings.Fields(catalog("ls", "-o", "name")); !slices.Contains(got, "a__echo") || len(got) != len(fakeTools) {
+	if got := strings.Fields(catalog("ls", "-o", "name")); !slices.Contains(got, "a__echo") || len(got) != len(fakeserver.Tools) {
 		t.Errorf("names: %q", got)
 	}
 	if got := catalog("disable", "a__echo", "a__pid", "--reason", "not today", "-o", "wide"); strings.Count(got, " off ") != 2 {

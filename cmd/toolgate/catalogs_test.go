@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -69,7 +70,7 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 	if kept == nil {
 		t.Fatal("nothing was saved")
 	}
-	for i, want := range fakeTools {
+	for i, want := range fakeserver.Tools {
 		if got := kept.Items[mcp.Tool][i].Raw; string(got) != want {
 			t.Errorf("tool %d\n got %s\nwant %s", i, got, want)
 		}
@@ -248,7 +249,7 @@ func TestListsAcrossARestart(t *testing.T) {
 	if got := toolsOf(t, url); !bytes.Equal(got, want) {
 		t.Errorf("of a broken server\n got %s\nwant %s", got, want)
 	}
-	if s := h.servers(t)["a"]; s.State != "stale" || !s.Stale || s.Tools != len(fakeTools) || !strings.Contains(s.Reason, "broken") {
+	if s := h.servers(t)["a"]; s.State != "stale" || !s.Stale || s.Tools != len(fakeserver.Tools) || !strings.Contains(s.Reason, "broken") {
 		t.Errorf("%+v", s)
 	}
 	third.stop(t, syscall.SIGTERM)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 )
 
 // A server that is a child of the gateway, one that forked twice and one in a
@@ -38,7 +40,7 @@ sh "$0" child &
 (sh "$0" orphan &)
 (setsid sh -c '(sh "$0" session &)' "$0" &)
 exec %[5]q %[6]s
-`, h.dir, h.env["TOOLGATE_STATE"], program, h.file, os.Args[0], fakeCommand), 0o700)
+`, h.dir, h.env["TOOLGATE_STATE"], program, h.file, os.Args[0], fakeserver.Command), 0o700)
 	h.write(t, servers{"bad": {"command": "/bin/sh", "args": []string{script}}}, nil)
 	p, _ := h.up(t)
 	h.keep(t, "go", "", 0o600)
@@ -76,7 +78,7 @@ func TestNothingOutlivesTheGateway(t *testing.T) {
 	script := h.keep(t, "leaves.sh", fmt.Sprintf(`
 (setsid sh -c '(sh -c "echo \$\$ >%[1]s.new; mv %[1]s.new %[1]s; exec sleep 600" >/dev/null 2>&1 </dev/null &)' &)
 exec %[2]q %[3]s
-`, h.path("pid"), os.Args[0], fakeCommand), 0o700)
+`, h.path("pid"), os.Args[0], fakeserver.Command), 0o700)
 	h.write(t, servers{"a": {"command": "/bin/sh", "args": []string{script}}}, nil)
 	p, _ := h.up(t)
 	var pid int

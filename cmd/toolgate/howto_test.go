@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 )
 
 // shBlocks are the commands in the sh blocks of a page, in order.
@@ -108,7 +109,7 @@ func TestTutorial(t *testing.T) {
 	}
 	h := installed(t)
 	h.env["TOOLGATE_LISTEN_HTTP"] = "127.0.0.1:0"
-	h.keep(t, ".cursor/mcp.json", fmt.Sprintf(`{"mcpServers":{"notes":{"command":%q,"args":[%q],"env":{"NOTES_TOKEN":"abcdefghijklmnop"}}}}`, os.Args[0], fakeCommand), 0o600)
+	h.keep(t, ".cursor/mcp.json", fmt.Sprintf(`{"mcpServers":{"notes":{"command":%q,"args":[%q],"env":{"NOTES_TOKEN":"abcdefghijklmnop"}}}}`, os.Args[0], fakeserver.Command), 0o600)
 	for _, command := range shBlocks(string(page)) {
 		if command == "toolgate up" {
 			dir := h.dir

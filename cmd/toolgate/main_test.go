@@ -23,11 +23,8 @@ var program string
 var postgres storetest.Server
 
 // TestMain builds toolgate once and runs the tests. The same binary is also the
-// server that they put behind a gateway.
+// server that they put behind a gateway (see package fakeserver).
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == fakeCommand {
-		os.Exit(runFake(os.Args[2:]))
-	}
 	if slices.Contains(os.Args, "-test.fuzzworker") { // runs no program
 		os.Exit(m.Run())
 	}

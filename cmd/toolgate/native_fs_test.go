@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
@@ -26,7 +27,7 @@ func guarded(t *testing.T) (*home, *running) {
 	h.dir, h.file = real, filepath.Join(real, "toolgate.yaml")
 	for name, body := range map[string]string{
 		"policies/p.rego": openPolicy,
-		"srv/run.sh":      fmt.Sprintf("exec %q %q one\n", os.Args[0], fakeCommand),
+		"srv/run.sh":      fmt.Sprintf("exec %q %q one\n", os.Args[0], fakeserver.Command),
 		"srv/helper.sh":   "",
 		"server.env":      "A=1\n",
 		"notes/a.txt":     "a note",

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -69,7 +70,7 @@ func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
 
 // fake is the entry of a server of the test's own.
 func fake(args ...string) map[string]any {
-	return map[string]any{"command": os.Args[0], "args": append([]string{fakeCommand}, args...)}
+	return map[string]any{"command": os.Args[0], "args": append([]string{fakeserver.Command}, args...)}
 }
 
 type servers map[string]map[string]any

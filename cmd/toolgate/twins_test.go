@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -181,7 +182,7 @@ func TestTwinsKeepTheirRelations(t *testing.T) {
 			t.Errorf("%s is listed", name)
 		}
 	}
-	if len(list) != len(fakeTools)+1 {
+	if len(list) != len(fakeserver.Tools)+1 {
 		t.Errorf("%d tools are listed: %q", len(list), list)
 	}
 }

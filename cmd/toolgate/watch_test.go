@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
@@ -100,7 +101,7 @@ func TestActivityIsBounded(t *testing.T) {
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	text := fmt.Sprintf("cd %q\necho first >&2\nprintf '\\033[31mred\\033[0m\\n' >&2\n(while [ ! -e go ]; do sleep 0.02; done; echo later >&2) &\nexec %q %s\n", h.dir, os.Args[0], fakeCommand)
+	text := fmt.Sprintf("cd %q\necho first >&2\nprintf '\\033[31mred\\033[0m\\n' >&2\n(while [ ! -e go ]; do sleep 0.02; done; echo later >&2) &\nexec %q %s\n", h.dir, os.Args[0], fakeserver.Command)
 	h.write(t, servers{"a": {"command": "/bin/sh", "args": []string{h.keep(t, "talks.sh", text, 0o700)}}}, nil)
 	h.up(t)
 	if got := h.ok(t, "logs", "a", "--file", h.file); got != "first\nred\n" {

@@ -349,7 +349,7 @@ const maxRounds = 64
 func EndAdopted() {
 	// To read all processes takes longer than most commands, and most have started
 	// nothing. What has no children has no descendants.
-	if unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WALL|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD { //nolint:errorlint // a bare errno
+	if unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WALL|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD {
 		return
 	}
 	for range maxRounds {

@@ -1,4 +1,12 @@
-package main
+// Package fakeserver is the MCP server that the tests of toolgate put behind a
+// gateway: a legacy stdio server of a few tools.
+//
+// A program that imports it is that server when its first argument is [Command].
+// It is entered in package initialisation: Go initialises, among the packages whose
+// imports are, the one with the smallest path first, and this one imports little,
+// so that a server starts in a fraction of the time that the whole of a test
+// program takes.
+package fakeserver
 
 import (
 	"bufio"
@@ -13,12 +21,18 @@ import (
 	"time"
 )
 
-// fakeCommand makes the test binary a legacy stdio server of a few tools.
-const fakeCommand = "fake-server"
+// Command makes a program that imports this package the server.
+const Command = "fake-server"
 
-// fakeTools are listed unless "tools=" says how many others there are. The
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == Command {
+		os.Exit(run(os.Args[2:]))
+	}
+}
+
+// Tools are listed unless "tools=" says how many others there are. The
 // order is not sorted and the schema has what a gateway must not touch.
-var fakeTools = []string{
+var Tools = []string{
 	`{"name":"slow","description":"Wait for a file","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`,
 	`{"name":"pid","description":"Tell the process id","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`,
 	`{ "name": "echo", "x-own": 9007199254740993, "inputSchema": {"type":"object"} }`,
@@ -27,7 +41,7 @@ var fakeTools = []string{
 	`{"name":"picture","inputSchema":{"type":"object"}}`,
 }
 
-type fakeServer struct {
+type server struct {
 	mu     sync.Mutex
 	tools  []string
 	says   string // instructions
@@ -35,15 +49,15 @@ type fakeServer struct {
 	tasks  string // file in which it notes the tasks that are cancelled; empty makes none
 }
 
-// runFake serves on stdin and stdout. Its arguments change it: "hang" never
-// answers, "broken=FILE" exits at once while the file exists, "tools=N" lists N
-// tools, "name=NAME" adds one, "long=N" one with a name of N characters, "child=FILE" starts a process
-// and writes its id, "varies" makes it list one tool more to a client that declares
-// elicitation, "tasks=FILE" makes tasks of calls, that do not end, and writes the
-// file when one is cancelled, "says=TEXT" are its instructions, "echo=TEXT" describes the tool echo so, any other one only tells two
-// servers apart.
-func runFake(args []string) int {
-	s := &fakeServer{tools: fakeTools}
+// run serves on stdin and stdout. Its arguments change it: "hang" never answers,
+// "broken=FILE" exits at once while the file exists, "tools=N" lists N tools,
+// "name=NAME" adds one, "long=N" one with a name of N characters, "child=FILE" starts
+// a process and writes its id, "varies" makes it list one tool more to a client that
+// declares elicitation, "tasks=FILE" makes tasks of calls, that do not end, and writes
+// the file when one is cancelled, "says=TEXT" are its instructions, "echo=TEXT"
+// describes the tool echo so, any other one only tells two servers apart.
+func run(args []string) int {
+	s := &server{tools: Tools}
 	hang := false
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
@@ -74,13 +88,13 @@ func runFake(args []string) int {
 			s.tasks = value
 			s.tools = append(s.tools, `{"name":"job","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`)
 		case "echo":
-			s.tools = slices.Clone(fakeTools)
+			s.tools = slices.Clone(Tools)
 			for i, tool := range s.tools {
 				s.tools[i] = strings.Replace(tool, `"name": "echo"`, fmt.Sprintf(`"name": "echo", "description": %q`, value), 1)
 			}
 		case "child":
-			child := exec.Command(os.Args[0], fakeCommand, "hang")
-			if _, err := child.StdinPipe(); err != nil { // never closed before our own end
+			child := exec.Command(os.Args[0], Command, "hang") //nolint:noctx // it ends when this process does, which closes its input
+			if _, err := child.StdinPipe(); err != nil {       // never closed before our own end
 				return 1
 			}
 			if err := child.Start(); err != nil {
@@ -103,7 +117,7 @@ func runFake(args []string) int {
 	}
 }
 
-func (s *fakeServer) handle(line []byte) {
+func (s *server) handle(line []byte) {
 	var r struct {
 		ID     json.RawMessage
 		Method string
