@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -39,8 +40,21 @@ func Opened(t testing.TB, o store.Options) *store.Store {
 }
 
 // Main runs the tests of a package, ends the server that they share and looks for
-// goroutines that are left. It returns the exit code.
+// goroutines that are left. It returns the exit code. The files of the tests are in
+// memory where that has room, unless TMPDIR says where: to sync is most of what
+// they wait for on a disk, and no test takes the power away.
 func Main(m *testing.M, shared *Server) int {
+	if folder := memory(); folder != "" && os.Getenv("TMPDIR") == "" {
+		temp, err := os.MkdirTemp(folder, "storetest")
+		if err == nil {
+			defer os.RemoveAll(temp)
+			err = os.Setenv("TMPDIR", temp)
+		}
+		if err != nil {
+			fmt.Println("a folder for the tests:", err)
+			return 1
+		}
+	}
 	code := m.Run()
 	if err := shared.Stop(); err != nil {
 		fmt.Println("stop the PostgreSQL of the tests:", err)

@@ -1,8 +1,0 @@
-//go:build bench_nothing
-
-package main
-
-const (
-	keepsRecords = false
-	executed     = false
-)
