@@ -47,7 +47,8 @@ func TestFileFaults(t *testing.T) {
 			pragma(t, s, "PRAGMA max_page_count = 1")
 			return func() { pragma(t, s, "PRAGMA max_page_count = 1000000") }
 		}, "make room"},
-		"locked": {func(t *testing.T, _ *store.Store, path string) func() {
+		"locked": {func(t *testing.T, s *store.Store, path string) func() {
+			pragma(t, s, "PRAGMA busy_timeout = 200") // 5 s otherwise, for each of the groups
 			other, err := sql.Open("sqlite", path)
 			if err != nil {
 				t.Fatal(err)
