@@ -1,9 +1,9 @@
-//go:build !bench_nothing && !bench_noexecutions
+//go:build !bench
 
 package main
 
-// What is kept of calls. internal/bench compares with programs that keep less,
-// which is decided when they are compiled and never by a setting.
+// What is kept of calls. internal/bench compares with a program that can keep less,
+// which is decided when it is compiled and never by a setting.
 const (
 	keepsRecords = true // the audit log and the metrics of calls
 	executed     = true // the execution log

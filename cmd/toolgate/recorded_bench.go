@@ -1,8 +1,11 @@
-//go:build bench_noexecutions && !bench_nothing
+//go:build bench
 
 package main
 
-const (
-	keepsRecords = true
-	executed     = false
+import "os"
+
+// What internal/bench says is kept: "nothing", "no executions", or everything.
+var (
+	keepsRecords = os.Getenv("BENCH_KEEPS") != "nothing"
+	executed     = os.Getenv("BENCH_KEEPS") == ""
 )

@@ -253,7 +253,7 @@ func benchGatedList(ctx context.Context, l *lab, n *counts) (_ []row, err error)
 			return nil, err
 		}
 		if report.Items != listServers*listTools {
-			return nil, gate.failure(fmt.Errorf("lists of %d tools, want %d", report.Items, listServers*listTools))
+			return nil, gate.failure(fmt.Errorf("caller %d: lists of %d tools, want %d: what the gate does not decide in time is hidden", i, report.Items, listServers*listTools))
 		}
 		if i == 0 {
 			warm = append(warm, micros(used, report.Done))

@@ -28,7 +28,7 @@ type lab struct {
 	dir      string
 	log      io.Writer // progress, for a person; nil for nobody
 	count    int
-	less     map[string]string // toolgates that keep less, by the tag they are built with
+	less     string // a toolgate that can keep less; empty until it is needed
 }
 
 // newLab makes a folder and, unless binary names one, builds toolgate.
@@ -58,20 +58,16 @@ func build(ctx context.Context, to, tag string) error {
 	return built.Program(ctx, to, "github.com/toolgate/toolgate/cmd/toolgate", "-tags", tag)
 }
 
-// built returns a toolgate that is built with a tag, from the source that is here.
-func (l *lab) built(ctx context.Context, tag string) (string, error) {
-	if path := l.less[tag]; path != "" {
-		return path, nil
+// keeper returns a toolgate that can keep less of calls, from the source that is here.
+func (l *lab) keeper(ctx context.Context) (string, error) {
+	if l.less == "" {
+		path := filepath.Join(l.dir, tagKeeps)
+		if err := build(ctx, path, tagKeeps); err != nil {
+			return "", err
+		}
+		l.less = path
 	}
-	path := filepath.Join(l.dir, tag)
-	if err := build(ctx, path, tag); err != nil {
-		return "", err
-	}
-	if l.less == nil {
-		l.less = make(map[string]string)
-	}
-	l.less[tag] = path
-	return path, nil
+	return l.less, nil
 }
 
 func (l *lab) close() { os.RemoveAll(l.dir) }
@@ -90,7 +86,7 @@ type room struct {
 	running []*process
 
 	extra map[string]any    // settings of the gateways that are started next
-	tag   string            // what these are built with; empty for toolgate as it is
+	keeps string            // what these keep of calls; empty for toolgate as it is
 	token string            // what clients show them; empty for nothing
 	shows map[string]string // headers that they send their servers
 }
@@ -244,10 +240,11 @@ func (r *room) launch(m mounts) (*server, error) {
 		"TOOLGATE_STATE=" + filepath.Join(home, "state"),
 	}
 	binary := r.toolgate
-	if r.tag != "" {
-		if binary, err = r.built(r.ctx, r.tag); err != nil {
+	if r.keeps != "" {
+		if binary, err = r.keeper(r.ctx); err != nil {
 			return nil, err
 		}
+		env = append(env, keepsVar+"="+r.keeps)
 	}
 	began := time.Now()
 	p, err := r.start("toolgate", env, binary, "up", file)
@@ -284,7 +281,7 @@ func (r *room) ready(s *server, era string, tools int) error {
 			err = errors.Join(err, c.end(r.ctx))
 		}
 		if time.Now().After(deadline) || r.ctx.Err() != nil {
-			return s.failure(fmt.Errorf("lists %d tools, want %d (%w)", n, tools, errors.Join(err, context.Cause(r.ctx))))
+			return s.failure(errors.Join(fmt.Errorf("lists %d tools within %v, want %d", n, startTime, tools), err, context.Cause(r.ctx)))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

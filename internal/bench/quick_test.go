@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // newTestLab builds toolgate once for the tests that need it.
@@ -35,9 +36,10 @@ func TestQuick(t *testing.T) {
 	}
 	for _, c := range trials {
 		t.Run(c.name, func(t *testing.T) {
+			began := time.Now()
 			rows, err := c.run(t.Context(), l, &n)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("after %v: %v", time.Since(began), err)
 			}
 			want := lines[c.name]
 			switch {

@@ -93,8 +93,9 @@ func run(args []string) int {
 				s.tools[i] = strings.Replace(tool, `"name": "echo"`, fmt.Sprintf(`"name": "echo", "description": %q`, value), 1)
 			}
 		case "child":
-			child := exec.Command(os.Args[0], Command, "hang") //nolint:noctx // it ends when this process does, which closes its input
-			if _, err := child.StdinPipe(); err != nil {       // never closed before our own end
+			//nolint:noctx // it ends when this process does, which closes its input
+			child := exec.Command(os.Args[0], Command, "hang")
+			if _, err := child.StdinPipe(); err != nil { // never closed before our own end
 				return 1
 			}
 			if err := child.Start(); err != nil {
