@@ -75,7 +75,7 @@ func (x *reading) inherited() {
 			if item.isMap() {
 				name = item.Get("name")
 			}
-			if name == nil || !envName.MatchString(name.Value) {
+			if name == nil || !envName().MatchString(name.Value) {
 				x.refuse(item, "env_vars", "", "expected a name of an environment variable")
 				continue
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -142,8 +141,8 @@ func formatOf(name string, data []byte) Format {
 }
 
 var (
-	tomlTable = regexp.MustCompile(`^\[\[?\s*[A-Za-z0-9_."'-]+\s*\]?\]\s*(#.*)?$`)
-	tomlPair  = regexp.MustCompile(`^[A-Za-z0-9_."'-]+\s*=`)
+	tomlTable = pattern(`^\[\[?\s*[A-Za-z0-9_."'-]+\s*\]?\]\s*(#.*)?$`)
+	tomlPair  = pattern(`^[A-Za-z0-9_."'-]+\s*=`)
 )
 
 // sniff guesses by the first line that says something.
@@ -155,7 +154,7 @@ func sniff(data []byte) Format {
 			continue
 		case line[0] == '{' || bytes.HasPrefix(line, []byte("//")) || bytes.HasPrefix(line, []byte("/*")):
 			return FormatJSON
-		case tomlTable.Match(line) || tomlPair.Match(line):
+		case tomlTable().Match(line) || tomlPair().Match(line):
 			return FormatTOML
 		}
 		return FormatYAML

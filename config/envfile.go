@@ -42,7 +42,7 @@ func parseEnvFile(data []byte) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(text, "=")
 		name = strings.TrimSpace(name)
-		if !ok || !envName.MatchString(name) {
+		if !ok || !envName().MatchString(name) {
 			return nil, fmt.Errorf("line %d is not NAME=value", n)
 		}
 		value, err := envValue(strings.TrimSpace(value))

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,15 +40,21 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 }
 
 var (
-	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	idPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	toolName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-	namespace = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+	envName   = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	idPattern = pattern(`^[A-Za-z0-9_.-]{1,64}$`)
+	toolName  = pattern(`^[A-Za-z0-9_.-]{1,128}$`)
+	namespace = pattern(`^[a-z][a-z0-9-]{0,19}$`)
 )
 
-func formatPattern(re *regexp.Regexp, what, hint string) func(string, string) (string, string, error) {
+// pattern compiles an expression when it is first asked for: every command of the
+// program imports this package, and few come to need every expression.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
+func formatPattern(re func() *regexp.Regexp, what, hint string) func(string, string) (string, string, error) {
 	return func(text, _ string) (string, string, error) {
-		if !re.MatchString(text) {
+		if !re().MatchString(text) {
 			return "", hint, fmt.Errorf("%.80q is not %s", text, what)
 		}
 		return text, "", nil
@@ -55,7 +62,7 @@ func formatPattern(re *regexp.Regexp, what, hint string) func(string, string) (s
 }
 
 func formatNamespace(text, _ string) (string, string, error) {
-	if text != "" && !namespace.MatchString(text) {
+	if text != "" && !namespace().MatchString(text) {
 		return "", "write 1 to 20 of a-z, 0-9 and -, a letter first, or leave it empty for no prefix", fmt.Errorf("%.80q is not a namespace", text)
 	}
 	return text, "", nil

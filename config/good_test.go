@@ -187,7 +187,7 @@ func checkConfig(t *testing.T, c *Config) {
 			t.Errorf("two servers have the namespace %q", s.Namespace)
 		}
 		seen[s.Namespace] = true
-		if s.Namespace != "" && !namespace.MatchString(s.Namespace) {
+		if s.Namespace != "" && !namespace().MatchString(s.Namespace) {
 			t.Errorf("server %q has the bad namespace %q", s.Key, s.Namespace)
 		}
 		if s.Timeouts.Start <= 0 || s.Timeouts.List <= 0 || s.Timeouts.Call <= 0 || s.Timeouts.Hard < s.Timeouts.Call {

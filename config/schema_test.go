@@ -147,7 +147,7 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 		}
 		switch tag.Get("format") {
 		case "namespace":
-			out["pattern"] = "^$|" + namespace.String()
+			out["pattern"] = "^$|" + namespace().String()
 		case "window":
 			out["pattern"] = "^(hour|day|month|sliding:.+)$"
 		case "sha256":
@@ -155,11 +155,11 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 		case "store":
 			out["pattern"] = "^sqlite:"
 		case "id":
-			out["pattern"] = idPattern.String()
+			out["pattern"] = idPattern().String()
 		case "toolname":
-			out["pattern"] = toolName.String()
+			out["pattern"] = toolName().String()
 		case "envname":
-			out["pattern"] = envName.String()
+			out["pattern"] = envName().String()
 		}
 		m.defaultText(out, tag)
 		return out

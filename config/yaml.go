@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,13 +55,13 @@ func parseYAML(data []byte) (root *Node, err error) {
 	return root, nil
 }
 
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
+var yamlLine = pattern(`^line (\d+): `)
 
 // yamlSyntax takes the line out of the library's message.
 func yamlSyntax(err error) error {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
-	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+	if m := yamlLine().FindStringSubmatch(msg); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		msg = msg[len(m[0]):]
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -135,12 +136,18 @@ func shown(text string, most int) string {
 type instruction struct {
 	what  string
 	words []string // without one of which there is no need to look closer
-	form  *regexp.Regexp
+	form  func() *regexp.Regexp
 }
 
 // in tells whether a text in small letters, with single blanks, has the form.
 func (i *instruction) in(plain string) bool {
-	return slices.ContainsFunc(i.words, func(word string) bool { return strings.Contains(plain, word) }) && i.form.MatchString(plain)
+	return slices.ContainsFunc(i.words, func(word string) bool { return strings.Contains(plain, word) }) && i.form().MatchString(plain)
+}
+
+// form compiles an expression when a text has one of its words: these are large, and
+// every command of the program would compile them.
+func form(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
 // instructions are the forms that published attacks have in common. They are a
@@ -149,32 +156,32 @@ var instructions = []instruction{
 	{
 		"a tag that poses as instructions",
 		[]string{"<"},
-		regexp.MustCompile(`< ?/? ?(important|system|instructions?|assistant|secret|hidden) ?>`),
+		form(`< ?/? ?(important|system|instructions?|assistant|secret|hidden) ?>`),
 	},
 	{
 		"asks to ignore instructions",
 		[]string{"ignore", "disregard", "forget", "override"},
-		regexp.MustCompile(`\b(ignore|disregard|forget|override)\b.{0,30}\b(previous|prior|above|earlier|other|all|any|system)\b.{0,30}\b(instructions?|prompts?|rules|messages?)\b`),
+		form(`\b(ignore|disregard|forget|override)\b.{0,30}\b(previous|prior|above|earlier|other|all|any|system)\b.{0,30}\b(instructions?|prompts?|rules|messages?)\b`),
 	},
 	{
 		"asks to keep something from the user",
 		[]string{"user", "human", "operator", "person"},
-		regexp.MustCompile(`\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|notify|notifying|alert|alerting|asking)\b.{0,30}\b(user|human|operator|person)\b`),
+		form(`\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|notify|notifying|alert|alerting|asking)\b.{0,30}\b(user|human|operator|person)\b`),
 	},
 	{
 		"speaks about other tools",
 		[]string{"tool"},
-		regexp.MustCompile(`\b(before|after|when|whenever|instead of)\b.{0,20}\b(using|calling|invoking|running)\b.{0,20}\b(any|every|all|other|another)\b.{0,30}\btools?\b`),
+		form(`\b(before|after|when|whenever|instead of)\b.{0,20}\b(using|calling|invoking|running)\b.{0,20}\b(any|every|all|other|another)\b.{0,30}\btools?\b`),
 	},
 	{
 		"asks not to use other tools",
 		[]string{"tool"},
-		regexp.MustCompile(`\b(do not|don't|never)\b.{0,10}\b(use|call|invoke)\b.{0,20}\bother\b.{0,30}\btools?\b`),
+		form(`\b(do not|don't|never)\b.{0,10}\b(use|call|invoke)\b.{0,20}\bother\b.{0,30}\btools?\b`),
 	},
 	{
 		"names a file with secrets",
 		[]string{"~/.", "id_", "mcp.json", "/etc/passwd"},
-		regexp.MustCompile(`(~/\.(ssh|aws|cursor|claude|config)\b|\bid_(rsa|ed25519)\b|\bmcp\.json\b|/etc/passwd\b)`),
+		form(`(~/\.(ssh|aws|cursor|claude|config)\b|\bid_(rsa|ed25519)\b|\bmcp\.json\b|/etc/passwd\b)`),
 	},
 }
 
