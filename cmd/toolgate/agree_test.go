@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -417,6 +418,9 @@ func (a *agreement) shrink(t *testing.T, w *world, problem string) (*world, stri
 	return w, problem
 }
 
+// agreeWorlds is how many worlds are tried; `make soak` tries many.
+var agreeWorlds = flag.Uint64("agree-worlds", 12, "how many random worlds everything has to agree in")
+
 // Lists, calls, why, who-can and the oracle agree on every caller and tool; what
 // is hidden answers like what is unknown; and a rule that restricts never makes
 // an allow of a deny.
@@ -424,7 +428,7 @@ func TestEverythingAgrees(t *testing.T) {
 	t.Parallel()
 	a := newAgreement(t)
 	allowed, denied := 0, 0
-	for seed := range uint64(30) {
+	for seed := range *agreeWorlds {
 		random := rand.New(rand.NewPCG(seed, 7))
 		w := newWorld(random)
 		problem, before := a.differ(t, w)
