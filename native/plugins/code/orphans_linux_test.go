@@ -32,10 +32,12 @@ func running(t *testing.T, mark string) bool {
 func TestNothingOutlivesItsCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []sandbox.Mode{sandbox.Auto, sandbox.Off} {
-		tool := open(t, code.Config{Python: python(t), Sandbox: mode, Timeout: 3 * time.Second})["execute"]
-		for what, end := range map[string]string{"ended": "", "killed": "time.sleep(100)", "crashed": "os.kill(os.getpid(), 9)"} {
-			mark := "mark-" + rand.Text()
-			out := run(t, tool, fmt.Sprintf(`
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			tool := open(t, code.Config{Python: python(t), Sandbox: mode, Timeout: 3 * time.Second})["execute"]
+			for what, end := range map[string]string{"ended": "", "killed": "time.sleep(100)", "crashed": "os.kill(os.getpid(), 9)"} {
+				mark := "mark-" + rand.Text()
+				out := run(t, tool, fmt.Sprintf(`
 import os, subprocess, sys, time
 quiet = subprocess.DEVNULL
 for i in range(3):
@@ -50,13 +52,14 @@ for i in range(3):
 time.sleep(0.3)
 print('begun', flush=True)
 %s`, mark, end))
-			if out.Stdout != "begun\n" || out.TimedOut != (what == "killed") {
-				t.Errorf("%s %s: %+v", mode, what, out)
+				if out.Stdout != "begun\n" || out.TimedOut != (what == "killed") {
+					t.Errorf("%s %s: %+v", mode, what, out)
+				}
+				if running(t, mark) {
+					t.Errorf("%s: a process outlived a program that has %s", mode, what)
+				}
 			}
-			if running(t, mark) {
-				t.Errorf("%s: a process outlived a program that has %s", mode, what)
-			}
-		}
+		})
 	}
 }
 
