@@ -24,11 +24,21 @@ func checkServerAuth(p *problems, n *Node, path string, s *ServerSettings, t *To
 		if x.Grant == "id_jag" && a.Client.ID == "" {
 			p.at(n.Get("client"), path+".client", "add client: { id: ... }", "the authorization server of the server has to know toolgate")
 		}
+	case AuthWorkload:
+		if a.Assertion == "" {
+			p.at(n, path+".assertion", "add assertion: FILE", "it is not said what proves the workload")
+		}
 	case AuthStatic:
 		if a.Per == PerPrincipal {
 			p.at(n.Get("per"), path+".per", "write another mode", "the headers of the file are the same for everyone")
 		}
 	case AuthOAuth, AuthKey, "":
+	}
+	if a.Assertion != "" && a.Mode != AuthWorkload {
+		p.at(n.Get("assertion"), path+".assertion", "write mode: workload, or remove it", "an assertion is for the mode workload alone")
+	}
+	if a.DPoP != "" && (a.Mode == AuthStatic || a.Mode == AuthKey) {
+		p.at(n.Get("dpop"), path+".dpop", "remove it", "only what an authorization server gives can be bound to a key")
 	}
 	for _, c := range []struct {
 		n    *Node

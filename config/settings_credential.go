@@ -2,10 +2,10 @@ package config
 
 // ServerAuth is how toolgate authenticates to a server that is reached by URL.
 type ServerAuth struct {
-	// Mode is the kind of credential: static sends the entry's headers, oauth is signed in to by a person, client_credentials
-	// and exchange ask an authorization server for tokens, and key is an API key that a person enters.
+	// Mode is the kind of credential: static sends the entry's headers, oauth is signed in to by a person, client_credentials,
+	// exchange and workload ask an authorization server for tokens, and key is an API key that a person enters.
 	// Absent: static where the entry has headers, else oauth.
-	Mode AuthMode `config:"mode" enum:"static|oauth|client_credentials|exchange|key"`
+	Mode AuthMode `config:"mode" enum:"static|oauth|client_credentials|exchange|workload|key"`
 	// Per is whose credential it is: one for all callers, or one of each caller's own. Absent: principal for an exchange of callers' tokens, else shared.
 	Per AuthPer `config:"per" enum:"shared|principal"`
 	// Issuer is the authorization server at which the client is registered; no other one is used. Absent: the first one that the server names, with which a client_id is then used.
@@ -20,6 +20,10 @@ type ServerAuth struct {
 	Prefix *string `config:"prefix"`
 	// Exchange trades the identity of a caller for a token. Absent: refused where mode is exchange.
 	Exchange AuthExchange `config:"exchange"`
+	// Assertion is a file with the JWT that proves the workload toolgate is, such as a projected token of Kubernetes, read for each token that is asked for. Absent: refused where mode is workload.
+	Assertion string `config:"assertion" format:"path"`
+	// DPoP binds tokens to a key of toolgate's, so that nobody else can use them: auto where the authorization server can and the server is not known to take other tokens alone, required never uses another token, and off binds none. Absent: auto.
+	DPoP string `config:"dpop" enum:"auto|required|off"`
 	// Networks are private ones, such as 10.0.0.0/8, in which metadata and tokens may be asked for. Absent: none, or this machine for a server on this machine.
 	Networks []string `config:"networks"`
 }
@@ -33,6 +37,7 @@ const (
 	AuthOAuth             AuthMode = "oauth"
 	AuthClientCredentials AuthMode = "client_credentials"
 	AuthExchanged         AuthMode = "exchange"
+	AuthWorkload          AuthMode = "workload"
 	AuthKey               AuthMode = "key"
 )
 

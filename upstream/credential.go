@@ -26,6 +26,23 @@ type Renewing interface {
 	Refused(ctx context.Context, principal string, sent http.Header, status int, answer http.Header) (again bool, err error)
 }
 
+// Proving is a [Credential] that may be bound to a key: its headers are good together
+// with a proof alone, which is made for each request (RFC 9449).
+type Proving interface {
+	Credential
+	// Prove sets the token of a principal on a request that is about to be sent, with
+	// a proof where it is bound to a key. nonce is the one that the server
+	// wants in it, empty for the newest that is known.
+	Prove(r *http.Request, principal, nonce string) error
+	// Answered takes the status and the header of the answer to a request with a
+	// proof. It returns the nonce that the server wants before it looks at the request,
+	// empty where it has looked at it.
+	Answered(r *http.Request, status int, answer http.Header) (nonce string)
+}
+
+// schemeBound begins the Authorization header of a credential that is bound to a key.
+const schemeBound = "DPoP "
+
 // renewals is how often one request is sent again with another credential.
 const renewals = 3
 

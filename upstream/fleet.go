@@ -236,6 +236,22 @@ func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status i
 	return false, nil
 }
 
+// Prove implements [Proving].
+func (b bound) Prove(r *http.Request, _, nonce string) error {
+	if p, ok := b.Credential.(Proving); ok {
+		return p.Prove(r, b.principal, nonce)
+	}
+	return nil
+}
+
+// Answered implements [Proving].
+func (b bound) Answered(r *http.Request, status int, answer http.Header) string {
+	if p, ok := b.Credential.(Proving); ok {
+		return p.Answered(r, status, answer)
+	}
+	return ""
+}
+
 // Call carries one request over a connection of its principal's.
 func (f *Fleet) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	m := f.of(call.Principal)

@@ -97,7 +97,8 @@ func missing(err error) error {
 // do sends a request, and sends it again where the server refuses its credential
 // and there is another one by now: what was refused was not run.
 func (c *httpClient) do(r *http.Request) (*http.Response, error) {
-	resp, err := c.send(r)
+	p := prover{client: c}
+	r, resp, err := p.send(r)
 	own, renewing := c.credential.(Renewing)
 	for attempt := 0; renewing && err == nil && attempt < renewals; attempt++ {
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
@@ -116,18 +117,26 @@ func (c *httpClient) do(r *http.Request) (*http.Response, error) {
 			resp.Body.Close()
 			return nil, missing(why)
 		}
-		next := r.Clone(r.Context())
-		if r.GetBody != nil {
-			if next.Body, why = r.GetBody(); why != nil {
-				break
-			}
+		next, why := repeated(r)
+		if why != nil {
+			break
 		}
 		maps.Copy(next.Header, header)
 		resp.Body.Close()
-		r = next
-		resp, err = c.send(r)
+		r, resp, err = p.send(next)
 	}
 	return resp, err
+}
+
+// repeated returns a request to be sent after another one that was not run.
+func repeated(r *http.Request) (*http.Request, error) {
+	next := r.Clone(r.Context())
+	if r.GetBody == nil {
+		return next, nil
+	}
+	body, err := r.GetBody()
+	next.Body = body
+	return next, err
 }
 
 // send sends a request over the pool itself, which follows no redirect: one would

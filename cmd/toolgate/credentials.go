@@ -174,7 +174,7 @@ func (in *instance) credentialOf(s *config.Server, spec *upstream.Spec) (upstrea
 	set := credential.Settings{
 		Server: s.Key, URL: s.URL, Mode: credential.Mode(s.AuthMode()), Shared: s.AuthPer() == config.PerShared,
 		Headers: http.Header(upstream.NewStatic(spec.Headers)), Issuer: s.Auth.Issuer, Scopes: s.Auth.Scopes,
-		Header: "Authorization", Prefix: "Bearer ",
+		Header: "Authorization", Prefix: "Bearer ", Binding: credential.Binding(s.Auth.DPoP), Assertion: s.Auth.Assertion,
 	}
 	if s.Auth.Header != "" {
 		set.Header, set.Prefix = s.Auth.Header, ""

@@ -68,7 +68,7 @@ func namedFiles(c *config.Config) []string {
 	}
 	for i := range c.Servers {
 		auth := &c.Servers[i].Auth
-		out = append(out, auth.Client.Key, auth.Exchange.Subject, auth.Exchange.Client.Key)
+		out = append(out, auth.Client.Key, auth.Exchange.Subject, auth.Exchange.Client.Key, auth.Assertion)
 	}
 	return out
 }

@@ -70,7 +70,11 @@ func (d *Desk) Begin(ctx context.Context, s *Source, principal string, w Way) (t
 		of = nil
 	}
 	scopes := oauth.Union(oauth.Select(said, of, p.metadata, wider), s.set.Scopes)
-	login, to, err := s.client.Begin(p.metadata, client, p.resource, w.Redirect, scopes)
+	asks, err := s.bindsLogin(p)
+	if err != nil {
+		return "", "", err
+	}
+	login, to, err := asks.Begin(p.metadata, client, p.resource, w.Redirect, scopes)
 	if err != nil {
 		return "", "", err
 	}
@@ -168,14 +172,15 @@ func (d *Desk) Finish(ctx context.Context, query url.Values, browser string, fin
 			return j.Server, errors.Join(err, errors.New("the client of the configuration has changed"))
 		}
 	}
-	t, err := s.client.Redeem(ctx, m, client, &j.Login, answer.Code)
+	asks := s.client.Bound(oauth.Binding{Key: j.Login.Proof, Required: s.set.Binding == BindRequired, Nonces: &s.asNonces})
+	t, err := asks.Redeem(ctx, m, client, &j.Login, answer.Code)
 	if err != nil {
 		if refused, ok := errors.AsType[*oauth.Error](err); ok && refused.Code == "invalid_client" && !j.Configured {
 			_ = d.Vault.KeepClient(ctx, m.Issuer, j.Login.Redirect, nil) // the next login registers anew
 		}
 		return j.Server, err
 	}
-	c := content{Token: *t, Client: j.Client, Configured: j.Configured, Requested: j.Login.Scopes}
+	c := content{Token: *t, Client: j.Client, Configured: j.Configured, Requested: j.Login.Scopes, Proof: j.Login.Proof}
 	if body, err = c.seal(); err != nil {
 		return j.Server, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -14,18 +13,18 @@ import (
 // obtain reads the credential and renews it if it has to be: because its time is
 // over, or because the server did not accept the token refused. What is forgotten
 // meanwhile is read again. The caller has the turn.
-func (h *holder) obtain(ctx context.Context, refused string) (http.Header, error) {
+func (h *holder) obtain(ctx context.Context, refused string) (*ready, error) {
 	for range maxLooks {
 		h.look()
-		header, err := h.read(ctx, refused)
+		now, err := h.read(ctx, refused)
 		if _, needed := errors.AsType[*LoginError](err); err != nil && !needed || !h.outdated() {
-			return header, err
+			return now, err
 		}
 	}
 	return nil, fmt.Errorf("the credential of %s becomes another one again and again; make the call again", h.s.set.Server)
 }
 
-func (h *holder) read(ctx context.Context, refused string) (http.Header, error) {
+func (h *holder) read(ctx context.Context, refused string) (*ready, error) {
 	if h.unsaved != nil { // what was not kept is not used
 		if err := h.save(ctx, h.unsaved); err != nil {
 			return nil, err
@@ -50,10 +49,10 @@ func (h *holder) read(ctx context.Context, refused string) (http.Header, error) 
 	if time.Now().Before(h.restUntil) {
 		return nil, h.restErr
 	}
-	header, err := h.renew(ctx)
+	now, err := h.renew(ctx)
 	if err == nil {
 		h.restErr = nil
-		return header, nil
+		return now, nil
 	}
 	if _, needed := errors.AsType[*LoginError](err); !needed && ctx.Err() == nil {
 		h.restUntil, h.restErr = time.Now().Add(restTime), err
@@ -69,6 +68,8 @@ func (h *holder) good() bool {
 	case set.Mode == APIKey:
 		return h.rec.APIKey != "" && h.rec.key.Issuer == ""
 	case h.rec.APIKey != "" || h.rec.Token.Access == "":
+		return false
+	case !set.Binding.allows(&h.rec.content):
 		return false
 	case set.Issuer != "" && h.rec.key.Issuer != set.Issuer:
 		return false
@@ -89,7 +90,7 @@ func (h *holder) secret() string {
 	if h.s.set.Mode == APIKey {
 		return h.s.set.Prefix + h.rec.APIKey
 	}
-	return "Bearer " + h.rec.Token.Access
+	return h.rec.Token.Authorization()
 }
 
 // fresh tells whether the token's time is not about to end.
@@ -103,7 +104,7 @@ func margin(t *oauth.Token) time.Duration {
 }
 
 // use makes what is kept ready for requests.
-func (h *holder) use() http.Header {
+func (h *holder) use() *ready {
 	now := &ready{}
 	if hide := h.s.opts.Hide; hide != nil {
 		for _, secret := range [...]string{h.rec.APIKey, h.rec.Token.Access, h.rec.Token.Refresh} {
@@ -115,7 +116,10 @@ func (h *holder) use() http.Header {
 	if h.s.set.Mode == APIKey {
 		now.header = h.s.with(h.s.set.Header, h.s.set.Prefix+h.rec.APIKey)
 	} else {
-		now.header = h.s.bearer(h.rec.Token.Access)
+		now.header = h.s.with("Authorization", h.rec.Token.Authorization())
+		if h.rec.Token.Bound {
+			now.token, now.key = h.rec.Token.Access, h.rec.Proof
+		}
 		now.until = time.Now().Add(unknownLife)
 		if expires := h.rec.Token.Expires; !expires.IsZero() {
 			now.until = expires.Add(-margin(&h.rec.Token))
@@ -123,21 +127,21 @@ func (h *holder) use() http.Header {
 	}
 	h.why.Store(nil)
 	h.show(now)
-	return now.header
+	return now
 }
 
 // renew has a new token where nobody needs to sign in for one, by one of all who
 // share the vault.
-func (h *holder) renew(ctx context.Context) (http.Header, error) {
+func (h *holder) renew(ctx context.Context) (*ready, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTime+renewTime)
 	defer cancel()
 	switch h.s.set.Mode {
-	case ClientCredentials, Exchange:
+	case ClientCredentials, Exchange, Workload:
 		rec, err := h.fetch(ctx)
 		if errors.Is(err, oauth.ErrNotProtected) && h.said.ResourceMetadata == "" {
 			now := &ready{header: h.s.with("", "")} // its challenge may say more
 			h.show(now)
-			return now.header, nil
+			return now, nil
 		}
 		if err != nil {
 			return nil, err
@@ -200,7 +204,7 @@ func (h *holder) renew(ctx context.Context) (http.Header, error) {
 
 // absent is the answer where there is no credential: requests go without until the
 // server asks for one.
-func (h *holder) absent() (http.Header, error) {
+func (h *holder) absent() (*ready, error) {
 	if why := h.why.Load(); why != nil {
 		return nil, why
 	}
@@ -215,7 +219,7 @@ func (h *holder) absent() (http.Header, error) {
 	}
 	now := &ready{header: h.s.with("", "")}
 	h.show(now)
-	return now.header, nil
+	return now, nil
 }
 
 // needs notes that somebody has to sign in.
@@ -241,7 +245,8 @@ func (h *holder) refresh(ctx context.Context, before *record) (*record, error) {
 		}
 		client = *own
 	}
-	t, err := h.s.client.Refresh(ctx, m, &client, before.Token.Refresh, before.key.Resource)
+	asks := h.s.client.Bound(oauth.Binding{Key: before.Proof, Required: before.Token.Bound, Nonces: &h.s.asNonces})
+	t, err := asks.Refresh(ctx, m, &client, before.Token.Refresh, before.key.Resource)
 	if err != nil {
 		return nil, err
 	}
@@ -305,10 +310,16 @@ func (h *holder) fetch(ctx context.Context) (*record, error) {
 		rec.Configured, rec.Client.ID = true, client.ID
 	}
 	var t *oauth.Token
-	if h.s.set.Mode == ClientCredentials {
-		t, err = h.s.client.ClientCredentials(ctx, p.metadata, client, p.resource, scopes)
-	} else {
-		t, err = h.exchange(ctx, p, client, scopes)
+	switch h.s.set.Mode {
+	case ClientCredentials:
+		var asks *oauth.Client
+		if asks, rec.Proof, err = h.binding(p, p.metadata); err == nil {
+			t, err = asks.ClientCredentials(ctx, p.metadata, client, p.resource, scopes)
+		}
+	case Workload:
+		t, rec.Proof, err = h.federate(ctx, p, client, scopes)
+	case Exchange, OAuth, APIKey:
+		t, rec.Proof, err = h.exchange(ctx, p, client, scopes)
 	}
 	if err != nil {
 		if oauth.Refused(err) {
@@ -323,26 +334,36 @@ func (h *holder) fetch(ctx context.Context) (*record, error) {
 // exchange trades what proves the principal for a token (RFC 8693), or for an
 // assertion that the server's authorization server takes (enterprise-managed
 // authorization).
-func (h *holder) exchange(ctx context.Context, p *place, client *oauth.Registration, scopes []string) (*oauth.Token, error) {
+func (h *holder) exchange(ctx context.Context, p *place, client *oauth.Registration, scopes []string) (*oauth.Token, *oauth.ProofKey, error) {
 	set := &h.s.set
 	subject, kind, ok := set.Subject(h.principal)
 	if !ok {
-		return nil, h.needs("the gateway has no token of this caller that could be traded", true)
+		return nil, nil, h.needs("the gateway has no token of this caller that could be traded", true)
 	}
 	idp, err := h.s.client.FindServer(ctx, set.IDP)
 	if err != nil {
-		return nil, fmt.Errorf("the identity provider: %w", err)
+		return nil, nil, fmt.Errorf("the identity provider: %w", err)
 	}
 	at := *set.IDPClient
 	at.Issuer = idp.Issuer
 	x := oauth.Exchange{Subject: subject, SubjectType: kind, Wanted: set.Grant, Audience: set.Audience, Resource: p.resource, Scopes: scopes}
+	gives := p.metadata
 	if set.Grant != oauth.TypeIDJAG {
-		return h.s.client.Exchange(ctx, idp, &at, x)
+		gives = idp
+	}
+	asks, key, err := h.binding(p, gives)
+	if err != nil {
+		return nil, nil, err
+	}
+	if set.Grant != oauth.TypeIDJAG {
+		t, err := asks.Exchange(ctx, idp, &at, x)
+		return t, key, err
 	}
 	x.Audience = p.issuer
 	assertion, err := h.s.client.Exchange(ctx, idp, &at, x)
 	if err != nil {
-		return nil, fmt.Errorf("the identity provider: %w", err)
+		return nil, nil, fmt.Errorf("the identity provider: %w", err)
 	}
-	return h.s.client.Bearer(ctx, p.metadata, client, assertion.Access, p.resource, scopes)
+	t, err := asks.Bearer(ctx, p.metadata, client, assertion.Access, p.resource, scopes)
+	return t, key, err
 }

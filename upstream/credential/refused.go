@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/upstream/oauth"
@@ -29,14 +30,24 @@ func (h *holder) refused(ctx context.Context, sent http.Header, status int, answ
 	if now := h.ready.Load(); now != nil && now.header.Get(name) != was {
 		return true, nil // there is another one already
 	}
+	before := h.said
 	if challenged {
 		h.said = said
+		if status == http.StatusUnauthorized {
+			h.s.learn(said)
+		}
 	}
 	switch {
+	case strings.HasPrefix(was, oauth.SchemeBound) && said.RefusesProof():
+		return false, h.s.unproven(said)
 	case h.s.set.Mode == APIKey:
 		return false, h.needs("the key is not accepted", false)
 	case status == http.StatusForbidden:
-		return h.stepUp(ctx, said)
+		again, err = h.stepUp(ctx, said)
+		if oauth.Refused(err) {
+			h.said = before // what it wants is not to be had
+		}
+		return again, err
 	case was == "" && h.s.set.Mode == OAuth:
 		if h.why.Load() == nil && !h.signsIn(ctx, said) {
 			return false, nil // it asks for something else than signing in
@@ -53,11 +64,11 @@ func (h *holder) refused(ctx context.Context, sent http.Header, status int, answ
 			return false, h.needs("the server has another authorization server than before", false)
 		}
 	}
-	header, err := h.obtain(ctx, was)
+	now, err := h.obtain(ctx, was)
 	if err != nil {
 		return false, err
 	}
-	if got := header.Get(name); got != was {
+	if got := now.header.Get(name); got != was {
 		h.refusedOf, h.gaveAt = got, time.Now() // so that its refusal, if that comes at once, is the last
 		return true, nil
 	}
@@ -109,12 +120,16 @@ func (h *holder) stepUp(ctx context.Context, said oauth.Challenge) (again bool, 
 		return false, &LoginError{Server: h.s.set.Server, Why: "the server wants more rights than a login gives", Final: true}
 	}
 	h.stepUps++
+	before := h.wider
 	h.wider = wider
 	if h.s.set.Mode == OAuth {
 		// What the token allows it still does: the other calls go on with it.
 		return false, &LoginError{Server: h.s.set.Server, Why: "this needs more rights than were given at the login"}
 	}
 	rec, err := h.fetch(ctx)
+	if oauth.Refused(err) {
+		h.wider = before // or a token with what is given would not be had any more
+	}
 	if err != nil {
 		return false, err
 	}

@@ -16,7 +16,20 @@ const (
 	OAuth             Mode = "oauth"
 	ClientCredentials Mode = "client_credentials"
 	Exchange          Mode = "exchange"
+	Workload          Mode = "workload"
 	APIKey            Mode = "key"
+)
+
+// Binding says whether tokens are bound to a key (RFC 9449).
+type Binding string
+
+// What can be said. The zero Binding is BindAuto.
+const (
+	// BindAuto binds them where the authorization server can and the server is not
+	// known to take others alone.
+	BindAuto     Binding = "auto"
+	BindRequired Binding = "required" // no others are used
+	BindOff      Binding = "off"
 )
 
 // Settings are what a [Source] is made of. They are not changed afterwards.
@@ -36,6 +49,8 @@ type Settings struct {
 	// issuer may be empty, then it is of the first authorization server that is used.
 	Client *oauth.Registration
 	Scopes []string
+	// Binding says whether tokens are bound to a key.
+	Binding Binding
 
 	// Header and Prefix carry a key that a person entered.
 	Header, Prefix string
@@ -48,6 +63,10 @@ type Settings struct {
 	Audience  string
 	// Subject returns what proves a principal, with its type.
 	Subject func(principal string) (token, kind string, ok bool)
+
+	// Assertion is the file with what proves the workload that the gateway is, of the
+	// mode Workload. It is read for every token that is asked for.
+	Assertion string
 }
 
 // Options are what sources and desks need of others. All fields are required but

@@ -21,10 +21,19 @@ type LoginError struct {
 	Why    string // a sentence's end for people, without secrets
 	// Final tells that signing in again changes nothing.
 	Final bool
+	Err   error // what it comes of; nil where there is nothing else
 }
 
 // Error implements error.
-func (e *LoginError) Error() string { return e.Server + " needs somebody to sign in: " + e.Why }
+func (e *LoginError) Error() string {
+	if e.Final {
+		return e.Server + " cannot be signed in to: " + e.Why
+	}
+	return e.Server + " needs somebody to sign in: " + e.Why
+}
+
+// Unwrap returns what the error comes of, nil where that is all.
+func (e *LoginError) Unwrap() error { return e.Err }
 
 // NeedsLogin tells whether signing in would help.
 func (e *LoginError) NeedsLogin() bool { return !e.Final }
@@ -43,6 +52,10 @@ type Source struct {
 
 	mu    sync.Mutex
 	found *place // what is known of the authorization server; nil when nothing is
+
+	takes    atomic.Int32 // what the server takes, as far as it is known
+	nonces   oauth.Nonces // of the server
+	asNonces oauth.Nonces // of authorization servers
 }
 
 // place is an authorization server with what it is asked for.
@@ -98,15 +111,24 @@ func (s *Source) known(principal string) *holder {
 // Headers returns the headers to send for a principal. They belong to the source.
 // The error is a [LoginError] where a person has to sign in.
 func (s *Source) Headers(ctx context.Context, principal string) (http.Header, error) {
+	now, err := s.shown(ctx, principal)
+	if err != nil {
+		return nil, err
+	}
+	return now.header, nil
+}
+
+// shown returns what is sent for a principal.
+func (s *Source) shown(ctx context.Context, principal string) (*ready, error) {
 	if h := s.known(principal); h != nil {
 		if now := h.ready.Load(); now != nil && (now.until.IsZero() || time.Now().Before(now.until)) {
 			h.mark()
-			return now.header, nil
+			return now, nil
 		}
 	}
 	h, release := s.acquire(principal)
 	defer release()
-	return h.headers(ctx)
+	return h.shown(ctx)
 }
 
 // Key names the credential that a principal uses, without revealing it.
@@ -216,11 +238,10 @@ func (s *Source) registered(m *oauth.Metadata) (*oauth.Registration, error) {
 type ready struct {
 	header http.Header
 	until  time.Time
-}
-
-// bearer returns headers with a token.
-func (s *Source) bearer(token string) http.Header {
-	return s.with("Authorization", "Bearer "+token)
+	// token is the one in the header where it is bound to key, which each request has
+	// to prove; nil for one that is not.
+	token string
+	key   *oauth.ProofKey
 }
 
 func (s *Source) with(name, value string) http.Header {
@@ -259,6 +280,7 @@ type holder struct {
 	stepUps   int
 	restUntil time.Time
 	restErr   error
+	rejected  *rejection // of a workload's assertion; nil for none
 
 	why atomic.Pointer[LoginError] // why somebody has to sign in; nil while nobody has
 }
@@ -311,14 +333,14 @@ func (h *holder) show(now *ready) {
 	}
 }
 
-// headers is [Source.Headers] where nothing is ready.
-func (h *holder) headers(ctx context.Context) (http.Header, error) {
+// shown is [Source.shown] where nothing is ready.
+func (h *holder) shown(ctx context.Context) (*ready, error) {
 	if err := h.take(ctx); err != nil {
 		return nil, err
 	}
 	defer h.give()
 	if now := h.ready.Load(); now != nil && (now.until.IsZero() || time.Now().Before(now.until)) {
-		return now.header, nil // somebody else was faster
+		return now, nil // somebody else was faster
 	}
 	return h.obtain(ctx, "")
 }

@@ -60,6 +60,9 @@ type content struct {
 	APIKey    string             `json:"key,omitempty"` // that a person entered
 	Client    oauth.Registration `json:"client,omitzero"`
 	Requested []string           `json:"requested,omitempty"` // scopes
+	// Proof is the key that was proven when the token was asked for, nil for none. The
+	// token need not be bound to it; what renews it may be.
+	Proof *oauth.ProofKey `json:"proof,omitempty"`
 	// Configured tells that the client is the one of the configuration, of which
 	// nothing is kept.
 	Configured bool `json:"configured,omitempty"`

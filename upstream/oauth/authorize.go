@@ -21,6 +21,8 @@ type Login struct {
 	Resource string   `json:"resource"`
 	Scopes   []string `json:"scopes,omitempty"` // asked for; nil asks for none by name
 	Redirect string   `json:"redirect"`
+	// Proof is the key that the code and its token are bound to, nil for none.
+	Proof *ProofKey `json:"proof,omitempty"`
 }
 
 // Begin returns a login and the URL that a browser is sent to.
@@ -36,7 +38,7 @@ func (c *Client) Begin(m *Metadata, r *Registration, resource, redirect string, 
 	}
 	l := &Login{
 		State: rand.Text(), Verifier: rand.Text() + rand.Text(), Issuer: m.Issuer, Named: m.IssuerInResponse,
-		Resource: resource, Scopes: scopes, Redirect: redirect,
+		Resource: resource, Scopes: scopes, Redirect: redirect, Proof: c.binding.Key,
 	}
 	sum := sha256.Sum256([]byte(l.Verifier))
 	query := to.Query()
@@ -48,6 +50,9 @@ func (c *Client) Begin(m *Metadata, r *Registration, resource, redirect string, 
 	}
 	if len(scopes) > 0 {
 		query.Set("scope", strings.Join(scopes, " "))
+	}
+	if l.Proof != nil {
+		query.Set("dpop_jkt", l.Proof.Thumbprint()) // RFC 9449 section 10
 	}
 	if slices.Contains(scopes, offline) {
 		query.Set("prompt", "consent") // OpenID Connect Core section 11

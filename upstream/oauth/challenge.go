@@ -1,36 +1,61 @@
 package oauth
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 )
 
 // Challenge is what a server said when it refused a request (RFC 6750 section 3,
-// RFC 9728 section 5.1). The zero Challenge says nothing.
+// RFC 9728 section 5.1, RFC 9449 section 7.1). The zero Challenge says nothing.
 type Challenge struct {
 	ResourceMetadata string
 	Scope            []string
 	Error            string
+	// Bound tells that tokens are taken which are bound to a key, Bearer that others
+	// are.
+	Bound, Bearer bool
 }
 
 // maxChallenges bounds how many challenges of one answer are read.
 const maxChallenges = 32
 
-// ParseChallenge returns the first challenge of the scheme Bearer; ok is false
-// where there is none.
+// ParseChallenge returns what the first challenges of the schemes Bearer and DPoP say,
+// of what both do that of the one that comes first, but what is about a proof before all
+// else; ok is false where there is neither.
 func ParseChallenge(h http.Header) (found Challenge, ok bool) {
 	for _, value := range h.Values("Www-Authenticate") {
 		for _, c := range challenges(value) {
-			if !strings.EqualFold(c.scheme, "Bearer") {
+			seen := &found.Bearer
+			if strings.EqualFold(c.scheme, "DPoP") {
+				seen = &found.Bound
+			} else if !strings.EqualFold(c.scheme, "Bearer") {
 				continue
 			}
-			found = Challenge{ResourceMetadata: c.params["resource_metadata"], Error: errorCode(c.params["error"])}
-			found.Scope = Scopes(c.params["scope"])
-			return found, true
+			if *seen {
+				continue
+			}
+			*seen = true
+			found.ResourceMetadata = cmp.Or(found.ResourceMetadata, c.params["resource_metadata"])
+			if code := errorCode(c.params["error"]); found.Error == "" || aboutProof(code) {
+				found.Error = code
+			}
+			if found.Scope == nil {
+				found.Scope = Scopes(c.params["scope"])
+			}
 		}
 	}
-	return Challenge{}, false
+	return found, found.Bearer || found.Bound
 }
+
+// WantsNonce tells whether a server refused a request because its proof lacks the
+// server's nonce: it has not looked at the request.
+func (c Challenge) WantsNonce() bool { return c.Bound && c.Error == wantsNonce }
+
+// RefusesProof tells whether a server refused a proof, and said nothing of the token.
+func (c Challenge) RefusesProof() bool { return c.Bound && aboutProof(c.Error) }
+
+func aboutProof(code string) bool { return code == wantsNonce || code == "invalid_dpop_proof" }
 
 type challenge struct {
 	scheme string

@@ -33,6 +33,8 @@ type Client struct {
 	HTTP http.RoundTripper
 	// Loopback lets endpoints be http on this machine; all others are https.
 	Loopback bool
+
+	binding Binding // of the tokens that are asked for
 }
 
 // Error is what an authorization server answered instead of a token or a
@@ -41,6 +43,8 @@ type Error struct {
 	Status int
 	Code   string // of RFC 6749 and those after it; empty where there was none
 	Host   string
+
+	nonce string // that came with it
 }
 
 // Error implements error.
@@ -80,7 +84,7 @@ func ThisMachine(host string) bool {
 }
 
 // do makes one request and returns the JSON object of its answer.
-func (c *Client) do(ctx context.Context, r *http.Request) (status int, body []byte, err error) {
+func (c *Client) do(ctx context.Context, r *http.Request) (status int, header http.Header, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	var sent atomic.Bool
@@ -88,21 +92,21 @@ func (c *Client) do(ctx context.Context, r *http.Request) (status int, body []by
 	r.Header.Set("Accept", "application/json")
 	resp, err := c.HTTP.RoundTrip(r)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reach %s: %w", r.URL.Hostname(), quiet(err, sent.Load()))
+		return 0, nil, nil, fmt.Errorf("reach %s: %w", r.URL.Hostname(), quiet(err, sent.Load()))
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return 0, nil, fmt.Errorf("read the answer of %s: %w", r.URL.Hostname(), quiet(err, true))
+		return 0, nil, nil, fmt.Errorf("read the answer of %s: %w", r.URL.Hostname(), quiet(err, true))
 	case len(body) > maxDocument:
-		return 0, nil, fmt.Errorf("the answer of %s is larger than %d bytes", r.URL.Hostname(), maxDocument)
+		return 0, nil, nil, fmt.Errorf("the answer of %s is larger than %d bytes", r.URL.Hostname(), maxDocument)
 	}
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil ||
 		kind != "application/json" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
 		body = nil
 	}
-	return resp.StatusCode, body, nil
+	return resp.StatusCode, resp.Header, body, nil
 }
 
 // unreadable is an error about an answer. Its text says nothing of it: it may repeat
@@ -128,7 +132,7 @@ func quiet(err error, sent bool) error {
 // document reads a metadata document into out. It returns errAbsent where there
 // is none.
 func (c *Client) document(ctx context.Context, u *url.URL, out any) error {
-	status, body, err := c.do(ctx, &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"Mcp-Protocol-Version": {"2025-11-25"}}})
+	status, _, body, err := c.do(ctx, &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"Mcp-Protocol-Version": {"2025-11-25"}}})
 	switch {
 	case err != nil:
 		return err
@@ -152,16 +156,21 @@ func (c *Client) post(ctx context.Context, u *url.URL, kind string, body []byte,
 		r.Header = make(http.Header)
 	}
 	r.Header.Set("Content-Type", kind)
-	status, answer, err := c.do(ctx, r)
-	switch {
-	case err != nil:
+	status, heard, answer, err := c.do(ctx, r)
+	if err != nil {
 		return err
+	}
+	nonce := ""
+	if c.binding.Key != nil {
+		nonce = c.binding.Nonces.Heard(u, heard)
+	}
+	switch {
 	case status != http.StatusOK && status != http.StatusCreated:
 		var said struct {
 			Error string `json:"error"`
 		}
 		_ = json.Unmarshal(answer, &said) // without a code it is told by its status
-		return &Error{Status: status, Code: errorCode(said.Error), Host: u.Hostname()}
+		return &Error{Status: status, Code: errorCode(said.Error), Host: u.Hostname(), nonce: nonce}
 	case out == nil: // RFC 7009 section 2.2
 	case answer == nil || json.Unmarshal(answer, out) != nil:
 		return fmt.Errorf("the answer of %s is no JSON object of the expected form", u.Hostname())

@@ -15,6 +15,10 @@ type Resource struct {
 	Resource string   `json:"resource"`
 	Servers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
+	// Proofs are the algorithms with which tokens that are bound to a key are taken,
+	// ProofsOnly tells that no others are.
+	Proofs     []string `json:"dpop_signing_alg_values_supported"`
+	ProofsOnly bool     `json:"dpop_bound_access_tokens_required"`
 }
 
 // Metadata is what an authorization server says of itself (RFC 8414 section 2).
@@ -28,6 +32,7 @@ type Metadata struct {
 	GrantTypes            []string `json:"grant_types_supported"`
 	AuthMethods           []string `json:"token_endpoint_auth_methods_supported"`
 	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
+	Proofs                []string `json:"dpop_signing_alg_values_supported"` // with which tokens can be bound to a key
 	ClientDocuments       bool     `json:"client_id_metadata_document_supported"`
 	IssuerInResponse      bool     `json:"authorization_response_iss_parameter_supported"`
 }

@@ -145,7 +145,9 @@ func (r *Registration) authenticate(m *Metadata, form url.Values, header http.He
 	}
 	switch method {
 	case AuthNone:
-		form.Set("client_id", r.ID)
+		if r.ID != "" { // an assertion may be all that is known of who asks (RFC 7521 section 4.1)
+			form.Set("client_id", r.ID)
+		}
 	case AuthPost:
 		form.Set("client_id", r.ID)
 		form.Set("client_secret", r.Secret)

@@ -18,7 +18,19 @@ type Token struct {
 	Refresh string    `json:"refresh,omitempty"`
 	Expires time.Time `json:"expires,omitzero"` // zero where it was not said
 	Scopes  []string  `json:"scopes,omitempty"` // granted; nil where it was not said
+	Bound   bool      `json:"bound,omitempty"`  // to the key that was proven when it was asked for
 }
+
+// Authorization is the value of the header that shows the token.
+func (t *Token) Authorization() string {
+	if t.Bound {
+		return SchemeBound + t.Access
+	}
+	return "Bearer " + t.Access
+}
+
+// SchemeBound begins the header that shows a token which is bound to a key.
+const SchemeBound = "DPoP "
 
 // Types of tokens and grants (RFC 8693 section 3, RFC 7523 section 2.1, the
 // identity assertion of enterprise-managed authorization).
@@ -127,39 +139,69 @@ func (c *Client) token(ctx context.Context, m *Metadata, r *Registration, form u
 	if err != nil {
 		return nil, err
 	}
-	header := make(http.Header)
-	if err := r.authenticate(m, form, header); err != nil {
-		return nil, err
-	}
-	var got struct {
-		Access  string          `json:"access_token"`
-		Type    string          `json:"token_type"`
-		Issued  string          `json:"issued_token_type"`
-		Refresh string          `json:"refresh_token"`
-		Expires json.RawMessage `json:"expires_in"`
-		Scope   string          `json:"scope"`
-	}
 	began := time.Now()
-	if err := c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, &got); err != nil {
+	got, err := c.ask(ctx, m, r, to, form)
+	if err != nil {
 		return nil, fmt.Errorf("ask for a token: %w", err)
 	}
 	wanted := form.Get("requested_token_type")
 	grant := wanted == TypeIDJAG || wanted == TypeJWT // which no request carries, so that it has no scheme
+	bound := c.binding.Key != nil && strings.EqualFold(got.Type, "DPoP")
 	switch {
 	case !visible(got.Access) || strings.Contains(got.Access, " "):
 		return nil, errors.New("the authorization server gave no usable token")
-	case !strings.EqualFold(got.Type, "Bearer") && !(grant && strings.EqualFold(got.Type, "N_A")):
+	case c.binding.Required && !bound && strings.EqualFold(got.Type, "Bearer"):
+		return nil, errors.New("the authorization server gave a token that anybody could use, although it has to be bound to a key; it is not used")
+	case !bound && !strings.EqualFold(got.Type, "Bearer") && !(grant && strings.EqualFold(got.Type, "N_A")):
 		return nil, fmt.Errorf("the authorization server gave a token of the type %.20q, which is not supported", got.Type)
 	case wanted != "" && got.Issued != "" && got.Issued != wanted:
 		return nil, errors.New("the authorization server gave another type of token than was asked for")
 	case got.Refresh != "" && !visible(got.Refresh):
 		return nil, errors.New("the authorization server gave no usable refresh token")
 	}
-	t := &Token{Access: got.Access, Refresh: got.Refresh, Scopes: Scopes(got.Scope)}
+	t := &Token{Access: got.Access, Refresh: got.Refresh, Scopes: Scopes(got.Scope), Bound: bound}
 	if life, ok := seconds(got.Expires); ok {
 		t.Expires = began.Add(life)
 	}
 	return t, nil
+}
+
+// tokenAnswer is the answer to a token request (RFC 6749 section 5.1).
+type tokenAnswer struct {
+	Access  string          `json:"access_token"`
+	Type    string          `json:"token_type"`
+	Issued  string          `json:"issued_token_type"`
+	Refresh string          `json:"refresh_token"`
+	Expires json.RawMessage `json:"expires_in"`
+	Scope   string          `json:"scope"`
+}
+
+// ask sends a token request: once more where the authorization server wants its nonce
+// in the proof, before which it has not looked at what it is given.
+func (c *Client) ask(ctx context.Context, m *Metadata, r *Registration, to *url.URL, form url.Values) (got tokenAnswer, err error) {
+	nonce := ""
+	if c.binding.Key != nil {
+		nonce = c.binding.Nonces.Newest(to)
+	}
+	for challenged := false; ; challenged = true {
+		header := make(http.Header)
+		if err := r.authenticate(m, form, header); err != nil {
+			return got, err
+		}
+		if c.binding.Key != nil {
+			proof, err := c.binding.Key.Prove(http.MethodPost, to, "", nonce)
+			if err != nil {
+				return got, err
+			}
+			header[HeaderProof] = []string{proof}
+		}
+		err := c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, &got)
+		refused, ok := errors.AsType[*Error](err)
+		if !ok || challenged || refused.Code != wantsNonce || refused.nonce == "" {
+			return got, err
+		}
+		nonce = refused.nonce
+	}
 }
 
 // seconds reads a number of seconds, which some servers write as a text. What is no
@@ -182,4 +224,12 @@ func seconds(raw json.RawMessage) (time.Duration, bool) {
 func Refused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "access_denied", "invalid_scope", "unsupported_grant_type", "invalid_target"}, e.Code)
+}
+
+// Rejected tells whether an error is an authorization server's answer to what it was
+// given, whatever it says: neither that it could not be asked now, nor that it did not
+// look at it for want of a proof.
+func Rejected(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status/100 == 4 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout && !aboutProof(e.Code)
 }

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +38,13 @@ type Authority struct {
 	Life time.Duration
 	// NoRefresh gives no refresh tokens; Rotate makes each good for one use.
 	NoRefresh, Rotate bool
+	// Proofs checks proofs of keys, which then tokens are bound to; nil knows nothing of
+	// such. Algorithms are those that it names; ES256 where there are none.
+	Proofs     *Proofs
+	Algorithms []string
+	// Unbound gives tokens that are bound to nothing, whatever it names; ProofsOnly gives
+	// no others than bound ones.
+	Unbound, ProofsOnly bool
 	// User is whom the next login is of.
 	User string
 
@@ -53,6 +59,7 @@ type Authority struct {
 // Grant is what a token was given for.
 type Grant struct {
 	User, Resource, Scope, Client string
+	Key                           string // thumbprint of the key that it is bound to
 	Expires                       time.Time
 }
 
@@ -134,6 +141,12 @@ func (a *Authority) metadata(w http.ResponseWriter, _ *http.Request) {
 		"code_challenge_methods_supported": []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic", "private_key_jwt"},
 		"authorization_response_iss_parameter_supported": true,
 	}
+	if a.Proofs != nil {
+		m["dpop_signing_alg_values_supported"] = []string{"ES256"}
+		if a.Algorithms != nil {
+			m["dpop_signing_alg_values_supported"] = a.Algorithms
+		}
+	}
 	if a.Metadata != nil {
 		a.Metadata(m)
 	}
@@ -179,6 +192,10 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 	if a.Token != nil && a.Token(w, r) {
 		return
 	}
+	key, ok := a.proven(w, r)
+	if !ok {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	form := r.PostForm
@@ -191,15 +208,15 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 		q, ok := a.codes[form.Get("code")]
 		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 		if !ok || q == nil || q.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) ||
-			q.Get("redirect_uri") != form.Get("redirect_uri") || q.Get("client_id") != client || q.Get("resource") != form.Get("resource") {
+			q.Get("dpop_jkt") != "" && q.Get("dpop_jkt") != key || q.Get("redirect_uri") != form.Get("redirect_uri") || q.Get("client_id") != client || q.Get("resource") != form.Get("resource") {
 			fail(w, "invalid_grant")
 			return
 		}
 		a.codes[form.Get("code")] = nil
-		a.give(w, Grant{User: q.Get("user"), Resource: q.Get("resource"), Scope: q.Get("scope"), Client: client}, true)
+		a.give(w, Grant{User: q.Get("user"), Resource: q.Get("resource"), Scope: q.Get("scope"), Client: client, Key: key}, true)
 	case "refresh_token":
 		g, ok := a.refresh[form.Get("refresh_token")]
-		if !ok || g.User == "" || g.Client != client || g.Resource != form.Get("resource") {
+		if !ok || g.User == "" || g.Key != key || g.Client != client || g.Resource != form.Get("resource") {
 			fail(w, "invalid_grant")
 			return
 		}
@@ -208,13 +225,36 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 		}
 		a.give(w, g, a.Rotate)
 	case "client_credentials":
-		a.give(w, Grant{User: client, Resource: form.Get("resource"), Scope: form.Get("scope"), Client: client}, false)
+		a.give(w, Grant{User: client, Resource: form.Get("resource"), Scope: form.Get("scope"), Client: client, Key: key}, false)
 	case "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer":
 		who := form.Get("subject_token") + form.Get("assertion")
-		a.give(w, Grant{User: "exchanged " + who[:min(len(who), 40)], Resource: form.Get("resource"), Scope: form.Get("scope"), Client: client}, false)
+		a.give(w, Grant{User: "exchanged " + who[:min(len(who), 40)], Resource: form.Get("resource"), Scope: form.Get("scope"), Client: client, Key: key}, false)
 	default:
 		fail(w, "unsupported_grant_type")
 	}
+}
+
+// proven returns whose key a token request proves, empty for none; where ok is false
+// it has answered the request.
+func (a *Authority) proven(w http.ResponseWriter, r *http.Request) (key string, ok bool) {
+	if a.Proofs == nil {
+		return "", true
+	}
+	if r.Header.Get("Dpop") == "" && !a.ProofsOnly {
+		return "", true
+	}
+	key, code := a.Proofs.check(r, a.Issuer+"/token", "")
+	if a.Proofs.Next != nil {
+		w.Header().Set("DPoP-Nonce", a.Proofs.Next())
+	}
+	if code != "" {
+		fail(w, code)
+		return "", false
+	}
+	if a.Unbound {
+		key = ""
+	}
+	return key, true
 }
 
 // give gives a token; mu is held.
@@ -227,6 +267,9 @@ func (a *Authority) give(w http.ResponseWriter, g Grant, refresh bool) {
 	token := "access-" + rand.Text()
 	a.access[token] = g
 	out := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": int(life.Seconds())}
+	if g.Key != "" {
+		out["token_type"] = "DPoP"
+	}
 	if g.Scope != "" {
 		out["scope"] = g.Scope
 	}
@@ -246,10 +289,4 @@ func reply(w http.ResponseWriter, status int, v any) {
 
 func fail(w http.ResponseWriter, code string) {
 	reply(w, http.StatusBadRequest, map[string]any{"error": code, "error_description": "canary-of-the-description"})
-}
-
-// bearer is the token of a request.
-func bearer(r *http.Request) string {
-	text, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return text
 }

@@ -25,6 +25,9 @@ type Server struct {
 	Need func(tool string) string
 	// Tools names further tools that a user is listed.
 	Tools func(user string) []string
+	// Proofs takes tokens that are bound to keys, and refuses them without proofs; nil
+	// takes bearer tokens alone.
+	Proofs *Proofs
 	// Accept lets a request in whatever its token is.
 	Accept func(r *http.Request) (user string, ok bool)
 
@@ -66,9 +69,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, r.Header.Clone())
 	s.mu.Unlock()
-	user, scope, ok := s.who(r)
-	if !ok {
-		s.refuse(w, http.StatusUnauthorized, "")
+	if s.Proofs != nil && s.Proofs.Next != nil {
+		w.Header().Set("DPoP-Nonce", s.Proofs.Next())
+	}
+	user, scope, code := s.who(r)
+	if code != "" {
+		s.refuse(w, http.StatusUnauthorized, code, "")
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -106,7 +112,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case "tools/call":
 		if s.Need != nil {
 			if need := s.Need(m.Params.Name); need != "" && !contains(scope, need) {
-				s.refuse(w, http.StatusForbidden, need)
+				s.refuse(w, http.StatusForbidden, "insufficient_scope", need)
 				return
 			}
 		}
@@ -119,26 +125,55 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) who(r *http.Request) (user, scope string, ok bool) {
+// who returns whose token a request carries; code is what is wrong with it.
+func (s *Server) who(r *http.Request) (user, scope, code string) {
 	if s.Accept != nil {
-		user, ok = s.Accept(r)
-		return user, "", ok
-	}
-	for _, a := range s.Authorities {
-		if g, ok := a.Knows(bearer(r)); ok && g.Resource == s.URL {
-			return g.User, g.Scope, true
+		user, ok := s.Accept(r)
+		if !ok {
+			code = "invalid_token"
 		}
+		return user, "", code
 	}
-	return "", "", false
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	for _, a := range s.Authorities {
+		g, ok := a.Knows(token)
+		if !ok || g.Resource != s.URL {
+			continue
+		}
+		switch {
+		case (scheme == "DPoP") != (g.Key != ""):
+			if s.Proofs != nil && g.Key != "" {
+				s.Proofs.blame("%s: a bound token comes as %q", r.Method, scheme)
+			}
+			return "", "", "invalid_token"
+		case g.Key == "":
+			return g.User, g.Scope, ""
+		case s.Proofs == nil:
+			return "", "", "invalid_token"
+		}
+		key, code := s.Proofs.check(r, s.URL, token)
+		if code == "" && key != g.Key {
+			s.Proofs.blame("%s: the proof is of another key than the token", r.Method)
+			code = "invalid_token"
+		}
+		return g.User, g.Scope, code
+	}
+	return "", "", "invalid_token"
 }
 
 // Evil is what no client of a gateway may ever see.
 const Evil = "canary-of-the-challenge"
 
-func (s *Server) refuse(w http.ResponseWriter, status int, scope string) {
+func (s *Server) refuse(w http.ResponseWriter, status int, code, scope string) {
 	challenge := `Bearer realm="` + Evil + `"`
+	if s.Proofs != nil {
+		challenge = `DPoP error="` + code + `", realm="` + Evil + `"`
+	}
+	if scope != "" && s.Proofs == nil {
+		challenge += `, error="insufficient_scope"`
+	}
 	if scope != "" {
-		challenge += `, error="insufficient_scope", scope="` + scope + `"`
+		challenge += `, scope="` + scope + `"`
 	}
 	if s.Challenge != nil {
 		challenge = s.Challenge()
