@@ -29,6 +29,7 @@ type fakeHTTP struct {
 
 	mu       sync.Mutex
 	on       map[string]func(*exchange) // replaces what a method does
+	guard    http.HandlerFunc           // sees every request first; one that it answers goes no further
 	log      []seen
 	sessions map[string]bool
 	made     int
@@ -113,6 +114,17 @@ func (f *fakeHTTP) kill() {
 	<-served
 }
 
+// answered notes whether an answer has begun.
+type answered struct {
+	http.ResponseWriter
+	yes bool
+}
+
+func (a *answered) WriteHeader(status int) {
+	a.yes = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
 // forget ends all sessions.
 func (f *fakeHTTP) forget() {
 	f.mu.Lock()
@@ -152,6 +164,16 @@ func (f *fakeHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
+	}
+	f.mu.Lock()
+	guard := f.guard
+	f.mu.Unlock()
+	if guard != nil {
+		seen := &answered{ResponseWriter: w}
+		guard(seen, r)
+		if seen.yes {
+			return
+		}
 	}
 	f.mu.Lock()
 	x := &exchange{fakeHTTP: f, w: w, r: r, down: f.down}

@@ -19,6 +19,7 @@ import (
 // toolgate has the extension of.
 var extensionScenarios = []string{
 	"auth/client-credentials-basic", "auth/client-credentials-jwt", "auth/enterprise-managed-authorization",
+	"auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer",
 }
 
 // authListed is a line of the suite's list that is of credentials.

@@ -32,6 +32,7 @@ type authContext struct {
 	IDP      string `json:"idp_issuer"`
 	IDPID    string `json:"idp_client_id"`
 	IDPToken string `json:"idp_id_token"`
+	Workload string `json:"valid_jwt"`
 }
 
 // authScenario is one scenario of credentials.
@@ -73,6 +74,9 @@ var authScenarios = map[string]authScenario{
 	"auth/client-credentials-jwt":           {auth: bySecretOrKey},
 	"auth/client-credentials-basic":         {auth: bySecretOrKey},
 	"auth/enterprise-managed-authorization": {auth: exchanged},
+	"auth/dpop":                             {logins: 1},
+	"auth/dpop-nonce":                       {logins: 1},
+	"auth/wif-jwt-bearer":                   {auth: federated},
 }
 
 // documented is a client that is described at an address of the suite's.
@@ -103,6 +107,12 @@ func exchanged(folder string, c authContext) (object, error) {
 		"mode": "exchange", "client": object{"id": c.ID, "secret": c.Secret},
 		"exchange": object{"issuer": c.IDP, "client": object{"id": c.IDPID}, "grant": "id_jag", "subject": file},
 	}, os.WriteFile(file, []byte(c.IDPToken), 0o600)
+}
+
+// federated has toolgate show the assertion of the workload that it is.
+func federated(folder string, c authContext) (object, error) {
+	file := filepath.Join(folder, "assertion")
+	return object{"mode": "workload", "assertion": file}, os.WriteFile(file, []byte(c.Workload), 0o600)
 }
 
 // run runs a scenario of credentials: toolgate is signed in on its command line,
