@@ -35,9 +35,9 @@ type Proving interface {
 	// wants in it, empty for the newest that is known.
 	Prove(r *http.Request, principal, nonce string) error
 	// Answered takes the status and the header of the answer to a request with a
-	// proof. It returns the nonce that the server wants before it looks at the request,
-	// empty where it has looked at it.
-	Answered(r *http.Request, status int, answer http.Header) (nonce string)
+	// proof, nonce as Prove was given it. It returns the nonce that the server wants
+	// before it looks at the request, empty where it has looked at it.
+	Answered(r *http.Request, nonce string, status int, answer http.Header) (wanted string)
 }
 
 // schemeBound begins the Authorization header of a credential that is bound to a key.

@@ -245,9 +245,9 @@ func (b bound) Prove(r *http.Request, _, nonce string) error {
 }
 
 // Answered implements [Proving].
-func (b bound) Answered(r *http.Request, status int, answer http.Header) string {
+func (b bound) Answered(r *http.Request, nonce string, status int, answer http.Header) string {
 	if p, ok := b.Credential.(Proving); ok {
-		return p.Answered(r, status, answer)
+		return p.Answered(r, nonce, status, answer)
 	}
 	return ""
 }

@@ -30,7 +30,7 @@ func (p *prover) send(r *http.Request) (*http.Request, *http.Response, error) {
 		if err != nil || !isBound(r) {
 			return r, resp, err
 		}
-		nonce = own.Answered(r, resp.StatusCode, resp.Header)
+		nonce = own.Answered(r, nonce, resp.StatusCode, resp.Header)
 		if nonce == "" || p.challenged {
 			return r, resp, nil
 		}

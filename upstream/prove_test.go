@@ -40,13 +40,13 @@ func (k *keyed) Prove(r *http.Request, _, nonce string) error {
 	return nil
 }
 
-func (k *keyed) Answered(_ *http.Request, status int, answer http.Header) string {
+func (k *keyed) Answered(_ *http.Request, _ string, status int, answer http.Header) string {
 	nonce := answer.Get("Dpop-Nonce")
-	if nonce != "" {
-		k.newest.Store(&nonce)
-	}
 	if status == http.StatusUnauthorized {
 		return nonce
+	}
+	if nonce != "" {
+		k.newest.Store(&nonce)
 	}
 	return ""
 }

@@ -129,21 +129,20 @@ func (s *Source) Prove(r *http.Request, principal, nonce string) error {
 	return nil
 }
 
-// Answered takes the status and the header of the answer to a request with a proof. It
-// returns the nonce that the server wants in another one, empty where it has looked at
+// Answered takes the answer to a request with a proof, nonce as Prove was given it. It
+// returns the nonce that the server wants in another proof, empty where it has looked at
 // the request.
-func (s *Source) Answered(r *http.Request, status int, answer http.Header) (nonce string) {
-	nonce = s.nonces.Heard(r.URL, answer)
-	if status != http.StatusUnauthorized {
-		if status/100 == 2 && s.takes.Load() != takesBound {
-			s.takes.Store(takesBound)
+func (s *Source) Answered(r *http.Request, nonce string, status int, answer http.Header) (wanted string) {
+	if status == http.StatusUnauthorized {
+		if said, ok := oauth.ParseChallenge(answer); ok && said.WantsNonce() {
+			return oauth.GivenNonce(answer)
 		}
-		return ""
 	}
-	if said, ok := oauth.ParseChallenge(answer); !ok || !said.WantsNonce() {
-		return ""
+	s.nonces.Accepted(r.URL, nonce, answer)
+	if status/100 == 2 && s.takes.Load() != takesBound {
+		s.takes.Store(takesBound)
 	}
-	return nonce
+	return ""
 }
 
 // unproven is the error of a server that refuses proofs. The token is none the worse,

@@ -43,8 +43,6 @@ type Error struct {
 	Status int
 	Code   string // of RFC 6749 and those after it; empty where there was none
 	Host   string
-
-	nonce string // that came with it
 }
 
 // Error implements error.
@@ -146,8 +144,9 @@ func (c *Client) document(ctx context.Context, u *url.URL, out any) error {
 	return nil
 }
 
-// post sends a body and reads the answer into out, nil where none is wanted.
-func (c *Client) post(ctx context.Context, u *url.URL, kind string, body []byte, header http.Header, out any) error {
+// post sends a body and reads the answer into out, nil where none is wanted. It returns
+// the header of the answer, nil where there was none.
+func (c *Client) post(ctx context.Context, u *url.URL, kind string, body []byte, header http.Header, out any) (heard http.Header, err error) {
 	r := &http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, Header: header.Clone(),
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
@@ -157,25 +156,20 @@ func (c *Client) post(ctx context.Context, u *url.URL, kind string, body []byte,
 	}
 	r.Header.Set("Content-Type", kind)
 	status, heard, answer, err := c.do(ctx, r)
-	if err != nil {
-		return err
-	}
-	nonce := ""
-	if c.binding.Key != nil {
-		nonce = c.binding.Nonces.Heard(u, heard)
-	}
 	switch {
+	case err != nil:
+		return nil, err
 	case status != http.StatusOK && status != http.StatusCreated:
 		var said struct {
 			Error string `json:"error"`
 		}
 		_ = json.Unmarshal(answer, &said) // without a code it is told by its status
-		return &Error{Status: status, Code: errorCode(said.Error), Host: u.Hostname(), nonce: nonce}
+		return heard, &Error{Status: status, Code: errorCode(said.Error), Host: u.Hostname()}
 	case out == nil: // RFC 7009 section 2.2
 	case answer == nil || json.Unmarshal(answer, out) != nil:
-		return fmt.Errorf("the answer of %s is no JSON object of the expected form", u.Hostname())
+		return heard, fmt.Errorf("the answer of %s is no JSON object of the expected form", u.Hostname())
 	}
-	return nil
+	return heard, nil
 }
 
 // errorCode returns an error code as it may be shown, empty for one that cannot be

@@ -218,15 +218,23 @@ func (n *Nonces) Newest(to *url.URL) string {
 	return n.newest[origin(to)]
 }
 
-// Heard takes the header of an answer. It returns the nonce that it brings, empty for
-// none.
-func (n *Nonces) Heard(from *url.URL, answer http.Header) string {
-	given := answer[headerNonce]
-	if len(given) != 1 || !isNonce(given[0]) {
-		return ""
-	}
-	if n == nil {
+// GivenNonce returns the nonce that an answer brings, empty for none.
+func GivenNonce(answer http.Header) string {
+	if given := answer[headerNonce]; len(given) == 1 && isNonce(given[0]) {
 		return given[0]
+	}
+	return ""
+}
+
+// Accepted takes the news that a server has looked at a request with a nonce, empty for
+// none, and the header of its answer, which may bring the next one. The nonce of a
+// refusal is for the request that was refused alone until then: it may be good once.
+func (n *Nonces) Accepted(from *url.URL, nonce string, answer http.Header) {
+	if given := GivenNonce(answer); given != "" {
+		nonce = given
+	}
+	if n == nil || nonce == "" {
+		return
 	}
 	at := origin(from)
 	n.mu.Lock()
@@ -240,8 +248,7 @@ func (n *Nonces) Heard(from *url.URL, answer http.Header) string {
 			break
 		}
 	}
-	n.newest[at] = given[0]
-	return given[0]
+	n.newest[at] = nonce
 }
 
 // isNonce tells whether a text is one by RFC 9449 section 8.1, and not too long to be

@@ -85,7 +85,7 @@ func (c *Client) Register(ctx context.Context, m *Metadata, d Document) (*Regist
 		Method  string `json:"token_endpoint_auth_method"`
 		Expires int64  `json:"client_secret_expires_at"`
 	}
-	if err := c.post(ctx, to, "application/json", body, nil, &got); err != nil {
+	if _, err := c.post(ctx, to, "application/json", body, nil, &got); err != nil {
 		if refused, ok := errors.AsType[*Error](err); ok && refused.Code == "invalid_redirect_uri" {
 			return nil, fmt.Errorf("the authorization server does not take a client that is reached at %s; register one there by hand and set auth.client_id: %w", strings.Join(d.RedirectURIs, ", "), err)
 		}

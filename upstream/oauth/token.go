@@ -118,7 +118,7 @@ func (c *Client) Revoke(ctx context.Context, m *Metadata, r *Registration, token
 	if err := r.authenticate(m, form, header); err != nil {
 		return err
 	}
-	if err := c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, nil); err != nil {
+	if _, err := c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, nil); err != nil {
 		return fmt.Errorf("revoke a token: %w", err)
 	}
 	return nil
@@ -195,12 +195,15 @@ func (c *Client) ask(ctx context.Context, m *Metadata, r *Registration, to *url.
 			}
 			header[HeaderProof] = []string{proof}
 		}
-		err := c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, &got)
+		heard, err := c.post(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, &got)
 		refused, ok := errors.AsType[*Error](err)
-		if !ok || challenged || refused.Code != wantsNonce || refused.nonce == "" {
+		if wants := ok && c.binding.Key != nil && refused.Code == wantsNonce; !wants || challenged || GivenNonce(heard) == "" {
+			if !wants && c.binding.Key != nil && heard != nil {
+				c.binding.Nonces.Accepted(to, nonce, heard)
+			}
 			return got, err
 		}
-		nonce = refused.nonce
+		nonce = GivenNonce(heard)
 	}
 }
 
