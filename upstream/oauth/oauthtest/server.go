@@ -33,6 +33,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	requests []http.Header
+	calls    int
 }
 
 // NewServer starts a protected server that ends with the test.
@@ -63,6 +64,13 @@ func (s *Server) Requests() []http.Header {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]http.Header{}, s.requests...)
+}
+
+// Calls returns how many calls of tools were run.
+func (s *Server) Calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -116,6 +124,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
+		s.mu.Lock()
+		s.calls++
+		s.mu.Unlock()
 		text, _ := json.Marshal(user + ":" + m.Params.Arguments.Text)
 		answer(`"result":{"content":[{"type":"text","text":` + string(text) + `}]}`)
 	case "ping":
