@@ -3,8 +3,10 @@ package credential
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -26,7 +28,7 @@ type rejection struct {
 func (h *holder) federate(ctx context.Context, p *place, client *oauth.Registration, scopes []string) (*oauth.Token, *oauth.ProofKey, error) {
 	assertion, err := readAssertion(h.s.set.Assertion)
 	if err != nil {
-		return nil, nil, h.workloadError("the workload's assertion cannot be used (auth.assertion)", err)
+		return nil, nil, h.workloadError("the workload's assertion (auth.assertion) cannot be used: "+err.Error(), err)
 	}
 	of := sha256.Sum256([]byte(assertion + "\x00" + p.issuer + "\x00" + p.resource + "\x00" + scopesKey(scopes)))
 	if h.rejected != nil && h.rejected.of == of {
@@ -41,9 +43,9 @@ func (h *holder) federate(ctx context.Context, p *place, client *oauth.Registrat
 	}
 	t, err := asks.Bearer(ctx, p.metadata, client, assertion, p.resource, scopes)
 	if oauth.Rejected(err) {
-		err = h.workloadError("the authorization server does not accept the workload's assertion", err)
-		h.rejected = &rejection{of, err}
 		h.s.opts.Logger.Warn("a workload's assertion is not accepted, and is not sent again", "err", err)
+		err = h.workloadError("the authorization server does not accept the workload's assertion ("+said(err)+")", err)
+		h.rejected = &rejection{of, err}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -52,38 +54,51 @@ func (h *holder) federate(ctx context.Context, p *place, client *oauth.Registrat
 	return t, key, nil
 }
 
+// said is the code of a refusal, for callers, who need not know whose it is.
+func said(err error) string {
+	if refused, ok := errors.AsType[*oauth.Error](err); ok && refused.Code != "" {
+		return refused.Code
+	}
+	return "without a reason"
+}
+
 // workloadError is an error that no login changes.
 func (h *holder) workloadError(why string, err error) error {
-	e := &LoginError{Server: h.s.set.Server, Why: why + ": " + err.Error(), Final: true, Err: err}
+	e := &LoginError{Server: h.s.set.Server, Why: why, Final: true, Err: err}
 	h.why.Store(e)
 	h.ready.Store(nil)
 	return e
 }
 
-// readAssertion reads what proves a workload. Errors repeat nothing of it.
+// readAssertion reads what proves a workload. Errors tell neither of it nor where it is.
 func readAssertion(file string) (string, error) {
 	info, err := os.Stat(file)
-	if err != nil {
-		return "", fmt.Errorf("read it: %w", err)
+	if err == nil && !info.Mode().IsRegular() { // of a pipe nothing might ever come
+		return "", errors.New("it is no file")
 	}
-	if !info.Mode().IsRegular() { // of a pipe nothing might ever come
-		return "", fmt.Errorf("%s is no file", file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("read it: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxAssertion+1))
-	if err != nil {
-		return "", fmt.Errorf("read it: %w", err)
-	}
+	text, err := readMost(file, maxAssertion)
 	assertion := strings.TrimSpace(string(text))
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", errors.New("there is no such file")
+	case errors.Is(err, fs.ErrPermission):
+		return "", errors.New("the file may not be read")
+	case err != nil:
+		return "", errors.New("the file cannot be read")
 	case len(text) > maxAssertion:
-		return "", fmt.Errorf("%s is larger than %d bytes", file, maxAssertion)
+		return "", fmt.Errorf("the file is larger than %d bytes", maxAssertion)
 	case strings.Count(assertion, ".") != 2 || strings.ContainsFunc(assertion, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return "", fmt.Errorf("%s holds no signed JWT", file)
+		return "", errors.New("the file holds no signed JWT")
 	}
 	return assertion, nil
+}
+
+// readMost reads a file, and of one that is larger one byte more than most.
+func readMost(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most+1))
 }

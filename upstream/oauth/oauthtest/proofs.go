@@ -150,22 +150,25 @@ func readProof(text string) (header, claims map[string]any, thumbprint string, e
 	if jwk.JWK["d"] != "" {
 		return nil, nil, "", fmt.Errorf("the proof has the private key")
 	}
-	number := func(name string) *big.Int {
+	coordinate := func(name string) []byte {
 		b, _ := base64.RawURLEncoding.DecodeString(jwk.JWK[name])
-		return new(big.Int).SetBytes(b)
+		return b
 	}
+	point := slices.Concat([]byte{4}, coordinate("x"), coordinate("y"))
 	signed, good := []byte(parts[0]+"."+parts[1]), false
 	signature, half := raw[2], len(raw[2])/2
 	r, s := new(big.Int).SetBytes(signature[:half]), new(big.Int).SetBytes(signature[half:])
 	switch header["alg"] {
 	case "ES256":
 		sum := sha256.Sum256(signed)
-		good = ecdsa.Verify(&ecdsa.PublicKey{Curve: elliptic.P256(), X: number("x"), Y: number("y")}, sum[:], r, s)
+		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+		good = err == nil && ecdsa.Verify(key, sum[:], r, s)
 	case "ES384":
 		sum := sha512.Sum384(signed)
-		good = ecdsa.Verify(&ecdsa.PublicKey{Curve: elliptic.P384(), X: number("x"), Y: number("y")}, sum[:], r, s)
+		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P384(), point)
+		good = err == nil && ecdsa.Verify(key, sum[:], r, s)
 	case "EdDSA":
-		public, _ := base64.RawURLEncoding.DecodeString(jwk.JWK["x"])
+		public := coordinate("x")
 		good = len(public) == ed25519.PublicKeySize && ed25519.Verify(public, signed, signature)
 	}
 	if !good {
