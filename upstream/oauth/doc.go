@@ -5,5 +5,6 @@
 //
 // It implements 2026-07-28 basic/authorization, which is 2025-11-25
 // basic/authorization with checks of the issuer, and the extensions for client
-// credentials and enterprise-managed authorization.
+// credentials, enterprise-managed authorization, workload identity federation and
+// tokens that are bound to a key (RFC 9449).
 package oauth
