@@ -192,8 +192,6 @@ func TestBindings(t *testing.T) {
 			}
 			if tt.says != "" {
 				_, _ = w.source.Refused(t.Context(), "", http.Header{}, http.StatusUnauthorized, http.Header{"Www-Authenticate": {tt.says}})
-				w.vault.rows = map[string]credential.Sealed{}
-				w.source.ForgetAll()
 			}
 			header, err := w.source.Headers(t.Context(), "")
 			got, _, _ := strings.Cut(header.Get("Authorization"), " ")
@@ -335,5 +333,62 @@ func TestNoncesOfTheAuthority(t *testing.T) {
 	w.a.Proofs.Nonce, w.a.Proofs.Next = func(string) bool { return false }, func() string { return `bad "nonce"` }
 	if _, err := w.source.Headers(t.Context(), ""); err == nil || len(w.a.Requests("/token")) != 1 {
 		t.Errorf("what is no nonce: %v; %d requests", err, len(w.a.Requests("/token")))
+	}
+}
+
+// again has the server answer a request of everyone's, and the gateway do what it can
+// about a refusal, until it is let in.
+func (w *world) again(t *testing.T) (scheme string) {
+	t.Helper()
+	for range 3 {
+		r, resp := w.visit(t, "", "", nil)
+		if resp == nil {
+			t.Fatal("there is no answer")
+		}
+		w.source.Answered(r, "", resp.StatusCode, resp.Header)
+		if resp.StatusCode == http.StatusOK {
+			scheme, _, _ = strings.Cut(r.Header.Get("Authorization"), " ")
+			return scheme
+		}
+		if _, err := w.source.Refused(t.Context(), "", r.Header, resp.StatusCode, resp.Header); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the server lets nobody in")
+	return ""
+}
+
+// TestServersAreLearned has servers take the one kind of token or the other, and say so
+// when they refuse: the next token is of that kind. One that has taken bound tokens gets
+// no others, whatever it says.
+func TestServersAreLearned(t *testing.T) {
+	w := newWorld(t).with(robot)
+	w.a.Proofs = &oauthtest.Proofs{}
+	if scheme := w.again(t); scheme != "Bearer" {
+		t.Errorf("a server that takes bearer tokens alone is sent %s", scheme)
+	}
+	if n := len(w.a.Requests("/token")); n != 2 {
+		t.Errorf("%d tokens were asked for, want one of each kind", n)
+	}
+
+	w = newBoundWorld(t).with(robot)
+	w.s.BoundOnly = true
+	_, _ = w.source.Refused(t.Context(), "", http.Header{}, http.StatusUnauthorized, http.Header{"Www-Authenticate": {"Bearer"}})
+	w.vault.rows = map[string]credential.Sealed{} // so that the next token is not one that was given just now
+	w.source.ForgetAll()
+	if scheme := w.again(t); scheme != "DPoP" {
+		t.Errorf("a server that takes bound tokens is sent %s", scheme)
+	}
+	if n := len(w.a.Requests("/token")); n != 3 {
+		t.Errorf("%d tokens were asked for, want two bearer tokens and a bound one", n)
+	}
+
+	w = newBoundWorld(t).with(robot)
+	for range 2 {
+		if scheme := w.again(t); scheme != "DPoP" {
+			t.Errorf("a server that has taken bound tokens is sent %s", scheme)
+		}
+		w.s.Challenge = func() string { return "Bearer" }
+		w.a.Revoke(false)
 	}
 }

@@ -26,8 +26,9 @@ type Server struct {
 	// Tools names further tools that a user is listed.
 	Tools func(user string) []string
 	// Proofs takes tokens that are bound to keys, and refuses them without proofs; nil
-	// takes bearer tokens alone.
-	Proofs *Proofs
+	// takes bearer tokens alone. BoundOnly takes no others.
+	Proofs    *Proofs
+	BoundOnly bool
 	// Accept lets a request in whatever its token is.
 	Accept func(r *http.Request) (user string, ok bool)
 
@@ -156,6 +157,8 @@ func (s *Server) who(r *http.Request) (user, scope, code string) {
 			if s.Proofs != nil && g.Key != "" {
 				s.Proofs.blame("%s: a bound token comes as %q", r.Method, scheme)
 			}
+			return "", "", "invalid_token"
+		case g.Key == "" && s.BoundOnly:
 			return "", "", "invalid_token"
 		case g.Key == "":
 			return g.User, g.Scope, ""
