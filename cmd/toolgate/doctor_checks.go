@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // This file looks for what doctor reports, part by part.
@@ -238,6 +239,11 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 	if s.URL == "" {
 		return // the gateway's own tools, and plugins, which have a check of theirs
 	}
+	if s.AuthMode() == config.AuthWorkload {
+		if err := credential.CheckAssertion(s.Auth.Assertion); err != nil {
+			found = append(found, doctor.Found(doctor.CodeAssertion, s.Key, s.Auth.Assertion+": "+err.Error(), ""))
+		}
+	}
 	if e.offline {
 		e.add(what, "not asked", found...)
 		return
@@ -249,7 +255,8 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		e.offsets[s.Key] = offset
 	}
 	asked = slices.DeleteFunc(asked, func(f doctor.Finding) bool {
-		return f.Code == doctor.CodeLogin && e.ready[s.Key] // somebody is signed in
+		// Somebody is signed in, or nobody has to be.
+		return f.Code == doctor.CodeLogin && (e.ready[s.Key] || s.AuthMode() == config.AuthWorkload)
 	})
 	e.add(what, shownURL(s.Written.URL), append(found, asked...)...)
 }

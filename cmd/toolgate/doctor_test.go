@@ -205,6 +205,10 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 		{name: "nobody has signed in", code: doctor.CodeLogin, subject: "a", warning: true, make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusUnauthorized, nil)}}, nil)
 		}},
+		{name: "no assertion", code: doctor.CodeAssertion, subject: "a", make: func(t *testing.T, h *home) {
+			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusUnauthorized, nil)}},
+				map[string]any{"servers": map[string]any{"a": map[string]any{"auth": map[string]any{"mode": "workload", "assertion": h.path("absent")}}}})
+		}},
 		{name: "plugin checksum", code: doctor.CodePluginChecksum, subject: "native.plugins.weather", make: func(t *testing.T, h *home) {
 			path := h.keep(t, "weather", "#!/bin/sh\n", 0o700)
 			h.write(t, servers{"a": fake()}, map[string]any{"native": map[string]any{"plugins": map[string]any{"weather": map[string]any{"path": path, "sha256": strings.Repeat("0", 64)}}}})

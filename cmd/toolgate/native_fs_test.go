@@ -171,10 +171,10 @@ func TestNativeCodeKeepsOff(t *testing.T) {
 // What the groups are opened with names everything that they keep off.
 func TestNativeOwnFiles(t *testing.T) {
 	t.Parallel()
-	c := &config.Config{Path: "/c/toolgate.yaml", Servers: []config.Server{{Command: "/p/server", Args: []string{"/p/server.py"}, Auth: config.ServerAuth{Client: config.AuthClient{Key: "/k/key.pem"}}}}}
+	c := &config.Config{Path: "/c/toolgate.yaml", Servers: []config.Server{{Command: "/p/server", Args: []string{"/p/server.py"}, Auth: config.ServerAuth{Client: config.AuthClient{Key: "/k/key.pem"}, Assertion: "/w/assertion"}}}}
 	c.Toolgate.ToolFiles = []string{"/t/tools.yaml"}
 	own := strings.Join(ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"}), " ")
-	for _, path := range []string{"/c/toolgate.yaml", "/k/key.pem", "/t/tools.yaml"} {
+	for _, path := range []string{"/c/toolgate.yaml", "/k/key.pem", "/w/assertion", "/t/tools.yaml"} {
 		if !strings.Contains(own, path) {
 			t.Errorf("%s is not among %s", path, own)
 		}

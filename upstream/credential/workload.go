@@ -70,6 +70,12 @@ func (h *holder) workloadError(why string, err error) error {
 	return e
 }
 
+// CheckAssertion tells whether a file holds what could prove a workload.
+func CheckAssertion(file string) error {
+	_, err := readAssertion(file)
+	return err
+}
+
 // readAssertion reads what proves a workload. Errors tell neither of it nor where it is.
 func readAssertion(file string) (string, error) {
 	info, err := os.Stat(file)

@@ -62,6 +62,7 @@ const (
 	CodeServerFault    = "TG2207"
 	CodeNotThere       = "TG2208"
 	CodeLogin          = "TG2209"
+	CodeAssertion      = "TG2210"
 	CodePort           = "TG3101"
 	CodeClock          = "TG3102"
 	CodeOpen           = "TG3103"
@@ -126,6 +127,7 @@ var groups = []group{
 		{CodeServerFault, Warning, "the server fails", "It answers with a fault of its own.", "Ask whoever runs it."},
 		{CodeNotThere, Error, "there is no MCP at the address", "The server answers that it has nothing there.", "Correct the path of the url; many servers have it at /mcp."},
 		{CodeLogin, Warning, "the server wants people to sign in", "It answers 401, and its entry has no credential: until somebody has signed in, it offers nothing.", "Run `toolgate login NAME`; `toolgate logins` shows who is signed in where."},
+		{CodeAssertion, Error, "what proves the workload cannot be used", "toolgate gets no token for the server.", "Have the platform write it there, and let toolgate read it: `auth.assertion` of the server."},
 	}},
 	{"TG31", "This machine", []Code{
 		{CodePort, Error, "the port is taken", "The gateway cannot listen.", "End what has it, or choose another: `--listen 127.0.0.1:0`, or toolgate.listen.http."},
