@@ -65,13 +65,19 @@ func (h *holder) binding(p *place, m *oauth.Metadata) (*oauth.Client, *oauth.Pro
 	if alg == "" || err != nil {
 		return h.s.client, nil, err
 	}
-	var key *oauth.ProofKey
-	if h.rec != nil && h.rec.Proof != nil && h.rec.key.Issuer == p.issuer && h.rec.Proof.Algorithm() == alg {
-		key = h.rec.Proof
-	} else if key, err = oauth.NewProofKey(alg); err != nil {
-		return nil, nil, err
+	b := oauth.Binding{Required: h.s.set.Binding == BindRequired, Nonces: &h.s.asNonces}
+	if h.rec != nil && h.rec.key.Issuer == p.issuer {
+		b.Required = b.Required || h.rec.Token.Bound
+		if h.rec.Proof != nil && h.rec.Proof.Algorithm() == alg {
+			b.Key = h.rec.Proof
+		}
 	}
-	return h.s.client.Bound(oauth.Binding{Key: key, Required: h.s.set.Binding == BindRequired, Nonces: &h.s.asNonces}), key, nil
+	if b.Key == nil {
+		if b.Key, err = oauth.NewProofKey(alg); err != nil {
+			return nil, nil, err
+		}
+	}
+	return h.s.client.Bound(b), b.Key, nil
 }
 
 // bindsLogin returns who sends a person away: with a new key, as a login is a new

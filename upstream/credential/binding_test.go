@@ -392,3 +392,20 @@ func TestServersAreLearned(t *testing.T) {
 		w.a.Revoke(false)
 	}
 }
+
+// TestNoDowngradeOfRobots is TestNoDowngrade where nobody signs in: who has had a bound
+// token gets no other one of the same authorization server.
+func TestNoDowngradeOfRobots(t *testing.T) {
+	w := newBoundWorld(t).with(robot)
+	w.arrives(t, "")
+	w.a.Unbound = true
+	w.a.Revoke(false)
+	for range 2 {
+		old, resp := w.visit(t, "", "", nil)
+		again, err := w.source.Refused(t.Context(), "", old.Header, resp.StatusCode, resp.Header)
+		if again || err == nil || !strings.Contains(err.Error(), "bound to a key") {
+			t.Errorf("%v, %v", again, err)
+		}
+		w.with(func(*credential.Settings) {}) // as after a restart
+	}
+}
