@@ -23,8 +23,6 @@ const (
 	checkPause = 30 * time.Second
 	// maxGroup is how many charges one exchange with the server has at most.
 	maxGroup = 256
-	// gather is how long an exchange waits for more where many come, at most.
-	gather = time.Millisecond
 	// leastMemory is how long a bill is remembered at least.
 	leastMemory = time.Minute
 
@@ -62,7 +60,7 @@ type Budgets struct {
 // Budgets returns the store. Its epoch is asked for when it is used first.
 func (c *Client) Budgets(epochs Epochs) *Budgets {
 	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs, names: make(names)}
-	b.group.Init(b.apply, (*budget.Order).Weight, maxGroup, gather, b.time)
+	b.group.Init(b.apply, (*budget.Order).Weight, maxGroup, 0, b.time)
 	return b
 }
 

@@ -31,7 +31,7 @@ type Rates struct {
 // Rates returns the buckets that are kept at the server.
 func (c *Client) Rates() *Rates {
 	r := &Rates{rdb: c.rdb, time: c.timeouts.Rates}
-	r.group.Init(r.apply, func(e *evaluation) int { return len(e.keys) }, maxGroup, gather, r.time)
+	r.group.Init(r.apply, func(e *evaluation) int { return len(e.keys) }, maxGroup, 0, r.time)
 	return r
 }
 
