@@ -72,10 +72,6 @@ func (c *httpClient) request(ctx context.Context, method string, to *url.URL, bo
 	}
 	maps.Copy(r.Header, credential)
 	maps.Copy(r.Header, header)
-	// With one of these net/http sends a request a second time behind our back
-	// when a connection breaks: the server would run a call twice.
-	delete(r.Header, "Idempotency-Key")
-	delete(r.Header, "X-Idempotency-Key")
 	return r, nil
 }
 
@@ -143,6 +139,10 @@ func repeated(r *http.Request) (*http.Request, error) {
 // carry the body and every header but Authorization to another host. An error
 // of it tells by [wasDelivered] whether the server can have seen the request.
 func (c *httpClient) send(r *http.Request) (*http.Response, error) {
+	// With one of these net/http sends a request a second time behind our back
+	// when a connection breaks: the server would run a call twice.
+	delete(r.Header, "Idempotency-Key")
+	delete(r.Header, "X-Idempotency-Key")
 	resp, err := c.pool.RoundTrip(r)
 	if err == nil {
 		return resp, nil
