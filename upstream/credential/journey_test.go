@@ -99,4 +99,13 @@ func TestStepUp(t *testing.T) {
 	if again || err != nil {
 		t.Errorf("a refusal that is no matter of scopes: %v, %v", again, err)
 	}
+	// Who has signed in for them may be asked for more again.
+	w.login(t, "alice")
+	if header, err = w.source.Headers(t.Context(), "alice"); err != nil {
+		t.Fatal(err)
+	}
+	sent = header.Clone()
+	if login, ok := errors.AsType[*credential.LoginError](refuse("right-4")); !ok || !login.NeedsLogin() {
+		t.Errorf("after another login: %v", login)
+	}
 }

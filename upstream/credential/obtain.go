@@ -175,6 +175,10 @@ func (h *holder) renew(ctx context.Context) (*ready, error) {
 			if h.rec, err = open(kept); err != nil {
 				return nil, err
 			}
+			if !h.good() { // but a gateway with another configuration
+				h.rec = nil
+				return h.absent()
+			}
 			return h.use(), nil // another has renewed it
 		}
 		select {

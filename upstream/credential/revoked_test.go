@@ -85,6 +85,49 @@ func leaves(t *testing.T, w *world) {
 	}
 }
 
+// TestReplacedByAnotherConfiguration has a gateway with another configuration replace a
+// login while it is about to be renewed: what is of a client that this one is not is
+// not sent.
+func TestReplacedByAnotherConfiguration(t *testing.T) {
+	w := newWorld(t)
+	w.a.Rotate = true
+	w.login(t, "alice")
+	header, err := w.source.Headers(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := header.Clone()
+	kept, _, _ := w.vault.Find(t.Context(), "web", "alice")
+	var body map[string]any
+	if err := json.Unmarshal(kept.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	body["configured"] = true // a client of the configuration, of which there is none here
+	token, _ := body["token"].(map[string]any)
+	token["access"] = "of-another-client"
+	foreign, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := sync.OnceFunc(func() {
+		if _, err := w.vault.Put(t.Context(), kept.Key, foreign); err != nil {
+			t.Error(err)
+		}
+	})
+	w.vault.between = func(what string) {
+		if what == "find" {
+			replace()
+		}
+	}
+	again, err := w.source.Refused(t.Context(), "alice", sent, http.StatusUnauthorized, http.Header{})
+	if _, missing := errors.AsType[*credential.LoginError](err); again || !missing {
+		t.Errorf("answered %v, %v", again, err)
+	}
+	if header, err := w.source.Headers(t.Context(), "alice"); err == nil {
+		t.Errorf("the next call is sent with %v", header)
+	}
+}
+
 // accessIn is the access token of what is kept.
 func accessIn(t *testing.T, body []byte) string {
 	t.Helper()

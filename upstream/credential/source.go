@@ -314,6 +314,9 @@ func (h *holder) forget() {
 func (h *holder) look() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.seen != h.forgotten && h.s.set.Mode == OAuth {
+		h.stepUps = 0 // somebody may have signed in with the rights that were asked for
+	}
 	h.seen = h.forgotten
 }
 
