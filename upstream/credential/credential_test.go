@@ -64,6 +64,7 @@ func (v *safe) Put(_ context.Context, k credential.Key, body []byte) (int64, err
 }
 
 func (v *safe) Lease(_ context.Context, k credential.Key, version int64, holder string, _ time.Time) (bool, error) {
+	defer v.pause("lease")
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	id := k.Server + "\x00" + k.Principal

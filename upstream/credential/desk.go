@@ -234,34 +234,15 @@ func (d *Desk) Leave(ctx context.Context, s *Source, principal string) (bool, er
 	}
 	d.renewed(s, owner)
 	if found && kept.Issuer != "" {
-		if err := d.revoke(ctx, s, kept); err != nil { // it is forgotten all the same
+		rec, err := open(kept)
+		if err == nil {
+			err = s.revoke(ctx, rec)
+		}
+		if err != nil { // it is forgotten all the same
 			d.Logger.Info("an authorization server was not told that a login ended", "server", s.set.Server, "err", err)
 		}
 	}
 	return had, nil
-}
-
-func (d *Desk) revoke(ctx context.Context, s *Source, kept Sealed) error {
-	ctx, cancel := context.WithTimeout(ctx, renewTime)
-	defer cancel()
-	rec, err := open(kept)
-	if err != nil {
-		return err
-	}
-	m, err := s.client.FindServer(ctx, kept.Issuer)
-	if err != nil {
-		return err
-	}
-	client := &rec.Client
-	if rec.Configured {
-		if client, err = s.registered(m); err != nil || client == nil {
-			return err
-		}
-	}
-	if rec.Token.Refresh != "" {
-		return s.client.Revoke(ctx, m, client, rec.Token.Refresh, "refresh_token")
-	}
-	return s.client.Revoke(ctx, m, client, rec.Token.Access, "access_token")
 }
 
 // renewed has a credential read again.

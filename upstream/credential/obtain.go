@@ -277,6 +277,7 @@ func (h *holder) save(ctx context.Context, rec *record) error {
 		}
 		h.unsaved = nil
 		if !ok { // revoked, or signed in anew
+			h.giveBack(ctx, rec)
 			return h.needs("the credential was changed or revoked", false)
 		}
 		rec.version = next
@@ -288,6 +289,37 @@ func (h *holder) save(ctx context.Context, rec *record) error {
 	}
 	h.rec = rec
 	return nil
+}
+
+// giveBack revokes what was had for somebody who has left meanwhile. What others have
+// put in its place is of the same login where a lease has ended, and stays.
+func (h *holder) giveBack(ctx context.Context, rec *record) {
+	if _, found, err := h.s.opts.Vault.Find(ctx, rec.key.Server, rec.key.Principal); found || err != nil {
+		return
+	}
+	if err := h.s.revoke(ctx, rec); err != nil {
+		h.s.opts.Logger.Info("an authorization server was not told that a login ended", "server", rec.key.Server, "err", err)
+	}
+}
+
+// revoke tells the authorization server that a credential is not used any more.
+func (s *Source) revoke(ctx context.Context, rec *record) error {
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	m, err := s.client.FindServer(ctx, rec.key.Issuer)
+	if err != nil {
+		return err
+	}
+	client := &rec.Client
+	if rec.Configured {
+		if client, err = s.registered(m); err != nil || client == nil {
+			return err
+		}
+	}
+	if rec.Token.Refresh != "" {
+		return s.client.Revoke(ctx, m, client, rec.Token.Refresh, "refresh_token")
+	}
+	return s.client.Revoke(ctx, m, client, rec.Token.Access, "access_token")
 }
 
 // fetch has a token of the modes in which nobody signs in.

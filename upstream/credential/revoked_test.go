@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,6 +22,7 @@ func TestForgottenWhileRead(t *testing.T) {
 		good      bool   // somebody is signed in afterwards
 	}{
 		"leaves while it is read":      {"find", true, false, false},
+		"leaves before it is renewed":  {"lease", true, true, false},
 		"leaves while it is renewed":   {"renew", true, true, false},
 		"signs in while none is found": {"find", false, false, true},
 		"signs in while it is read":    {"find", true, false, true},
@@ -62,6 +65,9 @@ func TestForgottenWhileRead(t *testing.T) {
 			if !changed {
 				t.Fatal("nothing came in between")
 			}
+			if tt.after == "lease" {
+				givenBack(t, w)
+			}
 			_, missing := errors.AsType[*credential.LoginError](err)
 			if tt.good && err != nil || !tt.good && !missing {
 				t.Errorf("answered %v", err)
@@ -75,6 +81,20 @@ func TestForgottenWhileRead(t *testing.T) {
 				t.Error("it is sent with another token than the one that is kept")
 			}
 		})
+	}
+}
+
+// givenBack holds that the authority was told of everything that it still renews by.
+func givenBack(t *testing.T, w *world) {
+	t.Helper()
+	var told []string
+	for _, r := range w.a.Requests("/revoke") {
+		told = append(told, r.Form.Get("token"))
+	}
+	for _, secret := range w.a.Secrets() {
+		if strings.HasPrefix(secret, "refresh-") && !slices.Contains(told, secret) {
+			t.Errorf("told of %q, and not of %q", told, secret)
+		}
 	}
 }
 
