@@ -74,7 +74,8 @@ func (in *instance) application(file *config.Config, before *identities) (a *app
 	a = &application{file: file}
 	off := keepOff(file, ownFiles(file, in.state))
 	if file.Toolgate.Native.Code != nil { // which takes a while, where a script is in the place of Python
-		in.running.Go(func() { off.python() })
+		python := off.python
+		in.running.Go(func() { python() })
 	}
 	a.c, a.sources = in.withTools(file, off)
 	off = off.with(a.c)
