@@ -27,7 +27,7 @@ import (
 )
 
 // scenarioTimeout bounds everything that happens in front of one scenario.
-const scenarioTimeout = 90 * time.Second
+const scenarioTimeout = 115 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
