@@ -275,10 +275,8 @@ func (in *instance) declaredFor(c *config.Config, off *keptOff) (map[string]*dec
 	in.mu.Unlock()
 	if now != nil && reflect.DeepEqual(of.Toolgate.Tools, c.Toolgate.Tools) {
 		// What else there is may be started from what they write.
-		for i := range c.Toolgate.Tools {
-			if err := off.check(c.Toolgate.Tools[i].Write); err != nil {
-				return nil, exit(exitConfig, fmt.Errorf("%s: the tool %s: %w", c.Path, c.Toolgate.Tools[i].Name, err))
-			}
+		if err := off.checkTools(c.Toolgate.Tools); err != nil {
+			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
 		}
 		return now, nil
 	}

@@ -53,10 +53,8 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, off *keptOff) erro
 	with := *c
 	with.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, tools)
 	off = off.with(&with) // what may be written is held against what all are started from
-	for i := range c.Toolgate.Tools {
-		if err := off.check(c.Toolgate.Tools[i].Write); err != nil {
-			return fmt.Errorf("the tool %s: %w", c.Toolgate.Tools[i].Name, err)
-		}
+	if err := off.checkTools(c.Toolgate.Tools); err != nil {
+		return err
 	}
 	alone := with
 	alone.Toolgate.Tools = tools

@@ -54,3 +54,13 @@ func (k *keptOff) check(write []string) error {
 	}
 	return nil
 }
+
+// checkTools is check for the folders that declared tools may write.
+func (k *keptOff) checkTools(tools []config.DeclaredTool) error {
+	for i := range tools {
+		if err := k.check(tools[i].Write); err != nil {
+			return fmt.Errorf("the tool %s: %w", tools[i].Name, err)
+		}
+	}
+	return nil
+}

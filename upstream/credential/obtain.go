@@ -116,7 +116,7 @@ func (h *holder) use() *ready {
 	if h.s.set.Mode == APIKey {
 		now.header = h.s.with(h.s.set.Header, h.s.set.Prefix+h.rec.APIKey)
 	} else {
-		now.header = h.s.with("Authorization", h.rec.Token.Authorization())
+		now.header = h.s.with(headerAuthorization, h.rec.Token.Authorization())
 		if h.rec.Token.Bound {
 			now.token, now.key = h.rec.Token.Access, h.rec.Proof
 		}

@@ -22,7 +22,7 @@ func (h *holder) refused(ctx context.Context, sent http.Header, status int, answ
 	}
 	defer h.give()
 	h.look()
-	name := "Authorization"
+	name := headerAuthorization
 	if h.s.set.Mode == APIKey {
 		name = http.CanonicalHeaderKey(h.s.set.Header)
 	}
