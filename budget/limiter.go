@@ -196,7 +196,7 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	}
 	now := l.clock.Now()
 	receipt := &Receipt{limiter: l}
-	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, At: now, Until: now.Add(u.Time + remember)}
+	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, Once: u.Round == 0, At: now, Until: now.Add(u.Time + remember)}
 	receipt.bill.Charges, receipt.rules = receipt.few.charges[:0], receipt.few.rules[:0]
 	limited := false
 	for _, r := range rules {

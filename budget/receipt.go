@@ -85,6 +85,11 @@ const settleTime = 5 * time.Second
 
 // end gives back what was not used; a nil used is a round that was not made.
 func (r *Receipt) end(ctx context.Context, used []int64) error {
+	if r.bill.Once {
+		for i := range r.balances {
+			r.bill.Charges[i].Amount = r.balances[i].Taken
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	return r.limiter.store.Settle(ctx, r.bill, used)

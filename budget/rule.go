@@ -138,6 +138,8 @@ func (r *rule) charge(u *Usage, now time.Time) (c Charge, some bool, err error) 
 
 // Usage is what one round of a call is about to use.
 type Usage struct {
+	// CallID is new in round 0, which nobody charges again. A later round may come
+	// twice, and to another gateway.
 	CallID string
 	Round  int
 	// Later tells that an earlier round of the call was charged.

@@ -66,6 +66,10 @@ type Key struct {
 // of the same counter.
 type Bill struct {
 	Key
+	// Once is the promise that the bill is charged once and settled at most once,
+	// by one process. So a store of which one process is sure what it has written
+	// need not remember the bill.
+	Once bool
 	// At is the time of the charge by the gateway's clock.
 	At time.Time
 	// Until is how long the store remembers the bill at least, so that the same
@@ -104,7 +108,8 @@ type Store interface {
 	//
 	// A bill with the key of one that was charged changes nothing and returns
 	// what was Taken then, with the balances of now; that it was settled since
-	// makes no difference. A bill that was refused was not charged.
+	// makes no difference. A bill that was refused was not charged, and one that is
+	// Once need not be known again.
 	//
 	// A charge beyond its limit gives a [*Refusal] of the first such. Any other
 	// error is a store that could not answer, and denies. The charge may have
@@ -117,7 +122,8 @@ type Store interface {
 	// once: of a bill that is settled, was never charged or is remembered no
 	// more, it changes nothing and returns nil.
 	//
-	// The bill must be the one that was charged.
+	// The bill must be the one that was charged. The Amount of each charge of one
+	// that is Once must be what was Taken, which a store may believe.
 	Settle(ctx context.Context, b Bill, used []int64) error
 
 	// Usage returns the counters of which something counts at a time, ordered by

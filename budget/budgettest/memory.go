@@ -3,6 +3,7 @@ package budgettest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -46,8 +47,10 @@ func (m *Memory) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, e
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
-	if known := m.bills[b.Key]; known != nil {
+	if known := m.bills[b.Key]; known != nil && len(known.taken) == len(b.Charges) {
 		return m.balances(&b, known.taken), nil
+	} else if known != nil {
+		return nil, errors.New("the bill is another one than was charged")
 	}
 	taken := make([]int64, len(b.Charges))
 	for i := range b.Charges {

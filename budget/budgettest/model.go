@@ -25,11 +25,16 @@ func sameAsModel(t *testing.T, s []budget.Store) {
 	var bills []budget.Bill
 	for i := range 300 {
 		store := s[rnd.IntN(len(s))]
-		b := randomBill(rnd, i)
+		b, ends := randomBill(rnd, i), rnd.IntN(3) == 0
 		if len(bills) > 0 && rnd.IntN(3) == 0 {
-			b = bills[rnd.IntN(len(bills))]
+			n := rnd.IntN(len(bills))
+			if b = bills[n]; b.Once {
+				bills, ends = slices.Delete(bills, n, n+1), true
+			}
+		} else if b.Once = rnd.IntN(2) == 0; b.Once {
+			ends = false
 		}
-		if rnd.IntN(3) == 0 && len(bills) > 0 {
+		if ends {
 			var spent []int64
 			if rnd.IntN(3) > 0 {
 				for range b.Charges {
@@ -41,11 +46,16 @@ func sameAsModel(t *testing.T, s []budget.Store) {
 			}
 			_ = memory.Settle(t.Context(), b, spent)
 		} else {
-			bills = append(bills, b)
 			got, err := store.Charge(t.Context(), b)
 			expected, refusal := memory.Charge(t.Context(), b)
 			if g, w := outcome(got, err), outcome(expected, refusal); g != w {
 				t.Fatalf("seed %d, step %d, charge %+v:\n got %s\nwant %s", seed, i, b, g, w)
+			}
+			if b.Once {
+				b = asTaken(b, got)
+			}
+			if len(b.Charges) > 0 {
+				bills = append(bills, b)
 			}
 		}
 		at := Noon.Add(time.Duration(rnd.IntN(4)) * 20 * time.Minute)
@@ -55,6 +65,15 @@ func sameAsModel(t *testing.T, s []budget.Store) {
 			t.Fatalf("seed %d, step %d, usage at %s:\n got %s\nwant %s", seed, i, at, g, w)
 		}
 	}
+}
+
+// asTaken is a bill as it is settled; without charges when it was refused.
+func asTaken(b budget.Bill, taken []budget.Balance) budget.Bill {
+	b.Charges = slices.Clone(b.Charges[:len(taken)])
+	for i := range taken {
+		b.Charges[i].Amount = taken[i].Taken
+	}
+	return b
 }
 
 // outcome writes the answer of a store so that it can be compared.

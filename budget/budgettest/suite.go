@@ -24,6 +24,8 @@ func Run(t *testing.T, open Opener) {
 		"ChargesAllOrNone":              allOrNone,
 		"LimitIsExact":                  limitIsExact,
 		"BillIsChargedOnce":             chargedOnce,
+		"KeyOfAnotherBill":              anotherBill,
+		"BillsThatNobodyRepeats":        once,
 		"RefusedBillLeavesNothing":      refusedLeavesNothing,
 		"RefusalSaysWhy":                refusalSaysWhy,
 		"LessIsTakenWhereAllowed":       least,
@@ -136,7 +138,9 @@ func limitIsExact(t *testing.T, s []budget.Store) {
 	for c := range callers {
 		all.Go(func() {
 			for i := range tries {
-				_, err := s[c%len(s)].Charge(t.Context(), Bill(fmt.Sprintf("c%d-%d", c, i), Hour("b", "k", limit)))
+				b := Bill(fmt.Sprintf("c%d-%d", c, i), Hour("b", "k", limit))
+				b.Once = i%2 == 0
+				_, err := s[c%len(s)].Charge(t.Context(), b)
 				switch _, refusal := errors.AsType[*budget.Refusal](err); {
 				case err == nil:
 					granted.Add(1)
@@ -163,6 +167,47 @@ func chargedOnce(t *testing.T, s []budget.Store) {
 	charge(t, s[0], Bill("c", Hour("b", "k", 5)))
 	b.Round = 0
 	want(t, "used, by a repetition", charge(t, s[0], b)[0].Used, 3)
+}
+
+func anotherBill(t *testing.T, s []budget.Store) {
+	charge(t, s[0], Bill("a", Hour("b", "k", 5)))
+	other := Bill("a", Hour("b", "k", 5), Hour("c", "k", 5))
+	got, err := s[0].Charge(t.Context(), other)
+	if _, refusal := errors.AsType[*budget.Refusal](err); err == nil || refusal {
+		t.Errorf("charged: %+v, %v", got, err)
+	}
+	want(t, "used", used(t, s[0], "b", "k"), 1)
+	want(t, "used of the other budget", used(t, s[0], "c", "k"), 0)
+}
+
+// once charges and settles bills each of which is promised to be alone.
+func once(t *testing.T, s []budget.Store) {
+	bytes := Hour("bytes", "k", 100)
+	bytes.Amount, bytes.Least = 70, 20
+	for i, tc := range []struct {
+		taken int64
+		used  []int64
+		want  int64 // of bytes, after it
+	}{
+		{70, nil, 0},
+		{70, []int64{1, 60}, 60},
+		{40, []int64{1, 90}, 100}, // more than it was given
+		{0, nil, 100},             // refused
+	} {
+		b := Bill(fmt.Sprint("call", i), Hour("calls", "k", 5), bytes)
+		b.Once = true
+		if tc.taken == 0 {
+			refused(t, s[0], b)
+			continue
+		}
+		b = asTaken(b, charge(t, s[0], b))
+		want(t, "taken", b.Charges[1].Amount, tc.taken)
+		if err := s[0].Settle(t.Context(), b, tc.used); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "bytes used", used(t, s[0], "bytes", "k"), tc.want)
+	}
+	want(t, "calls used", used(t, s[0], "calls", "k"), 2)
 }
 
 func sameBillEverywhere(t *testing.T, s []budget.Store) {

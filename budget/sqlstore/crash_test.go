@@ -55,6 +55,7 @@ func child(address string) error {
 		go func() {
 			for i := 0; ; i++ {
 				bill := crashBill(fmt.Sprintf("%s-%d-%d", name, worker, i))
+				bill.Once = i%2 == 0
 				if _, err := b.Charge(ctx, bill); err != nil {
 					ended <- err
 					return

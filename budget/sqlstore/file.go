@@ -19,6 +19,9 @@ const gather = time.Millisecond
 // patience is how long a charge waits for its turn at most.
 const patience = 5 * time.Second
 
+// errOther is a bill that has the key of another one.
+var errOther = errors.New("the bill is another one than was charged")
+
 // errRepeated ends a group in which a bill was charged before.
 var errRepeated = errors.New("a bill of the group is known already")
 
@@ -111,8 +114,12 @@ func (l *ledger) write() error {
 	return err
 }
 
-// grant keeps the bill of an order. It returns false where it is known already.
+// grant keeps the bill of an order, unless nobody will ask for it. It returns false
+// where it is known already.
 func (l *ledger) grant(b *budget.Bill, taken []int64) (added bool, err error) {
+	if b.Once {
+		return true, nil
+	}
 	bill := store.BudgetBill{Call: b.Call, Round: b.Round, Expires: b.Until.UnixMilli(), Taken: taken}
 	if !l.repeated {
 		l.bills = append(l.bills, bill)
@@ -122,13 +129,20 @@ func (l *ledger) grant(b *budget.Bill, taken []int64) (added bool, err error) {
 	return n == 1, err
 }
 
-// bill returns the bill of a round of a call that was charged before; nil when it
-// was not.
-func (l *ledger) bill(call string, round int) (*store.BudgetBill, error) {
+// bill returns what is kept of a bill that was charged before; nil when there is
+// nothing.
+func (l *ledger) bill(b *budget.Bill) (*store.BudgetBill, error) {
+	if b.Once {
+		return nil, nil
+	}
 	if err := l.write(); err != nil {
 		return nil, err
 	}
-	return l.tx.Bill(call, round)
+	known, err := l.tx.Bill(b.Call, b.Round)
+	if known != nil && len(known.Taken) != len(b.Charges) {
+		return nil, err
+	}
+	return known, err
 }
 
 // counter returns the counter of a charge of a bill.
@@ -200,14 +214,17 @@ func (l *ledger) charge(o *budget.Order) error {
 			return l.balances(o, taken)
 		}
 	}
-	known, err := l.bill(b.Call, b.Round)
+	known, err := l.bill(b)
 	switch {
 	case err != nil:
 		return err
-	case known != nil && len(known.Taken) == len(b.Charges):
+	case known != nil:
 		return l.balances(o, known.Taken)
+	case refusal == nil:
+		o.Err = errOther
+	default:
+		o.Err = refusal
 	}
-	o.Err = refusal
 	return nil
 }
 
@@ -228,15 +245,12 @@ func (l *ledger) balances(o *budget.Order, taken []int64) error {
 // settle settles a bill, once.
 func (l *ledger) settle(o *budget.Order) error {
 	b := o.Bill
-	known, err := l.bill(b.Call, b.Round)
-	if err != nil || known == nil || known.Settled || len(known.Taken) != len(b.Charges) {
-		return err
-	}
-	if err := l.tx.SettleBill(b.Call, b.Round); err != nil {
+	taken, err := l.open(b)
+	if err != nil || taken == nil {
 		return err
 	}
 	for i := range b.Charges {
-		if back := budget.Rest(known.Taken[i], o.Used[i]); back > 0 {
+		if back := budget.Rest(taken[i], o.Used[i]); back > 0 {
 			if _, err := l.counter(&b.Charges[i], b); err != nil {
 				return err
 			}
@@ -246,18 +260,38 @@ func (l *ledger) settle(o *budget.Order) error {
 	return nil
 }
 
-// add changes the window of a charge, whose counter is known.
+// open returns what was taken for a bill that is not settled, which it is now; nil
+// where there is nothing to settle.
+func (l *ledger) open(b *budget.Bill) (taken []int64, err error) {
+	if b.Once {
+		for i := range b.Charges {
+			taken = append(taken, b.Charges[i].Amount)
+		}
+		return taken, nil
+	}
+	known, err := l.bill(b)
+	if err != nil || known == nil || known.Settled {
+		return nil, err
+	}
+	return known.Taken, l.tx.SettleBill(b.Call, b.Round)
+}
+
+// add changes the window of a charge, whose counter is known. What goes back to a
+// window is at most what it has.
 func (l *ledger) add(c *budget.Charge, amount int64) {
 	own, start, end := l.counters[c.Counter], c.Start.UnixMilli(), c.End.UnixMilli()
 	i := own.find(start, end)
 	if i < 0 {
+		if amount < 0 { // it was so long ago that it is forgotten
+			return
+		}
 		i = len(own.windows)
 		own.windows = append(own.windows, &window{BudgetWindow: store.BudgetWindow{
 			BudgetCounter: store.BudgetCounter{Budget: c.Budget, Measure: c.Measure, Owner: c.Key}, Start: start, End: end,
 		}})
 	}
 	w := own.windows[i]
-	if w.Used += amount; !w.changed {
+	if w.Used = max(w.Used+amount, 0); !w.changed {
 		w.changed = true
 		l.changed = append(l.changed, w)
 	}

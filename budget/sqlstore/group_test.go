@@ -24,7 +24,7 @@ func TestGroupsAreAsIfAlone(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 5)) //nolint:gosec // the same orders each time
 	s := sqlstore.New(storetest.Opened(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db")}), nil)
 	model := new(budgettest.Memory)
-	repeated, refused := 0, 0
+	calls, repeated, refused := 0, 0, 0
 	var known []budget.Bill
 	for range 60 {
 		var orders []*budget.Order
@@ -39,11 +39,14 @@ func TestGroupsAreAsIfAlone(t *testing.T) {
 				for i := range 1 + rnd.IntN(2) {
 					charges = append(charges, budgettest.Hour(fmt.Sprint("b", i), fmt.Sprint("k", rnd.IntN(6)), 60))
 				}
-				b = budgettest.Bill(fmt.Sprint("call", len(known)), charges...)
-				known = append(known, b)
+				b = budgettest.Bill(fmt.Sprint("call", calls), charges...)
+				calls++
+				if b.Once = rnd.IntN(3) == 0; !b.Once {
+					known = append(known, b)
+				}
 			}
 			o := &budget.Order{Bill: &b}
-			if rnd.IntN(10) == 0 {
+			if !b.Once && rnd.IntN(10) == 0 {
 				o.Settle, o.Used = true, make([]int64, len(b.Charges))
 				want = append(want, answer(nil, model.Settle(ctx, b, o.Used)))
 			} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/toolgate/toolgate/budget"
 )
@@ -102,6 +103,10 @@ func (a *sharedAnswer) give(o *budget.Order) error {
 		return nil
 	case len(a.Granted) != len(o.Bill.Charges):
 		return fmt.Errorf("the database answered the charge of %s with something else", o.Bill.Call)
+	}
+	if slices.ContainsFunc(a.Granted, func(g sharedBalance) bool { return g.Taken < 1 }) { // of which the bill known has nothing
+		o.Err = errOther
+		return nil
 	}
 	o.Balances = make([]budget.Balance, len(a.Granted))
 	for i, g := range a.Granted {
