@@ -108,7 +108,8 @@ type Store interface {
 	//
 	// A bill with the key of one that was charged changes nothing and returns
 	// what was Taken then, with the balances of now; that it was settled since
-	// makes no difference. A bill that was refused was not charged, and one that is
+	// makes no difference; where it has more or fewer charges, the answer is
+	// [ErrOther]. A bill that was refused was not charged, and one that is
 	// Once need not be known again.
 	//
 	// A charge beyond its limit gives a [*Refusal] of the first such. Any other
@@ -148,6 +149,10 @@ type Rebuilder interface {
 
 // ErrLost is what a [Rebuilder] that has lost its counters answers with, wrapped.
 var ErrLost = errors.New("what was used is lost: run toolgate budget rebuild to begin anew")
+
+// ErrOther is the answer to a bill that has the key of another one. Nothing was
+// taken.
+var ErrOther = errors.New("the bill is another one than was charged")
 
 // Refusal is a charge that a budget does not allow. Nothing was taken.
 type Refusal struct {

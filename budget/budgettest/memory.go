@@ -3,7 +3,6 @@ package budgettest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -50,7 +49,7 @@ func (m *Memory) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance, e
 	if known := m.bills[b.Key]; known != nil && len(known.taken) == len(b.Charges) {
 		return m.balances(&b, known.taken), nil
 	} else if known != nil {
-		return nil, errors.New("the bill is another one than was charged")
+		return nil, budget.ErrOther
 	}
 	taken := make([]int64, len(b.Charges))
 	for i := range b.Charges {

@@ -62,6 +62,12 @@ func TestSuite(t *testing.T) {
 	})
 }
 
+func TestGroupsAreAsIfAlone(t *testing.T) {
+	t.Parallel()
+	b := client(t, redistest.Start(t).Address()).Budgets(new(memory))
+	budgettest.Groups(t, func(ctx context.Context, orders []*budget.Order) error { return redis.ApplyTogether(ctx, b, orders) })
+}
+
 // Of a thousand clients of three replicas exactly as many are served as the
 // budget has.
 func TestReplicasShareABudget(t *testing.T) {

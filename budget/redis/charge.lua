@@ -1,100 +1,127 @@
--- Takes all charges of a bill, or none.
--- KEYS: the epoch, the bill, the index of counters; then of each charge the
--- windows of its counter (a sorted set "start:end" by end) and the amounts in them.
--- ARGV: the epoch, the time of the charge, how long the bill is remembered, how
--- many charges; then of each its start, end, amount, least, limit, how long the
--- counter is kept from now on, how long a window is kept after its end, and its
--- name in the index. Times are in milliseconds.
--- Returns {"lost"}, or {"refused", charge, used, reset}, or {"charged"} and of
--- each charge what was taken and is used, the first start and the first end.
+-- Charges bills, one after the other. Of each it takes all charges, or none.
+-- KEYS: the epoch and the index of counters; of each kind of charge the windows of
+-- its counter (a sorted set "start:end" by end) and the amounts in them; then the
+-- bills.
+-- ARGV: the epoch and how many kinds of charges there are; of each its start, end,
+-- amount, least, limit, how long a window is kept after its end, and the name of
+-- its counter in the index; then of each bill a text of numbers: its time, how long
+-- it is remembered, and which charges it takes. Times are in milliseconds.
+-- Returns "lost", or a line for each bill: "refused CHARGE USED RESET", or "other",
+-- when another bill has its key, or "charged" and of each charge what was taken and
+-- is used, the first start and the first end.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return {'lost'}
+  return 'lost'
 end
-local at, count = tonumber(ARGV[2]), tonumber(ARGV[4])
+
+local kinds = {}
+for i = 1, tonumber(ARGV[2]) do
+  local first = 7 * i - 5
+  kinds[i] = {
+    windows = KEYS[1 + 2 * i], amounts = KEYS[2 + 2 * i],
+    start = tonumber(ARGV[first + 1]), reset = tonumber(ARGV[first + 2]),
+    window = ARGV[first + 1] .. ':' .. ARGV[first + 2],
+    amount = tonumber(ARGV[first + 3]), least = tonumber(ARGV[first + 4]), limit = tonumber(ARGV[first + 5]),
+    keep = tonumber(ARGV[first + 6]), name = ARGV[first + 7],
+  }
+end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local function whole(n)
   return string.format('%.0f', n)
 end
 
--- What counts of the i-th charge's counter: the windows that begin before its own
--- ends, and end after the time.
-local function sum(i)
-  local windows, amounts, first = KEYS[2 + 2 * i], KEYS[3 + 2 * i], 4 + 8 * (i - 1)
-  local before = tonumber(ARGV[first + 2])
+-- What counts of a charge's counter: the windows that begin before its own ends,
+-- and end after the time.
+local function sum(kind, at)
   local used, start, reset = 0, nil, nil
-  for _, window in ipairs(redis.call('ZRANGEBYSCORE', windows, '(' .. ARGV[2], '+inf')) do
+  for _, window in ipairs(redis.call('ZRANGEBYSCORE', kind.windows, '(' .. at, '+inf')) do
     local from, to = string.match(window, '^(-?%d+):(-?%d+)$')
     from, to = tonumber(from), tonumber(to)
-    local amount = tonumber(redis.call('HGET', amounts, window) or 0)
-    if amount ~= 0 and from < before then
+    local amount = tonumber(redis.call('HGET', kind.amounts, window) or 0)
+    if amount ~= 0 and from < kind.reset then
       used = used + amount
       if start == nil or from < start then start = from end
       if reset == nil or to < reset then reset = to end
     end
   end
   if used == 0 then
-    start, reset = tonumber(ARGV[first + 1]), before
+    start, reset = kind.start, kind.reset
   end
   return used, start, reset
 end
 
-local taken = {}
-local known = redis.call('GET', KEYS[2])
-if known then
-  for amount in string.gmatch(string.sub(known, 3), '%d+') do
-    taken[#taken + 1] = tonumber(amount)
+-- Forgets windows that have ended long ago, by both clocks, and keeps the counter
+-- as long as its own window is kept.
+local function tidy(kind, at)
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', kind.windows, '-inf', whole(math.min(at, now) - kind.keep), 'LIMIT', 0, 16)) do
+    redis.call('HDEL', kind.amounts, old)
+    redis.call('ZREM', kind.windows, old)
   end
-  if #taken ~= count then
-    return redis.error_reply('ERR the bill is another one')
+  local expiry = kind.reset - at + kind.keep
+  if redis.call('PTTL', kind.windows) < expiry then
+    redis.call('PEXPIRE', kind.windows, whole(expiry))
+    redis.call('PEXPIRE', kind.amounts, whole(expiry))
+    redis.call('ZADD', KEYS[2], whole(now + expiry), kind.name)
   end
-else
-  for i = 1, count do
-    local first = 4 + 8 * (i - 1)
-    local amount, least, limit = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]), tonumber(ARGV[first + 5])
-    local used, _, reset = sum(i)
-    if limit == -1 or used <= limit - amount then
-      taken[i] = amount
-    elseif least > 0 and limit - used >= least then
-      taken[i] = limit - used
-    else
-      return {'refused', i, used, reset}
+  kind.tidy = true
+end
+
+-- Charges one bill and returns its line.
+local function charge(key, text)
+  local numbers = string.gmatch(text, '-?%d+')
+  local at, memory = numbers(), numbers()
+  local mine = {}
+  for i in numbers do mine[#mine + 1] = kinds[tonumber(i)] end
+
+  local taken = {}
+  local known = redis.call('GET', key)
+  if known then
+    for amount in string.gmatch(string.sub(known, 3), '%d+') do
+      taken[#taken + 1] = amount
+    end
+    if #taken ~= #mine then
+      return 'other'
+    end
+  else
+    for i, kind in ipairs(mine) do
+      local used, _, reset = sum(kind, at)
+      if kind.limit == -1 or used <= kind.limit - kind.amount then
+        taken[i] = whole(kind.amount)
+      elseif kind.least > 0 and kind.limit - used >= kind.least then
+        taken[i] = whole(kind.limit - used)
+      else
+        return table.concat({'refused', i, whole(used), whole(reset)}, ' ')
+      end
+    end
+    redis.call('SET', key, 'o:' .. table.concat(taken, ','), 'PX', memory)
+    for i, kind in ipairs(mine) do
+      redis.call('HINCRBY', kind.amounts, kind.window, taken[i])
+      redis.call('ZADD', kind.windows, whole(kind.reset), kind.window)
+      if not kind.tidy then
+        tidy(kind, tonumber(at))
+      end
     end
   end
 
-  local clock = redis.call('TIME')
-  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-  local text = {}
-  for i = 1, count do text[i] = whole(taken[i]) end
-  redis.call('SET', KEYS[2], 'o:' .. table.concat(text, ','), 'PX', ARGV[3])
-  for i = 1, count do
-    local windows, amounts, first = KEYS[2 + 2 * i], KEYS[3 + 2 * i], 4 + 8 * (i - 1)
-    local window = ARGV[first + 1] .. ':' .. ARGV[first + 2]
-    local expiry, keep, name = tonumber(ARGV[first + 6]), tonumber(ARGV[first + 7]), ARGV[first + 8]
-    redis.call('HINCRBY', amounts, window, whole(taken[i]))
-    redis.call('ZADD', windows, ARGV[first + 2], window)
-    -- Windows that have ended long ago, by both clocks.
-    for _, old in ipairs(redis.call('ZRANGEBYSCORE', windows, '-inf', whole(math.min(at, now) - keep), 'LIMIT', 0, 16)) do
-      redis.call('HDEL', amounts, old)
-      redis.call('ZREM', windows, old)
-    end
-    if redis.call('PTTL', windows) < expiry then
-      redis.call('PEXPIRE', windows, whole(expiry))
-      redis.call('PEXPIRE', amounts, whole(expiry))
-      redis.call('ZADD', KEYS[3], whole(now + expiry), name)
-    end
+  local line = {'charged'}
+  for i, kind in ipairs(mine) do
+    local used, start, reset = sum(kind, at)
+    line[#line + 1] = taken[i]
+    line[#line + 1] = whole(used)
+    line[#line + 1] = whole(start)
+    line[#line + 1] = whole(reset)
   end
-  -- Counters that have expired leave the index, a few with each charge.
-  for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. whole(now), 'LIMIT', 0, count + 4)) do
-    redis.call('ZREM', KEYS[3], gone)
-  end
+  return table.concat(line, ' ')
 end
 
-local answer = {'charged'}
-for i = 1, count do
-  local used, start, reset = sum(i)
-  answer[#answer + 1] = taken[i]
-  answer[#answer + 1] = used
-  answer[#answer + 1] = start
-  answer[#answer + 1] = reset
+local lines = {}
+local args, keys = 2 + 7 * #kinds, 2 + 2 * #kinds
+for i = 1, #KEYS - keys do
+  lines[i] = charge(KEYS[keys + i], ARGV[args + i])
 end
-return answer
+-- Counters that have expired leave the index, a few with each charge.
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. whole(now), 'LIMIT', 0, #kinds + 4)) do
+  redis.call('ZREM', KEYS[2], gone)
+end
+return table.concat(lines, '\n')

@@ -3,9 +3,8 @@ package redis
 import (
 	"context"
 	_ "embed" // the scripts
-	"fmt"
+	"slices"
 	"strconv"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -23,11 +22,27 @@ var (
 	settleScript = goredis.NewScript(settleText)
 )
 
-// request is an order as the server takes it: a script, whose first argument is
-// the epoch in force.
+// request is what one script carries out: the charges of some orders, or one
+// settlement. Its first argument is the epoch in force.
 type request struct {
-	*budget.Order
 	evaluation
+	orders []*budget.Order
+}
+
+// requests are orders as the server takes them, one after the other.
+func (n names) requests(orders []*budget.Order) (all []*request) {
+	for len(orders) > 0 {
+		charges := slices.IndexFunc(orders, func(o *budget.Order) bool { return o.Settle })
+		if charges < 0 {
+			charges = len(orders)
+		}
+		if charges == 0 {
+			all, orders = append(all, n.settlement(orders[0])), orders[1:]
+			continue
+		}
+		all, orders = append(all, n.charges(orders[:charges])), orders[charges:]
+	}
+	return all
 }
 
 // names are what counters are called at the server. Making them takes longer than
@@ -53,26 +68,50 @@ func (n names) of(c *budget.Counter) *name {
 	return known
 }
 
-func (n names) request(o *budget.Order) *request {
-	if o.Settle {
-		return n.settlement(o)
+// kind is a charge as many bills of a group have it.
+type kind struct {
+	*name
+	start, end, amount, least, limit int64
+}
+
+// charges charges the bills of orders. What the charges of several have in common,
+// which is mostly everything, is sent once.
+func (n names) charges(orders []*budget.Order) *request {
+	r := &request{orders: orders, evaluation: evaluation{script: chargeScript}}
+	keys := make([]string, 2, 4+len(orders))
+	keys[0], keys[1] = epochKey, indexKey
+	args := make([]any, 2, 9+len(orders))
+	kinds := make(map[kind]int64)
+	var few [64]byte
+	bills := make([]any, len(orders))
+	for i, o := range orders {
+		text := strconv.AppendInt(few[:0], o.Bill.At.UnixMilli(), 10)
+		text = strconv.AppendInt(append(text, ' '), remembered(o.Bill), 10)
+		for j := range o.Bill.Charges {
+			c := &o.Bill.Charges[j]
+			k := kind{n.of(&c.Counter), c.Start.UnixMilli(), c.End.UnixMilli(), c.Amount, c.Least, c.Limit}
+			number := kinds[k]
+			if number == 0 {
+				number = int64(len(kinds) + 1)
+				kinds[k] = number
+				keys = append(keys, k.windows, k.amounts)
+				args = append(args, k.start, k.end, k.amount, k.least, k.limit, kept(c.End.Sub(c.Start)).Milliseconds(), k.member)
+			}
+			text = strconv.AppendInt(append(text, ' '), number, 10)
+		}
+		bills[i] = string(text)
 	}
-	bill := o.Bill
-	r := &request{Order: o, evaluation: evaluation{script: chargeScript, keys: []string{epochKey, billKey(bill.Key), indexKey}}}
-	r.args = []any{"", bill.At.UnixMilli(), remembered(bill), len(bill.Charges)}
-	for i := range bill.Charges {
-		c := &bill.Charges[i]
-		own := n.of(&c.Counter)
-		r.keys = append(r.keys, own.windows, own.amounts)
-		keep := kept(c.End.Sub(c.Start))
-		r.args = append(r.args, c.Start.UnixMilli(), c.End.UnixMilli(), c.Amount, c.Least, c.Limit,
-			(c.End.Sub(bill.At) + keep).Milliseconds(), keep.Milliseconds(), own.member)
+	for _, o := range orders {
+		keys = append(keys, billKey(o.Bill.Key))
 	}
+	args[0], args[1] = "", len(kinds)
+	r.keys, r.args = keys, append(args, bills...)
 	return r
 }
 
 func (n names) settlement(o *budget.Order) *request {
-	r := &request{Order: o, evaluation: evaluation{script: settleScript, keys: []string{epochKey, billKey(o.Bill.Key)}, args: []any{""}}}
+	r := &request{orders: []*budget.Order{o}, evaluation: evaluation{script: settleScript}}
+	r.keys, r.args = []string{epochKey, billKey(o.Bill.Key)}, []any{""}
 	for i := range o.Bill.Charges {
 		c := &o.Bill.Charges[i]
 		r.keys = append(r.keys, n.of(&c.Counter).amounts)
@@ -86,28 +125,32 @@ func (n names) settlement(o *budget.Order) *request {
 func (b *Budgets) apply(ctx context.Context, orders []*budget.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, b.time)
 	defer cancel()
-	left := make([]*request, len(orders))
-	for i, o := range orders {
-		left[i] = b.names.request(o)
-	}
+	left := b.names.requests(orders)
 	for again := range 2 {
 		epoch, err := b.inForce(ctx, again > 0)
 		if err != nil {
-			return giveAll(left, err)
+			failAll(left, err)
+			return nil
 		}
 		if left = b.exchange(ctx, epoch, left); len(left) == 0 {
 			return nil
 		} // another gateway that shares what we know may have rebuilt
 	}
-	return giveAll(left, budget.ErrLost)
+	failAll(left, budget.ErrLost)
+	return nil
 }
 
-// giveAll fails those that are left; what others were answered stands.
-func giveAll(left []*request, err error) error {
+// failAll fails what is left; what others were answered stands.
+func failAll(left []*request, err error) {
 	for _, r := range left {
-		r.Err = err
+		r.fail(err)
 	}
-	return nil
+}
+
+func (r *request) fail(err error) {
+	for _, o := range r.orders {
+		o.Err = err
+	}
 }
 
 // exchange sends requests and takes their answers. It returns those that were not
@@ -120,53 +163,14 @@ func (b *Budgets) exchange(ctx context.Context, epoch string, requests []*reques
 	}
 	evaluate(ctx, b.rdb, all)
 	for _, r := range requests {
-		got, err := r.answer.Slice()
-		switch {
+		switch got, err := r.answer.Text(); {
 		case err != nil:
-			r.Err = err
-		case len(got) > 0 && got[0] == "lost":
+			r.fail(err)
+		case got == "lost":
 			lost = append(lost, r)
 		default:
 			r.take(got)
 		}
 	}
 	return lost
-}
-
-// take takes the answer of a script.
-func (r *request) take(got []any) {
-	word, numbers, ok := split(got)
-	charges := r.Bill.Charges
-	switch {
-	case r.Settle && ok && word == "settled":
-	case !r.Settle && ok && word == "refused" && len(numbers) == 3 && numbers[0] >= 1 && numbers[0] <= int64(len(charges)):
-		r.Err = charges[numbers[0]-1].Refuse(numbers[1], time.UnixMilli(numbers[2]).UTC())
-	case !r.Settle && ok && word == "charged" && len(numbers) == 4*len(charges):
-		r.Balances = make([]budget.Balance, len(charges))
-		for i := range charges {
-			n := numbers[4*i:]
-			r.Balances[i] = budget.Balance{
-				Counter: charges[i].Counter, Taken: n[0], Used: n[1],
-				Start: time.UnixMilli(n[2]).UTC(), ResetAt: time.UnixMilli(n[3]).UTC(),
-			}
-		}
-	default:
-		r.Err = fmt.Errorf("%v is no answer", got)
-	}
-}
-
-// split takes the answer of a script apart: a word and whole numbers.
-func split(got []any) (word string, numbers []int64, ok bool) {
-	if len(got) == 0 {
-		return "", nil, false
-	}
-	word, ok = got[0].(string)
-	for _, v := range got[1:] {
-		n, is := v.(int64)
-		if !is {
-			return "", nil, false
-		}
-		numbers = append(numbers, n)
-	}
-	return word, numbers, ok
 }

@@ -1,19 +1,20 @@
 -- Ends a bill: of each charge, what was taken and not used goes back.
 -- KEYS: the epoch, the bill; then of each charge the amounts of its counter.
 -- ARGV: the epoch; then of each charge its window ("start:end") and what was used.
+-- Returns "lost", "other", when another bill has the key, or "settled".
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return {'lost'}
+  return 'lost'
 end
 local bill = redis.call('GET', KEYS[2])
 if not bill or string.sub(bill, 1, 1) ~= 'o' then
-  return {'settled'}
+  return 'settled'
 end
 local taken = {}
 for amount in string.gmatch(string.sub(bill, 3), '%d+') do
   taken[#taken + 1] = tonumber(amount)
 end
 if #taken ~= #KEYS - 2 then
-  return redis.error_reply('ERR the bill is another one')
+  return 'other'
 end
 redis.call('SET', KEYS[2], 's' .. string.sub(bill, 2), 'KEEPTTL')
 for i, amount in ipairs(taken) do
@@ -22,4 +23,4 @@ for i, amount in ipairs(taken) do
     redis.call('HINCRBY', KEYS[2 + i], window, '-' .. string.format('%.0f', rest))
   end
 end
-return {'settled'}
+return 'settled'

@@ -19,9 +19,6 @@ const gather = time.Millisecond
 // patience is how long a charge waits for its turn at most.
 const patience = 5 * time.Second
 
-// errOther is a bill that has the key of another one.
-var errOther = errors.New("the bill is another one than was charged")
-
 // errRepeated ends a group in which a bill was charged before.
 var errRepeated = errors.New("a bill of the group is known already")
 
@@ -221,7 +218,7 @@ func (l *ledger) charge(o *budget.Order) error {
 	case known != nil:
 		return l.balances(o, known.Taken)
 	case refusal == nil:
-		o.Err = errOther
+		o.Err = budget.ErrOther
 	default:
 		o.Err = refusal
 	}

@@ -105,7 +105,7 @@ func (a *sharedAnswer) give(o *budget.Order) error {
 		return fmt.Errorf("the database answered the charge of %s with something else", o.Bill.Call)
 	}
 	if slices.ContainsFunc(a.Granted, func(g sharedBalance) bool { return g.Taken < 1 }) { // of which the bill known has nothing
-		o.Err = errOther
+		o.Err = budget.ErrOther
 		return nil
 	}
 	o.Balances = make([]budget.Balance, len(a.Granted))
