@@ -12,8 +12,37 @@ import (
 // the configuration; owners never appear.
 type budgetCounters struct {
 	charges  *prometheus.CounterVec
+	granted  *grants // of charges
 	warnings *prometheus.CounterVec
 	left     *remaining
+}
+
+// granted is the outcome of most charges.
+const granted = "granted"
+
+// grants are the counters of charges that were granted, by budget: finding one by its
+// labels takes longer than counting.
+type grants struct {
+	vec *prometheus.CounterVec
+
+	mu  sync.RWMutex
+	all map[string]prometheus.Counter
+}
+
+func (g *grants) of(budget string) prometheus.Counter {
+	g.mu.RLock()
+	c := g.all[budget]
+	g.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	c = g.vec.WithLabelValues(value(budget), granted)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.all) < maxBudgets {
+		g.all[budget] = c
+	}
+	return c
 }
 
 func newBudgetCounters(c *catalog) budgetCounters {
@@ -21,8 +50,9 @@ func newBudgetCounters(c *catalog) budgetCounters {
 	b := budgetCounters{
 		charges:  c.counters("toolgate_budget_charges_total", "Charges by budget and outcome: granted, refused, unavailable (the store did not answer), passed (likewise, and there is no limit).", "budget", "outcome"),
 		warnings: c.counters("toolgate_budget_warnings_total", "Times that some owner of a budget has reached a part of its limit, in percent.", "budget", "percent"),
-		left:     &remaining{desc: prometheus.NewDesc(name, help, []string{"budget"}, nil), budgets: make(map[string]map[owner]left)},
+		left:     &remaining{desc: prometheus.NewDesc(name, help, []string{"budget"}, nil), budgets: make(map[string]map[owner]*left)},
 	}
+	b.granted = &grants{vec: b.charges, all: make(map[string]prometheus.Counter)}
 	c.note(name, "gauge", help, []string{"budget"})
 	c.registry.MustRegister(b.left)
 	return b
@@ -42,10 +72,13 @@ type Charge struct {
 
 // Budget counts one charge.
 func (m *Metrics) Budget(c *Charge) {
-	budget := value(c.Budget)
-	m.budgets.charges.WithLabelValues(budget, c.Outcome).Inc()
+	if c.Outcome == granted {
+		m.budgets.granted.of(c.Budget).Inc()
+	} else {
+		m.budgets.charges.WithLabelValues(value(c.Budget), c.Outcome).Inc()
+	}
 	if c.Warned > 0 {
-		m.budgets.warnings.WithLabelValues(budget, strconv.Itoa(c.Warned)).Inc()
+		m.budgets.warnings.WithLabelValues(value(c.Budget), strconv.Itoa(c.Warned)).Inc()
 	}
 	if c.Limited {
 		m.budgets.left.note(c)
@@ -68,7 +101,7 @@ type remaining struct {
 	desc *prometheus.Desc
 
 	mu      sync.Mutex
-	budgets map[string]map[owner]left
+	budgets map[string]map[owner]*left
 }
 
 func (r *remaining) note(c *Charge) {
@@ -79,11 +112,15 @@ func (r *remaining) note(c *Charge) {
 		if len(r.budgets) >= maxBudgets {
 			return
 		}
-		owners = make(map[owner]left)
+		owners = make(map[owner]*left)
 		r.budgets[c.Budget] = owners
 	}
 	who, now := owner{c.Measure, c.Owner}, left{c.Left, c.Until}
-	if _, known := owners[who]; !known && len(owners) >= maxOwners {
+	if known := owners[who]; known != nil {
+		*known = now
+		return
+	}
+	if len(owners) >= maxOwners {
 		most := who
 		for other, l := range owners {
 			if l.ratio > now.ratio && (most == who || l.ratio > owners[most].ratio) {
@@ -95,7 +132,7 @@ func (r *remaining) note(c *Charge) {
 		}
 		delete(owners, most)
 	}
-	owners[who] = now
+	owners[who] = &now
 }
 
 // Describe implements [prometheus.Collector].
