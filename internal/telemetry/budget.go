@@ -132,7 +132,7 @@ func (r *remaining) note(c *Charge) {
 		}
 		delete(owners, most)
 	}
-	owners[who] = &now
+	owners[who] = &left{c.Left, c.Until}
 }
 
 // Describe implements [prometheus.Collector].
