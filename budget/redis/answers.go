@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,6 +30,8 @@ func read(o *budget.Order, line string) ([]budget.Balance, error) {
 	switch {
 	case word == "other":
 		return nil, budget.ErrOther
+	case !o.Settle && word == "failed":
+		return nil, errors.New(rest)
 	case o.Settle && line == "settled":
 		return nil, nil
 	case !o.Settle && word == "refused":

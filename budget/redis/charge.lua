@@ -7,8 +7,8 @@
 -- its counter in the index; then of each bill a text of numbers: its time, how long
 -- it is remembered, and which charges it takes. Times are in milliseconds.
 -- Returns "lost", or a line for each bill: "refused CHARGE USED RESET", or "other",
--- when another bill has its key, or "charged" and of each charge what was taken and
--- is used, the first start and the first end.
+-- when another bill has its key, or "failed WHY", or "charged" and of each charge
+-- what was taken and is used, the first start and the first end.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 'lost'
 end
@@ -94,7 +94,6 @@ local function charge(key, text)
         return table.concat({'refused', i, whole(used), whole(reset)}, ' ')
       end
     end
-    redis.call('SET', key, 'o:' .. table.concat(taken, ','), 'PX', memory)
     for i, kind in ipairs(mine) do
       redis.call('HINCRBY', kind.amounts, kind.window, taken[i])
       redis.call('ZADD', kind.windows, whole(kind.reset), kind.window)
@@ -102,6 +101,8 @@ local function charge(key, text)
         tidy(kind, tonumber(at))
       end
     end
+    -- Last, so that a bill is not known of which something was not taken.
+    redis.call('SET', key, 'o:' .. table.concat(taken, ','), 'PX', memory)
   end
 
   local line = {'charged'}
@@ -115,10 +116,22 @@ local function charge(key, text)
   return table.concat(line, ' ')
 end
 
-local lines = {}
+-- A counter in whose place is something else fails its own bills alone. Where all
+-- fail, as at a server that only reads, the error is that of the script.
+local lines, answered, failure = {}, false, nil
 local args, keys = 2 + 7 * #kinds, 2 + 2 * #kinds
 for i = 1, #KEYS - keys do
-  lines[i] = charge(KEYS[keys + i], ARGV[args + i])
+  local ok, line = pcall(charge, KEYS[keys + i], ARGV[args + i])
+  if ok then
+    answered = true
+  else
+    failure = string.gsub(tostring(type(line) == 'table' and line.err or line), '%s+', ' ')
+    line = 'failed ' .. failure
+  end
+  lines[i] = line
+end
+if not answered then
+  return redis.error_reply(failure)
 end
 -- Counters that have expired leave the index, a few with each charge.
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. whole(now), 'LIMIT', 0, #kinds + 4)) do
