@@ -176,6 +176,10 @@ func anotherBill(t *testing.T, s []budget.Store) {
 	if !errors.Is(err, budget.ErrOther) {
 		t.Errorf("charged: %+v, %v", got, err)
 	}
+	full := Bill("a", Hour("b", "k", 5), Hour("c", "k", 0)) // which would be refused as a new one
+	if got, err := s[0].Charge(t.Context(), full); !errors.Is(err, budget.ErrOther) {
+		t.Errorf("charged beyond a limit: %+v, %v", got, err)
+	}
 	want(t, "used", used(t, s[0], "b", "k"), 1)
 	want(t, "used of the other budget", used(t, s[0], "c", "k"), 0)
 }

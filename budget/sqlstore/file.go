@@ -135,11 +135,7 @@ func (l *ledger) bill(b *budget.Bill) (*store.BudgetBill, error) {
 	if err := l.write(); err != nil {
 		return nil, err
 	}
-	known, err := l.tx.Bill(b.Call, b.Round)
-	if known != nil && len(known.Taken) != len(b.Charges) {
-		return nil, err
-	}
-	return known, err
+	return l.tx.Bill(b.Call, b.Round)
 }
 
 // counter returns the counter of a charge of a bill.
@@ -215,9 +211,9 @@ func (l *ledger) charge(o *budget.Order) error {
 	switch {
 	case err != nil:
 		return err
-	case known != nil:
+	case known != nil && len(known.Taken) == len(b.Charges):
 		return l.balances(o, known.Taken)
-	case refusal == nil:
+	case known != nil || refusal == nil:
 		o.Err = budget.ErrOther
 	default:
 		o.Err = refusal
@@ -267,7 +263,7 @@ func (l *ledger) open(b *budget.Bill) (taken []int64, err error) {
 		return taken, nil
 	}
 	known, err := l.bill(b)
-	if err != nil || known == nil || known.Settled {
+	if err != nil || known == nil || known.Settled || len(known.Taken) != len(b.Charges) {
 		return nil, err
 	}
 	return known.Taken, l.tx.SettleBill(b.Call, b.Round)
