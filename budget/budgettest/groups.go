@@ -2,7 +2,6 @@ package budgettest
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -12,62 +11,95 @@ import (
 )
 
 // Groups applies orders to an empty store in groups: new bills, bills that were charged
-// before, in the same group or an earlier one, refused ones and settlements. Each has
-// the answer that it would have had alone, one after the other.
+// before, in the same group or an earlier one, refused ones and settlements, of counters
+// with several windows and charges that differ in little. Each has the answer that it
+// would have had alone, one after the other.
 func Groups(t *testing.T, apply func(context.Context, []*budget.Order) error) {
 	t.Helper()
-	ctx := t.Context()
-	rnd := rand.New(rand.NewPCG(3, 5)) //nolint:gosec // the same orders each time
-	model := new(Memory)
-	calls, repeated, refused := 0, 0, 0
-	var known []budget.Bill
+	g := groups{rnd: rand.New(rand.NewPCG(3, 5))} //nolint:gosec // the same orders each time
 	for range 60 {
 		var orders []*budget.Order
 		var want []string
-		for range 1 + rnd.IntN(40) {
-			var b budget.Bill
-			if len(known) > 0 && rnd.IntN(12) == 0 {
-				b = known[rnd.IntN(len(known))]
-				repeated++
-			} else {
-				var charges []budget.Charge
-				for i := range 1 + rnd.IntN(2) {
-					c := Hour(fmt.Sprint("b", i), fmt.Sprint("k", rnd.IntN(6)), 100)
-					if c.Amount += rnd.Int64N(3); rnd.IntN(2) == 0 {
-						c.Least = 1
-					}
-					charges = append(charges, c)
-				}
-				b = Bill(fmt.Sprint("call", calls), charges...)
-				calls++
-				if b.Once = rnd.IntN(3) == 0; !b.Once {
-					known = append(known, b)
-				}
-			}
-			o := &budget.Order{Bill: &b}
-			if !b.Once && rnd.IntN(10) == 0 {
-				o.Settle, o.Used = true, make([]int64, len(b.Charges))
-				want = append(want, outcome(nil, model.Settle(ctx, b, o.Used)))
-			} else {
-				balances, err := model.Charge(ctx, b)
-				if want = append(want, outcome(balances, err)); err != nil {
-					refused++
-				}
-			}
-			orders = append(orders, o)
+		for range 1 + g.rnd.IntN(40) {
+			o := g.order()
+			orders, want = append(orders, o), append(want, g.expect(t.Context(), o))
 		}
-		if err := apply(ctx, orders); err != nil {
+		if err := apply(t.Context(), orders); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for _, o := range orders {
 			got = append(got, outcome(o.Balances, o.Err))
+			if o.Bill.Once && !o.Settle && o.Err == nil {
+				g.once = append(g.once, asTaken(*o.Bill, o.Balances))
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("a group is answered otherwise than its orders one by one (-want +got):\n%s", diff)
 		}
 	}
-	if repeated == 0 || refused == 0 {
-		t.Errorf("%d repeated and %d refused, want some of each", repeated, refused)
+	if g.repeated == 0 || g.refused == 0 || g.ended == 0 {
+		t.Errorf("%d repeated, %d refused and %d ended that were charged once, want some of each", g.repeated, g.refused, g.ended)
 	}
+}
+
+// groups are the orders of [Groups], and what is to be answered to them.
+type groups struct {
+	rnd   *rand.Rand
+	model Memory
+	calls int
+	known []budget.Bill // which may come again
+	once  []budget.Bill // charged by an earlier group, to be settled
+
+	repeated, refused, ended int
+}
+
+// order returns the next order.
+func (g *groups) order() *budget.Order {
+	if len(g.once) > 0 && g.rnd.IntN(6) == 0 {
+		b := g.once[0]
+		g.once = g.once[1:]
+		g.ended++
+		return g.settlement(&b)
+	}
+	if len(g.known) > 0 && g.rnd.IntN(12) == 0 {
+		b := g.known[g.rnd.IntN(len(g.known))]
+		g.repeated++
+		return g.orderOf(&b)
+	}
+	b := randomBill(g.rnd, g.calls)
+	g.calls++
+	if b.Once = g.rnd.IntN(3) == 0; b.Once {
+		return &budget.Order{Bill: &b}
+	}
+	g.known = append(g.known, b)
+	return g.orderOf(&b)
+}
+
+// orderOf charges or settles a bill.
+func (g *groups) orderOf(b *budget.Bill) *budget.Order {
+	if g.rnd.IntN(4) == 0 {
+		return g.settlement(b)
+	}
+	return &budget.Order{Bill: b}
+}
+
+func (g *groups) settlement(b *budget.Bill) *budget.Order {
+	o := &budget.Order{Bill: b, Settle: true}
+	for range b.Charges {
+		o.Used = append(o.Used, g.rnd.Int64N(6))
+	}
+	return o
+}
+
+// expect returns what is to be answered to an order.
+func (g *groups) expect(ctx context.Context, o *budget.Order) string {
+	if o.Settle {
+		return outcome(nil, g.model.Settle(ctx, *o.Bill, o.Used))
+	}
+	balances, err := g.model.Charge(ctx, *o.Bill)
+	if err != nil {
+		g.refused++
+	}
+	return outcome(balances, err)
 }
