@@ -108,9 +108,9 @@ type Store interface {
 	//
 	// A bill with the key of one that was charged changes nothing and returns
 	// what was Taken then, with the balances of now; that it was settled since
-	// makes no difference; where it has more or fewer charges, the answer is
-	// [ErrOther]. A bill that was refused was not charged, and one that is
-	// Once need not be known again.
+	// makes no difference. Where it has more charges, the answer is [ErrOther],
+	// and where it has fewer, it may be. A bill that was refused was not
+	// charged, and one that is Once need not be known again.
 	//
 	// A charge beyond its limit gives a [*Refusal] of the first such. Any other
 	// error is a store that could not answer, and denies. The charge may have
