@@ -49,7 +49,7 @@ func TestFileFaults(t *testing.T) {
 		}, "make room"},
 		"locked": {func(t *testing.T, s *store.Store, path string) func() {
 			pragma(t, s, "PRAGMA busy_timeout = 200") // 5 s otherwise, for each of the groups
-			other, err := sql.Open("sqlite", path)
+			other, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)") // the store writes now and then by itself
 			if err != nil {
 				t.Fatal(err)
 			}
