@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/toolgate/toolgate/budget"
 )
 
@@ -34,8 +32,10 @@ func Groups(t *testing.T, apply func(context.Context, []*budget.Order) error) {
 				g.once = append(g.once, asTaken(*o.Bill, o.Balances))
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("a group is answered otherwise than its orders one by one (-want +got):\n%s", diff)
+		for i := range orders {
+			if got[i] != want[i] {
+				t.Fatalf("order %d of %d, %+v:\n got %s\nwant %s", i, len(orders), *orders[i].Bill, got[i], want[i])
+			}
 		}
 	}
 	if g.repeated == 0 || g.refused == 0 || g.ended == 0 {
