@@ -35,10 +35,15 @@ end
 -- and end after the time.
 local function sum(kind, at)
   local used, start, reset = 0, nil, nil
-  for _, window in ipairs(redis.call('ZRANGEBYSCORE', kind.windows, '(' .. at, '+inf')) do
+  local windows = redis.call('ZRANGEBYSCORE', kind.windows, '(' .. at, '+inf')
+  local amounts = {}
+  if #windows > 0 then
+    amounts = redis.call('HMGET', kind.amounts, unpack(windows))
+  end
+  for i, window in ipairs(windows) do
     local from, to = string.match(window, '^(-?%d+):(-?%d+)$')
     from, to = tonumber(from), tonumber(to)
-    local amount = tonumber(redis.call('HGET', kind.amounts, window) or 0)
+    local amount = tonumber(amounts[i] or 0)
     if amount ~= 0 and from < kind.reset then
       used = used + amount
       if start == nil or from < start then start = from end

@@ -48,8 +48,8 @@ func TestFileFaults(t *testing.T) {
 			return func() { pragma(t, s, "PRAGMA max_page_count = 1000000") }
 		}, "make room"},
 		"locked": {func(t *testing.T, s *store.Store, path string) func() {
-			pragma(t, s, "PRAGMA busy_timeout = 200") // 5 s otherwise, for each of the groups
-			other, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)") // the store writes now and then by itself
+			pragma(t, s, "PRAGMA busy_timeout = 200")                                    // 5 s otherwise, for each of the groups
+			other, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)") // the store itself writes now and then
 			if err != nil {
 				t.Fatal(err)
 			}
