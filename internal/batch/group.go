@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -48,6 +49,10 @@ const (
 	crowd     = 8
 	crowdTime = 4 * time.Millisecond
 )
+
+// yields is how often a group that has waited lets those go on that can run: they may
+// be about to join, and need no waking for that.
+const yields = 8
 
 // Init says how members are done: in their order, each keeping an answer of its
 // own. An error of apply is that of all, and nothing was done then, or it is not
@@ -144,6 +149,9 @@ func (g *Group[T]) sendAway() {
 func (g *Group[T]) work(ctx context.Context, own *member[T]) {
 	if g.gather > 0 && g.crowded() {
 		<-time.After(g.gather)
+		for range yields {
+			runtime.Gosched()
+		}
 	}
 	members := g.take()
 	all := make([]T, len(members))
