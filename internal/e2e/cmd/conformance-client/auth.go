@@ -43,6 +43,8 @@ type authScenario struct {
 	logins int
 	// refused tells that the last login or the last call has to fail.
 	refused bool
+	// start bounds each start of the server; empty is toolgate's own bound.
+	start string
 }
 
 var authScenarios = map[string]authScenario{
@@ -55,7 +57,7 @@ var authScenarios = map[string]authScenario{
 	"auth/scope-from-scopes-supported":      {logins: 1},
 	"auth/scope-omitted-when-undefined":     {logins: 1},
 	"auth/scope-step-up":                    {logins: 2},
-	"auth/scope-retry-limit":                {logins: 2, refused: true},
+	"auth/scope-retry-limit":                {logins: 2, refused: true, start: "5s"}, // calls wait for a server that fails until it is over
 	"auth/token-endpoint-auth-basic":        {logins: 1},
 	"auth/token-endpoint-auth-post":         {logins: 1},
 	"auth/token-endpoint-auth-none":         {logins: 1},
@@ -129,6 +131,9 @@ func (a authScenario) run(ctx context.Context, binary, folder, url string) (err 
 		if own["auth"], err = a.auth(folder, given); err != nil {
 			return fmt.Errorf("writing the credentials: %w", err)
 		}
+	}
+	if a.start != "" {
+		own["timeouts"] = object{"start": a.start}
 	}
 	c := &cli{binary: binary, folder: folder, file: filepath.Join(folder, "servers.json")}
 	if err := c.prepare(object{
