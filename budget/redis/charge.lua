@@ -31,27 +31,12 @@ local function whole(n)
   return string.format('%.0f', n)
 end
 
--- What counts of a charge's counter: the windows that begin before its own ends,
--- and end after the time.
-local function sum(kind, at)
-  local used, start, reset = 0, nil, nil
-  local windows = redis.call('ZRANGEBYSCORE', kind.windows, '(' .. at, '+inf')
-  local amounts = {}
-  if #windows > 0 then
-    amounts = redis.call('HMGET', kind.amounts, unpack(windows))
-  end
-  for i, window in ipairs(windows) do
-    local from, to = string.match(window, '^(-?%d+):(-?%d+)$')
-    from, to = tonumber(from), tonumber(to)
-    local amount = tonumber(amounts[i] or 0)
-    if amount ~= 0 and from < kind.reset then
-      used = used + amount
-      if start == nil or from < start then start = from end
-      if reset == nil or to < reset then reset = to end
-    end
-  end
+-- What a charge's counter holds: the windows that begin before its own ends, and end
+-- after the time.
+local function balance(kind, at)
+  local used, start, reset = sum(kind.windows, kind.amounts, at, kind.reset)
   if used == 0 then
-    start, reset = kind.start, kind.reset
+    return 0, kind.start, kind.reset
   end
   return used, start, reset
 end
@@ -90,7 +75,7 @@ local function charge(key, text)
     end
   else
     for i, kind in ipairs(mine) do
-      local used, _, reset = sum(kind, at)
+      local used, _, reset = balance(kind, at)
       if kind.limit == -1 or used <= kind.limit - kind.amount then
         taken[i] = whole(kind.amount)
       elseif kind.least > 0 and kind.limit - used >= kind.least then
@@ -112,7 +97,7 @@ local function charge(key, text)
 
   local line = {'charged'}
   for i, kind in ipairs(mine) do
-    local used, start, reset = sum(kind, at)
+    local used, start, reset = balance(kind, at)
     line[#line + 1] = taken[i]
     line[#line + 1] = whole(used)
     line[#line + 1] = whole(start)

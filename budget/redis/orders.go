@@ -11,6 +11,11 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
+// windowsText begins the scripts that read counters.
+//
+//go:embed windows.lua
+var windowsText string
+
 //go:embed charge.lua
 var chargeText string
 
@@ -18,7 +23,7 @@ var chargeText string
 var settleText string
 
 var (
-	chargeScript = goredis.NewScript(chargeText)
+	chargeScript = goredis.NewScript(windowsText + chargeText)
 	settleScript = goredis.NewScript(settleText)
 )
 

@@ -16,7 +16,7 @@ import (
 //go:embed usage.lua
 var usageText string
 
-var usageScript = goredis.NewScript(usageText)
+var usageScript = goredis.NewScript(windowsText + usageText)
 
 const (
 	// usagePage is how many counters are looked at in one go: the server does

@@ -13,18 +13,7 @@ local answer = {'used', #names}
 for _, name in ipairs(names) do
   if string.sub(name, 1, #prefix) == prefix then
     local hash = string.sub(name, -32)
-    local windows, amounts = 'toolgate:{budgets}:w:' .. hash, 'toolgate:{budgets}:a:' .. hash
-    local used, start, reset = 0, nil, nil
-    for _, window in ipairs(redis.call('ZRANGEBYSCORE', windows, '(' .. ARGV[2], '+inf')) do
-      local first, last = string.match(window, '^(-?%d+):(-?%d+)$')
-      first, last = tonumber(first), tonumber(last)
-      local amount = tonumber(redis.call('HGET', amounts, window) or 0)
-      if amount ~= 0 and first <= at then
-        used = used + amount
-        if start == nil or first < start then start = first end
-        if reset == nil or last < reset then reset = last end
-      end
-    end
+    local used, start, reset = sum('toolgate:{budgets}:w:' .. hash, 'toolgate:{budgets}:a:' .. hash, ARGV[2], at + 1)
     if used > 0 then
       answer[#answer + 1] = name
       answer[#answer + 1] = used
