@@ -11,48 +11,51 @@ import (
 // budgetCounters count what happens to budgets, by their names, which come from
 // the configuration; owners never appear.
 type budgetCounters struct {
-	charges  *prometheus.CounterVec
-	granted  *grants // of charges
+	charges  *chargeCounters
 	warnings *prometheus.CounterVec
 	left     *remaining
 }
 
-// granted is the outcome of most charges.
-const granted = "granted"
-
-// grants are the counters of charges that were granted, by budget: finding one by its
-// labels takes longer than counting.
-type grants struct {
+// chargeCounters are counters of charges: finding one by its labels takes longer than
+// counting.
+type chargeCounters struct {
 	vec *prometheus.CounterVec
 
 	mu  sync.RWMutex
-	all map[string]prometheus.Counter
+	all map[charged]prometheus.Counter
 }
 
-func (g *grants) of(budget string) prometheus.Counter {
-	g.mu.RLock()
-	c := g.all[budget]
-	g.mu.RUnlock()
-	if c != nil {
-		return c
+type charged struct{ budget, outcome string }
+
+// maxCharged is how many of them are kept at hand.
+const maxCharged = 4 * maxBudgets
+
+func (c *chargeCounters) of(k charged) prometheus.Counter {
+	c.mu.RLock()
+	counter := c.all[k]
+	c.mu.RUnlock()
+	if counter != nil {
+		return counter
 	}
-	c = g.vec.WithLabelValues(value(budget), granted)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.all) < maxBudgets {
-		g.all[budget] = c
+	counter = c.vec.WithLabelValues(value(k.budget), k.outcome)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all) < maxCharged {
+		c.all[k] = counter
 	}
-	return c
+	return counter
 }
 
 func newBudgetCounters(c *catalog) budgetCounters {
 	const name, help = "toolgate_budget_remaining_ratio", "What is left of a budget, from 0 to 1, for the owner who has the least left in a window that has not ended."
 	b := budgetCounters{
-		charges:  c.counters("toolgate_budget_charges_total", "Charges by budget and outcome: granted, refused, unavailable (the store did not answer), passed (likewise, and there is no limit).", "budget", "outcome"),
+		charges: &chargeCounters{
+			vec: c.counters("toolgate_budget_charges_total", "Charges by budget and outcome: granted, refused, unavailable (the store did not answer), passed (likewise, and there is no limit).", "budget", "outcome"),
+			all: make(map[charged]prometheus.Counter),
+		},
 		warnings: c.counters("toolgate_budget_warnings_total", "Times that some owner of a budget has reached a part of its limit, in percent.", "budget", "percent"),
 		left:     &remaining{desc: prometheus.NewDesc(name, help, []string{"budget"}, nil), budgets: make(map[string]map[owner]*left)},
 	}
-	b.granted = &grants{vec: b.charges, all: make(map[string]prometheus.Counter)}
 	c.note(name, "gauge", help, []string{"budget"})
 	c.registry.MustRegister(b.left)
 	return b
@@ -72,11 +75,7 @@ type Charge struct {
 
 // Budget counts one charge.
 func (m *Metrics) Budget(c *Charge) {
-	if c.Outcome == granted {
-		m.budgets.granted.of(c.Budget).Inc()
-	} else {
-		m.budgets.charges.WithLabelValues(value(c.Budget), c.Outcome).Inc()
-	}
+	m.budgets.charges.of(charged{c.Budget, c.Outcome}).Inc()
 	if c.Warned > 0 {
 		m.budgets.warnings.WithLabelValues(value(c.Budget), strconv.Itoa(c.Warned)).Inc()
 	}
@@ -115,24 +114,32 @@ func (r *remaining) note(c *Charge) {
 		owners = make(map[owner]*left)
 		r.budgets[c.Budget] = owners
 	}
-	who, now := owner{c.Measure, c.Owner}, left{c.Left, c.Until}
-	if known := owners[who]; known != nil {
-		*known = now
-		return
-	}
-	if len(owners) >= maxOwners {
-		most := who
-		for other, l := range owners {
-			if l.ratio > now.ratio && (most == who || l.ratio > owners[most].ratio) {
-				most = other
-			}
-		}
-		if most == who { // everybody watched has less
+	who := owner{c.Measure, c.Owner}
+	l := owners[who]
+	if l == nil {
+		if len(owners) >= maxOwners && !makeRoom(owners, c.Left) {
 			return
 		}
+		l = new(left)
+		owners[who] = l
+	}
+	l.ratio, l.until = c.Left, c.Until
+}
+
+// makeRoom removes whoever has the most left; false where everybody watched has less
+// than the one who comes.
+func makeRoom(owners map[owner]*left, ratio float64) bool {
+	var most owner
+	found := false
+	for other, l := range owners {
+		if l.ratio > ratio && (!found || l.ratio > owners[most].ratio) {
+			most, found = other, true
+		}
+	}
+	if found {
 		delete(owners, most)
 	}
-	owners[who] = &left{c.Left, c.Until}
+	return found
 }
 
 // Describe implements [prometheus.Collector].
