@@ -14,7 +14,7 @@ import (
 // would have had alone, one after the other.
 func Groups(t *testing.T, apply func(context.Context, []*budget.Order) error) {
 	t.Helper()
-	g := groups{rnd: rand.New(rand.NewPCG(3, 5))} //nolint:gosec // the same orders each time
+	g := groups{rnd: rand.New(rand.NewPCG(3, 5))} // the same orders each time
 	for range 60 {
 		var orders []*budget.Order
 		var want []string
