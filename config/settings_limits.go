@@ -14,11 +14,11 @@ type Limits struct {
 	PolicyInput Size `config:"policy_input" default:"256KiB" min:"1KiB" max:"16MiB"`
 	// Depth is how deep a message may nest. Absent: 128.
 	Depth int `config:"depth" default:"128" min:"16" max:"1000"`
-	// Sessions is how many there may be. Absent: 10000.
+	// Sessions is how many there may be; idle ones make room for new ones. Absent: 10000.
 	Sessions int `config:"sessions" default:"10000" min:"1" max:"10000000"`
-	// SessionsPerPrincipal is how many one caller may have. Absent: 100.
+	// SessionsPerPrincipal is how many one caller may have; the one that is idle for longest makes room for a new one. Absent: 100.
 	SessionsPerPrincipal int `config:"sessions_per_principal" default:"100" min:"1" max:"1000000"`
-	// Idle is when an unused session ends. Absent: 30m.
+	// Idle is when an unused session ends at the latest. Absent: 30m.
 	Idle time.Duration `config:"idle" default:"30m" min:"1s" max:"30d"`
 	// ParkedPerPrincipal is how many calls of one caller may wait for an answer of a client. Absent: 8.
 	ParkedPerPrincipal int `config:"parked_per_principal" default:"8" min:"1" max:"10000"`

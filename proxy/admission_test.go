@@ -314,9 +314,7 @@ func otherSession(t *testing.T, known func(*Options, *Config), other []string) {
 	if got := r.legacy(session, "1", "ping", "", other...); got.code() != http.StatusNotFound {
 		t.Errorf("a session: %d %s", got.code(), got.text())
 	}
-	r.sessionsMu.Lock()
-	own := r.sessions[session]
-	r.sessionsMu.Unlock()
+	own := r.sessions.get(session)
 	event := r.eventID(own, 1, 0)
 	if got := r.do(httpRequest(http.MethodGet, "/mcp", "", append(other, mcp.HeaderSession, theirs, mcp.HeaderLastEvent, event)...)); got.code() != http.StatusBadRequest {
 		t.Errorf("an event: %d %s", got.code(), got.text())

@@ -45,7 +45,7 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 			}
 		}
 	}
-	for _, s := range g.everySession() {
+	for _, s := range g.sessions.list() {
 		tell(s, s.who(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {
@@ -142,16 +142,6 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 		return view{}
 	}
 	return view{h.Sum64(), of.listing.Announced[c.kind], of.isPlain}
-}
-
-func (g *Gateway) everySession() []*Session {
-	g.sessionsMu.Lock()
-	defer g.sessionsMu.Unlock()
-	all := make([]*Session, 0, len(g.sessions))
-	for _, s := range g.sessions {
-		all = append(all, s)
-	}
-	return all
 }
 
 func (g *Gateway) everyListen() []*listen {

@@ -187,6 +187,7 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Iden
 		writeBusy(w, "", err)
 		return
 	}
+	defer s.release()
 	defer s.end(errSessionEnded)
 	d := newDuplex(s)
 	defer d.drain()
@@ -206,6 +207,9 @@ func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.
 		return
 	}
 	s := g.session(r.URL.Query().Get("sessionId"), id, Scope{})
+	if s != nil {
+		defer s.release()
+	}
 	if s == nil || s.duplex == nil {
 		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
 		return
@@ -219,6 +223,5 @@ func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.
 	}
 	w.WriteHeader(http.StatusAccepted)
 	_ = http.NewResponseController(w).Flush()
-	s.touch()
 	s.duplex.receive(body)
 }

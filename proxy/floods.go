@@ -185,14 +185,18 @@ func (g *Gateway) unknownTo(x *Exchange, kind mcp.Capability, name string) error
 	return unknown(x, kind, name)
 }
 
-// writeBusy answers an HTTP request of which there are too many, or that opens
-// one session too many.
+// writeBusy answers an HTTP request of which there are too many, or for which
+// there is no room. The error is a [*Refusal].
 func writeBusy(w http.ResponseWriter, id mcp.ID, err error) {
 	var refusal *Refusal
 	if !errors.As(err, &refusal) {
-		writeFault(w, http.StatusServiceUnavailable, id, mcp.Errorf(codeRate, "Too many sessions are open; end one of them first"))
+		writeFault(w, http.StatusServiceUnavailable, id, asFault(err))
 		return
 	}
+	status := http.StatusTooManyRequests
+	if refusal.Unavailable {
+		status = http.StatusServiceUnavailable
+	}
 	w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(refusal.RetryAfter.Seconds())), 10))
-	writeFault(w, http.StatusTooManyRequests, id, &mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()})
+	writeFault(w, status, id, &mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()})
 }

@@ -85,7 +85,7 @@ func TestFloods(t *testing.T) {
 				if limited != 2 || strings.Count(r.log.String(), "limits."+tt.setting) != 1 {
 					t.Errorf("counted %d times; the log says %s", limited, r.log)
 				}
-				for _, s := range r.everySession() {
+				for _, s := range r.sessions.list() {
 					s.end(errSessionEnded)
 				}
 			})

@@ -53,9 +53,7 @@ type Gateway struct {
 	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
 
-	sessionsMu   sync.Mutex
-	sessions     map[string]*Session
-	perPrincipal map[string]int
+	sessions *sessionTable
 
 	listensMu sync.Mutex
 	listens   map[*listen]bool
@@ -75,7 +73,6 @@ func New(opts Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: make(chan struct{}), started: time.Now(),
-		sessions: make(map[string]*Session), perPrincipal: make(map[string]int),
 		callers: newCallerSlots(), floods: newFloodGate(), strangers: strangers{seed: maphash.MakeSeed()},
 		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]bool),
 	}
@@ -84,6 +81,7 @@ func New(opts Options) (*Gateway, error) {
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
 	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.begun = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.sessions = newSessionTable(g)
 	g.keptResults = newKeptResults(&opts.Limits)
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
@@ -151,22 +149,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // sweepSessions ends the sessions that nobody has used for a while.
 func (g *Gateway) sweepSessions(now time.Time) {
-	g.sessionsMu.Lock()
-	var idle []*Session
-	for _, s := range g.sessions {
+	for _, s := range g.sessions.list() {
 		if since, resting := s.idleSince(); resting && now.Sub(since) > g.opts.Limits.Idle {
-			idle = append(idle, s)
+			s.end(errSessionEnded)
 		}
-	}
-	g.sessionsMu.Unlock()
-	for _, s := range idle {
-		s.end(errSessionEnded)
 	}
 }
 
 func (g *Gateway) shutdown() {
 	g.stop(errSessionEnded)
-	for _, s := range g.everySession() {
+	for _, s := range g.sessions.list() {
 		s.end(errSessionEnded)
 	}
 	g.wg.Wait()
@@ -174,8 +166,4 @@ func (g *Gateway) shutdown() {
 }
 
 // Sessions returns how many legacy sessions are open.
-func (g *Gateway) Sessions() int {
-	g.sessionsMu.Lock()
-	defer g.sessionsMu.Unlock()
-	return len(g.sessions)
-}
+func (g *Gateway) Sessions() int { return g.sessions.count() }

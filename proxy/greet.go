@@ -15,14 +15,11 @@ import (
 func (g *Gateway) initialize(s *Session, msg *mcp.Message) (answer reply) {
 	began := time.Now()
 	defer func() { g.opts.Metrics.served(mcp.MethodInitialize, s.transport, began, answer.fault != nil) }()
-	asked, ok := msg.ParamString("protocolVersion")
-	if !ok {
-		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "protocolVersion" must be a string`))
+	if fault := checkInitialize(msg); fault != nil {
+		return faulty(fault)
 	}
+	asked, _ := msg.ParamString("protocolVersion")
 	capabilities := msg.Param("capabilities")
-	if capabilities != nil && !mcp.IsObject(capabilities) {
-		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "capabilities" must be an object`))
-	}
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
 	can := answersIn(capabilities)
 	snap, who := g.snapshot.Load(), s.who()
@@ -46,6 +43,17 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) (answer reply) {
 		out = mcp.AppendQuote(out, text)
 	}
 	return reply{result: append(out, '}')}
+}
+
+// checkInitialize tells what is wrong with the params of a handshake.
+func checkInitialize(msg *mcp.Message) *mcp.Error {
+	if _, ok := msg.ParamString("protocolVersion"); !ok {
+		return mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "protocolVersion" must be a string`)
+	}
+	if capabilities := msg.Param("capabilities"); capabilities != nil && !mcp.IsObject(capabilities) {
+		return mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "capabilities" must be an object`)
+	}
+	return nil
 }
 
 // discover answers server/discover (2026-07-28 server/discover) from what is

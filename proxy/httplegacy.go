@@ -28,6 +28,7 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 	if s == nil {
 		return
 	}
+	defer s.release()
 	if msg.Kind != mcp.KindRequest {
 		if err := s.received(msg); err != nil {
 			writeBusy(w, "", err)
@@ -75,11 +76,17 @@ func (s *Session) postSafely(ctx context.Context, msg mcp.Message, w way) (got r
 
 // legacyInitialize opens a session.
 func (g *Gateway) legacyInitialize(w http.ResponseWriter, id *gate.Identity, scope Scope, msg *mcp.Message) {
+	if fault := checkInitialize(msg); fault != nil { // which makes nobody's session make room
+		g.opts.Metrics.served(mcp.MethodInitialize, "http", time.Now(), true)
+		writeFault(w, http.StatusBadRequest, msg.ID, fault)
+		return
+	}
 	s, err := g.openSession(id, scope, "http")
 	if err != nil {
 		writeBusy(w, msg.ID, err)
 		return
 	}
+	defer s.release()
 	got := g.initialize(s, msg)
 	if got.fault != nil {
 		s.end(errSessionEnded)
@@ -91,7 +98,8 @@ func (g *Gateway) legacyInitialize(w http.ResponseWriter, id *gate.Identity, sco
 	writeJSON(w, http.StatusOK, head, body, tail)
 }
 
-// legacySession returns the session that a request names, or answers.
+// legacySession returns the session that a request names, or answers. The caller
+// holds the session and releases it.
 func (g *Gateway) legacySession(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msgID mcp.ID) *Session {
 	named := r.Header[mcp.HeaderSession]
 	if len(named) != 1 {
@@ -100,7 +108,11 @@ func (g *Gateway) legacySession(w http.ResponseWriter, r *http.Request, id *gate
 		return nil
 	}
 	s := g.session(named[0], id, scope)
-	if s == nil || s.transport != "http" {
+	if s != nil && s.transport != "http" {
+		s.release()
+		s = nil
+	}
+	if s == nil {
 		writeFault(w, http.StatusNotFound, msgID, mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
 		return nil
 	}
@@ -109,6 +121,7 @@ func (g *Gateway) legacySession(w http.ResponseWriter, r *http.Request, id *gate
 		negotiated := s.version
 		s.mu.Unlock()
 		if len(versions) > 1 || mcp.Version(versions[0]) != negotiated {
+			s.release()
 			writeFault(w, http.StatusBadRequest, msgID, mcp.Errorf(mcp.CodeInvalidRequest,
 				"Invalid Request: the session was negotiated for protocol version %s", negotiated))
 			return nil
@@ -183,6 +196,7 @@ func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.
 	if s == nil {
 		return
 	}
+	defer s.release()
 	if last := r.Header.Get(mcp.HeaderLastEvent); last != "" {
 		if err := g.resume(w, r, s, last); err != nil {
 			// Not 404, which would tell the client that its session has ended.
@@ -210,6 +224,7 @@ func acceptsEvents(values []string) bool {
 // legacyEnd ends a session at the wish of its client.
 func (g *Gateway) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if s := g.legacySession(w, r, id, scope, ""); s != nil {
+		defer s.release()
 		s.end(errSessionEnded)
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -225,6 +240,7 @@ func (g *Gateway) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.I
 	if s == nil {
 		return
 	}
+	defer s.release()
 	answers, err := s.batch(context.WithoutCancel(r.Context()), body, silentWay{})
 	ended := grantEnd(r.Context())
 	switch {

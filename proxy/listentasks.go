@@ -140,8 +140,11 @@ func (l *listen) tell(t *listened, state []byte) {
 		}
 		t.told = sum
 	}
-	switch status, _ := mcp.LookupString(state, "status"); status {
-	case "completed", "failed", "cancelled":
-		t.over = true
-	}
+	t.over = t.over || taskOver(state)
+}
+
+// taskOver tells whether a state of a task is one that no other follows.
+func taskOver(state []byte) bool {
+	status, _ := mcp.LookupString(state, "status")
+	return status == "completed" || status == "failed" || status == "cancelled"
 }

@@ -317,7 +317,7 @@ func TestSubscriptionsBySet(t *testing.T) {
 		t.Fatalf("subscriptions at the server (-want +got):\n%s", diff)
 	}
 	waitFor(t, func() bool {
-		for _, s := range r.everySession() {
+		for _, s := range r.sessions.list() {
 			s.mu.Lock()
 			attached := s.out != nil
 			s.mu.Unlock()

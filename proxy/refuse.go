@@ -31,6 +31,9 @@ type Refusal struct {
 	Decision   string // id of the decision: the call id
 	Approval   string // id of the question to people; empty for none
 	Partial    []byte // what the backend had said before it was given up, a JSON object; nil for nothing
+	// Unavailable makes its HTTP status, where it has one of its own, 503 and not
+	// 429: the client has sent nothing too often.
+	Unavailable bool
 	// Protocol makes it an error even for tools: the gateway itself cannot
 	// decide.
 	Protocol bool

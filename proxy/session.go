@@ -23,6 +23,7 @@ type Session struct {
 	id        string
 	auditID   string                        // a hash of the id, which itself is a credential
 	caller    atomic.Pointer[gate.Identity] // see who
+	principal string                        // the key of the identity, which never changes
 	scope     Scope
 	transport string
 	began     time.Time
@@ -40,6 +41,7 @@ type Session struct {
 	level        string
 	ready        bool // initialize was answered
 	used         time.Time
+	holds        int                                // HTTP requests and streams that use the session
 	requests     map[string]context.CancelCauseFunc // in flight, by the key of the id
 	questions    map[string]chan mcp.Message        // of ours, by id
 	asked        int64
@@ -55,14 +57,14 @@ type outbox interface {
 
 var (
 	errSessionEnded = errors.New("the session has ended")
-	errTooMany      = errors.New("too many sessions")
 	errDuplicate    = errors.New("a request with this id is in flight")
 	errBusy         = errors.New("too many requests in flight (limits.in_flight)")
 	// errUninitialized is for what comes before initialize.
 	errUninitialized = errors.New("send initialize first")
 )
 
-// openSession starts a session of an identity, within the caps.
+// openSession starts a session of an identity, within the caps. The caller holds
+// it and releases it.
 func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) (*Session, error) {
 	if transport != "stdio" { // whose client is a process of ours
 		if err := g.within(floodInitializes, id.Key()); err != nil {
@@ -71,35 +73,33 @@ func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) 
 	}
 	var secret [24]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	s := &Session{g: g, id: hex.EncodeToString(secret[:]), scope: scope, transport: transport, began: time.Now()}
+	s := &Session{g: g, id: hex.EncodeToString(secret[:]), principal: id.Key(), scope: scope, transport: transport, began: time.Now()}
 	s.used = s.began
 	s.caller.Store(id)
 	sum := sha256.Sum256([]byte(s.id))
 	s.auditID = hex.EncodeToString(sum[:8])
 	s.ctx, s.cancel = context.WithCancelCause(g.life)
 
-	g.sessionsMu.Lock()
-	defer g.sessionsMu.Unlock()
-	if len(g.sessions) >= g.opts.Limits.Sessions || g.perPrincipal[id.Key()] >= g.opts.Limits.SessionsPerPrincipal {
-		s.cancel(errTooMany)
-		return nil, errTooMany
+	displaced, err := g.sessions.add(s)
+	if err != nil {
+		s.cancel(err)
+		return nil, err
 	}
-	g.sessions[s.id] = s
-	g.perPrincipal[id.Key()]++
-	g.opts.Metrics.sessions(len(g.sessions))
+	if displaced != nil {
+		displaced.finish(errSessionEnded)
+	}
 	return s, nil
 }
 
 // session returns the session with an id, nil when there is none that belongs
-// to the identity: whose it is cannot be found out.
+// to the identity: whose it is cannot be found out. The caller holds it and
+// releases it.
 func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
-	g.sessionsMu.Lock()
-	s := g.sessions[id]
-	g.sessionsMu.Unlock()
-	if s == nil || s.who().Key() != who.Key() || s.scope != scope {
-		return nil
+	key := who.Key()
+	s := g.sessions.hold(id, func(s *Session) bool { return s.principal == key && s.scope == scope })
+	if s != nil {
+		s.caller.Store(who)
 	}
-	s.caller.Store(who)
 	return s
 }
 
@@ -109,17 +109,13 @@ func (s *Session) who() *gate.Identity { return s.caller.Load() }
 
 // end closes the session and everything that it holds.
 func (s *Session) end(why error) {
-	s.g.sessionsMu.Lock()
-	if s.g.sessions[s.id] != s {
-		s.g.sessionsMu.Unlock()
-		return
+	if s.g.sessions.remove(s) {
+		s.finish(why)
 	}
-	delete(s.g.sessions, s.id)
-	if s.g.perPrincipal[s.who().Key()]--; s.g.perPrincipal[s.who().Key()] == 0 {
-		delete(s.g.perPrincipal, s.who().Key())
-	}
-	s.g.opts.Metrics.sessions(len(s.g.sessions))
-	s.g.sessionsMu.Unlock()
+}
+
+// finish closes what a session holds that is out of the table.
+func (s *Session) finish(why error) {
 	s.g.opts.Metrics.sessionEnded(s.transport, s.began)
 	s.cancel(why)
 	s.g.unsubscribeAll(s)
@@ -134,16 +130,10 @@ func (s *Session) end(why error) {
 // EndSessions ends the sessions, streams and subscriptions of every caller that
 // keep does not know any more, such as those whose API key was revoked.
 func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
-	g.sessionsMu.Lock()
-	var gone []*Session
-	for _, s := range g.sessions {
+	for _, s := range g.sessions.list() {
 		if !keep(s.who()) {
-			gone = append(gone, s)
+			s.end(errSessionEnded)
 		}
-	}
-	g.sessionsMu.Unlock()
-	for _, s := range gone {
-		s.end(errSessionEnded)
 	}
 	g.listensMu.Lock()
 	defer g.listensMu.Unlock()
@@ -162,12 +152,27 @@ func (s *Session) touch() {
 	s.mu.Unlock()
 }
 
-// idleSince returns since when nothing has happened on the session; a session
-// with a stream or a request in flight is not idle.
+// hold keeps the session from making room for another one.
+func (s *Session) hold() {
+	s.mu.Lock()
+	s.holds++
+	s.mu.Unlock()
+}
+
+// release ends one hold.
+func (s *Session) release() {
+	s.mu.Lock()
+	s.holds--
+	s.used = time.Now()
+	s.mu.Unlock()
+}
+
+// idleSince returns since when nothing has happened on the session, and whether
+// nothing is under way: no stream, no request and no question to the client.
 func (s *Session) idleSince() (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used, s.out == nil && len(s.requests) == 0
+	return s.used, s.holds == 0 && s.out == nil && len(s.requests) == 0 && len(s.questions) == 0
 }
 
 // begin registers a request, so that it can be cancelled. The returned

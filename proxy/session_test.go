@@ -164,47 +164,16 @@ func TestSessionEnd(t *testing.T) {
 	}
 }
 
-func TestSessionCaps(t *testing.T) {
-	var counts []int
-	r := newRig(t, nil, func(o *Options, _ *Config) {
-		o.Limits.Sessions, o.Limits.SessionsPerPrincipal = 3, 2
-		o.Metrics = &Metrics{Sessions: func(n int) { counts = append(counts, n) }}
-	})
-	refused := func(who string) {
-		t.Helper()
-		w := r.post(initBody, "Authorization", "Bearer "+who)
-		if c, id := code(t, w); w.code() != http.StatusServiceUnavailable || c != "1005" || id != "0" || w.field("Mcp-Session-Id") != "" {
-			t.Errorf("%s: status %d, %s", who, w.code(), w.text())
-		}
-	}
-	first := r.open()
-	r.open()
-	refused("alice") // the third of hers
-	r.open("Authorization", "Bearer bob")
-	refused("bob") // the fourth of all
-	if w := r.do(httpRequest("GET", "/sse", "", "Authorization", "Bearer bob")); w.code() != http.StatusServiceUnavailable {
-		t.Errorf("/sse beyond the cap: status %d", w.code())
-	}
-	if err := r.ServeStdio(t.Context(), person("bob"), Scope{}, strings.NewReader(""), &syncBuffer{}); err == nil {
-		t.Error("stdio beyond the cap was served")
-	}
-	r.do(httpRequest("DELETE", "/mcp", "", "Mcp-Session-Id", first))
-	r.open("Authorization", "Bearer bob")
-	if w := r.post(request("0", "initialize", `{}`)); w.code() != http.StatusServiceUnavailable {
-		t.Errorf("status %d, want 503 while all places are taken", w.code())
-	}
-	if want := []int{1, 2, 3, 2, 3}; !slices.Equal(counts, want) {
-		t.Errorf("counted %v, want %v", counts, want)
-	}
-}
-
-// A failed initialize must not keep its place.
+// A failed initialize neither keeps a place nor takes that of a session.
 func TestFailedInitializeKeepsNothing(t *testing.T) {
 	r := newRig(t, nil, func(o *Options, _ *Config) { o.Limits.SessionsPerPrincipal = 1 })
+	session := r.open()
 	for range 3 {
 		r.post(request("0", "initialize", `{}`))
 	}
-	r.open()
+	if w := r.legacy(session, "1", "ping", ""); w.code() != http.StatusOK {
+		t.Errorf("the session is gone: status %d", w.code())
+	}
 }
 
 // A session is bound to who opened it and to its door; whose it is cannot be

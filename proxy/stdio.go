@@ -24,6 +24,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 	if err != nil {
 		return err
 	}
+	defer s.release()
 	defer s.end(errSessionEnded)
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	defer stop()

@@ -312,14 +312,12 @@ func (g *Gateway) onlySession(ev mcp.Event) *Session {
 	if ev.Principal == "" {
 		return nil
 	}
-	g.sessionsMu.Lock()
-	defer g.sessionsMu.Unlock()
 	if ev.Session != "" {
-		return g.sessions[ev.Session]
+		return g.sessions.get(ev.Session)
 	}
 	var only *Session
-	for _, s := range g.sessions {
-		if s.who().Key() != ev.Principal || !s.scope.has(ev.Server) {
+	for _, s := range g.sessions.listOf(ev.Principal) {
+		if !s.scope.has(ev.Server) {
 			continue
 		}
 		if only != nil {

@@ -43,6 +43,7 @@ type bookedTask struct {
 	tool      string // by its name at the server
 	sealed    string
 	until     time.Time
+	ended     bool // its server has said so
 }
 
 // maxTaskMemory is how long a task is remembered at most, and where its server
@@ -113,6 +114,36 @@ func (b *taskBook) find(key taskKey) (known bookedTask, ok bool) {
 	return bookedTask{}, false
 }
 
+// saw notes what a server has said of a task.
+func (b *taskBook) saw(key taskKey, state []byte) {
+	if taskOver(state) {
+		b.ended(key)
+	}
+}
+
+// ended notes that a task runs no more.
+func (b *taskBook) ended(key taskKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.tasks[key]; t != nil {
+		t.ended = true
+	}
+}
+
+// sessions returns the sessions of a principal with tasks of which the end is not
+// known.
+func (b *taskBook) sessions(principal string) map[string]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make(map[string]bool)
+	for _, key := range b.of[principal] {
+		if t := b.tasks[key]; !t.ended && t.session != "" {
+			out[t.session] = true
+		}
+	}
+	return out
+}
+
 // places returns where the tasks of a principal are of which are says so, each
 // once and sorted.
 func (b *taskBook) places(principal string, are func(key taskKey, t *bookedTask) bool) []taskPlace {
@@ -156,13 +187,13 @@ func (g *Gateway) taskStatus(ev mcp.Event) {
 	if !ok {
 		return
 	}
-	t, ok := g.tasks.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
+	key := taskKey{taskPlace{ev.Server, ev.Conn}, id}
+	g.tasks.saw(key, ev.Params)
+	t, ok := g.tasks.find(key)
 	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session {
 		return
 	}
-	g.sessionsMu.Lock()
-	s := g.sessions[t.session]
-	g.sessionsMu.Unlock()
+	s := g.sessions.get(t.session)
 	if to := g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil {
 		state := to.redaction(g).state(ev.Params)
 		s.notify(mcp.AppendNotification(nil, mcp.NotifyTaskStatus, mcp.RewriteMeta(withTaskID(state, t.sealed), nil)))

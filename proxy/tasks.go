@@ -303,6 +303,11 @@ func relatedTask(id string) []byte {
 
 // deliverTask turns the answer about a task into the client's.
 func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer) reply {
+	key := taskKey{taskPlace{t.route.Server, t.conn}, t.id}
+	if x.Message.Method == mcp.MethodTaskResult && got.Fault == nil {
+		g.tasks.ended(key)
+	}
+	g.tasks.saw(key, got.Result)
 	switch {
 	case got.Fault != nil:
 		return relayed(g.upstreamFault(x, t.route, &rec.entry, got.Fault))

@@ -151,6 +151,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		if !ok || known.principal != x.Identity.Key() {
 			continue
 		}
+		g.tasks.saw(taskKey{from.at, id}, state)
 		route := catalog.tool(from.at.server, known.tool, x.Scope)
 		if route == nil {
 			continue

@@ -72,7 +72,7 @@ func (g *Gateway) tellViews(ctx context.Context, known map[listener]sight) map[l
 			}
 		}
 	}
-	for _, s := range g.everySession() {
+	for _, s := range g.sessions.list() {
 		tell(s, s.who(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {

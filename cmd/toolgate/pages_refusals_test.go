@@ -49,6 +49,7 @@ var refusalTexts = map[string]string{
 	"task_cancelled":         "The task was cancelled at its server.",
 	"too_many_calls":         "The caller has too many calls under way. Wait for one to end.",
 	"too_many_open_calls":    "The caller has too many calls that wait for its answers. Answer or give up some.",
+	"too_many_sessions":      "All sessions of the caller, or of the gateway, have something under way. End one, or wait and try again.",
 	"too_many_subscriptions": "The caller has too many subscriptions. End some.",
 	"upstream_busy":          "The server has no place for another call now. Try again.",
 	"upstream_disabled":      "The server is switched off, or cannot be started as it is written.",

@@ -1,0 +1,210 @@
+package proxy
+
+import (
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// sessionTable holds the open sessions. Clients may leave without ending theirs
+// (2025-11-25 basic/transports, Session Management: they SHOULD send DELETE), so
+// a session with nothing under way makes room for a new one when a limit is
+// reached. Only sessions with something under way can fill the table. It is safe
+// for concurrent use.
+type sessionTable struct {
+	most, each int // sessions in all and of one principal
+	log        *slog.Logger
+	counted    func(open int) // told how many are open, in order
+	// working returns the sessions of a principal with tasks that still run.
+	working func(principal string) map[string]bool
+
+	mu     sync.Mutex // taken before the lock of a session
+	all    map[string]*Session
+	of     map[string]map[*Session]bool // by principal
+	warned time.Time                    // when the log was last told of short lives
+}
+
+// shortLife is how long a session should be idle before it makes room: where it
+// was used since, clients that live are ending each other's sessions.
+const shortLife = time.Minute
+
+func newSessionTable(g *Gateway) *sessionTable {
+	return &sessionTable{
+		most: g.opts.Limits.Sessions, each: g.opts.Limits.SessionsPerPrincipal, log: g.log,
+		counted: g.opts.Metrics.sessions, working: g.tasks.sessions,
+		all: make(map[string]*Session), of: make(map[string]map[*Session]bool),
+	}
+}
+
+// add takes a new session in, held for its caller. The session that had to make
+// room is out of the table and has still to be ended; nil where there was room.
+// The error is a [*Refusal].
+func (t *sessionTable) add(s *Session) (out *Session, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case len(t.of[s.principal]) >= t.each:
+		if out = t.idlest(s.principal); out == nil {
+			return nil, tooManySessions(t.each, "of yours", "limits.sessions_per_principal")
+		}
+	case len(t.all) >= t.most:
+		if out = t.displaced(s.principal); out == nil {
+			return nil, tooManySessions(t.most, "in all", "limits.sessions")
+		}
+	}
+	if out != nil {
+		t.drop(out)
+		t.short(out)
+	}
+	t.all[s.id] = s
+	if t.of[s.principal] == nil {
+		t.of[s.principal] = make(map[*Session]bool)
+	}
+	t.of[s.principal][s] = true
+	s.hold()
+	t.counted(len(t.all))
+	return out, nil
+}
+
+// tooManySessions is the refusal of a session when all others have something
+// under way.
+func tooManySessions(most int, whose, setting string) *Refusal {
+	return &Refusal{
+		Kind: "too_many_sessions", Code: codeRate, Phase: "sessions", RetryAfter: sessionRetry, Limit: int64(most), Unavailable: true,
+		Text: "Too many sessions have something under way: " + strconv.Itoa(most) + " " + whose + " are allowed (" + setting +
+			"). End one with DELETE, close its stream or wait for its calls; then try again.",
+	}
+}
+
+// sessionRetry is when a client that was refused a session may ask again.
+const sessionRetry = 5 * time.Second
+
+// idlest returns the session of a principal that has been idle for longest, nil
+// where all have something under way; mu is held.
+func (t *sessionTable) idlest(principal string) (found *Session) {
+	var oldest time.Time
+	var working map[string]bool
+	for s := range t.of[principal] {
+		since, resting := s.idleSince()
+		if !resting || found != nil && !since.Before(oldest) {
+			continue
+		}
+		if working == nil {
+			working = t.working(principal)
+		}
+		if !working[s.id] {
+			found, oldest = s, since
+		}
+	}
+	return found
+}
+
+// displaced returns the session that makes room for a new one of a principal when
+// the gateway has as many as it may: one of its own, else one of the principal
+// that has the most. Nobody loses one to a principal that has as many itself, so
+// that opening sessions never takes those of others away below one's own number;
+// mu is held.
+func (t *sessionTable) displaced(principal string) *Session {
+	if own := t.idlest(principal); own != nil {
+		return own
+	}
+	var found *Session
+	var oldest time.Time
+	most := len(t.of[principal]) + 1
+	for other, sessions := range t.of {
+		if len(sessions) < most {
+			continue
+		}
+		s := t.idlest(other)
+		if s == nil {
+			continue
+		}
+		if since, _ := s.idleSince(); len(sessions) > most || found == nil || since.Before(oldest) {
+			found, oldest, most = s, since, len(sessions)
+		}
+	}
+	return found
+}
+
+// short says in the log, once a minute, that a session made room soon after its
+// last use; mu is held.
+func (t *sessionTable) short(s *Session) {
+	since, _ := s.idleSince()
+	now := time.Now()
+	if idle := now.Sub(since); idle < shortLife && now.Sub(t.warned) >= time.Minute {
+		t.warned = now
+		t.log.Warn("sessions make room for others soon after their use; raise limits.sessions_per_principal or limits.sessions",
+			"idle", idle.Round(time.Millisecond), "caller", s.principal, "open", len(t.all))
+	}
+}
+
+// hold finds a session that a test accepts and holds it, so that it does not make
+// room before [Session.release].
+func (t *sessionTable) hold(id string, accepts func(*Session) bool) *Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.all[id]
+	if s == nil || !accepts(s) {
+		return nil
+	}
+	s.hold()
+	return s
+}
+
+// get returns a session, nil when there is none with this id.
+func (t *sessionTable) get(id string) *Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all[id]
+}
+
+// remove takes a session out; false when it is out already.
+func (t *sessionTable) remove(s *Session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all[s.id] != s {
+		return false
+	}
+	t.drop(s)
+	t.counted(len(t.all))
+	return true
+}
+
+// drop takes a session out; mu is held.
+func (t *sessionTable) drop(s *Session) {
+	delete(t.all, s.id)
+	delete(t.of[s.principal], s)
+	if len(t.of[s.principal]) == 0 {
+		delete(t.of, s.principal)
+	}
+}
+
+// list returns all sessions.
+func (t *sessionTable) list() []*Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]*Session, 0, len(t.all))
+	for _, s := range t.all {
+		all = append(all, s)
+	}
+	return all
+}
+
+// listOf returns the sessions of a principal.
+func (t *sessionTable) listOf(principal string) []*Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]*Session, 0, len(t.of[principal]))
+	for s := range t.of[principal] {
+		all = append(all, s)
+	}
+	return all
+}
+
+// count returns how many are open.
+func (t *sessionTable) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
+}
