@@ -297,7 +297,15 @@ func (g *Gateway) serveStreamable(w http.ResponseWriter, r *http.Request, id *ga
 	}
 }
 
-func (g *Gateway) parseLimits() mcp.Limits { return mcp.Limits{Depth: g.opts.Limits.Depth} }
+func (g *Gateway) parseLimits() mcp.Limits {
+	return mcp.Limits{Depth: g.opts.Limits.Depth, Values: maxMessageValues}
+}
+
+// maxMessageValues bounds the values of what one client sends at once. What is made
+// of a value in between, for rules and schemas, is a hundred times its text: this
+// bounds that before anything is made, for callers of whom nothing is asked as well.
+// Results of servers, which are copied as they are, have no such bound.
+const maxMessageValues = 100_000
 
 func asFault(err error) *mcp.Error {
 	if fault, ok := errors.AsType[*mcp.Error](err); ok {

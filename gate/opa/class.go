@@ -21,7 +21,7 @@ func (p *Phase) ViewClass(id *gate.Identity) string {
 	case now == nil, now.reads.impure:
 		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
 	}
-	in, err := p.o.document(&gate.Request{Action: gate.Enable, Identity: id})
+	in, err := p.o.document(&gate.Request{Action: gate.Enable, Identity: id}, true)
 	if err != nil {
 		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
 	}

@@ -61,7 +61,7 @@ func compile(src *source, v RegoVersion, decision ast.Ref) (*compiled, error) {
 	if err := hasDecision(c.compiler, decision); err != nil {
 		return nil, err
 	}
-	c.reads = readsOf(c.compiler)
+	c.reads = readsOf(c.compiler, decision)
 	c.settled = settledRules(c.compiler, &c.reads)
 	return c, nil
 }

@@ -2,6 +2,7 @@ package opa
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,14 +42,21 @@ func (p *Phase) Explain(ctx context.Context, r *gate.Request) (gate.Explanation,
 	v, err := p.evaluate(ctx, now, r)
 	d, err := p.render(v, err)
 	e := gate.Explanation{Decision: d}
-	in, fault := p.o.document(r)
+	asked := *r
+	if !now.reads.any(inputArgs, inputReplaced) {
+		asked.Args = nil // which play no part
+	}
+	in, fault := p.o.document(&asked, !now.reads.replaced)
 	if fault == nil {
 		e.Rules = p.rules(ctx, now, in, v.reason)
 	}
-	if err == nil && d.Effect == gate.Deny {
+	switch _, unseen := errors.AsType[*unshown](fault); {
+	case unseen:
+		e.Change = &gate.Change{Where: wherePolicy, Text: "the policy is not asked about arguments that it is not shown: raise limits.policy_input, or have the policy look at input.args_replaced"}
+	case err == nil && d.Effect == gate.Deny:
 		c := p.change(ctx, now, in, e.Rules)
 		e.Change = &c
-	} else if err != nil {
+	case err != nil:
 		e.Change = &gate.Change{Where: wherePolicy, Text: "the policy has to decide without an error: " + err.Error()}
 	}
 	if p.o.Mode == Shadow && d.Effect != gate.Allow {

@@ -22,7 +22,7 @@ func Document(o Options, r *gate.Request) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.document(r)
+	return o.document(r, false)
 }
 
 // Values returns the input of a policy that may read all of it: as the engine is
@@ -32,8 +32,8 @@ func Values(o Options, r *gate.Request) (given, plain ast.Value, err error) {
 	if o, err = o.complete(); err != nil {
 		return nil, nil, err
 	}
-	in, hidden := o.document(r)
-	given, refused := o.value(r, &reads{all: true})
+	in, hidden := o.document(r, false)
+	given, refused := o.value(context.Background(), r, &reads{all: true, replaced: true})
 	switch {
 	case refused != nil:
 		given = nil

@@ -3,20 +3,16 @@ package opa
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
-
-// shortest is the length from which on a string may be replaced, in bytes.
-const shortest = 1 << 10
 
 // Members of input; the first two depend on the arguments of a call.
 const (
@@ -74,8 +70,9 @@ func surrounding(r *gate.Request) [5]member {
 	}
 }
 
-// document returns the input of a policy for a request.
-func (o *Options) document(r *gate.Request) (map[string]any, error) {
+// document returns the input of a policy for a request. Whole tells that arguments
+// of which the policy would not be shown everything are not shown at all.
+func (o *Options) document(r *gate.Request, whole bool) (map[string]any, error) {
 	members, err := o.members(r)
 	if err != nil {
 		return nil, err
@@ -96,7 +93,7 @@ func (o *Options) document(r *gate.Request) (map[string]any, error) {
 	if r.Args == nil && r.Action != gate.Call {
 		return in, nil
 	}
-	args, replaced, err := arguments(r.Args, o.MaxInput)
+	args, replaced, err := o.arguments(r, whole)
 	if err != nil {
 		return nil, err
 	}
@@ -140,34 +137,15 @@ func (o *Options) action(r *gate.Request) (string, error) {
 	return cmp.Or(o.Actions[name], name), nil
 }
 
-// errInput is what a request is denied with whose arguments no policy can see.
-type errInput struct{ size, limit int }
-
-// Error implements error.
-func (e errInput) Error() string {
-	return fmt.Sprintf("the arguments have %d bytes after their long strings were replaced, and a policy is shown at most %d (limits.policy_input)", e.size, e.limit)
-}
-
-// arguments decodes the arguments of a call with exact numbers. Where they are
-// larger than limit, their longest strings are replaced by
-// {"size": bytes, "sha256": "hex"}; replaced has their JSON pointers.
-func arguments(raw []byte, limit int) (args any, replaced []string, err error) {
-	if len(raw) == 0 {
-		return map[string]any{}, nil, nil
-	}
-	args, err = decodeJSON(raw)
+// arguments returns the arguments of a call as a person is shown them, with exact
+// numbers: those that the engine is given, see [shown].
+func (o *Options) arguments(r *gate.Request, whole bool) (args any, replaced []string, err error) {
+	value, replaced, err := o.shown(context.Background(), r.Args, whole)
 	if err != nil {
+		return nil, nil, err
+	}
+	if args, err = ast.JSON(value); err != nil {
 		return nil, nil, fmt.Errorf("decode the arguments: %w", err)
-	}
-	if _, ok := args.(map[string]any); !ok {
-		return nil, nil, fmt.Errorf("the arguments are %s and must be an object", kindOf(args))
-	}
-	if len(raw) <= limit {
-		return args, nil, nil
-	}
-	replaced, left := shorten(args, len(raw), limit)
-	if left > limit {
-		return nil, nil, errInput{left, limit}
 	}
 	return args, replaced, nil
 }
@@ -186,53 +164,6 @@ func decodeJSON(raw []byte) (any, error) {
 	var v any
 	err := d.Decode(&v)
 	return v, err
-}
-
-// longString is a string in the arguments that may be replaced.
-type longString struct {
-	text    string
-	pointer string // RFC 6901
-	replace func(any)
-}
-
-// shorten replaces the longest strings of args, which have size bytes, until
-// they have at most limit or no long string is left.
-func shorten(args any, size, limit int) (pointers []string, left int) {
-	var long []longString
-	longStrings(args, "", nil, func(s longString) { long = append(long, s) })
-	slices.SortFunc(long, func(a, b longString) int {
-		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.pointer, b.pointer))
-	})
-	for _, s := range long {
-		if size <= limit {
-			break
-		}
-		sum := sha256.Sum256([]byte(s.text))
-		mark := map[string]any{"size": json.Number(strconv.Itoa(len(s.text))), "sha256": hex.EncodeToString(sum[:])}
-		s.replace(mark)
-		pointers = append(pointers, s.pointer)
-		size -= len(s.text) - 2*sha256.Size - len(`{"size":1000000000,"sha256":""}`)
-	}
-	slices.Sort(pointers)
-	return pointers, size
-}
-
-// longStrings finds the strings of at least [shortest] bytes.
-func longStrings(v any, pointer string, replace func(any), found func(longString)) {
-	switch v := v.(type) {
-	case string:
-		if len(v) >= shortest {
-			found(longString{v, pointer, replace})
-		}
-	case []any:
-		for i, e := range v {
-			longStrings(e, pointer+"/"+strconv.Itoa(i), func(by any) { v[i] = by }, found)
-		}
-	case map[string]any:
-		for k, e := range v {
-			longStrings(e, pointer+"/"+escapePointer.Replace(k), func(by any) { v[k] = by }, found)
-		}
-	}
 }
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")

@@ -78,7 +78,7 @@ decision if input.args.big == 123456789012345678901234567890`)
 }
 
 // Large arguments are shown with their longest strings replaced, as few as
-// will do; a builtin function for strings then fails, which denies.
+// will do, to a policy that knows of it.
 func TestLargeArguments(t *testing.T) {
 	t.Parallel()
 	long, longer := strings.Repeat("a", 100_000), strings.Repeat("b", 200_000)
@@ -99,21 +99,62 @@ func TestLargeArguments(t *testing.T) {
 		t.Errorf("replaced (-want +got):\n%s", diff)
 	}
 
-	p := asking(t, `default decision := true
-decision := false if contains(input.args.content, "secret")`)
-	wantDeny(t, decide(t, p, call("fs__write", `{"content": "`+longer+longer+`"}`)), "policy_error")
-
+	// What no rule reads is of any length; what one reads is shown.
 	open := asking(t, "decision := true")
-	wantAllow(t, decide(t, open, call("fs__write", `{"content": "`+longer+longer+`"}`)))
+	wantAllow(t, decide(t, open, call("fs__write", raw)))
+	aware := "default decision := true\ndecision := false if count(input.args_replaced) > 3\n"
 	short := `{"list": [` + strings.Repeat(`"`+strings.Repeat("c", 1000)+`",`, 300) + `1]}`
-	d := decide(t, open, call("fs__write", short))
-	wantDeny(t, d, "policy_error")
-	if !strings.Contains(d.Err.Error(), "policy_input") {
-		t.Errorf("error %v", d.Err)
-	}
-	small := newPhase(t, opa.Options{Path: folder(t, policy("decision := true")), MaxInput: 10})
+	d := decide(t, asking(t, aware), call("fs__write", short))
+	wantDeny(t, d, "its arguments have 300913 bytes after their long strings were replaced, and the policy is shown at most 262144 (limits.policy_input)")
+	small := newPhase(t, opa.Options{Path: folder(t, policy(aware)), MaxInput: 10})
 	wantAllow(t, decide(t, small, call("fs__write", `{"a": 12}`)))
-	wantDeny(t, decide(t, small, call("fs__write", `{"a": 1234}`)), "policy_error")
+	wantDeny(t, decide(t, small, call("fs__write", `{"a": 1234}`)),
+		"its arguments have 11 bytes after their long strings were replaced, and the policy is shown at most 10 (limits.policy_input)")
+}
+
+// A rule that judges texts and sizes judges what is delivered: arguments of which the
+// policy would be shown less are refused, unless it looks at what was left out.
+func TestPolicyJudgesWhatIsDelivered(t *testing.T) {
+	t.Parallel()
+	secret := "-----BEGIN RSA PRIVATE KEY-----"
+	long := `{"text": "` + secret + strings.Repeat(" ", 256<<10) + `"}`
+	const refused = "its arguments have 262187 bytes, and the policy is shown at most 262144 (limits.policy_input); " +
+		"a policy that is to judge longer ones has to look at input.args_replaced"
+	for name, tt := range map[string]struct {
+		rego   string
+		reason string // of the long arguments; empty for an allow
+	}{
+		"walk": {`default decision := true
+decision := false if {
+	walk(input.args, [_, text])
+	is_string(text)
+	contains(text, "PRIVATE KEY")
+}`, refused},
+		"marshal": {"default decision := true\ndecision := false if contains(json.marshal(input.args), \"PRIVATE KEY\")\n", refused},
+		"whole":   {"default decision := true\ndecision := false if contains(json.marshal(input), \"PRIVATE KEY\")\n", refused},
+		"name":    {"default decision := true\ndecision := false if {\n\tsome name in [\"args\", \"args_replaced\"]\n\tcontains(json.marshal(input[name]), \"PRIVATE KEY\")\n}\n", refused},
+		"count":   {"default decision := false\ndecision if count(input.args.text) <= 1000\n", refused},
+		"elsewhere": {`default decision := true
+decision := false if contains(json.marshal(input.args), "PRIVATE KEY")
+unused if input.args_replaced`, refused},
+		"aware": {`default decision := true
+decision := {"allow": false, "reason": "unseen"} if blind
+blind if helper(input.tool_name)
+helper(_) if count(input.args_replaced) > 0`, "unseen"},
+		"aware and not concerned": {"default decision := true\ndecision := false if \"/path\" in input.args_replaced\n", ""},
+		"reads none":              {"default decision := true\ndecision := false if input.tool_name == \"other\"\n", ""},
+	} {
+		p := asking(t, tt.rego)
+		d := decide(t, p, call("send", long))
+		if tt.reason == "" {
+			wantAllow(t, d)
+		} else {
+			wantDeny(t, d, tt.reason)
+		}
+		if e, err := p.Explain(t.Context(), call("send", long)); err != nil || e.Effect != d.Effect || e.Reason != d.Reason || (e.Change == nil) != (tt.reason == "") {
+			t.Errorf("%s: explained as %+v, error %v", name, e, err)
+		}
+	}
 }
 
 // An argument that a tenant restricts does not pass by being too long to be
@@ -134,7 +175,8 @@ func TestArgumentsThatAreNoObject(t *testing.T) {
 	t.Parallel()
 	p := asking(t, "decision := true")
 	wantAllow(t, decide(t, p, call("x", ` {}`))) // which is kept, and not for the others
-	for _, args := range []string{`[]`, `null`, `"a"`, `7`, strings.Repeat(" ", 300_000) + "{}"} {
+	wantAllow(t, decide(t, p, call("x", strings.Repeat(" ", 300_000)+"{}")))
+	for _, args := range []string{`[]`, `null`, `"a"`, `7`, strings.Repeat(" ", 300_000) + "[]"} {
 		wantDeny(t, decide(t, p, call("x", args)), "policy_error")
 	}
 }

@@ -175,9 +175,9 @@ func (p *Phase) State(r *gate.Request) any {
 }
 
 func (p *Phase) evaluate(ctx context.Context, now *policy, r *gate.Request) (verdict, error) {
-	in, err := p.o.value(r, &now.reads)
+	in, err := p.o.value(ctx, r, &now.reads)
 	if err != nil {
-		return verdict{revision: now.revision}, err
+		return unseen(verdict{revision: now.revision}, err)
 	}
 	recall := p.recall(now, r)
 	v, err := now.ask(ctx, in, p.o.Timeout, recall.use)
@@ -188,6 +188,16 @@ func (p *Phase) evaluate(ctx context.Context, now *policy, r *gate.Request) (ver
 	}
 	recall.keep()
 	return v, nil
+}
+
+// unseen returns the verdict on a request that a policy is not asked about: a deny
+// where it would not be shown what would be delivered, and an error else.
+func unseen(v verdict, err error) (verdict, error) {
+	if own, ok := errors.AsType[*unshown](err); ok {
+		v.reason = own.reason
+		return v, nil
+	}
+	return v, err
 }
 
 // CheckAll implements [gate.Batcher]: it asks about each request as Check

@@ -130,7 +130,7 @@ func (p *policy) probe(ctx context.Context, o *Options) error {
 		Action: gate.View, Kind: mcp.Tool, Server: "probe", Original: "probe", Exposed: "probe__probe", CapabilityID: "cap_probe",
 		Identity: gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "probe", Subject: "probe"}}),
 	}
-	in, err := o.value(r, &p.reads)
+	in, err := o.value(ctx, r, &p.reads)
 	if err != nil {
 		return err
 	}

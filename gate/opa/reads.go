@@ -1,6 +1,8 @@
 package opa
 
 import (
+	"slices"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
@@ -11,17 +13,54 @@ type reads struct {
 	input  map[string]bool // members of input by name; those of context too, as context.NAME
 	all    bool            // input as a whole, or a member by a computed name
 	impure bool            // something that changes by itself, such as the time
+
+	// replaced tells that the rule that decides, or one that it needs, names
+	// input.args_replaced, so that it knows of arguments that are not shown whole.
+	// This one is no sum over all rules: it must not say too much.
+	replaced bool
 }
 
 // readsOf finds what compiled modules read.
-func readsOf(c *ast.Compiler) reads {
+func readsOf(c *ast.Compiler, decision ast.Ref) reads {
 	r := reads{input: map[string]bool{}, impure: impure(c)}
+	reach(c, c.GetRules(decision), func(rule *ast.Rule) bool {
+		own := reads{input: map[string]bool{}}
+		own.add(rule)
+		r.replaced = own.input[inputReplaced]
+		return !r.replaced
+	})
 	for _, m := range c.Modules {
 		for _, rule := range m.Rules {
 			r.add(rule)
 		}
 	}
 	return r
+}
+
+// reach shows rules and all that they need, each once, until there are no more or
+// show returns false. It returns false as well where it is not known what a rule needs.
+func reach(c *ast.Compiler, rules []*ast.Rule, show func(*ast.Rule) bool) bool {
+	seen := map[*ast.Rule]bool{}
+	for open := slices.Clone(rules); len(open) > 0; {
+		rule := open[len(open)-1]
+		open = open[:len(open)-1]
+		if rule == nil || seen[rule] {
+			continue
+		}
+		seen[rule] = true
+		if !show(rule) {
+			return false
+		}
+		open = append(open, rule.Else)
+		for dependency := range c.Graph.Dependencies(rule) {
+			needed, ok := dependency.(*ast.Rule)
+			if !ok {
+				return false
+			}
+			open = append(open, needed)
+		}
+	}
+	return true
 }
 
 // add adds what a rule reads itself, in any of its branches.

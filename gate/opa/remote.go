@@ -62,9 +62,10 @@ func newRemote(o *Options, decision ast.Ref) *remote {
 	}
 }
 
-// question returns the body of the question about a request.
+// question returns the body of the question about a request. What a policy server's
+// policy reads is not known, so that it is never shown less than is delivered.
 func (m *remote) question(r *gate.Request) ([]byte, error) {
-	in, err := m.o.document(r)
+	in, err := m.o.document(r, true)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (m *remote) question(r *gate.Request) ([]byte, error) {
 func (m *remote) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 	body, err := m.question(r)
 	if err != nil {
-		return verdict{}, err
+		return unseen(verdict{}, err)
 	}
 	ok, probe := m.circuit.enter()
 	if !ok {

@@ -231,3 +231,22 @@ func TestDeadServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the policy of a server reads is not known: it is asked about arguments that
+// it is shown whole, or not at all.
+func TestRemotePolicyIsShownArgumentsWhole(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	p := answering(t, opa.Options{Timeout: 10 * time.Second}, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		io.WriteString(w, `{"result": true}`) //nolint:errcheck // the client sees it
+	})
+	if d := decide(t, p, call("send", `{"text": "`+strings.Repeat("a", 262_100)+`"}`)); d.Effect != gate.Allow {
+		t.Errorf("decision %+v", d)
+	}
+	d := decide(t, p, call("send", `{"text": "`+strings.Repeat("a", 262_144)+`"}`))
+	const reason = "its arguments have 262156 bytes, and a policy server is shown at most 262144 (limits.policy_input)"
+	if d.Effect != gate.Deny || d.Reason != reason || d.Err != nil || asked.Load() != 1 {
+		t.Errorf("decision %+v, asked %d times", d, asked.Load())
+	}
+}

@@ -38,29 +38,11 @@ func settledRules(c *ast.Compiler, policy *reads) []ast.Ref {
 // independent tells whether rules, and all that they need, look at nothing that
 // differs between two calls of one caller to one tool.
 func independent(c *ast.Compiler, rules []*ast.Rule) bool {
-	seen := map[*ast.Rule]bool{}
-	for open := rules; len(open) > 0; {
-		rule := open[len(open)-1]
-		open = open[: len(open)-1 : len(open)-1]
-		if rule == nil || seen[rule] {
-			continue
-		}
-		seen[rule] = true
+	return len(rules) > 0 && reach(c, rules, func(rule *ast.Rule) bool {
 		own := reads{input: map[string]bool{}}
 		own.add(rule)
-		if own.any(inputArgs, inputReplaced, inputContext) {
-			return false
-		}
-		open = append(open, rule.Else)
-		for dependency := range c.Graph.Dependencies(rule) {
-			needed, ok := dependency.(*ast.Rule)
-			if !ok {
-				return false
-			}
-			open = append(open, needed)
-		}
-	}
-	return len(rules) > 0
+		return !own.any(inputArgs, inputReplaced, inputContext)
+	})
 }
 
 // has returns where a ref is in a list; -1 when it is not.

@@ -1,8 +1,7 @@
 package opa
 
 import (
-	"encoding/json"
-	"fmt"
+	"context"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -22,10 +21,6 @@ var inputKeys = func() map[string]*ast.Term {
 	return keys
 }()
 
-// maxDigits bounds the length of a number. The engine computes exactly, in a time
-// that grows faster than the number and cannot be bounded otherwise.
-const maxDigits = 1000
-
 // emptyList is a list of nothing, which nobody changes.
 var emptyList = ast.NewArray()
 
@@ -33,7 +28,7 @@ var emptyList = ast.NewArray()
 // returns, of it the members that some rule may read, without a detour over Go's
 // own values. It is not an ast.LazyObject: a copy of one is the same one, so that
 // what "with" puts into the input would stay there.
-func (o *Options) value(r *gate.Request, reads *reads) (ast.Value, error) {
+func (o *Options) value(ctx context.Context, r *gate.Request, reads *reads) (ast.Value, error) {
 	members, err := o.members(r)
 	if err != nil {
 		return nil, err
@@ -55,31 +50,17 @@ func (o *Options) value(r *gate.Request, reads *reads) (ast.Value, error) {
 	if r.Args == nil && r.Action != gate.Call {
 		return object, nil
 	}
-	return object, o.insertArguments(object, r, reads)
+	return object, o.insertArguments(ctx, object, r, reads)
 }
 
-// insertArguments adds the arguments of a call. Those that no rule reads are held
-// against what a policy can be shown all the same.
-func (o *Options) insertArguments(object ast.Object, r *gate.Request, reads *reads) error {
-	fits := o.presentable(r)
-	if fits && !reads.any(inputArgs) {
+// insertArguments adds the arguments of a call, as far as some rule reads them.
+func (o *Options) insertArguments(ctx context.Context, object ast.Object, r *gate.Request, reads *reads) error {
+	if !reads.any(inputArgs, inputReplaced) && (len(r.Args) == 0 || mcp.IsObject(r.Args)) {
 		return nil
 	}
-	value, err := argumentsValue(r.Args)
+	value, replaced, err := o.shown(ctx, r.Args, !reads.replaced)
 	if err != nil {
 		return err
-	}
-	if fits {
-		object.Insert(inputKeys[inputArgs], ast.NewTerm(value))
-		return nil
-	}
-	args, replaced, err := arguments(r.Args, o.MaxInput)
-	if err != nil {
-		return err
-	}
-	value, err = ast.InterfaceToValue(args)
-	if err != nil {
-		return fmt.Errorf("input: %w", err)
 	}
 	object.Insert(inputKeys[inputArgs], ast.NewTerm(value))
 	if len(replaced) > 0 {
@@ -102,68 +83,4 @@ func (m *member) term() *ast.Term {
 		elements[i] = ast.StringTerm(text)
 	}
 	return ast.NewTerm(ast.NewArray(elements...))
-}
-
-// argumentsValue returns the arguments of a call with exact numbers. They were
-// checked by [mcp.Validate] before; nothing is an empty object.
-func argumentsValue(raw []byte) (ast.Value, error) {
-	if len(raw) == 0 {
-		return ast.NewObject(), nil
-	}
-	l := mcp.NewLexer(raw)
-	value, err := valueOf(&l)
-	if err != nil {
-		return nil, fmt.Errorf("decode the arguments: %w", err)
-	}
-	return value, nil
-}
-
-// valueOf reads one value.
-func valueOf(l *mcp.Lexer) (ast.Value, error) {
-	switch l.Peek() {
-	case '{':
-		object := ast.NewObject()
-		for l.Skip(1); l.Peek() == '"'; {
-			key, err := l.Text()
-			if err != nil {
-				return nil, err
-			}
-			value, err := valueOf(l)
-			if err != nil {
-				return nil, err
-			}
-			object.Insert(ast.StringTerm(key), ast.NewTerm(value))
-		}
-		l.Skip(1)
-		return object, nil
-	case '[':
-		var elements []*ast.Term
-		l.Skip(1)
-		for c := l.Peek(); c != ']' && c != 0; c = l.Peek() {
-			value, err := valueOf(l)
-			if err != nil {
-				return nil, err
-			}
-			elements = append(elements, ast.NewTerm(value))
-		}
-		l.Skip(1)
-		return ast.NewArray(elements...), nil
-	case '"':
-		text, err := l.Text()
-		return ast.String(text), err
-	case 't':
-		l.Skip(len("true"))
-		return ast.InternedTerm(true).Value, nil
-	case 'f':
-		l.Skip(len("false"))
-		return ast.InternedTerm(false).Value, nil
-	case 'n':
-		l.Skip(len("null"))
-		return ast.NullValue, nil
-	}
-	number := l.Number()
-	if len(number) > maxDigits {
-		return nil, fmt.Errorf("a number of %d digits; a policy is shown at most %d", len(number), maxDigits)
-	}
-	return ast.InterfaceToValue(json.Number(number))
 }

@@ -30,11 +30,19 @@ func (l *Lexer) Peek() byte {
 // Skip passes n bytes of the token that was peeked at: a bracket, or a literal.
 func (l *Lexer) Skip(n int) { l.at = min(l.at+n, len(l.text)) }
 
-// Text reads the string that was peeked at.
-func (l *Lexer) Text() (string, error) {
+// Offset returns where in the text the token begins that was peeked at.
+func (l *Lexer) Offset() int { return l.at }
+
+// RawText reads the string that was peeked at, as it is written.
+func (l *Lexer) RawText() []byte {
 	start := l.at
 	l.at = skipString(l.text, l.at)
-	raw := l.text[start:l.at]
+	return l.text[start:l.at]
+}
+
+// Text reads the string that was peeked at.
+func (l *Lexer) Text() (string, error) {
+	raw := l.RawText()
 	if len(raw) >= 2 && bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1]), nil
 	}

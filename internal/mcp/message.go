@@ -95,6 +95,9 @@ func Parse(raw []byte, limits Limits) (Message, error) {
 		return m, Errorf(CodeParse, "Parse error: %v", err)
 	}
 	err := m.envelope(s)
+	if s.over != nil {
+		err = invalid(s.over)
+	}
 	if s.soft != nil {
 		err = Errorf(CodeParse, "Parse error: %v", s.soft)
 		if Validate([]byte(m.ID), limits) != nil {
@@ -258,6 +261,9 @@ func SplitBatch(raw []byte, limits Limits, most int) (messages [][]byte, ok bool
 		return nil, false, nil
 	}
 	if err := Validate(raw, limits); err != nil {
+		if e, ok := errors.AsType[*SyntaxError](err); ok && e.TooMany {
+			return nil, true, invalid(err)
+		}
 		return nil, true, Errorf(CodeParse, "Parse error: %v", err)
 	}
 	for e := range Elements(raw) {

@@ -22,12 +22,17 @@ type Limits struct {
 	// half in string values (never in keys). Servers written in JavaScript or
 	// Python produce them when they cut a text in the middle of an emoji.
 	LoneSurrogates bool
+	// Values bounds the values, of whatever depth; zero is no bound. A value of two
+	// bytes costs whoever makes something of it a hundred.
+	Values int
 }
 
 // SyntaxError says why bytes are not the strict JSON that [Validate] wants.
 type SyntaxError struct {
 	Offset int    // byte offset of the fault
 	What   string // the fault, for a person
+	// TooMany tells that they are strict JSON with more values than the limit.
+	TooMany bool
 }
 
 // Error implements error.
@@ -37,14 +42,17 @@ func (e *SyntaxError) Error() string {
 
 // Validate checks that data is exactly one JSON value (RFC 8259) in valid
 // UTF-8, that no object at any depth names a key twice in any spelling, and
-// that nesting stays within the limit.
+// that it stays within the limits.
 func Validate(data []byte, limits Limits) error {
 	s := newScanner(data, limits)
 	defer s.release()
 	if err := s.document(levelNone); err != nil {
 		return err
 	}
-	if s.soft != nil {
+	switch {
+	case s.over != nil:
+		return s.over
+	case s.soft != nil:
 		return s.soft
 	}
 	return nil
@@ -53,13 +61,18 @@ func Validate(data []byte, limits Limits) error {
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
 // scanner validates one document. Faults that leave the structure readable (a
-// repeated key, bad UTF-8 in a string) are kept in soft and the scan goes on,
-// so that the id of a refused message can still be echoed.
+// repeated key, bad UTF-8 in a string) are kept in soft, and too many values in
+// over, and the scan goes on, so that the id of a refused message can still be
+// echoed.
 type scanner struct {
 	data  []byte
 	depth int
 	lone  bool
 	soft  *SyntaxError
+
+	most   int // values; 0 is no bound
+	values int
+	over   *SyntaxError // there are more; then keys are not kept any more
 
 	keys    []scannedKey // of all objects that are open, innermost last
 	slots   []int32      // hash tables of the open objects with many keys
@@ -77,12 +90,13 @@ func newScanner(data []byte, limits Limits) *scanner {
 	if s.depth <= 0 {
 		s.depth = DefaultDepth
 	}
+	s.most, s.values, s.over = limits.Values, 0, nil
 	s.keys, s.slots, s.members, s.variant = s.keys[:0], s.slots[:0], s.members[:0], false
 	return s
 }
 
 func (s *scanner) release() {
-	s.data, s.soft = nil, nil
+	s.data, s.soft, s.over = nil, nil, nil
 	if cap(s.keys) > keptKeys || cap(s.slots) > keptKeys || cap(s.scratch) > keptKeys {
 		return
 	}
@@ -119,6 +133,9 @@ func (s *scanner) document(lvl level) error {
 func (s *scanner) value(i, depth int, lvl level) (int, error) {
 	if i >= len(s.data) {
 		return i, s.fault(i, "unexpected end")
+	}
+	if s.values++; s.values == s.most+1 && s.most > 0 {
+		s.over = &SyntaxError{Offset: i, What: fmt.Sprintf("more than %d values", s.most), TooMany: true}
 	}
 	switch c := s.data[i]; c {
 	case '{':
@@ -158,7 +175,9 @@ func (s *scanner) object(i, depth int, lvl level) (int, error) {
 		}
 		i = i2
 		key := Span{start + 1, i - 1}
-		s.addKey(&names, key, escaped)
+		if s.over == nil {
+			s.addKey(&names, key, escaped)
+		}
 
 		if i = skipSpace(s.data, i); i >= len(s.data) || s.data[i] != ':' {
 			return i, s.unexpected(i, "a colon")
