@@ -99,7 +99,7 @@ type NativeCode struct {
 	Queue bool `config:"queue"`
 	// Workers is how many runs there may be at once. Absent: 4.
 	Workers int `config:"workers" min:"1" max:"1000"`
-	// Sandbox says what happens where a run cannot be confined. Absent: auto.
+	// Sandbox says what happens where a run cannot be confined. Absent: required, so that the group does not start there.
 	Sandbox Sandboxing `config:"sandbox" enum:"auto|required|off"`
 	// Limits bound what each run may use up. Absent: the defaults of each.
 	Limits NativeLimits `config:"limits"`

@@ -26,7 +26,8 @@ type Native struct {
 }
 
 // Sandboxing is what happens where this machine cannot confine a process as it
-// should be. The zero value is [SandboxAuto].
+// should be. The zero value is [SandboxRequired] for what runs code or commands
+// that a caller has a say in, and [SandboxAuto] for everything else.
 type Sandboxing string
 
 // The ways.

@@ -49,7 +49,7 @@ type DeclaredTool struct {
 	Env map[string]Secret `config:"env"`
 	// Cwd is its working folder. Absent: a private temporary one.
 	Cwd string `config:"cwd" format:"path"`
-	// Sandbox says what happens where it cannot be confined. Absent: auto.
+	// Sandbox says what happens where it cannot be confined. Absent: required, so that it is not offered there.
 	Sandbox Sandboxing `config:"sandbox" enum:"auto|required|off"`
 	// Read are files and folders that it may read, with everything in them. Absent: what programs need to run, and cwd.
 	Read []string `config:"read" format:"path"`

@@ -300,7 +300,7 @@ func TestConfinedRequiredIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = host.Wait()
-	if !strings.Contains(said.String(), "cannot confine it as required (") || !strings.Contains(said.String(), "namespaces: ") {
+	if !strings.Contains(said.String(), "cannot confine it as required: it lacks ") || !strings.Contains(said.String(), "namespaces: ") {
 		t.Error(said.String())
 	}
 }

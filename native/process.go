@@ -96,6 +96,9 @@ type made struct {
 
 // launch prepares a process.
 func (p *Plugin) launch() (*made, error) {
+	if p.spec.Refused != nil {
+		return nil, fmt.Errorf("%w: %w", p.spec.Refused, errPermanent)
+	}
 	var open *os.File
 	var hello []byte
 	var err error

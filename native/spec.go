@@ -30,6 +30,8 @@ type Spec struct {
 	Config []byte
 	// Policy is what the process may do.
 	Policy sandbox.Policy
+	// Refused is why it is not started, until there is another spec; nil where it is.
+	Refused error
 
 	Timeouts Timeouts
 	// Result is how large a result may be, in bytes; 32 MiB when zero.

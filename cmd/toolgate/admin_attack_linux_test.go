@@ -61,8 +61,8 @@ var withholding = []struct {
 	confined bool
 	offline  bool
 }{
-	{"boxed", map[string]any{}, true, true},
-	{"online", map[string]any{"network": "full"}, true, false},
+	{"boxed", map[string]any{"sandbox": "auto"}, true, true},
+	{"online", map[string]any{"sandbox": "auto", "network": "full"}, true, false},
 	{"loose", map[string]any{"sandbox": "off"}, false, false},
 }
 
@@ -85,7 +85,7 @@ func newFortress(t *testing.T) *fortress {
 	}
 	plugins := map[string]any{"other": map[string]any{"path": f.program, "sha256": hex.EncodeToString(sum[:]), "env": map[string]any{"SECRET": "${CANARY_PLUGIN}"}}}
 	tools := []any{
-		map[string]any{"name": "careful", "type": "command", "args": []any{"echo", "done"}, "env": map[string]any{"SECRET": "${CANARY_COMMAND}"}, "approval": true},
+		map[string]any{"name": "careful", "type": "command", "sandbox": "auto", "args": []any{"echo", "done"}, "env": map[string]any{"SECRET": "${CANARY_COMMAND}"}, "approval": true},
 		map[string]any{"name": "asks", "type": "http", "url": "http://127.0.0.1:1/", "headers": map[string]any{"Authorization": "Bearer ${CANARY_HEADER}"}},
 	}
 	for _, w := range withholding {

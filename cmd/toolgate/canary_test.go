@@ -249,7 +249,7 @@ func TestCanaries(t *testing.T) {
 		"tools": []any{
 			map[string]any{"name": "web", "type": "http", "url": broken + "/x", "headers": map[string]any{"X-Key": "${CANARY_TOOL}"}, "query": map[string]any{"token": "${CANARY_TOOL}"}},
 			map[string]any{"name": "closed", "type": "http", "url": "http://127.0.0.1:1/x", "query": map[string]any{"token": "${CANARY_TOOL}"}},
-			map[string]any{"name": "run", "type": "command", "args": []any{"sh", "-c", `env >&2; echo "with $MY_TOKEN" >&2; exit 4`}, "env": map[string]any{"MY_TOKEN": "${CANARY_COMMAND}"}},
+			map[string]any{"name": "run", "type": "command", "sandbox": "auto", "args": []any{"sh", "-c", `env >&2; echo "with $MY_TOKEN" >&2; exit 4`}, "env": map[string]any{"MY_TOKEN": "${CANARY_COMMAND}"}},
 		},
 	})
 	good := issuer.token(t, "i1", "https://gw.example", nil)

@@ -105,12 +105,8 @@ func declaredCommand(c *config.Config, t *config.DeclaredTool, off *keptOff) (*d
 	if err != nil {
 		return nil, err
 	}
-	mode := sandbox.Mode(t.Sandbox)
-	if mode == "" {
-		mode = sandbox.Auto
-	}
 	p := sandbox.Policy{
-		Mode: mode, Read: slices.Clone(t.Read), Write: t.Write, Run: t.Run, Temp: true,
+		Mode: runMode(t.Sandbox), Read: slices.Clone(t.Read), Write: t.Write, Run: t.Run, Temp: true,
 		CPU: t.Limits.CPU, Memory: int64(t.Limits.Memory), FileSize: int64(t.Limits.FileSize), Files: t.Limits.Files, Processes: t.Limits.Processes,
 	}
 	if t.Network == "full" {
@@ -342,7 +338,7 @@ func (in *instance) declaredRows() []admin.Server {
 	for namespace, s := range in.declared {
 		l, status := s.Listing()
 		out = append(out, admin.Server{
-			Name: namespace, Namespace: namespace, Kind: "declared", State: status.State.String(), Seconds: time.Since(status.Since).Seconds(),
+			Name: namespace, Namespace: namespace, Kind: "declared", State: status.State.String(), Seconds: time.Since(status.Since).Seconds(), Reason: status.Reason,
 			Tokens: listingTokens(l), Tools: len(l.Items[mcp.Tool]), Sandbox: declaredLayers(s.Backend),
 		})
 	}

@@ -17,10 +17,10 @@ import (
 func TestToolsOfTheStore(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.write(t, servers{"a": fake()}, declaring(map[string]any{"name": "own", "type": "command", "args": []any{"echo", "own"}}))
+	h.write(t, servers{"a": fake()}, declaring(map[string]any{"name": "own", "type": "command", "sandbox": "auto", "args": []any{"echo", "own"}}))
 	r := h.newRunning(t)
 	document := func(word string) []byte {
-		return []byte(`{"tools":[{"name":"say","type":"command","args":["echo","` + word + `"],"env":{"TOKEN":"canary-of-a-token"}}]}`)
+		return []byte(`{"tools":[{"name":"say","type":"command","sandbox":"auto","args":["echo","` + word + `"],"env":{"TOKEN":"canary-of-a-token"}}]}`)
 	}
 	did, err := r.DeclareTools(t.Context(), admin.Declaration{File: "more.json", Data: document("one"), Reason: "asked"})
 	if err != nil || len(did.Changes) != 1 || !strings.Contains(did.Changes[0], "tools__say is new") {
@@ -102,7 +102,7 @@ func TestDeclareCommands(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, nil)
 	h.up(t)
-	path := h.keep(t, "more.yaml", "tools: [{ name: say, type: command, args: [echo, here] }]\n", 0o600)
+	path := h.keep(t, "more.yaml", "tools: [{ name: say, type: command, sandbox: auto, args: [echo, here] }]\n", 0o600)
 	if got := h.ok(t, "tools", "declare", path, "--file", h.file, "--reason", "asked"); !strings.Contains(got, "tools__say is new") {
 		t.Error(got)
 	}

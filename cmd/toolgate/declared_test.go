@@ -44,7 +44,7 @@ func TestDeclaredTools(t *testing.T) {
 		"name": "status", "type": "http", "url": service.URL + "/{id}", "headers": map[string]any{"Authorization": "Bearer ${STATUS_TOKEN}"},
 		"answer": "/page", "input_schema": properties("id"), "class": "read_only", "risk": "low",
 	}
-	shout := map[string]any{"name": "say", "namespace": "own", "type": "command", "args": []any{"echo", "{word}"}, "input_schema": properties("word")}
+	shout := map[string]any{"name": "say", "namespace": "own", "type": "command", "sandbox": "auto", "args": []any{"echo", "{word}"}, "input_schema": properties("word")}
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, declaring(status, shout))
 	r := h.newRunning(t)
@@ -117,7 +117,7 @@ func TestDeclaredToolsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	command := func(more map[string]any) map[string]any {
-		out := map[string]any{"name": "x", "type": "command", "args": []any{"echo"}}
+		out := map[string]any{"name": "x", "type": "command", "sandbox": "auto", "args": []any{"echo"}}
 		maps.Copy(out, more)
 		return out
 	}
@@ -171,7 +171,7 @@ func TestServersAreNotStartedFromWhatToolsWrite(t *testing.T) {
 	if err := errors.Join(os.Mkdir(shared, 0o700), os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	tools := map[string]any{"tools": []any{map[string]any{"name": "one", "type": "command", "args": []any{"echo", "one"}, "write": []any{shared}}}}
+	tools := map[string]any{"tools": []any{map[string]any{"name": "one", "type": "command", "sandbox": "auto", "args": []any{"echo", "one"}, "write": []any{shared}}}}
 	h.write(t, servers{"a": fake()}, tools)
 	r := h.newRunning(t)
 	h.write(t, servers{"a": fake(), "b": map[string]any{"command": program}}, tools)
@@ -188,7 +188,7 @@ func TestToolFiles(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	more := filepath.Join(h.dir, "more.yaml")
-	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, args: [echo, one] }\n"), 0o600); err != nil {
+	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, sandbox: auto, args: [echo, one] }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.write(t, servers{"a": fake()}, map[string]any{"tool_files": []any{"more.yaml"}})
@@ -200,7 +200,7 @@ func TestToolFiles(t *testing.T) {
 	if own := strings.Join(ownFiles(r.current(), r.state), " "); !strings.Contains(own, more) {
 		t.Errorf("%s is none of the gateway's own files", more)
 	}
-	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, args: [echo, two] }\n"), 0o600); err != nil {
+	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, sandbox: auto, args: [echo, two] }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := r.reload(false); err != nil || len(done.Pending) == 0 {

@@ -234,7 +234,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 func TestPinnedTools(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	document := `{"tools":[{"name":"say","type":"command","args":["echo","{word}"],"input_schema":{"type":"object","properties":{"word":{"type":"string"}},"required":["word"]}}]}`
+	document := `{"tools":[{"name":"say","type":"command","sandbox":"auto","args":["echo","{word}"],"input_schema":{"type":"object","properties":{"word":{"type":"string"}},"required":["word"]}}]}`
 	sum := sha256.Sum256([]byte(document))
 	s.holds(document + " ")
 	h := newHome(t)

@@ -167,6 +167,7 @@ func (e *examination) run(ctx context.Context, arg string) {
 		p := c.Toolgate.Native.Plugins[name]
 		e.add("plugin "+name, p.Path, doctor.Plugin(name, p.Path, p.SHA256)...)
 	}
+	e.confinement(c)
 	e.issuers(ctx, c)
 	if len(e.offsets) > 0 {
 		e.add("clock", fmt.Sprintf("compared with %d servers", len(e.offsets)), doctor.Clocks(e.offsets)...)

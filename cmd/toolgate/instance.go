@@ -251,6 +251,7 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 		stopLast()
 		return errors.Join(err, late.Wait())
 	}
+	in.warnUnconfined(in.withDeclared())
 	in.metrics.Started()
 	group.Go(func() error { return in.store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return in.webhook.Run(gctx) })

@@ -111,6 +111,9 @@ func nativeSpec(s *config.Server, c *config.Config, off *keptOff) (native.Spec, 
 		settings = codeSettings(n, off)
 		// The process itself only starts what runs, each run confined by itself.
 		spec.Policy = sandbox.Policy{Mode: sandbox.Off}
+		if n.Container.Runtime == "" { // which confines execute
+			spec.Refused = sandbox.Refusal(sandbox.Policy{Mode: runMode(n.Sandbox)})
+		}
 		spec.Env = upstream.Environment(nil, nil, os.LookupEnv)
 	default:
 		return spec, fmt.Errorf("the native tools %s are %s", s.Key, "not available in this version")
@@ -141,10 +144,6 @@ func webSettings(n *config.NativeWeb) map[string]any {
 }
 
 func codeSettings(n *config.NativeCode, off *keptOff) map[string]any {
-	mode := sandbox.Auto
-	if n.Sandbox != "" {
-		mode = sandbox.Mode(n.Sandbox)
-	}
 	commands := func(of map[string]config.CodeCommand) map[string]any {
 		out := make(map[string]any, len(of))
 		for name, c := range of {
@@ -158,7 +157,7 @@ func codeSettings(n *config.NativeCode, off *keptOff) map[string]any {
 	settings := map[string]any{
 		"roots": n.Roots, "write": n.Write, "own": off.own, "fixed": off.started(), "python": python, "library": library, "git": commandPath("git"),
 		"linters": commands(n.Linters), "tests": commands(n.Tests), "timeout": n.Timeout, "max_bytes": int64(n.MaxBytes),
-		"queue": n.Queue, "workers": n.Workers, "sandbox": mode,
+		"queue": n.Queue, "workers": n.Workers, "sandbox": runMode(n.Sandbox),
 		"limits": map[string]any{
 			"memory": int64(n.Limits.Memory), "cpu": n.Limits.CPU, "file_size": int64(n.Limits.FileSize), "files": n.Limits.Files, "processes": n.Limits.Processes,
 		},

@@ -47,7 +47,7 @@ func guarded(t *testing.T) (*home, *running) {
 		"native": map[string]any{
 			"fs":     map[string]any{"roots": []string{h.dir}, "write": []string{h.dir}, "hard_links": true},
 			"system": map[string]any{"logs": []string{h.dir}},
-			"code":   map[string]any{"roots": []string{h.path("notes")}, "write": []string{h.path("notes")}},
+			"code":   map[string]any{"sandbox": "auto", "roots": []string{h.path("notes")}, "write": []string{h.path("notes")}},
 		},
 	})
 	for name, target := range map[string]string{"notes/to-config": h.file, "notes/to-policies": h.path("policies"), "notes/to-server": "../srv"} {
@@ -156,7 +156,7 @@ func TestNativeCodeKeepsOff(t *testing.T) {
 
 	// A folder that holds it is none for programs to run in.
 	h2 := newHome(t)
-	h2.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"roots": []string{h2.dir}}, "util": map[string]any{}}, nil))
+	h2.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"sandbox": "auto", "roots": []string{h2.dir}}, "util": map[string]any{}}, nil))
 	r2 := h2.newRunning(t)
 	for _, s := range r2.Servers() {
 		if ready := s.State == "ready"; ready != (s.Name == "util") {

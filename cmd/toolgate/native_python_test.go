@@ -31,10 +31,10 @@ func TestPythonIsAskedOnce(t *testing.T) {
 		return strings.Count(string(text), "run\n")
 	}
 	tool := func(name string) map[string]any {
-		return map[string]any{"name": name, "type": "command", "args": []string{"echo", name}, "write": []string{t.TempDir()}}
+		return map[string]any{"name": name, "type": "command", "sandbox": "auto", "args": []string{"echo", name}, "write": []string{t.TempDir()}}
 	}
 	all := withNative(map[string]any{
-		"util": map[string]any{}, "code": map[string]any{"python": shim}, "fs": map[string]any{"roots": []string{t.TempDir()}},
+		"util": map[string]any{}, "code": map[string]any{"sandbox": "auto", "python": shim}, "fs": map[string]any{"roots": []string{t.TempDir()}},
 	}, nil)
 	all["tools"] = []any{tool("one"), tool("two")}
 	h.write(t, servers{}, all)

@@ -61,7 +61,7 @@ func TestNativePythonShim(t *testing.T) {
 					t.Errorf("tools may change %s, from which Python is started: %q", path, fixed)
 				}
 			}
-			h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"python": shim}}, nil))
+			h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"sandbox": "auto", "python": shim}}, nil))
 			client := h.newRunning(t).client(t, &options{})
 			if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, c.want) {
 				t.Error(got)
@@ -69,7 +69,7 @@ func TestNativePythonShim(t *testing.T) {
 		})
 	}
 	h := newHome(t)
-	h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"python": h.path("none")}}, nil))
+	h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"sandbox": "auto", "python": h.path("none")}}, nil))
 	client := h.newRunning(t).client(t, &options{})
 	if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "native.code.python") {
 		t.Error(got)
@@ -83,7 +83,7 @@ func TestNativeQueue(t *testing.T) {
 		t.Run(fmt.Sprint(queued), func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"python": pythonHere(t), "queue": queued}}, nil))
+			h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"sandbox": "auto", "python": pythonHere(t), "queue": queued}}, nil))
 			r := h.newRunning(t)
 			client := r.client(t, &options{})
 			if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "42") {

@@ -32,7 +32,7 @@ func (r *running) openDated(t *testing.T) (session, told string) {
 func TestNativeTasks(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	code := map[string]any{"python": pythonHere(t), "queue": true}
+	code := map[string]any{"sandbox": "auto", "python": pythonHere(t), "queue": true}
 	h.write(t, servers{}, withNative(map[string]any{"code": code}, nil))
 	r := h.newRunning(t)
 	eventually(t, "the tool is there", func() bool {

@@ -51,6 +51,7 @@ func (in *instance) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 		in.log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
 	}
+	in.warnUnconfined(in.withDeclared())
 	later := atNextStart(&in.begun, &read.Toolgate)
 	// What a running gateway cannot take over does not wait for a reload.
 	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && startOnly(p.What) })

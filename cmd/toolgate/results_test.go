@@ -105,7 +105,7 @@ toolgate:
     b: { auth: { mode: client_credentials, issuer: "https://i.example", client: { id: x, secret: client-secret } } }
   tools:
     - { name: t, type: http, url: "https://t.example", headers: { X-Key: header-of-t, Accept: text/plain }, query: { q: query-of-t } }
-    - { name: u, type: command, args: [echo], env: { MY_TOKEN: env-of-u, MODE: production } }
+    - { name: u, type: command, sandbox: auto, args: [echo], env: { MY_TOKEN: env-of-u, MODE: production } }
   spicedb: { endpoint: "localhost:1", token: spice-token }
 `, nil)
 	env := map[string]string{"MY_SECRET": "inherited", "MY_LANG": "inherited-too", "OTHER_SECRET": "not-ours"}

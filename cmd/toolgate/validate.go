@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -96,6 +97,9 @@ func validationTable(c *config.Config) table {
 	}
 	for _, w := range c.Warnings {
 		note("warning: %s", w)
+	}
+	for _, u := range unconfinedOf(c, sandbox.Available) {
+		note("warning: %s", u)
 	}
 	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
 		note("warning: %s", noServers(c))

@@ -74,8 +74,54 @@ func (l Layers) refusal() error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return fmt.Errorf("sandbox: %w (%s); with sandbox: auto it runs with what there is: %s",
-		ErrMissing, strings.Join(lines, "; "), l)
+	// What is to be done comes first: where there is little room, the end is cut.
+	return fmt.Errorf("sandbox: %w: it lacks %s; write sandbox: auto to run it with what there is (%s), or see to what is missing: %s",
+		ErrMissing, strings.Join(l.Lacks(), ", "), l, strings.Join(lines, "; "))
+}
+
+// Refusal returns why nothing runs under p on this machine: what is wrong with p, or,
+// where p requires what is missing, an error with [ErrMissing] in it. It is nil where
+// something runs.
+func Refusal(p Policy) error {
+	l, err := Available(p)
+	if err != nil {
+		return err
+	}
+	if p.Mode == Required || p.Mode == "" {
+		return l.refusal()
+	}
+	return nil
+}
+
+// Lacks returns the names of the layers that the policy needs and this machine does
+// not have, nil where there are none.
+func (l Layers) Lacks() []string {
+	var names []string
+	for _, m := range l.Missing {
+		if m.Needed {
+			names = append(names, string(m.Layer))
+		}
+	}
+	return names
+}
+
+// Caveat says, for whoever reads what a tool does, what a run under these layers is
+// not kept from; empty where nothing that the policy needs is missing.
+func (l Layers) Caveat() string {
+	if len(l.Lacks()) == 0 {
+		return ""
+	}
+	var open []string
+	if !l.Has(Files) && !l.Has(Namespaces) {
+		open = append(open, "it can read and change the files that the gateway can")
+	}
+	if !l.Has(Calls) && !l.Has(Namespaces) {
+		open = append(open, "it can reach the network")
+	}
+	if len(open) == 0 {
+		return "Its confinement is partial: " + strings.Join(l.Lacks(), ", ") + " is missing."
+	}
+	return "It is not fully confined: " + strings.Join(open, ", and ") + "."
 }
 
 // Available returns what would enforce p on this machine. It is asked of the

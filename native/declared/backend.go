@@ -18,11 +18,14 @@ import (
 const maxTime = 30 * time.Minute
 
 // Backend offers declared tools under one key. Its tools do not change. It has no
-// connections of its own and is always ready; it is safe for concurrent use.
+// connections of its own and is ready at once; a command that must be confined and
+// cannot be on this machine is not offered, which its state says. It is safe for
+// concurrent use.
 type Backend struct {
-	name    string
-	listing *mcp.Listing
-	tools   map[string]*compiled
+	name     string
+	listing  *mcp.Listing
+	tools    map[string]*compiled
+	withheld []string // why commands are not offered that nothing here confines
 }
 
 // New returns the backend of some tools. Its error says all that is wrong with
@@ -44,6 +47,10 @@ func New(name string, tools []Tool) (*Backend, error) {
 			if c.run != nil {
 				c.run.close()
 			}
+			continue
+		}
+		if why := withheld(c.Command); why != nil {
+			b.withheld = append(b.withheld, fmt.Sprintf("%s is not offered: %v", c.Name, why))
 			continue
 		}
 		b.tools[c.Name] = c
@@ -69,7 +76,11 @@ func (b *Backend) Name() string { return b.name }
 
 // Listing returns the tools.
 func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
-	return b.listing, mcp.Status{State: mcp.Ready, Since: b.listing.FetchedAt}
+	status := mcp.Status{State: mcp.Ready, Since: b.listing.FetchedAt}
+	if len(b.withheld) > 0 {
+		status.State, status.Reason = mcp.Degraded, strings.Join(b.withheld, "; ")
+	}
+	return b.listing, status
 }
 
 // Probe finds the backend alive: what its tools reach is asked by nothing but

@@ -177,6 +177,7 @@ func (c *compiled) arguments() (map[string]argument, error) {
 
 // definition is the tool as it is listed.
 func (c *compiled) definition() []byte {
+	description := strings.TrimSpace(c.Description + " " + caveat(c.Command))
 	type annotations struct {
 		ReadOnly    *bool `json:"readOnlyHint,omitempty"`
 		Destructive *bool `json:"destructiveHint,omitempty"`
@@ -190,7 +191,7 @@ func (c *compiled) definition() []byte {
 		Input       json.RawMessage `json:"inputSchema"`
 		Output      json.RawMessage `json:"outputSchema,omitempty"`
 		Hints       annotations     `json:"annotations"`
-	}{c.Name, c.Title, c.Description, c.Input, c.Output, annotations{c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld}})
+	}{c.Name, c.Title, description, c.Input, c.Output, annotations{c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld}})
 	if err != nil {
 		return nil // a schema that is no JSON, which is an error of its own
 	}

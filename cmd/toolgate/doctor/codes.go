@@ -53,6 +53,8 @@ const (
 	CodeNoFolder       = "TG2107"
 	CodeInterpreter    = "TG2108"
 	CodeFailing        = "TG2109"
+	CodeUnconfined     = "TG2110"
+	CodeLoose          = "TG2111"
 	CodeUnreachable    = "TG2201"
 	CodeUnauthorized   = "TG2202"
 	CodeExpired        = "TG2203"
@@ -116,6 +118,8 @@ var groups = []group{
 		{CodeNoFolder, Error, "the working folder does not exist", "The server cannot be started in it.", "Make the folder, or correct cwd."},
 		{CodeInterpreter, Error, "the interpreter of a script is missing", "The system does not run the script.", "Install what its first line names, or correct that line."},
 		{CodeFailing, Error, "a server of the running gateway fails", "It is not called until it works again.", "`toolgate logs NAME` shows what it wrote."},
+		{CodeUnconfined, Error, "this machine cannot confine it", "It runs code or commands that a caller has a say in, or is to be confined whatever it costs, so it does not run here.", "Run the gateway where the missing layers are to be had (see docs/sandbox.md), or write `sandbox: auto` there: then it runs with what this machine has, down to nothing."},
+		{CodeLoose, Warning, "it runs with less confinement than it should", "`sandbox: auto`, which plugins have unless the file says otherwise, lets it run with what this machine has: it may get at what the gateway can.", "Run the gateway where the missing layers are to be had (see docs/sandbox.md), and write `sandbox: required`."},
 	}},
 	{"TG22", "Servers that are elsewhere", []Code{
 		{CodeUnreachable, Error, "nothing answers at the address", "The server cannot be used.", "See that it runs, that the address is right, and that nothing between blocks it."},

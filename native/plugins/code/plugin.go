@@ -161,16 +161,9 @@ func (c *Config) check() error {
 			wrong = append(wrong, fmt.Errorf("container: the image %q is no name of an image", c.Container.Image))
 		}
 	}
-	if c.Sandbox != sandbox.Off {
-		if layers, err := sandbox.Available(c.policy()); err != nil {
-			wrong = append(wrong, err)
-		} else if len(layers.Missing) > 0 && c.Sandbox != sandbox.Auto {
-			for _, m := range layers.Missing {
-				if m.Needed {
-					wrong = append(wrong, fmt.Errorf("%w: %s: %s", sandbox.ErrMissing, m.Layer, m.Why))
-				}
-			}
-		}
+	// What confines execute is the container, where there is one.
+	if err := sandbox.Refusal(c.policy()); err != nil && (c.Container.Runtime == "" || !errors.Is(err, sandbox.ErrMissing)) {
+		wrong = append(wrong, err)
 	}
 	return errors.Join(wrong...)
 }

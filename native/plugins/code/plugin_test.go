@@ -180,6 +180,28 @@ func TestConfiguration(t *testing.T) {
 	open(t, code.Config{Roots: []string{work + "/sub"}, Write: []string{work + "/sub"}, Own: []string{work + "/toolgate.yaml"}})
 }
 
+// What the tools say of their runs is what holds: nothing is promised of a run that
+// is not confined.
+func TestDescriptionsSayWhatConfines(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[sandbox.Mode]string{sandbox.Off: "It is not confined", sandbox.Auto: ""} {
+		if mode == sandbox.Auto {
+			layers, err := sandbox.Available(sandbox.Policy{Mode: mode})
+			must(t, err)
+			if want = layers.Caveat(); want == "" {
+				want = "It has no network."
+			}
+		}
+		if got := open(t, code.Config{Sandbox: mode})["execute"].Description; !strings.Contains(got, want) {
+			t.Errorf("%s: %q lacks %q", mode, got, want)
+		}
+		container := code.Config{Sandbox: mode, Container: code.Container{Runtime: "/bin/true", Image: "python"}}
+		if got := open(t, container)["execute"].Description; !strings.Contains(got, "It has no network.") {
+			t.Errorf("%s in a container: %q", mode, got)
+		}
+	}
+}
+
 func TestExecute(t *testing.T) {
 	tool := open(t, code.Config{Python: python(t), MaxBytes: 10000})["execute"]
 	for program, want := range map[string]outcome{

@@ -82,7 +82,7 @@ func notRun(what string, err error) error {
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, sandbox.ErrMissing):
-		return toolkit.Problemf("%s does not run: this machine cannot confine it, and sandbox is required in the configuration.", what)
+		return toolkit.Problemf("%s does not run: this machine cannot confine it, and the configuration does not say sandbox: auto.", what)
 	}
 	return err
 }

@@ -21,10 +21,17 @@ func (s *service) tools() []toolkit.Tool {
 	c := &s.config
 	changes := len(c.Write) > 0 || c.Sandbox == sandbox.Off
 	runs := "The answer has its exit code and what it printed. "
-	return []toolkit.Tool{
+	caveat := c.caveat()
+	if caveat != "" {
+		runs += caveat + " "
+	}
+	if caveat == "" || c.Container.Runtime != "" {
+		caveat = "It has no network."
+	}
+	tools := []toolkit.Tool{
 		{
 			Name: "execute", Title: "Run Python", Category: category, Risk: toolkit.High,
-			Description: fmt.Sprintf("Run a Python 3 program for at most %v and return what it prints and its exit code. It has no network, the standard library alone, and a private folder that is removed afterwards.", c.Timeout),
+			Description: fmt.Sprintf("Run a Python 3 program for at most %v and return what it prints and its exit code. It has the standard library alone, and a private folder that is removed afterwards. %s", c.Timeout, caveat),
 			Input:       json.RawMessage(executeInput), Output: json.RawMessage(runOutput),
 			Destructive: true, Timeout: c.Timeout + slack, RatePerHour: 300, Queue: c.Queue, Run: s.execute,
 		},
@@ -47,6 +54,23 @@ func (s *service) tools() []toolkit.Tool {
 			ReadOnly: true, Idempotent: true, Timeout: gitTimeout + slack, RatePerHour: 1200, Run: s.gitStatus,
 		},
 	}
+	if sandbox.Refusal(c.policy()) != nil {
+		return tools[:1] // execute has its container, and nothing else runs here
+	}
+	return tools
+}
+
+// caveat says, to whoever reads what a tool does, what its runs are not kept from;
+// empty where they are confined as they should be.
+func (c *Config) caveat() string {
+	if c.Sandbox == sandbox.Off {
+		return "It is not confined: it can do on this machine what the gateway can."
+	}
+	layers, err := sandbox.Available(c.policy())
+	if err != nil {
+		return ""
+	}
+	return layers.Caveat()
 }
 
 // known names what is configured.
