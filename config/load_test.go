@@ -26,7 +26,7 @@ func TestDefault(t *testing.T) {
 	}
 	want := Limits{
 		Body: 16 << 20, Result: 32 << 20, Line: 32 << 20, PolicyInput: 256 << 10, Depth: 128,
-		Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, ParkedPerPrincipal: 8,
+		Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, ParkedPerPrincipal: 64,
 		ParkedPerServer: 256, AddedPerPrincipal: 8, Queue: 256, Drain: 5 * time.Second, CallsPerPrincipal: 128, IdenticalCalls: 200,
 		ListsPerMinute: 6000, InitializesPerMinute: 6000, NotificationsPerMinute: 60000, CancelsPerMinute: 6000,
 		CompletionsPerMinute: 1200, UnknownPerMinute: 6000, AuthFailuresPerMinute: 6000, Tools: 5000, Pages: 1000, Catalog: 64 << 20,

@@ -20,8 +20,8 @@ type Limits struct {
 	SessionsPerPrincipal int `config:"sessions_per_principal" default:"100" min:"1" max:"1000000"`
 	// Idle is when an unused session ends at the latest. Absent: 30m.
 	Idle time.Duration `config:"idle" default:"30m" min:"1s" max:"30d"`
-	// ParkedPerPrincipal is how many calls of one caller may wait for an answer of a client. Absent: 8.
-	ParkedPerPrincipal int `config:"parked_per_principal" default:"8" min:"1" max:"10000"`
+	// ParkedPerPrincipal is how many calls of one caller may wait for an answer of a client. Absent: 64.
+	ParkedPerPrincipal int `config:"parked_per_principal" default:"64" min:"1" max:"10000"`
 	// ParkedPerServer is how many calls to one server may. Absent: 256.
 	ParkedPerServer int `config:"parked_per_server" default:"256" min:"1" max:"100000"`
 	// AddedPerPrincipal is how many servers one caller may have added (tool.enable). Absent: 8.

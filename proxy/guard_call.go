@@ -302,7 +302,7 @@ func (g *Guard) repeatable(f *mcp.Failure) bool {
 		return true
 	case mcp.FailProtocol: // a server that is in trouble, not one that says no
 		return f.Status >= 500 || f.RetryAfter > 0
-	case mcp.FailTimeout, mcp.FailTooLarge, mcp.FailLogin, mcp.FailDisabled, mcp.FailGone:
+	case mcp.FailTimeout, mcp.FailTooLarge, mcp.FailLogin, mcp.FailDisabled, mcp.FailGone, mcp.FailGivenUp:
 	}
 	return false
 }

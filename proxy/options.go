@@ -193,7 +193,7 @@ func (l Limits) withDefaults() Limits {
 	num(&l.Page, 1000)
 	num(&l.PageBytes, 4<<20)
 	num(&l.Rounds, 10000)
-	num(&l.ParkedPerPrincipal, 8)
+	num(&l.ParkedPerPrincipal, 64)
 	num(&l.RoundsPerPrincipal, max(1000, 2*l.ParkedPerPrincipal))
 	num(&l.ParkedPerServer, 256)
 	num(&l.Tasks, 10000)

@@ -439,3 +439,44 @@ func TestPanicInAPark(t *testing.T) {
 		t.Errorf("audit %+v, log %s", got, r.log.String())
 	}
 }
+
+// A call that its backend gives up while its client thinks says so to whoever comes
+// back for it, and is not made again.
+func TestParkThatIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, tool("ask"))
+		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
+			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailGivenUp, Server: "s", Reason: "given up", Delivered: true}
+		}
+		r := newRig(t, mounted(b)).run()
+		w := r.modern("1", "tools/call", `"name":"s__ask"`)
+		time.Sleep(2 * time.Minute)
+		got := r.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`).text()
+		if !strings.Contains(got, `"isError":true`) || !strings.Contains(got, `"kind":"call_lost"`) || !strings.Contains(got, "given up") {
+			t.Errorf("the retry: %s", got)
+		}
+		if n := len(b.seen("")); n != 1 {
+			t.Errorf("the tool was called %d times", n)
+		}
+	})
+}
+
+// At the default limits as many calls of one principal may wait for answers as a
+// few dozen clients make at once.
+func TestParksOfManyClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(inquirer(t, askForm))).run()
+		var open []*recorder
+		for range 50 {
+			open = append(open, r.modern("1", "tools/call", `"name":"s__ask"`))
+		}
+		for i, w := range open {
+			if got := r.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`); said(got.text()) != `[{"action":"accept"}]` {
+				t.Fatalf("call %d: %s", i, got.text())
+			}
+		}
+	})
+}

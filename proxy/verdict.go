@@ -56,7 +56,7 @@ func judge(answer *mcp.Answer, err error) verdict {
 		if failure.Status == 0 || failure.Status >= http.StatusInternalServerError {
 			return faulted
 		}
-	case mcp.FailTooLarge, mcp.FailLogin, mcp.FailBusy, mcp.FailDisabled, mcp.FailGone:
+	case mcp.FailTooLarge, mcp.FailLogin, mcp.FailBusy, mcp.FailDisabled, mcp.FailGone, mcp.FailGivenUp:
 	}
 	return innocent
 }

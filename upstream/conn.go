@@ -59,6 +59,8 @@ type Conn struct {
 	deaf       atomic.Bool // the server does not read its answers
 	unheard    atomic.Bool // the stream of its subscriptions has ended
 	gone       func()      // called when the link is lost; nil, or must not block
+	suspended  suspensions
+	freed      func() // called when a call has ended or is suspended no longer; nil, or must not block
 
 	// life ends when the connection is closed, with everything on it.
 	life context.Context
@@ -96,6 +98,14 @@ func (c *Conn) begin() { c.calls.Add(1) }
 func (c *Conn) finish() {
 	c.used.Store(time.Now().UnixNano())
 	c.calls.Add(-1)
+	c.free()
+}
+
+// free tells that a call may find the connection free now.
+func (c *Conn) free() {
+	if c.freed != nil {
+		c.freed()
+	}
 }
 
 // spawn starts a goroutine that close waits for. It returns false, and starts
@@ -112,14 +122,15 @@ func (c *Conn) spawn(f func()) bool {
 // Call carries one request to the server. annotations are the arguments that
 // are mirrored into headers.
 func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader) (mcp.Answer, error) {
+	c.begin()
+	defer c.finish()
 	return c.call(ctx, call, annotations, true)
 }
 
-// call is Call, which waits for its turn on a shared channel; one that is not
-// patient does not wait for a client that is asked there.
+// call is Call for one that is counted by begin already. It waits for its turn on a
+// shared channel; one that is not patient does not wait for a client that is asked
+// there.
 func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader, patient bool) (mcp.Answer, error) {
-	c.begin()
-	defer c.finish()
 	if c.life.Err() != nil {
 		return mcp.Answer{}, &undelivered{errClosed}
 	}

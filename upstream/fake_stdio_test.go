@@ -77,8 +77,12 @@ var scripts = map[string]func(*child){
 		c.legacy()
 		c.on[mcp.MethodToolsCall] = func(call mcp.Message) {
 			c.say(question(`"q"`, mcp.MethodElicit))
-			said, _ := c.next()
-			c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"said":%s,"pid":%d}}`, call.ID, said.Result(), os.Getpid()))
+			msg, _ := c.next()
+			said := msg.Result()
+			if said == nil { // it may not ask this client, or is to wait no longer
+				said = []byte("null")
+			}
+			c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"said":%s,"pid":%d}}`, call.ID, said, os.Getpid()))
 		}
 		c.serve()
 	},

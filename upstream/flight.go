@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -145,6 +146,7 @@ func (f *flight) ask(msg mcp.Message) {
 		return
 	}
 	f.clock.rest()
+	c.suspended.begin(f)
 	blocks := c.shared || c.lane.of.asked() // other calls than this one
 	if blocks {
 		c.lane.think(+1)
@@ -157,7 +159,10 @@ func (f *flight) ask(msg mcp.Message) {
 			if blocks {
 				c.lane.think(-1)
 			}
-			if f.heard(asking, id, size) {
+			c.suspended.end(f)
+			c.free()
+			// A server whose call is given up may work on it until it has an answer.
+			if f.heard(asking, id, size) || errors.Is(context.Cause(f.ctx), errGivenUp) {
 				f.tell(id, result, fault)
 			}
 		})

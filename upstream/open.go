@@ -34,6 +34,7 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 	_, separate := d.(*streamableDialer)
 	conn := newConn(&s.spec, s.log, s.opts.Identity, !separate)
 	conn.key, conn.inbox, conn.declared, conn.lane = key, s.heard, s.declares(key), newLane(&s.manners)
+	conn.freed = s.freed.ring
 	if key == (connKey{}) {
 		conn.watch.broken = func() { signal(s.relist) }
 	} else {

@@ -31,11 +31,12 @@ func (sl *slot) idle() bool {
 	return sl.ready() && sl.waiting == 0 && sl.conn.calls.Load() == 0
 }
 
-// place is what admit knows of a connection.
+// place is what admit and yields know of a connection.
 type place struct {
 	principal string
 	idle      bool
-	used      int64 // unix nanoseconds of its last use
+	used      int64     // unix nanoseconds of its last use
+	suspended time.Time // since when all its calls are; zero while they are not
 }
 
 // admit decides whether a principal may have one more of most places, of which
@@ -102,8 +103,12 @@ func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
 	}
 	if sl == nil {
 		if s.stopped || !s.makeRoom(key.principal) {
+			err := errPoolFull
+			if s.stopped {
+				err = errClosed
+			}
 			s.mu.Unlock()
-			return nil, &undelivered{errPoolFull}
+			return nil, &undelivered{err}
 		}
 		sl = s.take(key)
 	}
@@ -113,6 +118,7 @@ func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
 		s.mu.Lock()
 		sl.waiting--
 		s.mu.Unlock()
+		s.freed.ring()
 	}()
 	select {
 	case <-sl.opened:
@@ -128,24 +134,31 @@ func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
 // makeRoom gives up a connection if one more for the principal does not fit
 // beside those that there are, and tells whether it fits; mu is held.
 func (s *Server) makeRoom(principal string) bool {
-	var held []place
-	var keys []connKey
+	held, keys := s.held()
+	victim, ok := admit(held, principal, s.places())
+	if victim >= 0 {
+		s.release(keys[victim], s.pool[keys[victim]])
+	}
+	return ok
+}
+
+// held returns the places that are taken, and whose; mu is held.
+func (s *Server) held() (held []place, keys []connKey) {
 	for key, sl := range s.pool {
 		if sl.ready() && sl.conn.link.cause() != nil {
 			s.release(key, sl)
 			continue
 		}
 		p := place{principal: key.principal, idle: sl.idle()}
-		if p.idle {
+		switch {
+		case p.idle:
 			p.used = sl.conn.used.Load()
+		case sl.ready() && sl.waiting == 0:
+			p.suspended = sl.conn.suspendedSince()
 		}
 		held, keys = append(held, p), append(keys, key)
 	}
-	victim, ok := admit(held, principal, s.places())
-	if victim >= 0 {
-		s.release(keys[victim], s.pool[keys[victim]])
-	}
-	return ok
+	return held, keys
 }
 
 // places is how many connections there may be beside the gateway's own.
@@ -191,6 +204,7 @@ func (s *Server) fill(key connKey, sl *slot) {
 	}
 	s.mu.Unlock()
 	close(sl.opened)
+	s.freed.ring()
 	signal(s.tidy)
 	if err == nil {
 		s.resubscribe(life, conn)
@@ -223,6 +237,7 @@ func (s *Server) awaitEnds(ctx context.Context) error {
 // mu is held.
 func (s *Server) release(key connKey, sl *slot) {
 	delete(s.pool, key)
+	s.freed.ring()
 	if len(s.subs[key]) > 0 {
 		signal(s.tidy) // it is opened again when there is a place
 	}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,9 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			return answer, err
 		}
 	}
+	var wait placeWait
 	for attempt := 0; ; attempt++ {
-		conn, patient, err := s.conn(ctx, call)
+		conn, patient, err := s.conn(ctx, call, &wait)
 		if err != nil {
 			return mcp.Answer{}, s.failure(ctx, err)
 		}
@@ -158,7 +160,7 @@ func (s *Server) Probe(ctx context.Context) error {
 // starting, as long as its start may take. The connection counts a call from
 // then on, so that it is not taken for idle; the caller ends that with finish.
 // patient tells that there is no other connection to be had for the call.
-func (s *Server) conn(ctx context.Context, call *mcp.Call) (_ *Conn, patient bool, _ error) {
+func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *Conn, patient bool, _ error) {
 	if call.Conn != "" {
 		conn, err := s.named(call)
 		return conn, true, err
@@ -173,7 +175,8 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call) (_ *Conn, patient boo
 		case stopped || s.spec.Off || s.spec.Refused != "":
 			return nil, false, &undelivered{errClosed}
 		case main != nil && main.link.cause() == nil:
-			return s.unoccupied(ctx, call, main)
+			conn, err := s.unoccupied(ctx, call, main, wait)
+			return conn, false, err
 		}
 		signal(s.kick)
 		if main == nil && status.State != mcp.Starting && !renewing {
@@ -217,24 +220,52 @@ func (s *Server) named(call *mcp.Call) (*Conn, error) {
 }
 
 // unoccupied returns a connection of the call's owner on which no client is
-// asked at the moment, and opens another for it as long as there is a place.
-func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn) (_ *Conn, patient bool, _ error) {
+// asked at the moment. Where there is none and no place for another, it waits for
+// one, see [Server.awaitPlace].
+func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wait *placeWait) (*Conn, error) {
 	key := s.route(call, main)
 	for {
+		changed := s.freed.next()
+		conn, err := s.vacant(ctx, call, key, main)
+		if !errors.Is(err, errPoolFull) {
+			return conn, err
+		}
+		if err := s.awaitPlace(ctx, wait, key, main, cmp.Or(call.Timeout, s.spec.Timeouts.Call), changed); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// vacant is unoccupied without the wait: errPoolFull.
+func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *Conn) (*Conn, error) {
+	for ; ; key.spare++ {
+		if asks(s.opened(key, main), call) {
+			continue
+		}
 		conn, err := s.owned(ctx, key, main)
-		switch {
-		case errors.Is(err, errPoolFull) && key.spare > 0:
-			key.spare = 0
-			conn, err = s.owned(ctx, key, main)
-			return conn, true, err
-		case err != nil:
-			return nil, false, err
-		case !conn.oneWay() || call.Kind == mcp.NoCapability || !conn.lane.thinking():
-			return conn, false, nil
+		if err != nil || !asks(conn, call) {
+			return conn, err
 		}
 		conn.finish()
-		key.spare++
 	}
+}
+
+// asks tells whether a call would wait on a connection for a client that is asked.
+func asks(conn *Conn, call *mcp.Call) bool {
+	return conn != nil && call.Kind != mcp.NoCapability && conn.oneWay() && conn.lane.thinking()
+}
+
+// opened returns the connection with a key, nil while there is none.
+func (s *Server) opened(key connKey, main *Conn) *Conn {
+	if key == (connKey{}) {
+		return main
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sl := s.pool[key]; sl != nil && sl.ready() && sl.conn.link.cause() == nil {
+		return sl.conn
+	}
+	return nil
 }
 
 // owned returns the connection with a key.
@@ -349,7 +380,9 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	case errors.Is(err, errTooLarge):
 		f.Kind, f.Reason = mcp.FailTooLarge, "The answer of the server "+name+" is larger than the limit of "+strconv.Itoa(s.spec.Limits.Result)+" bytes (limits.result), or one line of it than "+strconv.Itoa(s.spec.Limits.Line)+" (limits.line)."
 	case errors.Is(err, errPoolFull):
-		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use; try again in a moment."
+		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use, by calls that run or wait for an answer of their user (servers."+name+".processes); try again in a moment."
+	case errors.Is(err, errGivenUp):
+		f.Kind, f.Reason = mcp.FailGivenUp, "The call was given up: the question of the server "+name+" was open for "+s.spec.Timeouts.Think.String()+" or longer, and another call needed the connection (servers."+name+".processes). What the call had done so far is done. Begin a new call if that is wanted."
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
 		missing, why := errors.AsType[MissingError](errors.Join(err, s.missing()))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -118,7 +119,7 @@ func deleted(f *fakeHTTP) []string {
 }
 
 // The pool is bounded: the least recently used idle connection makes room, and
-// where none is idle the caller hears it.
+// where none becomes idle the caller hears it.
 func TestPoolEviction(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -153,7 +154,9 @@ func TestPoolEviction(t *testing.T) {
 		}()
 		receives(t, "a slow call", began)
 	}
-	failure := r.fails(by("bob", ""))
+	hasty := by("bob", "")
+	hasty.Timeout = 50 * time.Millisecond
+	failure := r.fails(hasty)
 	if failure.Kind != mcp.FailBusy || failure.Delivered {
 		t.Errorf("failure = %+v", failure)
 	}

@@ -76,6 +76,7 @@ type Server struct {
 	refetch chan struct{} // the lists have changed
 	relist  chan struct{} // the listen stream ended
 	tidy    chan struct{} // something of the pool was opened or lost
+	freed   bell          // a connection may be free
 	signed  chan struct{} // the credential is another one
 	wg      sync.WaitGroup
 	life    context.Context // of Run; set before anything uses it

@@ -128,6 +128,9 @@ type Timeouts struct {
 	Call  time.Duration // for one call, extended by progress; 120 s
 	Idle  time.Duration // for one silence of a call that has reported progress; as Call
 	Hard  time.Duration // for one call, whatever happens; 30 min
+	// Think is for how long a question to a client keeps the connection of its call
+	// from calls that find none; a minute divided by Limits.Conns, at least 10 s.
+	Think time.Duration
 }
 
 // Limits bound what one server may send and hold. Zero values are replaced by
@@ -169,6 +172,7 @@ func (s *Spec) withDefaults() Spec {
 	num(&d.Limits.Concurrency, 32)
 	num(&d.Limits.Conns, 8)
 	num(&d.Limits.Events, 256)
+	d.Timeouts.Think = thinkTime(max(0, d.Timeouts.Think), d.Limits.Conns)
 	if d.Isolation == "" {
 		d.Isolation = IsolateAuto
 	}

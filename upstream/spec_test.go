@@ -73,7 +73,7 @@ func TestSpecKind(t *testing.T) {
 func TestSpecDefaults(t *testing.T) {
 	s := Spec{Timeouts: Timeouts{Call: time.Second}, Limits: Limits{Concurrency: 5}}
 	d := s.withDefaults()
-	want := Timeouts{Start: 30 * time.Second, List: 10 * time.Second, Call: time.Second, Hard: 30 * time.Minute}
+	want := Timeouts{Start: 30 * time.Second, List: 10 * time.Second, Call: time.Second, Hard: 30 * time.Minute, Think: 10 * time.Second}
 	if diff := cmp.Diff(want, d.Timeouts); diff != "" {
 		t.Errorf("timeouts (-want +got):\n%s", diff)
 	}

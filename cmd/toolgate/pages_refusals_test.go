@@ -27,7 +27,7 @@ var refusalTexts = map[string]string{
 	"breaker_open":           "The server, or the tool, keeps failing and is left alone for a while. See `toolgate breaker`.",
 	"budget":                 "A plan or budget is used up. The refusal says when it resets; see `toolgate budget ls`.",
 	"budget_unavailable":     "What was used cannot be counted at the moment. Try again.",
-	"call_lost":              "The call that this answer belongs to is no longer open. Begin it anew.",
+	"call_lost":              "The call that this answer belongs to is no longer open, or was given up because its question was open for long and other calls needed its connection. Begin it anew.",
 	"denied":                 "A capsule, the catalog, relations or the policy do not allow the call. See `toolgate why`.",
 	"governance":             "The operator's rules, or the operating mode, do not allow the call. See `toolgate why` and `toolgate mode`.",
 	"insufficient_scope":     "The token lacks a scope. Get one with the scopes that the answer names.",

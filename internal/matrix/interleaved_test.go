@@ -16,7 +16,6 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -106,8 +105,7 @@ func TestInterleavedCalls(t *testing.T) {
 		log := &logText{}
 		r := startRig(t, setup{
 			workers: crowdPrincipals, servers: crowdServers, mounts: crowdMounts, audit: path, log: log,
-			conns:  8, // the default
-			limits: proxy.Limits{ParkedPerPrincipal: crowdClients * crowdAtOnce},
+			conns: 8, // the default, as all limits
 		})
 		c := &crowd{rig: r}
 		ctx, cancel := context.WithTimeout(t.Context(), crowdTime)

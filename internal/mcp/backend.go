@@ -269,6 +269,7 @@ const (
 	FailBusy        FailureKind = "upstream_busy"        // no place in its queue
 	FailDisabled    FailureKind = "upstream_disabled"    // switched off or misconfigured
 	FailGone        FailureKind = "upstream_gone"        // the connection that the call must take is no more
+	FailGivenUp     FailureKind = "call_lost"            // its client did not answer a question, and others needed its connection
 )
 
 // Failure is why a backend gave no answer.

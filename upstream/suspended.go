@@ -1,0 +1,214 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A call whose client is asked something is suspended: its server waits for a
+// person, who may never answer. It keeps its connection as long as no other call
+// needs it. Once it was suspended for [Timeouts.Think] it is given up for a call
+// that finds no connection, so that abandoned questions do not stop a server.
+
+// errGivenUp ends a suspended call whose connection another call needed.
+var errGivenUp = errors.New("its question was open for long and another call needed its connection")
+
+// suspensions are the suspended calls of one connection. The zero value has none.
+type suspensions struct {
+	mu    sync.Mutex
+	calls map[*flight]*suspension
+}
+
+// suspension is one suspended call.
+type suspension struct {
+	since time.Time // of the oldest open question
+	open  int       // questions
+}
+
+// begin notes a question to the client of a call.
+func (s *suspensions) begin(f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls == nil {
+		s.calls = make(map[*flight]*suspension)
+	}
+	if s.calls[f] == nil {
+		s.calls[f] = &suspension{since: time.Now()}
+	}
+	s.calls[f].open++
+}
+
+// end notes that one of its questions is open no longer.
+func (s *suspensions) end(f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls[f].open--; s.calls[f].open == 0 {
+		delete(s.calls, f)
+	}
+}
+
+// oldest returns how many calls are suspended, and since when the first is.
+func (s *suspensions) oldest() (n int, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		if since.IsZero() || c.since.Before(since) {
+			since = c.since
+		}
+	}
+	return len(s.calls), since
+}
+
+// giveUp ends the suspended calls.
+func (s *suspensions) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for f := range s.calls {
+		f.cancel(errGivenUp)
+	}
+}
+
+// suspendedSince returns since when all calls on a connection are suspended,
+// the zero time while one of them is not, or there is none.
+func (c *Conn) suspendedSince() time.Time {
+	if n, since := c.suspended.oldest(); n > 0 && int64(n) == c.calls.Load() {
+		return since
+	}
+	return time.Time{}
+}
+
+// bell wakes those who wait for a change. The zero value is ready for use.
+type bell struct {
+	mu   sync.Mutex
+	rung chan struct{} // closed by the next ring; nil while nobody waits
+}
+
+// next returns a channel that the next ring closes.
+func (b *bell) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung == nil {
+		b.rung = make(chan struct{})
+	}
+	return b.rung
+}
+
+// ring wakes those who wait.
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung != nil {
+		close(b.rung)
+		b.rung = nil
+	}
+}
+
+// placeWait is the wait of one call for a connection, over all its attempts. The
+// zero value has not begun.
+type placeWait struct {
+	until  time.Time
+	gaveUp *Conn // of whose suspended calls the end is awaited
+}
+
+// extraWait is how long a call waits for a connection beyond the time after
+// which suspended calls are given up.
+const extraWait = 5 * time.Second
+
+// awaitPlace gives up a suspended call for one that found no connection, if one
+// was suspended for long enough, and waits until something has changed. The error
+// is errPoolFull when the call has waited for as long as it may.
+func (s *Server) awaitPlace(ctx context.Context, w *placeWait, key connKey, main *Conn, longest time.Duration, changed <-chan struct{}) error {
+	now := time.Now()
+	if w.until.IsZero() {
+		w.until = now.Add(min(s.spec.Timeouts.Think+extraWait, longest))
+	}
+	pause := w.until.Sub(now)
+	if pause <= 0 || s.places() == 0 && key.shared() != (connKey{}) {
+		return &undelivered{errPoolFull}
+	}
+	if w.gaveUp != nil && w.gaveUp.suspendedSince().IsZero() {
+		w.gaveUp = nil
+	}
+	if w.gaveUp == nil {
+		if conn, since := s.yielding(key, main); conn != nil {
+			left := since.Add(s.spec.Timeouts.Think).Sub(now)
+			if left <= 0 {
+				w.gaveUp = conn
+				conn.suspended.giveUp()
+				s.log.Info("a call whose client did not answer a question is given up for another call", "suspended", now.Sub(since).Round(time.Second).String())
+			} else {
+				pause = min(pause, left)
+			}
+		}
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return &undelivered{context.Cause(ctx)}
+	}
+	return nil
+}
+
+// shared returns the key of the owner's first connection.
+func (k connKey) shared() connKey {
+	k.spare = 0
+	return k
+}
+
+// yielding returns the connection whose suspended calls are given up first for a
+// call that found none, and since when they are suspended; nil when there is none.
+func (s *Server) yielding(key connKey, main *Conn) (*Conn, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var conn *Conn
+	var since time.Time
+	held, keys := s.held()
+	if i := yields(held, key.principal, s.places()); i >= 0 {
+		conn, since = s.pool[keys[i]].conn, held[i].suspended
+	}
+	if key.shared() != (connKey{}) {
+		return conn, since // the gateway's own is not for it
+	}
+	if own := main.suspendedSince(); !own.IsZero() && (conn == nil || own.Before(since)) {
+		return main, own
+	}
+	return conn, since
+}
+
+// yields returns which of the held places is the first whose suspended calls are
+// given up for a principal that finds none free, -1 for none: of its own the one
+// suspended for longest, and where it has none, the one that [admit] would take if
+// suspended places were idle.
+func yields(held []place, principal string, most int) int {
+	victim := -1
+	for i := range held {
+		p := &held[i]
+		if p.principal == principal && !p.suspended.IsZero() && (victim < 0 || p.suspended.Before(held[victim].suspended)) {
+			victim = i
+		}
+	}
+	if victim >= 0 {
+		return victim
+	}
+	others := slices.Clone(held)
+	for i := range others {
+		p := &others[i]
+		p.idle, p.used = !p.suspended.IsZero(), p.suspended.UnixNano()
+	}
+	victim, _ = admit(others, principal, most)
+	return victim
+}
+
+// thinkTime is how long a call is suspended before it is given up for others, by
+// how many connections there may be: a minute shared by them, so that the only one
+// is not taken from a person who is about to answer.
+func thinkTime(set time.Duration, conns int) time.Duration {
+	return cmp.Or(set, max(10*time.Second, time.Minute/time.Duration(conns)))
+}
