@@ -255,13 +255,9 @@ func (a approvals) still(demands []gate.Demand) error {
 // server was sent, for whoever its client is now. It is safe to use beside the
 // request.
 func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, call *mcp.Call) error {
-	var args []byte
-	if call.Method == mcp.MethodToolsCall {
-		args = mcp.Lookup(call.Params, "arguments")
-	}
 	var own record
 	var err error
-	own.demands, err = g.permitOr(ctx, x, r, args, nil, func() error { return unknown(x, r.Kind, r.Exposed) })
+	own.demands, err = g.permitOr(ctx, x, r, delivered(call), nil, func() error { return unknown(x, r.Kind, r.Exposed) })
 	if err != nil {
 		return err
 	}

@@ -295,3 +295,44 @@ func TestCallsThatNeedAnApproval(t *testing.T) {
 		}
 	}
 }
+
+// The gate and the rules are shown the arguments that the server gets, whatever the
+// method that they come with.
+func TestWhatIsJudgedIsDelivered(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, tool("b"), `prompt {"name":"p"}`, `template {"uriTemplate":"file:///{path}","name":"t"}`)
+	d := &demanding{}
+	var shown []string
+	r := newRig(t, mounted(b), func(_ *Options, c *Config) {
+		c.Arguments = d
+		c.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+			if q.Action == gate.Call {
+				shown = append(shown, string(q.Args))
+			}
+			return gate.Decision{Effect: gate.Allow}, nil
+		}))
+	})
+	for _, tt := range []struct{ method, members, args, delivered string }{
+		{"tools/call", `"name":"s__b","arguments":{"x":1}`, `{"x":1}`, `"arguments":{"x":1}`},
+		{"prompts/get", `"name":"s__p","arguments":{"y":"2"}`, `{"y":"2"}`, `"arguments":{"y":"2"}`},
+		{"completion/complete", `"ref":{"type":"ref/prompt","name":"s__p"},"argument":{"name":"y","value":"2"}`, `{"y":"2"}`, `"argument":{"name":"y","value":"2"}`},
+		{
+			"completion/complete", `"ref":{"type":"ref/resource","uri":"s+file:///{path}"},"argument":{"name":"path","value":"a"},"context":{"arguments":{"path":"b","z":"3"}}`,
+			`{"path":"a","z":"3"}`, `"argument":{"name":"path","value":"a"},"context":{"arguments":{"z":"3"}}`,
+		},
+	} {
+		shown, d.seen = nil, nil
+		w := r.modern("1", tt.method, tt.members)
+		got := b.seen(tt.method)
+		if len(got) == 0 || len(shown) != 1 || len(d.seen) != 1 {
+			t.Fatalf("%s: %d calls reached the server, the gate was shown %q, the rules %d: %s", tt.method, len(got), shown, len(d.seen), w.text())
+		}
+		if last := string(got[len(got)-1].Params); !strings.Contains(last, tt.delivered) {
+			t.Errorf("%s: delivered %s, want %s", tt.method, last, tt.delivered)
+		}
+		for who, args := range map[string]string{"the gate": shown[0], "the rules": string(d.seen[0].Args)} {
+			if mcp.Hash([]byte(args)) != mcp.Hash([]byte(tt.args)) {
+				t.Errorf("%s: %s are shown %s, want %s", tt.method, who, args, tt.args)
+			}
+		}
+	}
+}

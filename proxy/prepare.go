@@ -61,9 +61,7 @@ func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *recor
 		return nil
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
-	if call.Method == mcp.MethodToolsCall || call.Method == mcp.MethodPromptsGet {
-		question.Args = mcp.Lookup(call.Params, "arguments")
-	}
+	question.Args = delivered(call)
 	demands, err := checker.CheckArguments(ctx, PendingCall{
 		Request: &question, Schema: r.input, Listed: r.item, Tool: call.Method == mcp.MethodToolsCall,
 		Queued: x.Message.Param("task") != nil, Native: r.to.mount.Native,
@@ -72,12 +70,29 @@ func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *recor
 	return err
 }
 
+// delivered are the arguments in what a server is sent, nil where it gets none.
+func delivered(call *mcp.Call) []byte {
+	switch call.Method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		return mcp.Lookup(call.Params, "arguments")
+	case mcp.MethodComplete:
+		return completionArguments(call.Params)
+	}
+	return nil
+}
+
 // completion returns the params of completion/complete with the server's own
-// name or URI in the reference.
+// name or URI in the reference, and with one value for what is completed.
 func completion(params []byte, r *Route) []byte {
 	member := "uri"
 	if r.Kind == mcp.Prompt {
 		member = "name"
+	}
+	if known := mcp.Lookup(params, "context", "arguments"); mcp.IsObject(known) {
+		name, _ := mcp.LookupString(params, "argument", "name")
+		if rest := mcp.RemoveMember(known, name); len(rest) != len(known) {
+			params = mcp.SetMember(params, "context", mcp.SetMember(mcp.Lookup(params, "context"), "arguments", rest))
+		}
 	}
 	ref := mcp.Lookup(params, "ref")
 	return mcp.SetMember(params, "ref", mcp.SetMember(ref, member, mcp.Quote(r.Original)))

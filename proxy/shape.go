@@ -146,13 +146,34 @@ func (r *Route) finalArguments(call *mcp.Message) []byte {
 	return given
 }
 
-// argumentsOf are the final arguments of a request that calls a tool, nil for
-// every other.
+// argumentsOf are the arguments of a request as the server will get them: the final
+// ones of a tool, those of a prompt, and those that are known where one of them is
+// completed. They are nil for everything else.
 func (r *Route) argumentsOf(x *Exchange) []byte {
-	if r.Kind != mcp.Tool {
-		return nil
+	switch {
+	case r.Kind == mcp.Tool:
+		return r.finalArguments(&x.Message)
+	case x.Message.Method == mcp.MethodPromptsGet:
+		return x.Message.Param("arguments")
+	case x.Message.Method == mcp.MethodComplete:
+		return completionArguments(x.Message.Params())
 	}
-	return r.finalArguments(&x.Message)
+	return nil
+}
+
+// completionArguments are the arguments in the params of completion/complete, under their
+// names: what was begun of the one that is completed, and the others that are known.
+func completionArguments(params []byte) []byte {
+	known := mcp.Lookup(params, "context", "arguments")
+	if !mcp.IsObject(known) {
+		known = nil
+	}
+	argument := mcp.Lookup(params, "argument")
+	name, ok := mcp.LookupString(argument, "name")
+	if value := mcp.Lookup(argument, "value"); ok && value != nil {
+		known = mcp.SetMember(known, name, value)
+	}
+	return known
 }
 
 func sortedKeys[V any](m map[string]V) []string {
