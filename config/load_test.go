@@ -25,7 +25,7 @@ func TestDefault(t *testing.T) {
 		t.Errorf("defaults: %+v", tg)
 	}
 	want := Limits{
-		Body: 16 << 20, Result: 32 << 20, Line: 32 << 20, PolicyInput: 256 << 10, Depth: 128,
+		Body: 16 << 20, Bodies: 256 << 20, Connections: 20000, Result: 32 << 20, Line: 32 << 20, PolicyInput: 256 << 10, Depth: 128,
 		Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, ParkedPerPrincipal: 64,
 		ParkedPerServer: 256, AddedPerPrincipal: 8, Queue: 256, Drain: 5 * time.Second, CallsPerPrincipal: 128, IdenticalCalls: 200,
 		ListsPerMinute: 6000, InitializesPerMinute: 6000, NotificationsPerMinute: 60000, CancelsPerMinute: 6000,

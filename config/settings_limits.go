@@ -6,6 +6,12 @@ import "time"
 type Limits struct {
 	// Body is the largest request body of a client. Absent: 16MiB.
 	Body Size `config:"body" default:"16MiB" min:"1KiB" max:"1GiB"`
+	// Bodies is how many bytes of request bodies and lines of clients are handled at once, beyond 16 KiB of each; one caller may have half. At most
+	// a quarter of the memory limit, where one is set. Absent: 256MiB.
+	Bodies Size `config:"bodies" default:"256MiB" min:"1KiB" max:"64GiB"`
+	// Connections is how many connections clients may have open, at most half of the file descriptors; one address, or one /64 network of IPv6, may
+	// have half. One without a request under way makes room for a new one. Absent: 20000.
+	Connections int `config:"connections" default:"20000" min:"16" max:"1000000"`
 	// Result is the largest answer of a server. Absent: 32MiB.
 	Result Size `config:"result" default:"32MiB" min:"1KiB" max:"1GiB"`
 	// Line is the longest line of a stdio server or client. Absent: 32MiB.

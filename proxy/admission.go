@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // This file lets callers in over HTTP, and out again when what they showed has
@@ -31,7 +32,7 @@ func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time,
 // admit finds out who sent a request, or answers. The request that it returns
 // ends with what the caller showed; leave must be called behind it.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
-	from := network(r.RemoteAddr)
+	from := limit.Network(r.RemoteAddr)
 	if refusal, held := g.held(r, from); held {
 		writeBusy(w, "", refusal)
 		return nil, nil, nil

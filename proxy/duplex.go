@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // duplex is a client on one shared channel: stdio, or HTTP+SSE. Every message
@@ -91,31 +92,39 @@ func (d *duplex) drain() {
 
 // receive handles one message of the client. Requests run on their own; the
 // number of them is bounded by the session. A refusal is queued by whoever
-// reads, so that a client that does not read is not read from either.
-func (d *duplex) receive(raw []byte) {
+// reads, so that a client that does not read is not read from either. The claim is
+// released once the message is answered.
+func (d *duplex) receive(raw []byte, claim *limit.Claim) {
+	if !d.begun(raw, claim.Release) {
+		claim.Release()
+	}
+}
+
+// begun is receive of a message; true where something runs on that calls release
+// at its end.
+func (d *duplex) begun(raw []byte, release func()) bool {
 	g := d.s.g
 	if mcp.IsArray(raw) {
-		d.batch(raw)
-		return
+		return d.batch(raw, release)
 	}
 	msg, err := mcp.Parse(raw, g.parseLimits())
 	if err != nil {
 		d.put(mcp.AppendFault(nil, msg.ID, asFault(err)))
-		return
+		return false
 	}
 	if msg.Kind != mcp.KindRequest {
 		_ = d.s.received(msg) // nobody waits for an answer
-		return
+		return false
 	}
 	x, err := d.exchange(msg)
 	if err != nil {
 		d.answer(msg.ID, d.s.g.reject(x, err))
-		return
+		return false
 	}
 	ctx, done, err := d.s.begin(d.s.ctx, msg.ID) // here, so that a cancellation that follows finds it
 	if err != nil {
 		d.answer(msg.ID, d.s.g.reject(x, err))
-		return
+		return false
 	}
 	serve := func() {
 		got := d.s.serve(ctx, x)
@@ -125,10 +134,13 @@ func (d *duplex) receive(raw []byte) {
 	switch {
 	case x.Era == mcp.Legacy && (msg.Method == mcp.MethodInitialize || msg.Method == mcp.MethodSetLevel):
 		serve() // before anything that follows
-	case !d.run(serve):
+		return false
+	case !d.run(func() { defer release(); serve() }):
 		done()
 		d.answer(msg.ID, d.s.g.reject(x, errBusy))
+		return false
 	}
+	return true
 }
 
 // exchange is a request of the client in its revision: on stdio each request
@@ -150,8 +162,9 @@ func (d *duplex) exchange(msg mcp.Message) (*Exchange, error) {
 	return x, nil
 }
 
-func (d *duplex) batch(raw []byte) {
-	if !d.run(func() {
+func (d *duplex) batch(raw []byte, release func()) (runs bool) {
+	runs = d.run(func() {
+		defer release()
 		answers, err := d.s.batch(d.s.ctx, raw, d)
 		switch {
 		case err != nil:
@@ -159,9 +172,11 @@ func (d *duplex) batch(raw []byte) {
 		case answers != nil:
 			d.put(answers)
 		}
-	}) {
+	})
+	if !runs {
 		d.put(mcp.AppendFault(nil, "", invalid(errBusy)))
 	}
+	return runs
 }
 
 func (d *duplex) answer(id mcp.ID, got reply) {
@@ -217,11 +232,13 @@ func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.
 	if !g.announced(w, r) {
 		return
 	}
-	body, ok := g.readMessage(w, r)
+	claim := g.opts.Messages.Claim(s.principal)
+	body, ok := g.readMessage(w, r, claim)
 	if !ok {
+		claim.Release()
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
 	_ = http.NewResponseController(w).Flush()
-	s.duplex.receive(body)
+	s.duplex.receive(body, claim)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // Gateway serves clients over all transports. Make one with [New], give it
@@ -68,6 +69,9 @@ func New(opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	opts.Limits = opts.Limits.withDefaults()
+	if opts.Messages == nil {
+		opts.Messages = limit.NewBytes(16*int64(opts.Limits.Body), int64(opts.Limits.Body))
+	}
 	if opts.Resource == nil {
 		opts.Resource = noResource{}
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER,
@@ -21,8 +23,11 @@ import (
 // of a door.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serveHTTP) }
 
-// NewServer returns an HTTP server with the time limits that keep slow clients
-// from holding it. Streams set their own write deadlines.
+// NewServer returns an HTTP server with the limits that keep clients from holding
+// it. Streams set their own write deadlines. Of HTTP/2, which is spoken over TLS
+// alone, one connection has no more requests at once than a session has, and what
+// comes before anybody reads it is bounded: a sender that is not known is refused
+// without that.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -30,6 +35,10 @@ func NewServer(h http.Handler) *http.Server {
 		ReadTimeout:       readTime,
 		IdleTimeout:       idleConnTime,
 		MaxHeaderBytes:    64 << 10,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: streamsPerConn, MaxReceiveBufferPerConnection: connBuffer, MaxReceiveBufferPerStream: streamBuffer,
+			SendPingTimeout: idleConnTime, PingTimeout: readHeaderTime,
+		},
 	}
 }
 
@@ -206,44 +215,40 @@ func (g *Gateway) announced(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// readMessage reads the body of a POST within its limits, or answers.
-func (g *Gateway) readMessage(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(g.opts.Limits.Body)), r.ContentLength)
-	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, tooLarge(w, g.opts.Limits.Body)
-		}
+// readMessage reads the body of a POST within its limits, or answers. Its memory
+// counts until the claim is released.
+func (g *Gateway) readMessage(w http.ResponseWriter, r *http.Request, claim *limit.Claim) ([]byte, bool) {
+	body, err := claim.Read(r.Body, r.ContentLength, int64(g.opts.Limits.Body))
+	switch {
+	case err == nil:
+		return body, true
+	case errors.Is(err, limit.ErrTooLarge):
+		tooLarge(w, g.opts.Limits.Body)
+	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrScarce):
+		w.Header().Set("Connection", "close") // what is still to come is not read
+		writeBusy(w, "", noRoom(err))
+	default:
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeParse, "Parse error: the body could not be read"))
-		return nil, false
 	}
-	return body, true
+	return nil, false
 }
 
-func tooLarge(w http.ResponseWriter, limit int) bool {
+// noRoom is the refusal of a message for which there is no memory.
+func noRoom(err error) *Refusal {
+	r := &Refusal{
+		Kind: "gateway_busy", Code: codeUnavailable, Phase: "gateway", RetryAfter: time.Second, Unavailable: true, Err: err,
+		Text: "The gateway handles as many bytes of messages as it may (limits.bodies), or half of them for one caller; try again in a moment.",
+	}
+	if errors.Is(err, limit.ErrScarce) {
+		r.RetryAfter = 10 * time.Second
+		r.Text = fmt.Sprintf("The gateway is short of memory and takes no message of more than %d KiB until it has more; try again later.", limit.Small>>10)
+	}
+	return r
+}
+
+func tooLarge(w http.ResponseWriter, most int) {
 	w.Header().Set("Connection", "close")
-	writeFault(w, http.StatusRequestEntityTooLarge, "", mcp.Errorf(mcp.CodeInvalidRequest, "The message is larger than %d bytes (limits.body)", limit))
-	return false
-}
-
-// believed is how much memory is taken for a body because its sender says that
-// it is so large.
-const believed = 1 << 20
-
-// readAll reads a body, of a known size unless that is negative. Beyond what is
-// believed its memory grows with what really comes.
-func readAll(r io.Reader, known int64) ([]byte, error) {
-	if known < 0 {
-		return io.ReadAll(r)
-	}
-	body := make([]byte, min(known, believed))
-	n, err := io.ReadFull(r, body)
-	for err == nil && int64(n) < known {
-		body = append(body, make([]byte, min(known-int64(n), int64(n)))...)
-		var more int
-		more, err = io.ReadFull(r, body[n:])
-		n += more
-	}
-	return body[:n], err
+	writeFault(w, http.StatusRequestEntityTooLarge, "", mcp.Errorf(mcp.CodeInvalidRequest, "The message is larger than %d bytes (limits.body)", most))
 }
 
 func jsonContent(value string) bool {
@@ -278,7 +283,9 @@ func (g *Gateway) serveStreamable(w http.ResponseWriter, r *http.Request, id *ga
 			"The client must accept application/json and text/event-stream"))
 		return
 	}
-	body, ok := g.readMessage(w, r)
+	claim := g.opts.Messages.Claim(id.Key())
+	defer claim.Release()
+	body, ok := g.readMessage(w, r, claim)
 	if !ok {
 		return
 	}

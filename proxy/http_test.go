@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -404,22 +401,5 @@ func TestModernNotification(t *testing.T) {
 	w := r.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "Mcp-Protocol-Version", "2026-07-28")
 	if w.code() != http.StatusAccepted || w.text() != "" {
 		t.Errorf("status %d, body %q", w.code(), w.text())
-	}
-}
-
-// The memory for a body is not taken before it comes.
-func TestReadAll(t *testing.T) {
-	for _, size := range []int{0, 1, believed - 1, believed, believed + 1, 5*believed + 3} {
-		want := bytes.Repeat([]byte("b"), size)
-		for _, known := range []int64{int64(size), -1} {
-			got, err := readAll(bytes.NewReader(want), known)
-			if err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%d bytes, announced as %d: %d bytes, %v", size, known, len(got), err)
-			}
-		}
-	}
-	got, err := readAll(strings.NewReader("short"), 1<<40)
-	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(got) > 2*believed {
-		t.Errorf("a body that ends early: %v, %d bytes of memory", err, cap(got))
 	}
 }

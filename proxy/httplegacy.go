@@ -17,6 +17,13 @@ const (
 	idleConnTime   = 120 * time.Second
 )
 
+// Limits of one connection of HTTP/2.
+const (
+	streamsPerConn = 256
+	connBuffer     = 256 << 10
+	streamBuffer   = 64 << 10
+)
+
 // serveLegacy serves one message of a session (2025-03-26 to 2025-11-25
 // basic/transports, Streamable HTTP).
 func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // Backend is what an upstream server and the native host both are. It is safe
@@ -98,6 +99,9 @@ type Options struct {
 	Metrics       *Metrics // nil counts nothing
 	Tracer        Tracer   // nil traces nothing
 	Resource      Resource // nil publishes nothing, and its challenges lead nowhere
+	// Messages bounds the memory of the messages of clients; nil makes one of 16
+	// of the largest.
+	Messages *limit.Bytes
 
 	// CapabilityIDs issues or finds the ids of capabilities, in the order of
 	// the keys; nil leaves them empty.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // lastAnswers is how long a client that has closed its end still gets answers.
@@ -52,16 +53,25 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 }
 
 // readLines receives the lines of the client.
-func (d *duplex) readLines(r io.Reader, limit int) error {
+func (d *duplex) readLines(r io.Reader, most int) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
-		line, err := readLine(in, limit)
-		if errors.Is(err, errLineTooLong) {
-			d.put(mcp.AppendFault(nil, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes (limits.body)", limit)))
+		claim := d.s.g.opts.Messages.Claim(d.s.principal)
+		line, err := readLine(in, most, claim)
+		switch {
+		case errors.Is(err, errLineTooLong):
+			claim.Release()
+			d.put(mcp.AppendFault(nil, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes (limits.body)", most)))
 			continue
-		}
-		if len(line) > 0 {
-			d.receive(line)
+		case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrScarce):
+			claim.Release()
+			no := noRoom(err)
+			d.put(mcp.AppendFault(nil, "", &mcp.Error{Code: no.Code, Message: no.Text, Data: no.data()}))
+			continue
+		case len(line) > 0:
+			d.receive(line, claim)
+		default:
+			claim.Release()
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -79,27 +89,38 @@ func (d *duplex) readLines(r io.Reader, limit int) error {
 
 var errLineTooLong = errors.New("line too long")
 
-// readLine returns the next line without its end, in memory of its own. A line
-// beyond the limit is read to its end and dropped.
-func readLine(in *bufio.Reader, limit int) ([]byte, error) {
+// readLine returns the next line without its end, in memory of its own that the
+// claim counts. A line beyond the limit, or for which there is no room, is read to
+// its end and dropped.
+func readLine(in *bufio.Reader, most int, claim *limit.Claim) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := in.ReadSlice('\n')
-		if len(line)+len(part) > limit+1 {
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = in.ReadSlice('\n')
-			}
-			if err != nil {
-				return nil, err
-			}
-			return nil, errLineTooLong
+		if len(line)+len(part) > most+1 {
+			return nil, dropLine(in, err, errLineTooLong)
 		}
-		line = append(line, part...)
+		var full error
+		if line, full = claim.Append(line, part); full != nil {
+			claim.Release() // before the rest is waited for
+			return nil, dropLine(in, err, full)
+		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		return trimLine(line), err
 	}
+}
+
+// dropLine reads to the end of a line of which a part was read with err. It
+// returns why the line is dropped, or the error that ended the input.
+func dropLine(in *bufio.Reader, err, why error) error {
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.ReadSlice('\n')
+	}
+	if err != nil {
+		return err
+	}
+	return why
 }
 
 func trimLine(line []byte) []byte {

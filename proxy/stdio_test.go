@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // talk serves a client that says its lines and leaves, and returns what it got.
@@ -113,7 +114,7 @@ func TestStdoutHoldsMessagesAlone(t *testing.T) {
 }
 
 func TestReadLine(t *testing.T) {
-	const limit = 10
+	const most = 10
 	tests := []struct {
 		name, in string
 		want     []string // ! is a line too long
@@ -129,7 +130,7 @@ func TestReadLine(t *testing.T) {
 			in := bufio.NewReaderSize(strings.NewReader(tt.in), 16)
 			var got []string
 			for {
-				line, err := readLine(in, limit)
+				line, err := readLine(in, most, limit.NewBytes(1<<20, 1<<10).Claim("a"))
 				if errors.Is(err, errLineTooLong) {
 					got = append(got, "!")
 					continue

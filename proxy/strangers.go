@@ -3,9 +3,7 @@ package proxy
 import (
 	"errors"
 	"hash/maphash"
-	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -31,7 +29,7 @@ const (
 	knownTime = 10 * time.Minute
 )
 
-// held returns how long the [network] of a request is not listened to.
+// held returns how long the [limit.Network] of a request is not listened to.
 func (g *Gateway) held(r *http.Request, from string) (*Refusal, bool) {
 	t, bounded := g.token(floodAuth, from)
 	if !bounded {
@@ -55,26 +53,6 @@ func (g *Gateway) showed(r *http.Request, from string, err error) {
 	case errors.Is(err, gate.ErrNoCredential), errors.Is(err, gate.ErrBadCredential), errors.Is(err, gate.ErrForbidden):
 		g.floods.local.Take(t)
 	}
-}
-
-// network is what the requests of an address are counted by: the address, or of
-// IPv6 the network, which one machine has whole.
-func network(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return remote
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil || ip.Is4() {
-		return host
-	}
-	ip = ip.Unmap().WithZone("")
-	if ip.Is6() {
-		if prefix, err := ip.Prefix(64); err == nil {
-			return prefix.String()
-		}
-	}
-	return ip.String()
 }
 
 // credential is a hash of what a request shows; false where that is nothing, or

@@ -134,15 +134,3 @@ func TestKnownCredentialsAreBounded(t *testing.T) {
 		}
 	})
 }
-
-func TestNetwork(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1",
-		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "[2001:db8:1:2::1%eth0]:80": "2001:db8:1:2::/64",
-		"@": "@", "pipe:80": "pipe", "": "",
-	} {
-		if got := network(remote); got != want {
-			t.Errorf("%q is counted by %q, want %q", remote, got, want)
-		}
-	}
-}

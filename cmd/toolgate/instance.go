@@ -29,6 +29,7 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -53,6 +54,7 @@ type instance struct {
 	traces     *telemetry.Traces // nil where nobody takes them
 	feeds      feeds
 	done       activity
+	messages   *limit.Bytes // what clients send, as far as it is held
 	gateway    *proxy.Gateway
 	saver      *catalogSaver
 	desk       *approval.Desk
@@ -194,6 +196,8 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 
 	g := gatewayOptions(c)
 	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in, in, in.audit, in.keys, in.log
+	in.messages = messages(&c.Toolgate.Limits)
+	g.Messages = in.messages
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	in.executions = in.store.Executions(c.Toolgate.Retention.Executions)

@@ -1,9 +1,24 @@
 package main
 
 import (
+	"math"
+
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
+
+// messages bounds the memory of the messages of clients: as the file says, within a
+// quarter of the memory that this process may use, so that it is still there when
+// they are worked on.
+func messages(l *config.Limits) *limit.Bytes {
+	most := int64(l.Bodies)
+	if memory := headroom.MemoryLimit(); memory > 0 {
+		most = min(most, int64(min(memory/4, math.MaxInt64)))
+	}
+	return limit.NewBytes(most, int64(l.Body))
+}
 
 // gatewayLimits sets the limits of what clients may use, less those of sessions.
 func gatewayLimits(to *proxy.Limits, l *config.Limits) {

@@ -77,7 +77,7 @@ func (in *instance) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 var startSettings = []string{
 	"listen", "store", "durability", "redis", "budgets_in", "keys", "audit", "retention", "log", "telemetry", "feedback",
 	"governance.mode", "auth.mtls.required",
-	"limits.body", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
+	"limits.body", "limits.bodies", "limits.connections", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
 	"limits.parked_per_principal", "limits.parked_per_server",
 	"limits.kept_results", "limits.kept_results_per_principal", "limits.kept_results_time",
 	"limits.in_flight", "limits.batch", "limits.listens", "limits.watches", "limits.client_queue", "limits.client_queue_bytes",

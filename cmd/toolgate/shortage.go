@@ -62,6 +62,7 @@ func (o *operation) change(by store.Change, how func()) {
 
 // runsShort takes over what the gateway runs short of; nothing is the end of it.
 func (o *operation) runsShort(of headroom.Shortage) {
+	o.in.messages.Scarce(of.OfMemory())
 	o.setting.Lock()
 	defer o.setting.Unlock()
 	before := o.short.Load()

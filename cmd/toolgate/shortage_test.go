@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // shortOf replaces what a gateway watches by one thing, of which there is enough
@@ -77,6 +80,31 @@ func TestShortageDegrades(t *testing.T) {
 	if diff := cmp.Diff(want, auditedModes(t, h.path("state/audit.jsonl"))); diff != "" {
 		t.Errorf("audited (-want +got):\n%s", diff)
 	}
+}
+
+// While memory is short, large messages of clients are refused. Other shortages
+// have nothing to do with them.
+func TestShortageOfMemoryRefusesLargeMessages(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, nil)
+	r := h.newRunning(t)
+	reads := func() error {
+		c := r.messages.Claim("alice")
+		defer c.Release()
+		_, err := c.Read(bytes.NewReader(make([]byte, 1<<20)), 1<<20, 1<<20)
+		return err
+	}
+	r.shortOf("disk of /state")(true)
+	eventually(t, "the mode is DEGRADED", func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == "DEGRADED" })
+	if err := reads(); err != nil {
+		t.Errorf("while the disk is full: %v", err)
+	}
+	short := r.shortOf("memory of the process")
+	short(true)
+	eventually(t, "large messages are refused", func() bool { return errors.Is(reads(), limit.ErrScarce) })
+	short(false)
+	eventually(t, "large messages are taken again", func() bool { return reads() == nil })
 }
 
 // auditedModes are the changes of the mode that an audit log has.

@@ -63,7 +63,7 @@ func cgroupIn(root string, percent int) (m Meter, ok bool) {
 		}
 		return most, nil
 	}
-	return Meter{Name: "memory of the cgroup", Read: read}, len(groups) > 0
+	return Meter{Name: ofCgroup, Read: read}, len(groups) > 0
 }
 
 // limited returns the cgroups of this process that have a limit now.

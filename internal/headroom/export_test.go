@@ -2,8 +2,9 @@ package headroom
 
 // What the tests of the package use of it.
 var (
-	CgroupIn = cgroupIn
-	Used     = used
-	Room     = room
-	InUse    = inUse
+	CgroupIn      = cgroupIn
+	MemoryLimitIn = memoryLimitIn
+	Used          = used
+	Room          = room
+	InUse         = inUse
 )

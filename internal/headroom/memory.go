@@ -7,6 +7,26 @@ import (
 	"runtime/metrics"
 )
 
+// Names of the meters of memory.
+const (
+	ofProcess = "memory of the process"
+	ofCgroup  = "memory of the cgroup"
+)
+
+// MemoryLimit returns how many bytes this process may use at most: the least of
+// GOMEMLIMIT and of the limits of its cgroups. 0 is no limit.
+func MemoryLimit() uint64 { return memoryLimitIn("/") }
+
+func memoryLimitIn(root string) uint64 {
+	least := runtimeLimit()
+	for _, g := range limited(root) {
+		if _, limit, err := g.read(); err == nil && limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+	}
+	return least
+}
+
 // memoryMargin is how many percent of its limit memory has to be below the
 // threshold to be clear of it.
 const memoryMargin = 10
@@ -20,7 +40,7 @@ func Memory(limit uint64, percent int) (m Meter, ok bool) {
 		limit = runtimeLimit()
 	}
 	read := func() (Reading, error) { return used(inUse(), limit, percent), nil }
-	return Meter{Name: "memory of the process", Read: read}, limit > 0
+	return Meter{Name: ofProcess, Read: read}, limit > 0
 }
 
 // runtimeLimit is GOMEMLIMIT, 0 for none.

@@ -1,8 +1,10 @@
 package headroom_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -186,5 +188,30 @@ func TestCgroupChanges(t *testing.T) {
 	}
 	if _, err := m.Read(); err == nil {
 		t.Error("without files: no error")
+	}
+}
+
+// The memory of a process is that of the least of its limits.
+func TestMemoryLimit(t *testing.T) {
+	const v2 = "sys/fs/cgroup/"
+	root := files(t, map[string]string{
+		"proc/self/cgroup":    "0::/a/b",
+		v2 + "a/b/memory.max": "209715200", v2 + "a/b/memory.current": "1", v2 + "a/b/memory.stat": "",
+		v2 + "a/memory.max": "104857600", v2 + "a/memory.current": "1", v2 + "a/memory.stat": "",
+	})
+	before := debug.SetMemoryLimit(math.MaxInt64)
+	defer debug.SetMemoryLimit(before)
+	if got := headroom.MemoryLimitIn(root); got != 100<<20 {
+		t.Errorf("of two cgroups: %d", got)
+	}
+	if got := headroom.MemoryLimitIn(t.TempDir()); got != 0 {
+		t.Errorf("without a limit: %d", got)
+	}
+	debug.SetMemoryLimit(50 << 30)
+	if got := headroom.MemoryLimitIn(t.TempDir()); got != 50<<30 {
+		t.Errorf("of the runtime: %d", got)
+	}
+	if got := headroom.MemoryLimitIn(root); got != 100<<20 {
+		t.Errorf("of both: %d", got)
 	}
 }

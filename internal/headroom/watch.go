@@ -67,6 +67,11 @@ func (s Shortage) String() string {
 	return strings.Join(parts, "; ")
 }
 
+// OfMemory tells whether memory is among what there is too little of.
+func (s Shortage) OfMemory() bool {
+	return slices.ContainsFunc(s, func(one Short) bool { return one.Name == ofProcess || one.Name == ofCgroup })
+}
+
 // Watcher follows meters. The zero Watcher has none and is ready for use.
 type Watcher struct {
 	// Logger is told of meters that cannot be read; nil discards. It is not
