@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,7 +13,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +21,6 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -73,6 +69,13 @@ func (o *options) up(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
+	certs, err := newListenTLS(c)
+	if err != nil {
+		return err
+	}
+	if problem := certs.problem(time.Now()); problem != "" {
+		note("warning: %s", problem)
+	}
 	listener, err := listen(ctx, c)
 	if err != nil {
 		return err
@@ -104,7 +107,8 @@ func (o *options) up(ctx context.Context, arg string) error {
 			url = serverURL(c, listener.Addr())
 			in.reached(url)
 			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
-			group.Go(func() error { return serveUntil(ctx, listener, in.doors(), in.drainTime) })
+			door := newFront(listener, certs, connections(&c.Toolgate.Limits), in.log)
+			group.Go(func() error { return door.serve(ctx, in.doors(), in.drainTime) })
 		}
 		group.Go(func() error { return in.serveControl(ctx) })
 		group.Go(func() error { return in.serveMetrics(ctx) })
@@ -178,62 +182,6 @@ func noServers(c *config.Config) string {
 	return c.Path + " names no server to run; add one such as mcpServers: { name: { command: ... } }"
 }
 
-// listen opens the main listener; nil when none is configured.
-func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
-	if c.Toolgate.Listen.HTTP == "" {
-		return nil, nil
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", c.Toolgate.Listen.HTTP)
-	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, exitf(exitUnreachable, "%s is in use; another gateway may be running (try `toolgate ls`), or choose an address with --listen", c.Toolgate.Listen.HTTP)
-		}
-		return nil, exitf(exitUnreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
-	}
-	return secured(l, c)
-}
-
-// secured serves a listener with the certificate of the configuration, if it has
-// one. It closes what it refuses.
-func secured(l net.Listener, c *config.Config) (net.Listener, error) {
-	if c.Toolgate.Listen.TLS.Cert == "" {
-		return l, nil
-	}
-	cert, err := tls.LoadX509KeyPair(c.Toolgate.Listen.TLS.Cert, c.Toolgate.Listen.TLS.Key)
-	if err != nil {
-		l.Close()
-		return nil, exitf(exitConfig, "listen.tls: %w; cert and key must name the PEM files of one certificate and of its key", err)
-	}
-	own := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	if err := askForCertificates(own, c); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return tls.NewListener(l, own), nil
-}
-
-// askForCertificates has clients asked for certificates where some count. One
-// that does not hold good ends the handshake.
-func askForCertificates(own *tls.Config, c *config.Config) error {
-	path := c.Toolgate.Listen.TLS.ClientCA
-	if path == "" {
-		return nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return exitf(exitConfig, "listen.tls.client_ca: %w; name the PEM file of the authorities whose client certificates count", err)
-	}
-	own.ClientCAs, own.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
-	if !own.ClientCAs.AppendCertsFromPEM(text) {
-		return exitf(exitConfig, "listen.tls.client_ca: %s holds no certificate in PEM; name the file of the authorities whose client certificates count", path)
-	}
-	if c.Toolgate.Auth.MTLS.Required {
-		own.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	return nil
-}
-
 // guardKeyFile is the file of the state folder that holds the hash of the
 // generated API key.
 const guardKeyFile = "api-key.sha256"
@@ -261,34 +209,9 @@ func guardKey(c *config.Config, state *stateDir) (sum, fresh string, err error) 
 	return sum, "", nil
 }
 
-// serveHTTP serves a listener until the context ends, and then as long as
-// requests need to finish.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
-	return serveUntil(ctx, l, h, func() time.Duration { return 0 })
-}
-
-// serveUntil is serveHTTP for requests that may need longer by some time, which
-// is asked for when the context has ended.
-func serveUntil(ctx context.Context, l net.Listener, h http.Handler, longer func() time.Duration) error {
-	server := proxy.NewServer(h)
-	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }() // ends with Shutdown below
-	select {
-	case err := <-done:
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), longer()+stopTime)
-	defer cancel()
-	if server.Shutdown(grace) != nil {
-		server.Close()
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	}
-	return nil
-}
+// sideConnections is how many connections the administration and the metrics may
+// have over TCP, each.
+const sideConnections = 256
 
 // serveControl serves the control socket.
 func (in *instance) serveControl(ctx context.Context) error {
@@ -323,10 +246,12 @@ func (in *instance) serveAdmin(ctx context.Context, token string) error {
 	if err != nil {
 		return exitf(exitUnreachable, "listen.admin: %w; write another address, or leave it out", err)
 	}
-	if l, err = secured(l, in.current()); err != nil {
+	certs, err := newListenTLS(in.current())
+	if err != nil {
+		l.Close()
 		return err
 	}
-	return serveHTTP(ctx, l, admin.Strangers(admin.Remote(admin.Handler(in, token))))
+	return newFront(l, certs, sideConnections, in.log).serve(ctx, admin.Strangers(admin.Remote(admin.Handler(in, token))), func() time.Duration { return 0 })
 }
 
 // serveMetrics serves /metrics on its own address. The default address may be
@@ -352,7 +277,7 @@ func (in *instance) serveMetrics(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", in.metrics.Handler())
-	return serveHTTP(ctx, l, metricsDoor(mux, address, token))
+	return newFront(l, nil, sideConnections, in.log).serve(ctx, metricsDoor(mux, address, token), func() time.Duration { return 0 })
 }
 
 // watchFiles reloads when a file of the configuration changes.

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+)
+
+const (
+	// certificateLook is how often, at most, handshakes look whether the files of
+	// certificates have changed.
+	certificateLook = time.Second
+	// certificateWarning is how long before its end a certificate is warned of, and
+	// certificateReminder how often while it is served.
+	certificateWarning  = 7 * 24 * time.Hour
+	certificateReminder = 24 * time.Hour
+)
+
+// listenTLS is what a listener shows, and whose certificates of clients count,
+// as the files of listen.tls have it. They are read again when the files change;
+// what cannot be read is left as it was. Connections go on with what they began
+// with. It is safe for concurrent use.
+type listenTLS struct {
+	of       config.TLS
+	required bool         // clients need one
+	log      *slog.Logger // set before the first handshake
+
+	current atomic.Pointer[certGeneration]
+
+	mu     sync.Mutex // held by who looks at the files
+	looked time.Time
+	warned time.Time // of what cannot be read
+	told   time.Time // of the end of the certificate
+}
+
+// certGeneration is one generation of what is shown.
+type certGeneration struct {
+	config *tls.Config
+	leaf   *x509.Certificate
+	files  []fs.FileInfo // as they were when they were read; nil for one that was not there
+}
+
+// newListenTLS reads the certificates of a configuration; nil where it has none.
+// The error names the setting.
+func newListenTLS(c *config.Config) (*listenTLS, error) {
+	if c.Toolgate.Listen.TLS.Cert == "" {
+		return nil, nil
+	}
+	certs := &listenTLS{of: c.Toolgate.Listen.TLS, required: c.Toolgate.Auth.MTLS.Required, looked: time.Now()}
+	now, err := certs.read()
+	if err != nil {
+		return nil, exit(exitConfig, err)
+	}
+	certs.current.Store(now)
+	return certs, nil
+}
+
+// read reads all files.
+func (c *listenTLS) read() (*certGeneration, error) {
+	s := &certGeneration{files: c.stamps()} // before they are read: a change meanwhile is seen at the next look
+	cert, err := tls.LoadX509KeyPair(c.of.Cert, c.of.Key)
+	if err != nil {
+		return nil, fmt.Errorf("listen.tls: %w; cert and key must name the PEM files of one certificate and of its key", err)
+	}
+	s.leaf = cert.Leaf
+	s.config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if c.of.ClientCA == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(c.of.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("listen.tls.client_ca: %w; name the PEM file of the authorities whose client certificates count", err)
+	}
+	s.config.ClientCAs, s.config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+	if !s.config.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("listen.tls.client_ca: %s holds no certificate in PEM; name the file of the authorities whose client certificates count", c.of.ClientCA)
+	}
+	if c.required {
+		s.config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return s, nil
+}
+
+// stamps looks at all files.
+func (c *listenTLS) stamps() []fs.FileInfo {
+	var out []fs.FileInfo
+	for _, name := range []string{c.of.Cert, c.of.Key, c.of.ClientCA} {
+		if name == "" {
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			info = nil
+		}
+		out = append(out, info)
+	}
+	return out
+}
+
+// unchanged tells whether a file is the one that was looked at before.
+func unchanged(before, now fs.FileInfo) bool {
+	if before == nil || now == nil {
+		return before == nil && now == nil
+	}
+	return os.SameFile(before, now) && before.Size() == now.Size() && before.ModTime().Equal(now.ModTime())
+}
+
+// listener puts TLS on top of a listener.
+func (c *listenTLS) listener(l net.Listener) net.Listener {
+	return tls.NewListener(l, &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return c.latest(time.Now()).config, nil
+		},
+	})
+}
+
+// latest is what is shown now. One of many handshakes at once looks at the files,
+// the others take what is known.
+func (c *listenTLS) latest(now time.Time) *certGeneration {
+	if !c.mu.TryLock() {
+		return c.current.Load()
+	}
+	defer c.mu.Unlock()
+	known := c.current.Load()
+	if now.Sub(c.looked) < certificateLook {
+		return known
+	}
+	c.looked = now
+	if c.changed(known) {
+		known = c.renew(known, now)
+	}
+	if text := known.validity(now); text != "" && now.Sub(c.told) >= certificateReminder {
+		c.told = now
+		c.log.Warn("the certificate of listen.tls is not good for long, or not at all", "file", c.of.Cert, "problem", text)
+	}
+	return known
+}
+
+func (c *listenTLS) changed(known *certGeneration) bool {
+	for i, stamp := range c.stamps() {
+		if !unchanged(known.files[i], stamp) {
+			return true
+		}
+	}
+	return false
+}
+
+// renew reads the files that have changed; mu is held.
+func (c *listenTLS) renew(known *certGeneration, now time.Time) *certGeneration {
+	next, err := c.read()
+	if err != nil { // perhaps the other file is still to come
+		if now.Sub(c.warned) >= time.Minute {
+			c.warned = now
+			c.log.Warn("the files of listen.tls have changed and cannot be used; the certificate before is served on", "err", err)
+		}
+		return known
+	}
+	c.current.Store(next)
+	c.told = time.Time{}
+	c.log.Info("the certificate of listen.tls was read again", "file", c.of.Cert, "until", next.leaf.NotAfter)
+	return next
+}
+
+// validity says what is wrong with the time of the certificate, empty for nothing.
+func (s *certGeneration) validity(now time.Time) string {
+	switch day := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }; {
+	case now.Before(s.leaf.NotBefore):
+		return "it is not valid before " + day(s.leaf.NotBefore) + "; clients refuse it until then"
+	case now.After(s.leaf.NotAfter):
+		return "it has expired at " + day(s.leaf.NotAfter) + "; clients refuse it"
+	case now.Add(certificateWarning).After(s.leaf.NotAfter):
+		return "it expires at " + day(s.leaf.NotAfter) + "; replace the files, they are read again by themselves"
+	}
+	return ""
+}
+
+// problem is what a person is told at the start; empty for nothing. c may be nil.
+func (c *listenTLS) problem(now time.Time) string {
+	if c == nil {
+		return ""
+	}
+	text := c.current.Load().validity(now)
+	if text == "" {
+		return ""
+	}
+	c.told = now
+	return "listen.tls: " + c.of.Cert + ": " + text
+}
