@@ -54,7 +54,7 @@ type OPA struct {
 type Approvals struct {
 	// Wait is how long a call waits for an answer before it is told to come again. Absent: 30s.
 	Wait time.Duration `config:"wait" default:"30s" min:"1s" max:"10m"`
-	// Valid is how long a question may be answered, and then how long the grant may be used. Absent: 10m.
+	// Valid is how long a question may be answered, and then how long the grant may be used, or the denial counts. Absent: 10m.
 	Valid time.Duration `config:"valid" default:"10m" min:"1s" max:"7d"`
 	// By are groups whose answer counts, or requester for who makes the call and operator for who has the admin
 	// token. Absent: operator, and without authentication requester as well.

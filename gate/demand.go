@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -133,6 +134,9 @@ type Approval struct {
 	By [][]string
 	// Decider and Reason are of the decision; empty until then.
 	Decider, Reason string
+	// Until is when a question or its answer expires: until then a denial is the
+	// answer to every call that it is about.
+	Until time.Time
 }
 
 // May tells whether an answer of somebody who is all of the given, groups or

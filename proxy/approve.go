@@ -100,9 +100,8 @@ func (a *consent) found(ctx context.Context, g *Gateway, x *Exchange, r *Route, 
 			return gate.Approval{}, err
 		}
 		id, _ := mcp.Unquote(again.state.inner)
-		action, _ := mcp.LookupString(again.responses, approvalInput, "action")
-		if action == "accept" || action == "decline" {
-			return a.from.Answer(ctx, &a.question, id, action == "accept")
+		if grant, said := a.said(mcp.Lookup(again.responses, approvalInput)); said {
+			return a.from.Answer(ctx, &a.question, id, grant)
 		}
 	}
 	return a.from.Ask(ctx, &a.question)
@@ -120,11 +119,23 @@ func (a *consent) askNow(ctx context.Context, g *Gateway, x *Exchange, found gat
 	case err != nil || msg.Fault() != nil:
 		return found, nil
 	}
-	action, _ := mcp.LookupString(msg.Result(), "action")
-	if action != "accept" && action != "decline" {
+	grant, said := a.said(msg.Result())
+	if !said {
 		return found, nil
 	}
-	return a.from.Answer(ctx, &a.question, found.ID, action == "accept")
+	return a.from.Answer(ctx, &a.question, found.ID, grant)
+}
+
+// said reads the answer to the question. Neither is one that is no decision, nor one
+// that approves of arguments that were not all shown without saying so.
+func (a *consent) said(answer []byte) (grant, said bool) {
+	switch action, _ := mcp.LookupString(answer, "action"); action {
+	case "decline":
+		return false, true
+	case "accept":
+		return true, gate.Excerpted(a.question.Args, maxShown).Missing == 0 || string(mcp.Lookup(answer, "content", approvalUnseen)) == "true"
+	}
+	return false, false
 }
 
 // approvalInput is the key of the gateway's own question in an input request.
@@ -142,8 +153,12 @@ func (g *Gateway) askRequester(x *Exchange, r *Route, rec *record, call *mcp.Cal
 	return &reply{result: g.modernResult(sealed, true, false)}, nil
 }
 
-// maxShown is how much of the arguments a question shows.
+// maxShown is how much room a question has for the arguments, in bytes.
 const maxShown = 2000
+
+// approvalUnseen is the field of the question's form by which somebody approves of
+// what is not shown.
+const approvalUnseen = "approve_unseen"
 
 // form is the question about a call, in words for the one who makes it.
 func (a *consent) form() []byte {
@@ -159,13 +174,16 @@ func (a *consent) form() []byte {
 			fmt.Fprintf(&text, " Asked because %s.", strings.TrimSuffix(d.Reason, "."))
 		}
 	}
-	if args := q.Args; len(args) > maxShown {
-		fmt.Fprintf(&text, " Arguments (the first %d of %d bytes): %s", maxShown, len(args), strings.ToValidUTF8(string(args[:maxShown]), ""))
-	} else if len(args) > 0 {
-		fmt.Fprintf(&text, " Arguments: %s", args)
+	args, fields := gate.Excerpted(q.Args, maxShown), `{}`
+	if args.Missing > 0 {
+		missing := fmt.Sprintf("%d of %d bytes of the arguments are not shown", args.Missing, len(q.Args))
+		fmt.Fprintf(&text, " Attention: %s. Arguments in part: %s (%s)", missing, args.Text, missing)
+		fields = `{"` + approvalUnseen + `":{"type":"boolean","title":"Approve also of what is not shown","description":` + string(mcp.Quote(missing+".")) + `}},"required":["` + approvalUnseen + `"]`
+	} else if args.Text != "" {
+		fmt.Fprintf(&text, " Arguments: %s", args.Text)
 	}
 	out := append([]byte(`{"message":`), mcp.Quote(text.String())...)
-	return append(out, `,"requestedSchema":{"type":"object","properties":{}}}`...)
+	return append(append(append(out, `,"requestedSchema":{"type":"object","properties":`...), fields...), "}}"...)
 }
 
 // use uses the grant for a call up. Of two equal calls that wait for one grant,
@@ -312,6 +330,9 @@ func notApproved(a gate.Approval) *Refusal {
 		r.Text = fmt.Sprintf("This call was not approved of (%s).", a.ID)
 		if a.Reason != "" {
 			r.Text = fmt.Sprintf("This call was not approved of (%s): %s", a.ID, a.Reason)
+		}
+		if time.Until(a.Until) > 0 {
+			r.Text = fmt.Sprintf("%s. It is not asked about again before %s.", strings.TrimSuffix(r.Text, "."), a.Until.UTC().Format(time.RFC3339))
 		}
 	}
 	return r

@@ -154,10 +154,12 @@ func TestRequesterSaysNo(t *testing.T) {
 	if code := mcp.Lookup([]byte(no.text()), "result", "_meta", RefusalKey, "code"); string(code) != "1004" {
 		t.Errorf("code %s", code)
 	}
+	requireKind(t, c.call(""), "approval_denied")
 	// Nothing that is not a yes is one, and the question stays open.
+	const other = `,"arguments":{"n":1}`
 	for _, answer := range []string{`{"approval":{"action":"cancel"}}`, `{"approval":{"action":"Accept"}}`, `{"approval":{}}`, `{"other":{"action":"accept"}}`, `{}`} {
-		state := stateOf(t, c.call(""))
-		if w := c.call(`,"inputResponses":` + answer + `,"requestState":"` + state + `"`); stateOf(t, w) == state {
+		state := stateOf(t, c.call(other))
+		if w := c.call(other + `,"inputResponses":` + answer + `,"requestState":"` + state + `"`); stateOf(t, w) == state {
 			t.Errorf("%s: %s", answer, w.text())
 		}
 	}
@@ -211,6 +213,61 @@ func TestOthersAreAsked(t *testing.T) {
 	requireKind(t, c.call(""), "approval_pending")
 	if c.calls() != 1 {
 		t.Error("a grant was used twice")
+	}
+}
+
+// A call that was denied is refused with the reason when it is made again, and
+// nobody is asked.
+func TestDenialIsRemembered(t *testing.T) {
+	c := newCounter(t, mcp.Legacy, func(o *approval.Settings) { o.By = []string{gate.ByOperator} })
+	requireKind(t, c.call(""), "approval_pending")
+	root := approval.Answerer{Name: "root", Operator: true}
+	denied := c.pending()
+	if _, err := c.desk.Decide(t.Context(), denied.ID, false, root, "not on Fridays"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		w := c.call("")
+		if requireKind(t, w, "approval_denied"); !strings.Contains(w.text(), "not on Fridays. It is not asked about again before ") {
+			t.Errorf("%s", w.text())
+		}
+	}
+	requireKind(t, c.call(`,"arguments":{"other":1}`), "approval_pending")
+	if w := c.modern("1", "tools/call", `"name":"s__t"`, "Authorization", "Bearer bob"); strings.Contains(w.text(), "Fridays") {
+		t.Errorf("bob is told of the denial of another: %s", w.text())
+	}
+	if _, err := c.desk.Retract(t.Context(), denied.ID, root); err != nil {
+		t.Fatal(err)
+	}
+	requireKind(t, c.call(""), "approval_pending")
+	if c.calls() != 0 {
+		t.Errorf("%d calls", c.calls())
+	}
+}
+
+// A requester who is not shown all of the arguments says so to approve of them.
+func TestRequesterApprovesOfWhatIsNotShown(t *testing.T) {
+	c := newCounter(t, mcp.Legacy, nil)
+	args := `,"arguments":{"note":"` + strings.Repeat("blah ", 1000) + `","amount":999999}`
+	answer := func(w *recorder, content string) *recorder {
+		return c.call(args + `,"inputResponses":{"approval":{"action":"accept","content":` + content + `}},"requestState":"` + stateOf(t, w) + `"`)
+	}
+	w := c.call(args)
+	text := []byte(w.text())
+	message, _ := mcp.LookupString(text, "result", "inputRequests", "approval", "params", "message")
+	if n := strings.Count(message, "bytes of the arguments are not shown"); n != 2 || !strings.Contains(message, `"amount":999999`) {
+		t.Errorf("asked %q", message)
+	}
+	required := mcp.Lookup(text, "result", "inputRequests", "approval", "params", "requestedSchema", "required")
+	if string(required) != `["approve_unseen"]` {
+		t.Errorf("the form requires %s", required)
+	}
+	w = answer(w, `{}`)
+	if c.calls() != 0 || !strings.Contains(w.text(), `"inputRequests"`) {
+		t.Fatalf("%d calls: %s", c.calls(), w.text())
+	}
+	if w = answer(w, `{"approve_unseen":true}`); c.calls() != 1 || !strings.Contains(w.text(), `"resultType":"complete"`) {
+		t.Errorf("%d calls: %s", c.calls(), w.text())
 	}
 }
 

@@ -401,10 +401,13 @@ type ArgumentChecker interface {
 // and the answers (DESIGN 7, Approval). It is safe for concurrent use and bounds
 // its own waits, except for Await, which the context bounds as well.
 type Approver interface {
-	// Ask returns the grant or the question that there is for a call; if there
-	// is neither it asks. It returns [gate.ErrTooManyQuestions] when the caller
+	// Ask returns the grant, the denial in force or the question that there is for
+	// a call; if there is none it asks. It returns [gate.ErrTooManyQuestions] when the caller
 	// has too many open.
 	Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
+	// Find returns what Ask would, without asking; ok is false where there is
+	// nothing.
+	Find(ctx context.Context, q *gate.Question) (a gate.Approval, ok bool, err error)
 	// Await returns a question as it is when it has been decided, or when a call
 	// has waited for that long enough.
 	Await(ctx context.Context, id string) (gate.Approval, error)

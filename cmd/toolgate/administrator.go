@@ -90,9 +90,8 @@ func (a administrator) PromoteServer(ctx context.Context, server, reason string)
 	return a.audited(a.name(), &changed{what: "servers.promote", server: server, reason: reason, id: a.id}, err)
 }
 
-// Decide implements [admin.Approvals]: as an operator and as whoever it is, so
+// Answer implements [admin.Approvals]: as an operator and as whoever it is, so
 // that it never counts for a call of their own.
-func (a administrator) Decide(ctx context.Context, id string, grant bool, reason, _ string) (approval.Item, error) {
-	item, err := a.desk.Decide(ctx, id, grant, approval.Answerer{Name: a.name(), Operator: true, Identity: a.id}, reason)
-	return a.answered(a.name(), a.id, item, id, grant, reason, err)
+func (a administrator) Answer(ctx context.Context, id string, said admin.Answer) (approval.Item, error) {
+	return a.answerAs(ctx, id, said, approval.Answerer{Name: a.name(), Operator: true, Identity: a.id, Hash: said.Hash})
 }

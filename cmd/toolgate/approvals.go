@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -73,19 +74,28 @@ func (in *instance) Approval(ctx context.Context, id string) (approval.Item, err
 	return in.desk.Get(ctx, id)
 }
 
-// Decide implements [admin.Approvals]: as the operator, and with an API key as
+// Answer implements [admin.Approvals]: as the operator, and with an API key as
 // its owner as well.
-func (in *instance) Decide(ctx context.Context, id string, grant bool, reason, key string) (approval.Item, error) {
-	who := approval.Answerer{Name: gate.ByOperator, Operator: true}
-	if key != "" && in.identities.Load().authenticated() {
-		owner, err := in.identity(key)
+func (in *instance) Answer(ctx context.Context, id string, said admin.Answer) (approval.Item, error) {
+	who := approval.Answerer{Name: gate.ByOperator, Operator: true, Hash: said.Hash}
+	if said.Key != "" && in.identities.Load().authenticated() {
+		owner, err := in.identity(said.Key)
 		if err != nil {
 			return approval.Item{}, errors.Join(approval.ErrNotYours, err)
 		}
 		who.Identity, who.Name = owner, approval.Name(owner)
 	}
-	item, err := in.desk.Decide(ctx, id, grant, who, reason)
-	return in.answered(who.Name, who.Identity, item, id, grant, reason, err)
+	return in.answerAs(ctx, id, said, who)
+}
+
+// answerAs is the answer of somebody, and its line in the audit log.
+func (in *instance) answerAs(ctx context.Context, id string, said admin.Answer, who approval.Answerer) (item approval.Item, err error) {
+	if said.Do == admin.Retract {
+		item, err = in.desk.Retract(ctx, id, who)
+	} else {
+		item, err = in.desk.Decide(ctx, id, said.Do == admin.Approve, who, said.Reason)
+	}
+	return in.answered(who.Name, who.Identity, item, id, said.Do, said.Reason, err)
 }
 
 // webhookIssuer is who vouches, in the audit log, for those whose answers come by
@@ -96,11 +106,15 @@ const webhookIssuer = "webhook"
 func (in *instance) decideByWebhook(ctx context.Context, id string, grant bool, who approval.Answerer, reason string) (approval.Item, error) {
 	item, err := in.desk.Decide(ctx, id, grant, who, reason)
 	said := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: webhookIssuer, Tenant: who.Tenant, Subject: who.Subject}, Groups: who.Groups})
-	return in.answered(who.Name, said, item, id, grant, reason, err)
+	do := admin.Deny
+	if grant {
+		do = admin.Approve
+	}
+	return in.answered(who.Name, said, item, id, do, reason, err)
 }
 
 func newApprovals(o *options) *cobra.Command {
-	var path, state, reason string
+	var path, state string
 	c := &cobra.Command{
 		Use:   "approvals",
 		Short: "Answer calls that wait for the approval of a person",
@@ -136,12 +150,14 @@ has to answer, the variable TOOLGATE_API_KEY says who you are.`,
 			})
 		},
 	}
-	decide := func(grant bool, use, short string) *cobra.Command {
+	answer := func(do, short, long string) *cobra.Command {
+		said := admin.Answer{Do: do}
 		d := &cobra.Command{
-			Use: use, Short: short, Args: cobra.ExactArgs(1),
+			Use: do + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return o.withControl(path, func(control *admin.Client) error {
-					item, err := control.Decide(cmd.Context(), args[0], grant, reason, apiKey())
+					said.Key = apiKey()
+					item, err := control.Answer(cmd.Context(), args[0], said)
 					if err != nil {
 						return err
 					}
@@ -149,10 +165,21 @@ has to answer, the variable TOOLGATE_API_KEY says who you are.`,
 				})
 			},
 		}
-		d.Flags().StringVar(&reason, "reason", "", "why, for the record and, for a denial, for the caller")
+		d.Flags().StringVar(&said.Reason, "reason", "", "why, for the record and, for a denial, for the caller")
+		if do == admin.Approve {
+			d.Flags().StringVar(&said.Hash, "hash", "", "the `hash` of the arguments, as show prints it; needed where they are not shown in full")
+		}
 		return d
 	}
-	for _, sub := range []*cobra.Command{ls, show, decide(true, "approve ID", "Let a call be made, once"), decide(false, "deny ID", "Refuse a call")} {
+	for _, sub := range []*cobra.Command{
+		ls, show,
+		answer(admin.Approve, "Let a call be made, once", `Let a call be made, once, with the arguments that were asked about. Where show does not
+show all of them, --hash says that these are meant: compare it with the hash of the
+arguments that the caller names.`),
+		answer(admin.Deny, "Refuse a call", `Refuse a call. The same call, of the same caller with the same arguments, is then refused
+with the reason for as long as approvals.valid says, without anybody being asked.`),
+		answer(admin.Retract, "Take a denial back", `Take a denial back before it expires: the next such call is asked about anew.`),
+	} {
 		o.outputFlag(sub)
 		c.AddCommand(sub)
 	}
@@ -185,11 +212,20 @@ func approvalTable(items []approval.Item) table {
 		}
 		t.rows = append(t.rows, []string{
 			item.ID, item.State, item.Tool, item.Subject + " of " + item.Tenant, answers(item.By),
-			item.ExpiresAt.Local().Format(time.DateTime), item.Arguments, decided,
+			item.ExpiresAt.Local().Format(time.DateTime), notShown(item, ": ") + item.Arguments, decided,
 		})
 		t.names = append(t.names, item.ID)
 	}
 	return t
+}
+
+// notShown says how much of the arguments is missing where they are shown, and what
+// goes after it; empty where they are whole.
+func notShown(item *approval.Item, after string) string {
+	if item.ArgsMissing == 0 || item.State != string(gate.ApprovalPending) && item.State != string(gate.ApprovalGranted) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d bytes are not shown", item.ArgsMissing, item.ArgsBytes) + after
 }
 
 // answers names those who may answer, for each demand.
@@ -208,6 +244,8 @@ func approvalDetails(item *approval.Item) table {
 			t.rows = append(t.rows, []string{name, value})
 		}
 	}
+	missing := notShown(item, "; approve needs --hash")
+	row("arguments", missing)
 	row("tool", item.Tool)
 	row("server", item.Server)
 	row("caller", item.Subject+" of "+item.Tenant)
@@ -229,10 +267,12 @@ func approvalDetails(item *approval.Item) table {
 			t.rows = append(t.rows, []string{name, line})
 		}
 	}
+	row("hash", item.ArgsHash)
+	row("arguments", missing)
 	return t
 }
 
-// indented is JSON for people; what is cut off stays as it is.
+// indented is JSON for people.
 func indented(raw string) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)

@@ -105,9 +105,9 @@ func (in *instance) seedCatalogAs(ctx context.Context, s admin.CatalogSeed, id *
 }
 
 // answered writes down how a question about a call was answered.
-func (in *instance) answered(who string, id *gate.Identity, item approval.Item, question string, grant bool, reason string, err error) (approval.Item, error) {
-	what := "approvals.deny"
-	if grant {
+func (in *instance) answered(who string, id *gate.Identity, item approval.Item, question, do, reason string, err error) (approval.Item, error) {
+	what := "approvals." + do
+	if do == admin.Approve {
 		what = "approvals.grant"
 	}
 	name := question

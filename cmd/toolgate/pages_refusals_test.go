@@ -18,7 +18,7 @@ import (
 // refusalTexts say what each kind of refusal means and what to do. The kinds
 // themselves, with their codes and phases, are read from the source.
 var refusalTexts = map[string]string{
-	"approval_denied":        "A person has said no. Do not ask again for the same.",
+	"approval_denied":        "A person has said no. Do not ask again for the same: the answer stays until the time in the text (`approvals.valid`), unless somebody takes it back with `toolgate approvals retract`.",
 	"approval_needed":        "The call needs an approval that cannot be waited for here. Make it as a plain call.",
 	"approval_pending":       "A person has been asked. Make the same call again later; its grant is kept for it.",
 	"audit_unavailable":      "The record of calls cannot be written, and `audit.mode` requires it. See `toolgate doctor`, TG3203.",

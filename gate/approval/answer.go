@@ -16,6 +16,11 @@ var (
 	ErrNotYours = errors.New("you are not among those who may answer this")
 	// ErrDecided tells that a question was decided before or has expired.
 	ErrDecided = errors.New("it was decided before, or it has expired")
+	// ErrNoDenial tells that there is nothing to take back.
+	ErrNoDenial = errors.New("it is no denial, or one that counts no more")
+	// ErrUnseen tells that somebody approves of arguments that were not shown in full
+	// without saying of which, or of others than those of the call.
+	ErrUnseen = errors.New("to approve of them name their hash, which the question has; none was given, or that of others")
 	// ErrUnknown tells that there is no such question.
 	ErrUnknown = errors.New("there is no approval of this id")
 )
@@ -35,6 +40,9 @@ type Answerer struct {
 	Groups          []string
 	// Operator is set for who holds the admin token.
 	Operator bool
+	// Hash is that of the arguments of the call that is approved of. It is needed
+	// where they were not shown in full, and has to be right wherever it is given.
+	Hash string
 }
 
 // Answer is the answer of whoever makes the call, which counts where the
@@ -65,7 +73,7 @@ func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bo
 }
 
 // Decide is the answer of somebody else. It returns [ErrUnknown],
-// [ErrNotYours] or [ErrDecided], wrapped, when it does not count.
+// [ErrNotYours], [ErrUnseen] or [ErrDecided], wrapped, when it does not count.
 func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error) {
 	if d == nil || d.store == nil {
 		return Item{}, errNoDesk
@@ -81,7 +89,40 @@ func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, 
 	if !who.counts(item, r.Principal) {
 		return Item{}, fmt.Errorf("%s: %w", id, ErrNotYours)
 	}
+	if open := r.State == store.ApprovalPending; open && grant && who.Hash != item.ArgsHash && (who.Hash != "" || item.ArgsMissing > 0) {
+		return item, fmt.Errorf("%s: %d of %d bytes of the arguments are not shown: %w", id, item.ArgsMissing, item.ArgsBytes, ErrUnseen)
+	}
 	return d.decide(ctx, id, grant, store.Change{Actor: who.Name, Reason: reason})
+}
+
+// Retract takes a denial back, so that the next call of its kind is asked about
+// anew: by somebody whose answer would have counted, or by an operator, who grants
+// nothing by it. It returns [ErrUnknown], [ErrNotYours] or [ErrNoDenial], wrapped,
+// where nothing was taken back.
+func (d *Desk) Retract(ctx context.Context, id string, who Answerer) (Item, error) {
+	if d == nil || d.store == nil {
+		return Item{}, errNoDesk
+	}
+	r, found, err := d.record(ctx, id)
+	switch {
+	case err != nil:
+		return Item{}, err
+	case !found:
+		return Item{}, fmt.Errorf("%.64q: %w", id, ErrUnknown)
+	case who.Name == "" || !who.Operator && !who.counts(itemOf(r), r.Principal):
+		return Item{}, fmt.Errorf("%s: %w", id, ErrNotYours)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	r, ok, err := d.store.Retract(ctx, id)
+	if err != nil {
+		return Item{}, err
+	}
+	if !ok {
+		return itemOf(r), fmt.Errorf("%s is %s: %w", id, itemOf(r).State, ErrNoDenial)
+	}
+	d.log.Info("a denial was taken back", "approval", id, "by", who.Name)
+	return itemOf(r), nil
 }
 
 // counts tells whether an answer counts for a question of a principal.

@@ -26,6 +26,7 @@ type callback struct {
 	Tenant   string   `json:"tenant"`   // of the subject, as the receiver vouches; empty is "default"
 	Groups   []string `json:"groups"`   // likewise
 	Reason   string   `json:"reason"`
+	ArgsHash string   `json:"args_hash"` // as in the question; needed to approve where its args_missing is not 0
 }
 
 // Decider is what [Desk.Decide] is.
@@ -38,7 +39,8 @@ type Decider func(ctx context.Context, id string, grant bool, who Answerer, reas
 //
 // The receiver vouches for subject, tenant and groups. The tenant is that of who
 // decided and not of the question: it counts only where the two are the same.
-// Without one it is "default".
+// Without one it is "default". Where the question says that bytes of the arguments
+// are missing in it, approving needs its "args_hash" as well.
 //
 // secret returns the secret in force; while it is empty, nothing is taken.
 // Nothing is said to whoever does not know it. decide is [Desk.Decide], or does
@@ -60,7 +62,7 @@ func (d *Desk) Callback(secret func() string, decide Decider) http.Handler {
 			reply(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		who := Answerer{Name: answer.name(), Subject: answer.Subject, Tenant: answer.Tenant, Groups: answer.Groups}
+		who := Answerer{Name: answer.name(), Subject: answer.Subject, Tenant: answer.Tenant, Groups: answer.Groups, Hash: answer.ArgsHash}
 		_, err = decide(r.Context(), answer.ID, answer.Decision == "approve", who, shown(answer.Reason))
 		switch {
 		case err == nil:
@@ -69,6 +71,8 @@ func (d *Desk) Callback(secret func() string, decide Decider) http.Handler {
 			reply(w, http.StatusNotFound, ErrUnknown.Error())
 		case errors.Is(err, ErrNotYours):
 			reply(w, http.StatusForbidden, "an answer of this subject does not count for this call")
+		case errors.Is(err, ErrUnseen):
+			reply(w, http.StatusPreconditionRequired, "the arguments are not shown in full: to approve of them send the args_hash of the question")
 		case errors.Is(err, ErrDecided):
 			reply(w, http.StatusConflict, ErrDecided.Error())
 		default:

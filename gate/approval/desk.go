@@ -30,7 +30,8 @@ const (
 	maxReasons = 8
 )
 
-// maxArguments is how much of the arguments people are shown, in bytes.
+// maxArguments is how much room there is for the arguments that people are shown,
+// in bytes.
 const maxArguments = 16 << 10
 
 // Settings are what a configuration says of approvals.
@@ -41,7 +42,7 @@ type Settings struct {
 	// Wait is how long a call waits for an answer; 0 is 30 s.
 	Wait time.Duration
 	// Valid is how long a question can be answered, and from the answer on how
-	// long a grant can be used; 0 is 10 min.
+	// long a grant can be used and a denial counts; 0 is 10 min.
 	Valid time.Duration
 	// Asked is told of every new question, and does not block; nil is nobody.
 	Asked func(Item)
@@ -94,14 +95,16 @@ type details struct {
 	Reasons   []string   `json:"reasons,omitempty"`
 	By        [][]string `json:"by"`
 	ArgsBytes int        `json:"args_bytes"`
+	// ArgsMissing is how many bytes of them people are not shown.
+	ArgsMissing int `json:"args_missing,omitempty"`
 }
 
 func key(q *gate.Question) store.ApprovalKey {
 	return store.ApprovalKey{Principal: q.Identity.Key(), CapabilityID: q.CapabilityID, ArgsHash: q.ArgsHash}
 }
 
-// Ask returns the grant or the question that there is for a call. If there is
-// neither, a question is asked. Where the one that there is was asked under
+// Ask returns the grant, the denial or the question that there is for a call. If
+// there is none, a question is asked. Where the one that there is was asked under
 // other conditions than those of now, the call is not covered by it: Ask returns
 // an error that says so. It returns [gate.ErrTooManyQuestions] when the caller
 // has 64 open ones.
@@ -135,13 +138,37 @@ func (d *Desk) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
 	return item.approval(), nil
 }
 
+// Find returns the grant, the denial or the question that there is for a call,
+// without asking one; ok is false where there is none, or where it was asked under
+// other conditions than those of now.
+func (d *Desk) Find(ctx context.Context, q *gate.Question) (a gate.Approval, ok bool, err error) {
+	if d == nil || d.store == nil {
+		return gate.Approval{}, false, errNoDesk
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	r, found, err := d.store.Find(ctx, key(q))
+	if err != nil || !found {
+		return gate.Approval{}, false, err
+	}
+	item := itemOf(r)
+	if !item.sameBy(d.by(q)) {
+		return gate.Approval{}, false, nil
+	}
+	return item.approval(), true, nil
+}
+
 // changedConditions handles a question that is there, but was asked under other
 // conditions: it is closed, so that the next call asks anew.
 func (d *Desk) changedConditions(ctx context.Context, r store.ApprovalRecord, q *gate.Question) (gate.Approval, error) {
 	if item := itemOf(r); item.sameBy(d.by(q)) {
 		return item.approval(), nil // it is but described in other words
 	}
-	if r.State == store.ApprovalPending {
+	if r.State == store.ApprovalDenied {
+		if _, _, err := d.store.Retract(ctx, r.ID); err != nil {
+			return gate.Approval{}, err
+		}
+	} else if r.State == store.ApprovalPending {
 		by := store.Change{Actor: "toolgate", Reason: "what it needs has changed"}
 		if _, _, err := d.store.Decide(ctx, r.ID, false, time.Time{}, by); err != nil {
 			return gate.Approval{}, err
@@ -176,6 +203,8 @@ func (d *Desk) text(q *gate.Question) (store.ApprovalText, error) {
 		Issuer: shown(q.Identity.Issuer), Tenant: q.Identity.Tenant, Subject: shown(q.Identity.Subject),
 		By: d.by(q), ArgsBytes: len(q.Args),
 	}
+	args := gate.Excerpted(q.Args, maxArguments)
+	about.ArgsMissing = args.Missing
 	for _, demand := range q.Demands {
 		if demand.Reason != "" && len(about.Reasons) < maxReasons {
 			about.Reasons = append(about.Reasons, shown(demand.Reason))
@@ -185,12 +214,7 @@ func (d *Desk) text(q *gate.Question) (store.ApprovalText, error) {
 	if err != nil {
 		return store.ApprovalText{}, fmt.Errorf("describe the call: %w", err)
 	}
-	args := string(q.Args)
-	if len(args) > maxArguments {
-		args = strings.ToValidUTF8(args[:maxArguments], "")
-	}
-	args = strings.ReplaceAll(args, "\x00", "")
-	return store.ApprovalText{Details: string(raw), Arguments: args}, nil
+	return store.ApprovalText{Details: string(raw), Arguments: args.Text}, nil
 }
 
 // shown cuts text of others to what people are shown of it.

@@ -178,6 +178,96 @@ func TestGrantIsUsedOnce(t *testing.T) {
 	}
 }
 
+// A denial is the answer to the same call until it expires, or until somebody who
+// may takes it back.
+func TestDenialStands(t *testing.T) {
+	asked := 0
+	d := newDesk(t, storetest.Running(t), func(o *approval.Settings) { o.Asked = func(approval.Item) { asked++ } })
+	bobs := approval.Answerer{Name: "bob", Identity: bob}
+	q := question("1")
+	first := ask(t, d, q)
+	if _, err := d.Decide(t.Context(), first.ID, false, bobs, "never"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got := ask(t, d, q)
+		if got.ID != first.ID || got.State != gate.ApprovalDenied || got.Reason != "never" || time.Until(got.Until) < 59*time.Minute {
+			t.Errorf("asked again: %+v", got)
+		}
+	}
+	if found, ok, err := d.Find(t.Context(), q); !ok || err != nil || found.State != gate.ApprovalDenied {
+		t.Errorf("Find = %+v, %v, %v", found, ok, err)
+	}
+	if other := ask(t, d, question("2")); other.State != gate.ApprovalPending {
+		t.Errorf("other arguments: %+v", other)
+	}
+	for _, who := range []approval.Answerer{{Name: "alice", Identity: alice}, {Name: "carol", Identity: carol}, {Name: "dave", Identity: dave}, {}} {
+		if _, err := d.Retract(t.Context(), first.ID, who); !errors.Is(err, approval.ErrNotYours) {
+			t.Errorf("%+v takes it back: %v", who, err)
+		}
+	}
+	if _, err := d.Retract(t.Context(), "apr_x", bobs); !errors.Is(err, approval.ErrUnknown) {
+		t.Error(err)
+	}
+	if _, err := d.Retract(t.Context(), first.ID, bobs); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Retract(t.Context(), first.ID, approval.Answerer{Name: "root", Operator: true}); !errors.Is(err, approval.ErrNoDenial) {
+		t.Errorf("taken back twice: %v", err)
+	}
+	if got := ask(t, d, q); got.State != gate.ApprovalPending || got.ID == first.ID || asked != 3 {
+		t.Errorf("afterwards, with %d questions: %+v", asked, got)
+	}
+	// What others are to answer now was not denied by them.
+	moved := question("3", "sales", "security")
+	if _, err := d.Decide(t.Context(), ask(t, d, moved).ID, false, bobs, ""); err != nil {
+		t.Fatal(err)
+	}
+	moved.Demands[0].By = []string{"board"}
+	if got := ask(t, d, moved); !strings.Contains(got.Reason, "make the call again") {
+		t.Errorf("other conditions: %+v", got)
+	}
+	if got := ask(t, d, moved); got.State != gate.ApprovalPending {
+		t.Errorf("asked anew: %+v", got)
+	}
+}
+
+// Whoever approves of arguments that were not all shown says which call is meant.
+func TestUnseenArgumentsNeedTheirHash(t *testing.T) {
+	d := newDesk(t, storetest.Running(t), nil)
+	q := question("1")
+	q.Args = []byte(`{"note":"Monthly licence fee, 10 EUR.` + strings.Repeat(" ", 16400) + `","amount":999999}`)
+	a := ask(t, d, q)
+	item, err := d.Get(t.Context(), a.ID)
+	if err != nil || item.ArgsMissing < 15000 || item.ArgsBytes != len(q.Args) || !strings.Contains(item.Arguments, `"amount":999999`) {
+		t.Fatalf("%+v, %v", item, err)
+	}
+	who := approval.Answerer{Name: "bob", Identity: bob}
+	for _, hash := range []string{"", "2"} {
+		who.Hash = hash
+		if _, err := d.Decide(t.Context(), a.ID, true, who, ""); !errors.Is(err, approval.ErrUnseen) {
+			t.Errorf("approved with the hash %q: %v", hash, err)
+		}
+	}
+	who.Hash = "1"
+	if got, err := d.Decide(t.Context(), a.ID, true, who, ""); err != nil || got.State != "granted" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// What was shown in full needs none, and takes none of another call.
+	short := ask(t, d, question("2"))
+	if _, err := d.Decide(t.Context(), short.ID, true, who, ""); !errors.Is(err, approval.ErrUnseen) {
+		t.Errorf("the hash of another call: %v", err)
+	}
+	who.Hash = ""
+	if _, err := d.Decide(t.Context(), short.ID, true, who, ""); err != nil {
+		t.Error(err)
+	}
+	q.ArgsHash = "3"
+	if _, err := d.Decide(t.Context(), ask(t, d, q).ID, false, who, ""); err != nil {
+		t.Errorf("denied without having seen all: %v", err)
+	}
+}
+
 // A call is not covered by an answer that was given under other conditions.
 func TestConditionsChange(t *testing.T) {
 	d := newDesk(t, storetest.Running(t), nil)

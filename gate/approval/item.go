@@ -23,16 +23,19 @@ type Item struct {
 	Reasons []string `json:"reasons,omitempty"`
 	// By are those who may answer, for each demand.
 	By [][]string `json:"by"`
-	// Arguments are the first 16 KiB of them, while the question or its grant
-	// can still be used; ArgsBytes is how long they are in all.
-	Arguments string    `json:"arguments,omitempty"`
-	ArgsBytes int       `json:"args_bytes"`
-	ArgsHash  string    `json:"args_hash"`
-	AskedAt   time.Time `json:"asked_at"`
-	ExpiresAt time.Time `json:"expires_at"`
-	DecidedBy string    `json:"decided_by,omitempty"`
-	Reason    string    `json:"reason,omitempty"`
-	DecidedAt time.Time `json:"decided_at,omitzero"`
+	// Arguments are what people are shown of them, in at most 16 KiB, see
+	// [gate.Excerpt], while the question or its grant can still be used.
+	// ArgsBytes is how long they are in all, ArgsMissing how many bytes of that are
+	// not shown: who approves of such a call names its ArgsHash.
+	ArgsMissing int       `json:"args_missing"`
+	Arguments   string    `json:"arguments,omitempty"`
+	ArgsBytes   int       `json:"args_bytes"`
+	ArgsHash    string    `json:"args_hash"`
+	AskedAt     time.Time `json:"asked_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	DecidedBy   string    `json:"decided_by,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
+	DecidedAt   time.Time `json:"decided_at,omitzero"`
 }
 
 // itemOf reads a record. One whose details cannot be read may be answered by
@@ -45,13 +48,13 @@ func itemOf(r store.ApprovalRecord) Item {
 	return Item{
 		ID: r.ID, State: r.State, Tool: about.Tool, Server: about.Server,
 		Issuer: about.Issuer, Tenant: about.Tenant, Subject: about.Subject, Reasons: about.Reasons, By: about.By,
-		Arguments: r.Arguments, ArgsBytes: about.ArgsBytes, ArgsHash: r.ArgsHash,
+		Arguments: r.Arguments, ArgsBytes: about.ArgsBytes, ArgsMissing: about.ArgsMissing, ArgsHash: r.ArgsHash,
 		AskedAt: r.AskedAt, ExpiresAt: r.ExpiresAt, DecidedBy: r.DecidedBy, Reason: r.Reason, DecidedAt: r.DecidedAt,
 	}
 }
 
 func (i *Item) approval() gate.Approval {
-	return gate.Approval{ID: i.ID, State: gate.ApprovalState(i.State), By: i.By, Decider: i.DecidedBy, Reason: i.Reason}
+	return gate.Approval{ID: i.ID, State: gate.ApprovalState(i.State), By: i.By, Decider: i.DecidedBy, Reason: i.Reason, Until: i.ExpiresAt}
 }
 
 func (i *Item) may(is ...string) bool {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,7 +28,7 @@ const (
 )
 
 // States of an approval. It begins pending; granted and denied are decisions;
-// denied, used and expired are final.
+// denied, used and expired are final. A denial counts for its call until it expires.
 const (
 	ApprovalPending = "pending"
 	ApprovalGranted = "granted"
@@ -66,7 +67,7 @@ type ApprovalRecord struct {
 	ApprovalText
 	State     string
 	AskedAt   time.Time
-	ExpiresAt time.Time // of the question while it is pending, then of the grant
+	ExpiresAt time.Time // of the question while it is pending, then of the grant or the denial
 	DecidedBy string
 	Reason    string
 	DecidedAt time.Time // zero until then
@@ -87,9 +88,9 @@ type Approvals struct {
 // Approvals returns the handle for approvals.
 func (s *Store) Approvals() *Approvals { return &Approvals{s} }
 
-// Ask returns the pending question or the unused grant for a call. If it has
-// neither, Ask makes a pending one that expires at the given time; asked tells
-// which. It returns [ErrTooMany] when the principal has 64 pending ones.
+// Ask returns the pending question, the unused grant or the denial in force for a
+// call. If it has none, Ask makes a pending one that expires at the given time; asked
+// tells which. It returns [ErrTooMany] when the principal has 64 pending ones.
 func (a *Approvals) Ask(ctx context.Context, k ApprovalKey, about ApprovalText, expires time.Time) (r ApprovalRecord, asked bool, err error) {
 	if a.s == nil {
 		return ApprovalRecord{}, false, ErrClosed
@@ -107,7 +108,7 @@ func (a *Approvals) Ask(ctx context.Context, k ApprovalKey, about ApprovalText, 
 			return false, err
 		}
 		var found bool
-		r, found, err = liveApproval(ctx, tx, k)
+		r, found, err = standingApproval(ctx, tx, k, now)
 		if asked = err == nil && !found; !asked {
 			return expired > 0, err
 		}
@@ -141,9 +142,30 @@ func insertApproval(ctx context.Context, tx *Tx, r ApprovalRecord) error {
 	return nil
 }
 
+// Find returns what [Approvals.Ask] would without asking: the pending question, the
+// unused grant or the denial in force for a call; ok is false when it has none.
+func (a *Approvals) Find(ctx context.Context, k ApprovalKey) (r ApprovalRecord, ok bool, err error) {
+	if a.s == nil {
+		return ApprovalRecord{}, false, ErrClosed
+	}
+	if err := k.check(); err != nil {
+		return ApprovalRecord{}, false, fmt.Errorf("find approval: %w", err)
+	}
+	err = a.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		now := time.Now()
+		r, ok, err = standingApproval(ctx, tx, k, now)
+		if r = r.at(now); r.State == ApprovalExpired {
+			r, ok = ApprovalRecord{}, false
+		}
+		return err
+	})
+	return r, ok, err
+}
+
 // Decide grants or denies the pending question of id, and returns it as it is
-// afterwards. A grant can be used until the given time, which a denial
-// ignores. ok is false, and nothing changed, when there is no question of that
+// afterwards. A grant can be used until the given time, and a denial counts until
+// then for every call that it is about; one whose time is over is closed and
+// counts for none. ok is false, and nothing changed, when there is no question of that
 // id or when it was already decided or has expired; then r is what there is,
 // or zero. Of several who decide at once one does.
 func (a *Approvals) Decide(ctx context.Context, id string, grant bool, until time.Time, by Change) (r ApprovalRecord, ok bool, err error) {
@@ -166,11 +188,14 @@ func (a *Approvals) Decide(ctx context.Context, id string, grant bool, until tim
 		if err != nil {
 			return false, err
 		}
-		q := `UPDATE approvals SET state = 'denied', arguments = '', decided_by = ?, reason = ?, decided_at = ?, closed_at = ? WHERE id = ? AND state = 'pending'`
-		args := []any{by.Actor, by.Reason, nanos(now), nanos(now), id}
-		if grant {
-			q = `UPDATE approvals SET state = 'granted', decided_by = ?, reason = ?, decided_at = ?, expires_at = ? WHERE id = ? AND state = 'pending'`
-			args[3] = nanos(until)
+		if until.Before(now) {
+			until = now
+		}
+		q := `UPDATE approvals SET state = 'granted', decided_by = ?, reason = ?, decided_at = ?, expires_at = ? WHERE id = ? AND state = 'pending'`
+		args := []any{by.Actor, by.Reason, nanos(now), nanos(until), id}
+		if !grant {
+			q = `UPDATE approvals SET state = 'denied', arguments = '', decided_by = ?, reason = ?, decided_at = ?, expires_at = ?, closed_at = ? WHERE id = ? AND state = 'pending'`
+			args = slices.Insert(args, 4, any(nanos(now)))
 		}
 		n, err := tx.Exec(ctx, q, args...)
 		if err != nil {
@@ -181,6 +206,32 @@ func (a *Approvals) Decide(ctx context.Context, id string, grant bool, until tim
 			return false, err
 		}
 		return ok || expired > 0, nil
+	})
+	if err != nil {
+		return ApprovalRecord{}, false, err
+	}
+	return r, ok, nil
+}
+
+// Retract takes the denial of id back: it counts for no call any more, and the next
+// one is asked about anew. ok is false, and nothing changed, when there is no denial
+// of that id in force; then r is what there is, or zero.
+func (a *Approvals) Retract(ctx context.Context, id string) (r ApprovalRecord, ok bool, err error) {
+	if a.s == nil {
+		return ApprovalRecord{}, false, ErrClosed
+	}
+	if !isText(id) {
+		return ApprovalRecord{}, false, nil
+	}
+	err = a.s.change(ctx, TopicApprovals, func(ctx context.Context, tx *Tx) (bool, error) {
+		now := nanos(time.Now())
+		n, err := tx.Exec(ctx, `UPDATE approvals SET expires_at = ? WHERE id = ? AND state = 'denied' AND expires_at > ?`, now, id, now)
+		if err != nil {
+			return false, fmt.Errorf("take back the denial %s: %w", id, err)
+		}
+		ok = n > 0
+		r, _, err = getApproval(ctx, tx, id)
+		return ok, err
 	})
 	if err != nil {
 		return ApprovalRecord{}, false, err
@@ -340,6 +391,19 @@ func liveApproval(ctx context.Context, tx *Tx, k ApprovalKey) (ApprovalRecord, b
 	const q = `SELECT ` + approvalColumns + ` FROM approvals
 		WHERE principal = ? AND capability_id = ? AND args_hash = ? AND state IN ('pending', 'granted')`
 	return found(scanApproval(tx.QueryRow(ctx, q, foreign(k.Principal), k.CapabilityID, k.ArgsHash)))
+}
+
+// standingApproval returns what stands for a call: what is live, else the denial that
+// has not expired. Denials are as many as people say no to within 30 days, which
+// needs no index of its own.
+func standingApproval(ctx context.Context, tx *Tx, k ApprovalKey, now time.Time) (ApprovalRecord, bool, error) {
+	r, ok, err := liveApproval(ctx, tx, k)
+	if ok || err != nil {
+		return r, ok, err
+	}
+	const q = `SELECT ` + approvalColumns + ` FROM approvals
+		WHERE principal = ? AND capability_id = ? AND args_hash = ? AND state = 'denied' AND expires_at > ? ORDER BY expires_at DESC, id LIMIT 1`
+	return found(scanApproval(tx.QueryRow(ctx, q, foreign(k.Principal), k.CapabilityID, k.ArgsHash, nanos(now))))
 }
 
 func getApproval(ctx context.Context, tx *Tx, id string) (ApprovalRecord, bool, error) {

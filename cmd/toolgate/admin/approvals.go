@@ -15,9 +15,26 @@ type Approvals interface {
 	Approvals(ctx context.Context, state string) ([]approval.Item, error)
 	// Approval returns one, or [approval.ErrUnknown], wrapped.
 	Approval(ctx context.Context, id string) (approval.Item, error)
-	// Decide answers one. key is the API key of who answers, empty for whoever
-	// holds the admin token alone.
-	Decide(ctx context.Context, id string, grant bool, reason, key string) (approval.Item, error)
+	// Answer decides on one, or takes a denial back.
+	Answer(ctx context.Context, id string, a Answer) (approval.Item, error)
+}
+
+// The words of [Answer.Do].
+const (
+	Approve = "approve"
+	Deny    = "deny"
+	Retract = "retract" // a denial
+)
+
+// Answer is what somebody says of a call that waits.
+type Answer struct {
+	Do     string
+	Reason string
+	// Hash is that of the arguments that are approved of, see [approval.Answerer].
+	Hash string
+	// Key is the API key of who answers, empty for whoever holds the admin token
+	// alone.
+	Key string
 }
 
 func handleApprovals(mux *http.ServeMux, a Approvals) {
@@ -29,8 +46,10 @@ func handleApprovals(mux *http.ServeMux, a Approvals) {
 			return
 		case errors.Is(err, approval.ErrUnknown):
 			status = http.StatusNotFound
-		case errors.Is(err, approval.ErrDecided):
+		case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrNoDenial):
 			status = http.StatusConflict
+		case errors.Is(err, approval.ErrUnseen):
+			status = http.StatusPreconditionRequired
 		case errors.Is(err, approval.ErrNotYours):
 			status = http.StatusForbidden
 		default:
@@ -46,14 +65,13 @@ func handleApprovals(mux *http.ServeMux, a Approvals) {
 		item, err := a.Approval(r.Context(), r.PathValue("id"))
 		answer(w, item, err)
 	})
-	decide := func(grant bool) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			item, err := a.Decide(r.Context(), r.PathValue("id"), grant, r.URL.Query().Get("reason"), r.Header.Get(headerAPIKey))
+	for _, do := range []string{Approve, Deny, Retract} {
+		mux.HandleFunc("POST /v1/approvals/{id}/"+do, func(w http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			item, err := a.Answer(r.Context(), r.PathValue("id"), Answer{Do: do, Reason: q.Get("reason"), Hash: q.Get("hash"), Key: r.Header.Get(headerAPIKey)})
 			answer(w, item, err)
-		}
+		})
 	}
-	mux.HandleFunc("POST /v1/approvals/{id}/approve", decide(true))
-	mux.HandleFunc("POST /v1/approvals/{id}/deny", decide(false))
 }
 
 // Approvals returns the questions that the gateway keeps.
@@ -70,14 +88,11 @@ func (c *Client) Approval(ctx context.Context, id string) (approval.Item, error)
 	return out, err
 }
 
-// Decide answers a question as the holder of an API key; an empty one is that
-// of nobody, and the admin token alone counts.
-func (c *Client) Decide(ctx context.Context, id string, grant bool, reason, key string) (approval.Item, error) {
+// Answer answers a question as the holder of an API key; an empty one is that of
+// nobody, and the admin token alone counts.
+func (c *Client) Answer(ctx context.Context, id string, a Answer) (approval.Item, error) {
 	var out approval.Item
-	path := "/v1/approvals/" + url.PathEscape(id) + "/deny"
-	if grant {
-		path = "/v1/approvals/" + url.PathEscape(id) + "/approve"
-	}
-	err := c.doAs(ctx, key, http.MethodPost, path+"?"+url.Values{"reason": {reason}}.Encode(), &out)
+	query := url.Values{"reason": {a.Reason}, "hash": {a.Hash}}
+	err := c.doAs(ctx, a.Key, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/"+a.Do+"?"+query.Encode(), &out)
 	return out, err
 }

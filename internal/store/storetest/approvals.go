@@ -238,6 +238,63 @@ func approvalExpires(t *testing.T, s *store.Store) {
 	}
 }
 
+// A denial is the answer to its call, and to no other, until it expires or is taken
+// back.
+func approvalDenied(t *testing.T, s *store.Store) {
+	a, ctx := s.Approvals(), t.Context()
+	soon, late := time.Now().Add(300*time.Millisecond), time.Now().Add(time.Hour)
+	deny := func(hash string, until time.Time) (store.ApprovalKey, store.ApprovalRecord) {
+		t.Helper()
+		k := call
+		k.ArgsHash = hash
+		r, ok, err := a.Decide(ctx, ask(t, s, k).ID, false, until, store.Change{Actor: "bob", Reason: "never"})
+		if !ok || err != nil || r.State != store.ApprovalDenied {
+			t.Fatalf("denied: %+v, %v, %v", r, ok, err)
+		}
+		return k, r
+	}
+	k, denied := deny("stands", late)
+	if again, asked, err := a.Ask(ctx, k, store.ApprovalText{}, late); asked || err != nil || again.ID != denied.ID || again.State != store.ApprovalDenied || again.Reason != "never" {
+		t.Errorf("asked again: %+v, %v, %v", again, asked, err)
+	}
+	if got, ok, err := a.Find(ctx, k); !ok || err != nil || got.ID != denied.ID {
+		t.Errorf("Find = %+v, %v, %v", got, ok, err)
+	}
+	if _, ok, err := a.Use(ctx, k); ok || err != nil {
+		t.Errorf("used: %v, %v", ok, err)
+	}
+	for _, other := range []store.ApprovalKey{{Principal: "alice", CapabilityID: k.CapabilityID, ArgsHash: k.ArgsHash}, {Principal: k.Principal, CapabilityID: "cap_b", ArgsHash: k.ArgsHash}, {Principal: k.Principal, CapabilityID: k.CapabilityID, ArgsHash: "other"}} {
+		if _, ok, err := a.Find(ctx, other); ok || err != nil {
+			t.Errorf("%+v has the denial of another: %v", other, err)
+		}
+		ask(t, s, other)
+	}
+	if r, ok, err := a.Retract(ctx, denied.ID); !ok || err != nil || r.State != store.ApprovalDenied || r.DecidedBy != "bob" {
+		t.Errorf("Retract = %+v, %v, %v", r, ok, err)
+	}
+	if _, ok, err := a.Retract(ctx, denied.ID); ok || err != nil {
+		t.Errorf("taken back twice: %v, %v", ok, err)
+	}
+	if _, ok, err := a.Find(ctx, k); ok || err != nil {
+		t.Errorf("a denial that was taken back stands: %v", err)
+	}
+	if again := ask(t, s, k); again.ID == denied.ID {
+		t.Error("asked again under the id of the denial")
+	}
+	if r, ok, err := a.Retract(ctx, "apr_none"); ok || err != nil || r != (store.ApprovalRecord{}) {
+		t.Errorf("Retract of nothing = %+v, %v, %v", r, ok, err)
+	}
+	now, _ := deny("over at once", time.Time{})
+	ask(t, s, now)
+	brief, _ := deny("expires", soon)
+	waitFor(t, "the denial to expire", func() bool {
+		_, ok, err := a.Find(ctx, brief)
+		must(t, err)
+		return !ok
+	})
+	ask(t, s, brief)
+}
+
 func approvalLimit(t *testing.T, s *store.Store) {
 	k := call
 	for i := range 64 {

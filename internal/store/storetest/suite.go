@@ -50,6 +50,7 @@ func Run(t *testing.T, database Database) {
 		"ApprovalIsDecidedOnce":             approvalDecidedOnce,
 		"ApprovalIsForOneCall":              approvalForOneCall,
 		"ApprovalExpires":                   approvalExpires,
+		"ApprovalIsDeniedForAWhile":         approvalDenied,
 		"ApprovalsPerCallerAreLimited":      approvalLimit,
 		"ApprovalsAreListed":                approvalList,
 		"CredentialsAreKeptPerPrincipal":    credentials,
