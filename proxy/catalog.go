@@ -262,10 +262,8 @@ func (c *Catalog) unlisted(uri string) *Route {
 
 // Freshness of a list, by who contributes to it (DESIGN 6).
 const (
-	nobodyTTL    = time.Hour        // no server in scope has such a list
-	announcedTTL = time.Minute      // a legacy server that announces changes
-	legacyTTL    = 10 * time.Second // one that does not
-	passingTTL   = 5 * time.Second  // a server that is about to be heard of
+	nobodyTTL  = time.Hour       // no server in scope has such a list
+	passingTTL = 5 * time.Second // a server that is about to be heard of
 )
 
 // ttl is how long a list of a kind may be taken for fresh: the shortest of the
@@ -296,14 +294,8 @@ func (s *served) ttl(kind mcp.Capability) (own time.Duration, contributes bool) 
 		return passingTTL, status.State != mcp.Disabled
 	case l.Stale:
 		return passingTTL, true
-	case !l.Declares(kind.Feature()):
-		return 0, false
-	case l.Era == mcp.Modern:
-		return l.TTL[kind], true
-	case l.Declares(kind.Feature(), "listChanged"):
-		return announcedTTL, true
 	default:
-		return legacyTTL, true
+		return l.Fresh(kind)
 	}
 }
 

@@ -20,6 +20,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 	g.waitFirst(ctx)
 	snap := g.snapshot.Load()
 	catalog := snap.Catalog(x)
+	catalog.asked(x)
 	entries := catalog.lists[kind].entries
 	cursor := x.Message.Param("cursor")
 	first := cursor == nil || string(cursor) == "null"
@@ -53,6 +54,15 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 		}
 	}
 	return reply{result: g.renderPage(catalog, x, kind, p, next)}
+}
+
+// asked tells the backends in scope that a caller is shown what they list.
+func (c *Catalog) asked(x *Exchange) {
+	for _, s := range c.servers {
+		if s.mount.Asked != nil && x.Scope.has(s.backend.Name()) {
+			s.mount.Asked(x.Identity)
+		}
+	}
 }
 
 // page is what one answer of a list holds.

@@ -286,6 +286,9 @@ type Mount struct {
 	// nothing to wait for; nil knows of nothing.
 	Await  Await
 	Listed func(id *gate.Identity, kind mcp.Capability, original string) bool
+	// Asked is told that a caller is shown lists that hold the backend's, so that it
+	// may find out whether they are still true. It must not block; nil is told nothing.
+	Asked func(id *gate.Identity)
 }
 
 // Questions is what a server may ask of clients. The zero value allows

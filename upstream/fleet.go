@@ -326,6 +326,22 @@ func (f *Fleet) Wake() {
 	}
 }
 
+// Asked notes that a principal is shown its lists.
+func (f *Fleet) Asked(principal string) {
+	if m, ok := f.begun.Load(principal); ok {
+		m.(*member).Asked()
+	}
+}
+
+// LookAgain has the lists of all members read again. It does not block.
+func (f *Fleet) LookAgain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		m.LookAgain()
+	}
+}
+
 // Listings returns the last listing of every principal that has one of its own.
 func (f *Fleet) Listings() map[string]*mcp.Listing {
 	f.mu.Lock()

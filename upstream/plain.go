@@ -31,9 +31,6 @@ const (
 	// plainAge is how long a plain listing that is the same as the full one is
 	// trusted while nothing changes.
 	plainAge = time.Hour
-	// plainRefresh is how often the lists are read of a server reached by URL
-	// that has two, so that the session is kept which hears of changes.
-	plainRefresh = 5 * time.Minute
 	// plainStrikes is how often in a row the server may give up the gateway's
 	// own session after another one was opened for the plain list.
 	plainStrikes = 2

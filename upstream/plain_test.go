@@ -174,13 +174,14 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 	r.mu.Lock()
 	main := r.main
 	r.mu.Unlock()
+	plan := &schedule{}
 	read := func() time.Duration {
-		next := r.fetchInto(t.Context(), main, &backoff{})
+		next := r.fetchInto(t.Context(), main, plan)
 		r.looked()
 		return next
 	}
-	if next := read(); next != time.Hour {
-		t.Errorf("the lists are read again after %v, as those of a server that announces changes", next)
+	if read(); plan.poll != pollRarely {
+		t.Errorf("the lists are read again after %v, as those of a server that announces changes", plan.poll)
 	}
 	if n := len(f.requests(mcp.MethodInitialize)); n != 2 {
 		t.Errorf("%d sessions were opened, want 2: nothing has changed", n)
@@ -201,8 +202,8 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 	})
 	read()
 	r.bothListed("echo confirm", "echo fallback")
-	if next := read(); next != plainRefresh {
-		t.Errorf("the lists are read again after %v, want %v to keep the session", next, plainRefresh)
+	if read(); plan.poll != pollOften {
+		t.Errorf("the lists are read again after %v, want %v to keep the session", plan.poll, pollOften)
 	}
 }
 

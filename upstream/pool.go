@@ -67,6 +67,9 @@ func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 // have run the request. Every error is a [mcp.Failure], but for the cause of a
 // context that ended.
 func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	if call.Kind != mcp.NoCapability {
+		s.Asked()
+	}
 	if s.opts.SignIn && call.Kind == mcp.Tool && call.Key == SignInTool {
 		if answer, own, err := s.signIn(ctx, call); own {
 			return answer, err

@@ -58,6 +58,10 @@ const (
 	reprobe = 5 * time.Second
 	// eraMemory is how long a probed era is trusted.
 	eraMemory = 24 * time.Hour
+	// pollRarely is how often the lists are read of a server that announces changes,
+	// whoever asks for them, pollOften those of others.
+	pollRarely = time.Hour
+	pollOften  = 5 * time.Minute
 	// drainStep is how often a draining server looks whether it is idle.
 	drainStep = 50 * time.Millisecond
 	// closeTime bounds the end of one connection.
@@ -77,6 +81,7 @@ type Server struct {
 	relist  chan struct{} // the listen stream ended
 	tidy    chan struct{} // something of the pool was opened or lost
 	freed   bell          // a connection may be free
+	demand  demand        // for the lists
 	signed  chan struct{} // the credential is another one
 	wg      sync.WaitGroup
 	life    context.Context // of Run; set before anything uses it
@@ -256,7 +261,7 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	s.main, s.renewing = conn, false
 	s.setStatus(s.status.State, s.status.Reason)
 	s.mu.Unlock()
-	retry := backoff{Base: 250 * time.Millisecond, Max: processMax}
+	plan := schedule{retry: backoff{Base: 250 * time.Millisecond, Max: processMax}}
 	gather := backoff{Base: settle, Max: settleMax, Jitter: -1}
 	relisten := backoff{Base: 250 * time.Millisecond, Max: processMax}
 	var changed, listened time.Time // when the last one of each was seen to
@@ -286,9 +291,15 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 				lists.Reset(time.Until(due))
 			}
 		case <-lists.C:
-			pending = false
-			drain(s.refetch)
-			next := s.fetchInto(ctx, conn, &retry)
+			next := time.Duration(0)
+			if plan.fresh && !pending && s.demand.lapse() {
+				next = plan.rest()
+			} else {
+				pending = false
+				drain(s.refetch)
+				s.demand.begin()
+				next = s.fetchInto(ctx, conn, &plan)
+			}
 			due = time.Now().Add(next)
 			lists.Reset(next)
 			if !resubscribed {
@@ -318,7 +329,7 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 }
 
 // fetchInto fetches the lists, publishes them and returns when to look again.
-func (s *Server) fetchInto(ctx context.Context, conn *Conn, retry *backoff) time.Duration {
+func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time.Duration {
 	if conn.era == mcp.Modern {
 		// Listening begins before the lists are read, so that no change
 		// between the two is missed.
@@ -330,25 +341,26 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, retry *backoff) time
 	s.mu.Lock()
 	announced := maps.Clone(s.announced)
 	s.mu.Unlock()
+	began := time.Now()
 	listing, cut, err := conn.fetch(ctx)
 	if err != nil {
-		s.unlisted(ctx, conn, err)
-		return retry.next()
+		if !plan.tolerates(err) {
+			s.unlisted(ctx, conn, err)
+		}
+		plan.fresh = false
+		return plan.retry.next()
 	}
 	listing.Announced = announced
-	retry.reset()
 	state := mcp.Ready
 	if cut != "" {
 		state = mcp.Degraded
 	}
 	s.publishBoth(ctx, conn, listing, state, cut)
-	if s.keepsPlain() {
-		return plainRefresh
+	poll := pollOften // so that the session is kept that hears of changes of the plain list
+	if listing.Declares("tools", "listChanged") && !s.keepsPlain() {
+		poll = pollRarely
 	}
-	if listing.Declares("tools", "listChanged") {
-		return time.Hour
-	}
-	return 5 * time.Minute
+	return plan.succeeded(listing, poll, began)
 }
 
 // retire closes a connection once no call is on it any more: what is in flight

@@ -38,12 +38,19 @@ func (s *Server) publish(listing *mcp.Listing, state mcp.State, reason string) {
 	s.mu.Lock()
 	if listing != nil {
 		listing.Plain = s.plain.listing
-		s.listing = listing
+		if same(s.listing, listing) {
+			listing = nil
+		} else {
+			s.listing = listing
+		}
 	}
 	s.learned()
+	news := listing != nil || s.status.State != state || s.status.Reason != reason
 	s.setStatus(state, reason)
 	s.mu.Unlock()
-	s.opts.Sink.Changed(s.spec.Key)
+	if news {
+		s.opts.Sink.Changed(s.spec.Key)
+	}
 }
 
 // setStatus enters a state and wakes whoever waits for one; mu is held.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
@@ -146,7 +147,11 @@ func (in *instance) nextServers(a *application, authenticated bool) (next map[st
 		}
 		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		mounts = append(mounts, in.signedInTo(a.mounts[i].on(running.backend()), running.source, running.upstream))
+		m := a.mounts[i].on(running.backend())
+		if to := running.upstream; to != nil {
+			m.Asked = func(id *gate.Identity) { to.Asked(id.Key()) }
+		}
+		mounts = append(mounts, in.signedInTo(m, running.source, running.upstream))
 	}
 	return next, mounts
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
@@ -30,6 +31,9 @@ type reached interface {
 	Await(ctx context.Context, principal string, kind mcp.Capability, key string) error
 	// Listed tells whether a principal is listed something, for which Await does not wait.
 	Listed(principal string, kind mcp.Capability, key string) bool
+	// Asked is told that a principal is shown lists; LookAgain has them read again.
+	Asked(principal string)
+	LookAgain()
 	// Listings returns what is listed to principals; the empty one is everyone.
 	Listings() map[string]*mcp.Listing
 }
@@ -50,10 +54,22 @@ func (a alone) Listed(_ string, kind mcp.Capability, key string) bool {
 	return a.Server.Listed(kind, key)
 }
 
+// Asked implements reached.
+func (a alone) Asked(string) { a.Server.Asked() }
+
 // Listings implements reached.
 func (a alone) Listings() map[string]*mcp.Listing {
 	l, _ := a.Listing()
 	return map[string]*mcp.Listing{"": l}
+}
+
+// lookAgain has some of the servers that run list again.
+func lookAgain(running []*runningServer, keys []string) {
+	for _, s := range running {
+		if s.upstream != nil && slices.Contains(keys, s.Name()) {
+			s.upstream.LookAgain()
+		}
+	}
 }
 
 // newServer makes what reaches a server: one for all callers, or one for each that

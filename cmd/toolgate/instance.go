@@ -151,7 +151,8 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	in.lost = &lostRelations{log: in.log}
 	in.registry = registry.New(registry.Options{
 		Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }, OnRename: in.lost.renamed,
-		Gateway: sharing(c, state),
+		OnOutdated: func(servers []string) { lookAgain(in.list(), servers) },
+		Gateway:    sharing(c, state),
 	})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -66,6 +67,7 @@ func (r *Registry) take(offers []*gate.Offer) map[string]bool {
 		}
 		changed[of.Server] = true
 		r.offers[of.Server] = inspect(of, names)
+		r.looks.listed(of.Server)
 	}
 	for server := range r.offers {
 		if !present[server] {
@@ -128,8 +130,9 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	}
 	pending := r.pending(changed)
 	gone := r.gone(changed)
+	missed := len(r.looks.looking) > 0
 	if len(pending) == 0 && len(gone) == 0 {
-		r.missed = false
+		r.missed = missed
 		return nil
 	}
 	if err := r.identify(ctx, pending); err != nil {
@@ -170,15 +173,16 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	if r.o.OnRename != nil && len(renames) > 0 {
 		r.o.OnRename(renames)
 	}
-	r.missed = false
+	r.missed = missed
 	return nil
 }
 
 // pending are the items that the store does not know as they are.
 func (r *Registry) pending(changed map[string]bool) []*item {
 	var out []*item
+	now := time.Now()
 	for _, server := range slices.Sorted(maps.Keys(r.offers)) {
-		items := r.offers[server].items
+		items, waits := r.offers[server].items, r.looks.waits(server, now)
 		for i := range items {
 			one := &items[i]
 			record := r.tables.byKey[one.key]
@@ -187,6 +191,8 @@ func (r *Registry) pending(changed map[string]bool) []*item {
 				r.warn(one)
 			case record == nil:
 				out = append(out, one)
+			case waits && !changed[server]:
+				// it is about to list what the store has
 			case one.hash != record.AcceptedHash && one.hash != record.HeldHash:
 				out = append(out, one)
 			case changed[server] && (record.Name != one.exposed || record.State == store.StateOrphaned ||

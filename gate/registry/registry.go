@@ -69,6 +69,9 @@ type Options struct {
 	// OnRename is told what clients know under another name than before, once
 	// that is recorded. It must not block. Nil: nobody is.
 	OnRename func([]Rename)
+	// OnOutdated is told the servers that another gateway has seen list something
+	// else than they have listed here, so that they are asked again. Nil: nobody is.
+	OnOutdated func(servers []string)
 	// MaxAge is how long the store may be out of reach until nothing is decided
 	// any more; 0 is 30 s.
 	MaxAge time.Duration
@@ -97,6 +100,7 @@ type Registry struct {
 	deaf    bool // the store did not answer the last time
 	missed  bool // something that is offered could not be recorded
 	warned  map[string]bool
+	looks   outdated
 	planted bool // the dynamic servers of the seed are there
 }
 
@@ -160,6 +164,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		r.refresh(ctx)
+		r.tellOutdated()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -218,6 +223,7 @@ func (r *Registry) refresh(ctx context.Context) {
 	} else {
 		r.confirmed(asked)
 	}
+	r.looks.compare(r.tables, r.offers, time.Now())
 	if r.missed || news {
 		if err := r.write(ctx, nil); err != nil {
 			r.log.Error("definitions cannot be recorded; they are not served", "err", err)

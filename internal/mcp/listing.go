@@ -45,6 +45,27 @@ func (l *Listing) Declares(path ...string) bool {
 	return v != nil && string(v) != "null" && string(v) != "false"
 }
 
+// How long the lists of legacy servers are taken for fresh.
+const (
+	announcedFresh = time.Minute      // of one that announces changes
+	legacyFresh    = 10 * time.Second // of one that does not
+)
+
+// Fresh is how long the list of a kind may be taken for fresh after it was read: what
+// a modern server says (2026-07-28 server/utilities/caching), and what is guessed of
+// a legacy one. It is false where there is no such list.
+func (l *Listing) Fresh(kind Capability) (time.Duration, bool) {
+	switch {
+	case !l.Declares(kind.Feature()):
+		return 0, false
+	case l.Era == Modern:
+		return l.TTL[kind], true
+	case l.Declares(kind.Feature(), "listChanged"):
+		return announcedFresh, true
+	}
+	return legacyFresh, true
+}
+
 // Find returns the item of a kind with a key, nil when there is none.
 func (l *Listing) Find(kind Capability, key string) *Item {
 	if l == nil {
