@@ -147,7 +147,8 @@ func (j *journal) all() []string {
 	return slices.Clone(j.lines)
 }
 
-// ledger is an auditor in memory.
+// ledger is an auditor in memory. It panics where the end of a call that began is
+// taken for its only entry, or the other way round.
 type ledger struct {
 	journal *journal
 
@@ -161,14 +162,22 @@ type ledger struct {
 func (l *ledger) Begin(e *audit.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.begun = append(l.begun, *e)
+	if l.refuses == nil {
+		l.begun = append(l.begun, *e)
+	}
 	return l.refuses
 }
 
-func (l *ledger) Append(e *audit.Entry) error {
+func (l *ledger) End(e *audit.Entry) error    { return l.ends(e, true) }
+func (l *ledger) Append(e *audit.Entry) error { return l.ends(e, false) }
+
+func (l *ledger) ends(e *audit.Entry, begun bool) error {
 	l.journal.add("audit %s", e.Outcome)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if has := slices.ContainsFunc(l.begun, func(b audit.Entry) bool { return b.CallID == e.CallID }); has != begun {
+		panic(fmt.Sprintf("the call %s began: %v, and ends as if: %v", e.CallID, has, begun))
+	}
 	l.entries = append(l.entries, *e)
 	return nil
 }

@@ -41,7 +41,11 @@ type Auditor interface {
 	// Begin notes that a call is about to reach its backend; an error refuses
 	// it.
 	Begin(*audit.Entry) error
-	// Append notes how a call has ended.
+	// End notes how a call has ended that began. Where it is lost, what Begin
+	// noted tells of the call.
+	End(*audit.Entry) error
+	// Append notes how a call has ended that did not begin: nothing else tells
+	// of it.
 	Append(*audit.Entry) error
 	// Healthy returns why entries cannot be kept, so that calls are refused
 	// where every call must leave one.

@@ -172,7 +172,11 @@ func (rec *record) finish(answer *reply) {
 	if rec.span != nil {
 		rec.span.End(e)
 	}
-	if err := rec.g.opts.Auditor.Append(e); err != nil {
+	keep := rec.g.opts.Auditor.Append
+	if rec.begun {
+		keep = rec.g.opts.Auditor.End
+	}
+	if err := keep(e); err != nil {
 		rec.g.log.Error("audit entry not kept", "call", e.CallID, "err", err)
 	}
 }

@@ -29,10 +29,39 @@ func (l *Log) Head() Head {
 	return l.head()
 }
 
-// durable makes what was appended durable and returns the head of that.
+// durable makes what was added durable and returns the head of that; with FsyncNone
+// the system alone has it. Nobody who writes waits for the disk meanwhile.
 func (l *Log) durable() (Head, bool) {
-	l.flush(l.opts.Fsync != FsyncNone)
-	return l.Head(), l.Healthy() == nil
+	f, head := l.unsynced()
+	if f == nil {
+		return head, l.Healthy() == nil
+	}
+	err := f.Sync()
+	l.out.Lock()
+	defer l.release()
+	switch {
+	case l.file != f: // it was synced by whoever replaced it, and may be closed
+	case err != nil:
+		l.broke("sync", err)
+	case l.chain.seq == head.Seq:
+		l.synced = true
+	}
+	return head, l.Healthy() == nil
+}
+
+// unsynced writes what is buffered and returns the head of that, and the file if it
+// is to be synced.
+func (l *Log) unsynced() (file, Head) {
+	l.out.Lock()
+	defer l.release()
+	if !l.writable() {
+		return nil, l.head()
+	}
+	l.write(false)
+	if l.synced || l.opts.Fsync == FsyncNone {
+		return nil, l.head()
+	}
+	return l.file, l.head()
 }
 
 // anchorNow anchors a head, and tells whether it is. No line waits for it.

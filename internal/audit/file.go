@@ -130,6 +130,11 @@ func (l *Log) closeUnknown(all *found) {
 // written, and closes that before. The caller holds out.
 func (l *Log) adopt(f *os.File) error {
 	old := l.file
+	if !l.synced && l.opts.Fsync != FsyncNone {
+		if err := old.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
+			l.log.Warn("syncing the audit log that was replaced", slog.Any("error", err))
+		}
+	}
 	if !sameFile(old, f) {
 		var tail found
 		if err := tail.scanFile(f.Name()); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Run writes what Append buffers, at most 100 ms later, until ctx ends; then
+// Run writes what is buffered, at most 100 ms later, until ctx ends; then
 // it writes what is left and returns nil. Entries that come after are written
 // by [Log.Close]. While a log in required mode cannot be written, Run tries to
 // open it anew every second. A log is idle while nothing is appended.
@@ -43,13 +43,13 @@ func (l *Log) Run(ctx context.Context) error {
 			continue
 		case <-l.full:
 			due = nil
-			l.flush(false)
+			l.flushDue()
 		case <-due:
 			due = nil
-			l.flush(false)
+			l.flushDue()
 		case <-sync:
 			sync = nil
-			l.flush(true)
+			l.durable()
 			continue
 		case <-anchor:
 			anchor = nil
@@ -89,20 +89,30 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
+// flushDue is flush of Run, which is to be woken anew for what comes after.
+func (l *Log) flushDue() {
+	l.mu.Lock()
+	l.woken = false
+	l.mu.Unlock()
+	l.flush(false)
+}
+
 // flush writes what is buffered, unless an error forbids it, and syncs if
-// told to. Callers at the same time share one write: the second finds its
-// entry written when it gets its turn.
+// told to, or if every line is to be synced.
 func (l *Log) flush(sync bool) {
 	if l.discard {
 		return
 	}
 	l.out.Lock()
-	defer l.out.Unlock()
-	if l.file == nil || l.failed.Load() != nil && l.opts.Mode == Required {
-		return
+	defer l.release()
+	if l.writable() {
+		l.write(sync)
 	}
-	l.write(sync)
 }
+
+// writable tells whether there is a file, and no error that forbids to write to it.
+// The caller holds out.
+func (l *Log) writable() bool { return l.file != nil && l.Healthy() == nil }
 
 // write moves the buffer to the file, which it puts aside when it is due, and
 // follows when it was moved. The caller holds out.
@@ -130,7 +140,7 @@ func (l *Log) settle(sync bool) {
 		l.broke("write", err)
 		return
 	}
-	if sync && !l.synced {
+	if (sync || l.opts.Fsync == FsyncAlways) && !l.synced {
 		if err := l.file.Sync(); err != nil {
 			l.broke("sync", err)
 			return
@@ -151,6 +161,9 @@ func (l *Log) take() {
 	} else {
 		l.pending = append(l.pending, l.buf...)
 		l.buf = l.buf[:0]
+	}
+	if l.entries > 0 {
+		l.groups.filling++
 	}
 	l.queued += l.entries
 	l.entries = 0

@@ -19,8 +19,8 @@ import (
 type Mode int
 
 const (
-	// Required makes an error sticky: Append and Healthy return it, and
-	// entries are kept in memory, within a bound, until Reopen.
+	// Required makes an error sticky: it is returned for every entry and by
+	// Healthy, and entries are kept in memory, within a bound, until Reopen.
 	Required Mode = iota
 	// BestEffort counts what is lost and goes on.
 	BestEffort
@@ -34,15 +34,15 @@ const (
 	FsyncInterval Fsync = iota
 	// FsyncNone leaves it to the operating system.
 	FsyncNone
-	// FsyncAlways is before Append returns; callers at the same time share
-	// one.
+	// FsyncAlways is before Begin, Append and End return; callers at the same
+	// time share one.
 	FsyncAlways
 )
 
 const (
 	// flushAt is how much is buffered before Run is woken early, in bytes.
 	flushAt = 64 << 10
-	// maxBuffer is how much is buffered before Append writes by itself; twice
+	// maxBuffer is how much is buffered before whoever adds to it writes; twice
 	// that is the bound while nothing can be written.
 	maxBuffer = 1 << 20
 	// flushEvery is how long an entry stays in the buffer at most.
@@ -53,7 +53,7 @@ const (
 	keepEncoder = 16 << 10
 )
 
-// ErrClosed is returned by Append after Close, and by the zero Log.
+// ErrClosed is returned after Close for every entry, and by the zero Log.
 var ErrClosed = errors.New("the audit log is closed")
 
 // Options say how a log treats errors, power and age.
@@ -84,7 +84,7 @@ type Options struct {
 
 // Stats are counters since Open.
 type Stats struct {
-	Entries  uint64 // accepted by Append
+	Entries  uint64 // accepted
 	Written  uint64 // handed to the operating system
 	Lost     uint64 // given up
 	Repaired uint64 // half lines of a crash that were closed
@@ -99,16 +99,18 @@ type Log struct {
 	log     *slog.Logger
 	discard bool
 	held    *filelock.Lock // set by Open; nil where there can be none
-	wake    chan struct{}  // the buffer got its first entry
+	wake    chan struct{}  // there is something that Run has to see to
 	full    chan struct{}  // the buffer passed flushAt
 	aside   chan struct{}  // a file was put aside
 
-	// mu guards the buffer that Append fills; it is never held across a
+	// mu guards the buffer and who waits for it; it is never held across a
 	// write to the file.
 	mu      sync.Mutex
 	open    bool
 	buf     []byte
 	entries uint64 // in buf
+	woken   bool   // Run sees to what is in buf within flushEvery
+	groups  groups
 
 	// out guards the file, the chain and what is being written; it is taken
 	// before mu.
@@ -214,17 +216,37 @@ func newLog(path string, o Options) *Log {
 		l.log = slog.New(slog.DiscardHandler)
 	}
 	l.wake, l.full, l.aside = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	l.groups.init(&l.mu)
 	l.chain = newChain(o.Key)
 	l.own = Mark{Replica: o.Replica, Chain: rand.Text(), Run: rand.Text(), Key: o.Key.ID}
 	return l
 }
 
-// Append adds e, which it does not keep. With FsyncAlways it returns when e is
-// on disk; else when e is buffered, and [Log.Run] writes it within 100 ms. In
-// required mode it returns the error of an earlier write, or of this one; the
-// entry is then kept for [Log.Reopen] while there is room. In best-effort mode
-// it returns only [ErrClosed].
-func (l *Log) Append(e *Entry) error {
+// Begin adds the line that a call begins. In required mode the operating system has
+// it when Begin returns, so that it outlives this process, whatever ends that; callers
+// at the same time share one write. With FsyncAlways it is on disk. An error says that
+// it is not: the call must not be made. In best-effort mode Begin waits for nobody
+// unless FsyncAlways says so, and returns only [ErrClosed]. The log does not keep e.
+func (l *Log) Begin(e *Entry) error {
+	e.Event = EventBegin
+	err := l.add(e, true)
+	e.Event = EventEnd
+	return err
+}
+
+// Append adds an entry that has no other line: of a call that did not begin, or of a
+// change. It is as safe as what [Log.Begin] adds. An entry that cannot be written is
+// kept for [Log.Reopen] while there is room.
+func (l *Log) Append(e *Entry) error { return l.add(e, true) }
+
+// End adds the line that ends a call which began. Only with FsyncAlways does it wait
+// for the disk: else [Log.Run] writes the line within 100 ms, and where the process is
+// killed before, the next [Open] ends the call with [OutcomeUnknown]. An entry that
+// cannot be written is kept as by [Log.Append].
+func (l *Log) End(e *Entry) error { return l.add(e, false) }
+
+// add adds an entry; what is relied on at once is written when it returns.
+func (l *Log) add(e *Entry, atOnce bool) error {
 	if l.discard {
 		l.accepted.Add(1)
 		return nil
@@ -234,7 +256,7 @@ func (l *Log) Append(e *Entry) error {
 		enc.line = enc.usual[:0]
 	}
 	enc.line = appendEntry(enc.line[:0], e)
-	size, err := l.buffer(enc.line)
+	size, group, err := l.buffer(enc.line)
 	if cap(enc.line) > keepEncoder {
 		enc.line = nil
 	}
@@ -242,53 +264,43 @@ func (l *Log) Append(e *Entry) error {
 	switch {
 	case err != nil:
 		return err
-	case l.opts.Fsync == FsyncAlways:
-		l.flush(true)
-	case size < maxBuffer:
-	case l.opts.Mode == Required:
-		l.flush(false)
-	case l.out.TryLock(): // best effort waits for nobody
+	case l.opts.Fsync == FsyncAlways, l.opts.Mode == Required && (atOnce || size >= maxBuffer):
+		l.await(group)
+	case size >= maxBuffer && l.out.TryLock(): // best effort waits for nobody
 		if l.file != nil {
 			l.write(false)
 		}
-		l.out.Unlock()
+		l.release()
 	}
 	return l.Healthy()
 }
 
-// Begin is [Log.Append] of the line that a call begins: with FsyncAlways it is on
-// disk when Begin returns.
-func (l *Log) Begin(e *Entry) error {
-	e.Event = EventBegin
-	err := l.Append(e)
-	e.Event = EventEnd
-	return err
-}
-
-// buffer adds one line and returns how much is buffered.
-func (l *Log) buffer(line []byte) (size int, err error) {
+// buffer adds one line and returns how much is buffered, and in which group.
+func (l *Log) buffer(line []byte) (size int, group uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.open {
-		return 0, ErrClosed
+		return 0, 0, ErrClosed
 	}
+	group = l.groups.filling
 	if len(l.buf)+len(line) > 2*maxBuffer && (l.opts.Mode == BestEffort || l.failed.Load() != nil) {
 		// The file takes nothing now: what comes cannot be kept. (In required
 		// mode without an error it can: its caller waits for the file next.)
 		l.lost.Add(1)
-		return len(l.buf), nil
+		return len(l.buf), group, nil
 	}
 	before := len(l.buf)
 	l.buf = append(l.buf, line...)
 	l.entries++
 	l.accepted.Add(1)
-	if before == 0 {
+	if !l.woken {
+		l.woken = true
 		signal(l.wake)
 	}
 	if before < flushAt && len(l.buf) >= flushAt {
 		signal(l.full)
 	}
-	return len(l.buf), nil
+	return len(l.buf), group, nil
 }
 
 // Path is where the file of the log is, or is to be; empty for one that keeps none.
@@ -319,7 +331,7 @@ func (l *Log) Reopen() error {
 		return nil
 	}
 	l.out.Lock()
-	defer l.out.Unlock()
+	defer l.release()
 	if l.file == nil {
 		return ErrClosed
 	}
@@ -339,7 +351,7 @@ func (l *Log) Reopen() error {
 }
 
 // Close writes and syncs what is buffered and closes the file. In required
-// mode it returns the sticky error, if there is one. Append refuses from then
+// mode it returns the sticky error, if there is one. Entries are refused from then
 // on. A second Close does nothing.
 func (l *Log) Close() error {
 	l.mu.Lock()
@@ -350,7 +362,7 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.out.Lock()
-	defer l.out.Unlock()
+	defer l.release()
 	l.write(l.opts.Fsync != FsyncNone)
 	if l.queued > 0 {
 		l.lost.Add(l.queued)

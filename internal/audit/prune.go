@@ -29,7 +29,7 @@ func (l *Log) pruneNow(now time.Time) {
 		return
 	}
 	l.out.Lock()
-	defer l.out.Unlock()
+	defer l.release()
 	if l.file == nil || l.failed.Load() != nil {
 		return // and nothing is removed of which nothing can be said
 	}

@@ -133,7 +133,7 @@ func TestRotationUnderLoad(t *testing.T) {
 				if err := l.Begin(e); err != nil {
 					t.Error(err)
 				}
-				if err := l.Append(e); err != nil {
+				if err := l.End(e); err != nil {
 					t.Error(err)
 				}
 				if g == 0 && i%50 == 0 {

@@ -27,12 +27,22 @@ func newEntries(log *audit.Log) *entries {
 
 // Append implements proxy.Auditor.
 func (e *entries) Append(entry *audit.Entry) error {
+	e.tell(entry)
+	return e.Log.Append(entry)
+}
+
+// End implements proxy.Auditor.
+func (e *entries) End(entry *audit.Entry) error {
+	e.tell(entry)
+	return e.Log.End(entry)
+}
+
+func (e *entries) tell(entry *audit.Entry) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.all = append(e.all, *entry)
 	close(e.changed)
 	e.changed = make(chan struct{})
-	e.mu.Unlock()
-	return e.Log.Append(entry)
 }
 
 // await waits for an entry that fits and returns it.
