@@ -189,7 +189,7 @@ func judge(p Phase, verdict *Decision, d Decision, err error) (ended bool) {
 	d.Phase = p.Name()
 	demands, unknown := readObligations(d.Obligations)
 	if d.Effect == Allow && err == nil && unknown != nil {
-		err, d.Reason = unknown, ""
+		err, d.Reason = &RequestError{unknown}, ""
 	}
 	switch {
 	case err != nil || d.Err != nil:

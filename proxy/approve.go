@@ -275,7 +275,7 @@ func (a approvals) still(demands []gate.Demand) error {
 func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, call *mcp.Call) error {
 	var own record
 	var err error
-	own.demands, err = g.permitOr(ctx, x, r, delivered(call), nil, func() error { return unknown(x, r.Kind, r.Exposed) })
+	own.demands, err = g.permitOr(ctx, x, r, delivered(call), nil, known(func() error { return unknown(x, r.Kind, r.Exposed) }))
 	if err != nil {
 		return err
 	}
@@ -283,6 +283,18 @@ func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by
 		return err
 	}
 	return by.still(own.demands)
+}
+
+// known is the answer to a caller who knows of something already, because a call or
+// a task of it is under way, when it may not be viewed any more. That this cannot be
+// decided is no news of whether it exists, and may pass.
+func known(hidden func() error) func(gate.Decision) error {
+	return func(d gate.Decision) error {
+		if d.Err != nil {
+			return Undecided(d)
+		}
+		return hidden()
+	}
 }
 
 // unapproved is the refusal of a call that needs an approval which it cannot

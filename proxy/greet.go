@@ -110,7 +110,9 @@ func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope,
 		for some := range slices.Chunk(of.rendered[kind], 16) { // most often the first is enough
 			empty = false
 			for _, d := range s.views(ctx, id, scope, some) {
-				if d.Err != nil || d.Effect == gate.Allow {
+				switch {
+				case d.Undecidable(): // which is hidden
+				case d.Err != nil || d.Effect == gate.Allow:
 					return true, d.Err
 				}
 			}
@@ -120,6 +122,9 @@ func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope,
 		return false, nil
 	}
 	d := s.Chain.Decide(ctx, &gate.Request{Action: gate.View, Server: of.backend.Name(), Capsule: scope.Capsule, Identity: id})
+	if d.Undecidable() {
+		return false, nil
+	}
 	return d.Effect == gate.Allow, d.Err
 }
 

@@ -80,7 +80,7 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 	p := page{whole: true, routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
 	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
 		switch {
-		case d.Err != nil:
+		case d.Err != nil && !d.Undecidable():
 			return page{}, Undecided(d)
 		case d.Effect != gate.Allow:
 			if p.whole = false; p.hidden == nil {

@@ -177,8 +177,8 @@ func TestPagesOfAChangingList(t *testing.T) {
 	})
 }
 
-// Lists are asked of the gate item by item; one that cannot be decided fails
-// the list, so that nobody takes a part for the whole.
+// Lists are asked of the gate item by item; a gate that cannot decide fails the list,
+// so that nobody takes a part for the whole.
 func TestListOfAnUndecidedGate(t *testing.T) {
 	var asked []string
 	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"), tool("b"))), func(_ *Options, c *Config) {
@@ -202,6 +202,69 @@ func TestListOfAnUndecidedGate(t *testing.T) {
 		if names, _ := listed(t, mcp.Tool, r.modern("1", "tools/list", "")); len(names) != 0 {
 			t.Errorf("%s shows %v", name, names)
 		}
+	}
+}
+
+// What the gate cannot decide about one thing alone is hidden, and answers as what does
+// not exist, byte for byte. Everything else is served, of its own server too.
+func TestWhatCannotBeDecidedAloneIsHidden(t *testing.T) {
+	items := []string{tool("a"), tool("bad"), `prompt {"name":"bad"}`, `resource {"uri":"file:///bad","name":"r"}`}
+	one, two := newScript(t, "one", mcp.Modern, items...), newScript(t, "two", mcp.Modern, `prompt {"name":"bad"}`)
+	one.listing.Instructions, two.listing.Instructions = "one says", "two says"
+	var says error
+	r := newRig(t, mounted(one, two), func(_ *Options, c *Config) {
+		c.Chain = gate.NewChain(rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
+			if strings.Contains(r.Original, "bad") {
+				return gate.Decision{Effect: gate.Allow}, says
+			}
+			return gate.Decision{Effect: gate.Allow}, nil
+		}))
+	})
+	says = fmt.Errorf("decide: %w", &gate.RequestError{Err: errBoom})
+	if names, _ := listed(t, mcp.Tool, r.modern("1", "tools/list", "")); !slices.Equal(names, []string{"one__a"}) {
+		t.Errorf("tools %v", names)
+	}
+	for _, kind := range []mcp.Capability{mcp.Prompt, mcp.Resource} {
+		if names, _ := listed(t, kind, r.modern("1", kind.ListMethod(), "")); len(names) != 0 {
+			t.Errorf("%s: %v", kind, names)
+		}
+	}
+	if w := r.modern("1", "resources/read", `"uri":"one+file:///bad"`); !strings.Contains(w.text(), `"message":"Unknown resource: one+file:///bad"`) {
+		t.Errorf("a resource: %s", w.text())
+	}
+	if w := r.modern("1", "server/discover", ""); !strings.Contains(w.text(), "one says") || strings.Contains(w.text(), "two says") {
+		t.Errorf("discovery: %s", w.text())
+	}
+	for _, q := range []struct{ method, members, known, unknown string }{
+		{"tools/call", `"name":"NAME"`, "one__bad", "one__xxx"},
+		{"prompts/get", `"name":"NAME"`, "two__bad", "two__xxx"},
+	} {
+		got := r.modern("1", q.method, strings.Replace(q.members, "NAME", q.known, 1)).text()
+		want := r.modern("1", q.method, strings.Replace(q.members, "NAME", q.unknown, 1)).text()
+		if strings.ReplaceAll(got, q.known, q.unknown) != want {
+			t.Errorf("%s: %s\nof what does not exist: %s", q.method, got, want)
+		}
+	}
+	var denied []string
+	for _, e := range r.ledger.all() {
+		denied = append(denied, fmt.Sprint(e.Outcome, " ", e.Name, " ", e.Code))
+		slices.Sort(denied)
+		if strings.Contains(e.Name, "bad") && !strings.Contains(e.Reason, "boom") {
+			t.Errorf("entry %+v", e)
+		}
+	}
+	if want := []string{
+		"denied one+file:///bad policy_error",
+		"denied one__bad policy_error", "denied one__xxx -32602", "denied two__bad policy_error", "denied two__xxx -32602",
+	}; !slices.Equal(denied, want) {
+		t.Errorf("record %q, want %q", denied, want)
+	}
+	if got := len(one.seen("")) + len(two.seen("")); got != 0 {
+		t.Errorf("%d calls reached a server", got)
+	}
+	says = errBoom
+	if w := r.modern("1", "tools/list", ""); !strings.Contains(w.text(), `"error":{"code":1001`) {
+		t.Errorf("a list that cannot be decided at all: %s", w.text())
 	}
 }
 

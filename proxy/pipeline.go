@@ -115,7 +115,7 @@ const decisionAge = time.Second
 // decide asks the gate about a call, and notes in its record when that was and
 // under which conditions it is allowed.
 func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record) (err error) {
-	rec.demands, err = g.permitOr(ctx, x, r, r.argumentsOf(x), rec, func() error { return g.unknownTo(x, r.Kind, r.Exposed) })
+	rec.demands, err = g.permitOr(ctx, x, r, r.argumentsOf(x), rec, func(gate.Decision) error { return g.unknownTo(x, r.Kind, r.Exposed) })
 	rec.decided = time.Now()
 	return err
 }
@@ -124,13 +124,13 @@ func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record
 // may call it, in this order. It returns what people are to be asked before, or
 // the refusal.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, r, r.argumentsOf(x), nil, func() error { return g.unknownTo(x, r.Kind, r.Exposed) })
+	return g.permitOr(ctx, x, r, r.argumentsOf(x), nil, func(gate.Decision) error { return g.unknownTo(x, r.Kind, r.Exposed) })
 }
 
 // permitOr is permit of a call with other arguments than those of the request,
-// or with another answer for what may not be viewed. What is decided is noted in
-// the record, if there is one.
-func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func() error) ([]gate.Demand, error) {
+// or with another answer for what may not be viewed, and for that of which this
+// cannot be decided. What is decided is noted in the record, if there is one.
+func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func(gate.Decision) error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
@@ -143,6 +143,8 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []by
 			rec.viewed(d)
 		}
 		switch {
+		case action == gate.View && d.Undecidable():
+			return nil, hidden(d)
 		case d.Err != nil:
 			return nil, Undecided(d)
 		case d.Effect == gate.Allow && action == gate.View:
@@ -151,7 +153,7 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []by
 			}
 		case d.Effect == gate.Allow:
 		case action == gate.View:
-			return nil, hidden()
+			return nil, hidden(d)
 		default:
 			return nil, Denied(d)
 		}

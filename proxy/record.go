@@ -29,6 +29,7 @@ type record struct {
 	bought   bought        // of the round
 	decided  time.Time     // when the gate was asked
 	demands  []gate.Demand // under which it allows the call
+	unseen   gate.Decision // why it could not be decided whether the caller may view it; zero where it was
 	consent  consent       // of a call for which people were asked
 	approved approvals     // of it, also in an earlier round
 
@@ -118,6 +119,9 @@ func (rec *record) refused(err error) error {
 		}
 	case errors.As(err, &fault):
 		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, strconv.Itoa(fault.Code), fault.Message
+		if rec.unseen.Err != nil { // which is not for the caller to know
+			e.Code, e.Reason = rec.unseen.Reason, rec.unseen.Err.Error()
+		}
 	default:
 		e.Outcome, e.Reason = audit.OutcomeCancelled, err.Error()
 	}

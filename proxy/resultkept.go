@@ -235,7 +235,7 @@ func (g *Gateway) readKept(ctx context.Context, x *Exchange, uri string) (answer
 		return refuse(missing())
 	}
 	rec.routed(route)
-	if _, err := g.permitOr(ctx, x, route, route.argumentsOf(x), rec, missing); err != nil {
+	if _, err := g.permitOr(ctx, x, route, route.argumentsOf(x), rec, known(missing)); err != nil {
 		return refuse(err)
 	}
 	if _, err := snap.examineTool(ctx, x, route); err != nil {

@@ -52,6 +52,9 @@ func (rec *record) viewed(d gate.Decision) {
 	if d.Effect != gate.Allow {
 		phase = "view/" + d.Phase
 	}
+	if rec.unseen = (gate.Decision{}); d.Undecidable() {
+		rec.unseen = d
+	}
 	rec.Said(phase, d)
 }
 

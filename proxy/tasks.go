@@ -142,7 +142,7 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 // permitTask asks the gate about the tool of a task, and returns what people are
 // to be asked. A task of what may not be viewed is unknown.
 func (g *Gateway) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, t.route, t.route.argumentsOf(x), nil, func() error { return errTask })
+	return g.permitOr(ctx, x, t.route, t.route.argumentsOf(x), nil, known(func() error { return errTask }))
 }
 
 // examineTask holds the tool of a task against the rules and the mode in force,

@@ -157,7 +157,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 			continue
 		}
 		d := snap.decide(ctx, gate.View, x, route, nil, nil)
-		if d.Err != nil {
+		if d.Err != nil && !d.Undecidable() {
 			return "", Undecided(d)
 		}
 		if d.Effect == gate.Allow {

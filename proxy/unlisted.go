@@ -107,7 +107,7 @@ func (g *Gateway) unlisted(ctx context.Context, x *Exchange, rec *record, kind m
 	if stands == nil || stands.to != from {
 		return refuse(g.unknownTo(x, kind, name))
 	}
-	if _, err := g.permitOr(ctx, x, stands, nil, nil, func() error { return g.unknownTo(x, kind, name) }); err != nil {
+	if _, err := g.permitOr(ctx, x, stands, nil, nil, func(gate.Decision) error { return g.unknownTo(x, kind, name) }); err != nil {
 		return refuse(err)
 	}
 	r := &Route{Kind: kind, Server: stands.Server, Exposed: name, to: from}
@@ -133,9 +133,9 @@ func (g *Gateway) crowded(ctx context.Context, x *Exchange, kind mcp.Capability,
 	if r == nil {
 		r = from.signsIn()
 	}
-	hidden := func() error { return g.unknownTo(x, kind, name) }
+	hidden := func(gate.Decision) error { return g.unknownTo(x, kind, name) }
 	if r == nil || r.to != from {
-		return hidden()
+		return hidden(gate.Decision{})
 	}
 	if _, err := g.permitOr(ctx, x, r, r.argumentsOf(x), nil, hidden); err != nil {
 		return err

@@ -90,7 +90,7 @@ func (s *Snapshot) sight(ctx context.Context, id *gate.Identity, who audience) s
 		h.SetSeed(digestSeed)
 		for r, d := range s.views(ctx, id, who.scope, who.scope.of(s.catalogOf(id, who.can).lists[kind].entries)) {
 			switch {
-			case d.Err != nil:
+			case d.Err != nil && !d.Undecidable():
 				undecided[kind.Changed()] = true
 			case d.Effect == gate.Allow:
 				h.WriteString(r.Exposed)

@@ -92,7 +92,7 @@ func (in *instance) application(file *config.Config, before *identities) (a *app
 	if a.gates, err = newGates(in.ctx, a.c, authenticated && a.inForce.Authenticates(), surroundings{
 		log: in.log, copies: filepath.Join(in.state.path, "policy"), owners: owners,
 		personal: in.personal(servers),
-		decided:  in.gateway.Decided, reread: in.operation.lookAgain, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
+		decided:  in.gateway.Decided, reread: in.operation.lookAgain, failed: in.metrics.PolicyFailed, registry: in.registry, relations: &in.operation.relations, schemas: in.operation.schemas,
 		mode: in.operation.now, own: off.own, native: in.nativeOperator,
 	}); err != nil {
 		return nil, err

@@ -259,6 +259,9 @@ func (e *examination) running(ctx context.Context, state *stateDir) *admin.Statu
 			found = append(found, doctor.Found(doctor.CodeFailing, s.Name, s.Reason, ""))
 		}
 	}
+	for _, f := range status.PolicyFailures {
+		found = append(found, doctor.Found(doctor.CodePolicyFails, f.Name, f.What, ""))
+	}
 	e.add("running gateway", fmt.Sprintf("%d servers", len(status.Servers)), found...)
 	return &status
 }

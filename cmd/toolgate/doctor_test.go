@@ -438,6 +438,40 @@ func TestDoctorOfARunningGateway(t *testing.T) {
 	}
 }
 
+// A policy that says nothing about a tool takes that tool away and no other, and
+// whoever operates the gateway is told.
+func TestPolicyThatCannotDecideAboutATool(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.keep(t, "policies/p.rego", "package toolgate\n\ndecision := true if input.tool_name != \"a__pid\"\n", 0o600)
+	h.write(t, servers{"a": fake()}, map[string]any{"opa": map[string]any{"path": "policies"}})
+	_, url := h.up(t)
+	client := newClient(t)
+	_, list := post(t, client, url, "", "tools/list", "", "")
+	if !strings.Contains(string(list), `"a__echo"`) || strings.Contains(string(list), "a__pid") {
+		t.Errorf("list: %s", list)
+	}
+	_, got := post(t, client, url, "", "tools/call", "a__pid", `"name":"a__pid",`)
+	_, want := post(t, client, url, "", "tools/call", "a__xxx", `"name":"a__xxx",`)
+	if strings.ReplaceAll(string(got), "a__pid", "a__xxx") != string(want) {
+		t.Errorf("a call: %s\nof what does not exist: %s", got, want)
+	}
+	found, code := h.examined(t, h.file)
+	if i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Code == doctor.CodePolicyFails }); i < 0 || code != exitConfig ||
+		found[i].Subject != "a__pid" || !strings.Contains(found[i].What, "undefined") {
+		t.Errorf("found %+v, exit code %d", found, code)
+	}
+	if o := h.run(t, "status", h.file); !strings.Contains(o.stdout, "alarm     the policy could not decide tool.view of a__pid") {
+		t.Errorf("status: %s%s", o.stdout, o.stderr)
+	}
+	if o := h.run(t, "why", "a__pid", "--file", h.file); !strings.Contains(o.stdout, "policy_error: opa: decide tool.view on a__pid: the decision is undefined") {
+		t.Errorf("why: %s%s", o.stdout, o.stderr)
+	}
+	if o := h.run(t, "validate", h.file); o.code != 0 || !strings.Contains(o.stderr, "data.toolgate.decision has no default") || !strings.Contains(o.stderr, "p.rego:3") {
+		t.Errorf("validate: %+v", o)
+	}
+}
+
 // A plugin that is not the one that was named, and one that is.
 func TestDoctorOfPlugins(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func newPolicy(ctx context.Context, c *config.Config, around surroundings) (*opa
 	return opa.New(ctx, opa.Options{
 		Path: o.Path, Bundle: o.Bundle, URL: o.URL, CopyDir: around.copies, Decision: o.Decision,
 		RegoVersion: opa.RegoVersion(o.RegoVersion), Mode: opa.Mode(o.Mode), Actions: o.Actions,
-		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, Logger: log,
+		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, OnFailure: around.failed, Logger: log,
 		OnShadow: func(r *gate.Request, would gate.Decision) {
 			log.Info("the policy would have denied this", "action", r.Action, "name", r.Exposed, "caller", r.Identity, "reason", would.Reason)
 		},

@@ -50,6 +50,7 @@ type surroundings struct {
 	personal map[string]gate.Lister // servers at which callers sign in by themselves
 	decided  func()                 // is told so by a phase that knows it of itself; may be nil
 	reread   func()                 // is told that the policy is another; may be nil
+	failed   func(action string)    // is told that the policy could not decide; may be nil
 
 	registry  *registry.Registry                            // lives on from one configuration to the next; nil without a gateway
 	relations *relationsKeeper                              // keeps the phase in force; nil has none

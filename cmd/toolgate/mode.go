@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
@@ -47,6 +48,7 @@ type operation struct {
 	short     atomic.Pointer[shortage]  // nil while there is enough of everything; see shortage.go
 	examiner  atomic.Pointer[examiner]  // of the configuration in force
 	watch     atomic.Pointer[ruleWatch] // of its rules
+	policy    atomic.Pointer[opa.Phase] // of it; nil when none is configured
 	storeDown atomic.Pointer[error]     // why the store does not answer; nil while it does
 }
 
@@ -96,6 +98,7 @@ func (o *operation) now() governance.Mode { return governance.Mode(o.inForce().M
 func (o *operation) use(c *config.Config, g *gates) (listed func([]string)) {
 	o.headroom.Use(room(c, o.in.state))
 	o.examiner.Store(g.examiner)
+	o.policy.Store(g.policy)
 	watch := &ruleWatch{look: o.nameless(c, g), wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
 	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
@@ -273,6 +276,12 @@ func (o *operation) status(out *admin.Status) {
 		out.Alarms = append(watch.problems(), o.in.lost.problems()...)
 		if stricter := o.in.registry.Stricter(); stricter != "" {
 			out.Alarms = append(out.Alarms, stricter)
+		}
+	}
+	if policy := o.policy.Load(); policy != nil {
+		for _, f := range policy.Failures() {
+			out.PolicyFailures = append(out.PolicyFailures, admin.PolicyFailure{Name: f.Name, What: f.String()})
+			out.Alarms = append(out.Alarms, f.String())
 		}
 	}
 	if text := o.overruled(); text != "" {

@@ -53,6 +53,11 @@ its servers can have.`,
 			if err := checkNames(cmd.Context(), c, mentionedBy(c, g, known.scopes)); err != nil {
 				return err
 			}
+			if g.policy != nil {
+				for _, w := range g.policy.Warnings() {
+					note("warning: %s", w)
+				}
+			}
 			return o.print(os.Stdout, validationTable(c))
 		},
 	}

@@ -117,12 +117,20 @@ func whyTable(w *admin.Why) table {
 			if s.Question != "" {
 				rule = s.Question
 			}
-			t.rows = append(t.rows, []string{action.name, s.Phase, s.Effect, s.Reason + s.Error, rule, s.Change})
+			t.rows = append(t.rows, []string{action.name, s.Phase, s.Effect, why(s), rule, s.Change})
 		}
 		t.rows = append(t.rows, []string{action.name, "-", action.verdict.Effect, action.verdict.Reason, "", ""})
 		t.names = append(t.names, action.name+" "+action.verdict.Effect)
 	}
 	return t
+}
+
+// why is the reason of a step, and the error behind it.
+func why(s admin.WhyStep) string {
+	if s.Reason != "" && s.Error != "" {
+		return s.Reason + ": " + s.Error
+	}
+	return s.Reason + s.Error
 }
 
 // Why implements [admin.Explainer].

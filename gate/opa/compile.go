@@ -28,6 +28,7 @@ type compiled struct {
 	lines    map[string][]string
 	reads    reads
 	settled  []ast.Ref // see settledRules
+	warnings []string
 }
 
 // compile parses and compiles a policy. The error has all that is wrong with
@@ -63,6 +64,7 @@ func compile(src *source, v RegoVersion, decision ast.Ref) (*compiled, error) {
 	}
 	c.reads = readsOf(c.compiler, decision)
 	c.settled = settledRules(c.compiler, &c.reads)
+	c.warnings = c.warn(decision)
 	return c, nil
 }
 

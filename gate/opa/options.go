@@ -116,6 +116,9 @@ type Options struct {
 	// OnShadow is told what Enforce would have denied. It is called from the
 	// goroutines of Check and CheckAll, several at a time. Nil: nobody is.
 	OnShadow func(r *gate.Request, would gate.Decision)
+	// OnFailure is told each time that the policy could not decide about one request,
+	// with the action that it was asked about. It is called as OnShadow is. Nil: nobody is.
+	OnFailure func(action string)
 	// OnChange is called after another policy or other data took effect, from
 	// the goroutine of Run or SetData. Nil: nobody is.
 	OnChange func()

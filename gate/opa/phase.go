@@ -33,6 +33,7 @@ type Phase struct {
 	prefix   string // of the ids of decisions
 	asked    atomic.Uint64
 	keeper   keeper
+	failures failures
 }
 
 // New loads the policy and returns the phase that asks it. A policy that
@@ -84,9 +85,13 @@ func (p *Phase) Name() string { return "opa" }
 //	}
 //
 // An error is never the policy's own no; the decision beside it has the reason
-// "policy_error". In the mode [Shadow] a deny and an error are an abstention.
+// "policy_error". It is a [gate.RequestError] where the policy ran and gave no answer
+// that can be used; see [Phase.Failures]. In the mode [Shadow] a deny and an error are an abstention.
 func (p *Phase) Check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
 	v, err := p.decide(ctx, r)
+	if err != nil {
+		p.noteFailure(ctx, r, err)
+	}
 	d, err := p.render(v, err)
 	if p.o.Mode == Shadow && d.Effect != gate.Allow { // an error is a deny, too
 		return p.shadowed(ctx, r, d, err), nil
@@ -230,5 +235,22 @@ func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decisio
 		})
 	}
 	wg.Wait()
-	return decisions, nil
+	return whole(decisions), nil
+}
+
+// whole takes a policy for one that cannot run at all where it was given up on every
+// request of several: a list without anything would be taken for an answer.
+func whole(decisions []gate.Decision) []gate.Decision {
+	if len(decisions) < 2 {
+		return decisions
+	}
+	for i := range decisions {
+		if !errors.Is(decisions[i].Err, context.DeadlineExceeded) {
+			return decisions
+		}
+	}
+	for i := range decisions {
+		decisions[i].Err = fmt.Errorf("every decision took too long; the first: %s", decisions[i].Err) //nolint:errorlint // it is no error of one request
+	}
+	return decisions
 }

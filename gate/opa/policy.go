@@ -150,7 +150,7 @@ func (p *policy) ask(ctx context.Context, in ast.Value, bound time.Duration, cha
 	defer func() {
 		// A fault in the engine denies one request and does not end the gateway.
 		if fault := recover(); fault != nil {
-			v, err = verdict{}, fmt.Errorf("%w: %v\n%s", errPanic, fault, debug.Stack())
+			v, err = verdict{}, failed(fmt.Errorf("%w: %v\n%s", errPanic, fault, debug.Stack()))
 		}
 	}()
 	// The engine begins an evaluation before it looks whether it may.
@@ -166,17 +166,21 @@ func (p *policy) ask(ctx context.Context, in ast.Value, bound time.Duration, cha
 		if cause := ended(ctx); cause != nil {
 			return verdict{}, fmt.Errorf("the decision was given up: %w", cause)
 		}
-		return verdict{}, fmt.Errorf("the decision took more than %v: %w", bound, context.DeadlineExceeded)
+		late := fmt.Errorf("the decision took more than %v: %w", bound, context.DeadlineExceeded)
+		if errors.Is(err, errStarved) {
+			return verdict{}, late
+		}
+		return verdict{}, failed(late)
 	case err != nil:
-		return verdict{}, err
+		return verdict{}, failed(err)
 	case len(values) == 0:
-		return verdict{}, errUndefined
+		return verdict{}, failed(errUndefined)
 	case len(values) != 1:
-		return verdict{}, fmt.Errorf("the decision has %d values and must have one", len(values))
+		return verdict{}, failed(fmt.Errorf("the decision has %d values and must have one", len(values)))
 	}
 	v, err = interpretValue(values[0])
 	v.revision = p.revision
-	return v, err
+	return v, failed(err)
 }
 
 // errStarved is an evaluation whose time was over when it had hardly begun: the

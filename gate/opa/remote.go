@@ -84,7 +84,8 @@ func (m *remote) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 		return verdict{}, errResting
 	}
 	raw, err := m.post(ctx, body)
-	m.circuit.leave(probe, err == nil, ctx.Err() != nil)
+	_, answered := errors.AsType[*gate.RequestError](err)
+	m.circuit.leave(probe, err == nil || answered, ctx.Err() != nil)
 	if err != nil {
 		return verdict{}, fmt.Errorf("ask the policy server: %w", err)
 	}
@@ -117,10 +118,32 @@ func (m *remote) post(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, because(ctx, err)
 	case len(raw) > maxAnswer:
 		return nil, fmt.Errorf("the answer is larger than %d KiB", maxAnswer>>10)
+	case res.StatusCode == http.StatusInternalServerError && evaluationFailed(raw):
+		return nil, failed(fmt.Errorf("it could not evaluate the policy: %.1000s", raw))
 	case res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("it answered %s", res.Status)
 	}
 	return raw, mcp.Validate(raw, mcp.Limits{})
+}
+
+// evaluationFailed tells whether an error of the server is of the evaluation of one
+// question, such as a builtin function that failed, and not of the server (OPA REST
+// API, "Errors").
+func evaluationFailed(raw []byte) bool {
+	var said struct {
+		Errors []struct {
+			Code string `json:"code"`
+		} `json:"errors"`
+	}
+	if mcp.Validate(raw, mcp.Limits{}) != nil || json.Unmarshal(raw, &said) != nil || len(said.Errors) == 0 {
+		return false
+	}
+	for _, e := range said.Errors {
+		if !strings.HasPrefix(e.Code, "eval_") || e.Code == "eval_cancel_error" {
+			return false
+		}
+	}
+	return true
 }
 
 // because returns why an exchange ended: our bound, or what went wrong.
@@ -146,11 +169,11 @@ func interpretAnswer(raw []byte) (verdict, error) {
 	revision := revisionOf(m["provenance"])
 	result, ok := m["result"]
 	if !ok {
-		return verdict{id: id, revision: revision}, errUndefined
+		return verdict{id: id, revision: revision}, failed(errUndefined)
 	}
 	out, err := interpret(result)
 	out.id, out.revision = id, revision
-	return out, err
+	return out, failed(err)
 }
 
 // revisionOf reads the revisions of the bundles that a server has loaded.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/toolgate/toolgate/gate"
 )
 
 // deniedReason is the reason of a deny that gives none.
@@ -17,6 +19,15 @@ var (
 	errLoaded    = errors.New("no policy is loaded")
 	errPanic     = errors.New("the policy engine panicked")
 )
+
+// failed is the error of a policy that ran and gave no answer to one request; nil
+// stays nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &gate.RequestError{Err: err}
+}
 
 // verdict is what a policy said. The zero verdict denies.
 type verdict struct {

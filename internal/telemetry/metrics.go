@@ -28,6 +28,7 @@ type Metrics struct {
 	budgets   budgetCounters
 	limited   *prometheus.CounterVec
 	redacted  *prometheus.CounterVec
+	failed    *prometheus.CounterVec // decisions of the policy
 	results   *prometheus.CounterVec
 	resilience
 
@@ -48,6 +49,8 @@ func New(version string) *Metrics {
 	m.budgets = newBudgetCounters(c)
 	m.resilience = newResilience(c)
 	m.limited = c.counters("toolgate_limited_total", "What was refused or not heard because a limit of the section limits was reached, by that limit.", "limit")
+	m.failed = c.counters("toolgate_policy_failures_total",
+		"Decisions that the policy could not make about one thing, which is denied and hidden, by what it was asked; those for lists included.", "action")
 	m.redacted = c.counters("toolgate_redacted_total", "Secrets that were taken out of what a server said.", "server")
 	m.results = c.counters("toolgate_result_total", "Results that were not passed on as they came: cut, or invalid by their own output schema.", "server", "what")
 	c.gauges("toolgate_build_info", "1, with the version of the gateway.", "version", "go_version").WithLabelValues(version, runtime.Version()).Set(1)
@@ -64,6 +67,9 @@ func New(version string) *Metrics {
 
 // Limited counts something that a limit of the settings refuses.
 func (m *Metrics) Limited(setting string) { m.limited.WithLabelValues(value(setting)).Inc() }
+
+// PolicyFailed counts a decision that the policy could not make about one thing.
+func (m *Metrics) PolicyFailed(action string) { m.failed.WithLabelValues(value(action)).Inc() }
 
 // Redis says whether Redis answers. Its counters are shown from the first time on.
 func (m *Metrics) Redis(up bool) {

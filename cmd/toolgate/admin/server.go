@@ -73,8 +73,17 @@ type Status struct {
 	// is missing.
 	NotReady string `json:"not_ready,omitempty"`
 	Detail   string `json:"detail,omitempty"`
-	// Alarms are rules of the configuration that cannot be meant so.
+	// Alarms are rules of the configuration that cannot be meant so, and what cannot
+	// be decided by them.
 	Alarms []string `json:"alarms,omitempty"`
+	// PolicyFailures are what the policy could not decide about lately.
+	PolicyFailures []PolicyFailure `json:"policy_failures,omitempty"`
+}
+
+// PolicyFailure is something that the policy could not decide about.
+type PolicyFailure struct {
+	Name string `json:"name"` // exposed name
+	What string `json:"what"` // for a person
 }
 
 // Reloaded is what a reload did.

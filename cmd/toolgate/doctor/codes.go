@@ -87,6 +87,7 @@ const (
 	CodeClientCommand  = "TG4103"
 	CodeOtherFile      = "TG4104"
 	CodeIssuer         = "TG1206"
+	CodePolicyFails    = "TG1207"
 )
 
 // groups is the whole table, in the order of the page.
@@ -107,6 +108,7 @@ var groups = []group{
 		{CodeSpiceDBSchema, Error, "the schema of the SpiceDB lacks something", "What is asked for does not exist there, so nothing of it is allowed.", "Write the schema; `toolgate spicedb check` says what is missing."},
 		{CodeIdentity, Error, "callers cannot be told apart", "What authenticates callers cannot be set up, so nothing starts.", "Correct what is named under toolgate.auth."},
 		{CodeIssuer, Warning, "an issuer does not answer", "Its tokens are refused while its keys are not known.", "See that the issuer runs and that this machine reaches it."},
+		{CodePolicyFails, Error, "the policy cannot decide about something", "It is denied, and hidden from those about whom the policy could not decide.", "Give the rule that decides a default, and see that what fails in it cannot; `toolgate why NAME --as CALLER` shows the error."},
 	}},
 	{"TG21", "Servers that are programs", []Code{
 		{CodeNoCommand, Error, "the command is not found", "The server cannot be started.", "Install it, give its full path, or set PATH in the env of the server: toolgate does not hand on every variable of its own."},
