@@ -40,8 +40,11 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	cctx, cancel := context.WithCancelCause(ctx)
+	// Without the caller's deadline, which the library reports by the clock before
+	// the context ends: it would pass for a process that has ended.
+	cctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	clock := p.clock(call, &facts, func() { cancel(errSilent) })
 	defer clock.timer.Stop()
 	stream, err := running.tools.Call(cctx, &proto.CallRequest{Name: name, ArgumentsJson: args, CallId: rand.Text()})

@@ -202,6 +202,20 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
+// The deadline of a caller is no failure of the plugin, also at the very moment.
+func TestCallersInAHurry(t *testing.T) {
+	p := run(t, specOf("plain"))
+	p.await(t, mcp.Ready)
+	hurry := errors.New("the caller's own deadline")
+	for range 50 {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, hurry)
+		if _, err := p.Call(ctx, callOf("wait", `{"text":"`+filepath.Join(t.TempDir(), "mark")+`"}`)); !errors.Is(err, hurry) {
+			t.Error(err)
+		}
+		cancel()
+	}
+}
+
 // What cannot be started is failed with what it said last, and nothing is left.
 func TestDoesNotStart(t *testing.T) {
 	wrong := specOf("plain")

@@ -153,18 +153,35 @@ func (c *client) once(ctx context.Context, limit time.Duration, call rpc) error 
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := patience(ctx, limit)
 	defer cancel()
 	err = call(limited, api)
+	cause := context.Cause(limited)
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errOverdue):
+	case cause != nil && !errors.Is(cause, errOverdue):
 		return fmt.Errorf("%w: %w", errLeft, err)
 	case late(limited, err):
 		return &overdue{limit, err}
 	}
 	return err
+}
+
+// patience returns a context for one question to the server. It has our own deadline
+// alone, whose cause is errOverdue, and ends when the caller's does, with its cause.
+// The library reports a deadline by the clock, some time before the context itself
+// ends: of a context that had the caller's deadline too, nobody could tell whose it
+// was, and callers in a hurry would count against the server.
+func patience(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	own, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { leave(context.Cause(ctx)) })
+	limited, cancel := context.WithTimeoutCause(own, limit, errOverdue)
+	return limited, func() {
+		stop()
+		cancel()
+		leave(nil)
+	}
 }
 
 // judge makes an error of ours of an answer and notes the health.

@@ -113,5 +113,5 @@ func outdated(err error, c *v1.Consistency) bool {
 
 // late tells whether an error is our own deadline.
 func late(ctx context.Context, err error) bool {
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+	return errors.Is(context.Cause(ctx), errOverdue) || errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
