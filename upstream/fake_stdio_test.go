@@ -48,13 +48,17 @@ var scripts = map[string]func(*child){
 	},
 	// early talks before it is asked, and in the middle of the handshake.
 	"early": func(c *child) {
-		c.say(`Server starting on stdio...`)
+		c.say("\xef\xbb\xbf" + `Server starting on stdio...`)
+		c.say(`{"level":"info","id":1,"msg":"handling request"}`)
+		c.say(`{"level":"info","id":2,"msg":"handling request"}`)
 		c.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}`)
 		c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		c.say(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
 		c.legacy()
 		c.serve()
 	},
+	// marked writes a byte order mark before everything else.
+	"marked": func(c *child) { _, _ = os.Stdout.WriteString("\xef\xbb\xbf"); c.legacy(); c.serve() },
 	// scarce lives in one of two places, which it leaves only some time after
 	// the end of its input; a third one at once finds none.
 	"scarce": func(c *child) {
@@ -227,6 +231,8 @@ func (c *child) hostile() {
 				"{}", "[]", `[` + answer + `]`, `{"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","method":7}`, `{"jsonrpc":"2.0","result":{}}`,
 				`{"jsonrpc":"2.0","id":{},"result":{}}`, `{"jsonrpc":"2.0","id":"` + id + `","result":{}}`,
 				`{"jsonrpc":"2.0","id":4294967296,"result":{"not":"yours"}}`, strings.Repeat("x", 1<<20),
+				`{"level":"info","id":` + id + `,"msg":"handling request"}`, `{"level":"error","id":` + id + `,"error":"no such row"}`,
+				`{"jsonrpc":"2.0","id":` + id + `}`, `{"id":` + id + `,"msg":"half a line`,
 				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":{},"progress":1}}`,
 				`{"jsonrpc":"2.0","method":"notifications/` + strings.Repeat("y", 100000) + `"}`,
 			} {

@@ -41,6 +41,11 @@ func TestHostileAnswers(t *testing.T) {
 		}, "", `{"ok":1}`},
 		{"accepted", func(x *exchange) { x.status(202, "", "") }, mcp.FailProtocol, "without an answer"},
 		{"no content", func(x *exchange) { x.status(204, "", "") }, mcp.FailProtocol, "without a content type"},
+		{"a byte order mark", func(x *exchange) { x.answer("\xef\xbb\xbf" + jsonAnswer(x.msg.ID, `{"ok":1}`)) }, "", `{"ok":1}`},
+		{"a log line on the stream", func(x *exchange) {
+			x.event(`{"level":"info","id":` + string(x.msg.ID) + `,"msg":"handling request"}`)
+			x.event(jsonAnswer(x.msg.ID, `{"ok":1}`))
+		}, "", `{"ok":1}`},
 		{"an empty stream", func(x *exchange) { x.open() }, mcp.FailProtocol, "without an answer"},
 		{"a stream for others", func(x *exchange) {
 			x.event(jsonAnswer("77777", `{}`))

@@ -182,7 +182,7 @@ func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err == nil && mediaType(resp) == "application/json" {
-		msg, err := mcp.Parse(body, mcp.Limits{Depth: c.limits.Depth, LoneSurrogates: true})
+		msg, err := mcp.Parse(bytes.TrimPrefix(body, byteOrderMark), mcp.Limits{Depth: c.limits.Depth, LoneSurrogates: true})
 		if err == nil && msg.Kind == mcp.KindResponse && msg.Fault() != nil && (msg.ID.Absent() || msg.ID.Key() == id.Key()) {
 			return msg, nil
 		}

@@ -15,6 +15,7 @@ const skipHeadBytes = 200
 // standard output loses that line and nothing more.
 //
 //   - A line ends with LF; a CR before it is dropped.
+//   - A byte order mark before a line is dropped (RFC 8259 section 8.1).
 //   - A line of white space is skipped silently.
 //   - A line whose first character after white space is neither { nor [ is
 //     noise, whatever its length, and is never held.
@@ -42,6 +43,9 @@ func newLineReader(src io.Reader, maxLine int, onNoise func(head []byte)) *lineR
 	return &lineReader{scan: newLineScanner(src, maxLine, false, isNoise), onNoise: onNoise}
 }
 
+// byteOrderMark is that of UTF-8, which some runtimes write before what they say.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 // next returns the next line that can be a message, without its end. The slice
 // belongs to the caller and is exactly as large as the line. The error is
 // io.EOF at the end of the stream, or what reading it returned; it stays.
@@ -61,7 +65,7 @@ func (r *lineReader) next() ([]byte, error) {
 				continue
 			}
 			if fate == lineWhole && !isNoise(text) {
-				return r.scan.from(0), nil
+				return bytes.TrimPrefix(r.scan.from(0), byteOrderMark), nil
 			}
 		}
 		count, tell := &r.noise, r.onNoise
@@ -78,13 +82,18 @@ func (r *lineReader) next() ([]byte, error) {
 // isNoise reports whether a line that begins with head is surely no JSON-RPC
 // message. Of white space alone that cannot be said.
 func isNoise(head []byte) bool {
-	first := bytes.TrimLeft(head, " \t\r")
+	first := unmarked(head)
 	return len(first) > 0 && first[0] != '{' && first[0] != '['
+}
+
+// unmarked returns a line without the byte order mark and the white space before it.
+func unmarked(line []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(line, byteOrderMark), " \t\r")
 }
 
 // isBlank reports whether line is white space only.
 func isBlank(line []byte) bool {
-	return len(bytes.TrimLeft(line, " \t\r")) == 0
+	return len(unmarked(line)) == 0
 }
 
 // lineFate says what a lineScanner has found.

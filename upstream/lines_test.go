@@ -83,6 +83,7 @@ func TestLineReader(t *testing.T) {
 		{"one too many and CR LF", full + "x\r\n{1}\n", readResult{Lines: []string{"{1}"}, TooLong: []string{full[:200]}}},
 		{"far too long", strings.Repeat(full, 20) + "\n{1}\n", readResult{Lines: []string{"{1}"}, TooLong: []string{full[:200]}}},
 		{"long and no end", full + full, readResult{TooLong: []string{full[:200]}}},
+		{"byte order marks", "\xef\xbb\xbf{1}\n\xef\xbb\xbfready\n\xef\xbb\xbf\n{2}\n", readResult{Lines: []string{"{1}", "{2}"}, Noise: []string{"\xef\xbb\xbfready"}}},
 		{"long noise", "x" + strings.Repeat(full, 3) + "\n{1}\n", readResult{Lines: []string{"{1}"}, Noise: []string{"x" + full[:199]}}},
 		{"long noise and no end", "{1}\nx" + strings.Repeat(full, 3), readResult{Lines: []string{"{1}"}, Noise: []string{"x" + full[:199]}}},
 		{"long white space", strings.Repeat(" ", 10_000) + "\n{1}\n", readResult{Lines: []string{"{1}"}}},
@@ -189,7 +190,7 @@ func referenceLines(input string, maxLine int) readResult {
 		if whole {
 			line = strings.TrimSuffix(line, "\r")
 		}
-		text := strings.TrimLeft(line, " \t\r")
+		text := strings.TrimLeft(strings.TrimPrefix(line, "\xef\xbb\xbf"), " \t\r")
 		message := strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 		size := len(line)
 		if !whole && strings.HasSuffix(line, "\r") {
@@ -202,7 +203,7 @@ func referenceLines(input string, maxLine int) readResult {
 		case size > maxLine, !message, !whole:
 			got.Noise = append(got.Noise, head(line))
 		default:
-			got.Lines = append(got.Lines, line)
+			got.Lines = append(got.Lines, strings.TrimPrefix(line, "\xef\xbb\xbf"))
 		}
 	}
 	return got
@@ -211,6 +212,7 @@ func referenceLines(input string, maxLine int) readResult {
 // FuzzLineReader compares with referenceLines, with buffers so small that every
 // line crosses them and reads of every size.
 func FuzzLineReader(f *testing.F) {
+	f.Add("\xef\xbb\xbf{1}\n\xef\xbb\xbf\n", uint16(20), uint8(1), uint8(3))
 	f.Add("{1}\n[2]\r\n\nnoise\n{half", uint16(20), uint8(1), uint8(3))
 	f.Add("{"+strings.Repeat("x", 100)+"\r\n{1}\n", uint16(101), uint8(4), uint8(16))
 	f.Add(strings.Repeat(" ", 50)+"\n"+strings.Repeat("\r", 50)+"\n{}\n", uint16(10), uint8(0), uint8(7))

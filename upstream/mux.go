@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"regexp"
@@ -149,11 +150,13 @@ func (m *mux) drop(msg *mcp.Message) {
 func methodText(method string) string { return excerpt([]byte(method)) }
 
 // spoil ends the request that an invalid answer names, so that its caller does
-// not wait for the deadline.
-func (m *mux) spoil(msg mcp.Message, why error) {
-	if id := invalidAnswer(&msg); !id.Absent() {
+// not wait for the deadline. It tells whether the message is an answer at all.
+func (m *mux) spoil(msg mcp.Message, why error) bool {
+	id := invalidAnswer(&msg)
+	if !id.Absent() {
 		m.spoilID(id, invalid("an invalid answer: %w", why))
 	}
+	return !id.Absent()
 }
 
 // answerID finds the id in the beginning of an answer that cannot be read. The
@@ -164,21 +167,27 @@ var answerID = regexp.MustCompile(`^\s*\{[^{}\[\]]*?"id"\s*:\s*(\d{1,18})\s*[,}]
 const answerHead = 200
 
 // invalidAnswer returns the id that a message which is no valid one answers,
-// absent when that cannot be told.
+// absent when that cannot be told. Servers log to the same channel, some in JSON with
+// the id of the request: what has neither result nor error, or has one that is no
+// object and does not call itself JSON-RPC, is no answer.
 func invalidAnswer(msg *mcp.Message) mcp.ID {
+	outcome := cmp.Or(string(msg.Result()), string(msg.Fault()))
 	switch {
 	case msg.Method != "":
 		return ""
-	case !msg.ID.Absent():
-		return msg.ID
+	case msg.ID.Absent():
+		return answerIn(msg.Raw[:min(len(msg.Raw), answerHead)])
+	case outcome == "", mcp.Lookup(msg.Raw, "jsonrpc") == nil && !mcp.IsObject([]byte(outcome)):
+		return ""
 	}
-	return answerIn(msg.Raw[:min(len(msg.Raw), answerHead)])
+	return msg.ID
 }
 
 // answerIn returns the id of the answer that begins with head.
 func answerIn(head []byte) mcp.ID {
 	found := answerID.FindSubmatch(head)
-	if found == nil || bytes.Contains(head, []byte(`"method"`)) {
+	if found == nil || bytes.Contains(head, []byte(`"method"`)) ||
+		!bytes.Contains(head, []byte(`"result"`)) && !bytes.Contains(head, []byte(`"error"`)) {
 		return ""
 	}
 	return mcp.ID(found[1])

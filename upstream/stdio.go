@@ -87,7 +87,9 @@ func (l *stdioLink) read() {
 		msg, err := mcp.Parse(line, parse)
 		if err != nil {
 			l.log.Debug("the server sent an invalid message", "err", err)
-			l.mux.spoil(msg, err)
+			if !l.mux.spoil(msg, err) {
+				lines.noise.Add(1)
+			}
 			continue
 		}
 		l.mux.deliver(msg)

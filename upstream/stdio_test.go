@@ -23,6 +23,7 @@ func TestStdioEras(t *testing.T) {
 		{"legacy", mcp.EraUnknown, mcp.Legacy}, // answers the probe with an error
 		{"modern", mcp.EraUnknown, mcp.Modern},
 		{"early", mcp.Legacy, mcp.Legacy},
+		{"marked", mcp.EraUnknown, mcp.Legacy},
 		{"mute", mcp.EraUnknown, mcp.Legacy}, // after three seconds
 	}
 	for _, tt := range tests {

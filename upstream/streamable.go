@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -152,7 +153,7 @@ func (l *streamableLink) refused(resp *http.Response, id mcp.ID) (mcp.Message, e
 }
 
 func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error) {
-	msg, err := mcp.Parse(body, mcp.Limits{Depth: l.limits.Depth, LoneSurrogates: true})
+	msg, err := mcp.Parse(bytes.TrimPrefix(body, byteOrderMark), mcp.Limits{Depth: l.limits.Depth, LoneSurrogates: true})
 	if err != nil {
 		return msg, invalid("an invalid answer: %w", err)
 	}
