@@ -53,8 +53,9 @@ type JWTOptions struct {
 	// there and nowhere else; nil does not. An issuer needs it or Audiences.
 	Resource *Resource
 	// Cooldown is the shortest time between two fetches of an issuer's keys;
-	// 30 s. Refresh is the age at which they are fetched again; 10 min. Stale
-	// is the age at which they are no longer used; 24 h.
+	// 30 s. Refresh is the age at which they are fetched again before a token is
+	// verified with them; 10 min. Stale is the age at which they are no longer used,
+	// where that fails; 24 h.
 	Cooldown, Refresh, Stale time.Duration
 	// Cache is how many verified tokens are remembered, each until its end and
 	// 60 s at most; 10000.
@@ -225,8 +226,8 @@ func (i *issuer) verify(r *http.Request, t *compactToken, now time.Time) (*verif
 	return v, i.checkSignature(r.Context(), t)
 }
 
-// checkSignature verifies the token with the issuer's keys. A token that names
-// no key may be signed with one that replaced those at hand.
+// checkSignature verifies the token with the issuer's keys. One that does not fit
+// may be signed with a key that replaced those at hand, under the same name or none.
 func (i *issuer) checkSignature(ctx context.Context, t *compactToken) error {
 	keys, err := i.keys.find(ctx, t.alg, t.kid)
 	if err != nil {
@@ -235,13 +236,11 @@ func (i *issuer) checkSignature(ctx context.Context, t *compactToken) error {
 	if t.signedBy(keys) {
 		return nil
 	}
-	if t.kid == "" {
-		if err := i.keys.renew(ctx); err != nil {
-			return err
-		}
-		if keys, _ := i.keys.known(t.alg, ""); t.signedBy(keys) {
-			return nil
-		}
+	if err := i.keys.renew(ctx); err != nil && t.kid == "" {
+		return err
+	}
+	if keys, _ := i.keys.known(t.alg, t.kid); t.signedBy(keys) {
+		return nil
 	}
 	return badf("its signature is wrong")
 }

@@ -12,8 +12,11 @@ import (
 // Times of an issuer's keys where the options name none.
 const (
 	defaultCooldown = 30 * time.Second
-	defaultRefresh  = 10 * time.Minute
-	defaultStale    = 24 * time.Hour
+	// defaultRefresh is the longest that a key which was withdrawn is taken for a good
+	// one, while the issuer can be asked.
+	defaultRefresh = 10 * time.Minute
+	// defaultStale is the longest that it is while the issuer cannot.
+	defaultStale = 24 * time.Hour
 
 	coldRetry    = 5 * time.Second  // pause before another try while there are no keys
 	lookupTime   = 10 * time.Second // for metadata and keys together
@@ -22,9 +25,11 @@ const (
 )
 
 // keySet is the keys of one issuer. They are fetched when the first token
-// comes, again after the refresh time, and when a token names a key that is
-// not known, which happens at most once per cooldown whatever clients send.
-// While the issuer cannot be reached the last keys serve, until they are stale.
+// comes, again after the refresh time, and when a token names a key that is not
+// known or does not fit its signature, which happens at most once per cooldown
+// whatever clients send. Beyond the refresh time whoever comes waits for the fetch;
+// shortly before it begins without anybody waiting. Only where it fails the last
+// keys serve, until they are stale.
 type keySet struct {
 	issuer, address          string // address is empty when it is found through the issuer
 	cooldown, refresh, stale time.Duration
@@ -44,15 +49,25 @@ type keySet struct {
 // key id, or, where it names none, those of its algorithm. It never returns
 // none without an error.
 func (s *keySet) find(ctx context.Context, alg, kid string) ([]publicKey, error) {
-	found, due := s.known(alg, kid)
-	if len(found) > 0 {
-		if due {
-			_, _ = s.start() // the request does not wait for news
+	found, age := s.known(alg, kid)
+	switch {
+	case len(found) > 0 && age < s.refresh:
+		if age >= s.refresh-s.refresh/5 {
+			_, _ = s.start() // nobody waits for news yet
 		}
 		return found, nil
-	}
-	if err := s.renew(ctx); err != nil {
-		return nil, err
+	case len(found) > 0:
+		err := s.renew(ctx)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, unavailable(cause)
+		}
+		if err != nil { // the issuer has not said that any of them is withdrawn
+			return found, nil //nolint:nilerr // they serve until they are stale
+		}
+	default:
+		if err := s.renew(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if found, _ = s.known(alg, kid); len(found) > 0 {
 		return found, nil
@@ -60,20 +75,20 @@ func (s *keySet) find(ctx context.Context, alg, kid string) ([]publicKey, error)
 	return nil, badf("its key is not one of the issuer's")
 }
 
-// known returns the matching keys at hand and whether it is time for new ones.
-func (s *keySet) known(alg, kid string) (found []publicKey, due bool) {
+// known returns the matching keys at hand and how old they are.
+func (s *keySet) known(alg, kid string) (found []publicKey, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	age := time.Since(s.fetched)
+	age = time.Since(s.fetched)
 	if s.fetched.IsZero() || age >= s.stale {
-		return nil, true
+		return nil, age
 	}
 	for _, k := range s.keys {
 		if (kid == "" || k.id == kid) && slices.Contains(k.algs, alg) && len(found) < kidMatches {
 			found = append(found, k)
 		}
 	}
-	return found, age >= s.refresh
+	return found, age
 }
 
 // renew has the keys fetched unless that was tried a moment ago. Without an

@@ -160,28 +160,94 @@ func TestKeysOutliveTheirIssuer(t *testing.T) {
 	})
 }
 
-// TestKeysRefreshInTheBackground: a request with a known key never waits for a
-// hanging issuer.
-func TestKeysRefreshInTheBackground(t *testing.T) {
+// TestWithdrawnKeysSignNobodyIn: beyond the refresh time nobody is let in by a key that
+// its issuer has withdrawn, however long nobody came, nor by the one before under the
+// same name.
+func TestWithdrawnKeysSignNobodyIn(t *testing.T) {
 	t.Parallel()
-	s := newSigner(t, "k1", "EdDSA")
+	first, second := newSigner(t, "k1", "EdDSA"), newSigner(t, "k2", "EdDSA")
+	again := newSigner(t, "k1", "EdDSA")
+	for name, idle := range map[string]time.Duration{"refresh": 10 * time.Minute, "a night": 10 * time.Hour, "a week": 7 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &authority{issuer: "https://as.example", keys: []signer{first}}
+			j := newJWT(t, a, func(o *auth.JWTOptions) { o.Transport = a })
+			if _, err := try(t, j, "/mcp", a.token(t, first)); err != nil {
+				t.Fatal(err)
+			}
+			a.set(func() { a.keys = []signer{second} })
+			time.Sleep(idle)
+			if _, err := try(t, j, "/mcp", a.token(t, first, "jti", "t2")); !errors.Is(err, gate.ErrBadCredential) {
+				t.Errorf("%s: a token of the withdrawn key: %v", name, err)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
-		a := &authority{issuer: "https://as.example", keys: []signer{s}}
+		a := &authority{issuer: "https://as.example", keys: []signer{first}}
 		j := newJWT(t, a, func(o *auth.JWTOptions) { o.Transport = a })
-		if _, err := try(t, j, "/mcp", a.token(t, s)); err != nil {
+		if _, err := try(t, j, "/mcp", a.token(t, first)); err != nil {
 			t.Fatal(err)
 		}
-		a.set(func() { a.broken = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() } })
-		time.Sleep(10 * time.Minute)
-		begun := time.Now()
-		if _, err := try(t, j, "/mcp", a.token(t, s)); err != nil || time.Since(begun) != 0 {
-			t.Errorf("waited %v, error %v", time.Since(begun), err)
+		a.set(func() { a.keys = []signer{again} })
+		time.Sleep(30 * time.Second) // the cooldown
+		if _, err := try(t, j, "/mcp", a.token(t, again, "jti", "t2")); err != nil {
+			t.Errorf("the next key of the same name: %v", err)
 		}
-		unknown := s.sign(t, map[string]any{"alg": "EdDSA", "kid": "k2"}, a.claims())
-		if _, err := try(t, j, "/mcp", unknown); !errors.Is(err, auth.ErrUnavailable) || time.Since(begun) != 5*time.Second {
-			t.Errorf("an unknown key waited %v, error %v; want 5 s", time.Since(begun), err)
+		if _, err := try(t, j, "/mcp", a.token(t, first, "jti", "t3")); !errors.Is(err, gate.ErrBadCredential) {
+			t.Errorf("the key before of the same name: %v", err)
+		}
+		if fetches, _ := a.count(); fetches != 2 {
+			t.Errorf("%d fetches, want 2", fetches)
 		}
 	})
+}
+
+// TestKeysAreFetchedAgain: shortly before the refresh time that is begun without
+// anybody waiting. Beyond it all who come wait for one fetch, and where that hangs no
+// longer than it may take; then the keys at hand serve.
+func TestKeysAreFetchedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t, "k1", "EdDSA")
+	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for _, tt := range []struct {
+		age, waits time.Duration
+		broken     func(http.ResponseWriter, *http.Request)
+		fetches    int // in all
+	}{
+		{7 * time.Minute, 0, nil, 1}, {8 * time.Minute, 0, nil, 2}, {8 * time.Minute, 0, hangs, 2},
+		{10 * time.Minute, 0, nil, 2}, {10 * time.Minute, 5 * time.Second, hangs, 2}, {23 * time.Hour, 5 * time.Second, hangs, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &authority{issuer: "https://as.example", keys: []signer{s}}
+			j := newJWT(t, a, func(o *auth.JWTOptions) { o.Transport = a })
+			if _, err := try(t, j, "/mcp", a.token(t, s)); err != nil {
+				t.Fatal(err)
+			}
+			a.set(func() { a.broken = tt.broken })
+			time.Sleep(tt.age)
+			begun := time.Now()
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					if _, err := try(t, j, "/mcp", a.token(t, s, "jti", fmt.Sprint(i))); err != nil || time.Since(begun) != tt.waits {
+						t.Errorf("after %v: waited %v, want %v; error %v", tt.age, time.Since(begun), tt.waits, err)
+					}
+				})
+			}
+			all.Wait()
+			synctest.Wait()
+			if fetches, _ := a.count(); fetches != tt.fetches {
+				t.Errorf("after %v: %d fetches, want %d", tt.age, fetches, tt.fetches)
+			}
+			if tt.broken == nil {
+				return
+			}
+			begun = time.Now()
+			unknown := s.sign(t, map[string]any{"alg": "EdDSA", "kid": "k2"}, a.claims())
+			if _, err := try(t, j, "/mcp", unknown); !errors.Is(err, auth.ErrUnavailable) || time.Since(begun) > 5*time.Second {
+				t.Errorf("an unknown key waited %v, error %v", time.Since(begun), err)
+			}
+		})
+	}
 }
 
 func TestClosingEndsFetches(t *testing.T) {
