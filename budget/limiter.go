@@ -219,6 +219,68 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	return receipt, nil
 }
 
+// Standing is what a budget says of a usage before it is charged.
+type Standing struct {
+	Budget string
+	Unit   Unit
+	// Used and Limit are in the unit; Limit is [NoLimit] where there is none.
+	Used, Limit int64
+	ResetAt     time.Time
+}
+
+// Look says how the budgets of a usage stand, and returns the error that a charge of
+// it would have now: a [*Refusal], ErrNoLimiter, ErrPlan or ErrStore, wrapped. It
+// takes nothing.
+func (l *Limiter) Look(ctx context.Context, u Usage) ([]Standing, error) {
+	switch {
+	case l == nil:
+		return nil, ErrNoLimiter
+	case l.unlimited:
+		return nil, nil
+	case l.store == nil:
+		return nil, ErrNoLimiter
+	}
+	rules, err := l.applies(&u)
+	if err != nil {
+		return nil, err
+	}
+	now := l.clock.Now()
+	receipt := &Receipt{limiter: l}
+	var all []Standing
+	for _, r := range rules {
+		c, some, err := r.charge(&u, now)
+		if err != nil {
+			return all, fmt.Errorf("%w: the budget %s: %w", ErrStore, r.Name, err)
+		}
+		if !some {
+			continue
+		}
+		receipt.bill.Charges, receipt.rules = append(receipt.bill.Charges, c), append(receipt.rules, r)
+		used, resetAt, err := l.balance(ctx, &c, now)
+		if err != nil && c.Limit == NoLimit {
+			continue // nothing is refused for it
+		} else if err != nil {
+			return all, fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		all = append(all, Standing{Budget: r.Name, Unit: r.Unit, Used: r.Unit.Whole(used), Limit: r.Limit, ResetAt: resetAt})
+		if c.Fit(used) == 0 {
+			return all, receipt.refusal(c.Refuse(used, resetAt))
+		}
+	}
+	return all, nil
+}
+
+// balance is what is used of the counter of a charge, and when that falls.
+func (l *Limiter) balance(ctx context.Context, c *Charge, now time.Time) (used int64, resetAt time.Time, err error) {
+	found, err := l.store.Usage(ctx, now, Filter{Budget: c.Budget, Key: c.Key}, MaxCharges)
+	for i := range found {
+		if found[i].Counter == c.Counter {
+			return found[i].Used, found[i].ResetAt, err
+		}
+	}
+	return 0, c.End, err
+}
+
 // failed is a charge to which the store said no, or nothing.
 func (r *Receipt) failed(err error, limited bool) (*Receipt, error) {
 	refusal, refused := errors.AsType[*Refusal](err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -314,6 +315,38 @@ func TestClockSetBackGivesNoSecondBudget(t *testing.T) {
 		}
 		if granted != 2 {
 			t.Errorf("%s: %d calls of 2", w, granted)
+		}
+	}
+}
+
+// Looking says what a charge would, and charges nothing.
+func TestLook(t *testing.T) {
+	store := new(budgettest.Memory)
+	l := newLimiter(t, budget.Settings{Store: store, Rules: []budget.Rule{
+		rule("calls", budget.PerSubject, budget.Calls, 3), rule("seen", budget.PerTenant, budget.Calls, budget.NoLimit), rule("bytes", budget.PerTenant, budget.Bytes, 2500),
+	}})
+	for i := range 4 {
+		before := used(t, store)
+		for range 2 {
+			standings, err := l.Look(t.Context(), call("why"))
+			if refusal, refused := errors.AsType[*budget.Refusal](err); refused != (i == 3) || refused && (refusal.Budget != "calls" || refusal.Used != 3 || refusal.Hint == "") {
+				t.Errorf("before call %d: %v", i, err)
+			}
+			if s := standings[0]; s.Budget != "calls" || s.Used != int64(i) || s.Limit != 3 || !s.ResetAt.After(budgettest.Noon) {
+				t.Errorf("before call %d: %+v", i, s)
+			}
+		}
+		wantUsed(t, store, before)
+		if _, err := l.Charge(t.Context(), call(strconv.Itoa(i))); (err == nil) != (i < 3) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	if standings, err := budget.Unlimited().Look(t.Context(), call("x")); standings != nil || err != nil {
+		t.Errorf("%+v, %v", standings, err)
+	}
+	for _, none := range []*budget.Limiter{nil, {}} {
+		if _, err := none.Look(t.Context(), call("x")); !errors.Is(err, budget.ErrNoLimiter) {
+			t.Error(err)
 		}
 	}
 }

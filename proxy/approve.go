@@ -80,15 +80,20 @@ func (rec *record) question(x *Exchange, r *Route, call *mcp.Call) gate.Question
 	if call.Method == mcp.MethodRead {
 		args = mcp.Quote(r.Exposed)
 	}
+	return r.asked(x.Identity, args, rec.demands)
+}
+
+// asked is the question about a call of somebody.
+func (r *Route) asked(id *gate.Identity, args []byte, demands []gate.Demand) gate.Question {
 	hash := mcp.Hash(args)
-	id := r.CapabilityID
-	if id == "" { // of what comes out of a template, for one
+	capability := r.CapabilityID
+	if capability == "" { // of what comes out of a template, for one
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", r.Kind, r.Server, r.Original))
-		id = "unlisted_" + hex.EncodeToString(sum[:])
+		capability = "unlisted_" + hex.EncodeToString(sum[:])
 	}
 	return gate.Question{
-		Identity: x.Identity, CapabilityID: id, Server: r.Server, Name: r.Exposed,
-		Args: args, ArgsHash: hex.EncodeToString(hash[:]), Demands: rec.demands,
+		Identity: id, CapabilityID: capability, Server: r.Server, Name: r.Exposed,
+		Args: args, ArgsHash: hex.EncodeToString(hash[:]), Demands: demands,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -168,11 +169,15 @@ func (g *Gateway) pace(ctx context.Context, x *Exchange, r *Route, rec *record, 
 	if rates == nil {
 		return nil
 	}
-	id := x.Identity
-	return rates.Take(ctx, &rate.Call{
+	return rates.Take(ctx, r.rated(x.Identity))
+}
+
+// rated is a call of somebody, as rates see it.
+func (r *Route) rated(id *gate.Identity) *rate.Call {
+	return &rate.Call{
 		Principal: id.Key(), Tenant: id.Tenant, Persona: id.Persona,
 		Server: r.Server, Kind: r.Kind.String(), Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,
-	})
+	}
 }
 
 // unknownTo is the answer for what does not exist for the caller, or the refusal

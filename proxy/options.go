@@ -351,6 +351,8 @@ type RateLimiter interface {
 	// Take counts a call, or returns a [*rate.Refusal]; any other error refuses
 	// too.
 	Take(ctx context.Context, c *rate.Call) error
+	// Look returns what Take would, and counts nothing.
+	Look(ctx context.Context, c *rate.Call) error
 }
 
 // Registry keeps account of what the servers list. What it has not recorded, or

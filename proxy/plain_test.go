@@ -168,7 +168,7 @@ func TestNamesAndIDsAreOfBothSets(t *testing.T) {
 		t.Errorf("the names of everything are %q", got)
 	}
 	// Why answers for what some clients are shown only.
-	if w := r.Why(t.Context(), person("alice"), Scope{}, names["tool Read"][0]); w == nil || w.Original != "Read" {
+	if w := r.Why(t.Context(), person("alice"), Scope{}, names["tool Read"][0], nil); w == nil || w.Original != "Read" {
 		t.Errorf("why says %+v of what is in the plain set alone", w)
 	}
 }

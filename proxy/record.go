@@ -91,10 +91,15 @@ func traceID(parent string) string {
 func (rec *record) routed(r *Route) {
 	rec.route = r
 	rec.entry.Server, rec.entry.OriginalName, rec.entry.CapabilityID = r.Server, r.Original, r.CapabilityID
-	rec.cost = 1
+	rec.cost = r.cost()
+}
+
+// cost is that of one call, in cost units.
+func (r *Route) cost() int64 {
 	if r.shape != nil && r.shape.Cost > 0 {
-		rec.cost = r.shape.Cost
+		return r.shape.Cost
 	}
+	return 1
 }
 
 // refused notes why the call is refused and returns the reason, classed.

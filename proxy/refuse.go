@@ -38,6 +38,10 @@ type Refusal struct {
 	// decide.
 	Protocol bool
 	Err      error // for the log
+	// Rule is what refused and Change what would lift that, for who asks why; the
+	// caller is told neither.
+	Rule   gate.Rule
+	Change *gate.Change
 }
 
 // Error implements error.

@@ -7,8 +7,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Why is what the gate says of one capability to one caller, and why. No
-// upstream server is asked for it.
+// Why is what one caller may do with one capability, and why. No upstream server is
+// asked for it, and nothing is counted, charged or asked of people.
 type Why struct {
 	Kind             mcp.Capability
 	Server, Original string
@@ -17,16 +17,26 @@ type Why struct {
 	View, Call       Verdict
 }
 
-// Verdict is one decision of the gate with what each phase said on the way.
+// Verdict is one decision with what each step said on the way: the phases of the
+// gate, and for a call what comes after it.
 type Verdict struct {
 	gate.Decision
-	Steps []gate.Explanation
+	// Asks tells of a call that is allowed, that people are asked first.
+	Asks  bool
+	Steps []Step
+}
+
+// Step is what one step of a decision said.
+type Step struct {
+	gate.Explanation
+	Asks bool // it puts a question to people, and nothing after it was looked at
 }
 
 // Why explains what a caller may do with what has an exposed name, in the scope
-// of an endpoint. A call is explained without arguments. It returns nil when
-// nothing has the name.
-func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name string) *Why {
+// of an endpoint, at this moment. args are the arguments of the call, a validated JSON
+// object; without them it is explained as far as it holds whatever they are. It
+// returns nil when nothing has the name.
+func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name string, args []byte) *Why {
 	snap := g.snapshot.Load()
 	for _, kind := range mcp.Capabilities {
 		r := snap.resolve(id, kind, name, scope)
@@ -34,37 +44,64 @@ func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name 
 			continue
 		}
 		w := &Why{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID}
-		w.View = snap.explain(ctx, gate.View, id, scope, r)
+		w.View = snap.explain(ctx, gate.View, id, scope, r, nil)
 		w.Call = w.View // what may not be viewed does not exist for a call either
 		if w.View.Effect == gate.Allow {
-			w.Call = snap.explainCall(ctx, id, scope, r)
+			w.Call = g.explainCall(ctx, snap, id, scope, r, args)
 		}
 		return w
 	}
 	return nil
 }
 
-func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Identity, scope Scope, r *Route) Verdict {
+func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Identity, scope Scope, r *Route, args []byte) Verdict {
 	question := r.question(action, id, scope)
+	question.Args = args
 	var v Verdict
-	v.Decision, v.Steps = s.Chain.Explain(ctx, &question)
+	decision, phases := s.Chain.Explain(ctx, &question)
+	v.Decision = decision
+	for i := range phases {
+		v.Steps = append(v.Steps, Step{Explanation: phases[i]})
+	}
 	return v
 }
 
-// explainCall explains a call of what may be viewed: by the scopes that it needs
-// and then by the gate, in the order of [Gateway.permit].
-func (s *Snapshot) explainCall(ctx context.Context, id *gate.Identity, scope Scope, r *Route) Verdict {
-	if s.scopes == nil {
-		return s.explain(ctx, gate.Call, id, scope, r)
+// explainCall explains a call of what may be viewed, in the order of [Gateway.call]:
+// by the audit log, the scopes that it needs, the gate, and what comes after it.
+func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Identity, scope Scope, r *Route, given []byte) Verdict {
+	var before []Step
+	if err := g.opts.Auditor.Healthy(); err != nil {
+		s := Step{}
+		s.deny(auditDown(err))
+		return Verdict{Decision: s.Decision, Steps: []Step{s}}
 	}
-	step := gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain, Phase: phaseScopes}}
-	if err := s.scopes.Check(id, r.names()); err != nil {
-		step.Decision = gate.Decision{Phase: phaseScopes, Reason: err.Error()}
-		step.Change = &gate.Change{Text: "ask for a token with the missing scope", Where: "auth.scopes.required", Value: r.Exposed}
-		return Verdict{Decision: step.Decision, Steps: []gate.Explanation{step}}
+	if snap.scopes != nil {
+		s := Step{Explanation: gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain, Phase: phaseScopes}}}
+		if err := snap.scopes.Check(id, r.names()); err != nil {
+			s.Decision = gate.Decision{Phase: phaseScopes, Reason: err.Error()}
+			s.Change = &gate.Change{Text: "ask for a token with the missing scope", Where: "auth.scopes.required", Value: r.Exposed}
+			return Verdict{Decision: s.Decision, Steps: []Step{s}}
+		}
+		before = append(before, s)
 	}
-	v := s.explain(ctx, gate.Call, id, scope, r)
-	v.Steps = append([]gate.Explanation{step}, v.Steps...)
+	final := given
+	if r.Kind == mcp.Tool && given != nil {
+		var fault *mcp.Error
+		if final, fault = r.shape.arguments(given); fault != nil {
+			s := Step{Explanation: gate.Explanation{Decision: gate.Decision{Phase: "arguments", Reason: fault.Message}}}
+			return Verdict{Decision: s.Decision, Steps: append(before, s)}
+		}
+	}
+	var decided []byte // as in argumentsOf
+	if r.Kind == mcp.Tool {
+		decided = final
+	}
+	v := snap.explain(ctx, gate.Call, id, scope, r, decided)
+	v.Steps = append(before, v.Steps...)
+	if v.Effect == gate.Allow {
+		run := dryRun{g: g, snap: snap, id: id, scope: scope, r: r, args: final, given: given, demands: v.Demands}
+		run.steps(ctx, &v)
+	}
 	return v
 }
 

@@ -99,6 +99,8 @@ type Shared interface {
 	// Take takes all tokens or none, as [Local.Take] does. An error is a store
 	// that could not answer; the tokens may then be taken or not.
 	Take(ctx context.Context, tokens []Token) (refused int, wait time.Duration, err error)
+	// Wait is Take without taking.
+	Wait(ctx context.Context, tokens []Token) (refused int, wait time.Duration, err error)
 }
 
 // Meter keeps what has been used, for as long as a gateway runs. Each call is
@@ -155,14 +157,7 @@ func (l *Limiter) Take(ctx context.Context, c *Call) error {
 	}
 	var few [8]Token
 	var of [8]*Rule
-	tokens, rules := few[:0], of[:0]
-	for i := range l.rules {
-		r := &l.rules[i]
-		if r.Match != nil && !r.Match(c) {
-			continue
-		}
-		tokens, rules = append(tokens, Token{Bucket: r.Name, Key: r.key(c), Rate: r.Rate}), append(rules, r)
-	}
+	tokens, rules := l.tokens(c, few[:0], of[:0])
 	if len(tokens) == 0 {
 		return nil
 	}
@@ -170,6 +165,32 @@ func (l *Limiter) Take(ctx context.Context, c *Call) error {
 		return &Refusal{Rule: rules[refused], RetryAfter: wait}
 	}
 	return nil
+}
+
+// Look returns what Take would, and takes nothing.
+func (l *Limiter) Look(ctx context.Context, c *Call) error {
+	if l == nil || l.meter == nil {
+		return ErrNoLimiter
+	}
+	tokens, rules := l.tokens(c, nil, nil)
+	if len(tokens) == 0 {
+		return nil
+	}
+	if refused, wait := l.meter.look(ctx, tokens); refused >= 0 {
+		return &Refusal{Rule: rules[refused], RetryAfter: wait}
+	}
+	return nil
+}
+
+// tokens appends what a call needs, and the rules that say so.
+func (l *Limiter) tokens(c *Call, tokens []Token, rules []*Rule) ([]Token, []*Rule) {
+	for i := range l.rules {
+		r := &l.rules[i]
+		if r.Match == nil || r.Match(c) {
+			tokens, rules = append(tokens, Token{Bucket: r.Name, Key: r.key(c), Rate: r.Rate}), append(rules, r)
+		}
+	}
+	return tokens, rules
 }
 
 // key is whose bucket of the rule a call uses. No two of them are the same text:
@@ -212,6 +233,19 @@ func (m *Meter) take(ctx context.Context, tokens []Token) (refused int, wait tim
 	}
 	if refused >= 0 {
 		m.local.Return(tokens...)
+	}
+	return refused, wait
+}
+
+// look is take without taking. A shared store that does not answer is not asked
+// again because of it.
+func (m *Meter) look(ctx context.Context, tokens []Token) (refused int, wait time.Duration) {
+	if refused, wait = m.local.Wait(tokens...); refused >= 0 || m.shared == nil || m.Down() {
+		return refused, wait
+	}
+	refused, wait, err := m.shared.Wait(ctx, tokens)
+	if err != nil {
+		return -1, 0 // its own buckets would allow it
 	}
 	return refused, wait
 }

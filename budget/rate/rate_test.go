@@ -309,6 +309,48 @@ func (r *remote) Take(ctx context.Context, tokens []rate.Token) (refused int, wa
 	return refused, wait, nil
 }
 
+func (r *remote) Wait(_ context.Context, tokens []rate.Token) (refused int, wait time.Duration, err error) {
+	if r.err != nil {
+		return 0, 0, r.err
+	}
+	refused, wait = r.mine.Wait(tokens...)
+	return refused, wait, nil
+}
+
+// Looking says what taking would, and takes nothing, from here nor from what is
+// shared.
+func TestLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, shared := range map[string]*remote{"shared": {mine: rate.NewLocal(0)}, "a store that fails": {err: errors.New("down")}} {
+			m := rate.NewMeter(rate.NewLocal(0), shared, nil)
+			l := m.Limiter([]rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 3, Window: time.Hour}}})
+			for i := range 6 {
+				for range 2 {
+					if err := l.Look(t.Context(), &rate.Call{}); (err == nil) != (i < 3) {
+						t.Errorf("%s: looked before call %d: %v", name, i, err)
+					}
+				}
+				if err := l.Take(t.Context(), &rate.Call{}); (err == nil) != (i < 3) {
+					t.Errorf("%s: call %d: %v", name, i, err)
+				}
+			}
+		}
+		// What another gateway has taken is seen.
+		shared := &remote{mine: rate.NewLocal(0)}
+		rules := []rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 1, Window: time.Hour}}}
+		if err := rate.NewMeter(rate.NewLocal(0), shared, nil).Limiter(rules).Take(t.Context(), &rate.Call{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := rate.NewMeter(rate.NewLocal(0), shared, nil).Limiter(rules).Look(t.Context(), &rate.Call{}); err == nil {
+			t.Error("what is shared is not looked at")
+		}
+		var none *rate.Limiter
+		if err := none.Look(t.Context(), &rate.Call{}); !errors.Is(err, rate.ErrNoLimiter) {
+			t.Error(err)
+		}
+	})
+}
+
 // While the shared store fails, a gateway's own buckets hold, which know what it
 // has let pass before; it is asked again once a second.
 func TestFallback(t *testing.T) {

@@ -39,7 +39,17 @@ func (c *Client) Rates() *Rates {
 // together never take more than a rate allows. Those that come at the same time
 // share an exchange with the server.
 func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wait time.Duration, err error) {
-	t := &evaluation{script: takeScript, keys: make([]string, len(tokens)), args: make([]any, 0, 2*len(tokens))}
+	return r.ask(ctx, tokens)
+}
+
+// Wait implements [rate.Shared].
+func (r *Rates) Wait(ctx context.Context, tokens []rate.Token) (refused int, wait time.Duration, err error) {
+	return r.ask(ctx, tokens, "look")
+}
+
+// ask runs the script on some buckets.
+func (r *Rates) ask(ctx context.Context, tokens []rate.Token, more ...any) (refused int, wait time.Duration, err error) {
+	t := &evaluation{script: takeScript, keys: make([]string, len(tokens)), args: make([]any, 0, 2*len(tokens)+len(more))}
 	for i := range tokens {
 		if !tokens[i].Rate.Valid() {
 			return i, 0, fmt.Errorf("the rate of %s is out of range", tokens[i].Bucket)
@@ -47,6 +57,7 @@ func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wai
 		t.keys[i] = bucketKey(&tokens[i])
 		t.args = append(t.args, tokens[i].Rate.Interval(), tokens[i].Rate.Burst())
 	}
+	t.args = append(t.args, more...)
 	if err := r.group.Do(ctx, t); err != nil {
 		return 0, 0, fmt.Errorf("take from rates in Redis: %w", err)
 	}

@@ -93,6 +93,14 @@ func TestSharedTakesAllOrNone(t *testing.T) {
 	if wait := take(0, hour("a", "k", 1), hour("b", "k", 2)); wait <= 59*time.Minute || wait > time.Hour {
 		t.Errorf("wait %v for the one of the hour", wait)
 	}
+	for range 2 { // to look takes nothing
+		if refused, _, err := r.Wait(t.Context(), []rate.Token{hour("b", "k", 2)}); err != nil || refused != -1 {
+			t.Errorf("looked: %d, %v", refused, err)
+		}
+		if refused, wait, err := r.Wait(t.Context(), []rate.Token{hour("b", "k", 2), hour("a", "k", 1)}); err != nil || refused != 1 || wait <= 59*time.Minute {
+			t.Errorf("looked: %d after %v, %v", refused, wait, err)
+		}
+	}
 	take(1, hour("b", "other", 2), hour("a", "k", 1))
 	take(-1, hour("b", "k", 2))
 	if wait := take(0, hour("b", "k", 2)); wait <= 29*time.Minute || wait > 30*time.Minute {

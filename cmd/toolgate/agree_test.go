@@ -13,9 +13,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -46,13 +49,14 @@ type world struct {
 	spicedb  bool
 	opa      bool
 	rules    []rule
+	mode     governance.Mode
 }
 
 // offered is a tool of the running gateway.
 type offered = proxy.Capability
 
 // kinds are all kinds of rules. Those that only take away come first.
-var kinds = []string{"ban", "deny", "scope", "off", "restrict", "disable", "capsule", "executor", "owner", "on"}
+var kinds = []string{"ban", "deny", "scope", "off", "restrict", "disable", "forbid", "ask", "pattern", "rate", "spent", "capsule", "executor", "owner", "on"}
 
 // newWorld makes a world.
 func newWorld(random *rand.Rand) *world {
@@ -79,7 +83,9 @@ func newWorld(random *rand.Rand) *world {
 			}
 		}
 	}
-	for range random.IntN(16) {
+	// Most worlds are in the mode in which the other rules can be seen.
+	w.mode = governance.Mode(one("NORMAL", "NORMAL", "NORMAL", "NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"))
+	for range random.IntN(20) {
 		w.rules = append(w.rules, newRule(random, kinds[random.IntN(len(kinds))]))
 	}
 	return w
@@ -108,15 +114,19 @@ func newRule(random *rand.Rand, kind string) rule {
 		r.about, r.who = one("a__echo", "a__pid", "b__pid", "nb__pid", "b__echo", "a__fail"), one("", "bot", "dev")
 	case "scope":
 		r.who = one("read", "write")
+	case "forbid", "ask":
+		r.who = one("NORMAL", "NORMAL", "ALERT", "DEGRADED")
 	}
 	return r
 }
 
 // settings is the toolgate section of a world. Plain names are those of the
 // catalog that there is.
-func (w *world) settings(all []offered) map[string]any {
+// entered is how often worlds were entered.
+func (w *world) settings(all []offered, entered int) map[string]any {
 	keys, capsules := []any{}, map[string]any{"none": map[string]any{"visible": []string{}, "callable": []string{}}}
 	tools, executors, scopes := map[string]map[string][]string{}, map[string][]string{}, []any{}
+	governed, budgets, rates := map[string]map[string]any{}, []any{}, []any{}
 	subject := map[string]string{}
 	for _, p := range w.people {
 		subject[p.id] = "user:" + p.tenant + "/" + p.id
@@ -153,9 +163,26 @@ func (w *world) settings(all []offered) map[string]any {
 			executors[r.about] = append(executors[r.about], subject[r.who])
 		case "scope":
 			scopes = append(scopes, map[string]any{"match": r.about, "scopes": r.who})
+		case "forbid", "ask", "pattern":
+			if governed[r.about] == nil {
+				governed[r.about] = map[string]any{}
+			}
+			switch of := governed[r.about]; r.kind {
+			case "forbid":
+				of["forbidden_in_modes"] = append(listed(of["forbidden_in_modes"]), r.who)
+			case "ask":
+				of["requires_approval_in_modes"] = append(listed(of["requires_approval_in_modes"]), r.who)
+			default:
+				of["patterns"] = []any{map[string]any{"in": []string{"/text"}, "deny": "secret"}}
+			}
+		case "rate": // under a name of its own each time, of which nothing is used
+			rates = append(rates, map[string]any{"name": fmt.Sprintf("r%d-%d", entered, i), "per": []string{"principal", "tool"}, "match": r.about, "limit": 1, "window": "1h"})
+		case "spent":
+			budgets = append(budgets, map[string]any{"name": fmt.Sprintf("b%d", i), "per": "subject", "match": r.about, "limit": 0, "window": "hour"})
 		}
 	}
 	section := map[string]any{
+		"governance": map[string]any{"tools": governed}, "budgets": budgets, "rates": rates,
 		"servers": w.shaping, "gate": map[string]any{"open": true}, "registry": map[string]any{"on_new": "enable", "on_change": "hold"},
 		"auth": map[string]any{"keys": keys, "scopes": map[string]any{"required": scopes}},
 	}
@@ -194,6 +221,11 @@ func (w *world) policy() string {
 	return text
 }
 
+func listed(list any) []string {
+	all, _ := list.([]string)
+	return all
+}
+
 // covers matches a glob in the plainest way.
 func covers(glob, name string) bool {
 	pattern := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(glob))
@@ -204,6 +236,9 @@ func covers(glob, name string) bool {
 type answer struct {
 	view, call bool
 	scoped     bool // a call is refused for want of a scope
+	// after is the phase behind the gate by which a call is not made: governance,
+	// approval or budget; empty where the gate denies, and where it is made.
+	after string
 }
 
 // decide is the oracle.
@@ -265,7 +300,45 @@ func (w *world) decide(p *person, c *offered) answer {
 	if !see || !related {
 		return answer{}
 	}
-	return answer{true, run && !scoped, scoped}
+	out := answer{view: true, call: run && !scoped, scoped: scoped}
+	if out.call {
+		out.after = w.behind(c)
+		out.call = out.after == ""
+	}
+	return out
+}
+
+// behind is the phase behind the gate by which a call is not made.
+func (w *world) behind(c *offered) string {
+	during := func(mode string) bool {
+		return mode == string(w.mode) || mode == "NORMAL" && w.mode == governance.Degraded
+	}
+	after := ""
+	if w.mode == governance.Alert || w.mode == governance.Recovery { // no tool here is one that an operator has classed
+		after = "approval"
+	}
+	for _, r := range w.rules {
+		about := covers(r.about, c.Exposed) || c.Plain != "" && covers(r.about, c.Plain)
+		switch {
+		case w.mode == governance.Lockdown, r.kind == "forbid" && about && during(r.who):
+			return "governance"
+		case r.kind == "ask" && about && during(r.who):
+			after = "approval"
+		case r.kind == "spent" && about && after == "":
+			after = "budget"
+		}
+	}
+	if w.mode == governance.Lockdown {
+		return "governance"
+	}
+	return after
+}
+
+// has tells whether a rule of a kind is about a tool.
+func (w *world) has(kind string, c *offered) bool {
+	return slices.ContainsFunc(w.rules, func(r rule) bool {
+		return r.kind == kind && (covers(r.about, c.Exposed) || c.Plain != "" && covers(r.about, c.Plain))
+	})
 }
 
 // agreement is a gateway in which worlds are tried.
@@ -273,6 +346,8 @@ type agreement struct {
 	h      *home
 	r      *running
 	undone []admin.CatalogChange // what takes the world before out of the store
+	worlds int                   // how many were entered
+	seen   map[string]int        // refusals behind the gate, by phase
 }
 
 // three servers: one with twins, one without, one of whose tools is held.
@@ -283,9 +358,9 @@ func newAgreement(t *testing.T) *agreement {
 	if err := os.Mkdir(h.path("policies"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	section := (&world{people: []person{{id: "p0", tenant: "acme"}}}).settings(nil)
+	section := (&world{people: []person{{id: "p0", tenant: "acme"}}}).settings(nil, 0)
 	h.write(t, servers{"a": agreeing["a"], "b": agreeing["b"], "c": fake("one")}, section)
-	a := &agreement{h: h, r: h.newRunning(t)}
+	a := &agreement{h: h, r: h.newRunning(t), seen: map[string]int{}}
 	h.write(t, agreeing, section)
 	if _, err := a.r.Reload(); err != nil {
 		t.Fatal(err)
@@ -304,8 +379,9 @@ func (a *agreement) enter(t *testing.T, w *world) {
 	if err := os.WriteFile(a.h.path("policies/p.rego"), []byte(w.policy()), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	a.worlds++
 	for range 2 { // names first, by which relations go
-		a.h.write(t, agreeing, w.settings(a.tools()))
+		a.h.write(t, agreeing, w.settings(a.tools(), a.worlds))
 		if _, err := a.r.Reload(); err != nil {
 			t.Fatal(err)
 		}
@@ -329,6 +405,10 @@ func (a *agreement) enter(t *testing.T, w *world) {
 		}
 		a.change(t, do)
 		a.undone = append(a.undone, undo)
+	}
+	a.r.desk.Set(approval.Settings{By: []string{gate.ByOperator}, Wait: time.Millisecond, Valid: time.Hour})
+	if _, err := a.r.SetMode(t.Context(), string(w.mode), "a world"); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -376,14 +456,20 @@ func (a *agreement) differ(t *testing.T, w *world) (problem string, all map[stri
 			for late := 0; err == nil && why.Call.Reason == "policy_error" && late < 100; late++ { // asked again, as in post
 				why, err = a.r.Why(t.Context(), admin.WhyQuestion{Name: c.Exposed, As: p.id})
 			}
-			if err != nil || (why.View.Effect == "allow") != want.view || (why.Call.Effect == "allow") != want.call {
+			if err != nil || (why.View.Effect == "allow") != want.view || (why.Call.Effect == "allow") != want.call || (why.Call.Effect == "ask") != (want.after == "approval") {
 				return fmt.Sprintf("%s as %s: why says %+v, %v; want %+v", pair, c.Exposed, why, err, want), nil
 			}
-			if who := byName[c.Exposed][p.id+" of "+p.tenant]; who.View != want.view || who.Call != want.call {
+			if who := byName[c.Exposed][p.id+" of "+p.tenant]; who.View != want.view || who.Call != (want.call || who.Asks) || who.Asks != (want.after == "approval") {
 				return fmt.Sprintf("%s as %s: who-can says %+v; want %+v", pair, c.Exposed, who, want), nil
 			}
 			if c.Original == "slow" {
 				continue // it would wait
+			}
+			if problem := a.behind(t, w, p, c, want); problem != "" {
+				return pair + " as " + c.Exposed + ": " + problem, nil
+			}
+			if want.call && w.has("rate", c) {
+				continue // it was called already
 			}
 			got := a.r.use(t, p.id, c.Exposed, "{}")
 			unknown := got.status == nothing.status && strings.ReplaceAll(got.body, c.Exposed, "a__nothing") == nothing.body
@@ -454,6 +540,11 @@ func TestEverythingAgrees(t *testing.T) {
 			} else {
 				denied++
 			}
+		}
+	}
+	for _, phase := range []string{"allow", "governance deny", "rate deny", "approval ask", "approval deny", "budget deny"} {
+		if a.seen[phase] < 10 {
+			t.Errorf("%d calls came to %q: too few to show anything", a.seen[phase], phase)
 		}
 	}
 	if allowed < 200 || denied < 200 {

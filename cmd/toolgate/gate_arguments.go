@@ -88,7 +88,9 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	case governance.Ask:
 		return []gate.Demand{{Reason: v.Reason, Rule: v.Rule}}, nil
 	default:
-		return nil, proxy.Governed(v.Reason)
+		refusal := proxy.Governed(v.Reason)
+		refusal.Rule, refusal.Change = v.Rule, v.Change
+		return nil, refusal
 	}
 }
 

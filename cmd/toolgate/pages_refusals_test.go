@@ -30,7 +30,7 @@ var refusalTexts = map[string]string{
 	"call_lost":              "The call that this answer belongs to is no longer open, or was given up because its question was open for long and other calls needed its connection. Begin it anew.",
 	"denied":                 "A capsule, the catalog, relations or the policy do not allow the call. See `toolgate why`.",
 	"gateway_busy":           "The gateway holds as many bytes of messages as it may, or is short of memory. Try again in a moment.",
-	"governance":             "The operator's rules, or the operating mode, do not allow the call. See `toolgate why` and `toolgate mode`.",
+	"governance":             "The operator's rules, or the operating mode, do not allow the call. See `toolgate why NAME`, with the arguments, and `toolgate mode`.",
 	"insufficient_scope":     "The token lacks a scope. Get one with the scopes that the answer names.",
 	"internal":               "The gateway could not handle the call. Its log says why.",
 	"invalid_arguments":      "The arguments do not fit the schema of the tool. The text says what is wrong with each.",

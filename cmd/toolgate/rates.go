@@ -102,6 +102,9 @@ func (r *rates) renew(file, own []rate.Rule) {
 // Take implements [proxy.RateLimiter].
 func (r *rates) Take(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Take(ctx, c) }
 
+// Look implements [proxy.RateLimiter].
+func (r *rates) Look(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Look(ctx, c) }
+
 // rateRules are the rules of a configuration.
 func rateRules(c *config.Config) []rate.Rule {
 	var rules []rate.Rule

@@ -340,7 +340,7 @@ func TestSpiceDBAndPolicyTogether(t *testing.T) {
 				got.list = "listed"
 			}
 			got.call = tried(t.Context(), c, "a__pid", "{}")
-			w := r.gateway.Why(t.Context(), gate.NewIdentity(gate.Identity{Principal: gate.Local}), proxy.Scope{}, "a__pid")
+			w := r.gateway.Why(t.Context(), gate.NewIdentity(gate.Identity{Principal: gate.Local}), proxy.Scope{}, "a__pid", nil)
 			got.why = w.View.Effect.String()
 			if w.View.Effect != gate.Allow {
 				got.why += " " + w.View.Phase

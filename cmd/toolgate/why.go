@@ -11,26 +11,37 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 )
 
 func newWhy(o *options) *cobra.Command {
 	var q admin.WhyQuestion
 	var who whoFlags
-	var path string
+	var path, object string
 	c := &cobra.Command{
-		Use:   "why NAME",
-		Short: "Explain what the gate says of a tool, prompt or resource",
-		Long: `Explain, phase by phase, whether a caller may see and call what has an exposed
-name: the rules that decided, with file and line, and for a refusal a change that
-would lift it. No server is asked.
+		Use:   "why NAME [NAME=VALUE ...]",
+		Short: "Explain whether a tool, prompt or resource can be seen and called",
+		Long: `Explain, step by step, whether a caller may see and call what has an exposed
+name at this moment: the gate, the operating mode and the rules of governance,
+whether an approval would be asked for, rates and budgets; with the rules that
+decided, their file and line, and for a refusal a change that would lift it. Rules
+about arguments count where arguments are given, as for call. No server and nobody
+is asked, and nothing is counted or charged.
 
 The caller is the owner of an API key, or somebody of whom a token would say what
 the flags do.`,
-		Example: "  toolgate why gh__delete_repo --as ci\n  toolgate why gh__delete_repo --as alice --tenant acme --groups dev,ops",
-		Args:    cobra.ExactArgs(1),
+		Example: "  toolgate why gh__delete_repo --as ci\n  toolgate why gh__delete_repo repo=toolgate --as alice --tenant acme --groups dev,ops",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name = args[0]
+			if len(args) > 1 || object != "" {
+				params, err := callParams(args[0], args[1:], object)
+				if err != nil {
+					return err
+				}
+				q.Args = mcp.Lookup(params, "arguments")
+			}
 			q.As, q.Assumed = who.caller(cmd)
 			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
 				why, err := e.Why(ctx, q)
@@ -45,6 +56,7 @@ the flags do.`,
 		},
 	}
 	who.add(c)
+	c.Flags().StringVar(&object, "json", "", "arguments of the call as a JSON `object`")
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
@@ -58,7 +70,9 @@ func newWhoCan(o *options) *cobra.Command {
 		Use:   "who-can NAME",
 		Short: "List which known callers may see and call a tool, prompt or resource",
 		Long: `List which known callers may see and call what has an exposed name: the owners of
-API keys, and somebody of whom a token would say what the flags do.`,
+API keys, and somebody of whom a token would say what the flags do. It holds for this
+moment, with its operating mode, rates and budgets, and whatever the arguments are;
+asks means that an approval is asked for before a call.`,
 		Example: "  toolgate who-can gh__delete_repo\n  toolgate who-can gh__delete_repo --as alice --groups dev",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,7 +86,11 @@ API keys, and somebody of whom a token would say what the flags do.`,
 					if w.Assumed {
 						noteAssumed(w.Caller)
 					}
-					t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), yesNo(w.Call), w.Reason})
+					calls := yesNo(w.Call)
+					if w.Asks {
+						calls = "asks"
+					}
+					t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), calls, w.Reason})
 					t.names = append(t.names, w.Caller)
 				}
 				return o.print(os.Stdout, t)
@@ -117,7 +135,7 @@ func whyTable(w *admin.Why) table {
 			if s.Question != "" {
 				rule = s.Question
 			}
-			t.rows = append(t.rows, []string{action.name, s.Phase, s.Effect, why(s), rule, s.Change})
+			t.rows = append(t.rows, []string{action.name, s.Phase, s.Effect, joined(s.Reason, s.Error), rule, s.Change})
 		}
 		t.rows = append(t.rows, []string{action.name, "-", action.verdict.Effect, action.verdict.Reason, "", ""})
 		t.names = append(t.names, action.name+" "+action.verdict.Effect)
@@ -125,12 +143,12 @@ func whyTable(w *admin.Why) table {
 	return t
 }
 
-// why is the reason of a step, and the error behind it.
-func why(s admin.WhyStep) string {
-	if s.Reason != "" && s.Error != "" {
-		return s.Reason + ": " + s.Error
+// joined puts what there is of two texts into one.
+func joined(reason, problem string) string {
+	if reason == "" || problem == "" {
+		return reason + problem
 	}
-	return s.Reason + s.Error
+	return reason + ": " + problem
 }
 
 // Why implements [admin.Explainer].
@@ -140,7 +158,7 @@ func (in *instance) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, er
 		return admin.Why{}, err
 	}
 	in.gateway.Settle(ctx)
-	w := in.gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name)
+	w := in.gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name, q.Args)
 	if w == nil {
 		return admin.Why{}, in.unknownName(q.Name)
 	}
@@ -166,15 +184,15 @@ func (in *instance) WhoCan(ctx context.Context, name string, besides *admin.Call
 	in.gateway.Settle(ctx)
 	out := []admin.WhoCan{}
 	for i, id := range all {
-		w := in.gateway.Why(ctx, id, proxy.Scope{}, name)
+		w := in.gateway.Why(ctx, id, proxy.Scope{}, name, nil)
 		if w == nil {
 			return nil, in.unknownName(name)
 		}
 		who := admin.WhoCan{
 			Caller: callerName(id), Assumed: besides != nil && i == len(all)-1,
-			View: w.View.Effect == gate.Allow, Call: w.Call.Effect == gate.Allow,
+			View: w.View.Effect == gate.Allow, Call: w.Call.Effect == gate.Allow, Asks: w.Call.Asks,
 		}
-		if !who.Call {
+		if !who.Call || who.Asks {
 			who.Reason = w.Call.Reason
 		}
 		out = append(out, who)
@@ -236,10 +254,16 @@ func callerName(id *gate.Identity) string {
 }
 
 func verdict(v *proxy.Verdict) admin.WhyVerdict {
-	out := admin.WhyVerdict{Effect: v.Effect.String(), Reason: v.Reason, Steps: []admin.WhyStep{}}
+	effect := func(e gate.Effect, asks bool) string {
+		if asks {
+			return "ask"
+		}
+		return e.String()
+	}
+	out := admin.WhyVerdict{Effect: effect(v.Effect, v.Asks), Reason: v.Reason, Steps: []admin.WhyStep{}}
 	for i := range v.Steps {
 		s := &v.Steps[i]
-		step := admin.WhyStep{Phase: s.Phase, Effect: s.Effect.String(), Reason: s.Reason, Revision: s.Revision, Question: s.Question}
+		step := admin.WhyStep{Phase: s.Phase, Effect: effect(s.Effect, s.Asks), Reason: s.Reason, Revision: s.Revision, Question: s.Question}
 		for _, r := range s.Rules {
 			step.Rules = append(step.Rules, r.String())
 		}

@@ -2,13 +2,19 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // WhyQuestion asks what the gate says of a capability to a caller.
 type WhyQuestion struct {
-	Name    string // exposed name or URI
+	Name string // exposed name or URI
+	// Args are the arguments of the call, a JSON object; nil explains it as far as it
+	// holds whatever they are.
+	Args    json.RawMessage
 	As      string // id or subject of an API key; empty is everyone without authentication
 	Assumed *Caller
 	Capsule string // endpoint of a capsule; empty is the main one
@@ -65,14 +71,15 @@ type Why struct {
 	Call         WhyVerdict `json:"call"`
 }
 
-// WhyVerdict is one decision with what each phase said.
+// WhyVerdict is one decision with what each step said. Its effect is allow, deny, or
+// ask where people are asked first.
 type WhyVerdict struct {
 	Effect string    `json:"effect"`
 	Reason string    `json:"reason,omitempty"`
 	Steps  []WhyStep `json:"steps"`
 }
 
-// WhyStep is what one phase of the gate said.
+// WhyStep is what one phase of the gate said, or one of the steps after it.
 type WhyStep struct {
 	Phase    string   `json:"phase"`
 	Effect   string   `json:"effect"`
@@ -90,7 +97,8 @@ type WhoCan struct {
 	Assumed bool   `json:"assumed,omitempty"` // the caller has shown nothing
 	View    bool   `json:"view"`
 	Call    bool   `json:"call"`
-	Reason  string `json:"reason,omitempty"` // of the first deny
+	Asks    bool   `json:"asks,omitempty"`   // people are asked before a call
+	Reason  string `json:"reason,omitempty"` // of the first deny, or why people are asked
 }
 
 // Explainer is a [Gateway] that explains its decisions. Errors are for people.
@@ -105,7 +113,15 @@ type Explainer interface {
 func handleExplainer(mux *http.ServeMux, e Explainer) {
 	mux.HandleFunc("GET /v1/why", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		why, err := e.Why(r.Context(), WhyQuestion{Name: q.Get("name"), As: q.Get("as"), Assumed: assumed(q), Capsule: q.Get("capsule")})
+		ask := WhyQuestion{Name: q.Get("name"), As: q.Get("as"), Assumed: assumed(q), Capsule: q.Get("capsule")}
+		if args := []byte(q.Get("args")); len(args) > 0 {
+			if err := mcp.Validate(args, mcp.Limits{}); err != nil || !mcp.IsObject(args) {
+				writeJSON(w, http.StatusBadRequest, map[string]any{"error": "args must be a JSON object"})
+				return
+			}
+			ask.Args = args
+		}
+		why, err := e.Why(r.Context(), ask)
 		writeFound(w, why, err)
 	})
 	mux.HandleFunc("GET /v1/who-can", func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +134,7 @@ func handleExplainer(mux *http.ServeMux, e Explainer) {
 // Why asks the gateway to explain a decision.
 func (c *Client) Why(ctx context.Context, q WhyQuestion) (Why, error) {
 	var out Why
-	query := q.Assumed.values(url.Values{"name": {q.Name}, "as": {q.As}, "capsule": {q.Capsule}})
+	query := q.Assumed.values(url.Values{"name": {q.Name}, "as": {q.As}, "capsule": {q.Capsule}, "args": {string(q.Args)}})
 	err := c.do(ctx, http.MethodGet, "/v1/why?"+query.Encode(), &out)
 	return out, err
 }
