@@ -4,7 +4,7 @@ import "time"
 
 // Audit is the record of calls.
 type Audit struct {
-	// Path is the file the record is appended to. Absent: audit.jsonl beside the store.
+	// Path is the file the record is appended to. Absent: audit.jsonl in the state folder.
 	Path string `config:"path" format:"path"`
 	// Mode is whether calls are refused while it cannot be written. Absent: required where authentication is configured, else best_effort.
 	Mode string `config:"mode" enum:"required|best_effort"`

@@ -22,7 +22,7 @@ type Toolgate struct {
 	// charges when it fails over. Absent: store.
 	BudgetsIn string `config:"budgets_in" default:"store" enum:"store|redis"`
 	// Keys seal what clients hold for us; the first seals, all open.
-	// Absent: one generated key beside the store.
+	// Absent: one generated key in the state folder.
 	Keys []Key `config:"keys"`
 	// Servers are settings per server, by its key in the file. Absent: the
 	// defaults of each setting.
@@ -68,7 +68,7 @@ type Toolgate struct {
 	ToolURLs []ToolURL `config:"tool_urls"`
 	// Queue bounds the calls of tools that run as tasks. Absent: the defaults of each.
 	Queue Queue `config:"queue"`
-	// Audit is the record of calls. Absent: audit.jsonl beside the store.
+	// Audit is the record of calls. Absent: audit.jsonl in the state folder.
 	Audit Audit `config:"audit"`
 	// Log is what is written to stderr. Absent: the defaults of each.
 	Log Log `config:"log"`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,20 @@ func (o *options) auditFiles(path string) (*config.Config, *stateDir, []string, 
 		err = os.ErrNotExist
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil, exitf(exitUnreachable, "there is no audit log at %s yet; a gateway with this configuration makes one", auditPath(c, state))
+		err = exit(exitUnreachable, &noAuditError{c, state})
 	}
 	return c, state, files, err
+}
+
+// noAuditError says that a configuration has no audit log.
+type noAuditError struct {
+	config *config.Config
+	state  *stateDir
+}
+
+// Error implements error.
+func (e *noAuditError) Error() string {
+	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration makes one", auditPath(e.config, e.state))
 }
 
 // parseQuery reads the arguments of a command as one query.
@@ -332,16 +344,21 @@ func newAuditVerify(o *options, path *string) *cobra.Command {
 		Long: `Hold every line of the audit log, in all its files, to its MAC and to the line
 before it, and the end of each run of the gateway to the anchor that the store
 keeps of it. What a running gateway has not anchored yet, at most 10 s, can be cut
-off unseen. The exit code is 1 when something was found.`,
+off unseen. The exit code is 1 when something was found, also when no file is there
+any more of a log that the store knows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, state, _, err := o.auditFiles(*path)
-			if err != nil {
+			none, isNone := errors.AsType[*noAuditError](err)
+			if err != nil && !isNone {
 				return err
 			}
-			report, err := verifyAudit(cmd.Context(), c, state)
-			if err != nil {
-				return err
+			report, bad := verifyAudit(cmd.Context(), c, state)
+			switch {
+			case isNone && (bad != nil || report.Anchors == 0): // nobody knows of one
+				return exit(exitUnreachable, none)
+			case bad != nil:
+				return bad
 			}
 			if err := o.print(os.Stdout, verifyTable(report)); err != nil {
 				return err
@@ -356,16 +373,9 @@ off unseen. The exit code is 1 when something was found.`,
 	return c
 }
 
-// verifyAudit verifies the audit log of a configuration.
+// verifyAudit verifies the audit log of a configuration. The store comes first: where
+// there is none, nothing is made in the state folder.
 func verifyAudit(ctx context.Context, c *config.Config, state *stateDir) (*audit.Report, error) {
-	keys, err := auditKeys(c, state)
-	if err != nil {
-		return nil, err
-	}
-	replica, err := state.replica()
-	if err != nil {
-		return nil, err
-	}
 	reading, err := storeForReading(c)
 	if err != nil {
 		return nil, err
@@ -377,6 +387,14 @@ func verifyAudit(ctx context.Context, c *config.Config, state *stateDir) (*audit
 		return nil, exit(exitUnreachable, fmt.Errorf("read the anchors of the audit log: %w", err))
 	}
 	defer s.Close()
+	keys, err := auditKeys(c, state)
+	if err != nil {
+		return nil, err
+	}
+	replica, err := state.replica()
+	if err != nil {
+		return nil, err
+	}
 	report, err := verifyAnchored(ctx, s.Anchors(), auditPath(c, state), keys, replica)
 	return report, exit(exitUnreachable, err)
 }
@@ -405,7 +423,7 @@ func verifyTable(r *audit.Report) table {
 		{"head", fmt.Sprintf("%d %s", r.Last, r.Head)},
 	}}
 	for _, f := range r.Findings {
-		t.rows = append(t.rows, []string{fmt.Sprintf("%s:%d", f.File, f.Line), fmt.Sprintf("line %d: %s", f.Seq, f.Text)})
+		t.rows = append(t.rows, []string{fmt.Sprintf("%s:%d", cmp.Or(f.File, "-"), f.Line), fmt.Sprintf("line %d: %s", f.Seq, f.Text)})
 	}
 	return t
 }

@@ -93,3 +93,50 @@ func TestAuditCommands(t *testing.T) {
 		}
 	}
 }
+
+// A record that is gone altogether is found while the store knows of it, with its
+// folder too. Where nobody knows of one there is none, and asking makes nothing.
+func TestVerifyFindsThatTheRecordIsGone(t *testing.T) {
+	t.Parallel()
+	for _, with := range []string{"the files", "their folder"} {
+		t.Run(with, func(t *testing.T) {
+			h := newHome(t)
+			folder := h.path("records")
+			h.write(t, servers{"a": fake()}, map[string]any{"audit": map[string]any{"path": filepath.Join(folder, "audit.jsonl"), "mode": "required"}})
+			verify := func() outcome { return h.run(t, "audit", "verify", "--file", h.file) }
+			if o := verify(); o.code != exitUnreachable || !strings.Contains(o.stderr, "there is no audit log") {
+				t.Errorf("before the first start: %+v", o)
+			}
+			if left, err := filepath.Glob(filepath.Join(h.dir, "state", "*", "*")); err != nil || len(left) > 0 {
+				t.Errorf("asking made %v, %v", left, err)
+			}
+			p, url := h.up(t)
+			post(t, newClient(t), url, "", mcp.MethodToolsCall, "a__echo", `"name":"a__echo","arguments":{},`)
+			if code := p.stop(t, syscall.SIGTERM); code != exitOK {
+				t.Fatalf("exit code %d", code)
+			}
+			if o := verify(); o.code != exitOK {
+				t.Errorf("with its record: %+v", o)
+			}
+			if with == "the files" {
+				if err := os.Remove(filepath.Join(folder, "audit.jsonl")); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.RemoveAll(folder); err != nil {
+				t.Fatal(err)
+			}
+			if o := verify(); o.code != exitUsage || !strings.Contains(o.stdout, "CHANGED") || !strings.Contains(o.stdout, "is gone") {
+				t.Errorf("without its record: %+v", o)
+			}
+			if o := h.run(t, "audit", "search", "--file", h.file); o.code != exitUnreachable {
+				t.Errorf("search: %+v", o)
+			}
+			if err := os.Remove(h.stateFile(t, "store.db")); err != nil {
+				t.Fatal(err)
+			}
+			if o := verify(); o.code != exitUnreachable || !strings.Contains(o.stderr, "there is no audit log") {
+				t.Errorf("without its store: %+v", o)
+			}
+		})
+	}
+}

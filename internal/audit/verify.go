@@ -2,7 +2,9 @@ package audit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,11 +93,12 @@ const maxVerify = 5
 
 // VerifyLog is [Verify] of the files of the log at path, which may be written and
 // put aside meanwhile: where files came or went, and something was found, it is
-// looked again.
+// looked again. No file, or no folder, is a log without lines: what was anchored of it
+// is found to be gone.
 func VerifyLog(path string, keys []Key, own, others []Head) (*Report, error) {
 	for n := 1; ; n++ {
 		files, err := Files(path)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("verify the audit log: %w", err)
 		}
 		report, err := Verify(files, keys, own, others)
