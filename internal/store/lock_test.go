@@ -48,6 +48,37 @@ func TestTwoNamesOfOneStoreMeetAtOneLock(t *testing.T) {
 	requireInUse(t, alias, os.Getpid())
 }
 
+// A store with two names is opened under neither: each would have a lock and a log of
+// its own. Once there is one name again, it is opened.
+func TestStoreWithTwoNamesIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "store.db"), filepath.Join(dir, "other.db")
+	first := open(t, store.Options{Path: path})
+	if err := os.Link(path, other); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(path string) {
+		t.Helper()
+		s, err := store.Open(t.Context(), store.Options{Path: path})
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "hard link") {
+			t.Errorf("%s: error %v, want one that names the file and says what is wrong", filepath.Base(path), err)
+		}
+	}
+	refused(other) // while the first one runs
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(path)
+	refused(other)
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	open(t, store.Options{Path: path})
+}
+
 func requireInUse(t *testing.T, path string, pid int) {
 	t.Helper()
 	_, err := store.Open(t.Context(), store.Options{Path: path})

@@ -2,8 +2,26 @@
 
 package store
 
-import "io/fs"
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
 
 // exposed reports whether a file of this mode is open to others than its
 // owner.
 func exposed(mode fs.FileMode) bool { return mode.Perm()&0o077 != 0 }
+
+// links returns how many names a file has.
+func links(f *os.File) (uint64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, errors.New("the system does not say")
+	}
+	return uint64(stat.Nlink), nil //nolint:unconvert // it is narrower on other systems
+}

@@ -351,6 +351,11 @@ func resolve(path string) (string, error) {
 	return abs, nil
 }
 
+// errLinked refuses a file that has several names. The lock and SQLite's log of what it
+// has not yet written to the file go by the name: of two that open it by different names
+// each would have its own, and one would undo what the other wrote.
+var errLinked = errors.New("it has another name, by a hard link, under which another toolgate could open it too: remove that link (find -samefile), or copy the file and name the copy")
+
 // createPrivate makes the file and its folder readable by their owner only,
 // before SQLite would make the file with the process's umask. The files that
 // SQLite puts beside it take their mode from it.
@@ -369,6 +374,11 @@ func createPrivate(path string, log *slog.Logger) error {
 	}
 	if !info.Mode().IsRegular() {
 		return errors.New("it is not a regular file: name another path")
+	}
+	if n, err := links(f); err != nil {
+		return fmt.Errorf("count its names: %w", err)
+	} else if n > 1 {
+		return errLinked
 	}
 	if exposed(info.Mode()) {
 		if err := f.Chmod(0o600); err != nil {
