@@ -245,6 +245,42 @@ func TestAnswerLostAfterTheCommit(t *testing.T) {
 	}
 }
 
+// A PostgreSQL that is there and does not answer denies a charge while its caller still
+// waits: not after the time that any write may take, but after that of a charge.
+func TestServerThatHangs(t *testing.T) {
+	t.Parallel()
+	url := shared.SchemaURL(t)
+	s := sqlstore.New(storetest.Opened(t, store.Options{URL: url}), nil)
+	if !attempt(t, s, "before", "") {
+		t.Fatal("denied before")
+	}
+	other, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tx, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it may have been
+	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE budget_window IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if attempt(t, s, "hanging", "") {
+		t.Error("granted while nothing is counted")
+	}
+	const write = 10 * time.Second // what any write may take
+	if took := time.Since(began); took > write*9/10 {
+		t.Errorf("denied after %v", took)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	awaited(t, func() bool { return attempt(t, s, "after", "") })
+}
+
 // through returns the address of a way to the database of url on which so many
 // answers to charges are lost, each together with its connection.
 func through(t *testing.T, url string, cuts *atomic.Int64) string {

@@ -224,13 +224,18 @@ func (b *Budgets) Totals(ctx context.Context, at int64, budget, owner string, li
 	return list, err
 }
 
-// maxApply is how often one application is tried.
-const maxApply = 3
+const (
+	// maxApply is how often one application is tried.
+	maxApply = 3
+	// applyTime bounds all of that: calls wait for it.
+	applyTime = 5 * time.Second
+)
 
 // Apply charges and settles bills in one statement, which commits by itself, in a
 // store that is [Budgets.Shared]. The request and the answer are those of the
 // function toolgate_budget of the schema. Because a bill is charged and settled
-// once, a request whose connection was lost is made again.
+// once, a request whose connection was lost is made again. After 5 s without an
+// answer it fails.
 func (b *Budgets) Apply(ctx context.Context, request []byte) (answer []byte, err error) {
 	switch {
 	case b.s == nil || b.s.read == nil:
@@ -238,7 +243,7 @@ func (b *Budgets) Apply(ctx context.Context, request []byte) (answer []byte, err
 	case b.s.direct == nil:
 		return nil, b.s.unwritten(ErrReadOnly)
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
 	for try := 1; ; try++ {
 		err := b.s.direct.QueryRowContext(ctx, `SELECT toolgate_budget($1::jsonb)`, string(request)).Scan(&answer)
