@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -64,6 +65,36 @@ func TestAnchors(t *testing.T) {
 		synctest.Wait()
 		if kept.Load() != 3 {
 			t.Errorf("anchored after the store came back: line %d, want 3", kept.Load())
+		}
+		stop()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What a run that was killed had not anchored is anchored as soon as the next one runs,
+// with the ends of the calls that it left open, though no call comes.
+func TestWhatAKilledRunLeftIsAnchoredAtTheNextStart(t *testing.T) {
+	dir := t.TempDir()
+	killed := open(t, filepath.Join(dir, "audit.jsonl"), audit.Options{})
+	if err := killed.Begin(entry("a")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "left.jsonl") // what a kill leaves
+	if err := os.WriteFile(path, read(t, filepath.Join(dir, "audit.jsonl")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		anchors := &keep{heads: make(map[string]audit.Head)}
+		l, err := audit.Open(path, audit.Options{Key: audit.TestKey, Fsync: audit.FsyncNone, Anchor: anchors.put})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, l)
+		synctest.Wait() // no time passes
+		if got := anchors.all(); len(got) != 1 || got[0].Seq != 4 || got[0].MAC != l.Head().MAC {
+			t.Errorf("anchored %+v, want line 4: the mark and the call of each run", got)
 		}
 		stop()
 		if err := l.Close(); err != nil {
