@@ -44,6 +44,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	}
 	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
+	checkOPA(p, section, t)
 	checkGovernance(p, section, t)
 	checkRates(p, section, t)
 	checkResults(p, section.Get("results"), "results", &t.Results, true)

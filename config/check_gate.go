@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 )
 
@@ -36,6 +37,20 @@ func checkSpiceDB(p *problems, section *Node, t *Toolgate) {
 	}
 	if s.TLS != nil && !*s.TLS && s.CA != "" {
 		p.at(n.Get("ca"), "spicedb.ca", "remove it, or tls: false", "without TLS nothing is verified")
+	}
+}
+
+// checkOPA reports a policy that somebody else could change on its way here.
+func checkOPA(p *problems, section *Node, t *Toolgate) {
+	n := section.Get("opa")
+	for _, from := range []struct{ key, url string }{{"bundle", t.OPA.Bundle}, {"url", t.OPA.URL}} {
+		if u, err := url.Parse(from.url); err == nil && u.Scheme == "http" && !ofThisMachine(u.Hostname()) {
+			p.at(n.Get(from.key), "opa."+from.key, "write https://, or an address of this machine such as 127.0.0.1",
+				"over http, whoever is in between says what is allowed")
+		}
+	}
+	if t.OPA.BundleKey != "" && t.OPA.Bundle == "" {
+		p.at(n.Get("bundle_key"), "opa.bundle_key", "remove it, or add bundle: URL", "there is no bundle that is fetched")
 	}
 }
 

@@ -121,6 +121,7 @@ var settingParts = []struct {
 	{"redis", func(t *Toolgate) any { return t.Redis }, func(f, t *Toolgate) { t.Redis = f.Redis }},
 	{"keys", func(t *Toolgate) any { return t.Keys }, func(f, t *Toolgate) { t.Keys = f.Keys }},
 	{"opa.bundle", func(t *Toolgate) any { return t.OPA.Bundle }, func(f, t *Toolgate) { t.OPA.Bundle = f.OPA.Bundle }},
+	{"opa.bundle_key", func(t *Toolgate) any { return t.OPA.BundleKey }, func(f, t *Toolgate) { t.OPA.BundleKey = f.OPA.BundleKey }},
 	{"opa.url", func(t *Toolgate) any { return t.OPA.URL }, func(f, t *Toolgate) { t.OPA.URL = f.OPA.URL }},
 	{"approvals.webhook", func(t *Toolgate) any { return t.Approvals.Webhook }, func(f, t *Toolgate) { t.Approvals.Webhook = f.Approvals.Webhook }},
 	{"results", func(t *Toolgate) any { return t.Results }, func(f, t *Toolgate) { t.Results = f.Results }},

@@ -36,9 +36,11 @@ type Capsule struct {
 type OPA struct {
 	// Path is a folder of policies. Absent: none.
 	Path string `config:"path" format:"path"`
-	// Bundle is the URL of a bundle. Absent: none.
+	// Bundle is the https URL of a bundle. Absent: none.
 	Bundle string `config:"bundle" format:"url"`
-	// URL is a remote policy server. Absent: evaluated here.
+	// BundleKey is a file with the public key, in PEM, of who signs the bundle; one that is not signed by it is refused. Absent: whoever serves the bundle decides.
+	BundleKey string `config:"bundle_key" format:"path"`
+	// URL is a remote policy server, with https. Absent: evaluated here.
 	URL string `config:"url" format:"url"`
 	// Decision is the rule asked. Absent: data.toolgate.decision.
 	Decision string `config:"decision"`

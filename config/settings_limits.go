@@ -16,7 +16,7 @@ type Limits struct {
 	Result Size `config:"result" default:"32MiB" min:"1KiB" max:"1GiB"`
 	// Line is the longest line of a stdio server or client. Absent: 32MiB.
 	Line Size `config:"line" default:"32MiB" min:"1KiB" max:"1GiB"`
-	// PolicyInput is the most a policy is shown of one call. Absent: 256KiB.
+	// PolicyInput is the most a policy is shown of one call; larger arguments are denied, unless the policy reads none or looks at input.args_replaced. Absent: 256KiB.
 	PolicyInput Size `config:"policy_input" default:"256KiB" min:"1KiB" max:"16MiB"`
 	// Depth is how deep a message may nest. Absent: 128.
 	Depth int `config:"depth" default:"128" min:"16" max:"1000"`

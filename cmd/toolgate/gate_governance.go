@@ -188,7 +188,7 @@ func annotated(annotations json.RawMessage) []byte {
 func ownFiles(c *config.Config, state *stateDir) []string {
 	t := &c.Toolgate
 	all := slices.Concat([]string{c.Path}, c.Files, []string{
-		state.path, state.socket, t.Audit.Path, t.OPA.Path, t.Registry.Seed,
+		state.path, state.socket, t.Audit.Path, t.OPA.Path, t.OPA.BundleKey, t.Registry.Seed,
 		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.Listen.TLS.ClientCA, t.SpiceDB.CA,
 	})
 	if path, ok := strings.CutPrefix(t.Store, "sqlite:"); ok && path != "" {

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
@@ -111,8 +113,15 @@ func (around surroundings) policyChanged() {
 func newPolicy(ctx context.Context, c *config.Config, around surroundings) (*opa.Phase, error) {
 	o := &c.Toolgate.OPA
 	log := around.log
+	var key []byte
+	if o.BundleKey != "" {
+		var err error
+		if key, err = os.ReadFile(o.BundleKey); err != nil {
+			return nil, fmt.Errorf("opa.bundle_key: %w", err)
+		}
+	}
 	return opa.New(ctx, opa.Options{
-		Path: o.Path, Bundle: o.Bundle, URL: o.URL, CopyDir: around.copies, Decision: o.Decision,
+		Path: o.Path, Bundle: o.Bundle, BundleKey: key, URL: o.URL, CopyDir: around.copies, Decision: o.Decision,
 		RegoVersion: opa.RegoVersion(o.RegoVersion), Mode: opa.Mode(o.Mode), Actions: o.Actions,
 		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, OnFailure: around.failed, Logger: log,
 		OnShadow: func(r *gate.Request, would gate.Decision) {

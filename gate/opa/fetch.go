@@ -86,7 +86,7 @@ func (p *Phase) refresh(ctx context.Context, client *http.Client) (changed bool,
 	if err != nil {
 		return false, fmt.Errorf("fetch policy bundle %s: %w", p.sourceName(), err)
 	}
-	src, err := readBundle(raw, p.sourceName())
+	src, err := readBundle(raw, p.sourceName(), p.o.signer)
 	if err != nil {
 		return false, err
 	}
@@ -118,7 +118,7 @@ func (p *Phase) startBundle(ctx context.Context) error {
 	if missing != nil {
 		return fmt.Errorf("%w; and there is no last good copy: %w", err, missing)
 	}
-	src, broken := readBundle(raw, p.copyFile())
+	src, broken := readBundle(raw, p.copyFile(), p.o.signer)
 	if broken == nil {
 		_, broken = p.replace(ctx, src, true)
 	}

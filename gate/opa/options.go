@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -75,8 +76,13 @@ type Options struct {
 	// Bundle is the http or https URL of a bundle, which is asked for again
 	// every Poll with the ETag of the last one.
 	Bundle string
+	// BundleKey is the public key, or the certificate, of who signs the bundle, in PEM;
+	// then one that is not signed by it, or has a file that is not, is refused. Nil:
+	// whoever serves the URL decides.
+	BundleKey []byte
 	// URL is the base URL of a remote OPA server, such as
-	// http://127.0.0.1:8181.
+	// http://127.0.0.1:8181. As a bundle's, it begins with https:// unless it is of
+	// this machine.
 	URL string
 	// Header is sent to the bundle service or the remote server, such as
 	// Authorization. It is never logged.
@@ -122,6 +128,7 @@ type Options struct {
 	// OnChange is called after another policy or other data took effect, from
 	// the goroutine of Run or SetData. Nil: nobody is.
 	OnChange func()
+	signer   *signer // of the key
 	// Logger gets reloads, failures and, in shadow mode, denied calls. Nil:
 	// nothing is logged.
 	Logger *slog.Logger
@@ -155,7 +162,16 @@ func (o Options) complete() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return o, errors.Join(o.checkSource(), o.RegoVersion.check(), o.checkMode(), o.checkActions())
+	var unusable error
+	if o.BundleKey != nil {
+		if o.signer, unusable = newSigner(o.BundleKey); unusable != nil {
+			unusable = fmt.Errorf("bundle_key: %w", unusable)
+		}
+		if o.Bundle == "" {
+			unusable = errors.New("bundle_key: it is the key of a bundle that is fetched, and there is no bundle")
+		}
+	}
+	return o, errors.Join(o.checkSource(), unusable, o.RegoVersion.check(), o.checkMode(), o.checkActions())
 }
 
 func positive(d, otherwise time.Duration) time.Duration {
@@ -193,11 +209,19 @@ func (o Options) checkSource() error {
 			return fmt.Errorf("%s: not a URL: %w", name, withoutURL(err))
 		case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 			return fmt.Errorf("%s: must begin with http:// or https:// and a host", name)
+		case u.Scheme == "http" && !ofThisMachine(u):
+			return fmt.Errorf("%s: must begin with https://: whoever is in between could say what is allowed", name)
 		case name == "url" && (u.RawQuery != "" || u.Fragment != ""):
 			return errors.New("url: must be the server's base URL, without ? and #")
 		}
 	}
 	return nil
+}
+
+// ofThisMachine tells whether a URL does not leave the machine.
+func ofThisMachine(u *url.URL) bool {
+	a, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && a.IsLoopback()
 }
 
 func (o Options) checkActions() error {

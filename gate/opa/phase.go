@@ -59,6 +59,9 @@ func New(ctx context.Context, o Options) (*Phase, error) {
 	if err := p.start(ctx); err != nil {
 		return nil, fmt.Errorf("opa: %w", err)
 	}
+	for _, w := range p.Warnings() {
+		p.o.Logger.WarnContext(ctx, "the policy is hardly meant so", "warning", w)
+	}
 	return p, nil
 }
 

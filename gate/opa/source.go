@@ -71,7 +71,7 @@ func readPath(root string) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read policy bundle: %w", err)
 	}
-	return readBundle(raw, root)
+	return readBundle(raw, root, nil)
 }
 
 // isPolicyFile tells whether a file of that name matters. Data under another
@@ -185,16 +185,16 @@ func readRegular(name string, limit int) ([]byte, error) {
 }
 
 // readBundle reads a bundle: a gzipped tar with the files of a policy. from is
-// where it is from, for a person.
-func readBundle(raw []byte, from string) (*source, error) {
-	files, err := untar(raw)
+// where it is from, for a person. With a signer it is one that they have signed.
+func readBundle(raw []byte, from string, by *signer) (*source, error) {
+	files, err := untar(raw, by)
 	if err != nil {
 		return nil, fmt.Errorf("read policy bundle %s: %w", from, err)
 	}
 	return newSource(files, nil), nil
 }
 
-func untar(raw []byte) ([]sourceFile, error) {
+func untar(raw []byte, by *signer) ([]sourceFile, error) {
 	z, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("not a gzipped tar: %w", err)
@@ -202,6 +202,7 @@ func untar(raw []byte) ([]sourceFile, error) {
 	defer z.Close()
 	var files []sourceFile
 	var faults []error
+	var signature []byte
 	seen, size := map[string]bool{}, 0
 	limited := &io.LimitedReader{R: z, N: maxSource + 1}
 	t := tar.NewReader(limited)
@@ -213,7 +214,7 @@ func untar(raw []byte) ([]sourceFile, error) {
 		if err != nil {
 			return nil, bundleError(limited, err)
 		}
-		name := path.Clean(strings.TrimLeft(filepath.ToSlash(h.Name), "/"))
+		name := bundleName(filepath.ToSlash(h.Name))
 		switch {
 		case count >= maxFiles:
 			return nil, errTooMuch
@@ -225,6 +226,11 @@ func untar(raw []byte) ([]sourceFile, error) {
 			return nil, fmt.Errorf("%s is in it twice", name)
 		}
 		seen[name] = true
+		if name == signatureFile && by != nil {
+			if signature, err = io.ReadAll(io.LimitReader(t, maxSignature)); err != nil {
+				return nil, bundleError(limited, err)
+			}
+		}
 		wanted, err := isPolicyFile(name)
 		if err != nil {
 			faults = append(faults, err)
@@ -248,6 +254,9 @@ func untar(raw []byte) ([]sourceFile, error) {
 	}
 	if len(files) == 0 && len(faults) == 0 {
 		return nil, errors.New("it has no file of a policy")
+	}
+	if err := by.verify(signature, files, seen); err != nil {
+		return nil, err
 	}
 	return files, errors.Join(faults...)
 }

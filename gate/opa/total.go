@@ -2,18 +2,22 @@ package opa
 
 import (
 	"fmt"
+	"net/url"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // Warnings are what is right about the policy in force and is hardly meant so, each
-// with its place; nil for a remote one.
+// with its place; of a remote one nothing is known.
 func (p *Phase) Warnings() []string {
-	now := p.current.Load()
-	if now == nil {
-		return nil
+	var list []string
+	if u, err := url.Parse(p.o.Bundle); err == nil && p.o.Bundle != "" && p.o.signer == nil && !ofThisMachine(u) {
+		list = append(list, "opa.bundle: nobody has to sign the bundle, so that whoever serves it says what is allowed; sign it, and name the public key in opa.bundle_key")
 	}
-	return now.warnings
+	if now := p.current.Load(); now != nil {
+		list = append(list, now.warnings...)
+	}
+	return list
 }
 
 // warn looks for what is hardly meant so.

@@ -140,6 +140,7 @@ func everything(m *telemetry.Metrics) {
 	m.Reloaded(nil)
 	m.State("a", "ready", true)
 	m.State("a", "failed", false)
+	m.PolicyFailed("tool.view")
 	m.Limited("body")
 	m.Redis(true)
 	m.Redacted("a", 1)
