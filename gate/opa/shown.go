@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -268,11 +269,12 @@ func (b *builder) text() (*ast.Term, error) {
 	if err != nil || !gone {
 		return ast.StringTerm(text), err
 	}
-	pointer := ""
+	var pointer strings.Builder
 	for _, step := range b.path {
-		pointer += "/" + escapePointer.Replace(step)
+		pointer.WriteByte('/')
+		pointer.WriteString(escapePointer.Replace(step))
 	}
-	b.replaced = append(b.replaced, pointer)
+	b.replaced = append(b.replaced, pointer.String())
 	sum := sha256.Sum256([]byte(text))
 	return ast.ObjectTerm(
 		ast.Item(ast.StringTerm("size"), ast.IntNumberTerm(len(text))),

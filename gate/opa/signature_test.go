@@ -216,7 +216,10 @@ func TestPolicyInClear(t *testing.T) {
 	t.Parallel()
 	for _, o := range []opa.Options{
 		{Bundle: "http://policy.example/bundle.tar.gz", Header: http.Header{"Authorization": {"Bearer x"}}},
-		{URL: "http://opa.policy.svc:8181"}, {URL: "http://127.0.0.1.nip.io:8181"}, {URL: "http://10.0.0.1:8181"}, {URL: "http://0.0.0.0:8181"},
+		{URL: "http://opa.policy.svc:8181"},
+		{URL: "http://127.0.0.1.nip.io:8181"},
+		{URL: "http://10.0.0.1:8181"},
+		{URL: "http://0.0.0.0:8181"},
 	} {
 		if _, err := opa.New(t.Context(), o); err == nil || !strings.Contains(err.Error(), "must begin with https://") {
 			t.Errorf("%s%s: %v", o.Bundle, o.URL, err)

@@ -137,7 +137,7 @@ func (m *meter) object(n *node, object map[string]any) bool {
 
 func (m *meter) array(n *node, array []any) bool {
 	if n.unique {
-		m.left -= min(len(array), 20) * count(array) / 4
+		m.left -= min(len(array), 20)*count(array)/4 + comparisons(array)*visitsPerComparison
 	}
 	for i, value := range array {
 		if m.left < 0 {

@@ -3,6 +3,7 @@ package schema_test
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -195,6 +196,8 @@ func TestArgumentsThatMultiplyAreRefusedBeforeTheyAreChecked(t *testing.T) {
 		{"contains", `{"contains":{"$ref":"#"},"items":{"$ref":"#"}}`, nested(60)},
 		{"pattern on long text", `{"items":{"allOf":[` + repeat(100, `{"pattern":"(x+x+)+%d"}`) + `]}}`, `["` + strings.Repeat("x", 1<<20) + `"]`},
 		{"unique arrays in arrays", `{"uniqueItems":true,"items":{"$ref":"#"}}`, `[` + strings.TrimSuffix(strings.Repeat(nested(250)+",", 300), ",") + `]`},
+		{"unique elements of one hash", `{"items":{"type":"string"},"uniqueItems":true}`, alikeElements(12)},
+		{"unique numbers of one hash", `{"uniqueItems":true}`, alikeNumbers(13)},
 		{"too many values", `{}`, `[` + strings.TrimSuffix(strings.Repeat("1,", schema.MaxValues), ",") + `]`},
 		{"number beyond arithmetic", `{"items":{"maximum":3}}`, `[1e999999999]`},
 		{"long number", `{"items":{"type":"integer"}}`, `[` + strings.Repeat("1", 100_000) + `]`},
@@ -210,6 +213,55 @@ func TestArgumentsThatMultiplyAreRefusedBeforeTheyAreChecked(t *testing.T) {
 				t.Errorf("result %+v, want one problem with its fix", r)
 			}
 		})
+	}
+}
+
+// alikeElements are 2^k lists of texts that differ in where one text ends and the next
+// begins.
+func alikeElements(k int) string {
+	var b strings.Builder
+	for i := range 1 << k {
+		b.WriteString(`,["x`)
+		for j := range k {
+			b.WriteString([]string{`\u0004x`, `","x`}[i>>j&1])
+		}
+		b.WriteString(`"]`)
+	}
+	return "[" + b.String()[1:] + "]"
+}
+
+// alikeNumbers are the same of numbers.
+func alikeNumbers(k int) string {
+	var b strings.Builder
+	for i := range 1 << k {
+		b.WriteString(",[")
+		number := big.NewInt(7)
+		for j := range k {
+			if i>>j&1 == 1 {
+				b.WriteString(number.String() + ",")
+				number = big.NewInt(7)
+				continue
+			}
+			number.Lsh(number, 24).Or(number, big.NewInt(0x010507)) // the denominator 1, and the next number
+		}
+		b.WriteString(number.String() + "]")
+	}
+	return "[" + b.String()[1:] + "]"
+}
+
+// Elements that have to be unique, and are, pass however many they are.
+func TestManyUniqueElements(t *testing.T) {
+	c := schema.New(patient)
+	var b strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&b, `,{"id":%d,"at":[%d,%d]}`, i, i%7, i/7)
+	}
+	unique := `{"properties":{"a":{"uniqueItems":true,"items":{"type":"object"}}}}`
+	if r, err := c.Check([]byte(unique), []byte(`{"a":[`+b.String()[1:]+`]}`)); err != nil || !r.Valid {
+		t.Errorf("result %s, error %v", r.Text(), err)
+	}
+	if r, err := c.Check([]byte(unique), []byte(`{"a":[`+b.String()[1:]+`,{"id":1,"at":[1,0]}]}`)); err != nil || r.Valid {
+		t.Errorf("two equal ones: %s, error %v", r.Text(), err)
 	}
 }
 
