@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // strangers bounds how often an address may show credentials that are none. It is
@@ -95,3 +96,41 @@ func (s *strangers) remember(r *http.Request) {
 	}
 	s.known[key] = true
 }
+
+// CountFailures is a handler of what is not the protocol, such as pages that people
+// sign in by and answers that are signed. What it refuses counts as a failed
+// authentication of the address, and an address with too many is answered 429 before
+// anything is looked at.
+func (g *Gateway) CountFailures(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := limit.Network(r.RemoteAddr)
+		if refusal, held := g.held(r, from); held {
+			writeBusy(w, "", refusal)
+			return
+		}
+		answer := &statusWriter{ResponseWriter: w}
+		h.ServeHTTP(answer, r)
+		if answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError && answer.status != http.StatusTooManyRequests {
+			if t, bounded := g.token(floodAuth, from); bounded {
+				g.floods.local.Take(t)
+			}
+		}
+	})
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0 until it is written
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *statusWriter) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *statusWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -133,4 +134,47 @@ func TestKnownCredentialsAreBounded(t *testing.T) {
 			t.Error("one that was not used for so long is known still")
 		}
 	})
+}
+
+// What doors beside the protocol refuse counts as a failed authentication; an address
+// with too many is answered before the door is asked.
+func TestFailuresOfOtherDoorsCount(t *testing.T) {
+	r := newRig(t, nil, bounded(Floods{AuthFailures: 3}))
+	asked := 0
+	door := r.CountFailures(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch r.URL.Path {
+		case "/good":
+			_, _ = io.WriteString(w, "served")
+		case "/down":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	get := func(from, path string) int {
+		w := newRecorder()
+		req := httpRequest("GET", path, "", "Authorization", "")
+		req.RemoteAddr = from + ":1"
+		door.ServeHTTP(w, req)
+		return w.code()
+	}
+	for range 10 {
+		if get("192.0.2.1", "/good") != http.StatusOK || get("192.0.2.1", "/down") != http.StatusServiceUnavailable {
+			t.Error("what is no failure counts")
+		}
+	}
+	for range 3 {
+		get("192.0.2.1", "/x")
+	}
+	asked = 0
+	if status := get("192.0.2.1", "/good"); status != http.StatusTooManyRequests || asked != 0 {
+		t.Errorf("beyond the bound: status %d, asked %d times", status, asked)
+	}
+	if status := r.knock("192.0.2.1:1", "nobody's").code(); status != http.StatusTooManyRequests {
+		t.Errorf("the protocol's own door: status %d", status)
+	}
+	if status := get("192.0.2.2", "/good"); status != http.StatusOK {
+		t.Errorf("another address: status %d", status)
+	}
 }

@@ -47,7 +47,8 @@ func (in *instance) doors() http.Handler {
 		}
 		return a.Webhook.Secret.Reveal()
 	}
-	gateway, answers, signIn := in.gateway.Handler(), admin.Strangers(in.desk.Callback(secret, in.decideByWebhook)), admin.Strangers(in.signIn())
+	gateway := in.gateway.Handler()
+	answers, signIn := in.gateway.CountFailures(in.desk.Callback(secret, in.decideByWebhook)), in.gateway.CountFailures(in.signIn())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)
@@ -102,8 +103,12 @@ func (in *instance) answerAs(ctx context.Context, id string, said admin.Answer, 
 // the webhook.
 const webhookIssuer = "webhook"
 
-// decideByWebhook takes the answer that the receiver of the webhook has signed.
+// decideByWebhook takes the answer that the receiver of the webhook has signed. One
+// of a process that this gateway has started is none.
 func (in *instance) decideByWebhook(ctx context.Context, id string, grant bool, who approval.Answerer, reason string) (approval.Item, error) {
+	if admin.FromDescendant(ctx) {
+		return approval.Item{}, approval.ErrNotFromHere
+	}
 	item, err := in.desk.Decide(ctx, id, grant, who, reason)
 	said := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: webhookIssuer, Tenant: who.Tenant, Subject: who.Subject}, Groups: who.Groups})
 	do := admin.Deny

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -69,7 +69,7 @@ func connections(l *config.Limits) int {
 func (f *front) serve(ctx context.Context, h http.Handler, longer func() time.Duration) error {
 	server := proxy.NewServer(h)
 	server.ConnState = f.conns.State
-	server.ErrorLog = log.New(&serverLog{log: f.log}, "", 0)
+	server.ErrorLog = slog.NewLogLogger(&serverLog{log: f.log}, slog.LevelWarn)
 	return serveWith(ctx, server, f, longer)
 }
 
@@ -82,6 +82,7 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 // serveWith serves a listener by a server until the context ends. Requests may need
 // longer than usual by some time, which is asked for then.
 func serveWith(ctx context.Context, server *http.Server, l net.Listener, longer func() time.Duration) error {
+	server.ConnContext = admin.ConnContext
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // ends with Shutdown below
@@ -106,7 +107,8 @@ func serveWith(ctx context.Context, server *http.Server, l net.Listener, longer 
 const maxServerLines = 10
 
 // serverLog writes what the server of the standard library says of connections into
-// the log of the gateway. It is safe for concurrent use.
+// the log of the gateway: an [slog.Handler] behind its ErrorLog. It is safe for
+// concurrent use.
 type serverLog struct {
 	log *slog.Logger
 
@@ -116,12 +118,21 @@ type serverLog struct {
 	dropped int
 }
 
-// Write implements [io.Writer] for one line.
-func (s *serverLog) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
+// Enabled implements [slog.Handler].
+func (s *serverLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs implements [slog.Handler]; lines of the standard library have none.
+func (s *serverLog) WithAttrs([]slog.Attr) slog.Handler { return s }
+
+// WithGroup implements [slog.Handler].
+func (s *serverLog) WithGroup(string) slog.Handler { return s }
+
+// Handle implements [slog.Handler] for one line.
+func (s *serverLog) Handle(_ context.Context, line slog.Record) error {
+	text := strings.TrimSpace(line.Message)
 	if strings.Contains(text, "panic serving") {
 		s.log.Error("panic in a request", "err", text)
-		return len(line), nil
+		return nil
 	}
 	now := time.Now()
 	s.mu.Lock()
@@ -141,5 +152,5 @@ func (s *serverLog) Write(line []byte) (int, error) {
 	if told {
 		s.log.Warn("a connection failed", "err", text)
 	}
-	return len(line), nil
+	return nil
 }

@@ -238,10 +238,11 @@ func TestCertificateIsRenewedUnderSessions(t *testing.T) {
 func TestServerLogIsBounded(t *testing.T) {
 	var said strings.Builder
 	s := &serverLog{log: slog.New(slog.NewTextHandler(&said, nil))}
+	server := slog.NewLogLogger(s, slog.LevelWarn)
 	for range 1000 {
-		_, _ = s.Write([]byte("http: TLS handshake error from 192.0.2.1:1: EOF\n"))
+		server.Print("http: TLS handshake error from 192.0.2.1:1: EOF")
 	}
-	_, _ = s.Write([]byte("http: panic serving 192.0.2.1:1: boom\ngoroutine 1\n"))
+	server.Print("http: panic serving 192.0.2.1:1: boom\ngoroutine 1")
 	if n := strings.Count(said.String(), "handshake"); n != maxServerLines {
 		t.Errorf("%d lines of 1000", n)
 	}
@@ -249,7 +250,7 @@ func TestServerLogIsBounded(t *testing.T) {
 		t.Errorf("no panic: %s", said.String())
 	}
 	s.since = time.Now().Add(-time.Hour)
-	_, _ = s.Write([]byte("http: again\n"))
+	server.Print("http: again")
 	if !strings.Contains(said.String(), "number=990") {
 		t.Error("not said how many were left out")
 	}

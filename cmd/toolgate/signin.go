@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -146,6 +147,9 @@ func (d *signInDoor) link(w http.ResponseWriter, r *http.Request, base, sealed s
 		d.say(w, http.StatusNotFound, "This link is not good any more", "Make the call again to get another one.")
 		return
 	}
+	if d.turnsAway(w, r) {
+		return
+	}
 	s := d.in.source(l.Server)
 	if s == nil {
 		d.say(w, http.StatusNotFound, "This server is gone", "It is not in the configuration any more.")
@@ -201,13 +205,31 @@ func (d *signInDoor) link(w http.ResponseWriter, r *http.Request, base, sealed s
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
+// turnsAway answers a process that this gateway has started. It is asked behind what
+// costs less to find out.
+func (d *signInDoor) turnsAway(w http.ResponseWriter, r *http.Request) bool {
+	if !admin.FromDescendant(r.Context()) {
+		return false
+	}
+	d.say(w, http.StatusForbidden, "Not from here", "It is "+admin.ReasonDescent+".")
+	return true
+}
+
 // callback takes a person back.
 func (d *signInDoor) callback(w http.ResponseWriter, r *http.Request, base string) {
+	query := r.URL.Query()
+	if len(query.Get("state")) != len(rand.Text()) { // as every login's is
+		d.fail(w, "", credential.ErrNoLogin)
+		return
+	}
+	if d.turnsAway(w, r) {
+		return
+	}
 	browser := ""
 	if c, err := r.Cookie(cookieName(base)); err == nil {
 		browser = c.Value
 	}
-	server, err := d.in.signDesk().Finish(r.Context(), r.URL.Query(), browser, d.in.source)
+	server, err := d.in.signDesk().Finish(r.Context(), query, browser, d.in.source)
 	if err != nil {
 		d.fail(w, server, err)
 		return

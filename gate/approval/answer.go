@@ -14,6 +14,8 @@ import (
 var (
 	// ErrNotYours tells that somebody may not answer a question.
 	ErrNotYours = errors.New("you are not among those who may answer this")
+	// ErrNotFromHere tells that no answer is taken from where this one came from.
+	ErrNotFromHere = errors.New("no answer is taken from a process that the gateway has started")
 	// ErrDecided tells that a question was decided before or has expired.
 	ErrDecided = errors.New("it was decided before, or it has expired")
 	// ErrNoDenial tells that there is nothing to take back.

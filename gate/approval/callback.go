@@ -45,6 +45,8 @@ type Decider func(ctx context.Context, id string, grant bool, who Answerer, reas
 // secret returns the secret in force; while it is empty, nothing is taken.
 // Nothing is said to whoever does not know it. decide is [Desk.Decide], or does
 // that and something beside.
+//
+// What is not signed costs nothing: decide is called behind the signature.
 func (d *Desk) Callback(secret func() string, decide Decider) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := secret()
@@ -52,9 +54,13 @@ func (d *Desk) Callback(secret func() string, decide Decider) http.Handler {
 			reply(w, http.StatusNotFound, "there is nothing at this path")
 			return
 		}
+		if r.Header.Get(SignatureHeader) == "" {
+			reply(w, http.StatusUnauthorized, notSigned)
+			return
+		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAnswer))
 		if err != nil || !signed(key, r.Header.Get(SignatureHeader), time.Now(), body) {
-			reply(w, http.StatusUnauthorized, "the signature is missing, wrong or too old")
+			reply(w, http.StatusUnauthorized, notSigned)
 			return
 		}
 		answer, err := readCallback(body, strings.TrimPrefix(r.URL.Path, CallbackPath))
@@ -67,6 +73,8 @@ func (d *Desk) Callback(secret func() string, decide Decider) http.Handler {
 		switch {
 		case err == nil:
 			reply(w, http.StatusOK, "")
+		case errors.Is(err, ErrNotFromHere):
+			reply(w, http.StatusForbidden, err.Error())
 		case errors.Is(err, ErrUnknown):
 			reply(w, http.StatusNotFound, ErrUnknown.Error())
 		case errors.Is(err, ErrNotYours):
@@ -112,6 +120,8 @@ func readCallback(body []byte, id string) (callback, error) {
 	}
 	return c, nil
 }
+
+const notSigned = "the signature is missing, wrong or too old"
 
 func reply(w http.ResponseWriter, status int, problem string) {
 	w.Header().Set("Content-Type", "application/json")

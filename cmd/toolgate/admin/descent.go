@@ -2,12 +2,10 @@ package admin
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
 )
 
@@ -18,9 +16,6 @@ import (
 //
 // On Linux a process whose parent has ended is handed to this one (see [Adopt]),
 // so that no number of forks leads out of its descent.
-
-// reasonDescent is what a descendant is told.
-const reasonDescent = "a process that this gateway has started may not administer it"
 
 // maxAncestors bounds the way from a process to the first.
 const maxAncestors = 4096
@@ -74,46 +69,10 @@ func (l *checked) turnAway(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReaderSize(c, 4<<10)); err != nil {
 			return
 		}
-		text, err := json.Marshal(map[string]string{"error": reasonDescent})
+		text, err := json.Marshal(map[string]string{"error": ReasonDescent})
 		if err != nil {
 			return
 		}
 		fmt.Fprintf(c, "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
 	}()
-}
-
-// Strangers is a [Handler] behind a TCP listener that no descendant of this
-// process is served by. Requests from other machines pass: what decides about them
-// is their credential. Where the system does not tell who is at the other end, all
-// pass.
-func Strangers(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if descendantAt(r.Context(), r.RemoteAddr) {
-			writeJSON(w, http.StatusForbidden, map[string]any{"error": reasonDescent})
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// descendantAt tells whether the other end of a request's connection is held by a
-// descendant.
-func descendantAt(ctx context.Context, remote string) bool {
-	local, ok := ctx.Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	theirs, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return false
-	}
-	ours, err := netip.ParseAddrPort(local.String())
-	if err != nil {
-		return false
-	}
-	return heldByDescendant(plain(theirs), plain(ours))
-}
-
-func plain(a netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -162,6 +163,11 @@ func processes() (parents map[int]int, states map[int]byte, err error) {
 	return parents, states, nil
 }
 
+// walking is held by who looks at the open files of all processes, which costs
+// milliseconds: connections that come together wait for each other, and take no more
+// than one core.
+var walking sync.Mutex
+
 // heldByDescendant tells whether the socket of this machine that is connected from
 // one address to another belongs to a descendant. One of this machine that belongs
 // to nobody any more does. A process can have a socket where /proc does not show
@@ -172,6 +178,8 @@ func heldByDescendant(from, to netip.AddrPort) bool {
 	if !found || s.inode == "0" {
 		return found || ofThisMachine(from.Addr())
 	}
+	walking.Lock()
+	defer walking.Unlock()
 	parents, _, err := processes()
 	if err != nil {
 		return true
@@ -255,8 +263,20 @@ func (s socket) mayBeDescendants() bool {
 	return os.Geteuid() == 0 || s.uid == strconv.Itoa(os.Geteuid())
 }
 
-// socketOf finds a TCP socket of this machine by its two ends (proc_pid_net(5)).
+// socketOf finds a TCP socket of this machine by its two ends.
 func socketOf(from, to netip.AddrPort) (s socket, found bool) {
+	switch s, err := askKernel(from, to); {
+	case err == nil:
+		return s, true
+	case errors.Is(err, errNoSocket):
+		return socket{}, false
+	}
+	return readSocket(from, to)
+}
+
+// readSocket is socketOf by the tables of /proc, for kernels that do not tell about
+// one socket (proc_pid_net(5)).
+func readSocket(from, to netip.AddrPort) (s socket, found bool) {
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		text, err := os.ReadFile(name)
 		if err != nil {

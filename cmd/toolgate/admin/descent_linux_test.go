@@ -154,6 +154,52 @@ func asked(t *testing.T, address string, forks int, more ...string) string {
 	return out.String()
 }
 
+// serving starts a server that knows its connections.
+func serving(h http.Handler) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ConnContext = ConnContext
+	s.Start()
+	return s
+}
+
+// A server that does not know its connections serves nobody, and one that does looks
+// at each connection once.
+func TestPeersAreLookedAtOnce(t *testing.T) {
+	t.Parallel()
+	answer := Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
+	blind := httptest.NewServer(answer)
+	defer blind.Close()
+	if resp, err := blind.Client().Get(blind.URL); err != nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("%v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	over := serving(answer)
+	defer over.Close()
+	got := func() int {
+		t.Helper()
+		resp, err := over.Client().Get(over.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode
+	}
+	if status := got(); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	walking.Lock() // who looks now waits
+	defer walking.Unlock()
+	for range 5 {
+		if status := got(); status != http.StatusOK {
+			t.Errorf("status %d", status)
+		}
+	}
+}
+
 // Descendants of this process are turned away from the socket and from an address,
 // however they have forked, and this process itself is not.
 func TestDescendantsAreTurnedAway(t *testing.T) {
@@ -169,12 +215,12 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 	socket := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
 	go func() { _ = socket.Serve(l) }() // ends with Close
 	defer socket.Close()
-	over := httptest.NewServer(Strangers(answer))
+	over := serving(Strangers(answer))
 	defer over.Close()
 
 	for _, address := range []string{"unix:" + path, "tcp:" + over.Listener.Addr().String()} {
 		for _, forks := range []int{0, 1, 2, 3} {
-			if got := asked(t, address, forks); !strings.Contains(got, "403 Forbidden") || !strings.Contains(got, reasonDescent) || strings.Contains(got, "served") {
+			if got := asked(t, address, forks); !strings.Contains(got, "403 Forbidden") || !strings.Contains(got, ReasonDescent) || strings.Contains(got, "served") {
 				t.Errorf("%s, %d forks: %s", address, forks, got)
 			}
 		}
@@ -205,7 +251,7 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 // turned away like the others.
 func TestHiddenDescendantsAreTurnedAway(t *testing.T) {
 	t.Parallel()
-	over := httptest.NewServer(Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })))
+	over := serving(Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })))
 	defer over.Close()
 	for range 5 {
 		if got := asked(t, "tcp:"+over.Listener.Addr().String(), 0, "DESCENT_HIDE=1"); !strings.Contains(got, "403 Forbidden") || strings.Contains(got, "served") {
@@ -237,10 +283,10 @@ func TestDescendantsThatLeaveAreTurnedAway(t *testing.T) {
 		}
 		over := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done() // the other end is closed
-			turned <- descendantAt(r.Context(), r.RemoteAddr)
+			turned <- FromDescendant(r.Context())
 		}))
 		over.Listener.Close()
-		over.Listener = l
+		over.Listener, over.Config.ConnContext = l, ConnContext
 		over.Start()
 		asked(t, "tcp:"+l.Addr().String(), 0, "DESCENT_LEAVE=1")
 		select {
