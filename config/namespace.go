@@ -47,6 +47,9 @@ func checkNamespaces(p *problems, servers []Server, settings *Node) {
 	slices.SortStableFunc(byLine, func(a, b Server) int { return cmp.Compare(a.Line, b.Line) })
 	first := map[string]Server{}
 	for _, s := range byLine {
+		if s.Namespace == reservedNamespace || s.Key == reservedNamespace {
+			p.at(&Node{Line: s.Line}, "servers."+s.Key, "give the server another name", "the name %s is that of toolgate's own tools", reservedNamespace)
+		}
 		other, taken := first[s.Namespace]
 		if !taken {
 			first[s.Namespace] = s

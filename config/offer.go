@@ -9,18 +9,14 @@ import (
 // reservedNamespace is that of toolgate's own tools.
 const reservedNamespace = "toolgate"
 
-// checkOffers reports offers whose arguments lead nowhere, and a server that
-// takes the names of toolgate's own tools, which are there where something is
-// offered.
+// checkOffers reports offers whose arguments lead nowhere.
 func checkOffers(p *problems, servers []Server, settings *Node) {
 	fields := fieldsByKey(settings)
-	offers := false
 	for i := range servers {
 		s := &servers[i]
 		if s.Offer == nil {
 			continue
 		}
-		offers = true
 		node := fields[s.Key].Value.Get("offer")
 		path := "servers." + s.Key + ".offer.arguments"
 		for _, name := range slices.Sorted(maps.Keys(s.Offer.Arguments)) {
@@ -32,14 +28,6 @@ func checkOffers(p *problems, servers []Server, settings *Node) {
 			case s.Refused == nil && !s.Disabled && !s.names(name):
 				p.at(at, path+"."+name, "write {"+name+"} where its value belongs", "neither args, url nor env of the server has {%s}", name)
 			}
-		}
-	}
-	if !offers {
-		return
-	}
-	for i := range servers {
-		if s := &servers[i]; s.Namespace == reservedNamespace || s.Key == reservedNamespace {
-			p.at(&Node{Line: s.Line}, "servers."+s.Key, "give it another namespace", "the namespace %s is that of toolgate's own tools, which are there where a server is offered", reservedNamespace)
 		}
 	}
 }

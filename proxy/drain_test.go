@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,75 @@ func TestDrainWaitsForCalls(t *testing.T) {
 			if steps := strings.Join(r.steps(), ", "); strings.Count(steps, "charge") != 1 || strings.Contains(steps, "refund") {
 				t.Errorf("steps %s", steps)
 			}
+		})
+	}
+}
+
+// slowWriter is a client whose connection takes nothing for a while.
+type slowWriter struct {
+	*recorder
+	takes chan struct{}
+}
+
+func (w slowWriter) Write(p []byte) (int, error) {
+	<-w.takes
+	return w.recorder.Write(p)
+}
+
+// A call that is cut is over when its answer is written, whatever its transport: the
+// gateway does not go on before.
+func TestDrainWaitsForAnswers(t *testing.T) {
+	for name, ask := range map[string]func(r *rig, session string) *http.Request{
+		"legacy": func(_ *rig, session string) *http.Request {
+			return httpRequest("POST", "/mcp", request("1", "tools/call", `{"name":"s__echo"}`), "Mcp-Session-Id", session)
+		},
+		"modern": func(*rig, string) *http.Request {
+			return modernRequest(modernBody("1", "tools/call", `"name":"s__echo"`, ""), "Mcp-Name", "s__echo")
+		},
+		"batch": func(r *rig, _ string) *http.Request {
+			return httpRequest("POST", "/mcp", "["+request("1", "tools/call", `{"name":"s__echo"}`)+"]", "Mcp-Session-Id", r.openAt("2025-03-26"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newScript(t, "s", mcp.Legacy, tool("echo"))
+				b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
+					<-ctx.Done()
+					return mcp.Answer{}, context.Cause(ctx)
+				}
+				r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Limits.JSONWait = time.Hour })
+				w := slowWriter{newRecorder(), make(chan struct{})}
+				req := ask(r, r.open())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					r.Handler().ServeHTTP(w, req)
+				}()
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				drained := make(chan struct{})
+				go func() {
+					defer close(drained)
+					if cut := r.Drain(ctx); cut != 1 {
+						t.Errorf("%d calls were cut", cut)
+					}
+				}()
+				time.Sleep(1500 * time.Millisecond)
+				synctest.Wait()
+				select {
+				case <-drained:
+					t.Error("the gateway goes on before the answer is written")
+				default:
+				}
+				close(w.takes)
+				began := time.Now()
+				<-drained
+				<-ended
+				if took := time.Since(began); took != 0 || !strings.Contains(w.text(), "find out before it is made again") {
+					t.Errorf("went on after %v, answer %s", took, w.text())
+				}
+			})
 		})
 	}
 }

@@ -126,7 +126,9 @@ func (d *duplex) begun(raw []byte, release func()) bool {
 		d.answer(msg.ID, d.s.g.reject(x, err))
 		return false
 	}
+	written := g.flights.answers(msg.Method)
 	serve := func() {
+		defer written()
 		got := d.s.serve(ctx, x)
 		done()
 		d.answer(msg.ID, got)
@@ -137,6 +139,7 @@ func (d *duplex) begun(raw []byte, release func()) bool {
 		return false
 	case !d.run(func() { defer release(); serve() }):
 		done()
+		written()
 		d.answer(msg.ID, d.s.g.reject(x, errBusy))
 		return false
 	}
@@ -165,6 +168,7 @@ func (d *duplex) exchange(msg mcp.Message) (*Exchange, error) {
 func (d *duplex) batch(raw []byte, release func()) (runs bool) {
 	runs = d.run(func() {
 		defer release()
+		defer d.s.g.flights.answers("")()
 		answers, err := d.s.batch(d.s.ctx, raw, d)
 		switch {
 		case err != nil:

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // RunningCall is a call that has passed the gate and has not ended.
@@ -19,9 +20,31 @@ type RunningCall struct {
 
 // flights are the calls under way. The zero value has none.
 type flights struct {
-	mu    sync.Mutex
-	all   map[*RunningCall]context.CancelCauseFunc
-	empty chan struct{} // closed when the last one has ended and none may begin; nil while they may
+	mu     sync.Mutex
+	all    map[*RunningCall]context.CancelCauseFunc
+	unsaid int           // requests whose answer is not written yet, of those that may be calls
+	empty  chan struct{} // closed when the last one has ended and none may begin; nil while they may
+}
+
+// answers notes a request of which the answer is written before the returned function
+// is called: a call that has ended is not over for its client before. What comes when
+// the gateway is about to end is not waited for, and neither is what stays open.
+func (f *flights) answers(method string) (written func()) {
+	if method == mcp.MethodListen {
+		return func() {}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.empty != nil {
+		return func() {}
+	}
+	f.unsaid++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.unsaid--
+		f.last()
+	}
 }
 
 // begin notes a call until it is done. Its context ends with it, or before
@@ -66,9 +89,10 @@ func (f *flights) forget(call *RunningCall) {
 	f.last()
 }
 
-// last tells whoever waits when there is no call left; mu is held.
+// last tells whoever waits when there is no call left, and no answer to be written; mu
+// is held.
 func (f *flights) last() {
-	if f.empty == nil || len(f.all) > 0 {
+	if f.empty == nil || len(f.all) > 0 || f.unsaid > 0 {
 		return
 	}
 	select {
@@ -79,7 +103,7 @@ func (f *flights) last() {
 }
 
 // close lets no call begin any more, and returns what is closed when the last one
-// has ended.
+// has ended and its answer is written.
 func (f *flights) close() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -47,6 +47,9 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) (answer reply) {
 
 // checkInitialize tells what is wrong with the params of a handshake.
 func checkInitialize(msg *mcp.Message) *mcp.Error {
+	if fault := checkMeta(msg); fault != nil {
+		return fault
+	}
 	if _, ok := msg.ParamString("protocolVersion"); !ok {
 		return mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "protocolVersion" must be a string`)
 	}

@@ -207,6 +207,9 @@ func (g *Gateway) announced(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.ContentLength > int64(g.opts.Limits.Body):
 		tooLarge(w, g.opts.Limits.Body)
+	case !plainContent(r.Header["Content-Encoding"]):
+		w.Header().Set("Accept-Encoding", "identity") // RFC 9110 section 12.5.3
+		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content must not be compressed: send it without Content-Encoding"))
 	case !jsonContent(r.Header.Get("Content-Type")):
 		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content type must be application/json"))
 	default:
@@ -278,7 +281,7 @@ func (g *Gateway) serveStreamable(w http.ResponseWriter, r *http.Request, id *ga
 	if !g.announced(w, r) {
 		return
 	}
-	if !accepts(r.Header["Accept"]) {
+	if !acceptsBoth(r.Header["Accept"]) {
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest,
 			"The client must accept application/json and text/event-stream"))
 		return
@@ -321,20 +324,6 @@ func asFault(err error) *mcp.Error {
 	return mcp.Errorf(mcp.CodeInternal, "Internal error")
 }
 
-// accepts tells whether a client takes both kinds of answers. Wildcards and a
-// missing header count.
-func accepts(values []string) bool {
-	if len(values) == 0 {
-		return true
-	}
-	var json, events bool
-	for _, v := range values {
-		json = json || strings.Contains(v, "application/json") || strings.Contains(v, "*/*") || strings.Contains(v, "application/*")
-		events = events || strings.Contains(v, "text/event-stream") || strings.Contains(v, "*/*") || strings.Contains(v, "text/*")
-	}
-	return json && events
-}
-
 // modern tells whether a message is of the modern era: its header names such a
 // revision, or its _meta names any.
 func modern(h http.Header, msg *mcp.Message) bool {
@@ -371,6 +360,7 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.I
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
+	defer g.flights.answers(msg.Method)()
 	answer := g.newAnswer(w, r, nil)
 	x.way = answer
 	got := g.serveRequest(r.Context(), x)

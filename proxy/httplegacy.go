@@ -44,6 +44,7 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	defer g.flights.answers(msg.Method)()
 	answer := g.newAnswer(w, r, s)
 	// A client that goes away does not cancel its request: it may come back
 	// for the answer, and says so explicitly when it gives up.
@@ -224,10 +225,6 @@ func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.
 	g.stream(ctx, w, box)
 }
 
-func acceptsEvents(values []string) bool {
-	return len(values) == 0 || accepts(append([]string{"application/json"}, values...))
-}
-
 // legacyEnd ends a session at the wish of its client.
 func (g *Gateway) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if s := g.legacySession(w, r, id, scope, ""); s != nil {
@@ -248,6 +245,7 @@ func (g *Gateway) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.I
 		return
 	}
 	defer s.release()
+	defer g.flights.answers("")()
 	answers, err := s.batch(context.WithoutCancel(r.Context()), body, silentWay{})
 	ended := grantEnd(r.Context())
 	switch {

@@ -57,6 +57,9 @@ func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer reply) 
 	if !ok || x.Era == mcp.Legacy && !m.legacy || x.Era == mcp.Modern && !m.modern {
 		return faulty(mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", x.Message.Method))
 	}
+	if fault := checkMeta(&x.Message); fault != nil {
+		return faulty(fault)
+	}
 	if !m.short {
 		return m.serve(g, ctx, x)
 	}
@@ -157,4 +160,13 @@ func (g *Gateway) setLevel(_ context.Context, x *Exchange) reply {
 	x.Session.level = level
 	x.Session.mu.Unlock()
 	return empty
+}
+
+// checkMeta tells what is wrong with the _meta of a request, which is an object in
+// every revision. null is taken for none, as some clients write it.
+func checkMeta(msg *mcp.Message) *mcp.Error {
+	if meta := msg.Param("_meta"); meta != nil && !mcp.IsObject(meta) && string(meta) != "null" {
+		return mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "_meta" must be an object`)
+	}
+	return nil
 }

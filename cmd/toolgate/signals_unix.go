@@ -10,6 +10,8 @@ import (
 
 var reloadSignals = []os.Signal{syscall.SIGHUP}
 
-// surviveBrokenPipes makes a write to a client that has gone an error, where it
-// would end the process: others may have joined its gateway.
-func surviveBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }
+// surviveBrokenPipes makes a write to a pipe that nobody reads any more an error,
+// where it would end the process: the client or the reader of the log has gone, and
+// others are still served. Programs that this one starts are not affected, as they
+// would be if the signal were ignored.
+func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -47,6 +47,7 @@ serves a few built-in demo tools, offline.`,
 
 func (o *options) up(ctx context.Context, arg string) error {
 	began := time.Now()
+	surviveBrokenPipes()
 	o.awaits = true
 	c, err := o.loadConfig(arg)
 	if err != nil {
