@@ -99,8 +99,11 @@ func formatCIDR(text, _ string) (string, string, error) {
 
 func formatHost(text, _ string) (string, string, error) {
 	host := text
-	if h, _, err := net.SplitHostPort(text); err == nil {
+	if h, port, err := net.SplitHostPort(text); err == nil {
 		host = h
+		if n, bad := strconv.ParseUint(port, 10, 16); bad != nil || n == 0 {
+			host = ""
+		}
 	}
 	if host == "" || strings.ContainsAny(host, "/@* \t") {
 		return "", "write a name as it stands in a URL, such as tools.example.com", fmt.Errorf("%.80q is not a host name", text)
@@ -110,7 +113,7 @@ func formatHost(text, _ string) (string, string, error) {
 
 func formatOrigin(text, _ string) (string, string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil || strings.Contains(u.Host, "*") {
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil || strings.Contains(u.Host, "*") || checkPort(u) != nil {
 		return "", "write scheme://host, such as https://app.example.com", fmt.Errorf("%.80q is not a web origin", text)
 	}
 	return text, "", nil
@@ -180,6 +183,16 @@ func checkURL(text string) error {
 	case u.Hostname() == "":
 		return errors.New("names no host")
 	}
+	return checkPort(u)
+}
+
+// checkPort refuses a URL with a port that there is not.
+func checkPort(u *url.URL) error {
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return errors.New("has no port number from 1 to 65535")
+		}
+	}
 	return nil
 }
 
@@ -217,6 +230,8 @@ func formatStore(text, dir string) (string, string, error) {
 		return "", storeHint, errors.New("is not a store")
 	case u.Opaque != "" || u.Host == "" && u.Query().Get("host") == "":
 		return "", storeHint, errors.New("names no host")
+	case checkPort(u) != nil && !strings.Contains(u.Host, ","):
+		return "", storeHint, checkPort(u)
 	case strings.Trim(u.Path, "/") == "" && u.Query().Get("dbname") == "":
 		return "", storeHint, errors.New("names no database")
 	}
@@ -237,6 +252,8 @@ func formatRedis(text, _ string) (string, string, error) {
 		return "", redisHint, errors.New("is not the address of a Redis server")
 	case u.Hostname() == "":
 		return "", redisHint, errors.New("names no host")
+	case checkPort(u) != nil:
+		return "", redisHint, checkPort(u)
 	case u.Fragment != "":
 		return "", redisHint, errors.New("has a fragment, which means nothing")
 	}

@@ -96,7 +96,8 @@ type Listen struct {
 	TLS TLS `config:"tls"`
 	// Hosts are further names accepted in the Host header. Absent: loopback names and the host of public_url.
 	Hosts []string `config:"hosts" format:"host"`
-	// Origins are web origins accepted in the Origin header, as in https://app.example. Absent: loopback origins.
+	// Origins are web origins accepted in the Origin header, as in https://app.example or http://localhost:6274, besides the gateway's own and, where
+	// callers authenticate, those of this machine. Absent: none.
 	Origins []string `config:"origins" format:"origin"`
 	// TrustedProxies are address ranges whose Forwarded headers are believed. Absent: none.
 	TrustedProxies []string `config:"trusted_proxies" format:"cidr"`

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,9 +130,9 @@ func (g *Gateway) guard(w http.ResponseWriter, r *http.Request) bool {
 	if len(origins) == 0 {
 		return true
 	}
-	if len(origins) > 1 || !allowedOrigin(origins[0], g.opts.Origins) {
+	if len(origins) > 1 || !g.allowedOrigin(origins[0], r.Host) {
 		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
-			"The origin of this request is not allowed; add it to listen.origins if it should be"))
+			"The origin of this request, the web page that sends it, is not allowed; add it to listen.origins if it should be"))
 		return false
 	}
 	h := w.Header()
@@ -164,7 +165,10 @@ func paramHeaders(h http.Header) []string {
 
 func allowedHost(host string, also []string) bool {
 	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if n, bad := strconv.ParseUint(port, 10, 16); bad != nil || n == 0 || port[0] == '+' {
+			return false // "127.0.0.1:7777.evil.example" has the form
+		}
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
@@ -187,18 +191,20 @@ func loopbackName(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// allowedOrigin accepts configured origins and pages of this machine.
-func allowedOrigin(origin string, also []string) bool {
-	for _, a := range also {
+// allowedOrigin accepts configured origins and the gateway's own. Any other page of
+// this machine is accepted where callers authenticate: elsewhere whatever page a
+// development server shows could call every tool as the local user.
+func (g *Gateway) allowedOrigin(origin, own string) bool {
+	for _, a := range g.opts.Origins {
 		if strings.EqualFold(a, origin) {
 			return true
 		}
 	}
 	scheme, host, ok := strings.Cut(origin, "://")
-	if !ok || scheme != "http" && scheme != "https" || strings.ContainsAny(host, "/@?#") {
+	if !ok || scheme != "http" && scheme != "https" || strings.ContainsAny(host, "/@?#") || !allowedHost(host, nil) {
 		return false
 	}
-	return allowedHost(host, nil)
+	return g.opts.LocalOrigins || strings.EqualFold(host, own)
 }
 
 // announced checks what the headers of a POST say of its body and of the

@@ -52,6 +52,11 @@ func TestHTTPRefusals(t *testing.T) {
 		{"origin with user", list, []string{"Origin", "http://127.0.0.1@evil.example"}, 403, "-32600", "null"},
 		{"origin with path", list, []string{"Origin", "http://127.0.0.1/x"}, 403, "-32600", "null"},
 		{"origin of another scheme", list, []string{"Origin", "file://localhost"}, 403, "-32600", "null"},
+		{"origin with a port that is none", list, []string{"Origin", "http://127.0.0.1:7777.evil.example"}, 403, "-32600", "null"},
+		{"origin with port 0", list, []string{"Origin", "http://127.0.0.1:0"}, 403, "-32600", "null"},
+		{"origin with port 99999", list, []string{"Origin", "http://127.0.0.1:99999"}, 403, "-32600", "null"},
+		{"host with a port that is none", list, []string{"Host", "127.0.0.1:7777.evil.example"}, 403, "-32600", "null"},
+		{"origin of another page of this machine", list, []string{"Origin", "http://localhost:5173"}, 403, "-32600", "null"},
 		{"two origins", list, []string{"Origin", "http://127.0.0.1", "Origin", "http://127.0.0.1"}, 403, "-32600", "null"},
 		{"no token", list, []string{"Authorization", ""}, 401, "-32600", "null"},
 		{"bad token", list, []string{"Authorization", "Bearer mallory"}, 401, "-32600", "null"},
@@ -179,13 +184,14 @@ func TestHTTPAccepts(t *testing.T) {
 		{"localhost", all("Host", "localhost:8080")},
 		{"IPv6", all("Host", "[::1]:8080")},
 		{"configured host", all("Host", "gate.example")},
-		{"origin of this machine", all("Origin", "http://localhost:5173")},
+		{"own origin", all("Origin", "http://127.0.0.1:8080")},
+		{"configured origin of this machine", all("Origin", "http://localhost:6274")},
 		{"configured origin", all("Origin", "https://app.example")},
 		{"a session id is not looked at", all("Mcp-Session-Id", "whatever", "Last-Event-Id", "9")},
 	}
 	b := newScript(t, "s", mcp.Modern, `tool {"name":"echo","inputSchema":{"properties":{"n":{"type":"integer","x-mcp-header":"Num"},"s":{"type":"string","x-mcp-header":"Text"}}}}`)
 	r := newRig(t, mounted(b), func(o *Options, _ *Config) {
-		o.Hosts, o.Origins = []string{"gate.example"}, []string{"https://app.example"}
+		o.Hosts, o.Origins = []string{"gate.example"}, []string{"https://app.example", "http://localhost:6274"}
 	})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -401,5 +407,42 @@ func TestModernNotification(t *testing.T) {
 	w := r.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "Mcp-Protocol-Version", "2026-07-28")
 	if w.code() != http.StatusAccepted || w.text() != "" {
 		t.Errorf("status %d, body %q", w.code(), w.text())
+	}
+}
+
+// Pages of this machine are served where callers authenticate, and else refused with
+// the setting that lets them in.
+func TestPagesOfThisMachine(t *testing.T) {
+	for _, authenticates := range []bool{false, true} {
+		r := newRig(t, nil, func(o *Options, _ *Config) { o.LocalOrigins = authenticates })
+		for _, origin := range []string{"http://localhost:5173", "https://127.0.0.1", "http://[::1]:80"} {
+			w := r.post(initBody, "Origin", origin)
+			if served := w.code() == http.StatusOK; served != authenticates {
+				t.Errorf("%s with authentication %v: status %d", origin, authenticates, w.code())
+			}
+			if !authenticates && (!strings.Contains(w.text(), "listen.origins") || w.field("Access-Control-Allow-Origin") != "") {
+				t.Errorf("%s: %s", origin, w.text())
+			}
+		}
+		if w := r.post(initBody, "Origin", "https://evil.example"); w.code() != http.StatusForbidden {
+			t.Errorf("another page: status %d", w.code())
+		}
+	}
+}
+
+// What servers take for another resource than it says is refused.
+func TestIndirectURIs(t *testing.T) {
+	for _, uri := range []string{
+		"file:///ok/readme%00", "file:///ok/readme%2500.txt", "file:///ok/..;/secret/key", "file:///ok/..;a=1/key", "file:///ok/..%3b/key",
+		"file:///ok/%2e%2e%3Bx/key", "file:///ok/.;/key", "file:///ok/..", "file:///ok/%252e%252e/key",
+	} {
+		if direct(uri) {
+			t.Errorf("%s is taken", uri)
+		}
+	}
+	for _, uri := range []string{"file:///ok/read;me", "file:///ok/a;v=1/b", "file:///ok/..a/b", "mem://a%20b", "x:;"} {
+		if !direct(uri) {
+			t.Errorf("%s is refused", uri)
+		}
 	}
 }

@@ -95,12 +95,14 @@ func namespaceOf(uri string) (namespace string, ok bool) {
 	return namespace, ok
 }
 
-// steps are what stands for a dot or a slash in a URI.
-var steps = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", `\`, "/", "%25", "%")
+// steps are what stands for a dot, a slash, the end of a name or the beginning of
+// its parameters in a URI.
+var steps = strings.NewReplacer("%00", "\x00", "%3b", ";", "%3B", ";", "%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", `\`, "/", "%25", "%")
 
 // direct tells whether a URI leads where it says. Servers resolve "." and ".."
-// in a path, drop characters that no URI has and fold a scheme before they look
-// it up, so that a rule about names would be about another resource.
+// in a path, with parameters behind a semicolon or without, end a name at NUL, drop
+// characters that no URI has and fold a scheme before they look it up, so that a rule
+// about names would be about another resource.
 func direct(uri string) bool {
 	if strings.ContainsFunc(uri, unicode.IsControl) || strings.TrimSpace(uri) != uri {
 		return false
@@ -112,7 +114,11 @@ func direct(uri string) bool {
 	for range 4 { // escapes of escapes
 		rest = steps.Replace(rest)
 	}
+	if strings.ContainsRune(rest, 0) {
+		return false
+	}
 	for segment := range strings.SplitSeq(rest, "/") {
+		segment, _, _ = strings.Cut(segment, ";")
 		segment, _, _ = strings.Cut(segment, "?")
 		segment, _, _ = strings.Cut(segment, "#")
 		if segment == "." || segment == ".." {

@@ -122,11 +122,12 @@ type Options struct {
 	// PublicURL is where clients reach the gateway, empty when that is where
 	// it listens.
 	PublicURL string
-	// Hosts and Origins are accepted besides the loopback ones. AnyHost
-	// switches the host check off, for a listener that is not on loopback and
+	// Hosts are accepted besides the loopback ones, Origins besides the gateway's
+	// own. AnyHost switches the host check off, for a listener that is not on loopback
+	// and authenticates. LocalOrigins accepts every page of this machine, for one that
 	// authenticates.
-	Hosts, Origins []string
-	AnyHost        bool
+	Hosts, Origins        []string
+	AnyHost, LocalOrigins bool
 
 	Limits Limits
 }

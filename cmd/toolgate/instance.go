@@ -199,6 +199,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in, in, in.audit, in.keys, in.log
 	in.messages = messages(&c.Toolgate.Limits)
 	g.Messages = in.messages
+	g.LocalOrigins = known.authenticated()
 	g.AnyHost = known.authenticated() && !loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	in.executions = in.store.Executions(c.Toolgate.Retention.Executions)
