@@ -116,7 +116,7 @@ func (p *Plugin) broken(ctx context.Context, tool string, err error) (mcp.Answer
 
 // failure is why a call has no answer.
 func (p *Plugin) failure(ctx context.Context, err error) error {
-	f := &mcp.Failure{Server: p.spec.Key, Delivered: true, Err: err}
+	f := &mcp.Failure{Origin: mcp.OriginServer, Server: p.spec.Key, Delivered: true, Err: err}
 	code := status.Code(err)
 	switch {
 	case errors.Is(context.Cause(ctx), errSilent):
@@ -159,14 +159,14 @@ func (p *Plugin) answer(tool string, r *proto.Result) (mcp.Answer, error) {
 	bad := len(out) > p.spec.Result
 	if bad {
 		return mcp.Answer{}, &mcp.Failure{
-			Kind: mcp.FailTooLarge, Server: p.spec.Key, Delivered: true,
+			Kind: mcp.FailTooLarge, Origin: mcp.OriginServer, Server: p.spec.Key, Delivered: true,
 			Reason: "The answer of the tool is larger than the limit of " + strconv.Itoa(p.spec.Result) + " bytes (limits.result).",
 		}
 	}
 	if len(content) > 0 && !mcp.IsArray(content) || len(structured) > 0 && !mcp.IsObject(structured) || mcp.Validate(out, mcp.Limits{}) != nil {
 		p.log.Error("tool gave an answer that is not valid", "tool", tool)
 		return mcp.Answer{}, &mcp.Failure{
-			Kind: mcp.FailProtocol, Server: p.spec.Key, Delivered: true, Reason: "The tool of " + p.spec.Key + " gave an answer that is not valid.",
+			Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: p.spec.Key, Delivered: true, Reason: "The tool of " + p.spec.Key + " gave an answer that is not valid.",
 		}
 	}
 	return mcp.Answer{Era: mcp.Modern, Result: out}, nil

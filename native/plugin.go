@@ -249,7 +249,7 @@ func (p *Plugin) serving(ctx context.Context) (*process, error) {
 
 // away is why nothing can be called now.
 func (p *Plugin) away(s mcp.Status) *mcp.Failure {
-	f := &mcp.Failure{Kind: mcp.FailUnavailable, Server: p.spec.Key, Err: errors.New(s.Reason)}
+	f := &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: p.spec.Key, Err: errors.New(s.Reason)}
 	if s.State == mcp.Failed {
 		f.Reason = "The tools of " + p.spec.Key + " do not run; the operator sees why with `toolgate ls`."
 		return f

@@ -190,7 +190,7 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 // questionRefused is the refusal of a call whose server asked what nobody will
 // answer.
 func questionRefused(r *Route, text string) *Refusal {
-	return &Refusal{Kind: "question_refused", Code: codeUnavailable, Phase: "upstream", Text: text}
+	return &Refusal{Kind: "question_refused", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer, Text: text}
 }
 
 func tooManyRounds(r *Route) *Refusal {
@@ -204,7 +204,7 @@ func tooManyInputs(r *Route) *Refusal {
 // badQuestions is the refusal of a call whose server asked in no known form.
 func badQuestions(r *Route) *Refusal {
 	return &Refusal{
-		Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream",
+		Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
 		Text: fmt.Sprintf("The server %s asked for input in a form that is not of the protocol.", r.Server),
 	}
 }

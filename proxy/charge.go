@@ -59,7 +59,7 @@ func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later b
 	rec.bought.receipt, rec.bought.stop = receipt, func() {}
 	if limit, bounded := receipt.Time(); bounded {
 		var why error = &mcp.Failure{
-			Kind: mcp.FailTimeout, Server: r.Server, Delivered: true,
+			Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: r.Server, Delivered: true,
 			Reason: "The server " + r.Server + " did not answer within its deadline.",
 		}
 		if limit < u.Time.Truncate(time.Millisecond) {

@@ -73,7 +73,7 @@ func TestWhatCallsCost(t *testing.T) {
 	failing := func(delivered bool) func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		return func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			<-time.After(2 * time.Second)
-			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailTimeout, Server: "s", Reason: "No answer.", Delivered: delivered}
+			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: "s", Reason: "No answer.", Delivered: delivered}
 		}
 	}
 	for _, tc := range []struct {

@@ -15,11 +15,11 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && call.Method != mcp.MethodComplete:
 		result, way = urlQuestions(got.Fault.Data), wayAgain
 		if result == nil {
-			return relayed(g.upstreamFault(x, r, &rec.entry, got.Fault))
+			return faulty(g.upstreamFault(x, r, &rec.entry, got))
 		}
 		rec.park = nil // it has ended
 	case got.Fault != nil:
-		return relayed(g.upstreamFault(x, r, &rec.entry, got.Fault))
+		return faulty(g.upstreamFault(x, r, &rec.entry, got))
 	case rec.park != nil:
 		way = wayParked
 	}
@@ -30,7 +30,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	if typed && kind != mcp.ResultComplete {
 		if kind != mcp.ResultInputRequired || x.Era != mcp.Modern || call.Method == mcp.MethodComplete {
 			return g.refuse(x, rec.refused(&Refusal{
-				Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream",
+				Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
 				Text: fmt.Sprintf("The server %s answered with the result type %q, which this client cannot take.", r.Server, kind),
 			}))
 		}
@@ -91,25 +91,26 @@ func milliseconds(raw []byte) bool {
 	return len(raw) > 0
 }
 
-// upstreamFault is an error of the server for the client: its own bytes, but
-// for codes that concern the hop between gateway and server, or another era.
-func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, fault *mcp.Error) *mcp.Error {
-	fault = g.redaction(r, entry).fault(fault)
+// upstreamFault is the error that a server answered with, for the client: its own
+// bytes, but for codes that concern the hop between gateway and server, or another
+// era. What the client did not declare is the client's to mend.
+func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got mcp.Answer) *mcp.Error {
+	fault := *g.redaction(r, entry).fault(got.Fault)
+	fault.Origin = mcp.OriginServer
 	switch {
-	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern:
+	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern && got.Era == mcp.Modern:
 		own := mcp.Errorf(mcp.CodeMissingCapability, "The server %s needs a capability that the client did not declare", r.Server)
 		if required := mcp.Lookup(fault.Data, "requiredCapabilities"); required != nil {
 			own.Data = append(append([]byte(`{"requiredCapabilities":`), required...), '}')
 		}
 		return own
-	case fault.Code >= -32029 && fault.Code <= -32020: // of the hop to the server
-		return mcp.Errorf(mcp.CodeInternal, "The server %s could not handle the request", r.Server)
+	case mcp.ReservedCode(fault.Code): // of the hop to the server, or of no revision that it speaks
+		fault = *mcp.Errorf(mcp.CodeInternal, "The server %s could not handle the request", r.Server)
+		fault.Origin = mcp.OriginServer
 	case fault.Code == mcp.CodeResourceNotFound && x.Era == mcp.Modern:
-		own := *fault // 2026-07-28 basic, Error Codes: replaced by -32602
-		own.Code, own.Raw = mcp.CodeInvalidParams, nil
-		return &own
+		fault.Code, fault.Raw = mcp.CodeInvalidParams, nil // 2026-07-28 basic, Error Codes: replaced by -32602
 	}
-	return fault
+	return &fault
 }
 
 // urlQuestions makes an input request of the data of a legacy server's error

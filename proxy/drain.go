@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // cutTime bounds the wait for calls that were cut to answer their clients.
@@ -18,7 +20,7 @@ var (
 	// errCut is that of one that had not ended when the gateway did: it is no
 	// denial, its server may have done what it was asked for.
 	errCut = &Refusal{
-		Kind: "shutting_down", Code: codeUnavailable, Phase: "upstream", RetryAfter: 5 * time.Second,
+		Kind: "shutting_down", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginHop, RetryAfter: 5 * time.Second,
 		Text: "The gateway ended before this call was answered. What the call has done so far is done; find out before it is made again.",
 	}
 )

@@ -202,19 +202,23 @@ func (g *Guard) heldFor(what capability, now time.Time) time.Duration {
 }
 
 // Call implements [Backend]. It makes a request, and makes it again where that
-// is safe: what never reached the backend, and what may run twice. All of it is
-// one call, within one deadline. A refusal of a breaker is a [*Refusal] that wraps
-// a [mcp.Failure]: nothing was delivered.
+// is safe: what never reached the backend, and what may run twice. Nobody else makes
+// a request again. All of it is one call, within one deadline. A refusal of a breaker
+// is a [*Refusal] that wraps a [mcp.Failure]: nothing was delivered.
 func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if call.Method == mcp.MethodTaskCancel || call.Method == mcp.MethodUnsubscribe { // which end something
-		return g.backend.Call(ctx, call)
+		answer, err := g.backend.Call(ctx, call)
+		if failure, ok := errors.AsType[*mcp.Failure](err); ok && failure.Renewed {
+			return g.backend.Call(ctx, call)
+		}
+		return answer, err
 	}
 	set := g.set.Load()
 	began := time.Now()
 	limit := cmp.Or(call.Timeout, set.Call)
 	what := capability{call.Kind, call.Key}
 	own, heard := attempt(call, set.Retries > 0)
-	delivered := false
+	delivered, renewed := false, false
 	g.budget.earn()
 	for repetition := 1; ; repetition++ {
 		answer, err := g.once(ctx, what, own)
@@ -223,28 +227,34 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			return answer, err
 		}
 		if delivered = delivered || failure.Delivered; delivered && !failure.Delivered {
-			err = &mcp.Failure{Kind: failure.Kind, Server: failure.Server, Reason: failure.Reason, Delivered: true, RetryAfter: failure.RetryAfter, Err: err}
+			whole := *failure // of all that was made
+			whole.Delivered, whole.Err = true, err
+			err = &whole
 		}
 		if failure.RetryAfter > retryMost {
 			g.hold(what, failure.RetryAfter)
 		}
 		pause := max(jitter(repetition), failure.RetryAfter)
-		elapsed := time.Since(began)
+		again := g.repeatable(failure) && (!failure.Delivered || g.idempotent(set, call))
+		if failure.Renewed { // once: what stands in the way again is not mended by a new session
+			pause, again = 0, !renewed
+		}
 		switch {
-		case repetition > set.Retries, heard.Load(), elapsed+pause >= min(limit, retryTime), pause > retryMost,
-			!g.repeatable(failure) || failure.Delivered && !g.idempotent(set, call), g.peek(what) != nil, !g.budget.spend():
+		case repetition > set.Retries, heard.Load(), time.Since(began)+pause >= min(limit, retryTime), pause > retryMost,
+			!again, g.peek(what) != nil, !failure.Renewed && !g.budget.spend():
 			return mcp.Answer{}, err
 		}
+		renewed = renewed || failure.Renewed
 		g.log.Debug("a call is made again", "method", call.Method, "repetition", repetition, "pause", pause, "err", err)
-		if !sleep(ctx, pause) {
+		if pause > 0 && !sleep(ctx, pause) {
 			return mcp.Answer{}, context.Cause(ctx)
 		}
 		if g.opts.Retried != nil {
 			g.opts.Retried(g.backend.Name())
 		}
 		if own == call {
-			again := *call
-			own = &again
+			copied := *call
+			own = &copied
 		}
 		own.Timeout, own.Pass = limit-time.Since(began), nil
 	}

@@ -73,10 +73,10 @@ func kindOf(_ mcp.Answer, err error) string {
 func failWith(f mcp.Failure) (mcp.Answer, error) { return mcp.Answer{}, &f }
 
 var (
-	crash   = mcp.Failure{Kind: mcp.FailUnavailable, Server: "srv", Delivered: true, Reason: "gone"}
-	absent  = mcp.Failure{Kind: mcp.FailUnavailable, Server: "srv", Reason: "not here"}
-	broken5 = mcp.Failure{Kind: mcp.FailProtocol, Server: "srv", Delivered: true, Status: 500}
-	silence = mcp.Failure{Kind: mcp.FailTimeout, Server: "srv", Delivered: true}
+	crash   = mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Server: "srv", Delivered: true, Reason: "gone"}
+	absent  = mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: "srv", Reason: "not here"}
+	broken5 = mcp.Failure{Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: "srv", Delivered: true, Status: 500}
+	silence = mcp.Failure{Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: "srv", Delivered: true}
 )
 
 // after answers later, in a bubble.
@@ -104,7 +104,7 @@ func TestGuardBehaviour(t *testing.T) {
 		}
 	}
 	busy := func(after time.Duration) mcp.Failure {
-		return mcp.Failure{Kind: mcp.FailBusy, Server: "srv", Status: 429, RetryAfter: after}
+		return mcp.Failure{Kind: mcp.FailBusy, Origin: mcp.OriginHop, Server: "srv", Status: 429, RetryAfter: after}
 	}
 	tests := []struct {
 		name  string
@@ -123,8 +123,8 @@ func TestGuardBehaviour(t *testing.T) {
 		{"it resets every call", always(crash), true, true, 5, 9, BreakerOpen},
 		{"it crashes at every call, and starts again", always(crash), false, true, 12, calls, BreakerOpen},
 		{"500", always(broken5), true, true, 5, 9, BreakerOpen},
-		{"HTML", always(mcp.Failure{Kind: mcp.FailProtocol, Server: "srv", Delivered: true}), true, true, 5, 9, BreakerOpen},
-		{"HTML with 404", always(mcp.Failure{Kind: mcp.FailProtocol, Server: "srv", Delivered: true, Status: 404}), false, false, calls, calls, BreakerClosed},
+		{"HTML", always(mcp.Failure{Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: "srv", Delivered: true}), true, true, 5, 9, BreakerOpen},
+		{"HTML with 404", always(mcp.Failure{Kind: mcp.FailProtocol, Origin: mcp.OriginHop, Server: "srv", Delivered: true, Status: 404}), false, false, calls, calls, BreakerClosed},
 		{"every second call fails", half(always(broken5)), true, true, 20, 35, BreakerClosed},
 		{"every second call is an internal error", half(func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }), true, true, 20, 35, BreakerClosed},
 		{"every call is an internal error", func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }, true, true, 5, 9, BreakerOpen},
@@ -135,7 +135,7 @@ func TestGuardBehaviour(t *testing.T) {
 		{"429 with Retry-After: 30", always(busy(30 * time.Second)), true, false, 2, 2, BreakerClosed},
 		{"429 with Retry-After: 0", always(busy(0)), true, false, calls, 2 * calls, BreakerClosed},
 		{"429 with a day", always(busy(24 * time.Hour)), true, false, 1, 1, BreakerClosed},
-		{"no credential", always(mcp.Failure{Kind: mcp.FailLogin, Server: "srv", Status: 401}), true, false, calls, calls, BreakerClosed},
+		{"no credential", always(mcp.Failure{Kind: mcp.FailLogin, Origin: mcp.OriginHop, Server: "srv", Status: 401}), true, false, calls, calls, BreakerClosed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -355,7 +355,7 @@ func TestGuardRetryAfter(t *testing.T) {
 						return result(mcp.Modern, `{}`), nil
 					}
 					at = append(at, time.Now())
-					return failWith(mcp.Failure{Kind: mcp.FailBusy, Server: "srv", Status: 429, RetryAfter: after, Reason: "later"})
+					return failWith(mcp.Failure{Kind: mcp.FailBusy, Origin: mcp.OriginHop, Server: "srv", Status: 429, RetryAfter: after, Reason: "later"})
 				})
 				guarded(t, m, Resilience{}, func(g *Guard) {
 					if got := kindOf(g.Call(t.Context(), callOf("slow"))); got != "upstream_busy" {
@@ -424,10 +424,10 @@ func TestGuardRetries(t *testing.T) {
 			"upstream_unavailable", 1,
 		},
 		{"silence", trusted(&yes), nil, []mcp.Failure{silence}, "upstream_timeout", 1},
-		{"no credential", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailLogin, Server: "srv"}}, "needs_login", 1},
-		{"its own connection gone", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailGone, Server: "srv"}}, "upstream_gone", 1},
-		{"an answer too large", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailTooLarge, Server: "srv", Delivered: true}}, "upstream_too_large", 1},
-		{"HTML, of a tool that may run twice", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailProtocol, Server: "srv", Delivered: true}}, "upstream_error", 1},
+		{"no credential", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailLogin, Origin: mcp.OriginHop, Server: "srv"}}, "needs_login", 1},
+		{"its own connection gone", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailGone, Origin: mcp.OriginHop, Server: "srv"}}, "upstream_gone", 1},
+		{"an answer too large", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailTooLarge, Origin: mcp.OriginServer, Server: "srv", Delivered: true}}, "upstream_too_large", 1},
+		{"HTML, of a tool that may run twice", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: "srv", Delivered: true}}, "upstream_error", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (h *heardSoFar) partly(err error) error {
 		return err
 	}
 	return &Refusal{
-		Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Err: err, Partial: said,
+		Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Origin: failure.Origin, Err: err, Partial: said,
 		Text: failure.Error() + " What it had reported until then is below.",
 	}
 }

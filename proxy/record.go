@@ -3,7 +3,6 @@ package proxy
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -104,33 +103,34 @@ func (r *Route) cost() int64 {
 
 // refused notes why the call is refused and returns the reason, classed.
 func (rec *record) refused(err error) error {
-	err = classify(err)
 	e := &rec.entry
-	var refusal *Refusal
-	var fault *mcp.Error
-	switch {
-	case errors.As(err, &refusal):
+	switch refusal := classify(err).(type) { //nolint:errorlint // classify returns the very error
+	case *Refusal:
 		own := *refusal // which several calls may share
 		own.Decision = e.CallID
-		err, refusal = &own, &own
-		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, refusal.Kind, refusal.Text
-		rec.noteRefusal(refusal.Budget)
-		rec.step(refusal.Phase, verdictDeny, refusal.Kind, "")
-		if refusal.Phase == "breaker" {
+		e.Outcome, e.Code, e.Reason = outcomeOf(own.Origin), own.Kind, own.Text
+		rec.noteRefusal(own.Budget)
+		rec.step(own.Phase, verdictDeny, own.Kind, "")
+		if own.Phase == "breaker" {
 			e.Breaker = BreakerOpen.String()
 		}
-		if refusal.Phase == "upstream" || refusal.Phase == phaseResults || refusal.Kind == "internal" {
+		if own.Kind == "internal" {
 			e.Outcome = audit.OutcomeError
 		}
-	case errors.As(err, &fault):
-		e.Outcome, e.Code, e.Reason = audit.OutcomeDenied, strconv.Itoa(fault.Code), fault.Message
+		return &own
+	case *mcp.Error:
+		e.Outcome, e.Code, e.Reason = outcomeOf(refusal.Origin), strconv.Itoa(refusal.Code), refusal.Message
 		if rec.unseen.Err != nil { // which is not for the caller to know
 			e.Code, e.Reason = rec.unseen.Reason, rec.unseen.Err.Error()
 		}
+		if refusal.Code == mcp.CodeInternal {
+			e.Outcome = audit.OutcomeError
+		}
+		return refusal
 	default:
 		e.Outcome, e.Reason = audit.OutcomeCancelled, err.Error()
+		return refusal
 	}
-	return err
 }
 
 // close writes the entry, and ends what of the call still runs, unless the call

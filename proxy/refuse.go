@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -24,6 +25,7 @@ type Refusal struct {
 	Kind       string // stable: what clients and operators may act on
 	Code       int    // JSON-RPC code where the method has no isError; 1001 to 1007
 	Phase      string // which part refused
+	Origin     mcp.Origin
 	Text       string // one sentence that a model can act on
 	RetryAfter time.Duration
 	Budget     *budget.Refusal
@@ -68,30 +70,18 @@ const RefusalKey = "dev.toolgate/refusal"
 type reply struct {
 	result []byte
 	fault  *mcp.Error
-	status int   // HTTP status of a modern answer; 0 is chosen by the fault
 	silent bool  // the request was cancelled: nothing is answered
 	away   *away // how it is answered over HTTP where that has not begun; nil as all else
 }
 
 func faulty(e *mcp.Error) reply { return reply{fault: e} }
 
-// relayed is an error that the server answered with. Over HTTP it is an answer as
-// any other: the gateway knows the method, whatever the server says of it. What
-// the client did not declare is the client's to mend.
-func relayed(e *mcp.Error) reply {
-	if e.Code == mcp.CodeMissingCapability {
-		return faulty(e)
-	}
-	return reply{fault: e, status: http.StatusOK}
-}
-
 // httpStatus is the status of an answer to a modern request (2026-07-28
-// streamable HTTP): malformed requests 400, unknown methods 404, all else 200.
+// streamable HTTP): malformed requests 400, unknown methods 404, all else 200. An
+// error that a server answered with is an answer as any other: the gateway knows
+// the method, whatever the server says of it.
 func (r *reply) httpStatus() int {
-	switch {
-	case r.status != 0:
-		return r.status
-	case r.fault == nil:
+	if r.fault == nil || r.fault.Origin == mcp.OriginServer {
 		return http.StatusOK
 	}
 	switch r.fault.Code {
@@ -181,18 +171,27 @@ func Quarantined(tool, reason string, busy bool) *Refusal {
 	}
 }
 
-// classify turns the error of a call into a refusal. The cause of an ended
-// context stays what it is.
+// classify turns the error of a call into a [*Refusal], or into the [*mcp.Error] that
+// its client made: one of the two itself, whatever is in it. A failure of a backend is that, whatever is in it:
+// the parser speaks of a server's answer in the words that it has for a client's
+// request. The cause of an ended context stays what it is.
 func classify(err error) error {
 	var refusal *Refusal
 	var fault *mcp.Error
 	var failure *mcp.Failure
 	var early *rate.Refusal
 	switch {
-	case err == nil || errors.As(err, &refusal) || errors.As(err, &fault):
-		return err
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal):
+		return refusal
 	case errors.As(err, &failure):
-		return &Refusal{Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Text: failure.Error(), RetryAfter: failure.RetryAfter, Err: err}
+		return &Refusal{
+			Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Origin: failure.Origin,
+			Text: failure.Error(), RetryAfter: failure.RetryAfter, Err: err,
+		}
+	case errors.As(err, &fault):
+		return fault
 	case errors.As(err, &early):
 		return rated(early)
 	case errors.Is(err, errCancelled), errors.Is(err, errSessionEnded), errors.Is(err, context.Canceled):
@@ -209,14 +208,20 @@ func classify(err error) error {
 	}
 }
 
+// outcomeOf is how a call ended that was not answered, by where its error arose.
+func outcomeOf(origin mcp.Origin) audit.Outcome {
+	if origin == mcp.OriginHop || origin == mcp.OriginServer {
+		return audit.OutcomeError
+	}
+	return audit.OutcomeDenied
+}
+
 // refuse renders an error of a call for the client.
 func (g *Gateway) refuse(x *Exchange, err error) reply {
-	var fault *mcp.Error
-	var refusal *Refusal
-	switch err := classify(err); {
-	case errors.As(err, &fault):
-		return faulty(fault)
-	case errors.As(err, &refusal):
+	switch refusal := classify(err).(type) { //nolint:errorlint // classify returns the very error
+	case *mcp.Error:
+		return faulty(refusal)
+	case *Refusal:
 		if refusal.Kind == "internal" || refusal.Kind == "policy_error" || refusal.Kind == "budget_unavailable" || strings.HasPrefix(refusal.Kind, "authz_") {
 			g.log.Error("call refused", "method", x.Message.Method, "kind", refusal.Kind, "err", refusal.Err)
 		}

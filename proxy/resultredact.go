@@ -67,7 +67,7 @@ func (d redaction) result(method string, result []byte) ([]byte, error) {
 	clean, err := d.walk(result, func(w *redactWalk) { w.result(method) })
 	if err != nil {
 		return nil, &Refusal{
-			Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults, Err: err,
+			Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults, Origin: mcp.OriginServer, Err: err,
 			Text: "The result is not passed on: " + err.Error() + ". The call was made; what it did is done. Ask for less.",
 		}
 	}

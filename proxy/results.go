@@ -173,7 +173,7 @@ func (g *Gateway) checkOutput(r *Route, entry *audit.Entry, rules *ResultRules, 
 	entry.OutputInvalid = true
 	if rules.Output == OutputEnforce {
 		return nil, &Refusal{
-			Kind: "invalid_output", Code: codeUnavailable, Phase: phaseResults,
+			Kind: "invalid_output", Code: codeUnavailable, Phase: phaseResults, Origin: mcp.OriginServer,
 			Text: fmt.Sprintf("The tool %s was called, and answered with data that does not fit its own output schema, so that it is not passed on. "+
 				"What the tool did is done; other arguments may give data that fits.\n- %s", r.Exposed, strings.Join(problems, "\n- ")),
 		}
@@ -197,7 +197,7 @@ func outputProblems(checker OutputChecker, schema, result []byte) ([]string, err
 // names.
 func resultTooLarge(r *Route, size int, about string) *Refusal {
 	return &Refusal{
-		Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults,
+		Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults, Origin: mcp.OriginServer,
 		Text: fmt.Sprintf("The result of %s has %d bytes, %s, so that it is not passed on. The call was made; what it did is done. "+
 			"Ask for less, for instance by a filter or a page.", r.Exposed, size, about),
 	}

@@ -52,7 +52,7 @@ func (g *Gateway) unserved(x *Exchange, r *Route, rec *record, call *mcp.Call, a
 		return g.refuse(x, rec.refused(fault))
 	}
 	return g.refuse(x, rec.refused(&Refusal{
-		Kind: string(mcp.FailLogin), Code: codeUnavailable, Phase: "upstream", Err: err,
+		Kind: string(mcp.FailLogin), Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginHop, Err: err,
 		Text: fmt.Sprintf("You have to sign in to %s first: open %s in your browser, then make this call again.", r.Server, address),
 	}))
 }

@@ -150,7 +150,7 @@ func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Rou
 	call.Notify, call.Progress, call.Ask = nil, false, nil
 	got, err := r.to.backend.Call(ctx, call)
 	if err == nil && got.Fault != nil {
-		err = g.upstreamFault(x, r, nil, got.Fault)
+		err = g.upstreamFault(x, r, nil, got)
 	}
 	if err != nil {
 		g.watchMu.Lock()

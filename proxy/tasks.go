@@ -70,7 +70,7 @@ func (g *Gateway) sealTask(x *Exchange, r *Route, conn, id string, by approvals)
 // badTask is the refusal of a call whose server made a task in no known form.
 func badTask(r *Route) *Refusal {
 	return &Refusal{
-		Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream",
+		Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
 		Text: "The server " + r.Server + " answered with a task in a form that is not of the protocol.",
 	}
 }
@@ -310,7 +310,7 @@ func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer)
 	g.tasks.saw(key, got.Result)
 	switch {
 	case got.Fault != nil:
-		return relayed(g.upstreamFault(x, t.route, &rec.entry, got.Fault))
+		return faulty(g.upstreamFault(x, t.route, &rec.entry, got))
 	case x.Message.Method == mcp.MethodTaskResult:
 		result, err := g.treat(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
 		if err != nil {

@@ -163,7 +163,7 @@ func (r *Route) patience() time.Duration {
 // bounded returns a context that ends with the time of a task.
 func (r *Route) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, &mcp.Failure{
-		Kind: mcp.FailTimeout, Server: r.Server, Delivered: true,
+		Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: r.Server, Delivered: true,
 		Reason: "The task of the server " + r.Server + " did not end within " + limit.String() + ".",
 	})
 }
@@ -211,7 +211,7 @@ func (t *taskRun) modernEnd(ctx context.Context, state []byte) (mcp.Answer, erro
 			return mcp.Answer{}, badTask(t.route)
 		case "cancelled":
 			return mcp.Answer{}, &Refusal{
-				Kind: "task_cancelled", Code: codeUnavailable, Phase: "upstream",
+				Kind: "task_cancelled", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
 				Text: "The server " + t.route.Server + " cancelled the task of this call.",
 			}
 		case "input_required":

@@ -119,7 +119,7 @@ func TestEverySpanEnds(t *testing.T) {
 			return fault(mcp.Modern, `{"code":-32000,"message":"m"}`), nil
 		}, last: `end error`},
 		"failure": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailTimeout, Server: "s", Delivered: true}
+			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: "s", Delivered: true}
 		}, last: `end error`},
 		"panic": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("boom") }, last: `end error`},
 		"ended": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { return mcp.Answer{}, context.Cause(ended) }, last: `end cancelled`},

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -25,13 +24,16 @@ const (
 
 // judge classes the end of a request; every breaker and every retry goes by it.
 //
-// A loss of the connection before anything was sent is innocent: the backend's
-// own state says so (reconnecting), it already fails fast, and it is reached
-// again without anybody's leave. So are refusals of what was asked (any 4xx
+// What a server made of a request that it got counts against it: a connection that
+// breaks in the middle, a status of 5xx, what is no MCP; silence, because it may be
+// of the one capability alone, only while nothing else is answered. What arose
+// elsewhere does not. A loss of the connection before anything was sent is innocent:
+// the backend's own state says so (reconnecting), it already fails fast, and it is
+// reached again without anybody's leave. So are refusals of what was asked (any 4xx
 // status), of who asked (credentials), and of when (429, or 503 with Retry-After),
-// full queues, cancelled requests and answers that are only too large. What a
-// tool says of itself (isError) and every JSON-RPC error but an internal one are
-// answers like any other.
+// full queues, cancelled requests and answers that are only too large. What a tool
+// says of itself (isError) and every JSON-RPC error but an internal one are answers
+// like any other.
 func judge(answer *mcp.Answer, err error) verdict {
 	var failure *mcp.Failure
 	switch {
@@ -39,24 +41,10 @@ func judge(answer *mcp.Answer, err error) verdict {
 		return strained
 	case err == nil:
 		return healthy
-	case !errors.As(err, &failure):
-		return innocent // cancelled, or ended by the gateway
-	}
-	switch failure.Kind {
-	case mcp.FailTimeout:
+	case !errors.As(err, &failure), failure.Origin != mcp.OriginServer, failure.Kind == mcp.FailTooLarge:
+		return innocent
+	case failure.Kind == mcp.FailTimeout:
 		return strained
-	case mcp.FailUnavailable:
-		if failure.Delivered {
-			return faulted
-		}
-	case mcp.FailProtocol:
-		if errors.As(failure.Err, new(*mcp.Error)) { // it turned the gateway's own request down
-			return innocent
-		}
-		if failure.Status == 0 || failure.Status >= http.StatusInternalServerError {
-			return faulted
-		}
-	case mcp.FailTooLarge, mcp.FailLogin, mcp.FailBusy, mcp.FailDisabled, mcp.FailGone, mcp.FailGivenUp:
 	}
-	return innocent
+	return faulted
 }

@@ -13,13 +13,14 @@ import (
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	failure := func(kind mcp.FailureKind, change ...func(*mcp.Failure)) error {
-		f := &mcp.Failure{Kind: kind, Server: "srv"}
+		f := &mcp.Failure{Kind: kind, Origin: mcp.OriginHop, Server: "srv"}
 		for _, c := range change {
 			c(f)
 		}
 		return f
 	}
 	delivered := func(f *mcp.Failure) { f.Delivered = true }
+	server := func(f *mcp.Failure) { f.Origin = mcp.OriginServer }
 	status := func(code int) func(*mcp.Failure) { return func(f *mcp.Failure) { f.Status = code } }
 	fault := func(code int) mcp.Answer { return mcp.Answer{Fault: mcp.Errorf(code, "no")} }
 	tests := []struct {
@@ -36,21 +37,22 @@ func TestJudge(t *testing.T) {
 		{"a question to the client", fault(mcp.CodeURLElicitation), nil, healthy},
 		{"an internal error", fault(mcp.CodeInternal), nil, strained},
 
-		{"silence", mcp.Answer{}, failure(mcp.FailTimeout, delivered), strained},
-		{"silence before the call was sent", mcp.Answer{}, failure(mcp.FailTimeout), strained},
-		{"a reset, a process that exits", mcp.Answer{}, failure(mcp.FailUnavailable, delivered), faulted},
+		{"silence", mcp.Answer{}, failure(mcp.FailTimeout, server, delivered), strained},
+		{"silence before the call was sent", mcp.Answer{}, failure(mcp.FailTimeout, server), strained},
+		{"a reset, a process that exits", mcp.Answer{}, failure(mcp.FailUnavailable, server, delivered), faulted},
 		{"no connection", mcp.Answer{}, failure(mcp.FailUnavailable), innocent},
-		{"HTTP 500", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(500)), faulted},
-		{"HTTP 502", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(502)), faulted},
-		{"HTTP 503 without Retry-After", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(503)), faulted},
-		{"HTML with 200", mcp.Answer{}, failure(mcp.FailProtocol, delivered), faulted},
+		{"HTTP 500", mcp.Answer{}, failure(mcp.FailProtocol, server, delivered, status(500)), faulted},
+		{"HTTP 502", mcp.Answer{}, failure(mcp.FailProtocol, server, delivered, status(502)), faulted},
+		{"HTTP 503 without Retry-After", mcp.Answer{}, failure(mcp.FailProtocol, server, delivered, status(503)), faulted},
+		{"HTML with 200", mcp.Answer{}, failure(mcp.FailProtocol, server, delivered), faulted},
 		{"HTML with 400", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(400)), innocent},
 		{"HTML with 404", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(404)), innocent},
 		{"HTTP 429 without Retry-After", mcp.Answer{}, failure(mcp.FailProtocol, delivered, status(429)), innocent},
 		{"429 with Retry-After", mcp.Answer{}, failure(mcp.FailBusy, status(429)), innocent},
+		{"an answer that the parser refuses", mcp.Answer{}, failure(mcp.FailProtocol, server, func(f *mcp.Failure) { f.Err = mcp.Errorf(mcp.CodeParse, "no") }), faulted},
 		{"no place", mcp.Answer{}, failure(mcp.FailBusy), innocent},
 		{"a header that it refuses", mcp.Answer{}, failure(mcp.FailProtocol, func(f *mcp.Failure) { f.Err = mcp.Errorf(mcp.CodeHeaderMismatch, "no") }), innocent},
-		{"an answer too large", mcp.Answer{}, failure(mcp.FailTooLarge, delivered), innocent},
+		{"an answer too large", mcp.Answer{}, failure(mcp.FailTooLarge, server, delivered), innocent},
 		{"no credential", mcp.Answer{}, failure(mcp.FailLogin), innocent},
 		{"switched off", mcp.Answer{}, failure(mcp.FailDisabled), innocent},
 		{"its own connection gone", mcp.Answer{}, failure(mcp.FailGone), innocent},
@@ -59,7 +61,7 @@ func TestJudge(t *testing.T) {
 		{"the client's own deadline", mcp.Answer{}, context.DeadlineExceeded, innocent},
 		{"ended by the gateway", mcp.Answer{}, errCut, innocent},
 		{"a refusal on the way", mcp.Answer{}, &Refusal{Kind: "denied"}, innocent},
-		{"a failure in other words", mcp.Answer{}, fmt.Errorf("call: %w", failure(mcp.FailTimeout)), strained},
+		{"a failure in other words", mcp.Answer{}, fmt.Errorf("call: %w", failure(mcp.FailTimeout, server)), strained},
 		{"anything else", mcp.Answer{}, errors.New("x"), innocent},
 	}
 	for _, tt := range tests {

@@ -176,6 +176,16 @@ func tool(name, arguments string) *mcp.Call {
 	}
 }
 
+// Call makes a call, and makes it again once where the server says that it is worth
+// while, as the gateway does.
+func (r *running) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	answer, err := r.Server.Call(ctx, call)
+	if failure, ok := errors.AsType[*mcp.Failure](err); ok && failure.Renewed {
+		return r.Server.Call(ctx, call)
+	}
+	return answer, err
+}
+
 // call makes a call and wants a result.
 func (r *running) call(call *mcp.Call) string {
 	r.t.Helper()

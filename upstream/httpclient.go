@@ -10,9 +10,11 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -143,16 +145,16 @@ func (c *httpClient) send(r *http.Request) (*http.Response, error) {
 	// when a connection breaks: the server would run a call twice.
 	delete(r.Header, "Idempotency-Key")
 	delete(r.Header, "X-Idempotency-Key")
-	resp, err := c.pool.RoundTrip(r)
+	var connected atomic.Bool
+	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	resp, err := c.pool.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &trace)))
 	if err == nil {
 		return resp, nil
 	}
 	if cause := context.Cause(r.Context()); cause != nil {
 		return nil, cause
 	}
-	var op *net.OpError
-	var dns *net.DNSError
-	if errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) {
+	if !connected.Load() { // no address, nobody there, no TLS: nothing of the request was written
 		return nil, &undelivered{fmt.Errorf("connect: %w", err)}
 	}
 	return nil, fmt.Errorf("request: %w", unechoed(err, r.Header))
@@ -178,7 +180,7 @@ func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error
 		return mcp.Message{}, &undelivered{&loginError{status: resp.StatusCode}}
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		return mcp.Message{}, &undelivered{fmt.Errorf("the server redirects (HTTP %d), which is not followed; configure the final URL", resp.StatusCode)}
+		return mcp.Message{}, &undelivered{&httpError{resp.StatusCode, fmt.Sprintf("the server redirects (HTTP %d), which is not followed; configure the final URL", resp.StatusCode)}}
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err == nil && mediaType(resp) == "application/json" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -63,9 +64,9 @@ func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 }
 
 // Call carries one request to the server over the connection that it belongs
-// to. A session that the server has lost is renewed once, as the server cannot
-// have run the request. Every error is a [mcp.Failure], but for the cause of a
-// context that ended.
+// to, and hands it to the server once: whether it is made again is for who calls.
+// A failure that a new session or connection cures says so ([mcp.Failure.Renewed]).
+// Every error is a [mcp.Failure], but for the cause of a context that ended.
 func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if call.Kind != mcp.NoCapability {
 		s.Asked()
@@ -76,51 +77,50 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		}
 	}
 	var wait placeWait
-	for attempt := 0; ; attempt++ {
+	for {
 		conn, patient, err := s.conn(ctx, call, &wait)
 		if err != nil {
 			return mcp.Answer{}, s.failure(ctx, err)
 		}
 		answer, err := s.callOn(ctx, conn, call, patient)
+		renewed := false
 		switch {
 		case errors.Is(err, errThinking):
-			attempt-- // nothing was tried
-			continue
-		case err == nil && attempt == 0 && headersRefused(conn, &answer):
-			s.refreshNow(ctx, conn) // the schema that the headers were made of is old
-			continue
-		case err == nil && answer.Era == mcp.Modern && answer.Fault != nil && hopFault(answer.Fault.Code):
-			return mcp.Answer{}, &mcp.Failure{
-				Kind: mcp.FailProtocol, Server: s.spec.Key,
-				Reason: fmt.Sprintf("%s turned the gateway's request down (%d)", s.spec.Key, answer.Fault.Code), Err: answer.Fault,
-			}
+			continue // nothing was tried
+		case err == nil && answer.Era == mcp.Modern && answer.Fault != nil && mcp.ReservedCode(answer.Fault.Code) && answer.Fault.Code != mcp.CodeMissingCapability:
+			return mcp.Answer{}, s.turnedDown(ctx, conn, answer.Fault)
 		case err == nil:
 			return answer, nil
-		case attempt == 0 && errors.Is(err, errSessionLost) && !wasDelivered(err):
+		case wasDelivered(err):
+		case errors.Is(err, errSessionLost):
 			s.lose(conn, err)
-			continue
-		case attempt == 0 && conn.key != connKey{} && (errors.Is(err, errClosed) || conn.link.cause() != nil) && !wasDelivered(err):
-			continue // it ended before the call began; another is opened
+			renewed = true
+		case conn.key != connKey{} && (errors.Is(err, errClosed) || conn.link.cause() != nil):
+			renewed = true // it ended before the call began; another is opened
 		}
 		if login := (*loginError)(nil); errors.As(err, &login) && conn.key == (connKey{}) {
 			signal(s.refetch) // the lists tell whether it is the credential or this call
 		}
-		return mcp.Answer{}, s.failure(ctx, err)
+		err = s.failure(ctx, err)
+		if f, ok := errors.AsType[*mcp.Failure](err); ok && f.Kind == mcp.FailUnavailable {
+			f.Renewed = renewed
+		}
+		return mcp.Answer{}, err
 	}
 }
 
-// headersRefused tells whether a server found that the headers of a request
-// do not fit its body, before it ran it.
-func headersRefused(conn *Conn, answer *mcp.Answer) bool {
-	return !conn.shared && conn.era == mcp.Modern &&
-		answer.Fault != nil && answer.Fault.Code == mcp.CodeHeaderMismatch
-}
-
-// hopFault tells whether an error code of a modern server is of the range that
-// 2026-07-28 keeps for the hop between gateway and server, so that no client
-// may see it. A missing client capability is the client's affair.
-func hopFault(code int) bool {
-	return code <= mcp.CodeHeaderMismatch && code > mcp.CodeHeaderMismatch-10 && code != mcp.CodeMissingCapability
+// turnedDown is the failure of a request whose headers, revision or the like a
+// modern server refuses before it runs it. That is between it and the gateway.
+func (s *Server) turnedDown(ctx context.Context, conn *Conn, fault *mcp.Error) *mcp.Failure {
+	f := &mcp.Failure{
+		Kind: mcp.FailProtocol, Origin: mcp.OriginHop, Server: s.spec.Key, Err: fault,
+		Reason: fmt.Sprintf("The server %s turned the gateway's request down (%d).", s.spec.Key, fault.Code),
+	}
+	if !conn.shared && fault.Code == mcp.CodeHeaderMismatch {
+		s.refreshNow(ctx, conn) // the schema that the headers were made of is old
+		f.Renewed = true
+	}
+	return f
 }
 
 // callOn makes a call on the connection that conn returned for it.
@@ -359,7 +359,10 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, errCallTimeout) {
 		return context.Cause(ctx)
 	}
-	f := &mcp.Failure{Server: s.spec.Key, Err: err, Delivered: wasDelivered(err)}
+	f := &mcp.Failure{Origin: mcp.OriginHop, Server: s.spec.Key, Err: err, Delivered: wasDelivered(err)}
+	if f.Delivered {
+		f.Origin = mcp.OriginServer
+	}
 	s.mu.Lock()
 	state := s.status.State
 	s.mu.Unlock()
@@ -369,23 +372,26 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	var busy *busyError
 	name := s.spec.Key
 	if errors.As(err, &status) {
-		f.Status = status.status
+		f.Status, f.Origin = status.status, mcp.OriginHop
+		if f.Status >= http.StatusInternalServerError && f.Delivered {
+			f.Origin = mcp.OriginServer
+		}
 	}
 	switch {
 	case s.spec.Off:
-		f.Kind, f.Reason = mcp.FailDisabled, "The server "+name+" is switched off."
+		f.Kind, f.Origin, f.Reason = mcp.FailDisabled, mcp.OriginGateway, "The server "+name+" is switched off."
 	case s.spec.Refused != "":
-		f.Kind, f.Reason = mcp.FailDisabled, "The server "+name+" is not usable as it is configured; the operator sees why with `toolgate ls`."
+		f.Kind, f.Origin, f.Reason = mcp.FailDisabled, mcp.OriginGateway, "The server "+name+" is not usable as it is configured; the operator sees why with `toolgate ls`."
 	case errors.Is(err, errCallTimeout):
-		f.Kind, f.Reason = mcp.FailTimeout, "The server "+name+" did not answer within its deadline."
+		f.Kind, f.Origin, f.Reason = mcp.FailTimeout, mcp.OriginServer, "The server "+name+" did not answer within its deadline."
 	case errors.Is(err, errGone):
-		f.Kind, f.Reason = mcp.FailGone, "The connection to the server "+name+" was lost, and what it kept there for this client."
+		f.Kind, f.Origin, f.Reason = mcp.FailGone, mcp.OriginHop, "The connection to the server "+name+" was lost, and what it kept there for this client."
 	case errors.Is(err, errTooLarge):
-		f.Kind, f.Reason = mcp.FailTooLarge, "The answer of the server "+name+" is larger than the limit of "+strconv.Itoa(s.spec.Limits.Result)+" bytes (limits.result), or one line of it than "+strconv.Itoa(s.spec.Limits.Line)+" (limits.line)."
+		f.Kind, f.Origin, f.Reason = mcp.FailTooLarge, mcp.OriginServer, "The answer of the server "+name+" is larger than the limit of "+strconv.Itoa(s.spec.Limits.Result)+" bytes (limits.result), or one line of it than "+strconv.Itoa(s.spec.Limits.Line)+" (limits.line)."
 	case errors.Is(err, errPoolFull):
-		f.Kind, f.Reason = mcp.FailBusy, "All connections to the server "+name+" are in use, by calls that run or wait for an answer of their user (servers."+name+".processes); try again in a moment."
+		f.Kind, f.Origin, f.Reason = mcp.FailBusy, mcp.OriginGateway, "All connections to the server "+name+" are in use, by calls that run or wait for an answer of their user (servers."+name+".processes); try again in a moment."
 	case errors.Is(err, errGivenUp):
-		f.Kind, f.Reason = mcp.FailGivenUp, "The call was given up: the question of the server "+name+" was open for "+s.spec.Timeouts.Think.String()+" or longer, and another call needed the connection (servers."+name+".processes). What the call had done so far is done. Begin a new call if that is wanted."
+		f.Kind, f.Origin, f.Reason = mcp.FailGivenUp, mcp.OriginHop, "The call was given up: the question of the server "+name+" was open for "+s.spec.Timeouts.Think.String()+" or longer, and another call needed the connection (servers."+name+".processes). What the call had done so far is done. Begin a new call if that is wanted."
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
 		missing, why := errors.AsType[MissingError](errors.Join(err, s.missing()))

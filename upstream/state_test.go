@@ -223,6 +223,23 @@ func TestStateSessionLost(t *testing.T) {
 			t.Errorf("%d requests, want 2", n)
 		}
 	})
+	t.Run("a 400 of the one request", func(t *testing.T) {
+		t.Parallel()
+		for body, kind := range map[string]string{"no": "text/plain", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"no"},"id":null}`: "application/json"} {
+			f := newFake(t, mcp.Legacy)
+			f.handle(mcp.MethodToolsCall, func(x *exchange) { x.status(400, kind, body) })
+			r := run(t, f.spec())
+			r.state(mcp.Ready)
+			answer, err := r.Call(t.Context(), tool("echo", `{}`))
+			failure, failed := errors.AsType[*mcp.Failure](err)
+			if failed != (kind == "text/plain") || failed && (!failure.Delivered || failure.Renewed || failure.Status != 400) || !failed && answer.Fault.Message != "no" {
+				t.Errorf("call = %+v, %+v", answer, failure)
+			}
+			if n := len(f.requests(mcp.MethodToolsCall)); n != 1 || f.made != 1 {
+				t.Errorf("%d requests with %d sessions, want 1 of each", n, f.made)
+			}
+		}
+	})
 	t.Run("a 400 about the request is an answer", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t, mcp.Legacy)

@@ -71,7 +71,7 @@ func (l *streamableLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Mess
 		l.opened(resp, req)
 		return l.stream(ctx, resp.Body, req) // the rest of the response is not held
 	}
-	return l.single(resp, req)
+	return l.single(ctx, resp, req)
 }
 
 // opened takes the session that the answer to a handshake opens.
@@ -82,10 +82,10 @@ func (l *streamableLink) opened(resp *http.Response, req *outgoing) {
 }
 
 // single reads an answer that is no stream.
-func (l *streamableLink) single(resp *http.Response, req *outgoing) (mcp.Message, error) {
+func (l *streamableLink) single(ctx context.Context, resp *http.Response, req *outgoing) (mcp.Message, error) {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		msg, err := l.refused(resp, req.id)
+		msg, err := l.refused(ctx, resp, req.id)
 		if err == nil && req.handshake && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed) {
 			// Whatever it says, it takes no handshake here; another transport may.
 			err = &httpError{resp.StatusCode, mcp.ParseError(msg.Fault()).Message}
@@ -136,20 +136,45 @@ func (l *streamableLink) identify(r *http.Request) {
 }
 
 // refused turns a status that is not 2xx into an answer or an error. A server
-// that forgot the session answers 404 by the specification and 400 in practice;
-// in both cases it has not run the request.
-func (l *streamableLink) refused(resp *http.Response, id mcp.ID) (mcp.Message, error) {
+// that forgot the session answers 404 (2025-11-25 basic/transports, Session
+// Management); it has not run the request.
+func (l *streamableLink) refused(ctx context.Context, resp *http.Response, id mcp.ID) (mcp.Message, error) {
 	if l.session != nil && resp.StatusCode == http.StatusNotFound {
 		return mcp.Message{}, &undelivered{errSessionLost}
 	}
 	msg, err := l.refusal(resp, id)
-	if l.session != nil && resp.StatusCode == http.StatusBadRequest && (err != nil || msg.ID.Absent()) {
+	if l.session != nil && resp.StatusCode == http.StatusBadRequest && (err != nil || msg.ID.Absent()) && l.forgotten(ctx) {
 		return mcp.Message{}, &undelivered{errSessionLost}
 	}
 	if err != nil {
 		err = turnedAway(resp, err)
 	}
 	return msg, err
+}
+
+// sessionPing is the id of the ping that asks after a session.
+const sessionPing = mcp.ID(`"session"`)
+
+// forgotten tells whether a server that has refused a request with 400 refuses
+// everything of its session: some answer so where they do not know it any more. A
+// 400 may as well be of the one request, which may have been run; a ping tells, as
+// it runs nothing.
+func (l *streamableLink) forgotten(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, reprobe)
+	defer cancel()
+	resp, err := l.post(ctx, mcp.AppendRequest(nil, sessionPing, mcp.MethodPing, nil), nil)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return true
+	case http.StatusBadRequest:
+		msg, err := l.refusal(resp, sessionPing)
+		return err != nil || msg.ID.Absent()
+	}
+	return false
 }
 
 func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error) {
@@ -436,7 +461,7 @@ func (l *streamableLink) send(ctx context.Context, raw []byte, header http.Heade
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		_, err := l.refused(resp, "")
+		_, err := l.refused(ctx, resp, "")
 		return cmpErr(err, &httpError{status: resp.StatusCode})
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)

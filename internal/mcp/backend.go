@@ -275,6 +275,7 @@ const (
 // Failure is why a backend gave no answer.
 type Failure struct {
 	Kind   FailureKind
+	Origin Origin
 	Server string
 	Reason string // a sentence for a person, without secrets
 	// Delivered tells that the server may have seen the request.
@@ -285,7 +286,11 @@ type Failure struct {
 	// RetryAfter is how long the server asks to be left alone; 0 where it does
 	// not say.
 	RetryAfter time.Duration
-	Err        error // for the log; may be nil
+	// Renewed tells that the server did not run the request, and that what stood in
+	// its way is mended by now: a session that was forgotten, a connection that had
+	// ended, headers made of an old schema.
+	Renewed bool
+	Err     error // for the log; may be nil
 }
 
 // Error implements error.

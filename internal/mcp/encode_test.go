@@ -38,7 +38,7 @@ func TestParseErrorKeepsTheObject(t *testing.T) {
 		`{"code":"1","message":5}`:                                            {Code: mcp.CodeInternal},
 		`{}`:                                                                  {Code: mcp.CodeInternal},
 	} {
-		want.Raw = []byte(in)
+		want.Raw, want.Origin = []byte(in), mcp.OriginServer
 		got := mcp.ParseError([]byte(in))
 		if diff := cmp.Diff(&want, got); diff != "" {
 			t.Errorf("ParseError(%s) (-want +got):\n%s", in, diff)

@@ -24,6 +24,11 @@ const (
 	CodeUnsupportedVersion = -32022 // 2026-07-28
 )
 
+// ReservedCode tells whether a code is of the range in which 2026-07-28 has the
+// errors of one hop. None of them is passed on: a client would take it for what the
+// gateway says of the client's own request.
+func ReservedCode(code int) bool { return code <= CodeHeaderMismatch && code > CodeHeaderMismatch-10 }
+
 // Error is a JSON-RPC error object.
 type Error struct {
 	Code    int
@@ -32,14 +37,21 @@ type Error struct {
 	// Raw is the whole error object as an upstream server sent it; when set it
 	// is what goes out, so that nothing of it is lost.
 	Raw []byte
+	// Origin is where the error arose. It does not go out.
+	Origin Origin
 }
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// Errorf returns an Error with a formatted message.
+// Errorf returns an Error with a formatted message: one about what a client sent,
+// or with CodeInternal one of the gateway itself.
 func Errorf(code int, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	e := &Error{Code: code, Message: fmt.Sprintf(format, args...), Origin: OriginClient}
+	if code == CodeInternal {
+		e.Origin = OriginGateway
+	}
+	return e
 }
 
 // Append appends the error object.
@@ -58,10 +70,11 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// ParseError reads a validated error object and keeps its bytes. A code that is
-// not an integer counts as CodeInternal.
+// ParseError reads a validated error object that a peer sent and keeps its bytes. A
+// code that is not an integer counts as CodeInternal. The error is of a server; who
+// reads one of a client sets its origin.
 func ParseError(raw []byte) *Error {
-	e := &Error{Code: CodeInternal, Raw: raw, Data: Lookup(raw, "data")}
+	e := &Error{Code: CodeInternal, Raw: raw, Data: Lookup(raw, "data"), Origin: OriginServer}
 	if n, err := strconv.Atoi(string(Lookup(raw, "code"))); err == nil {
 		e.Code = n
 	}

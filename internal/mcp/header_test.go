@@ -127,7 +127,7 @@ func wantMismatch(t *testing.T, got *mcp.Error, message string) {
 	t.Helper()
 	var want *mcp.Error
 	if message != "" {
-		want = &mcp.Error{Code: mcp.CodeHeaderMismatch, Message: message}
+		want = &mcp.Error{Code: mcp.CodeHeaderMismatch, Message: message, Origin: mcp.OriginClient}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("refusal (-want +got):\n%s", diff)

@@ -202,7 +202,7 @@ func TestParseRefuses(t *testing.T) {
 			if !ok {
 				t.Fatalf("Parse = %v, want an *Error", err)
 			}
-			if diff := cmp.Diff(&mcp.Error{Code: tc.code, Message: prefix + tc.what}, got); diff != "" {
+			if diff := cmp.Diff(&mcp.Error{Code: tc.code, Message: prefix + tc.what, Origin: mcp.OriginClient}, got); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if m.ID != tc.id || m.Kind != mcp.KindInvalid {

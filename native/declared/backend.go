@@ -127,12 +127,12 @@ func (b *Backend) failed(ctx, bounded context.Context, c *compiled, limit time.D
 	}
 	if bounded.Err() != nil {
 		return mcp.Answer{}, &mcp.Failure{
-			Kind: mcp.FailTimeout, Server: b.name, Delivered: true, Err: err,
+			Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: b.name, Delivered: true, Err: err,
 			Reason: fmt.Sprintf("The tool %s did not answer within %s.", c.Name, limit),
 		}
 	}
 	return mcp.Answer{}, &mcp.Failure{
-		Kind: mcp.FailUnavailable, Server: b.name, Delivered: true, Err: errors.New(c.hide(err.Error())),
+		Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Server: b.name, Delivered: true, Err: errors.New(c.hide(err.Error())),
 		Reason: fmt.Sprintf("The tool %s could not do it: %s.", c.Name, c.hide(err.Error())),
 	}
 }

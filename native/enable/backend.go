@@ -121,11 +121,11 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 		return answer(string(problem), nil, true), nil
 	}
 	if err != nil {
-		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Delivered: true, Err: err}
+		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true, Err: err}
 	}
 	structured, err := json.Marshal(got)
 	if err != nil {
-		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Delivered: true, Err: err}
+		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true, Err: err}
 	}
 	return answer(string(structured), structured, false), nil
 }
