@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -40,7 +41,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 		}
 		return reply{result: g.modernResult(sealed, true, false)}
 	}
-	result, err := g.treat(x, r, &rec.entry, call.Method, result)
+	result, note, err := g.treat(x, r, &rec.entry, call.Method, result)
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}
@@ -49,12 +50,12 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // never to be kept
 			result = mcp.RemoveMember(result, "ttlMs")
 		}
-		return reply{result: g.modernResult(result, typed, read)}
+		return reply{result: g.modernResult(result, typed, read, note)}
 	}
 	if got.Era == mcp.Modern {
 		result = withoutModern(result)
 	}
-	return reply{result: downgraded(x.Version, call.Method, mcp.RewriteMeta(result, nil))}
+	return reply{result: downgraded(x.Version, call.Method, mcp.RewriteMeta(result, note))}
 }
 
 // withoutModern returns a result without what 2026-07-28 alone has on every one.
@@ -67,8 +68,8 @@ func withoutModern(result []byte) []byte {
 
 // modernResult gives a result what 2026-07-28 wants on every one: its type,
 // the gateway as its maker and, where it can be cached, for how long.
-func (g *Gateway) modernResult(result []byte, typed, cacheable bool) []byte {
-	result = mcp.RewriteMeta(result, g.serverMeta)
+func (g *Gateway) modernResult(result []byte, typed, cacheable bool, notes ...[]byte) []byte {
+	result = mcp.RewriteMeta(result, members(g.serverMeta, notes...))
 	if cacheable {
 		if !milliseconds(mcp.Lookup(result, "ttlMs")) {
 			result = mcp.SetMember(result, "ttlMs", []byte("0"))
@@ -79,6 +80,16 @@ func (g *Gateway) modernResult(result []byte, typed, cacheable bool) []byte {
 		result = mcp.SetMember(result, "resultType", []byte(`"complete"`))
 	}
 	return result
+}
+
+// members joins the text of members of an object; those that are nil are left out.
+func members(first []byte, others ...[]byte) []byte {
+	for _, other := range others {
+		if other != nil {
+			first = append(append(slices.Clip(first), ','), other...)
+		}
+	}
+	return first
 }
 
 // milliseconds tells whether a value is a whole number of them.
@@ -107,6 +118,8 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 	case mcp.ReservedCode(fault.Code): // of the hop to the server, or of no revision that it speaks
 		fault = *mcp.Errorf(mcp.CodeInternal, "The server %s could not handle the request", r.Server)
 		fault.Origin = mcp.OriginServer
+	case fault.Code >= codeUnavailable && fault.Code <= codeBreaker && mcp.Lookup(fault.Data, "kind") != nil:
+		fault.Data, fault.Raw = nil, nil // which would pass for a refusal of the gateway's
 	case fault.Code == mcp.CodeResourceNotFound && x.Era == mcp.Modern:
 		fault.Code, fault.Raw = mcp.CodeInvalidParams, nil // 2026-07-28 basic, Error Codes: replaced by -32602
 	}

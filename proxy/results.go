@@ -107,27 +107,28 @@ func (m *Mount) keeps() bool {
 }
 
 // treat returns a complete result of a method as it may be delivered, with its
-// URIs exposed, and notes in the entry of its call what was done: held against the output schema as the server sent it, without
-// secrets, and not larger than it may be.
-func (g *Gateway) treat(x *Exchange, r *Route, entry *audit.Entry, method string, result []byte) ([]byte, error) {
+// URIs exposed: held against the output schema as the server sent it, without
+// secrets, and not larger than it may be. What was done is noted in the entry of its
+// call, and in note, the member of _meta that tells the client; nil for nothing.
+func (g *Gateway) treat(x *Exchange, r *Route, entry *audit.Entry, method string, result []byte) (_, note []byte, _ error) {
 	rules := r.results()
 	clean, err := g.redaction(r, entry).result(method, result)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var notes resultNotes
 	if rules.Output != OutputUnchecked && method == mcp.MethodToolsCall {
 		if notes.problems, err = g.checkOutput(r, entry, rules, result, clean); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	clean = exposeURIs(r.to.mount.Namespace, method, clean)
 	if rules.MaxBytes > 0 && len(clean) > rules.MaxBytes && method == mcp.MethodToolsCall {
 		if clean, err = g.fit(x, r, entry, rules, clean, &notes); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return notes.mark(clean), nil
+	return clean, notes.member(), nil
 }
 
 // outputReady refuses a call of a tool whose answer could not be passed on,
@@ -212,11 +213,10 @@ type resultNotes struct {
 	uri      string // where the whole is kept; empty for nowhere
 }
 
-// mark returns a result with the notes in its _meta; without notes the same
-// bytes.
-func (n *resultNotes) mark(result []byte) []byte {
+// member returns the member of _meta that has the notes, nil without notes.
+func (n *resultNotes) member() []byte {
 	if n.problems == nil && n.bytes == 0 {
-		return result
+		return nil
 	}
 	var note []byte
 	if n.problems != nil {
@@ -238,9 +238,5 @@ func (n *resultNotes) mark(result []byte) []byte {
 		note = mcp.AppendQuote(append(note, `,"resource":`...), n.uri)
 	}
 	note[0] = '{'
-	meta := mcp.Lookup(result, "_meta")
-	if !mcp.IsObject(meta) {
-		meta = nil
-	}
-	return mcp.SetMember(result, "_meta", mcp.SetMember(meta, ResultKey, append(note, '}')))
+	return append(append([]byte(`"`+ResultKey+`":`), note...), '}')
 }

@@ -300,8 +300,8 @@ func TestOutputCheck(t *testing.T) {
 		{"no schema", "echo", bad, ResultRules{Output: OutputEnforce}, schemaStub{}, bad, false, audit.OutcomeOK},
 		{"no checker", "typed", bad, ResultRules{Output: OutputEnforce}, nil, bad, false, audit.OutcomeOK},
 		{"failed", "typed", `{"content":[],"isError":true}`, ResultRules{Output: OutputEnforce}, schemaStub{}, `{"content":[],"isError":true}`, false, audit.OutcomeToolError},
-		{"warn", "typed", bad, ResultRules{Output: OutputWarn}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong hunter2x"},"_meta":{"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong hunter2x\"}"]},"x":1}}`, true, audit.OutcomeOK},
-		{"warn and redact", "typed", bad, ResultRules{Output: OutputWarn, Redact: canary{}}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong ***"},"_meta":{"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong ***\"}"]},"x":1}}`, true, audit.OutcomeOK},
+		{"warn", "typed", bad, ResultRules{Output: OutputWarn}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong hunter2x"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong hunter2x\"}"]}}}`, true, audit.OutcomeOK},
+		{"warn and redact", "typed", bad, ResultRules{Output: OutputWarn, Redact: canary{}}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong ***"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong ***\"}"]}}}`, true, audit.OutcomeOK},
 		{"enforce", "typed", bad, ResultRules{Output: OutputEnforce, Redact: canary{}}, schemaStub{}, `does not fit its own output schema, so that it is not passed on. What the tool did is done; other arguments may give data that fits.\n- structuredContent/a: is {\"a\":\"wrong ***\"}"}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"invalid_output","code":1001,"phase":"results"`, true, audit.OutcomeError},
 		{"missing", "typed", `{"content":[]}`, ResultRules{Output: OutputEnforce}, schemaStub{}, `structuredContent: is missing`, true, audit.OutcomeError},
 		{"cannot check", "typed", good, ResultRules{Output: OutputEnforce}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeError},
@@ -427,7 +427,7 @@ func TestCutsAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkCut(t, in, string(notes.mark(out)), rules.MaxBytes)
+		checkCut(t, in, string(mcp.RewriteMeta(out, notes.member())), rules.MaxBytes)
 	}
 	if k := r.keptResults; k.bytes > k.mostOfOne || k.bytes != k.of[person("alice").Key()].bytes || len(k.all) != k.of[person("alice").Key()].list.Len() {
 		t.Errorf("%d bytes are kept", k.bytes)

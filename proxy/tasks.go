@@ -312,14 +312,14 @@ func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer)
 	case got.Fault != nil:
 		return faulty(g.upstreamFault(x, t.route, &rec.entry, got))
 	case x.Message.Method == mcp.MethodTaskResult:
-		result, err := g.treat(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
+		result, note, err := g.treat(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
 		if err != nil {
 			return g.refuse(x, rec.refused(err))
 		}
 		if got.Era == mcp.Modern {
 			result = withoutModern(result)
 		}
-		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, relatedTask(t.sealed)))}
+		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, members(relatedTask(t.sealed), note)))}
 	case x.Era == mcp.Legacy:
 		return reply{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}
 	}
@@ -350,11 +350,11 @@ func (g *Gateway) exposeTask(x *Exchange, r *Route, entry *audit.Entry, sealed s
 	state = exposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, sealed))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
-		inner, err := g.treat(x, r, entry, mcp.MethodToolsCall, inner)
+		inner, note, err := g.treat(x, r, entry, mcp.MethodToolsCall, inner)
 		if err != nil {
 			return nil, err
 		}
-		state = mcp.SetMember(state, "result", mcp.RewriteMeta(inner, nil))
+		state = mcp.SetMember(state, "result", mcp.RewriteMeta(inner, note))
 	}
 	return state, nil
 }

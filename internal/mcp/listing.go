@@ -91,7 +91,7 @@ func ParseItem(kind Capability, raw []byte) (Item, error) {
 	if !ok || key == "" {
 		return Item{}, errors.New("without a " + kind.KeyMember())
 	}
-	item := Item{Key: key, Raw: raw}
+	item := Item{Key: key, Raw: WithoutGatewayMeta(raw)}
 	if kind == Tool {
 		var err error
 		if item.Params, err = ParamHeaders(Lookup(raw, "inputSchema")); err != nil {

@@ -87,21 +87,30 @@ func cutMember(object []byte, previous, m Span) []byte {
 }
 
 // HopKey tells whether a member of _meta belongs to one hop of the way and
-// ends at the gateway: the protocol's own keys and the progress token.
+// ends at the gateway: the protocol's own keys, the progress token, and the keys in
+// which the gateway alone speaks (see [GatewayPrefix]).
 func HopKey(key string) bool {
-	return key == MetaProgressToken || strings.HasPrefix(key, MetaPrefix)
+	return key == MetaProgressToken || strings.HasPrefix(key, MetaPrefix) || gatewayKey(key)
 }
+
+func gatewayKey(key string) bool { return strings.HasPrefix(key, GatewayPrefix) }
+
+// WithoutGatewayMeta returns an object with a _meta that has lost the keys in which
+// the gateway alone speaks. All other members keep their bytes.
+func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(object, nil, gatewayKey) }
 
 // RewriteMeta returns params or result with a _meta that has lost every hop
 // key (see [HopKey]) and gained add, which is the text of members without
 // braces, such as `"progressToken":7`. All other members keep their bytes.
 // A _meta that has lost its last member is left out; one that is no object is
 // kept, or gives way to add. A nil object counts as an empty one.
-func RewriteMeta(object, add []byte) []byte {
+func RewriteMeta(object, add []byte) []byte { return rewriteMeta(object, add, HopKey) }
+
+func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
 	previous := Span{}
 	for m := range Members(object) {
 		if keyIs(object[m.KeyText.Start:m.KeyText.End], "_meta") {
-			meta, same := rewritten(m.Value.Of(object), add)
+			meta, same := rewritten(m.Value.Of(object), add, drop)
 			switch {
 			case same:
 				return object
@@ -120,14 +129,14 @@ func RewriteMeta(object, add []byte) []byte {
 	return insertFirst(object, meta)
 }
 
-// rewritten returns a _meta without its hop keys and with add, nil when nothing
+// rewritten returns a _meta without the keys to drop and with add, nil when nothing
 // is left of it. It tells whether that is the same as before.
-func rewritten(old, add []byte) (meta []byte, same bool) {
+func rewritten(old, add []byte, drop func(key string) bool) (meta []byte, same bool) {
 	kept := make([]byte, 0, len(old)+len(add)+3)
 	kept = append(kept, '{')
 	dropped := false
 	for m := range Members(old) {
-		if HopKey(unescape(old[m.KeyText.Start:m.KeyText.End])) {
+		if drop(unescape(old[m.KeyText.Start:m.KeyText.End])) {
 			dropped = true
 			continue
 		}

@@ -149,7 +149,7 @@ func TestHopKey(t *testing.T) {
 	for key, want := range map[string]bool{
 		"progressToken": true, mcp.MetaVersion: true, mcp.MetaPrefix: true, mcp.MetaPrefix + "related-task": true,
 		"traceparent": false, "tracestate": false, "baggage": false, "com.example/progressToken": false,
-		"": false, "io.modelcontextprotocol": false, "dev.toolgate/refusal": false,
+		"": false, "io.modelcontextprotocol": false, "dev.toolgate/refusal": true, "dev.toolgate": false,
 	} {
 		if got := mcp.HopKey(key); got != want {
 			t.Errorf("HopKey(%q) = %t", key, got)

@@ -50,7 +50,11 @@ const (
 
 // Members of _meta that belong to the protocol (2026-07-28 basic, _meta).
 const (
-	MetaPrefix         = "io.modelcontextprotocol/"
+	MetaPrefix = "io.modelcontextprotocol/"
+	// GatewayPrefix is that of the keys by which the gateway tells clients what it did
+	// or why not. Servers and clients that use them are not passed on: clients go by
+	// what is there.
+	GatewayPrefix      = "dev.toolgate/"
 	MetaVersion        = MetaPrefix + "protocolVersion"
 	MetaClientInfo     = MetaPrefix + "clientInfo"
 	MetaCapabilities   = MetaPrefix + "clientCapabilities"
