@@ -88,6 +88,9 @@ func isNoise(head []byte) bool {
 
 // unmarked returns a line without the byte order mark and the white space before it.
 func unmarked(line []byte) []byte {
+	if bytes.HasPrefix(byteOrderMark, line) { // or with the beginning of one alone
+		return nil
+	}
 	return bytes.TrimLeft(bytes.TrimPrefix(line, byteOrderMark), " \t\r")
 }
 

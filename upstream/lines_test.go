@@ -191,6 +191,9 @@ func referenceLines(input string, maxLine int) readResult {
 			line = strings.TrimSuffix(line, "\r")
 		}
 		text := strings.TrimLeft(strings.TrimPrefix(line, "\xef\xbb\xbf"), " \t\r")
+		if strings.HasPrefix("\xef\xbb\xbf", line) {
+			text = ""
+		}
 		message := strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 		size := len(line)
 		if !whole && strings.HasSuffix(line, "\r") {
