@@ -73,6 +73,10 @@ type Conn struct {
 	levelMu sync.Mutex
 	level   int // the most verbose log level asked for; 0 is none
 
+	// mute are the kinds whose lists did not come in time when they were asked for
+	// last.
+	mute [mcp.Template + 1]atomic.Bool
+
 	watch watch
 }
 

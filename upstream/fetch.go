@@ -2,8 +2,11 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -13,8 +16,9 @@ import (
 const maxTTL = 24 * time.Hour
 
 // fetch reads everything that the server lists. A list that breaks a limit is
-// cut there and the reason returned besides what was read; an error means that
-// nothing can be said.
+// cut there and the reason returned besides what was read. One that cannot be read
+// takes the others not along: it is named in the reason and in [mcp.Listing.Unread].
+// An error means that nothing can be said.
 func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.spec.Timeouts.List, errCallTimeout)
 	defer cancel()
@@ -23,23 +27,67 @@ func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err
 		Instructions: c.instructions, FetchedAt: time.Now(),
 		Items: make(map[mcp.Capability][]mcp.Item), TTL: make(map[mcp.Capability]time.Duration),
 	}
-	bytes := 0
-	for _, kind := range mcp.Capabilities {
+	bytes, count := 0, 0
+	var reasons []string
+	var first error
+	for _, kind := range c.fetchOrder() {
 		if !l.Declares(kind.Feature()) {
 			continue
 		}
-		why, err := c.fetchKind(ctx, kind, l, &bytes)
-		if err != nil {
+		why, err := "", context.Cause(ctx)
+		if err == nil {
+			why, err = c.fetchKind(ctx, kind, l, &bytes)
+			c.mute[kind].Store(errors.Is(err, errCallTimeout))
+		}
+		switch {
+		case err == nil:
+			count += len(l.Items[kind])
+		case !c.ofOneList(ctx, err):
 			return nil, "", fmt.Errorf("%s: %w", kind.ListMethod(), err)
+		default:
+			delete(l.Items, kind)
+			l.Unread = append(l.Unread, kind)
+			first = cmpErr(first, fmt.Errorf("%s: %w", kind.ListMethod(), err))
+			why = err.Error()
 		}
 		if why != "" {
-			if cut != "" {
-				cut += "; "
-			}
-			cut += kind.ListMethod() + ": " + why
+			reasons = append(reasons, kind.ListMethod()+": "+why)
 		}
 	}
-	return l, cut, nil
+	if first != nil && count == 0 {
+		return nil, "", first
+	}
+	return l, strings.Join(reasons, "; "), nil
+}
+
+// fetchOrder returns the kinds in the order in which they are asked for: one whose
+// list has not come in time comes last, so that it takes the time of no other.
+func (c *Conn) fetchOrder() []mcp.Capability {
+	order := slices.Clone(mcp.Capabilities[:])
+	slices.SortStableFunc(order, func(a, b mcp.Capability) int {
+		mute := func(k mcp.Capability) int {
+			if c.mute[k].Load() {
+				return 1
+			}
+			return 0
+		}
+		return mute(a) - mute(b)
+	})
+	return order
+}
+
+// ofOneList tells whether an error of a list says nothing of the others: the server
+// answered with it, or not in time; and the connection, the session and the
+// credential are as they were.
+func (c *Conn) ofOneList(ctx context.Context, err error) bool {
+	var login *loginError
+	switch {
+	case c.link.cause() != nil:
+		return false
+	case ctx.Err() != nil:
+		return errors.Is(context.Cause(ctx), errCallTimeout)
+	}
+	return wasDelivered(err) && !errors.Is(err, errSessionLost) && !errors.As(err, &login)
 }
 
 // fetchKind reads all pages of one list (2026-07-28 server/utilities/pagination).

@@ -124,6 +124,54 @@ func TestFetchGuards(t *testing.T) {
 	}
 }
 
+// A list that cannot be read takes no other one along: what it had is kept, the
+// state says what is wrong, and it is tried again.
+func TestFetchOneListFails(t *testing.T) {
+	t.Parallel()
+	templates := func(x *exchange) { x.result(`{"resourceTemplates":[{"name":"t","uriTemplate":"x:/{a}"}]}`) }
+	for name, tt := range map[string]struct {
+		list   func(*exchange)
+		reason string
+	}{
+		"an error":   {func(x *exchange) { x.fault(200, -32603, "database down") }, "resources/list: database down (-32603)"},
+		"HTTP 500":   {func(x *exchange) { x.status(500, "text/plain", "oops") }, "resources/list: HTTP Internal Server Error"},
+		"no answer":  {func(x *exchange) { x.hold() }, "resources/list: no answer within the deadline"},
+		"no MCP":     {func(x *exchange) { x.answer("oops") }, "resources/list: an invalid answer"},
+		"not at all": {func(x *exchange) { x.status(404, "text/plain", "") }, "resources/list: HTTP Not Found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, mcp.Modern)
+			f.handle(mcp.MethodResources, tt.list)
+			f.handle(mcp.MethodTemplates, templates)
+			spec := f.spec()
+			if name == "no answer" {
+				spec.Timeouts.List = time.Second
+			}
+			r := run(t, spec)
+			if reason := r.state(mcp.Degraded); !strings.Contains(reason, tt.reason) {
+				t.Errorf("reason = %q, want %q", reason, tt.reason)
+			}
+			if diff := cmp.Diff([]string{"echo"}, r.tools()); diff != "" {
+				t.Errorf("tools (-want +got):\n%s", diff)
+			}
+			await(t, "the list behind it", func() bool {
+				listing, _ := r.Listing()
+				return len(listing.Items[mcp.Template]) == 1
+			})
+			f.handle(mcp.MethodResources, func(x *exchange) { x.result(`{"resources":[{"name":"a","uri":"x:/a"}]}`) })
+			signal(r.refetch)
+			r.state(mcp.Ready)
+			f.handle(mcp.MethodResources, tt.list)
+			signal(r.refetch)
+			r.state(mcp.Degraded)
+			if listing, _ := r.Listing(); len(listing.Items[mcp.Resource]) != 1 || len(listing.Items[mcp.Tool]) != 1 {
+				t.Errorf("kept %d resources, %d tools", len(listing.Items[mcp.Resource]), len(listing.Items[mcp.Tool]))
+			}
+		})
+	}
+}
+
 // A list that fails later does not take the last good one away, and is tried
 // again.
 func TestFetchFailsLater(t *testing.T) {

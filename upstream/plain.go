@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -155,6 +156,9 @@ func (s *Server) readPlain(ctx context.Context, main *Conn, full *mcp.Listing) {
 	if err == nil {
 		listing, _, err = conn.fetch(ctx)
 		conn.finish()
+		if err == nil && len(listing.Unread) > 0 { // it cannot be compared
+			err = fmt.Errorf("%s cannot be read", listing.Unread[0].ListMethod())
+		}
 		if errors.Is(err, errSessionLost) {
 			s.lose(conn, err) // the next look opens another
 		}

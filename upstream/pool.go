@@ -342,6 +342,7 @@ func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
 	if err != nil {
 		return
 	}
+	s.inherit(listing)
 	s.mu.Lock()
 	listing.Announced, listing.Plain = maps.Clone(s.announced), s.plain.listing
 	s.listing = listing

@@ -351,16 +351,33 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 		return plan.retry.next()
 	}
 	listing.Announced = announced
+	s.inherit(listing)
 	state := mcp.Ready
 	if cut != "" {
 		state = mcp.Degraded
 	}
 	s.publishBoth(ctx, conn, listing, state, cut)
+	if len(listing.Unread) > 0 {
+		plan.fresh = false
+		return plan.retry.next()
+	}
 	poll := pollOften // so that the session is kept that hears of changes of the plain list
 	if listing.Declares("tools", "listChanged") && !s.keepsPlain() {
 		poll = pollRarely
 	}
 	return plan.succeeded(listing, poll, began)
+}
+
+// inherit gives a new listing what is known of the kinds that it lacks because their
+// lists could not be read.
+func (s *Server) inherit(listing *mcp.Listing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range listing.Unread {
+		if s.listing != nil && len(s.listing.Items[kind]) > 0 {
+			listing.Items[kind], listing.TTL[kind] = s.listing.Items[kind], s.listing.TTL[kind]
+		}
+	}
 }
 
 // retire closes a connection once no call is on it any more: what is in flight

@@ -31,6 +31,9 @@ type Listing struct {
 	// Stale tells that the listing is the last good one and not confirmed by
 	// the server since.
 	Stale bool
+	// Unread are the kinds whose lists could not be read although others could: what
+	// the server listed of them before is in the place of what it lists now.
+	Unread []Capability
 	// Plain is what the server offers to clients of which it may ask nothing;
 	// nil when that is the same or not known. It has no Plain of its own.
 	Plain *Listing
