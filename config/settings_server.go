@@ -55,7 +55,7 @@ type Offer struct {
 type TimeoutSettings struct {
 	// Start bounds the time until the server has answered its first request. Absent: 30s, or 60s for commands that may download first.
 	Start time.Duration `config:"start" min:"1ms" max:"24h"`
-	// List bounds one complete list. Absent: 10s.
+	// List bounds all lists of a server together. Absent: 10s.
 	List time.Duration `config:"list" min:"1ms" max:"24h"`
 	// Call bounds a call that reports no progress. Absent: 120s.
 	Call time.Duration `config:"call" min:"1ms" max:"24h"`

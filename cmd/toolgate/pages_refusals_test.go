@@ -164,7 +164,8 @@ a refusal: for a tool a result with ` + "`isError`" + `, whose text a model can 
 facts in ` + "`_meta[\"dev.toolgate/refusal\"]`" + `; for everything else, and where the gateway itself
 cannot decide, a JSON-RPC error with the code below and the facts in ` + "`data`" + `. The kind is
 stable: clients and scripts may go by it. The record of calls has it as the code of the
-entry.
+entry. A server cannot say the like: keys of ` + "`_meta`" + ` that begin with ` + "`dev.toolgate/`" + ` are not
+passed on, nor the data of an error in the form of a refusal.
 
 What does not exist and what the caller may not see is answered alike, as the protocol
 says of what is unknown (-32602), and is no refusal.
