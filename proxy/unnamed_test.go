@@ -56,7 +56,7 @@ func TestWhyOfScopes(t *testing.T) {
 		{"s__secret", nil, "rule"},
 	} {
 		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Subject: "alice"}, Scopes: tt.scopes})
-		w := r.Why(t.Context(), id, Scope{}, tt.name)
+		w := r.Why(t.Context(), id, Scope{}, tt.name, nil)
 		if (w.Call.Effect == gate.Allow) != (tt.phase == "") || tt.phase == "scopes" && (w.Call.Reason != errScope.Error() || w.View.Effect != gate.Allow || len(w.Call.Steps) != 1) {
 			t.Errorf("%s with %v: %+v", tt.name, tt.scopes, w.Call)
 		}

@@ -10,11 +10,14 @@ import (
 // Commands limit arguments that are command lines: a string as for a shell, or
 // an array of strings as for a program. An entry is the name of a program, or
 // its name and the arguments that it is about ("git push"); each word may be a
-// glob. A name without a slash is that of a program in any folder.
+// glob.
 //
 // An allowed command line must begin with an entry, and a string may use none
-// of the shell's operators (; | & < > $( ` and line breaks). A denied one holds
-// an entry anywhere, whatever is quoted; that a command is not found in a text
+// of the shell's operators (; | & < > $( ` and line breaks). An entry without a slash
+// allows the bare word alone, which the PATH resolves: "git" is not ./git, which a
+// caller may have written, nor /elsewhere/git. One with a slash allows that very
+// path. A denied command line holds an entry anywhere, where a name without a slash
+// is that of a program in any folder, whatever is quoted; that a command is not found in a text
 // does not mean that a shell would not run it, so prefer Allow.
 type Commands struct {
 	In    []string // JSON Pointers as in [Rule.PathsIn]
@@ -68,7 +71,7 @@ func shellSyntax(line string) bool {
 // allows tells whether a command begins with an entry.
 func (c commandRule) allows(argv []string) bool {
 	for _, entry := range c.allow {
-		if len(argv) < len(entry) || !program(entry[0], argv[0], false) {
+		if len(argv) < len(entry) || !allowed(entry[0], argv[0]) {
 			continue
 		}
 		ok := true
@@ -95,7 +98,7 @@ func (c commandRule) denies(argv []string) int {
 // holds tells whether the words of an entry are among others, in order.
 func holds(all, entry []string) bool {
 	for i := range all {
-		if !program(entry[0], all[i], true) {
+		if !program(entry[0], all[i]) {
 			continue
 		}
 		rest := entry[1:]
@@ -114,17 +117,31 @@ func holds(all, entry []string) bool {
 	return false
 }
 
-// program tells whether a word is the program of an entry.
-func program(entry, word string, fold bool) bool {
+// allowed tells whether a word names the program of an entry, as it is written: a
+// path is no name, and another spelling of a path may lead elsewhere.
+func allowed(entry, word string) bool {
 	word = strings.ReplaceAll(word, `\`, "/")
-	if fold {
-		entry, word = foldCase(entry), foldCase(word)
+	if strings.Contains(entry, "/") {
+		ok, _ := path.Match(entry, word)
+		return ok
 	}
+	return !strings.Contains(word, "/") && named(entry, word)
+}
+
+// program tells whether a word is the program of an entry, wherever that is and
+// however it is written.
+func program(entry, word string) bool {
+	entry, word = foldCase(entry), foldCase(strings.ReplaceAll(word, `\`, "/"))
 	if strings.Contains(entry, "/") {
 		ok, _ := path.Match(entry, path.Clean(word))
 		return ok
 	}
-	base := path.Base(word)
+	return named(entry, path.Base(word))
+}
+
+// named tells whether a name, with or without the extension of programs, is that of
+// an entry.
+func named(entry, base string) bool {
 	plain := base
 	for _, extension := range []string{".exe", ".EXE", ".cmd", ".CMD", ".bat", ".BAT", ".com", ".COM"} {
 		plain = strings.TrimSuffix(plain, extension)

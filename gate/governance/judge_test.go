@@ -217,7 +217,10 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]governance.Outcome{
-		`"git status -s"`: governance.Pass, `["git","status"]`: governance.Pass, `"/usr/bin/git status"`: governance.Pass, `"go build ./..."`: governance.Pass, `"/usr/bin/make x"`: governance.Pass, `["go","test","a;b"]`: governance.Pass,
+		`"git status -s"`: governance.Pass, `["git","status"]`: governance.Pass, `"git.exe status"`: governance.Pass,
+		`"/usr/bin/git status"`: governance.Deny, `"./git status"`: governance.Deny, `["./go","build"]`: governance.Deny, `".\\go build"`: governance.Deny, `"/elsewhere/go build"`: governance.Deny,
+		`"../go build"`: governance.Deny, `"/usr/bin/../bin/make x"`: governance.Deny, `"./usr/bin/make x"`: governance.Deny,
+		`"go build ./..."`: governance.Pass, `"/usr/bin/make x"`: governance.Pass, `["go","test","a;b"]`: governance.Pass,
 		`"git"`: governance.Deny, `"git push"`: governance.Deny, `"git status; rm x"`: governance.Deny, `"go\nrm"`: governance.Deny, `"go $(rm x)"`: governance.Deny, `"go > x"`: governance.Deny, `"make"`: governance.Deny,
 		`"/tmp/make"`: governance.Deny, `"A=1 go"`: governance.Deny, `""`: governance.Deny, `[]`: governance.Deny, `"GO"`: governance.Deny, `{"a":"rm"}`: governance.Deny, `7`: governance.Deny,
 	} {
