@@ -7,7 +7,7 @@ type Governance struct {
 	// Mode is the operating mode at the first start; after that the store keeps it. Absent: NORMAL.
 	Mode string `config:"mode" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
 	// OwnFiles says whether arguments that are paths may lead to the gateway's own files: configuration, policies,
-	// store, audit log, keys. Absent: they may not, unless nobody is asked who they are and nothing else is configured to decide.
+	// store, audit log, keys. Absent: forbid, with authentication and without.
 	OwnFiles string `config:"own_files" enum:"forbid|allow"`
 	// Degraded says when the gateway goes into the mode DEGRADED by itself. Absent: the defaults of each.
 	Degraded Degraded `config:"degraded"`

@@ -25,12 +25,15 @@ type examiner struct {
 	mode    func() governance.Mode
 }
 
-// addExaminer makes what holds calls against schemas and rules. A gateway
-// without a gate leaves arguments to the servers, until its mode is another than
-// NORMAL.
+// addExaminer makes what holds calls against schemas and rules. A gateway without a
+// gate and without rules leaves arguments to the servers, but for paths to the
+// gateway's own files, until its mode is another than NORMAL.
 func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroundings) error {
-	guarded := authenticated || g.decides
-	rules := governed(c, guarded, around.own)
+	rules := governed(c)
+	guarded := authenticated || g.decides || len(rules) > 0
+	if len(around.own) > 0 && c.Toolgate.Governance.OwnFiles != "allow" {
+		rules = append([]governance.Rule{ownFilesRule(around.own)}, rules...)
+	}
 	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode}
 	if around.native != nil {
 		e.said = either(e.said, around.native)
@@ -43,7 +46,7 @@ func (g *gates) addExaminer(c *config.Config, authenticated bool, around surroun
 	if checker == nil {
 		checker = schema.New(schema.Options{})
 	}
-	e.checker, e.held = checker, guarded || e.ruled
+	e.checker, e.held = checker, guarded
 	if e.mode == nil {
 		e.mode = func() governance.Mode { return governance.Normal }
 	}

@@ -16,24 +16,20 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 )
 
-// governed are the rules of a configuration, sorted by what they are about, and
-// before them the one that keeps the gateway's own files out of reach. guarded
-// tells that somebody decides who may call what.
-func governed(c *config.Config, guarded bool, own []string) []governance.Rule {
+// governed are the rules of a configuration, sorted by what they are about.
+func governed(c *config.Config) []governance.Rule {
 	g := &c.Toolgate.Governance
 	var rules []governance.Rule
-	if len(own) > 0 && (g.OwnFiles == "forbid" || g.OwnFiles == "" && (guarded || len(g.Tools) > 0)) {
-		rules = append(rules, ownFilesRule(own))
-	}
 	for _, match := range slices.Sorted(maps.Keys(g.Tools)) {
 		rules = append(rules, governedTool(c, match, g.Tools[match]))
 	}
 	return append(rules, declaredRules(c)...)
 }
 
-// ownFilesRule forbids paths to the gateway's own files.
+// ownFilesRule forbids paths to the gateway's own files. Whoever writes them decides
+// what runs, with and without authentication.
 func ownFilesRule(own []string) governance.Rule {
-	r := governance.Rule{Match: "*"}
+	r := governance.Rule{Match: "*", ByName: true}
 	for _, path := range own {
 		r.ForbiddenPaths = append(r.ForbiddenPaths, globbed(path))
 	}

@@ -30,7 +30,6 @@ func registrySettings(c *config.Config, authenticated bool) (registry.Settings, 
 	s := registry.Settings{
 		DefaultEnabled: r.Default != "disabled",
 		OnNew:          registry.Policy(r.OnNew), OnChange: registry.Policy(r.OnChange),
-		ServeSuspicious: !authenticated,
 	}
 	if s.OnNew == "" {
 		s.OnNew = registry.Enable

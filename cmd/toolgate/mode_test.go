@@ -223,11 +223,11 @@ func TestOwnFilesEverywhere(t *testing.T) {
 	}
 }
 
-// Without anything that decides, arguments are the servers' own business, unless
+// The gateway's own files are out of reach without anything that decides, too, unless
 // it is said otherwise.
 func TestOwnFilesWithoutAGate(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]string{"": "ok", "forbid": "governance", "allow": "ok"} {
+	for word, want := range map[string]string{"": "governance", "forbid": "governance", "allow": "ok"} {
 		h := newHome(t)
 		section := map[string]any{}
 		if word != "" {
@@ -235,8 +235,13 @@ func TestOwnFilesWithoutAGate(t *testing.T) {
 		}
 		h.write(t, servers{"a": fake()}, section)
 		r := h.newRunning(t)
-		if got := tried(t.Context(), r.client(t, &options{}), "a__echo", `{"path":"`+h.file+`"}`); got != want {
-			t.Errorf("%q: %s, want %s", word, got, want)
+		c := r.client(t, &options{})
+		for args, want := range map[string]string{
+			`{"path":"` + h.file + `"}`: want, `{"path":"` + h.path("notes.txt") + `"}`: "ok", `{"text":"` + h.file + `"}`: "ok",
+		} {
+			if got := tried(t.Context(), c, "a__echo", args); got != want {
+				t.Errorf("%q: %s: %s, want %s", word, args, got, want)
+			}
 		}
 	}
 }

@@ -36,6 +36,9 @@ func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 		return leaves, nil
 	}
 	s, err := r.schemaOf(call)
+	if err != nil && own.ByName {
+		s, err = r.schemas.Compile(nil)
+	}
 	if err != nil {
 		return nil, err
 	}

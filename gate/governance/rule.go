@@ -35,6 +35,9 @@ type Rule struct {
 	// see [PathName], and every name of a member that can hardly be anything
 	// else. An empty list is an error.
 	PathsIn []string
+	// ByName finds paths by the names of arguments alone where the schema of a tool
+	// cannot be used. Without it such a call is denied.
+	ByName bool
 	// AllowedPaths are globs of which every path has to match one. Nil allows
 	// all paths; an empty list allows none.
 	AllowedPaths []string

@@ -255,7 +255,7 @@ func (r *Registry) next(before store.RegistryRecord, known bool, i *item, server
 		next.State, next.HeldDefinition, next.HeldHash = store.StateActive, nil, ""
 	case i.hash == before.HeldHash:
 		next.State = store.StateHeld
-	case i.native, before.AcceptedHash != "" && r.s.OnChange == Enable && (len(i.suspicion) == 0 || r.s.ServeSuspicious):
+	case i.native, before.AcceptedHash != "" && r.s.OnChange == Enable && len(i.suspicion) == 0:
 		next.Flagged = i.suspicion
 		accept(&next, i.definition, i.hash)
 	default:
@@ -283,7 +283,7 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	if entry != nil && entry.Definition != "" && !entry.pins(i.hash) {
 		keep = true // it is not what was vouched for
 	}
-	if len(i.suspicion) > 0 && !r.s.ServeSuspicious && !entry.pins(i.hash) {
+	if len(i.suspicion) > 0 && !entry.pins(i.hash) {
 		keep = true
 	}
 	if i.native {
@@ -325,6 +325,9 @@ func (r *Registry) tell(items []*item) {
 		record := r.tables.byKey[i.key]
 		switch {
 		case record == nil:
+		case len(i.suspicion) > 0 && i.hash == record.HeldHash:
+			r.log.Warn("a definition looks made to mislead and is held; see `toolgate catalog show`, and `toolgate catalog accept` to serve it all the same",
+				"name", i.exposed, "server", i.key.Server, "held", true, "why", i.suspicion)
 		case len(i.suspicion) > 0:
 			r.log.Warn("a definition looks made to mislead", "name", i.exposed, "server", i.key.Server, "held", i.hash == record.HeldHash, "why", i.suspicion)
 		case i.hash == record.HeldHash && record.AcceptedHash != "":

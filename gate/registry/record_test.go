@@ -27,7 +27,7 @@ func TestNewDefinitions(t *testing.T) {
 		first, later string // of a server's first list, and of what it adds
 		poisoned     string // of what misleads in the first list
 	}{
-		{"without authentication", open, "pass", "pass", "pass"},
+		{"without authentication", open, "pass", "pass", isHeld},
 		{"with authentication", closed, "pass", isHeld, isHeld},
 		{"enable", with(closed, registry.Enable), "pass", "pass", isHeld},
 		{"hold", with(closed, registry.Hold), isHeld, isHeld, isHeld},
@@ -125,7 +125,7 @@ func TestEnabledChanges(t *testing.T) {
 	r = newRig(t, open)
 	r.list(t, offer(t, "a", tool("x", "one")))
 	r.list(t, offer(t, "a", tool("x", poison)))
-	r.expect(t, "without authentication", "a", "x", "pass")
+	r.expect(t, "without authentication", "a", "x", isHeld)
 	if e, _ := r.Entry(t.Context(), "a__x", ""); len(e.Flagged) == 0 {
 		t.Error("not flagged")
 	}

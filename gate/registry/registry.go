@@ -46,11 +46,10 @@ const (
 // Settings are the operator's. The zero Settings hold and disable everything.
 type Settings struct {
 	// DefaultEnabled says that a capability is enabled that nobody decided about.
-	DefaultEnabled  bool
+	DefaultEnabled bool
+	// OnNew and OnChange say what becomes of definitions that nobody has accepted. One
+	// that looks made to mislead is held whatever they say.
 	OnNew, OnChange Policy
-	// ServeSuspicious serves definitions that look made to mislead, with a
-	// warning, where they would otherwise be held whatever the policy.
-	ServeSuspicious bool
 	// Seed is what is written about a capability when it is first seen; nil for
 	// nothing.
 	Seed *Seed

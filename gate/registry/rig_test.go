@@ -54,7 +54,7 @@ func (j *journal) String() string {
 // open are the settings of a gateway without authentication, closed those of
 // one with it.
 var (
-	open   = registry.Settings{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable, ServeSuspicious: true}
+	open   = registry.Settings{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable}
 	closed = registry.Settings{DefaultEnabled: true, OnNew: registry.Adopt, OnChange: registry.Hold}
 )
 

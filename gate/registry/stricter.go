@@ -23,13 +23,12 @@ const (
 
 // strictness is what of the settings gateways have to agree on.
 type strictness struct {
-	OnNew      Policy `json:"on_new"`
-	OnChange   Policy `json:"on_change"`
-	Suspicious bool   `json:"serve_suspicious"`
+	OnNew    Policy `json:"on_new"`
+	OnChange Policy `json:"on_change"`
 }
 
 // loosest is what every setting is at least as strict as.
-var loosest = strictness{Enable, Enable, true}
+var loosest = strictness{Enable, Enable}
 
 // mark is what a gateway leaves.
 type mark struct {
@@ -40,7 +39,7 @@ type mark struct {
 }
 
 func (s Settings) strictness() strictness {
-	return strictness{s.OnNew, s.OnChange, s.ServeSuspicious}.with(loosest)
+	return strictness{s.OnNew, s.OnChange}.with(loosest)
 }
 
 // with returns the stricter of each.
@@ -53,7 +52,7 @@ func (s strictness) with(other strictness) strictness {
 		}
 		return order[max(i, j)]
 	}
-	return strictness{stricter(s.OnNew, other.OnNew), stricter(s.OnChange, other.OnChange), s.Suspicious && other.Suspicious}
+	return strictness{stricter(s.OnNew, other.OnNew), stricter(s.OnChange, other.OnChange)}
 }
 
 // agree takes over the strictest settings of all gateways and leaves a mark where
@@ -97,7 +96,7 @@ func (r *Registry) settle() bool {
 	next := r.own
 	if r.o.Gateway != "" && r.others != (strictness{}) {
 		agreed := r.own.strictness().with(r.others)
-		next.OnNew, next.OnChange, next.ServeSuspicious = agreed.OnNew, agreed.OnChange, agreed.Suspicious
+		next.OnNew, next.OnChange = agreed.OnNew, agreed.OnChange
 	}
 	if next == r.s {
 		return false

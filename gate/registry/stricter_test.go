@@ -11,7 +11,7 @@ import (
 // order they come, until the strict one is configured otherwise.
 func TestTheStricterHolds(t *testing.T) {
 	t.Parallel()
-	loose := registry.Settings{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable, ServeSuspicious: true}
+	loose := registry.Settings{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable}
 	on := openStore(t, store.Options{Path: t.TempDir() + "/store.db"})
 	gateway := func(name string, s registry.Settings) *rig {
 		r := &rig{Registry: registry.New(registry.Options{Store: on, Gateway: name}), store: on, by: store.Change{Actor: "alice"}}

@@ -146,7 +146,7 @@ func (v *view) offer(s Settings, i *item) {
 		one.standing = unrecorded
 	case i.hash == one.record.AcceptedHash, i.native:
 		one.standing = served
-	case i.hash == one.record.HeldHash, s.OnChange != Enable, one.record.AcceptedHash == "", len(i.suspicion) > 0 && !s.ServeSuspicious:
+	case i.hash == one.record.HeldHash, s.OnChange != Enable, one.record.AcceptedHash == "", len(i.suspicion) > 0:
 		one.standing = held
 	default: // changed, as it may be; it is about to be recorded
 		one.standing = served
