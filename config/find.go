@@ -17,6 +17,17 @@ const FileName = "toolgate.yaml"
 // whether or not it exists, so that a misspelt name is reported rather than
 // replaced by another file. The result is "" where nothing is named or found.
 func FindFile(arg, flag, configDir string, lookupEnv func(string) (string, bool)) (string, error) {
+	return findFile(arg, flag, []string{FileName}, configDir, lookupEnv)
+}
+
+// FindOwnFile is [FindFile] for a program that others start, in a folder of their
+// choice: the working folder is not looked into. Whoever can write a file there, as the
+// author of a repository can, would otherwise choose the commands that run.
+func FindOwnFile(arg, flag, configDir string, lookupEnv func(string) (string, bool)) (string, error) {
+	return findFile(arg, flag, nil, configDir, lookupEnv)
+}
+
+func findFile(arg, flag string, candidates []string, configDir string, lookupEnv func(string) (string, bool)) (string, error) {
 	if arg != "" {
 		return arg, nil
 	}
@@ -28,7 +39,6 @@ func FindFile(arg, flag, configDir string, lookupEnv func(string) (string, bool)
 			return path, nil
 		}
 	}
-	candidates := []string{FileName}
 	if configDir != "" {
 		candidates = append(candidates, filepath.Join(configDir, "toolgate", FileName))
 	}

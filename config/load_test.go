@@ -154,6 +154,11 @@ func TestFindFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(FileName, "", "", nil)
+	for _, own := range [][3]string{{"", "", user}, {"", "flag.yaml", "flag.yaml"}, {FileName, "", FileName}} {
+		if got, err := FindOwnFile(own[0], own[1], configDir, nil); err != nil || got != own[2] {
+			t.Errorf("%q without the working folder: %q, %v", own, got, err)
+		}
+	}
 	check("missing.yaml", "", "", env("missing.yaml"))
 	check("flag.yaml", "", "flag.yaml", env("env.yaml"))
 	check("arg.json", "arg.json", "flag.yaml", env("env.yaml"))

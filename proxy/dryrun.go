@@ -157,16 +157,7 @@ func (d *dryRun) charge(ctx context.Context) (said string, there bool, err error
 	if !d.snap.Limiter.Charges() {
 		return "", false, nil
 	}
-	u := budget.Usage{
-		CallID: "why", Tool: d.r.Kind == mcp.Tool,
-		Issuer: d.id.Issuer, Tenant: d.id.Tenant, Subject: d.id.Subject, Persona: d.id.Persona, Plan: d.id.Plan,
-		Name: d.r.Exposed, Plain: d.r.Plain, Server: d.r.Server, Original: d.r.Original, Cost: d.r.cost(),
-		Bytes: int64(d.r.to.mount.maxResult()), Time: d.r.hard(),
-	}
-	if d.snap.class != nil {
-		u.Class = func() string { return d.snap.class(d.r.question(gate.Call, d.id, d.scope), d.r.item) }
-	}
-	standings, err := d.snap.Limiter.Look(ctx, u)
+	standings, err := d.snap.standings(ctx, d.id, d.scope, d.r)
 	var parts []string
 	for _, s := range standings {
 		if s.Limit != budget.NoLimit {
@@ -174,4 +165,22 @@ func (d *dryRun) charge(ctx context.Context) (said string, there bool, err error
 		}
 	}
 	return strings.Join(parts, "; "), true, err
+}
+
+// standings says how the budgets of a call stand, and returns the refusal that it
+// would have now. Nothing is charged.
+func (s *Snapshot) standings(ctx context.Context, id *gate.Identity, scope Scope, r *Route) ([]budget.Standing, error) {
+	if !s.Limiter.Charges() {
+		return nil, nil
+	}
+	u := budget.Usage{
+		CallID: "none", Tool: r.Kind == mcp.Tool,
+		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
+		Name: r.Exposed, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: r.cost(),
+		Bytes: int64(r.to.mount.maxResult()), Time: r.hard(),
+	}
+	if s.class != nil {
+		u.Class = func() string { return s.class(r.question(gate.Call, id, scope), r.item) }
+	}
+	return s.Limiter.Look(ctx, u)
 }

@@ -30,7 +30,9 @@ type subscription struct {
 	route *Route
 }
 
-// resource resolves the URI of a subscription and asks the gate about it.
+// resource resolves the URI of a subscription and asks what a read of it would be
+// asked: the gate, the mode and the rules, rates, and whether budgets have something
+// left. A subscription is a request at a rate, and uses nothing that budgets count.
 func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route, error) {
 	snap := g.snapshot.Load()
 	route := snap.Catalog(x).resolve(mcp.Resource, uri, x.Scope)
@@ -38,9 +40,22 @@ func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route
 		return nil, g.unknownTo(x, mcp.Resource, uri)
 	}
 	demands, err := g.permit(ctx, x, route)
-	if err == nil && len(demands) > 0 {
-		err = unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
+	if err != nil {
+		return route, err
 	}
+	more, err := snap.examineTool(ctx, x, route)
+	if err != nil {
+		return route, err
+	}
+	if len(demands)+len(more) > 0 {
+		return route, unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
+	}
+	if snap.rates != nil {
+		if err := snap.rates.Take(ctx, route.rated(x.Identity)); err != nil {
+			return route, err
+		}
+	}
+	_, err = snap.standings(ctx, x.Identity, x.Scope, route)
 	return route, err
 }
 
@@ -289,13 +304,17 @@ func (g *Gateway) resourceUpdated(ev mcp.Event) {
 
 // hears tells whether a subscriber may hear of a resource at this moment.
 func (g *Gateway) hears(w subscriber, exposed string) bool {
-	x := w.asks()
-	route := g.snapshot.Load().resolve(x.Identity, mcp.Resource, exposed, x.Scope)
+	x, snap := w.asks(), g.snapshot.Load()
+	route := snap.resolve(x.Identity, mcp.Resource, exposed, x.Scope)
 	if route == nil {
 		return false
 	}
 	// It is not the subscriber who asks: what is hidden from it counts for nothing.
 	demands, err := g.permitOr(g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
+	if err != nil || len(demands) > 0 {
+		return false
+	}
+	demands, err = snap.examineTool(g.life, x, route)
 	return err == nil && len(demands) == 0
 }
 

@@ -162,8 +162,8 @@ func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands
 	return nil
 }
 
-// examineTool holds a tool, of which no arguments are known any more, against the
-// rules and the mode in force. It returns what people are to be asked before a call.
+// examineTool holds a tool, of which no arguments are known any more, or a resource
+// against the rules and the mode in force. It returns what people are to be asked before a call.
 func (s *Snapshot) examineTool(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
 	if s.arguments == nil {
 		return nil, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"os"
+	"path/filepath"
 
 	"github.com/toolgate/toolgate/config"
 )
@@ -26,6 +27,28 @@ func (o *options) findFile(arg string) (string, error) {
 
 func (o *options) readConfig(path string) (*config.Config, error) {
 	return o.readConfigWith(path, promptInput)
+}
+
+// findOwnFile finds the configuration of a command that clients start in folders of
+// others: a file that is in the working folder and was not chosen is named, and not
+// used.
+func (o *options) findOwnFile(arg string) (string, error) {
+	userDir, _ := os.UserConfigDir()
+	path, err := config.FindOwnFile(arg, o.config, userDir, os.LookupEnv)
+	if err != nil {
+		return "", exit(exitConfig, err)
+	}
+	here, err := os.Stat(config.FileName)
+	if err != nil || arg != "" || o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "" {
+		return path, nil
+	}
+	if used, err := os.Stat(path); err == nil && os.SameFile(here, used) {
+		return path, nil
+	}
+	if abs, err := filepath.Abs(config.FileName); err == nil {
+		note("%s is not used: clients start this command in folders of others, where a file would choose what runs; to use it, write toolgate stdio %s", abs, abs)
+	}
+	return path, nil
 }
 
 // readConfigWith reads a configuration and asks a person by means of ask; nil asks

@@ -24,7 +24,12 @@ func newStdio(o *options) *cobra.Command {
 		Short: "Serve every server of a file to a client that starts a process",
 		Long: `Serve every server of a file on stdin and stdout. Where a gateway is running
 with the same file it is joined, so that all clients share one set of servers;
-otherwise this process is the gateway.`,
+otherwise this process is the gateway.
+
+Without FILE it is the one of --config, of TOOLGATE_CONFIG, or of the user's own
+configuration folder. Other commands look for toolgate.yaml in the working folder
+before that; this one does not, because clients start it in folders of others, whose
+file would choose what runs.`,
 		Example: "  toolgate stdio ~/.cursor/mcp.json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +45,11 @@ func apiKey() string { return os.Getenv("TOOLGATE_API_KEY") }
 
 func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) error {
 	o.awaits = true
-	c, err := o.loadConfig(arg)
+	path, err := o.findOwnFile(arg)
+	if err != nil {
+		return err
+	}
+	c, err := o.readConfig(path)
 	if err != nil {
 		return err
 	}
