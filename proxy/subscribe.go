@@ -261,7 +261,7 @@ func (g *Gateway) Happened(ev mcp.Event) {
 	case mcp.NotifyTaskStatus:
 		g.taskStatus(ev)
 	case mcp.NotifyMessage, mcp.NotifyElicitComplete:
-		if s := g.onlySession(ev); s != nil {
+		for _, s := range g.sessionsOf(ev) {
 			g.sayTo(s, ev)
 		}
 	}
@@ -325,39 +325,50 @@ func partOf(uri, whole string) bool {
 	return ok && (rest == "" || strings.HasSuffix(whole, "/") || strings.ContainsRune("/?#", rune(rest[0])))
 }
 
-// onlySession returns the one legacy session that an event can belong to, nil
-// when there are several.
-func (g *Gateway) onlySession(ev mcp.Event) *Session {
+// sessionsOf returns the legacy sessions that an event belongs to: that of its
+// connection, or where the connection is a principal's, all of that principal's. What
+// a server says outside of calls is about the server as this principal uses it; which
+// of its clients caused it cannot be told, and each of them would hear it on a
+// connection of its own.
+func (g *Gateway) sessionsOf(ev mcp.Event) []*Session {
 	if ev.Principal == "" {
 		return nil
 	}
 	if ev.Session != "" {
-		return g.sessions.get(ev.Session)
+		if s := g.sessions.get(ev.Session); s != nil {
+			return []*Session{s}
+		}
+		return nil
 	}
-	var only *Session
+	var all []*Session
 	for _, s := range g.sessions.listOf(ev.Principal) {
-		if !s.scope.has(ev.Server) {
-			continue
+		if s.scope.has(ev.Server) {
+			all = append(all, s)
 		}
-		if only != nil {
-			return nil
-		}
-		only = s
 	}
-	return only
+	return all
 }
 
+// sayTo tells a session what its server said outside of calls, as far as it has asked
+// for that and may see anything of the server.
 func (g *Gateway) sayTo(s *Session, ev mcp.Event) {
+	snap := g.snapshot.Load()
+	to := snap.catalog.byServer[ev.Server]
+	if to == nil {
+		return
+	}
 	params := ev.Params
 	if ev.Method == mcp.NotifyMessage {
 		s.mu.Lock()
 		level := s.level
 		s.mu.Unlock()
-		to := g.snapshot.Load().catalog.byServer[ev.Server]
-		if to == nil || !wanted(params, level) {
+		if !wanted(params, level) {
 			return
 		}
 		params = namespacedLogger(to.mount.Namespace, to.redaction(g).members(params, "data", "logger"))
+	}
+	if some, err := snap.viewsAny(g.life, s.who(), s.scope, to); !some || err != nil {
+		return
 	}
 	s.notify(mcp.AppendNotification(nil, ev.Method, mcp.RewriteMeta(params, nil)))
 }

@@ -335,7 +335,8 @@ func TestListChangedGoesToItsScope(t *testing.T) {
 	})
 }
 
-// Log messages outside of calls go to the one session that they can belong to.
+// Log messages outside of calls go to the sessions of the principal whose connection
+// they came over, as far as they have asked for them, and to nobody else's.
 func TestLogMessagesAreAttributed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")))).run()
@@ -359,15 +360,20 @@ func TestLogMessagesAreAttributed(t *testing.T) {
 			t.Errorf("over the connection of alice she was told %q, bob %q", a, b)
 		}
 		second := r.open()
+		streamS, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", second))
 		say(key, "")
-		if a := streamA.next(); a != "" {
-			t.Errorf("with two sessions of alice the first was told %q", a)
+		if a, s, b := streamA.next(), streamS.next(), streamB.next(); !strings.Contains(a, `"data":"x"`) || s+b != "" {
+			t.Errorf("of two sessions of alice the one that asked was told %q, the other %q, and bob %q", a, s, b)
+		}
+		r.legacy(second, "1", "logging/setLevel", `{"level":"debug"}`)
+		say(key, "")
+		if a, s, b := streamA.next(), streamS.next(), streamB.next(); !strings.Contains(a, `"data":"x"`) || !strings.Contains(s, `"data":"x"`) || b != "" {
+			t.Errorf("two sessions of alice were told %q and %q, bob %q", a, s, b)
 		}
 		say(key, alice)
-		if a := streamA.next(); !strings.Contains(a, `"data":"x"`) {
-			t.Errorf("over the connection of her session alice was told %q", a)
+		if a, s := streamA.next(), streamS.next(); !strings.Contains(a, `"data":"x"`) || s != "" {
+			t.Errorf("over the connection of one session it was told %q, the other %q", a, s)
 		}
-		_ = second
 	})
 }
 
