@@ -46,9 +46,7 @@ type Gateway struct {
 	begun       taskBook // of the extension
 	keptResults *keptResults
 
-	started   time.Time
-	first     chan struct{} // closed when the first lists need not wait any more
-	firstOnce sync.Once
+	first *firstLists
 
 	life context.Context // of Run; ends all sessions
 	stop context.CancelCauseFunc
@@ -76,7 +74,7 @@ func New(opts Options) (*Gateway, error) {
 		opts.Resource = noResource{}
 	}
 	g := &Gateway{
-		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: make(chan struct{}), started: time.Now(),
+		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: newFirstLists(opts.Limits.FirstList, opts.FirstMissed),
 		callers: newCallerSlots(), floods: newFloodGate(), strangers: strangers{seed: maphash.MakeSeed()},
 		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]bool),
 	}

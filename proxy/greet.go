@@ -22,6 +22,9 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) (answer reply) {
 	capabilities := msg.Param("capabilities")
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
 	can := answersIn(capabilities)
+	if g.first.asked {
+		g.first.wait(s.ctx, "", s.scope, false)
+	}
 	snap, who := g.snapshot.Load(), s.who()
 	servers, decided := snap.greeters(s.ctx, who, s.scope, can)
 	s.mu.Lock()

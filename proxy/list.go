@@ -17,7 +17,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 	if err := g.within(floodLists, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}
-	g.waitFirst(ctx)
+	g.waitList(ctx, x, kind)
 	snap := g.snapshot.Load()
 	catalog := snap.Catalog(x)
 	catalog.asked(x)

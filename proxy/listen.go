@@ -149,12 +149,16 @@ func (l *listen) updated(params []byte) {
 	l.box.offer(mcp.AppendNotification(nil, mcp.NotifyResourceUpdated, mcp.RewriteMeta(params, l.meta)))
 }
 
+// wants tells whether the client listens to changes of a list.
+func (l *listen) wants(method string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.methods[method]
+}
+
 // listChanged tells the client about a changed list, if it wants to know.
 func (l *listen) listChanged(method string) {
-	l.mu.Lock()
-	wants := l.methods[method]
-	l.mu.Unlock()
-	if wants {
+	if l.wants(method) {
 		l.box.offer(mcp.AppendNotification(nil, method, mcp.RewriteMeta(nil, l.meta)))
 	}
 }

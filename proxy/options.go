@@ -117,6 +117,10 @@ type Options struct {
 	// which ends with it.
 	UseRound func(ctx context.Context, call string, round int, until time.Time) (first bool, err error)
 
+	// FirstMissed is told the servers for which first lists were held back in vain. It
+	// must not block. Nil: nobody is.
+	FirstMissed func(servers []string)
+
 	// Version is shown to clients and servers.
 	Version string
 	// PublicURL is where clients reach the gateway, empty when that is where
@@ -146,8 +150,9 @@ type Limits struct {
 	QueueBytes           int           // bytes of them, beyond the first message; 4 MiB
 	Page                 int           // items of one list page; 1000
 	PageBytes            int           // bytes of one list page; 4 MiB
-	// FirstList is how long the first lists after the start wait for servers
-	// of which no catalog is known yet; 400 ms. Negative means not at all.
+	// FirstList is how long the first lists after the start wait at most for servers
+	// of which nothing is known yet; 8 s, less than the clients bear that give up
+	// first. Negative means not at all.
 	FirstList time.Duration
 	// JSONWait is how long an answer is held back so that it can be sent as
 	// plain JSON; KeepAlive the pause between comments on a silent stream.
@@ -227,7 +232,7 @@ func (l Limits) withDefaults() Limits {
 	dur(&l.ReplayTime, time.Minute)
 	dur(&l.KeptResultsTime, 15*time.Minute)
 	if l.FirstList == 0 {
-		l.FirstList = 400 * time.Millisecond
+		l.FirstList = 8 * time.Second
 	}
 	return l
 }
@@ -252,6 +257,9 @@ type Mount struct {
 	Backend Backend
 	// Native tells that the backend is a part of the gateway itself.
 	Native bool
+	// Unheard tells that the backend was waited for in vain before: first lists do
+	// not wait for it again.
+	Unheard bool
 	// External names the tools, by their name at the backend, that another service
 	// answers, of a backend that is a part of the gateway.
 	External map[string]bool

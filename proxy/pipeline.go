@@ -15,7 +15,7 @@ import (
 // and the arguments have passed; nothing is delivered before it is charged;
 // and however it ends, one audit entry is closed.
 func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, name string) (answer reply) {
-	g.waitFirst(ctx)
+	g.waitCall(ctx, x, kind, name)
 	rec := g.newRecord(x, kind, name)
 	defer func() { rec.close(&answer, recover()) }()
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }

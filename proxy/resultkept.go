@@ -217,7 +217,7 @@ func (g *Gateway) read(ctx context.Context, x *Exchange) reply {
 // readKept answers with a kept result. It passes what a call of its tool passes,
 // less what was paid for when that was made.
 func (g *Gateway) readKept(ctx context.Context, x *Exchange, uri string) (answer reply) {
-	g.waitFirst(ctx)
+	g.first.wait(ctx, "", x.Scope, true)
 	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Resource, uri)
 	defer func() { rec.close(&answer, recover()) }()
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }

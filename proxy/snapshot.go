@@ -75,7 +75,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 			"server", r.Server, "names", n, "such_as", r.Original)
 	}
 	g.announce(ctx, old, next)
-	g.checkFirst(servers)
+	g.first.update(servers)
 }
 
 // serve returns a mount as it is now; what has not changed is taken from the
@@ -175,44 +175,6 @@ func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listi
 	}
 	return byKey, true
 }
-
-// checkFirst ends the wait of the first lists once every server has been
-// heard of: it has a listing, or it has failed.
-func (g *Gateway) checkFirst(servers []*served) {
-	for _, s := range servers {
-		listing, status := s.backend.Listing()
-		if listing == nil && status.State == mcp.Starting {
-			return
-		}
-		if listing != s.listing {
-			return // a newer one is on its way into a snapshot
-		}
-	}
-	g.firstOnce.Do(func() { close(g.first) })
-}
-
-// waitFirst holds a list back at the very start, when nothing is known of some
-// server yet and it may answer in a moment. A server with a known catalog is
-// never waited for.
-func (g *Gateway) waitFirst(ctx context.Context) {
-	select {
-	case <-g.first:
-		return
-	default:
-	}
-	timer := time.NewTimer(time.Until(g.started.Add(g.opts.Limits.FirstList)))
-	defer timer.Stop()
-	select {
-	case <-g.first:
-	case <-timer.C:
-		g.firstOnce.Do(func() { close(g.first) })
-	case <-ctx.Done():
-	}
-}
-
-// WaitFirst sets how long the first lists wait for servers of which nothing is
-// known. It must be called before the gateway serves.
-func (g *Gateway) WaitFirst(d time.Duration) { g.opts.Limits.FirstList = d }
 
 // Settle waits until what the backends offer at this moment is in the catalog.
 func (g *Gateway) Settle(ctx context.Context) {

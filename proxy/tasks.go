@@ -184,7 +184,7 @@ func (g *Gateway) judgeTask(ctx context.Context, x *Exchange, t *task) error {
 // task answers a request about a task: it passes what a call passes, less what
 // was paid for when the task was made (see [Gateway.call]).
 func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
-	g.waitFirst(ctx)
+	g.first.wait(ctx, "", x.Scope, true)
 	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Tool, "")
 	defer func() { rec.close(&answer, recover()) }()
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }

@@ -23,7 +23,7 @@ const (
 // for the connection that they were made on. One that does not answer is left
 // out.
 func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
-	g.waitFirst(ctx)
+	g.first.wait(ctx, "", x.Scope, true)
 	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Tool, "")
 	defer func() { rec.close(&answer, recover()) }()
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }

@@ -150,6 +150,10 @@ func (in *instance) nextServers(a *application, authenticated bool) (next map[st
 		m := a.mounts[i].on(running.backend())
 		if to := running.upstream; to != nil {
 			m.Asked = func(id *gate.Identity) { to.Asked(id.Key()) }
+			if l, _ := to.Listing(); l == nil {
+				spec := to.Spec()
+				m.Unheard = unheard{in.store.Meta(), in.log}.was(in.ctx, &spec)
+			}
 		}
 		mounts = append(mounts, in.signedInTo(m, running.source, running.upstream))
 	}

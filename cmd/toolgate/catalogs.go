@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -117,4 +118,42 @@ func (c *catalogSaver) save(ctx context.Context, servers []*runningServer) {
 			c.saved[of] = l
 		}
 	}
+}
+
+// unheard are the servers for which first lists were held back in vain, so that the
+// next start does not hold them back again. It is safe for concurrent use.
+type unheard struct {
+	meta *store.Meta
+	log  *slog.Logger
+}
+
+func unheardKey(server string) string { return "unheard/" + server }
+
+// missed notes servers as they are configured now.
+func (u unheard) missed(ctx context.Context, specs []upstream.Spec) {
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	for i := range specs {
+		if err := u.meta.Put(ctx, unheardKey(specs[i].Key), []byte(specs[i].Hash())); err != nil {
+			u.log.Warn("it is not kept that a server was waited for in vain", "server", specs[i].Key, "err", err)
+		}
+	}
+}
+
+// specsOf returns the specs of some of the servers that run.
+func specsOf(running []*runningServer, keys []string) (specs []upstream.Spec) {
+	for _, s := range running {
+		if s.upstream != nil && slices.Contains(keys, s.Name()) {
+			specs = append(specs, s.upstream.Spec())
+		}
+	}
+	return specs
+}
+
+// was tells whether a server was waited for in vain, as it is configured now.
+func (u unheard) was(ctx context.Context, spec *upstream.Spec) bool {
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	hash, ok, err := u.meta.Get(ctx, unheardKey(spec.Key))
+	return err == nil && ok && string(hash) == spec.Hash()
 }

@@ -270,3 +270,49 @@ func TestListsAcrossARestart(t *testing.T) {
 		t.Errorf("with another key: %+v", s)
 	}
 }
+
+// A server that is silent holds the first lists of one start, and of no start after
+// that, as long as it is configured as it was.
+func TestSilentServerIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"dead": fake("hang"), "live": fake("one")}, nil)
+	p := h.start(t, "up", h.file)
+	url := p.says(t, p.out, `(https?://\S+)/mcp `)[1]
+	if !bytes.Contains(toolsOf(t, url), []byte("live__pid")) {
+		t.Error("the first list does not have what the other server lists")
+	}
+	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	folders, err := os.ReadDir(h.path("state"))
+	if err != nil || len(folders) != 1 {
+		t.Fatalf("%v, %v", folders, err)
+	}
+	on, err := store.Open(t.Context(), store.Options{Path: h.path("state/" + folders[0].Name() + "/store.db"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- on.Run(ctx) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	if _, ok, err := on.Meta().Get(t.Context(), unheardKey("dead")); !ok || err != nil {
+		t.Errorf("it is not kept that the server was waited for in vain: %v", err)
+	}
+	kept, spec := unheard{on.Meta(), slog.New(slog.DiscardHandler)}, upstream.Spec{Key: "mute", Command: "mute"}
+	if kept.was(t.Context(), &spec) {
+		t.Error("a server that was never started is not waited for")
+	}
+	kept.missed(t.Context(), []upstream.Spec{spec})
+	if !kept.was(t.Context(), &spec) {
+		t.Error("the next start waits for it")
+	}
+	if spec.Args = []string{"other"}; kept.was(t.Context(), &spec) {
+		t.Error("it is not waited for as another one")
+	}
+}

@@ -204,6 +204,11 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	g.CapabilityIDs = in.capabilityIDs
 	in.executions = in.store.Executions(c.Toolgate.Retention.Executions)
 	g.UseRound = in.store.Rounds().Use
+	g.FirstMissed = func(servers []string) {
+		in.running.Go(func() {
+			unheard{in.store.Meta(), in.log}.missed(context.WithoutCancel(in.ctx), specsOf(in.list(), servers))
+		})
+	}
 	g.Metrics = in.counting()
 	if in.traces, err = in.tracing(ctx, c); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ file would choose what runs.`,
 			return o.stdio(cmd.Context(), file(args), wait)
 		},
 	}
-	c.Flags().DurationVar(&wait, "wait", 0, "how long the first lists wait for servers that have never been seen")
+	c.Flags().DurationVar(&wait, "wait", 0, "how long initialize and the first lists wait for servers that have never been seen; without it initialize does not wait, and lists wait 8s at most")
 	return c
 }
 
