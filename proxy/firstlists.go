@@ -15,7 +15,7 @@ const (
 	// for certain, and what is no list.
 	firstBrief = 400 * time.Millisecond
 	// firstQuiet is how long it waits for the next server once something is known.
-	firstQuiet = 3 * time.Second
+	firstQuiet = 2 * time.Second
 )
 
 // firstLists holds the first lists after the start back while servers are starting of
@@ -31,8 +31,8 @@ type firstLists struct {
 	mu      sync.Mutex
 	over    bool
 	unknown map[string]bool // servers that are starting and of which nothing is known
-	some    bool            // something is known of another one
-	news    time.Time       // when a server was heard of last
+	known   int             // of how many others something is known
+	news    time.Time       // when that became more
 	moved   chan struct{}   // closed at the next news; nil while nobody waits
 }
 
@@ -47,7 +47,7 @@ func (f *firstLists) update(servers []*served) {
 	if f.over {
 		return
 	}
-	unknown, some := make(map[string]bool), false
+	unknown, known := make(map[string]bool), 0
 	for _, s := range servers {
 		listing, status := s.backend.Listing()
 		switch {
@@ -58,13 +58,16 @@ func (f *firstLists) update(servers []*served) {
 		case listing != s.listing:
 			unknown[s.backend.Name()] = true // what it lists is on its way into a snapshot
 		case listing != nil && !s.mount.Native:
-			some = true
+			known++
 		}
 	}
-	if maps.Equal(unknown, f.unknown) && some == f.some {
+	if maps.Equal(unknown, f.unknown) && known == f.known {
 		return
 	}
-	f.unknown, f.some, f.news = unknown, some, time.Now()
+	if known > f.known {
+		f.news = time.Now()
+	}
+	f.unknown, f.known = unknown, known
 	if len(unknown) == 0 {
 		f.over = true
 	}
@@ -121,7 +124,7 @@ func (f *firstLists) end(brief bool) time.Time {
 	switch {
 	case brief, f.unknown == nil: // nothing is configured yet
 		return moment
-	case !f.some:
+	case f.known == 0:
 		return end
 	}
 	if quiet := f.news.Add(f.quiet); quiet.Before(end) {

@@ -48,12 +48,12 @@ func TestFirstLists(t *testing.T) {
 	}{
 		{"all known soon", []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}, 0, 200 * time.Millisecond, 2, nil},
 		{"one takes as long as a package runner", []time.Duration{5 * time.Second}, 0, 5 * time.Second, 1, nil},
-		{"one after the other", []time.Duration{2 * time.Second, 4 * time.Second, 6 * time.Second}, 0, 6 * time.Second, 3, nil},
+		{"one after the other", []time.Duration{2 * time.Second, 3900 * time.Millisecond, 5 * time.Second}, 0, 5 * time.Second, 3, nil},
 		{"the others have failed", []time.Duration{2 * time.Second}, time.Second, 2 * time.Second, 1, nil},
-		{"one fails last", []time.Duration{time.Second}, 3 * time.Second, 3 * time.Second, 1, nil},
-		{"one is silent beside one that is known", []time.Duration{100 * time.Millisecond, 0}, 0, 3100 * time.Millisecond, 1, []string{"b"}},
+		{"one fails last", []time.Duration{time.Second}, 2500 * time.Millisecond, 2500 * time.Millisecond, 1, nil},
+		{"one is silent beside one that is known", []time.Duration{100 * time.Millisecond, 0}, 0, 2100 * time.Millisecond, 1, []string{"b"}},
 		{"the only one is silent", []time.Duration{0}, 0, 8 * time.Second, 0, []string{"a"}},
-		{"longer than clients bear", []time.Duration{6 * time.Second, 8500 * time.Millisecond}, 0, 8 * time.Second, 1, []string{"b"}},
+		{"longer than clients bear", []time.Duration{7 * time.Second, 8500 * time.Millisecond}, 0, 8 * time.Second, 1, []string{"b"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

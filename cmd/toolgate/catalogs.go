@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -111,7 +112,11 @@ func (c *catalogSaver) save(ctx context.Context, servers []*runningServer) {
 				Server: s.Name(), Credential: catalogKey(principal), Spec: spec.Hash(), Body: l.Encode(), SavedAt: time.Now().UTC(),
 			}
 			r.MAC = c.keys.MAC(catalogPurpose, authenticated(&r))
-			if err := c.store.Catalogs().Save(ctx, r); err != nil {
+			err := c.store.Catalogs().Save(ctx, r)
+			if errors.Is(err, context.Canceled) {
+				return // the gateway ends, and saves what is left then
+			}
+			if err != nil {
 				c.log.Warn("catalog not saved", "server", s.Name(), "err", err)
 				continue
 			}
