@@ -311,7 +311,7 @@ func (c *Chain) ViewClass(id *Identity) string {
 	for _, p := range c.phases {
 		own, ok := p.(Classifier)
 		if !ok {
-			return "principal:" + id.Key()
+			return "caller:" + id.Fingerprint()
 		}
 		part := own.ViewClass(id)
 		fmt.Fprintf(&class, "%d:%s", len(part), part)

@@ -1,8 +1,11 @@
 package gate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,10 +72,18 @@ type Identity struct {
 	// Credential names what the caller authenticated with, such as the id of
 	// an API key; never the secret.
 	Credential string
+	// Actor stands for whoever acts for the subject by the token (RFC 8693 section
+	// 4.1) and for the client that the token was given to. It is compared and says
+	// nothing else; empty for nobody.
+	Actor string
+	// Token stands for the very token that the caller presented, by which a server's
+	// credential can be had for this request; never the token itself. It is empty
+	// for what no issuer gave.
+	Token string
 	// Admin may use the administration.
 	Admin bool
 
-	key, fingerprint string
+	key, fingerprint, rights string
 }
 
 // NewIdentity returns an identity with its key made and an empty tenant set to
@@ -83,7 +94,29 @@ func NewIdentity(id Identity) *Identity {
 	}
 	id.key = id.Principal.Key()
 	id.fingerprint = id.encode()
+	id.rights = id.digest()
 	return &id
+}
+
+// Rights stands for the principal and everything by which its requests may be
+// decided otherwise than those of another token of it: two requests with the same
+// Rights may share what was had for one of them. The order of groups and scopes
+// means nothing, nor does the name of the credential.
+func (i *Identity) Rights() string {
+	if i.rights == "" {
+		return i.digest()
+	}
+	return i.rights
+}
+
+func (i *Identity) digest() string {
+	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	of := Identity{
+		Principal: i.Principal, Persona: i.Persona, Plan: i.Plan, Actor: i.Actor, Admin: i.Admin,
+		Groups: set(i.Groups), Scopes: set(i.Scopes),
+	}
+	sum := sha256.Sum256([]byte(of.encode()))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Fingerprint encodes everything that is known of the caller injectively: no two
@@ -102,7 +135,7 @@ func (i *Identity) encode() string {
 		b.WriteByte(':')
 		b.WriteString(s)
 	}
-	for _, s := range [...]string{i.Issuer, i.Tenant, i.Subject, i.Persona, i.Plan, i.Credential, strconv.FormatBool(i.Admin)} {
+	for _, s := range [...]string{i.Issuer, i.Tenant, i.Subject, i.Persona, i.Plan, i.Credential, i.Actor, i.Token, strconv.FormatBool(i.Admin)} {
 		part(s)
 	}
 	for _, list := range [...][]string{i.Groups, i.Scopes} {

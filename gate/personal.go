@@ -13,10 +13,10 @@ import (
 // Lister is a server that lists otherwise for each caller. It is safe for
 // concurrent use and does not wait for the server.
 type Lister interface {
-	// Lists tells whether a principal is listed something.
-	Lists(principal string, kind mcp.Capability, original string) bool
-	// Version is another one when what a principal is listed is.
-	Version(principal string) string
+	// Lists tells whether a caller is listed something.
+	Lists(id *Identity, kind mcp.Capability, original string) bool
+	// Version is another one when what a caller is listed is.
+	Version(id *Identity) string
 }
 
 // Personal is the phase of servers at which each caller has a credential of their
@@ -36,7 +36,7 @@ func (*Personal) Name() string { return "personal" }
 // Check implements [Phase].
 func (p *Personal) Check(_ context.Context, r *Request) (Decision, error) {
 	server := p.of[r.Server]
-	if server == nil || r.Identity != nil && server.Lists(r.Identity.Key(), r.Kind, r.Original) {
+	if server == nil || r.Identity != nil && server.Lists(r.Identity, r.Kind, r.Original) {
 		return Decision{Effect: Abstain}, nil
 	}
 	return Decision{Reason: "the server does not list it to this caller"}, nil
@@ -67,9 +67,9 @@ func (p *Personal) ViewClass(id *Identity) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString(id.Key())
+	b.WriteString(id.Rights()) // by which a server may list otherwise
 	for _, server := range slices.Sorted(maps.Keys(p.of)) {
-		b.WriteString("/" + p.of[server].Version(id.Key()))
+		b.WriteString("/" + p.of[server].Version(id))
 	}
 	return b.String()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -98,8 +97,7 @@ func (noResource) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFo
 // sameCaller tells whether two verdicts are about the same caller with the same
 // rights.
 func sameCaller(a, b *gate.Identity) bool {
-	return a.Key() == b.Key() && a.Persona == b.Persona && a.Plan == b.Plan && a.Admin == b.Admin &&
-		slices.Equal(a.Groups, b.Groups) && slices.Equal(a.Scopes, b.Scopes)
+	return a.Rights() == b.Rights()
 }
 
 // grantEnded is the cause of the context of a request whose caller is not let

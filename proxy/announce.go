@@ -32,24 +32,27 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 		return
 	}
 	known := make(map[audience]map[string]bool)
-	tell := func(client interface{ listChanged(method string) }, id *gate.Identity, scope Scope, can answers) {
+	sees := func(id *gate.Identity, scope Scope, can answers) map[string]bool {
 		who := audience{old.pinned.ViewClass(id) + "\x00" + next.pinned.ViewClass(id), scope, can}
 		methods, ok := known[who]
 		if !ok {
 			methods = seen(ctx, old, next, id, who, changed)
 			known[who] = methods
 		}
+		return methods
+	}
+	tell := func(client listener, hearers []*gate.Identity, scope Scope, can answers) {
 		for _, kind := range listKinds {
-			if methods[kind.Changed()] {
+			if allOf(hearers, func(id *gate.Identity) bool { return sees(id, scope, can)[kind.Changed()] }) {
 				client.listChanged(kind.Changed())
 			}
 		}
 	}
 	for _, s := range g.sessions.list() {
-		tell(s, s.who(), s.scope, s.answers())
+		tell(s, s.hearers(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {
-		tell(l, l.x.Identity, l.x.Scope, answersAll)
+		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersAll)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -23,6 +24,8 @@ type httpAnswer struct {
 	w http.ResponseWriter
 	r *http.Request
 	s *Session // of a legacy client, whose stream can be resumed; else nil
+	// id is whose request it is.
+	id *gate.Identity
 
 	mu        sync.Mutex
 	timer     *time.Timer
@@ -32,8 +35,8 @@ type httpAnswer struct {
 	broken    bool // the client is gone
 }
 
-func (g *Gateway) newAnswer(w http.ResponseWriter, r *http.Request, s *Session) *httpAnswer {
-	a := &httpAnswer{g: g, w: w, r: r, s: s}
+func (g *Gateway) newAnswer(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity) *httpAnswer {
+	a := &httpAnswer{g: g, w: w, r: r, s: s, id: id}
 	a.mu.Lock() // the tick reads the timer
 	defer a.mu.Unlock()
 	a.timer = time.AfterFunc(g.opts.Limits.JSONWait, a.tick)
@@ -61,7 +64,7 @@ func (a *httpAnswer) begin() {
 	if a.s == nil || !a.s.resumable() {
 		return
 	}
-	a.kept = a.g.replays.open(a.s.id)
+	a.kept = a.g.replays.open(a.s.id, a.id.Rights())
 	if a.s.primed() {
 		a.event(nil, false)
 	}

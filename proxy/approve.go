@@ -117,7 +117,7 @@ func (a *consent) found(ctx context.Context, g *Gateway, x *Exchange, r *Route, 
 func (a *consent) askNow(ctx context.Context, g *Gateway, x *Exchange, found gate.Approval) (gate.Approval, error) {
 	asking, cancel := context.WithTimeout(ctx, g.opts.Limits.RoundTime)
 	defer cancel()
-	msg, err := x.Session.question(asking, x.way, mcp.MethodElicit, downgraded(x.Version, mcp.MethodElicit, a.form()))
+	msg, err := x.Session.question(asking, x.Identity, x.way, mcp.MethodElicit, downgraded(x.Version, mcp.MethodElicit, a.form()))
 	switch {
 	case ctx.Err() != nil:
 		return found, context.Cause(ctx)

@@ -153,7 +153,7 @@ func (d *dialogue) waitFor(ctx context.Context, client *Exchange, method string,
 	defer d.rest(-1)
 	ctx, cancel := context.WithTimeout(ctx, d.g.opts.Limits.RoundTime)
 	defer cancel()
-	return client.Session.question(ctx, client.way, method, params)
+	return client.Session.question(ctx, client.Identity, client.way, method, params)
 }
 
 // rest gives the call's place at the server back while one or more questions

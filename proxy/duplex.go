@@ -26,10 +26,11 @@ type duplex struct {
 	ended chan struct{}
 }
 
-func newDuplex(s *Session) *duplex {
+// newDuplex is the channel of a session that the identity opened.
+func newDuplex(s *Session, id *gate.Identity) *duplex {
 	d := &duplex{s: s, box: s.g.newMailbox(), ended: make(chan struct{})}
 	s.mu.Lock()
-	s.out, s.duplex = d.box, d
+	s.out, s.reader, s.duplex = d.box, id, d
 	s.mu.Unlock()
 	return d
 }
@@ -90,22 +91,22 @@ func (d *duplex) drain() {
 	d.wg.Wait()
 }
 
-// receive handles one message of the client. Requests run on their own; the
+// receive handles one message of the client, which came with an identity. Requests run on their own; the
 // number of them is bounded by the session. A refusal is queued by whoever
 // reads, so that a client that does not read is not read from either. The claim is
 // released once the message is answered.
-func (d *duplex) receive(raw []byte, claim *limit.Claim) {
-	if !d.begun(raw, claim.Release) {
+func (d *duplex) receive(id *gate.Identity, raw []byte, claim *limit.Claim) {
+	if !d.begun(id, raw, claim.Release) {
 		claim.Release()
 	}
 }
 
 // begun is receive of a message; true where something runs on that calls release
 // at its end.
-func (d *duplex) begun(raw []byte, release func()) bool {
+func (d *duplex) begun(id *gate.Identity, raw []byte, release func()) bool {
 	g := d.s.g
 	if mcp.IsArray(raw) {
-		return d.batch(raw, release)
+		return d.batch(id, raw, release)
 	}
 	msg, err := mcp.Parse(raw, g.parseLimits())
 	if err != nil {
@@ -113,10 +114,10 @@ func (d *duplex) begun(raw []byte, release func()) bool {
 		return false
 	}
 	if msg.Kind != mcp.KindRequest {
-		_ = d.s.received(msg) // nobody waits for an answer
+		_ = d.s.received(id, msg) // nobody waits for an answer
 		return false
 	}
-	x, err := d.exchange(msg)
+	x, err := d.exchange(id, msg)
 	if err != nil {
 		d.answer(msg.ID, d.s.g.reject(x, err))
 		return false
@@ -148,16 +149,16 @@ func (d *duplex) begun(raw []byte, release func()) bool {
 
 // exchange is a request of the client in its revision: on stdio each request
 // may be of either era.
-func (d *duplex) exchange(msg mcp.Message) (*Exchange, error) {
+func (d *duplex) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error) {
 	if d.s.transport != "stdio" || msg.Meta(mcp.MetaVersion) == nil {
-		x := d.s.exchange(msg, d)
+		x := d.s.exchange(id, msg, d)
 		if msg.Method == mcp.MethodDiscover && d.s.transport == "stdio" {
 			return x, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)
 		}
 		return x, x.premature()
 	}
 	x := &Exchange{
-		Message: msg, Identity: d.s.who(), Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
+		Message: msg, Identity: id, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
 	}
 	if fault := x.modernMeta(); fault != nil {
 		return x, fault
@@ -165,11 +166,11 @@ func (d *duplex) exchange(msg mcp.Message) (*Exchange, error) {
 	return x, nil
 }
 
-func (d *duplex) batch(raw []byte, release func()) (runs bool) {
+func (d *duplex) batch(id *gate.Identity, raw []byte, release func()) (runs bool) {
 	runs = d.run(func() {
 		defer release()
 		defer d.s.g.flights.answers("")()
-		answers, err := d.s.batch(d.s.ctx, raw, d)
+		answers, err := d.s.batch(d.s.ctx, id, raw, d)
 		switch {
 		case err != nil:
 			d.put(mcp.AppendFault(nil, "", asFault(err)))
@@ -208,7 +209,7 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Iden
 	}
 	defer s.release()
 	defer s.end(errSessionEnded)
-	d := newDuplex(s)
+	d := newDuplex(s, id)
 	defer d.drain()
 	defer s.cancel(errSessionEnded)
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -244,5 +245,5 @@ func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.
 	}
 	w.WriteHeader(http.StatusAccepted)
 	_ = http.NewResponseController(w).Flush()
-	s.duplex.receive(body, claim)
+	s.duplex.receive(id, body, claim)
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
@@ -58,7 +59,7 @@ type Gateway struct {
 	listens   map[*listen]bool
 
 	watchMu  sync.Mutex
-	watchers map[resourceKey]map[subscriber]bool
+	watchers map[resourceKey]map[subscriber]*gate.Identity // as whom each subscribed
 }
 
 // New returns a gateway that serves nothing yet.
@@ -76,7 +77,7 @@ func New(opts Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: newFirstLists(opts.Limits.FirstList, opts.FirstMissed),
 		callers: newCallerSlots(), floods: newFloodGate(), strangers: strangers{seed: maphash.MakeSeed()},
-		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]bool),
+		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]*gate.Identity),
 	}
 	g.throttle.Store(&Throttle{})
 	g.rounds = newRounds(g)

@@ -12,7 +12,7 @@ import (
 
 // initialize answers the handshake of a legacy client and makes its session
 // ready (2025-11-25 basic/lifecycle).
-func (g *Gateway) initialize(s *Session, msg *mcp.Message) (answer reply) {
+func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (answer reply) {
 	began := time.Now()
 	defer func() { g.opts.Metrics.served(mcp.MethodInitialize, s.transport, began, answer.fault != nil) }()
 	if fault := checkInitialize(msg); fault != nil {
@@ -25,7 +25,7 @@ func (g *Gateway) initialize(s *Session, msg *mcp.Message) (answer reply) {
 	if g.first.asked {
 		g.first.wait(s.ctx, "", s.scope, false)
 	}
-	snap, who := g.snapshot.Load(), s.who()
+	snap := g.snapshot.Load()
 	servers, decided := snap.greeters(s.ctx, who, s.scope, can)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -367,7 +367,7 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.I
 		return
 	}
 	defer g.flights.answers(msg.Method)()
-	answer := g.newAnswer(w, r, nil)
+	answer := g.newAnswer(w, r, nil, id)
 	x.way = answer
 	got := g.serveRequest(r.Context(), x)
 	if err := grantEnd(r.Context()); err != nil && got.silent {

@@ -37,7 +37,7 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 	}
 	defer s.release()
 	if msg.Kind != mcp.KindRequest {
-		if err := s.received(msg); err != nil {
+		if err := s.received(id, msg); err != nil {
 			writeBusy(w, "", err)
 			return
 		}
@@ -45,12 +45,12 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 		return
 	}
 	defer g.flights.answers(msg.Method)()
-	answer := g.newAnswer(w, r, s)
+	answer := g.newAnswer(w, r, s, id)
 	// A client that goes away does not cancel its request: it may come back
 	// for the answer, and says so explicitly when it gives up.
 	ctx := context.WithoutCancel(r.Context())
 	if !watched(r.Context()) {
-		answer.finish(msg.ID, s.post(ctx, msg, answer), http.StatusOK)
+		answer.finish(msg.ID, s.post(ctx, id, msg, answer), http.StatusOK)
 		return
 	}
 	// A client that is not let in any more may come back too, with what lets it
@@ -58,7 +58,7 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 	answered := make(chan struct{})
 	g.wg.Go(func() { // ends with the request, or with its session
 		defer close(answered)
-		answer.finish(msg.ID, s.postSafely(ctx, msg, answer), http.StatusOK)
+		answer.finish(msg.ID, s.postSafely(ctx, id, msg, answer), http.StatusOK)
 	})
 	select {
 	case <-answered:
@@ -73,13 +73,13 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 
 // postSafely is post in a goroutine of its own, where a panic would end the
 // gateway.
-func (s *Session) postSafely(ctx context.Context, msg mcp.Message, w way) (got reply) {
+func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Message, w way) (got reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			got = faulty(asFault(s.g.panicked(p)))
 		}
 	}()
-	return s.post(ctx, msg, w)
+	return s.post(ctx, id, msg, w)
 }
 
 // legacyInitialize opens a session.
@@ -95,7 +95,7 @@ func (g *Gateway) legacyInitialize(w http.ResponseWriter, id *gate.Identity, sco
 		return
 	}
 	defer s.release()
-	got := g.initialize(s, msg)
+	got := g.initialize(s, id, msg)
 	if got.fault != nil {
 		s.end(errSessionEnded)
 		writeFault(w, http.StatusBadRequest, msg.ID, got.fault)
@@ -139,8 +139,8 @@ func (g *Gateway) legacySession(w http.ResponseWriter, r *http.Request, id *gate
 }
 
 // post serves one request of the session that came by a POST, or in a batch.
-func (s *Session) post(parent context.Context, msg mcp.Message, w way) reply {
-	x := s.exchange(msg, w)
+func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Message, w way) reply {
+	x := s.exchange(id, msg, w)
 	ctx, done, err := s.begin(parent, msg.ID)
 	if err != nil {
 		return s.g.reject(x, err)
@@ -151,12 +151,14 @@ func (s *Session) post(parent context.Context, msg mcp.Message, w way) reply {
 	return s.serve(ctx, x)
 }
 
-// exchange is a request in the session's own revision.
-func (s *Session) exchange(msg mcp.Message, w way) *Exchange {
+// exchange is a request of an identity in the session's own revision. What the
+// request may do is decided by the credential that it came with, and by no other
+// request of the session.
+func (s *Session) exchange(id *gate.Identity, msg mcp.Message, w way) *Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := &Exchange{
-		Message: msg, Identity: s.who(), Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
+		Message: msg, Identity: id, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
 		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, way: w,
 	}
 	if _, batch := w.(silentWay); batch { // in which the client cannot be asked
@@ -180,7 +182,7 @@ func (s *Session) serve(ctx context.Context, x *Exchange) reply {
 		return s.g.serveRequest(ctx, x)
 	}
 	if x.Message.Method == mcp.MethodInitialize {
-		return s.g.initialize(s, &x.Message)
+		return s.g.initialize(s, x.Identity, &x.Message)
 	}
 	if err := x.premature(); err != nil {
 		return s.g.reject(x, err)
@@ -206,14 +208,14 @@ func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.
 	}
 	defer s.release()
 	if last := r.Header.Get(mcp.HeaderLastEvent); last != "" {
-		if err := g.resume(w, r, s, last); err != nil {
+		if err := g.resume(w, r, s, id, last); err != nil {
 			// Not 404, which would tell the client that its session has ended.
 			writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "The stream cannot be resumed: %v", err))
 		}
 		return
 	}
 	box := g.newMailbox()
-	if !s.attach(box) {
+	if !s.attach(id, box) {
 		writeFault(w, http.StatusConflict, "", mcp.Errorf(mcp.CodeInvalidRequest, "The session has a stream already"))
 		return
 	}
@@ -246,7 +248,7 @@ func (g *Gateway) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.I
 	}
 	defer s.release()
 	defer g.flights.answers("")()
-	answers, err := s.batch(context.WithoutCancel(r.Context()), body, silentWay{})
+	answers, err := s.batch(context.WithoutCancel(r.Context()), id, body, silentWay{})
 	ended := grantEnd(r.Context())
 	switch {
 	case ended != nil:
@@ -264,7 +266,7 @@ var errNoBatch = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: only 2025-
 
 // batch serves all messages of a batch at once and returns the answers as one
 // array, nil when there are none.
-func (s *Session) batch(ctx context.Context, body []byte, w way) ([]byte, error) {
+func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w way) ([]byte, error) {
 	s.mu.Lock()
 	version := s.version
 	s.mu.Unlock()
@@ -283,12 +285,12 @@ func (s *Session) batch(ctx context.Context, body []byte, w way) ([]byte, error)
 		case err != nil:
 			answers[i] = mcp.AppendFault(nil, msg.ID, asFault(err))
 		case msg.Kind != mcp.KindRequest:
-			_ = s.received(msg) // a batch answers requests alone
+			_ = s.received(id, msg) // a batch answers requests alone
 		case msg.Method == mcp.MethodInitialize:
 			answers[i] = mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: initialize in a batch"))
 		default:
 			all.Go(func() {
-				got := s.post(ctx, msg, w)
+				got := s.post(ctx, id, msg, w)
 				if !got.silent {
 					head, body, tail := envelope(msg.ID, &got)
 					answers[i] = append(append(head, body...), tail...)

@@ -132,7 +132,7 @@ func (l *listen) watch(ctx context.Context, g *Gateway, uri string) bool {
 		return false
 	}
 	l.mu.Lock()
-	l.subs = append(l.subs, &subscription{route.watchKey(), route})
+	l.subs = append(l.subs, subscribed(l.x, route))
 	l.mu.Unlock()
 	return true
 }
@@ -142,7 +142,7 @@ func (l *listen) owner() (principal, session string) {
 }
 
 // asks implements [subscriber].
-func (l *listen) asks() *Exchange { return l.x }
+func (l *listen) asks() []*Exchange { return []*Exchange{l.x} }
 
 // updated implements [subscriber].
 func (l *listen) updated(params []byte) {
@@ -194,6 +194,6 @@ func (g *Gateway) removeListen(l *listen) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	for _, sub := range subs {
-		g.unwatch(ctx, l.x, l, sub)
+		g.unwatch(ctx, l, sub)
 	}
 }

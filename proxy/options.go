@@ -282,6 +282,9 @@ type Mount struct {
 	QuestionsPerHour int
 	// PerSession tells that the backend keeps client sessions apart.
 	PerSession bool
+	// PerRights tells that the backend keeps requests of one principal with
+	// different rights apart (see [gate.Identity.Rights]).
+	PerRights bool
 	// Hard bounds all that is done for one call, whatever happens; 30 minutes when
 	// zero. Result is how large a result may be, in bytes; 32 MiB when zero. The
 	// backend keeps to both; budgets reserve them.

@@ -102,7 +102,7 @@ func completion(params []byte, r *Route) []byte {
 func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte) *mcp.Call {
 	call := &mcp.Call{
 		Method: method, Params: params,
-		Principal: x.Identity.Key(), Session: x.sessionID(),
+		Principal: x.Identity.Key(), Session: x.sessionID(), Rights: x.Identity.Rights(), Token: x.Identity.Token,
 		LogLevel: x.LogLevel, Plain: to.isPlain,
 	}
 	call.Exact = x.Era == mcp.Modern

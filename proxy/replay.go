@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/gate"
 )
 
 // replays keep the events of legacy answers that became streams, so that a
@@ -30,6 +32,7 @@ type replays struct {
 type replayed struct {
 	in      *replays
 	session string
+	rights  string // of the request that is answered: it is for no other
 	number  int64
 
 	mu     sync.Mutex
@@ -43,11 +46,11 @@ type replayed struct {
 
 var errNoReplay = errors.New("the event is not known any more")
 
-func (r *replays) open(session string) *replayed {
+func (r *replays) open(session, rights string) *replayed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.next++
-	s := &replayed{in: r, session: session, number: r.next, grown: make(chan struct{})}
+	s := &replayed{in: r, session: session, rights: rights, number: r.next, grown: make(chan struct{})}
 	r.streams = append(r.streams, s)
 	return s
 }
@@ -165,21 +168,21 @@ func (g *Gateway) eventID(s *Session, stream int64, event int) string {
 	return id
 }
 
-func eventContext(s *Session) string { return s.who().Key() + "\x00" + s.id }
+func eventContext(s *Session) string { return s.principal + "\x00" + s.id }
 
 // resume serves a GET with Last-Event-ID: the rest of an answer, from its kept
-// events and then as it grows.
-func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, last string) error {
+// events and then as it grows. It is for who has the rights of the request.
+func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity, last string) error {
 	text, err := g.opts.Keys.open(labelEvent, eventContext(s), last)
 	if err != nil {
-		g.log.Info("an event id is refused that was not made for this session", "principal", s.who().Key(), "session", s.auditID)
+		g.log.Info("an event id is refused that was not made for this session", "principal", s.principal, "session", s.auditID)
 		return errNoReplay
 	}
 	left, right, _ := strings.Cut(string(text), ".")
 	number, err1 := strconv.ParseInt(left, 10, 64)
 	n, err2 := strconv.Atoi(right)
 	stream := g.replays.find(s.id, number)
-	if err1 != nil || err2 != nil || stream == nil {
+	if err1 != nil || err2 != nil || stream == nil || stream.rights != id.Rights() {
 		return errNoReplay
 	}
 	if _, _, _, err := stream.after(n); err != nil {

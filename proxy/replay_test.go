@@ -91,7 +91,7 @@ func TestReplaysAreBounded(t *testing.T) {
 		r := &replays{most: 100, keep: time.Minute}
 		var streams []*replayed
 		for range 5 {
-			s := r.open("a")
+			s := r.open("a", "")
 			s.add([]byte(strings.Repeat("x", 40)), true)
 			streams = append(streams, s)
 		}
@@ -117,9 +117,9 @@ func TestReplaysAreBounded(t *testing.T) {
 		if r.bytes != 0 {
 			t.Errorf("%d bytes are counted for nothing", r.bytes)
 		}
-		done := r.open("a")
+		done := r.open("a", "")
 		done.add([]byte("x"), true)
-		running := r.open("a")
+		running := r.open("a", "")
 		running.add([]byte("y"), false)
 		time.Sleep(2 * time.Minute)
 		r.sweep(time.Now())

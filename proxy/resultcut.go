@@ -30,7 +30,7 @@ func (g *Gateway) fit(x *Exchange, r *Route, entry *audit.Entry, rules *ResultRu
 	note := c.note(rules.MaxBytes)
 	var link []byte
 	if rules.Larger == KeepLarger {
-		if kept := g.keptResults.keep(x.Identity.Key(), r, result); kept != nil {
+		if kept := g.keptResults.keep(x.Identity.Key(), r.to.holder(x.Identity), r, result); kept != nil {
 			notes.uri, link = kept.uri(), kept.link(r.Exposed)
 			note += fmt.Sprintf(" The whole result is kept as the resource %s until %s; only this caller can read it.",
 				kept.uri(), kept.expires.UTC().Format(time.RFC3339))

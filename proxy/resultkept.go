@@ -43,6 +43,7 @@ type keptOfOne struct {
 // keptResult is one of them. It is not changed but for its time.
 type keptResult struct {
 	id, principal    string
+	holder           string // see [served.holder]
 	server, original string // of the tool, by its name at the server
 	contents         []byte // of the answer to resources/read
 	mime             string // of all of it; empty where it has several parts
@@ -59,16 +60,17 @@ func newKeptResults(l *Limits) *keptResults {
 	return k
 }
 
-// keep keeps a result of a tool for a principal; nil when it is too large. The
+// keep keeps a result of a tool for a principal, and of it for the holder (see
+// [served.holder]); nil when it is too large. The
 // same result of the same tool is kept once.
-func (k *keptResults) keep(principal string, r *Route, result []byte) *keptResult {
+func (k *keptResults) keep(principal, holder string, r *Route, result []byte) *keptResult {
 	h := hmac.New(sha256.New, k.secret[:])
-	for _, part := range [...]string{principal, r.Server, r.Original} {
+	for _, part := range [...]string{holder, r.Server, r.Original} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	h.Write(result)
 	id := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20]))
-	made := &keptResult{id: id, principal: principal, server: r.Server, original: r.Original}
+	made := &keptResult{id: id, principal: principal, holder: holder, server: r.Server, original: r.Original}
 	if made.render(result); len(made.contents) > min(k.most, k.mostOfOne) {
 		return nil
 	}
@@ -231,7 +233,7 @@ func (g *Gateway) readKept(ctx context.Context, x *Exchange, uri string) (answer
 		return refuse(missing())
 	}
 	route := snap.Catalog(x).tool(kept.server, kept.original, x.Scope)
-	if route == nil {
+	if route == nil || route.to.holder(x.Identity) != kept.holder {
 		return refuse(missing())
 	}
 	rec.routed(route)

@@ -216,7 +216,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	k := newKeptResults(&Limits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour})
 	route := &Route{Server: "s", Original: "t"}
 	keep := func(who string, n, size int) *keptResult {
-		return k.keep(who, route, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, n, strings.Repeat("x", size)))
+		return k.keep(who, who, route, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, n, strings.Repeat("x", size)))
 	}
 	there := func(kept *keptResult) bool { return k.find(kept.principal, kept.uri(), time.Now()) != nil }
 	if keep("a", 0, 7000) != nil {
@@ -236,7 +236,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	if k.bytes > k.most {
 		t.Errorf("%d bytes", k.bytes)
 	}
-	if other := newKeptResults(&Limits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour}); other.keep("b", route, []byte(`{"content":[]}`)).id == k.keep("b", route, []byte(`{"content":[]}`)).id {
+	if other := newKeptResults(&Limits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour}); other.keep("b", "b", route, []byte(`{"content":[]}`)).id == k.keep("b", "b", route, []byte(`{"content":[]}`)).id {
 		t.Error("an id can be guessed from the result")
 	}
 }
@@ -249,7 +249,7 @@ func TestKeptResultsAtOnce(t *testing.T) {
 		all.Go(func() {
 			name := fmt.Sprint(who)
 			for i := range 200 {
-				kept := k.keep(name, &Route{Server: "s", Original: "t"}, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, i%50, strings.Repeat("x", 100*(i%9))))
+				kept := k.keep(name, name, &Route{Server: "s", Original: "t"}, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, i%50, strings.Repeat("x", 100*(i%9))))
 				if found := k.find(name, kept.uri(), time.Now()); found != nil && found.principal != name {
 					t.Error("the result of another is found")
 				}

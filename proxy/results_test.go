@@ -421,7 +421,7 @@ func TestCutsAreValid(t *testing.T) {
 		if len(in) <= rules.MaxBytes {
 			continue
 		}
-		route := &Route{Server: "s", Original: "t", Exposed: "s__t", item: []byte(`{"outputSchema":{}}`)}
+		route := &Route{to: &served{mount: &Mount{}}, Server: "s", Original: "t", Exposed: "s__t", item: []byte(`{"outputSchema":{}}`)}
 		var notes resultNotes
 		out, err := r.fit(&Exchange{Identity: person("alice")}, route, new(audit.Entry), rules, []byte(in), &notes)
 		if err != nil {

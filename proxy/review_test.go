@@ -139,7 +139,7 @@ func TestTurnedDownCallsAreRecorded(t *testing.T) {
 func TestReplaysEndWithTheirSession(t *testing.T) {
 	var r replays
 	r.most = 100
-	a, b := r.open("a"), r.open("b")
+	a, b := r.open("a", ""), r.open("b", "")
 	a.add([]byte("one"), false)
 	b.add([]byte("two"), false)
 	r.forget("a")

@@ -148,7 +148,7 @@ func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Cal
 	if err != nil || x.Era != mcp.Modern {
 		return nil, errRound
 	}
-	opened, err := r.g.opts.Keys.open(labelRound, x.Identity.Key(), text)
+	opened, err := r.g.opts.Keys.open(labelRound, route.to.holder(x.Identity), text)
 	if err != nil {
 		return nil, errRound
 	}
@@ -277,7 +277,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 		server: route.Server, kind: route.Kind.String(), name: named, args: rec.entry.ArgsHash,
 		method: call.Method, way: way, approved: rec.approved, inner: mcp.Lookup(result, "requestState"),
 	}
-	sealed, err := r.g.opts.Keys.seal(labelRound, x.Identity.Key(), state.encode())
+	sealed, err := r.g.opts.Keys.seal(labelRound, route.to.holder(x.Identity), state.encode())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,9 +22,8 @@ import (
 type Session struct {
 	g         *Gateway
 	id        string
-	auditID   string                        // a hash of the id, which itself is a credential
-	caller    atomic.Pointer[gate.Identity] // see who
-	principal string                        // the key of the identity, which never changes
+	auditID   string // a hash of the id, which itself is a credential
+	principal string // the key of the principal that it belongs to
 	scope     Scope
 	transport string
 	began     time.Time
@@ -31,9 +31,14 @@ type Session struct {
 	ctx    context.Context // ends with the session
 	cancel context.CancelCauseFunc
 
+	// latest is the caller of the latest request. No request is decided by it: each
+	// brings an identity of its own, which may have other rights.
+	latest atomic.Pointer[gate.Identity]
+
 	mu           sync.Mutex
-	out          outbox  // where messages outside of requests go; nil when nowhere
-	duplex       *duplex // of a client on one shared channel; else nil
+	out          outbox         // where messages outside of requests go; nil when nowhere
+	reader       *gate.Identity // who opened out
+	duplex       *duplex        // of a client on one shared channel; else nil
 	version      mcp.Version
 	capabilities []byte
 	can          answers // what capabilities declares
@@ -43,10 +48,16 @@ type Session struct {
 	used         time.Time
 	holds        int                                // HTTP requests and streams that use the session
 	requests     map[string]context.CancelCauseFunc // in flight, by the key of the id
-	questions    map[string]chan mcp.Message        // of ours, by id
+	questions    map[string]openQuestion            // of ours, by id
 	asked        int64
 	missed       map[string]bool // list changes while there was no stream
 	subscribed   map[string]*subscription
+}
+
+// openQuestion is a question to the client that it has not answered yet.
+type openQuestion struct {
+	rights string // of the request that caused it: no other token answers for it
+	answer chan mcp.Message
 }
 
 // outbox is a stream to a client. offer queues a message without blocking and
@@ -75,7 +86,7 @@ func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) 
 	_, _ = rand.Read(secret[:]) // never fails
 	s := &Session{g: g, id: hex.EncodeToString(secret[:]), principal: id.Key(), scope: scope, transport: transport, began: time.Now()}
 	s.used = s.began
-	s.caller.Store(id)
+	s.latest.Store(id)
 	sum := sha256.Sum256([]byte(s.id))
 	s.auditID = hex.EncodeToString(sum[:8])
 	s.ctx, s.cancel = context.WithCancelCause(g.life)
@@ -98,14 +109,30 @@ func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
 	key := who.Key()
 	s := g.sessions.hold(id, func(s *Session) bool { return s.principal == key && s.scope == scope })
 	if s != nil {
-		s.caller.Store(who)
+		s.latest.Store(who)
 	}
 	return s
 }
 
-// who is the caller as its latest request showed it: the principal never
-// changes, but its groups and scopes may.
-func (s *Session) who() *gate.Identity { return s.caller.Load() }
+// hearers are the identities that must all be allowed to hear what is said outside
+// of requests: the one that opened the stream on which it is said, and that of the
+// latest request, which may have fewer rights by now.
+func (s *Session) hearers() []*gate.Identity {
+	latest := s.latest.Load()
+	s.mu.Lock()
+	reader := s.reader
+	s.mu.Unlock()
+	if reader == nil || reader.Rights() == latest.Rights() {
+		return []*gate.Identity{latest}
+	}
+	return []*gate.Identity{latest, reader}
+}
+
+// ofRights tells whether all who hear a session have the rights of a connection,
+// where that has any.
+func (s *Session) ofRights(rights string) bool {
+	return rights == "" || !slices.ContainsFunc(s.hearers(), func(id *gate.Identity) bool { return id.Rights() != rights })
+}
 
 // end closes the session and everything that it holds.
 func (s *Session) end(why error) {
@@ -122,7 +149,7 @@ func (s *Session) finish(why error) {
 	s.g.replays.forget(s.id)
 	for _, m := range s.g.config.Load().Mounts {
 		if ender, ok := m.Backend.(SessionEnder); ok {
-			ender.EndSession(s.who().Key(), s.id)
+			ender.EndSession(s.principal, s.id)
 		}
 	}
 }
@@ -131,7 +158,7 @@ func (s *Session) finish(why error) {
 // keep does not know any more, such as those whose API key was revoked.
 func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
 	for _, s := range g.sessions.list() {
-		if !keep(s.who()) {
+		if !allOf(s.hearers(), keep) {
 			s.end(errSessionEnded)
 		}
 	}
@@ -143,6 +170,11 @@ func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
 			delete(g.listens, l)
 		}
 	}
+}
+
+// allOf tells whether something holds for each of some identities.
+func allOf(ids []*gate.Identity, holds func(*gate.Identity) bool) bool {
+	return !slices.ContainsFunc(ids, func(id *gate.Identity) bool { return !holds(id) })
 }
 
 // touch marks the session as used.
@@ -246,14 +278,15 @@ func (s *Session) listChanged(method string) {
 	s.missed[method] = true
 }
 
-// attach makes a stream the session's own; false when it has one already.
-func (s *Session) attach(out outbox) bool {
+// attach makes a stream of an identity the session's own; false when it has one
+// already.
+func (s *Session) attach(id *gate.Identity, out outbox) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.out != nil {
 		return false
 	}
-	s.out, s.used = out, time.Now()
+	s.out, s.reader, s.used = out, id, time.Now()
 	for _, method := range sortedKeys(s.missed) {
 		out.offer(mcp.AppendNotification(nil, method, nil))
 	}
@@ -263,21 +296,21 @@ func (s *Session) attach(out outbox) bool {
 
 func (s *Session) detach() {
 	s.mu.Lock()
-	s.out, s.used = nil, time.Now()
+	s.out, s.reader, s.used = nil, nil, time.Now()
 	s.mu.Unlock()
 }
 
-// question sends a request to the client by the given way and waits for its
-// answer.
-func (s *Session) question(ctx context.Context, w way, method string, params []byte) (mcp.Message, error) {
+// question sends a request to the client by the given way, for a request of an
+// identity, and waits for its answer.
+func (s *Session) question(ctx context.Context, of *gate.Identity, w way, method string, params []byte) (mcp.Message, error) {
 	s.mu.Lock()
 	s.asked++
 	id := mcp.StringID("toolgate-" + strconv.FormatInt(s.asked, 10))
 	answer := make(chan mcp.Message, 1)
 	if s.questions == nil {
-		s.questions = make(map[string]chan mcp.Message)
+		s.questions = make(map[string]openQuestion)
 	}
-	s.questions[id.Key()] = answer
+	s.questions[id.Key()] = openQuestion{of.Rights(), answer}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -315,31 +348,34 @@ func (s *Session) primed() bool {
 	return s.version >= mcp.V20251125
 }
 
-// answer hands over what the client answered; an answer to nothing is dropped.
-func (s *Session) answer(msg mcp.Message) {
+// answer hands over what the client answered. An answer to nothing is dropped, and
+// one that came with other rights than the request which it is about.
+func (s *Session) answer(id *gate.Identity, msg mcp.Message) {
 	s.mu.Lock()
-	waiting := s.questions[msg.ID.Key()]
-	delete(s.questions, msg.ID.Key())
+	open, ok := s.questions[msg.ID.Key()]
+	if ok = ok && open.rights == id.Rights(); ok {
+		delete(s.questions, msg.ID.Key())
+	}
 	s.mu.Unlock()
-	if waiting != nil {
-		waiting <- msg
+	if ok {
+		open.answer <- msg
 	}
 }
 
-// received takes a notification or an answer of the client. The error is that of
-// one notification too many, which is dropped.
-func (s *Session) received(msg mcp.Message) error {
+// received takes a notification or an answer of the client, which came with an
+// identity. The error is that of one notification too many, which is dropped.
+func (s *Session) received(id *gate.Identity, msg mcp.Message) error {
 	s.touch()
 	switch {
 	case msg.Kind == mcp.KindResponse:
-		s.answer(msg)
+		s.answer(id, msg)
 	case msg.Method == mcp.NotifyCancelled:
-		if err := s.g.within(floodCancels, s.who().Key()); err != nil {
+		if err := s.g.within(floodCancels, s.principal); err != nil {
 			return err
 		}
 		s.cancelRequest(msg.Param("requestId"))
 	default:
-		return s.g.within(floodNotifications, s.who().Key())
+		return s.g.within(floodNotifications, s.principal)
 	}
 	return nil
 }

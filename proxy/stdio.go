@@ -29,12 +29,12 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 	defer s.end(errSessionEnded)
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	defer stop()
-	d := newDuplex(s)
+	d := newDuplex(s, id)
 
 	written := make(chan error, 1)
 	go func() { written <- d.writeLines(w) }() // ends with the session
 	read := make(chan error, 1)
-	go func() { read <- d.readLines(r, g.opts.Limits.Body) }() // ends with its input
+	go func() { read <- d.readLines(id, r, g.opts.Limits.Body) }() // ends with its input
 	select {
 	case err = <-read:
 		close(d.ended)
@@ -52,8 +52,8 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 	return err
 }
 
-// readLines receives the lines of the client.
-func (d *duplex) readLines(r io.Reader, most int) error {
+// readLines receives the lines of the client, all of one identity.
+func (d *duplex) readLines(id *gate.Identity, r io.Reader, most int) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		claim := d.s.g.opts.Messages.Claim(d.s.principal)
@@ -69,7 +69,7 @@ func (d *duplex) readLines(r io.Reader, most int) error {
 			d.put(mcp.AppendFault(nil, "", &mcp.Error{Code: no.Code, Message: no.Text, Data: no.data()}))
 			continue
 		case len(line) > 0:
-			d.receive(line, claim)
+			d.receive(id, line, claim)
 		default:
 			claim.Release()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -21,13 +22,21 @@ func (r *Route) watchKey() resourceKey { return resourceKey{r.Server, r.Original
 type subscriber interface {
 	updated(params []byte)
 	owner() (principal, session string)
-	asks() *Exchange // as whom
+	asks() []*Exchange // as whom: all of them have to be allowed to hear it
 }
 
 // subscription is one resource that a subscriber watches.
 type subscription struct {
 	key   resourceKey
 	route *Route
+	x     *Exchange // as whom it was made
+}
+
+// subscribed is the subscription of a client, as it is kept.
+func subscribed(x *Exchange, r *Route) *subscription {
+	who := x.client()
+	who.Session = x.Session
+	return &subscription{r.watchKey(), r, who}
 }
 
 // resource resolves the URI of a subscription and asks what a read of it would be
@@ -83,29 +92,34 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}
-	sub := &subscription{route.watchKey(), route}
-	if !x.Session.subscribe(uri, sub) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-		defer cancel()
-		g.unwatch(ctx, x, x.Session, sub)
+	sub := subscribed(x, route)
+	before, ok := x.Session.subscribe(uri, sub)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	if !ok {
+		g.unwatch(ctx, x.Session, sub)
 		return g.refuse(x, rec.refused(errSessionEnded))
+	}
+	if before != nil {
+		g.unsubscribeAt(ctx, x.Session, before)
 	}
 	return empty
 }
 
-// subscribe keeps a subscription until the session ends; false when it has
-// ended.
-func (s *Session) subscribe(uri string, sub *subscription) bool {
+// subscribe keeps a subscription until the session ends, and returns the one that it
+// takes the place of; ok is false when the session has ended.
+func (s *Session) subscribe(uri string, sub *subscription) (before *subscription, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
-		return false
+		return nil, false
 	}
 	if s.subscribed == nil {
 		s.subscribed = make(map[string]*subscription)
 	}
+	before = s.subscribed[uri]
 	s.subscribed[uri] = sub
-	return true
+	return before, true
 }
 
 // unsubscribe answers resources/unsubscribe.
@@ -125,7 +139,7 @@ func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) (answer reply) {
 	x.Session.mu.Unlock()
 	if sub != nil {
 		rec.routed(sub.route)
-		g.unwatch(ctx, x, x.Session, sub)
+		g.unwatch(ctx, x.Session, sub)
 	}
 	return empty
 }
@@ -146,16 +160,16 @@ func (s *Session) watches(besides string) int {
 	return n
 }
 
-// watch adds a subscriber to a resource. The first of a principal subscribes
-// at the server.
+// watch adds a subscriber to a resource. The first of those who share a connection
+// subscribes at the server.
 func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
 	key := r.watchKey()
 	g.watchMu.Lock()
 	if g.watchers[key] == nil {
-		g.watchers[key] = make(map[subscriber]bool)
+		g.watchers[key] = make(map[subscriber]*gate.Identity)
 	}
-	first := !g.watched(key, x.Identity.Key(), r.to.session(who))
-	g.watchers[key][who] = true
+	first, before := !g.watched(key, r.to, x.Identity, who), g.watchers[key][who]
+	g.watchers[key][who] = x.Identity
 	g.watchMu.Unlock()
 	if !first {
 		return nil
@@ -169,21 +183,34 @@ func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Rou
 	}
 	if err != nil {
 		g.watchMu.Lock()
-		g.removeWatcher(key, who)
+		if before != nil {
+			g.watchers[key][who] = before
+		} else {
+			g.removeWatcher(key, who)
+		}
 		g.watchMu.Unlock()
 	}
 	return err
 }
 
-// watched tells whether a principal watches a resource, where a session is
-// given from that session; watchMu is held.
-func (g *Gateway) watched(key resourceKey, principal, session string) bool {
-	for w := range g.watchers[key] {
-		if p, s := w.owner(); p == principal && (session == "" || s == session) {
+// watched tells whether somebody watches a resource over the connection that an
+// identity has for a subscriber; watchMu is held.
+func (g *Gateway) watched(key resourceKey, at *served, id *gate.Identity, who subscriber) bool {
+	holder, session := at.holder(id), at.session(who)
+	for w, as := range g.watchers[key] {
+		if _, s := w.owner(); at.holder(as) == holder && (session == "" || s == session) {
 			return true
 		}
 	}
 	return false
+}
+
+// holder names who shares what the server keeps for a caller.
+func (s *served) holder(id *gate.Identity) string {
+	if !s.mount.PerRights {
+		return id.Key()
+	}
+	return id.Key() + "\x00" + id.Rights()
 }
 
 // session returns the session of a subscriber where the server keeps sessions
@@ -204,12 +231,20 @@ func (g *Gateway) removeWatcher(key resourceKey, who subscriber) {
 	}
 }
 
-// unwatch takes a subscriber off a resource. The last of a principal
-// unsubscribes at the server.
-func (g *Gateway) unwatch(ctx context.Context, x *Exchange, who subscriber, sub *subscription) {
+// unwatch takes a subscriber off a resource.
+func (g *Gateway) unwatch(ctx context.Context, who subscriber, sub *subscription) {
 	g.watchMu.Lock()
 	g.removeWatcher(sub.key, who)
-	last := !g.watched(sub.key, x.Identity.Key(), sub.route.to.session(who))
+	g.watchMu.Unlock()
+	g.unsubscribeAt(ctx, who, sub)
+}
+
+// unsubscribeAt ends a subscription at its server, as whom it was made, unless
+// somebody else uses it.
+func (g *Gateway) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
+	x := sub.x
+	g.watchMu.Lock()
+	last := !g.watched(sub.key, sub.route.to, x.Identity, who)
 	g.watchMu.Unlock()
 	if !last {
 		return
@@ -235,16 +270,20 @@ func (g *Gateway) unsubscribeAll(s *Session) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), settleTime)
 		defer cancel()
 		for _, sub := range subs {
-			g.unwatch(ctx, s.asks(), s, sub)
+			g.unwatch(ctx, s, sub)
 		}
 	})
 }
 
-func (s *Session) owner() (principal, session string) { return s.who().Key(), s.id }
+func (s *Session) owner() (principal, session string) { return s.principal, s.id }
 
 // asks implements [subscriber].
-func (s *Session) asks() *Exchange {
-	return &Exchange{Identity: s.who(), Scope: s.scope, Session: s, Era: mcp.Legacy}
+func (s *Session) asks() []*Exchange {
+	var all []*Exchange
+	for _, id := range s.hearers() {
+		all = append(all, &Exchange{Identity: id, Scope: s.scope, Session: s, Era: mcp.Legacy})
+	}
+	return all
 }
 
 // updated implements [subscriber].
@@ -287,35 +326,42 @@ func (g *Gateway) resourceUpdated(ev mcp.Event) {
 		if key.server != ev.Server || key.plain != ev.Plain || !partOf(uri, key.uri) {
 			continue
 		}
-		for w := range watchers {
+		for w, as := range watchers {
 			principal, session := w.owner()
-			if (ev.Principal == "" || ev.Principal == principal) && (ev.Session == "" || ev.Session == session) {
+			if (ev.Principal == "" || ev.Principal == principal) && (ev.Session == "" || ev.Session == session) &&
+				(ev.Rights == "" || ev.Rights == as.Rights()) {
 				concerned = append(concerned, concern{w, key.uri})
 			}
 		}
 	}
 	g.watchMu.Unlock()
 	for _, c := range concerned {
-		if g.hears(c.who, exposedURI(s.mount.Namespace, c.uri)) && (c.uri == uri || g.hears(c.who, exposedURI(s.mount.Namespace, uri))) {
+		if g.hears(c.who, ev.Rights, exposedURI(s.mount.Namespace, c.uri)) &&
+			(c.uri == uri || g.hears(c.who, ev.Rights, exposedURI(s.mount.Namespace, uri))) {
 			c.who.updated(params)
 		}
 	}
 }
 
-// hears tells whether a subscriber may hear of a resource at this moment.
-func (g *Gateway) hears(w subscriber, exposed string) bool {
-	x, snap := w.asks(), g.snapshot.Load()
-	route := snap.resolve(x.Identity, mcp.Resource, exposed, x.Scope)
-	if route == nil {
-		return false
+// hears tells whether a subscriber may hear of a resource at this moment, of which a
+// connection with some rights told, or one that has none of its own.
+func (g *Gateway) hears(w subscriber, rights, exposed string) bool {
+	for _, x := range w.asks() {
+		snap := g.snapshot.Load()
+		route := snap.resolve(x.Identity, mcp.Resource, exposed, x.Scope)
+		if route == nil || rights != "" && x.Identity.Rights() != rights {
+			return false
+		}
+		// It is not the subscriber who asks: what is hidden from it counts for nothing.
+		demands, err := g.permitOr(g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
+		if err != nil || len(demands) > 0 {
+			return false
+		}
+		if demands, err = snap.examineTool(g.life, x, route); err != nil || len(demands) > 0 {
+			return false
+		}
 	}
-	// It is not the subscriber who asks: what is hidden from it counts for nothing.
-	demands, err := g.permitOr(g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
-	if err != nil || len(demands) > 0 {
-		return false
-	}
-	demands, err = snap.examineTool(g.life, x, route)
-	return err == nil && len(demands) == 0
+	return true
 }
 
 // partOf tells whether a URI is that of a resource or of something within it: a
@@ -335,25 +381,37 @@ func (g *Gateway) sessionsOf(ev mcp.Event) []*Session {
 		return nil
 	}
 	if ev.Session != "" {
-		if s := g.sessions.get(ev.Session); s != nil {
+		if s := g.sessions.get(ev.Session); s != nil && s.ofRights(ev.Rights) {
 			return []*Session{s}
 		}
 		return nil
 	}
 	var all []*Session
 	for _, s := range g.sessions.listOf(ev.Principal) {
-		if s.scope.has(ev.Server) {
+		if s.scope.has(ev.Server) && s.ofRights(ev.Rights) {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
+// knowsOf tells whether all who hear a session may view something of a server.
+func (g *Gateway) knowsOf(s *Session, server string) bool {
+	snap := g.snapshot.Load()
+	return allOf(s.hearers(), func(id *gate.Identity) bool {
+		of := snap.catalogOf(id, s.answers()).byServer[server]
+		if of == nil || of.listing == nil {
+			return false
+		}
+		some, err := snap.viewsAny(g.life, id, s.scope, of)
+		return some && err == nil
+	})
+}
+
 // sayTo tells a session what its server said outside of calls, as far as it has asked
 // for that and may see anything of the server.
 func (g *Gateway) sayTo(s *Session, ev mcp.Event) {
-	snap := g.snapshot.Load()
-	to := snap.catalog.byServer[ev.Server]
+	to := g.snapshot.Load().catalog.byServer[ev.Server]
 	if to == nil {
 		return
 	}
@@ -367,7 +425,7 @@ func (g *Gateway) sayTo(s *Session, ev mcp.Event) {
 		}
 		params = namespacedLogger(to.mount.Namespace, to.redaction(g).members(params, "data", "logger"))
 	}
-	if some, err := snap.viewsAny(g.life, s.who(), s.scope, to); !some || err != nil {
+	if !g.knowsOf(s, ev.Server) {
 		return
 	}
 	s.notify(mcp.AppendNotification(nil, ev.Method, mcp.RewriteMeta(params, nil)))

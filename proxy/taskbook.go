@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -39,6 +40,7 @@ type taskKey struct {
 
 type bookedTask struct {
 	principal string
+	rights    string // of the request that made it
 	session   string // of the client that made it
 	tool      string // by its name at the server
 	sealed    string
@@ -75,7 +77,7 @@ func (b *taskBook) add(x *Exchange, key taskKey, tool, sealed string, state []by
 		b.forget(b.of[b.busiest()][0])
 	}
 	b.tasks[key] = &bookedTask{
-		principal: principal, session: x.sessionID(), tool: tool, sealed: sealed, until: time.Now().Add(keep),
+		principal: principal, rights: x.Identity.Rights(), session: x.sessionID(), tool: tool, sealed: sealed, until: time.Now().Add(keep),
 	}
 	b.of[principal] = append(b.of[principal], key)
 }
@@ -190,12 +192,27 @@ func (g *Gateway) taskStatus(ev mcp.Event) {
 	key := taskKey{taskPlace{ev.Server, ev.Conn}, id}
 	g.tasks.saw(key, ev.Params)
 	t, ok := g.tasks.find(key)
-	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session {
+	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session ||
+		ev.Rights != "" && ev.Rights != t.rights {
 		return
 	}
 	s := g.sessions.get(t.session)
-	if to := g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil {
+	if to := g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil && s.ofRights(ev.Rights) && g.viewsTool(s, ev.Server, t.tool) {
 		state := to.redaction(g).state(ev.Params)
 		s.notify(mcp.AppendNotification(nil, mcp.NotifyTaskStatus, mcp.RewriteMeta(withTaskID(state, t.sealed), nil)))
 	}
+}
+
+// viewsTool tells whether all who hear a session may view a tool of a server.
+func (g *Gateway) viewsTool(s *Session, server, tool string) bool {
+	snap := g.snapshot.Load()
+	return allOf(s.hearers(), func(id *gate.Identity) bool {
+		route := snap.catalogOf(id, s.answers()).tool(server, tool, s.scope)
+		if route == nil {
+			return false
+		}
+		x := &Exchange{Identity: id, Scope: s.scope, Session: s, Era: mcp.Legacy}
+		d := snap.decide(g.life, gate.View, x, route, nil, nil)
+		return d.Err == nil && d.Effect == gate.Allow
+	})
 }

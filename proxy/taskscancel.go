@@ -61,7 +61,7 @@ func (g *Gateway) cancelTask(ctx context.Context, r *Route, key taskKey, t *book
 	defer cancel()
 	call := &mcp.Call{
 		Method: mcp.MethodTaskCancel, Params: mcp.SetMember(nil, "taskId", mcp.Quote(key.id)),
-		Principal: t.principal, Session: t.session, Conn: key.conn,
+		Principal: t.principal, Session: t.session, Rights: t.rights, Conn: key.conn,
 	}
 	if r.to.listing != nil && r.to.listing.Era == mcp.Modern {
 		call.Exact, call.Capabilities = true, withTasks(nil)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -17,6 +18,12 @@ func (g *Gateway) Decided() { signal(g.decided) }
 // listener is a client that is told of changes of lists.
 type listener interface{ listChanged(method string) }
 
+// hearing is a client as one of the identities that hear for it.
+type hearing struct {
+	client listener
+	rights string
+}
+
 // sight is what a client may view of the lists, as digests by the notification
 // of each. A list about which the gate could not decide is not in it.
 type sight map[string]uint64
@@ -25,7 +32,7 @@ type sight map[string]uint64
 // the context ends. It has a goroutine of its own, so that a slow gate delays
 // nothing else.
 func (g *Gateway) keepViews(ctx context.Context) {
-	known := make(map[listener]sight)
+	known := make(map[hearing]sight)
 	for {
 		select {
 		case <-ctx.Done():
@@ -43,40 +50,52 @@ func (g *Gateway) keepViews(ctx context.Context) {
 
 // tellViews compares what every client may view with what was known before and
 // returns what is known now. A client of which nothing was known is told: it
-// may have listed before. One about whom the gate cannot decide is not.
-func (g *Gateway) tellViews(ctx context.Context, known map[listener]sight) map[listener]sight {
+// may have listed before. One about whom the gate cannot decide is not. Where several
+// identities hear for a client, it is told of what is another for all of them.
+func (g *Gateway) tellViews(ctx context.Context, known map[hearing]sight) map[hearing]sight {
 	snap := g.snapshot.Load()
-	now := make(map[listener]sight)
+	now := make(map[hearing]sight)
 	passes := make(map[audience]sight)
-	tell := func(client listener, id *gate.Identity, scope Scope, can answers) {
+	changed := func(client listener, id *gate.Identity, scope Scope, can answers) map[string]bool {
 		who := audience{snap.Chain.ViewClass(id), scope, can}
 		seen, ok := passes[who]
 		if !ok {
 			seen = snap.sight(ctx, id, who)
 			passes[who] = seen
 		}
-		before := known[client]
-		now[client] = make(sight)
+		as, methods := hearing{client, id.Rights()}, make(map[string]bool)
+		before := known[as]
+		now[as] = make(sight)
 		for _, kind := range listKinds {
 			method := kind.Changed()
 			old, had := before[method]
 			digest, decided := seen[method]
 			switch {
 			case !decided && had:
-				now[client][method] = old
+				now[as][method] = old
 			case decided:
-				now[client][method] = digest
-				if !had || old != digest {
-					client.listChanged(method)
-				}
+				now[as][method] = digest
+				methods[method] = !had || old != digest
+			}
+		}
+		return methods
+	}
+	tell := func(client listener, hearers []*gate.Identity, scope Scope, can answers) {
+		all := make([]map[string]bool, 0, len(hearers))
+		for _, id := range hearers {
+			all = append(all, changed(client, id, scope, can))
+		}
+		for _, kind := range listKinds {
+			if !slices.ContainsFunc(all, func(methods map[string]bool) bool { return !methods[kind.Changed()] }) {
+				client.listChanged(kind.Changed())
 			}
 		}
 	}
 	for _, s := range g.sessions.list() {
-		tell(s, s.who(), s.scope, s.answers())
+		tell(s, s.hearers(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {
-		tell(l, l.x.Identity, l.x.Scope, answersAll)
+		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersAll)
 	}
 	return now
 }

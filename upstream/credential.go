@@ -8,7 +8,8 @@ import (
 // Credential is what a server is given to authenticate the gateway. It is
 // asked for every request.
 type Credential interface {
-	// Headers returns the headers to send for a principal.
+	// Headers returns the headers to send for a principal, or for a holder of a
+	// [Fleet]. The context tells by [TokenOf] for which request.
 	Headers(ctx context.Context, principal string) (http.Header, error)
 	// Key names the credential that a principal uses, without revealing it:
 	// principals with the same key share catalogs and watches.
@@ -52,6 +53,23 @@ type MissingError interface {
 	error
 	// NeedsLogin tells whether signing in would help.
 	NeedsLogin() bool
+}
+
+type tokenKey struct{}
+
+// withToken notes in the context of a call which token its caller presented.
+func withToken(ctx context.Context, token string) context.Context {
+	if token == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, tokenKey{}, token)
+}
+
+// TokenOf returns what stands for the token that the caller presented for whose call
+// a [Credential] is asked, as [mcp.Call] names it; empty outside of calls.
+func TokenOf(ctx context.Context) string {
+	token, _ := ctx.Value(tokenKey{}).(string)
+	return token
 }
 
 // Static is the credential of the configuration: the same headers for

@@ -18,8 +18,8 @@ import (
 type FleetOptions struct {
 	// Options are those of every member; Known is not used.
 	Options
-	// Known returns the last good listing of a principal, nil when there is none.
-	Known func(ctx context.Context, principal string) *mcp.Listing
+	// Known returns the last good listing of a holder, nil when there is none.
+	Known func(ctx context.Context, holder string) *mcp.Listing
 	// Relisted is told that what some principal is listed is another. It must not
 	// block.
 	Relisted func()
@@ -36,6 +36,9 @@ const (
 
 // Fleet is one configured server to which each principal authenticates by itself:
 // a [Server] of its own for each, with connections, state and lists of its own.
+// Where the server is shown another credential for each token of a principal, there
+// is one for each set of rights. Whose a member is says its holder, as [Spec.Holder]
+// names it.
 // What it lists is what some principal is listed; [Fleet.Lists] tells what is whose.
 // Members begin when their principal is first heard of, and end when it was not for
 // half an hour. It is safe for concurrent use.
@@ -46,16 +49,17 @@ type Fleet struct {
 	mu      sync.Mutex
 	life    context.Context // of Run; nil before it
 	members map[string]*member
-	begun   sync.Map     // members by principal, for who looks without mu
+	begun   sync.Map     // members by holder, for who looks without mu
 	asked   atomic.Int64 // goes up when another member is asked for than the one before
 	union   *mcp.Listing
 	status  mcp.Status
 	running sync.WaitGroup
 }
 
-// member is the server of one principal.
+// member is the server of one holder.
 type member struct {
 	*Server
+	holder    string
 	principal string
 	stop      context.CancelFunc
 	used      atomic.Int64 // what asked of the fleet was when it was last asked for
@@ -76,22 +80,22 @@ func (f *Fleet) touch(m *member) {
 // end ends a member; mu is held.
 func (f *Fleet) end(m *member) {
 	m.stop()
-	delete(f.members, m.principal)
-	f.begun.Delete(m.principal)
+	delete(f.members, m.holder)
+	f.begun.Delete(m.holder)
 }
 
 // memberSink is what a member tells.
 type memberSink struct {
-	of        *Fleet
-	principal string
+	of     *Fleet
+	holder string
 }
 
 // Changed implements [Sink].
-func (s memberSink) Changed(string) { s.of.changed(s.principal) }
+func (s memberSink) Changed(string) { s.of.changed(s.holder) }
 
 // Happened implements [Sink]. Whatever the connection, it is the principal's.
 func (s memberSink) Happened(ev mcp.Event) {
-	ev.Principal = s.principal
+	ev.Principal, ev.Rights = s.of.spec.Held(s.holder)
 	s.of.opts.Sink.Happened(ev)
 }
 
@@ -156,26 +160,26 @@ func (f *Fleet) tend(now time.Time) {
 	f.asked.Add(1) // who was asked for last is noted when it is again
 }
 
-// of returns the member of a principal, begun if need be; nil where there can be
-// none.
-func (f *Fleet) of(principal string) *member {
-	if m, ok := f.begun.Load(principal); ok {
+// of returns the member of a holder, begun if need be; nil where there can be none.
+func (f *Fleet) of(holder string) *member {
+	if m, ok := f.begun.Load(holder); ok {
 		f.touch(m.(*member))
 		return m.(*member)
 	}
 	f.mu.Lock()
 	life, full := f.life, len(f.members) >= f.opts.Members
 	f.mu.Unlock()
+	principal, _ := f.spec.Held(holder)
 	if principal == "" || life == nil || life.Err() != nil || f.spec.Off || f.spec.Refused != "" {
 		return nil
 	}
 	if full && !f.displace() {
 		return nil
 	}
-	known := f.opts.Known(life, principal)
+	known := f.opts.Known(life, holder)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m := f.members[principal]; m != nil {
+	if m := f.members[holder]; m != nil {
 		return m // begun meanwhile
 	}
 	if len(f.members) >= f.opts.Members {
@@ -183,16 +187,16 @@ func (f *Fleet) of(principal string) *member {
 	}
 	spec, o := f.spec, f.opts.Options
 	spec.Local = principal // whom all its connections belong to
-	o.Credential = bound{o.Credential, principal}
-	o.Sink, o.Known, o.SignIn = memberSink{f, principal}, known, true
+	o.Credential = bound{o.Credential, holder}
+	o.Sink, o.Known, o.SignIn = memberSink{f, holder}, known, true
 	ctx, stop := context.WithCancel(life)
-	m := &member{Server: New(spec, o), principal: principal, stop: stop, since: time.Now()}
+	m := &member{Server: New(spec, o), holder: holder, principal: principal, stop: stop, since: time.Now()}
 	m.used.Store(f.asked.Add(1))
-	f.members[principal] = m
-	f.begun.Store(principal, m)
+	f.members[holder] = m
+	f.begun.Store(holder, m)
 	f.running.Go(func() { _ = m.Run(ctx) })
 	if known != nil {
-		f.running.Go(func() { f.changed(principal) })
+		f.running.Go(func() { f.changed(holder) })
 	}
 	return m
 }
@@ -214,24 +218,24 @@ func (f *Fleet) displace() bool {
 	return true
 }
 
-// bound is a credential of one principal, whosever connection it is asked for.
+// bound is a credential of one holder, whosever connection it is asked for.
 type bound struct {
 	Credential
-	principal string
+	holder string
 }
 
 // Headers implements [Credential].
 func (b bound) Headers(ctx context.Context, _ string) (http.Header, error) {
-	return b.Credential.Headers(ctx, b.principal)
+	return b.Credential.Headers(ctx, b.holder)
 }
 
 // Key implements [Credential].
-func (b bound) Key(string) string { return b.Credential.Key(b.principal) }
+func (b bound) Key(string) string { return b.Credential.Key(b.holder) }
 
 // Refused implements [Renewing].
 func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status int, answer http.Header) (bool, error) {
 	if r, ok := b.Credential.(Renewing); ok {
-		return r.Refused(ctx, b.principal, sent, status, answer)
+		return r.Refused(ctx, b.holder, sent, status, answer)
 	}
 	return false, nil
 }
@@ -239,7 +243,7 @@ func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status i
 // Prove implements [Proving].
 func (b bound) Prove(r *http.Request, _, nonce string) error {
 	if p, ok := b.Credential.(Proving); ok {
-		return p.Prove(r, b.principal, nonce)
+		return p.Prove(r, b.holder, nonce)
 	}
 	return nil
 }
@@ -254,11 +258,11 @@ func (b bound) Answered(r *http.Request, nonce string, status int, answer http.H
 
 // Call carries one request over a connection of its principal's.
 func (f *Fleet) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
-	m := f.of(call.Principal)
+	m := f.of(f.spec.Holder(call.Principal, call.Rights))
 	if m == nil {
 		return mcp.Answer{}, f.none()
 	}
-	return m.Call(ctx, call)
+	return m.Call(withToken(ctx, call.Token), call)
 }
 
 // none is the failure of whoever can have no member.
@@ -289,10 +293,12 @@ func (f *Fleet) Probe(ctx context.Context) error {
 // EndSession closes the connections that belong to a session that has ended.
 func (f *Fleet) EndSession(principal, session string) {
 	f.mu.Lock()
-	m := f.members[principal]
+	all := slices.Collect(maps.Values(f.members))
 	f.mu.Unlock()
-	if m != nil {
-		m.EndSession(principal, session)
+	for _, m := range all {
+		if m.principal == principal {
+			m.EndSession(principal, session)
+		}
 	}
 }
 
@@ -309,9 +315,9 @@ func (f *Fleet) Drain(ctx context.Context) {
 // Tail returns nothing: the server is no process.
 func (*Fleet) Tail() Tail { return Tail{} }
 
-// Renewed takes the news that the credential of a principal is another one.
-func (f *Fleet) Renewed(principal string) {
-	if m := f.of(principal); m != nil {
+// Renewed takes the news that the credential of a holder is another one.
+func (f *Fleet) Renewed(holder string) {
+	if m := f.of(holder); m != nil {
 		m.Renewed()
 	}
 }
@@ -326,9 +332,9 @@ func (f *Fleet) Wake() {
 	}
 }
 
-// Asked notes that a principal is shown its lists.
-func (f *Fleet) Asked(principal string) {
-	if m, ok := f.begun.Load(principal); ok {
+// Asked notes that a holder is shown its lists.
+func (f *Fleet) Asked(holder string) {
+	if m, ok := f.begun.Load(holder); ok {
 		m.(*member).Asked()
 	}
 }
@@ -342,24 +348,24 @@ func (f *Fleet) LookAgain() {
 	}
 }
 
-// Listings returns the last listing of every principal that has one of its own.
+// Listings returns the last listing of every holder that has one of its own.
 func (f *Fleet) Listings() map[string]*mcp.Listing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := make(map[string]*mcp.Listing, len(f.members))
-	for principal, m := range f.members {
+	for holder, m := range f.members {
 		if l, _ := m.Listing(); l != nil && l != signInListing {
-			out[principal] = l
+			out[holder] = l
 		}
 	}
 	return out
 }
 
-// Lists tells whether a principal is listed something by its kind and its name at
+// Lists tells whether a holder is listed something by its kind and its name at
 // the server. Who is not known yet is begun to be asked about, and is listed the tool
 // by which one signs in until then.
-func (f *Fleet) Lists(principal string, kind mcp.Capability, key string) bool {
-	m := f.of(principal)
+func (f *Fleet) Lists(holder string, kind mcp.Capability, key string) bool {
+	m := f.of(holder)
 	signIn := kind == mcp.Tool && key == SignInTool
 	if m == nil {
 		return signIn
@@ -377,11 +383,11 @@ func (f *Fleet) Lists(principal string, kind mcp.Capability, key string) bool {
 	return false
 }
 
-// Await waits until it is known what the server lists to a principal, whose server
+// Await waits until it is known what the server lists to a holder, whose server
 // is begun if need be: as [Server.Await], and while the server starts, because it is
 // the call that started it.
-func (f *Fleet) Await(ctx context.Context, principal string, kind mcp.Capability, key string) error {
-	m := f.of(principal)
+func (f *Fleet) Await(ctx context.Context, holder string, kind mcp.Capability, key string) error {
+	m := f.of(holder)
 	if m == nil {
 		return f.none()
 	}
@@ -391,15 +397,15 @@ func (f *Fleet) Await(ctx context.Context, principal string, kind mcp.Capability
 	news := m.listing != l
 	f.mu.Unlock()
 	if news { // of which it was not told yet
-		f.changed(principal)
+		f.changed(holder)
 	}
 	return err
 }
 
-// Listed tells whether the server lists something to a principal, for which
+// Listed tells whether the server lists something to a holder, for which
 // [Fleet.Await] does not wait.
-func (f *Fleet) Listed(principal string, kind mcp.Capability, key string) bool {
-	m := f.of(principal)
+func (f *Fleet) Listed(holder string, kind mcp.Capability, key string) bool {
+	m := f.of(holder)
 	return m != nil && m.Server.Listed(kind, key)
 }
 
@@ -408,20 +414,21 @@ func (f *Fleet) Listed(principal string, kind mcp.Capability, key string) bool {
 func (f *Fleet) Logins() (signedIn, needed []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, principal := range slices.Sorted(maps.Keys(f.members)) {
-		switch l, status := f.members[principal].Listing(); {
+	for _, holder := range slices.Sorted(maps.Keys(f.members)) {
+		m := f.members[holder]
+		switch l, status := m.Listing(); {
 		case status.State == mcp.NeedsLogin:
-			needed = append(needed, principal)
+			needed = append(needed, m.principal)
 		case l != nil:
-			signedIn = append(signedIn, principal)
+			signedIn = append(signedIn, m.principal)
 		}
 	}
-	return signedIn, needed
+	return slices.Compact(signedIn), slices.Compact(needed)
 }
 
-// Version tells apart what a principal is listed now from what it was before.
-func (f *Fleet) Version(principal string) string {
-	m := f.of(principal)
+// Version tells apart what a holder is listed now from what it was before.
+func (f *Fleet) Version(holder string) string {
+	m := f.of(holder)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m == nil {
@@ -431,9 +438,9 @@ func (f *Fleet) Version(principal string) string {
 }
 
 // changed looks at what a member lists.
-func (f *Fleet) changed(principal string) {
+func (f *Fleet) changed(holder string) {
 	f.mu.Lock()
-	m := f.members[principal]
+	m := f.members[holder]
 	relisted := false
 	if m != nil {
 		l, _ := m.Listing()
@@ -460,8 +467,8 @@ func (f *Fleet) merge() {
 	at := map[capabilityKey]int{}
 	signed, first := 0, true
 	state, reason := mcp.NeedsLogin, "nobody has signed in"
-	for _, principal := range slices.Sorted(maps.Keys(f.members)) {
-		l, status := f.members[principal].Listing()
+	for _, holder := range slices.Sorted(maps.Keys(f.members)) {
+		l, status := f.members[holder].Listing()
 		if better(status.State, state) {
 			state, reason = status.State, status.Reason
 		}

@@ -60,6 +60,11 @@ type Spec struct {
 	// empty when every principal is told apart.
 	Local string
 
+	// PerRights tells that the credential of a principal is another one for each
+	// token that it presents: what was begun with one serves no request with other
+	// rights.
+	PerRights bool
+
 	// Questions is what a legacy server is told that it may ask. Roots that are
 	// asked for belong to the session of the call, so a server that keeps them
 	// for others needs a connection per session.
@@ -200,6 +205,24 @@ func (s *Spec) Hash() string {
 		part("credential", s.Credential)
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Holder names who shares what the server keeps for a caller: all requests of the
+// principal, or those alone with the same rights.
+func (s *Spec) Holder(principal, rights string) string {
+	if !s.PerRights {
+		return principal
+	}
+	return principal + "\x00" + rights
+}
+
+// Held takes the name apart that [Spec.Holder] made. rights is empty where it says
+// nothing of them.
+func (s *Spec) Held(holder string) (principal, rights string) {
+	if i := strings.LastIndexByte(holder, 0); s.PerRights && i >= 0 {
+		return holder[:i], holder[i+1:]
+	}
+	return holder, ""
 }
 
 // Kind is what `ls` shows: the transport, or the launcher of a process.

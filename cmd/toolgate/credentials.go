@@ -195,6 +195,9 @@ func (in *instance) credentialOf(s *config.Server, spec *upstream.Spec) (upstrea
 			set.Grant = oauth.TypeIDJAG
 		}
 		set.Subject = in.subject(x)
+		if spec.PerRights {
+			set.Key = in.presented.key(spec)
+		}
 	}
 	return credential.New(set, client, credential.Options{
 		Vault: vault{in.store, in.keys, in.log}, Logger: in.log, Changed: in.credentialChanged, Hide: in.hidden.learn,
@@ -271,7 +274,7 @@ func (in *instance) subject(x *config.AuthExchange) func(principal string) (stri
 	}
 	return func(principal string) (string, string, bool) {
 		if x.Subject == "" {
-			token, ok := in.presented.of(principal)
+			token, ok := in.presented.text(principal)
 			return token, kind, ok
 		}
 		text, err := os.ReadFile(x.Subject)

@@ -27,14 +27,14 @@ type reached interface {
 	Tail() upstream.Tail
 	Renewed(principal string)
 	Wake()
-	// Await waits until it is known what a principal is listed, see [upstream.Server.Await].
-	Await(ctx context.Context, principal string, kind mcp.Capability, key string) error
-	// Listed tells whether a principal is listed something, for which Await does not wait.
-	Listed(principal string, kind mcp.Capability, key string) bool
-	// Asked is told that a principal is shown lists; LookAgain has them read again.
-	Asked(principal string)
+	// Await waits until it is known what a holder is listed, see [upstream.Server.Await].
+	Await(ctx context.Context, holder string, kind mcp.Capability, key string) error
+	// Listed tells whether a holder is listed something, for which Await does not wait.
+	Listed(holder string, kind mcp.Capability, key string) bool
+	// Asked is told that a holder is shown lists; LookAgain has them read again.
+	Asked(holder string)
 	LookAgain()
-	// Listings returns what is listed to principals; the empty one is everyone.
+	// Listings returns what is listed to holders; the empty one is everyone.
 	Listings() map[string]*mcp.Listing
 }
 
@@ -86,7 +86,7 @@ func (in *instance) newServer(spec upstream.Spec, sink upstream.Sink, shown upst
 	}
 	fleet := upstream.NewFleet(spec, upstream.FleetOptions{
 		Options:  o,
-		Known:    func(ctx context.Context, principal string) *mcp.Listing { return in.saver.load(ctx, &spec, principal) },
+		Known:    func(ctx context.Context, holder string) *mcp.Listing { return in.saver.load(ctx, &spec, holder) },
 		Relisted: in.gateway.Decided,
 	})
 	in.fleets.Store(spec.Key, fleet)
@@ -158,15 +158,21 @@ func (l lister) fleet() *upstream.Fleet {
 }
 
 // Lists implements gate.Lister.
-func (l lister) Lists(principal string, kind mcp.Capability, original string) bool {
+func (l lister) Lists(id *gate.Identity, kind mcp.Capability, original string) bool {
 	f := l.fleet()
-	return f != nil && f.Lists(principal, kind, original)
+	return f != nil && f.Lists(holder(f, id), kind, original)
+}
+
+// holder is who shares what a server keeps for a caller.
+func holder(at interface{ Spec() upstream.Spec }, id *gate.Identity) string {
+	spec := at.Spec()
+	return spec.Holder(id.Key(), id.Rights())
 }
 
 // Version implements gate.Lister.
-func (l lister) Version(principal string) string {
+func (l lister) Version(id *gate.Identity) string {
 	if f := l.fleet(); f != nil {
-		return f.Version(principal)
+		return f.Version(holder(f, id))
 	}
 	return ""
 }

@@ -399,10 +399,10 @@ func (in *instance) signedInTo(m proxy.Mount, s *credential.Source, to reached) 
 	}
 	m.SignInTool = upstream.SignInDefinition()
 	m.Listed = func(id *gate.Identity, kind mcp.Capability, original string) bool {
-		return to.Listed(id.Key(), kind, original)
+		return to.Listed(holder(to, id), kind, original)
 	}
 	m.Await = func(ctx context.Context, id *gate.Identity, kind mcp.Capability, original string) error {
-		return to.Await(ctx, id.Key(), kind, original)
+		return to.Await(ctx, holder(to, id), kind, original)
 	}
 	if !in.offersLink(s) {
 		return m

@@ -38,6 +38,7 @@ func upstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Headers:    headers,
 		Credential: credentialName(s),
 		Isolation:  upstream.Isolation(s.Isolation),
+		PerRights:  tradesCallers(s),
 		Off:        s.Disabled,
 		Questions: upstream.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),
@@ -90,6 +91,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 		Hard:        s.Timeouts.Hard,
 		Result:      int(limits.Result),
 		PerSession:  s.Isolation == config.IsolationSession,
+		PerRights:   tradesCallers(s),
 		Questions: proxy.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),
 			Elicitation: s.ClientRequests.Elicitation.Allowed(),

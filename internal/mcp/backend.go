@@ -214,6 +214,12 @@ type Call struct {
 	// or connection it comes from; both choose the connection.
 	Principal string
 	Session   string
+	// Rights stands for the principal with all that its requests are decided by;
+	// Token for the token that it presented, empty for none. Both are of the request
+	// that the call is made for, and choose the credential at a server that is shown
+	// another one for each.
+	Rights string
+	Token  string
 
 	// Conn is the connection that the call must take, as an [Answer] named it.
 	// Where it is gone the call fails with [FailGone]. Empty leaves the choice.
@@ -311,7 +317,10 @@ type Event struct {
 	// empty for a connection that several share.
 	Principal string
 	Session   string
-	Conn      string // as an [Answer] names it
+	// Rights are those of the [Call]s that share the connection, where the server is
+	// shown a credential for each; else empty.
+	Rights string
+	Conn   string // as an [Answer] names it
 	// Plain tells that it came over a connection on which the server was told
 	// that it may ask nothing, although it may elsewhere.
 	Plain  bool

@@ -2,6 +2,9 @@ package auth
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -32,9 +35,12 @@ const (
 	claimItems = 1000 // of one list
 )
 
-// identity makes the identity that the claims describe.
-func (c Claims) identity(issuer, credential string, claims map[string]any) (*gate.Identity, error) {
-	id := gate.Identity{Principal: gate.Principal{Issuer: issuer}, Credential: credential}
+// identity makes the identity that the claims of a token describe.
+func (c Claims) identity(issuer, credential string, token tokenKey, claims map[string]any) (*gate.Identity, error) {
+	id := gate.Identity{
+		Principal: gate.Principal{Issuer: issuer}, Credential: credential,
+		Actor: actorOf(claims), Token: hex.EncodeToString(token[:]),
+	}
 	subject := cmp.Or(c.Subject, "sub")
 	for _, f := range []struct {
 		path string
@@ -62,6 +68,27 @@ func (c Claims) identity(issuer, credential string, claims map[string]any) (*gat
 		return nil, err
 	}
 	return gate.NewIdentity(id), nil
+}
+
+// actorOf stands for who acts for the subject (RFC 8693 section 4.1), with those
+// who acted before, and for the client that a token was given to (RFC 8693 section
+// 4.3, OpenID Connect Core section 2).
+func actorOf(claims map[string]any) string {
+	by := make(map[string]any)
+	for _, name := range [...]string{"act", "azp", "client_id"} {
+		if v, ok := claims[name]; ok {
+			by[name] = v
+		}
+	}
+	if len(by) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(by) // keys in order
+	if err != nil {
+		return "unknown" // cannot be: it was read as JSON
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
 }
 
 func (c Claims) groups(claims map[string]any) ([]string, error) {

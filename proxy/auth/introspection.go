@@ -158,7 +158,7 @@ func (x *Introspection) learn(ctx context.Context, key tokenKey, token string) (
 		return nil, unavailable(fmt.Errorf("introspection: %w", err))
 	}
 	now := time.Now()
-	v, err := x.judge(answer, now)
+	v, err := x.judge(key, answer, now)
 	if err != nil {
 		x.refused.put(key, err, now.Add(refusalTime))
 		return nil, err
@@ -195,7 +195,7 @@ func (x *Introspection) question(ctx context.Context, token string) (map[string]
 }
 
 // judge checks an answer (RFC 7662 section 2.2).
-func (x *Introspection) judge(answer map[string]any, now time.Time) (*verified, error) {
+func (x *Introspection) judge(key tokenKey, answer map[string]any, now time.Time) (*verified, error) {
 	if answer["active"] != true {
 		return nil, badf("its issuer says that it is not active")
 	}
@@ -217,7 +217,7 @@ func (x *Introspection) judge(answer map[string]any, now time.Time) (*verified, 
 	if err != nil {
 		return nil, err
 	}
-	id, err := x.options.Claims.identity(x.options.Issuer, credentialOf("introspection", answer), answer)
+	id, err := x.options.Claims.identity(x.options.Issuer, credentialOf("introspection", answer), key, answer)
 	if err != nil {
 		return nil, badf("%v", err)
 	}

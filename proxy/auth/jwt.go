@@ -188,7 +188,7 @@ func (j *JWT) identify(r *http.Request, token string) (g Grant, mine bool, err e
 	if !ok {
 		return Grant{}, false, badf("its issuer is not known")
 	}
-	v, err := from.verify(r, t, now)
+	v, err := from.verify(r, t, key, now)
 	if err != nil {
 		return Grant{}, true, err
 	}
@@ -199,7 +199,7 @@ func (j *JWT) identify(r *http.Request, token string) (g Grant, mine bool, err e
 
 // verify checks a token. The signature comes last: a token that would be
 // refused anyway costs no key.
-func (i *issuer) verify(r *http.Request, t *compactToken, now time.Time) (*verified, error) {
+func (i *issuer) verify(r *http.Request, t *compactToken, key tokenKey, now time.Time) (*verified, error) {
 	if err := t.checkHeader(i.Algorithms); err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (i *issuer) verify(r *http.Request, t *compactToken, now time.Time) (*verif
 	if err != nil {
 		return nil, err
 	}
-	id, err := i.Claims.identity(t.issuer, credentialOf("jwt", t.claims), t.claims)
+	id, err := i.Claims.identity(t.issuer, credentialOf("jwt", t.claims), key, t.claims)
 	if err != nil {
 		return nil, badf("%v", err)
 	}

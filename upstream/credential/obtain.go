@@ -30,14 +30,9 @@ func (h *holder) read(ctx context.Context, refused string) (*ready, error) {
 			return nil, err
 		}
 	}
-	kept, ok, err := h.s.opts.Vault.Find(ctx, h.s.set.Server, h.s.owner(h.principal))
-	if err != nil {
-		return nil, fmt.Errorf("read the credential of %s: %w", h.s.set.Server, err)
-	}
-	h.rec = nil
-	if ok {
-		if h.rec, err = open(kept); err != nil {
-			h.s.opts.Logger.Warn("a credential cannot be read and is not used", "err", err)
+	if h.s.set.Key == nil {
+		if err := h.find(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if h.rec != nil && !h.good() {
@@ -58,6 +53,21 @@ func (h *holder) read(ctx context.Context, refused string) (*ready, error) {
 		h.restUntil, h.restErr = time.Now().Add(restTime), err
 	}
 	return nil, err
+}
+
+// find reads what is kept.
+func (h *holder) find(ctx context.Context) error {
+	kept, ok, err := h.s.opts.Vault.Find(ctx, h.s.set.Server, h.s.owner(h.principal))
+	if err != nil {
+		return fmt.Errorf("read the credential of %s: %w", h.s.set.Server, err)
+	}
+	h.rec = nil
+	if ok {
+		if h.rec, err = open(kept); err != nil {
+			h.s.opts.Logger.Warn("a credential cannot be read and is not used", "err", err)
+		}
+	}
+	return nil
 }
 
 // good tells whether what is kept is of this configuration: another issuer, or
@@ -265,6 +275,10 @@ func (h *holder) refresh(ctx context.Context, before *record) (*record, error) {
 // save keeps a token before it is used. Where that fails it is tried again when
 // the credential is next needed.
 func (h *holder) save(ctx context.Context, rec *record) error {
+	if h.s.set.Key != nil { // it is worth nothing without the token that it was had for
+		h.rec = rec
+		return nil
+	}
 	body, err := rec.seal()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -61,8 +62,13 @@ type Settings struct {
 	IDPClient *oauth.Registration
 	Grant     string
 	Audience  string
-	// Subject returns what proves a principal, with its type.
+	// Subject returns what proves a principal, with its type. Where there is a Key it
+	// is given what that returned.
 	Subject func(principal string) (token, kind string, ok bool)
+	// Key names the credential of a request, of the mode Exchange: that of the very
+	// token which its caller presented. What is had under it is kept in memory alone,
+	// and for no other key. Nil is one credential for each principal, which is kept.
+	Key func(ctx context.Context, principal string) string
 
 	// Assertion is the file with what proves the workload that the gateway is, of the
 	// mode Workload. It is read for every token that is asked for.

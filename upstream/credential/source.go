@@ -90,6 +90,14 @@ func (s *Source) owner(principal string) string {
 	return principal
 }
 
+// asked returns whose credential a request needs.
+func (s *Source) asked(ctx context.Context, principal string) string {
+	if s.set.Key == nil {
+		return principal
+	}
+	return s.set.Key(ctx, principal)
+}
+
 // acquire returns the holder of a principal's credential, which is the only one
 // until release is called.
 func (s *Source) acquire(principal string) (h *holder, release func()) {
@@ -120,6 +128,7 @@ func (s *Source) Headers(ctx context.Context, principal string) (http.Header, er
 
 // shown returns what is sent for a principal.
 func (s *Source) shown(ctx context.Context, principal string) (*ready, error) {
+	principal = s.asked(ctx, principal)
 	if h := s.known(principal); h != nil {
 		if now := h.ready.Load(); now != nil && (now.until.IsZero() || time.Now().Before(now.until)) {
 			h.mark()
@@ -143,7 +152,7 @@ func (s *Source) Key(principal string) string {
 // true when there is something else to be sent now; the error says why there is
 // not, and is nil where that is the operator's affair.
 func (s *Source) Refused(ctx context.Context, principal string, sent http.Header, status int, answer http.Header) (again bool, err error) {
-	h, release := s.acquire(principal)
+	h, release := s.acquire(s.asked(ctx, principal))
 	defer release()
 	return h.refused(ctx, sent, status, answer)
 }
