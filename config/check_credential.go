@@ -34,6 +34,7 @@ func checkServerAuth(p *problems, n *Node, path string, s *ServerSettings, t *To
 		}
 	case AuthOAuth, AuthKey, "":
 	}
+	checkIssuer(p, n, path, a)
 	if a.Assertion != "" && a.Mode != AuthWorkload {
 		p.at(n.Get("assertion"), path+".assertion", "write mode: workload, or remove it", "an assertion is for the mode workload alone")
 	}
@@ -66,5 +67,23 @@ func checkServerAuth(p *problems, n *Node, path string, s *ServerSettings, t *To
 		if _, err := netip.ParsePrefix(text); err != nil {
 			p.at(n.Get("networks").item(i), path+".networks", "write one such as 10.0.0.0/8", "%.40q is no block of addresses", text)
 		}
+	}
+}
+
+// checkIssuer reports what proves toolgate and may go anywhere: a server, which names
+// its authorization server, would be handed it by naming one of its own.
+func checkIssuer(p *problems, n *Node, path string, a *ServerAuth) {
+	if a.Issuer != "" {
+		return
+	}
+	const fix = "add issuer: with the URL of the authorization server at which it was registered, such as https://login.example.com"
+	const why = "nothing is sent to an authorization server that the server alone names"
+	switch {
+	case a.Client.Secret != "":
+		p.at(n.Get("client"), path+".issuer", fix, "it is not said whom the client's secret is for, and %s", why)
+	case a.Client.Key != "":
+		p.at(n.Get("client"), path+".issuer", fix, "it is not said who may see what the client's key signs, and %s", why)
+	case a.Assertion != "":
+		p.at(n.Get("assertion"), path+".issuer", fix, "it is not said whom the assertion is for, and %s", why)
 	}
 }

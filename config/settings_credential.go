@@ -8,7 +8,7 @@ type ServerAuth struct {
 	Mode AuthMode `config:"mode" enum:"static|oauth|client_credentials|exchange|workload|key"`
 	// Per is whose credential it is: one for all callers, or one of each caller's own. Absent: principal for an exchange of callers' tokens, else shared.
 	Per AuthPer `config:"per" enum:"shared|principal"`
-	// Issuer is the authorization server at which the client is registered; no other one is used. Absent: the first one that the server names, with which a client_id is then used.
+	// Issuer is the authorization server at which the client is registered; no other one is used. It is required beside a secret, a key or an assertion. Absent: the first one that the server names.
 	Issuer string `config:"issuer" format:"url"`
 	// Client is what toolgate is to that authorization server. Absent: it introduces itself, by its metadata document or by registering.
 	Client AuthClient `config:"client"`

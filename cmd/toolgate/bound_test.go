@@ -42,7 +42,7 @@ func TestBoundCalls(t *testing.T) {
 	a.Proofs, s.Proofs = oauthtest.Nonces(), oauthtest.Nonces()
 	list, settings := spending(s.URL, "", 1000)
 	settings["servers"] = map[string]any{
-		"api": map[string]any{"auth": map[string]any{"mode": "client_credentials", "client": map[string]any{"id": "robot", "secret": "canary-of-the-secret"}}},
+		"api": map[string]any{"auth": map[string]any{"mode": "client_credentials", "issuer": a.Issuer, "client": map[string]any{"id": "robot", "secret": "canary-of-the-secret"}}},
 	}
 	h.write(t, list, settings)
 	p, at := h.up(t)
@@ -110,7 +110,7 @@ func TestBoundRequired(t *testing.T) {
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{"web": map[string]any{
-		"auth": map[string]any{"mode": "client_credentials", "dpop": "required", "client": map[string]any{"id": "robot", "secret": "x"}},
+		"auth": map[string]any{"mode": "client_credentials", "issuer": a.Issuer, "dpop": "required", "client": map[string]any{"id": "robot", "secret": "x"}},
 	}}})
 	p, _ := h.up(t)
 	o := h.run(t, "call", "web__echo", "--file", h.file, "text=hello")
@@ -145,7 +145,7 @@ func TestWorkloadOfAFile(t *testing.T) {
 	}
 	show("canary.bad.assertion\n")
 	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{
-		"web": map[string]any{"auth": map[string]any{"mode": "workload", "assertion": "assertion", "scopes": []string{"read"}}},
+		"web": map[string]any{"auth": map[string]any{"mode": "workload", "issuer": a.Issuer, "assertion": "assertion", "scopes": []string{"read"}}},
 	}})
 	p, _ := h.up(t)
 	for range 3 {

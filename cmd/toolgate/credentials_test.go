@@ -43,7 +43,7 @@ func TestClientCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{
-				"web": map[string]any{"auth": map[string]any{"mode": "client_credentials", "client": client, "scopes": []string{"read"}}},
+				"web": map[string]any{"auth": map[string]any{"mode": "client_credentials", "issuer": a.Issuer, "client": client, "scopes": []string{"read"}}},
 			}})
 			p, _ := h.up(t)
 			for range 2 {
@@ -74,7 +74,7 @@ func TestHiddenCredentials(t *testing.T) {
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{
-		"web": map[string]any{"auth": map[string]any{"mode": "client_credentials", "client": map[string]any{"id": "robot", "secret": "canary-of-the-secret"}}},
+		"web": map[string]any{"auth": map[string]any{"mode": "client_credentials", "issuer": a.Issuer, "client": map[string]any{"id": "robot", "secret": "canary-of-the-secret"}}},
 	}})
 	r := h.newRunning(t)
 	if got := text(t, r.client(t, &options{}), "web__echo", `{"text":"hello"}`); !strings.Contains(got, "hello") {

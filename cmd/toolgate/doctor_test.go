@@ -207,7 +207,7 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 		}},
 		{name: "no assertion", code: doctor.CodeAssertion, subject: "a", make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusUnauthorized, nil)}},
-				map[string]any{"servers": map[string]any{"a": map[string]any{"auth": map[string]any{"mode": "workload", "assertion": h.path("absent")}}}})
+				map[string]any{"servers": map[string]any{"a": map[string]any{"auth": map[string]any{"mode": "workload", "issuer": "https://id.example", "assertion": h.path("absent")}}}})
 		}},
 		{name: "plugin checksum", code: doctor.CodePluginChecksum, subject: "native.plugins.weather", make: func(t *testing.T, h *home) {
 			path := h.keep(t, "weather", "#!/bin/sh\n", 0o700)

@@ -30,7 +30,7 @@ func TestExchangeOfTokens(t *testing.T) {
 	s.Accept = func(r *http.Request) (string, bool) {
 		return strings.CutPrefix(r.Header.Get("Authorization"), "Bearer canary-traded-")
 	}
-	set := exchangeSettings(idp, "access_token", "")
+	set := exchangeSettings(a, idp, "access_token", "")
 	delete(set["auth"].(map[string]any), "client")
 	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{
 		"listen": map[string]any{"public_url": public},

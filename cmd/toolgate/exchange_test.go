@@ -52,13 +52,13 @@ func wants(t *testing.T, r *http.Request, id, secret string, fields map[string]s
 }
 
 // exchangeSettings are a server whose token is traded for what a file holds.
-func exchangeSettings(idp *oauthtest.Authority, grant, file string) map[string]any {
+func exchangeSettings(a, idp *oauthtest.Authority, grant, file string) map[string]any {
 	x := map[string]any{"issuer": idp.Issuer, "client": map[string]any{"id": "at-idp", "secret": "canary-secret-at-idp"}, "grant": grant}
 	if file != "" {
 		x["subject"] = file
 	}
 	return map[string]any{"auth": map[string]any{
-		"mode": "exchange", "client": map[string]any{"id": "at-server", "secret": "canary-secret-at-server"},
+		"mode": "exchange", "issuer": a.Issuer, "client": map[string]any{"id": "at-server", "secret": "canary-secret-at-server"},
 		"scopes": []string{"read"}, "exchange": x,
 	}}
 }
@@ -84,7 +84,7 @@ func TestExchangeForAssertion(t *testing.T) {
 		})
 		return false // the authority gives a token
 	}
-	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{"web": exchangeSettings(idp, "id_jag", "subject")}})
+	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{"web": exchangeSettings(a, idp, "id_jag", "subject")}})
 	if err := os.WriteFile(subject, []byte("canary-id-token-1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestExchangeForToken(t *testing.T) {
 		})
 		return grants(w, "canary-traded", oauth.TypeAccess, "Bearer")
 	}
-	set := exchangeSettings(idp, "access_token", "subject")
+	set := exchangeSettings(a, idp, "access_token", "subject")
 	own := set["auth"].(map[string]any)
 	delete(own, "client")
 	x := own["exchange"].(map[string]any)
@@ -180,7 +180,7 @@ func TestExchangeRefused(t *testing.T) {
 			h, a, idp := newHome(t), oauthtest.New(t), oauthtest.New(t)
 			s := oauthtest.NewServer(t, a)
 			idp.Token = answer
-			h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{"web": exchangeSettings(idp, "id_jag", "subject")}})
+			h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{"web": exchangeSettings(a, idp, "id_jag", "subject")}})
 			if answer != nil {
 				if err := os.WriteFile(h.path("subject"), []byte("canary-subject"), 0o600); err != nil {
 					t.Fatal(err)
@@ -222,7 +222,7 @@ func TestExchangeOfCallers(t *testing.T) {
 		}
 		return grants(w, "canary-assertion-"+who, oauth.TypeIDJAG, "N_A")
 	}
-	set := exchangeSettings(idp, "id_jag", "")
+	set := exchangeSettings(a, idp, "id_jag", "")
 	set["auth"].(map[string]any)["exchange"].(map[string]any)["subject_type"] = "access_token"
 	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{
 		"listen": map[string]any{"public_url": public},

@@ -33,7 +33,10 @@ func newBoundWorld(t *testing.T) *world {
 func (w *world) with(change func(*credential.Settings)) *world {
 	o := credential.Options{Vault: w.vault, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}
 	set := w.source.Settings()
-	change(&set)
+	set.Issuer = w.a.Issuer
+	if change(&set); set.Client != nil {
+		set.Client.Issuer = set.Issuer
+	}
 	w.source = credential.New(set, &oauth.Client{HTTP: http.DefaultTransport, Loopback: true}, o)
 	return w
 }

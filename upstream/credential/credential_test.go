@@ -422,7 +422,7 @@ func BenchmarkSharedToken(b *testing.B) {
 	o := credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}
 	s := credential.New(credential.Settings{
 		Server: "web", URL: oauthtest.NewServer(b, a).URL, Mode: credential.ClientCredentials, Shared: true,
-		Client: &oauth.Registration{ID: "bench", Secret: "bench"},
+		Issuer: a.Issuer, Client: &oauth.Registration{Issuer: a.Issuer, ID: "bench", Secret: "bench"},
 	}, &oauth.Client{HTTP: http.DefaultTransport, Loopback: true}, o)
 	ctx := b.Context()
 	b.ReportAllocs()

@@ -44,10 +44,10 @@ type Settings struct {
 	Headers http.Header
 
 	// Issuer is the only authorization server that is used; empty is whichever the
-	// server names.
+	// server names. Without it nothing is sent there that proves the gateway.
 	Issuer string
-	// Client is the gateway as it is registered by hand; nil where it is not. Its
-	// issuer may be empty, then it is of the first authorization server that is used.
+	// Client is the gateway as it is registered by hand; nil where it is not. The
+	// issuer of one that has a secret or a key is required.
 	Client *oauth.Registration
 	Scopes []string
 	// Binding says whether tokens are bound to a key.

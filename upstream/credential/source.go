@@ -234,10 +234,12 @@ func (s *Source) registered(m *oauth.Metadata) (*oauth.Registration, error) {
 		return nil, nil
 	}
 	r := *s.set.Client
-	if r.Issuer == "" {
+	switch {
+	case r.Issuer == "" && (r.Secret != "" || r.Key != nil):
+		return nil, errors.New("it is not configured at which authorization server the client is registered (auth.issuer); nothing is sent to one that the server alone names")
+	case r.Issuer == "":
 		r.Issuer = m.Issuer
-	}
-	if r.Issuer != m.Issuer {
+	case r.Issuer != m.Issuer:
 		return nil, errors.New("the client of the configuration is registered at another authorization server than the one that the server names now")
 	}
 	return &r, nil

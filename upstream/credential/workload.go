@@ -26,6 +26,10 @@ type rejection struct {
 // authorization server (RFC 7523 section 2.1, SEP-1933). One that was refused is not
 // taken there again: nothing else is tried until the file has another one.
 func (h *holder) federate(ctx context.Context, p *place, client *oauth.Registration, scopes []string) (*oauth.Token, *oauth.ProofKey, error) {
+	if h.s.set.Issuer == "" || p.issuer != h.s.set.Issuer {
+		err := errors.New("it is not configured which authorization server takes it (auth.issuer)")
+		return nil, nil, h.workloadError("the workload's assertion is sent to nobody: "+err.Error(), err)
+	}
 	assertion, err := readAssertion(h.s.set.Assertion)
 	if err != nil {
 		return nil, nil, h.workloadError("the workload's assertion (auth.assertion) cannot be used: "+err.Error(), err)
