@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -169,6 +170,7 @@ func (f *fakeHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guard := f.guard
 	f.mu.Unlock()
 	if guard != nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		seen := &answered{ResponseWriter: w}
 		guard(seen, r)
 		if seen.yes {

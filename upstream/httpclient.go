@@ -92,6 +92,16 @@ func missing(err error) error {
 	return &undelivered{fmt.Errorf("credential: %w", err)}
 }
 
+// forbidden is the error of a request that the server refuses for want of rights
+// (HTTP 403). It says nothing of other requests: what carries them is as good as before.
+type forbidden struct{ err error }
+
+// Error implements error.
+func (e *forbidden) Error() string { return e.err.Error() }
+
+// Unwrap returns why there are no more rights.
+func (e *forbidden) Unwrap() error { return e.err }
+
 // do sends a request, and sends it again where the server refuses its credential
 // and there is another one by now: what was refused was not run.
 func (c *httpClient) do(r *http.Request) (*http.Response, error) {
@@ -105,6 +115,9 @@ func (c *httpClient) do(r *http.Request) (*http.Response, error) {
 		again, why := own.Refused(r.Context(), c.principal, r.Header, resp.StatusCode, resp.Header)
 		if why != nil {
 			resp.Body.Close()
+			if resp.StatusCode == http.StatusForbidden {
+				return nil, &forbidden{missing(why)}
+			}
 			return nil, missing(why)
 		}
 		if !again {

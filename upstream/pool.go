@@ -98,7 +98,8 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		case conn.key != connKey{} && (errors.Is(err, errClosed) || conn.link.cause() != nil):
 			renewed = true // it ended before the call began; another is opened
 		}
-		if login := (*loginError)(nil); errors.As(err, &login) && conn.key == (connKey{}) {
+		_, aside := errors.AsType[*forbidden](err)
+		if login := (*loginError)(nil); errors.As(err, &login) && conn.key == (connKey{}) && !aside {
 			signal(s.refetch) // the lists tell whether it is the credential or this call
 		}
 		err = s.failure(ctx, err)
@@ -396,8 +397,11 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
 		missing, why := errors.AsType[MissingError](errors.Join(err, s.missing()))
+		_, aside := errors.AsType[*forbidden](err)
 		switch {
 		case !why:
+		case missing.NeedsLogin() && aside:
+			f.Reason = "This call needs more rights at the server " + name + " than it was given; `toolgate login " + name + "` asks for them."
 		case missing.NeedsLogin():
 			f.Reason = "Somebody has to sign in to the server " + name + " first, with `toolgate login " + name + "`."
 		default:

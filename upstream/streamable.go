@@ -118,7 +118,8 @@ func (l *streamableLink) post(ctx context.Context, raw []byte, header http.Heade
 	r.Header["Accept"] = acceptBoth
 	l.identify(r)
 	resp, err := l.do(r)
-	if _, ok := errors.AsType[*undelivered](err); ok {
+	_, aside := errors.AsType[*forbidden](err)
+	if _, ok := errors.AsType[*undelivered](err); ok && !aside {
 		l.fail(err)
 	}
 	return resp, err

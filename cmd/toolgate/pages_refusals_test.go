@@ -35,7 +35,7 @@ var refusalTexts = map[string]string{
 	"internal":               "The gateway could not handle the call. Its log says why.",
 	"invalid_arguments":      "The arguments do not fit the schema of the tool. The text says what is wrong with each.",
 	"invalid_output":         "The server has answered what its own schema does not allow, and the file says to refuse that.",
-	"needs_login":            "The server wants a credential that the gateway does not have, or refuses the one it has. See `toolgate doctor`, TG2202.",
+	"needs_login":            "The server wants a credential that the gateway does not have, or refuses the one it has; where it wants more rights for this call, the other calls go on. See `toolgate doctor`, TG2202.",
 	"plan_unknown":           "The caller's plan is not in the file.",
 	"policy_error":           "The policy could not decide. The gateway's log says why.",
 	"question_refused":       "The server asked something that may not be passed on, and could not go on without.",

@@ -116,10 +116,13 @@ func (h *holder) stepUp(ctx context.Context, said oauth.Challenge) (again bool, 
 		had = oauth.Union(h.rec.Requested, h.rec.Token.Scopes)
 	}
 	wider := oauth.Union(h.wider, had, said.Scope)
-	if len(said.Scope) == 0 || oauth.Covers(had, said.Scope) || h.stepUps >= maxStepUps {
+	more := !oauth.Covers(h.wider, wider) // or somebody calls again who has not signed in since
+	if len(said.Scope) == 0 || oauth.Covers(had, said.Scope) || more && h.stepUps >= maxStepUps {
 		return false, &LoginError{Server: h.s.set.Server, Why: "the server wants more rights than a login gives", Final: true}
 	}
-	h.stepUps++
+	if more {
+		h.stepUps++
+	}
 	before := h.wider
 	h.wider = wider
 	if h.s.set.Mode == OAuth {
@@ -129,6 +132,7 @@ func (h *holder) stepUp(ctx context.Context, said oauth.Challenge) (again bool, 
 	rec, err := h.fetch(ctx)
 	if oauth.Refused(err) {
 		h.wider = before // or a token with what is given would not be had any more
+		return false, &LoginError{Server: h.s.set.Server, Why: "the server wants more rights than toolgate is given", Final: true, Err: err}
 	}
 	if err != nil {
 		return false, err
