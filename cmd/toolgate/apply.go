@@ -254,7 +254,12 @@ func (in *instance) start(spec upstream.Spec, set proxy.Resilience, shown upstre
 	guard := in.guard(server, set)
 	sink.guard = guard
 	sink.count() // before its first change
-	in.running.Go(func() { _ = server.Run(ctx) })
+	in.running.Go(func() {
+		_ = server.Run(ctx)
+		if source != nil {
+			source.Close()
+		}
+	})
 	in.running.Go(func() { _ = guard.Run(ctx) })
 	return &runningServer{federated: serverOf{server}, upstream: server, guard: guard, source: source, sink: sink, hash: fingerprint(spec), stop: stop}
 }

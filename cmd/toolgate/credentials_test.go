@@ -87,8 +87,9 @@ func TestHiddenCredentials(t *testing.T) {
 	}
 }
 
-// More secrets than can be remembered forget the oldest, and nothing else.
-func TestHiddenIsBounded(t *testing.T) {
+// TestHiddenInUse: secrets are hidden for as long as they are in use, however many there
+// are, and those that were in use lately.
+func TestHiddenInUse(t *testing.T) {
 	t.Parallel()
 	var h hidden
 	if got := h.shown("ghp_" + strings.Repeat("Canary", 6)); !strings.Contains(got, "redacted") {
@@ -96,16 +97,32 @@ func TestHiddenIsBounded(t *testing.T) {
 	}
 	name := func(i int) string { return fmt.Sprintf("learned-%06d", i) }
 	h.use([]string{"of-the-settings"}, slog.New(slog.DiscardHandler))
-	for i := range 2 * maxLearned {
-		h.learn(name(i))
+	const many = 20 * maxRetired
+	var retire []func()
+	for i := range many {
+		retire = append(retire, h.learn(name(i)))
 	}
-	h.learn(name(maxLearned)) // again
-	for text, kept := range map[string]bool{
-		name(0): false, name(maxLearned - 1): false, name(maxLearned): true, name(2*maxLearned - 1): true, "of-the-settings": true,
-	} {
-		if got := h.shown(text); got == text == kept {
-			t.Errorf("%s is shown as %q", text, got)
+	again := h.learn(name(1)) // of another caller
+	requireHidden := func(hidden bool, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if got := h.shown("it is " + text); strings.Contains(got, text) == hidden {
+				t.Errorf("%s is shown as %q", text, got)
+			}
 		}
+	}
+	requireHidden(true, name(0), name(1), name(many/2), name(many-1), "of-the-settings")
+	h.use([]string{"of-the-next-settings"}, slog.New(slog.DiscardHandler))
+	requireHidden(true, name(0), name(many-1), "of-the-next-settings")
+	requireHidden(false, "of-the-settings")
+	for _, retired := range retire {
+		retired()
+	}
+	requireHidden(false, name(0), name(many-maxRetired-1))
+	requireHidden(true, name(1), name(many-maxRetired), name(many-1))
+	again()
+	if n := h.held.Len(); n != maxRetired {
+		t.Errorf("%d secrets are remembered", n)
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxLearned is how many secrets are known that no file holds: those of
-	// servers that callers sign in to. The oldest is forgotten first.
-	maxLearned = 256
+	// maxRetired is how many secrets are hidden still that have come out of use: what
+	// they were used for may be told of a moment later. The oldest is forgotten first.
+	maxRetired = 256
 	// hideTime bounds the search in a text that is shown to somebody.
 	hideTime = 50 * time.Millisecond
 )
@@ -28,48 +28,37 @@ const (
 type hidden struct {
 	found atomic.Pointer[redact.Redactor]
 
-	mu      sync.Mutex
-	known   []string // of the settings in force
-	learned []string // the latest last
-}
+	// held are the secrets that no file has: those of servers that callers sign in to,
+	// all that are in use and those that were lately.
+	held redact.Set
 
-// shapes hides what has the shape of a credential.
-var shapes = sync.OnceValue(func() *redact.Redactor {
-	r, _ := redact.New(redact.Options{Tokens: true}) // without patterns there is no error
-	return r
-})
+	mu      sync.Mutex
+	retired []string // the latest last
+}
 
 // use makes these the secrets of the settings.
 func (h *hidden) use(known []string, log *slog.Logger) {
-	const most = redact.MaxSecrets - maxLearned
+	const most = redact.MaxSecrets
 	if len(known) > most {
 		log.Warn("there are more secrets than can be kept out of logs", "secrets", len(known), "kept_out", most)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.known = known[:min(len(known), most)]
-	h.renew()
-}
-
-// learn adds a secret that came into use.
-func (h *hidden) learn(secret string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if slices.Contains(h.learned, secret) {
-		return
-	}
-	if len(h.learned) == maxLearned {
-		h.learned = slices.Delete(h.learned, 0, 1)
-	}
-	h.learned = append(h.learned, secret)
-	h.renew()
-}
-
-// renew is called with mu held. There is no error: there are no patterns, and not
-// too many secrets.
-func (h *hidden) renew() {
-	if r, err := redact.New(redact.Options{Tokens: true, Secrets: slices.Concat(h.known, h.learned)}); err == nil {
+	// There is no error: there are no patterns, and not too many secrets.
+	if r, err := redact.New(redact.Options{Tokens: true, Secrets: known[:min(len(known), most)], Set: &h.held}); err == nil {
 		h.found.Store(r)
+	}
+}
+
+// learn hides a secret that came into use, until a while after retire is called, once.
+func (h *hidden) learn(secret string) (retire func()) {
+	h.held.Add(secret)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.retired) == maxRetired {
+			h.held.Remove(h.retired[0])
+			h.retired = slices.Delete(h.retired, 0, 1)
+		}
+		h.retired = append(h.retired, secret)
 	}
 }
 
@@ -77,7 +66,9 @@ func (h *hidden) redactor() *redact.Redactor {
 	if r := h.found.Load(); r != nil {
 		return r
 	}
-	return shapes()
+	r, _ := redact.New(redact.Options{Tokens: true, Set: &h.held}) // without patterns there is no error
+	h.found.CompareAndSwap(nil, r)
+	return r
 }
 
 // Text implements [logs.Redactor] and [proxy.Redactor].

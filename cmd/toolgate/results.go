@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -127,13 +126,11 @@ func knownSecrets(t *config.Toolgate, servers []config.Server, lookup func(strin
 			}
 		}
 		for name, value := range s.Env {
-			if secretName(name) {
-				add(value.Reveal())
-			}
+			secretsOfVariable(name, value.Reveal(), add)
 		}
 		for _, name := range s.EnvInherit {
-			if value, ok := lookup(name); ok && secretName(name) {
-				add(value)
+			if value, ok := lookup(name); ok {
+				secretsOfVariable(name, value, add)
 			}
 		}
 	}
@@ -163,7 +160,10 @@ func secretsIn(v reflect.Value, add func(string)) {
 			case !field.IsExported() || value.Type() == reflect.TypeFor[config.Redact]():
 			case value.Type() == reflect.TypeFor[map[string]config.Secret]():
 				for name, secret := range value.Interface().(map[string]config.Secret) {
-					if field.Name == "Env" && secretName(name) || field.Name != "Env" && !slices.Contains(harmless, strings.ToLower(name)) {
+					switch {
+					case field.Name == "Env":
+						secretsOfVariable(name, secret.Reveal(), add)
+					case !slices.Contains(harmless, strings.ToLower(name)):
 						add(secret.Reveal())
 					}
 				}
@@ -185,44 +185,6 @@ func secretsIn(v reflect.Value, add func(string)) {
 		}
 	default: // holds none
 	}
-}
-
-// secretsOfURL finds the password of a URL, and what stands in its query under the
-// name of a secret, as they are and as they are written.
-func secretsOfURL(text string, add func(string)) {
-	u, err := url.Parse(text)
-	if err != nil {
-		return
-	}
-	if password, ok := u.User.Password(); ok {
-		add(password)
-		add(u.User.Username() + ":" + password) // of which HTTP makes Base64
-		_, rest, _ := strings.Cut(text, "://")
-		rest, _, _ = strings.Cut(rest, "@")
-		if _, written, ok := strings.Cut(rest, ":"); ok {
-			add(written)
-		}
-	}
-	for name, values := range u.Query() {
-		if secretName(name) || strings.EqualFold(name, "key") || strings.EqualFold(name, "sig") {
-			for _, value := range values {
-				add(value)
-			}
-		}
-	}
-}
-
-// secretWords are what the names of variables hold whose values are secrets.
-var secretWords = []string{
-	"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY",
-	"AUTH", "COOKIE", "DSN", "CONNECTION_STRING", "DATABASE_URL",
-}
-
-// secretName tells whether a variable is a secret by its name.
-func secretName(name string) bool {
-	name = strings.ToUpper(name)
-	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT") ||
-		slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // outputChecker holds structured content against the schemas that servers list for it.

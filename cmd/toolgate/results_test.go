@@ -96,7 +96,7 @@ func TestKnownSecrets(t *testing.T) {
 	t.Parallel()
 	c := parsed(t, `
 mcpServers:
-  a: { command: x, env: { API_KEY: key-of-a, GH_PAT: pat-of-a, HOME_DIR: /home/me, DEBUG: "1" } }
+  a: { command: x, env: { API_KEY: key-of-a, GH_PAT: pat-of-a, DB_PASS: pass-of-a, CACHE_URL: "redis://:cache-of-a@x", HOME_DIR: /home/me, DEBUG: "1" } }
   b: { url: "https://me:pass%2Bword@x.example/?api_key=in-the-url&page=long-page", headers: { Authorization: "Bearer of-b", X-Own: own-of-b, Accept: text/html } }
 toolgate:
   store: postgres://u:store-password@db.example/x
@@ -110,7 +110,7 @@ toolgate:
 `, nil)
 	env := map[string]string{"MY_SECRET": "inherited", "MY_LANG": "inherited-too", "OTHER_SECRET": "not-ours"}
 	got := knownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
-	want := []string{"Bearer of-b", "client-secret", "env-of-u", "header-of-t", "in-the-url", "inherited", "key-of-a", "me:pass+word", "own-of-b", "pass%2Bword", "pass+word", "pat-of-a", "query-of-t", "spice-token", "store-password", "u:store-password"}
+	want := []string{":cache-of-a", "Bearer of-b", "cache-of-a", "client-secret", "env-of-u", "header-of-t", "in-the-url", "inherited", "key-of-a", "me:pass+word", "own-of-b", "pass%2Bword", "pass+word", "pass-of-a", "pat-of-a", "query-of-t", "spice-token", "store-password", "u:store-password"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)
 	}

@@ -317,3 +317,66 @@ func TestCutSecrets(t *testing.T) {
 		}
 	}
 }
+
+// A set finds what the same secrets find as values, while they are in it.
+func TestSet(t *testing.T) {
+	var set Set
+	values := []string{"Bearer first-secret-of-all", "first-secret", "another:secret/with spaces", "eyJhbGciOi.one.x", "eyJhbGciOi.two.y", "short"}
+	static, err := New(Options{Secrets: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moving, err := New(Options{Set: &set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, value := range values {
+			set.Add(value)
+		}
+	}
+	texts := []string{
+		"", "short", "x first-secret y", "first-secret-of-all", "first-secret-of-a...", "first-secret-of", "another%3Asecret%2Fwith+spaces",
+		"eyJhbGciOi.two.y eyJhbGciOi.three.z eyJhbGciOi.one.x", "first-se", "Zmlyc3Qtc2VjcmV0", "first-first-secret",
+	}
+	requireSame := func(want *Redactor) {
+		t.Helper()
+		for _, text := range texts {
+			expected, n, _ := want.Text(text, time.Time{})
+			if got, m, err := moving.Text(text, time.Time{}); got != expected || m != n || err != nil {
+				t.Errorf("%q is %q (%d, %v), want %q (%d)", text, got, m, err, expected, n)
+			}
+		}
+	}
+	requireSame(static)
+	for _, value := range values {
+		set.Remove(value)
+	}
+	requireSame(static) // each was added twice
+	for _, value := range append(values, "never added") {
+		set.Remove(value)
+	}
+	requireSame(nil)
+	if set.Len()+len(set.begin)+len(set.used) != 0 {
+		t.Error("something is left of what was removed")
+	}
+	set.Add("some secret or other")
+	if _, _, err := moving.Text(strings.Repeat("x", 1<<20), time.Now().Add(-time.Second)); !errors.Is(err, ErrLate) {
+		t.Errorf("what takes too long ends with %v", err)
+	}
+}
+
+// What a text costs does not grow with the secrets in a set.
+func BenchmarkSet(b *testing.B) {
+	var set Set
+	for i := range 10_000 {
+		set.Add(fmt.Sprintf("%08x-secret-of-somebody", i*2654435761))
+	}
+	r, _ := New(Options{Set: &set})
+	text := strings.Repeat("a line of the log with nothing in it ", 8)
+	for b.Loop() {
+		if _, n, err := r.Text(text, time.Time{}); n != 0 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}

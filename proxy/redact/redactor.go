@@ -18,6 +18,8 @@ type Options struct {
 	// shorter than [MinSecret] bytes are left out, because they would be found
 	// in ordinary text.
 	Secrets []string
+	// Set has further secrets, which come and go; nil is none.
+	Set *Set
 	// Tokens takes out what has the shape of a known kind of credential, see
 	// [Tokens].
 	Tokens bool
@@ -64,6 +66,9 @@ func New(o Options) (*Redactor, error) {
 	}
 	if values := variants(o.Secrets); len(values) > 0 {
 		r.rules = append(r.rules, secrets(values))
+	}
+	if o.Set != nil {
+		r.rules = append(r.rules, o.Set)
 	}
 	if o.Tokens {
 		r.rules = append(r.rules, tokens{})

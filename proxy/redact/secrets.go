@@ -31,7 +31,7 @@ func (s secrets) find(text string, f *finds) {
 			}
 			start := at + i
 			n := common(text[start:], value)
-			if rest := text[start+n:]; n < len(value) && !strings.HasPrefix(rest, "...") && !strings.HasPrefix(rest, "…") && !strings.HasPrefix(rest, `\u2026`) {
+			if n < len(value) && !cutOff(text[start+n:]) {
 				at = start + 1
 				continue
 			}

@@ -106,6 +106,7 @@ func (s *holders) tidy(now time.Time) {
 			s.idle.Remove(first)
 			s.all.Delete(h.principal)
 			s.n--
+			h.hide() // nobody uses it
 		default:
 			return
 		}

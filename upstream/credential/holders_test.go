@@ -185,3 +185,59 @@ func TestUnkeptRenewalsOutlastTheBound(t *testing.T) {
 		t.Errorf("%d are remembered in the end", n)
 	}
 }
+
+// What is hidden is what is in use: each caller's token, however many callers there are,
+// until it is replaced, or its caller forgotten, or the server gone.
+func TestSecretsInUseAreHidden(t *testing.T) {
+	hidden, retired := map[string]int{}, 0
+	var mu sync.Mutex
+	v := newSafe()
+	s := credential.New(credential.Settings{
+		Server: "web", URL: "https://mcp.example/mcp", Mode: credential.APIKey, Header: "Authorization", Prefix: "Bearer ",
+	}, &oauth.Client{HTTP: http.DefaultTransport}, credential.Options{
+		Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}, Principals: 500,
+		Hide: func(secret string) func() {
+			mu.Lock()
+			defer mu.Unlock()
+			hidden[secret]++
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				retired++
+				if hidden[secret]--; hidden[secret] == 0 {
+					delete(hidden, secret)
+				}
+			}
+		},
+	})
+	desk := &credential.Desk{Options: credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}}
+	use := func(who, key string) {
+		t.Helper()
+		if err := desk.Enter(t.Context(), s, who, key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Headers(t.Context(), who); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 400 {
+		use(fmt.Sprint(i), fmt.Sprintf("key-of-%d", i))
+	}
+	if len(hidden) != 400 || retired != 0 {
+		t.Errorf("%d are hidden and %d were retired, want all 400", len(hidden), retired)
+	}
+	use("0", "another-key")
+	if hidden["key-of-0"] != 0 || hidden["another-key"] != 1 {
+		t.Error("what was replaced is taken for in use")
+	}
+	for i := range 400 {
+		use(fmt.Sprint(400+i), fmt.Sprintf("key-of-%d", 400+i))
+	}
+	if n := s.Remembered(); len(hidden) != n {
+		t.Errorf("%d are hidden of %d callers", len(hidden), n)
+	}
+	s.Close()
+	if len(hidden) != 0 {
+		t.Errorf("%d are hidden after the end", len(hidden))
+	}
+}

@@ -116,13 +116,7 @@ func margin(t *oauth.Token) time.Duration {
 // use makes what is kept ready for requests.
 func (h *holder) use() *ready {
 	now := &ready{}
-	if hide := h.s.opts.Hide; hide != nil {
-		for _, secret := range [...]string{h.rec.APIKey, h.rec.Token.Access, h.rec.Token.Refresh} {
-			if secret != "" {
-				hide(secret)
-			}
-		}
-	}
+	h.hide(h.rec.APIKey, h.rec.Token.Access, h.rec.Token.Refresh)
 	if h.s.set.Mode == APIKey {
 		now.header = h.s.with(h.s.set.Header, h.s.set.Prefix+h.rec.APIKey)
 	} else {

@@ -83,9 +83,9 @@ type Options struct {
 	// Changed is told that a principal of a server has another credential than
 	// before, or none any more. It must not block.
 	Changed func(server, principal string)
-	// Hide is told every secret that comes into use, so that nothing shows it. It
-	// must not block. Nil is told nothing.
-	Hide func(secret string)
+	// Hide is told every secret that comes into use, so that nothing shows it, and
+	// retire is called once it is held no more. Neither may block. Nil is told nothing.
+	Hide func(secret string) (retire func())
 	// Principals bounds of how many principals a source remembers the credential; it
 	// reads the others again. Zero is 4096.
 	Principals int

@@ -176,6 +176,18 @@ func (s *Source) ForgetAll() {
 	})
 }
 
+// Close tells that the credentials are not used any more. It is called once the server
+// has ended that they are of.
+func (s *Source) Close() {
+	if s.shared != nil {
+		s.shared.close()
+	}
+	s.own.all.Range(func(_, h any) bool {
+		h.(*holder).close()
+		return true
+	})
+}
+
 // locate finds the server's authorization server. A challenge that tells where to
 // look is looked at again.
 func (s *Source) locate(ctx context.Context, said oauth.Challenge, anew bool) (*place, error) {
@@ -276,7 +288,9 @@ type holder struct {
 	// forgotten.
 	ready     atomic.Pointer[ready]
 	mu        sync.Mutex
-	forgotten uint64 // how often; guarded by mu
+	forgotten uint64            // how often; guarded by mu
+	hidden    map[string]func() // secrets in use, with what retires each; guarded by mu
+	closed    bool              // guarded by mu
 
 	turn chan struct{} // capacity 1: who has put something in looks after the credential
 
@@ -319,6 +333,49 @@ func (h *holder) forget() {
 	defer h.mu.Unlock()
 	h.forgotten++
 	h.ready.Store(nil)
+}
+
+// hide has these secrets hidden, those of now, and retires those of before.
+func (h *holder) hide(secrets ...string) {
+	if h.s.opts.Hide == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := make(map[string]func(), len(secrets))
+	for _, secret := range secrets {
+		switch retire, known := h.hidden[secret]; {
+		case secret == "" || now[secret] != nil:
+		case known:
+			now[secret] = retire
+		default:
+			now[secret] = h.s.opts.Hide(secret)
+		}
+	}
+	for secret, retire := range h.hidden {
+		if now[secret] == nil {
+			retire()
+		}
+	}
+	if h.hidden = now; h.closed {
+		h.retire()
+	}
+}
+
+// retire ends the use of all secrets; mu is held.
+func (h *holder) retire() {
+	for _, retire := range h.hidden {
+		retire()
+	}
+	h.hidden = nil
+}
+
+// close is [Source.Close].
+func (h *holder) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.retire()
 }
 
 // look begins to read the credential. The caller has the turn, as for what follows.
