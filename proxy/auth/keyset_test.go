@@ -213,8 +213,12 @@ func TestKeysAreFetchedAgain(t *testing.T) {
 		broken     func(http.ResponseWriter, *http.Request)
 		fetches    int // in all
 	}{
-		{7 * time.Minute, 0, nil, 1}, {8 * time.Minute, 0, nil, 2}, {8 * time.Minute, 0, hangs, 2},
-		{10 * time.Minute, 0, nil, 2}, {10 * time.Minute, 5 * time.Second, hangs, 2}, {23 * time.Hour, 5 * time.Second, hangs, 2},
+		{7 * time.Minute, 0, nil, 1},
+		{8 * time.Minute, 0, nil, 2},
+		{8 * time.Minute, 0, hangs, 2},
+		{10 * time.Minute, 0, nil, 2},
+		{10 * time.Minute, 5 * time.Second, hangs, 2},
+		{23 * time.Hour, 5 * time.Second, hangs, 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := &authority{issuer: "https://as.example", keys: []signer{s}}
