@@ -103,10 +103,11 @@ func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte)
 	call := &mcp.Call{
 		Method: method, Params: params,
 		Principal: x.Identity.Key(), Session: x.sessionID(), Rights: x.Identity.Rights(), Token: x.Identity.Token,
-		LogLevel: x.LogLevel, Plain: to.isPlain,
+		LogLevel: x.LogLevel, Plain: to.isPlain, Era: x.Era,
 	}
 	call.Exact = x.Era == mcp.Modern
-	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern { // else the server was told at the start
+	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern || // else the server was told at the start
+		!mcp.LookupSpan(x.Capabilities, "extensions").Absent() { // of what its clients may answer, but not of these
 		call.Capabilities = relayable(x.Capabilities, to.mount.Questions, x.Era == mcp.Modern)
 	}
 	call.Progress = x.token() != nil

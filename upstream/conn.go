@@ -37,6 +37,8 @@ type Conn struct {
 	declared []byte // capabilities declared to a legacy server, raw
 	name     string // see [mcp.Answer]
 	key      connKey
+	own      atomic.Bool              // it is the gateway's own, whatever its key
+	served   atomic.Bool              // a client's call was on it, of the gateway's own
 	inbox    func(*Conn, mcp.Message) // notifications that belong to no call
 
 	era          mcp.Era
@@ -99,6 +101,14 @@ func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 // is not idle meanwhile.
 func (c *Conn) begin() { c.calls.Add(1) }
 
+// owner tells whose the connection is.
+func (c *Conn) owner() connKey {
+	if c.own.Load() {
+		return connKey{}
+	}
+	return c.key
+}
+
 func (c *Conn) finish() {
 	c.used.Store(time.Now().UnixNano())
 	c.calls.Add(-1)
@@ -145,7 +155,7 @@ func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 		return mcp.Answer{}, err
 	}
 	req := c.outgoing(c.era, mcp.NumberID(c.ids.Add(1)), call, annotations)
-	req.arrived = f.arrived
+	req.arrived, req.resting = f.arrived, &f.resting
 	return f.answer(req)
 }
 
@@ -282,6 +292,9 @@ func (c *Conn) request(ctx context.Context, era mcp.Era, method string, params [
 	call := &mcp.Call{Method: method, Params: params, Capabilities: c.declared}
 	req := c.outgoing(era, mcp.NumberID(c.ids.Add(1)), call, nil)
 	req.handshake = method == mcp.MethodInitialize
+	if req.handshake && c.key.era == mcp.Legacy { // the server is modern too, and may want to see it
+		req.header = http.Header{mcp.HeaderMethod: {method}}
+	}
 	req.arrived = func(msg mcp.Message) {
 		if msg.Kind == mcp.KindRequest || msg.Method != mcp.NotifyProgress {
 			c.receive(msg)

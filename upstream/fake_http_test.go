@@ -196,6 +196,9 @@ func (f *fakeHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	era := f.era
 	known := f.sessions[r.Header.Get(mcp.HeaderSession)]
 	f.mu.Unlock()
+	if era == mcp.EraUnknown { // it speaks both
+		era = max(mcp.Legacy, mcp.Version(r.Header.Get(mcp.HeaderVersion)).Era())
+	}
 	switch {
 	case do != nil:
 		do(x)

@@ -90,6 +90,52 @@ var scripts = map[string]func(*child){
 		}
 		c.serve()
 	},
+	// both speaks the era of its first message. A call asks in the legacy one, and
+	// its answer tells the process and the calls that it has had.
+	"both": func(c *child) {
+		calls := 0
+		count := func(call mcp.Message, said string) {
+			calls++
+			c.say(jsonAnswer(call.ID, fmt.Sprintf(`{"said":%q,"pid":%d,"calls":%d}`, said, os.Getpid(), calls)))
+		}
+		c.on[mcp.MethodDiscover] = func(msg mcp.Message) {
+			c.modern()
+			c.result(mcp.MethodToolsList, toolList("echo", "newer"))
+			c.on[mcp.MethodToolsCall] = func(call mcp.Message) { count(call, "modern") }
+			c.on[mcp.MethodInitialize] = func(msg mcp.Message) { c.say(jsonFault(msg.ID, mcp.CodeUnsupportedVersion, "it is modern now")) }
+			c.on[mcp.MethodDiscover](msg)
+		}
+		c.on[mcp.MethodInitialize] = func(msg mcp.Message) {
+			c.legacy()
+			c.result(mcp.MethodToolsList, toolList("echo", "older"))
+			c.on[mcp.MethodToolsCall] = func(call mcp.Message) {
+				c.say(question(`"q"`, mcp.MethodElicit))
+				c.on["answer"] = func(said mcp.Message) {
+					action, _ := mcp.LookupString(said.Result(), "action")
+					count(call, action)
+				}
+			}
+			c.on[mcp.MethodDiscover] = func(msg mcp.Message) { c.say(jsonFault(msg.ID, mcp.CodeMethodNotFound, "it is legacy now")) }
+			c.on[mcp.MethodInitialize](msg)
+		}
+		c.serve()
+	},
+	// keeps counts its calls; the tool "ask" asks, and other calls go on meanwhile.
+	"keeps": func(c *child) {
+		c.legacy()
+		calls := 0
+		answer := func(call mcp.Message) { c.say(jsonAnswer(call.ID, fmt.Sprintf(`{"calls":%d}`, calls))) }
+		c.on[mcp.MethodToolsCall] = func(call mcp.Message) {
+			calls++
+			if name, _ := call.ParamString("name"); name != "ask" {
+				answer(call)
+				return
+			}
+			c.on["answer"] = func(mcp.Message) { answer(call) }
+			c.say(question(`"q"`, mcp.MethodElicit))
+		}
+		c.serve()
+	},
 	// notes writes what it was declared into a file; varies lists by it too.
 	"notes":  func(c *child) { c.legacy(); c.notes(false); c.serve() },
 	"varies": func(c *child) { c.legacy(); c.notes(true); c.serve() },

@@ -477,6 +477,7 @@ func (f *Fleet) merge() {
 		}
 		if signed++; first || next.Stale && !l.Stale {
 			next.Era, next.Version, next.ServerInfo, next.Capabilities, next.Instructions = l.Era, l.Version, l.ServerInfo, l.Capabilities, l.Instructions
+			next.Eras = l.Eras
 			next.TTL, next.FetchedAt, next.Stale, first = l.TTL, l.FetchedAt, l.Stale, false
 		}
 		for _, kind := range mcp.Capabilities {
@@ -500,7 +501,7 @@ func (f *Fleet) merge() {
 		f.status.Since = time.Now()
 	}
 	f.status.State, f.status.Reason = state, reason
-	if f.union != nil && f.union.Stale == next.Stale && maps.Equal(f.union.Announced, next.Announced) && f.union.Era == next.Era && f.union.Offers(&next) {
+	if f.union != nil && f.union.Stale == next.Stale && maps.Equal(f.union.Announced, next.Announced) && f.union.Era == next.Era && f.union.Eras == next.Eras && f.union.Offers(&next) {
 		return
 	}
 	f.union = &next

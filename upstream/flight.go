@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -17,7 +18,10 @@ type flight struct {
 	clock  *callClock
 	open   questions
 
-	inLane     bool
+	inLane bool
+	// resting tells that it waits for its client in its lane; mu of the lane is for
+	// writing.
+	resting    atomic.Bool
 	stopWatch  func() bool // ends the watch over the connection's life; nil for none
 	leaveAlone func()      // takes the call off the standalone stream; nil where it is not on it
 }
@@ -67,7 +71,7 @@ func (f *flight) end() {
 		f.stopWatch()
 	}
 	if f.inLane {
-		f.c.lane.leave(f.call)
+		f.c.lane.leave(f)
 	}
 	f.clock.stop()
 }
@@ -125,6 +129,7 @@ func (f *flight) ask(msg mcp.Message) {
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
 		return
 	}
+	c.lane.asks(f.call)
 	if c.shared {
 		c.lane.asked()
 	}
@@ -150,6 +155,9 @@ func (f *flight) ask(msg mcp.Message) {
 	blocks := c.shared || c.lane.of.asked() // other calls than this one
 	if blocks {
 		c.lane.think(+1)
+	}
+	if f.inLane {
+		c.lane.rest(f)
 	}
 	f.open.wg.Add(1)
 	id, size := msg.ID, len(msg.Raw)
@@ -184,7 +192,12 @@ func (f *flight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
 	} else {
 		raw = mcp.AppendResult(nil, id, result)
 	}
-	f.open.wg.Go(func() { f.c.sendAnswer(raw) })
+	f.open.wg.Go(func() {
+		if f.inLane {
+			f.c.lane.resume(f)
+		}
+		f.c.sendAnswer(raw)
+	})
 }
 
 // takeBack ends a question that the server does not wait for any more.

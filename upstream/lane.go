@@ -9,9 +9,17 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// aloneTime is how long a call of something that was never called before waits
-// to be alone on a shared channel.
-const aloneTime = 2 * time.Second
+const (
+	// aloneTime is how long a call of something that was never called before waits
+	// to be alone on a shared channel.
+	aloneTime = 2 * time.Second
+	// besideTime is how long after a question another call begins beside it: what
+	// the server asks at once for one call has come by then.
+	besideTime = 250 * time.Millisecond
+	// returnTime is how long the answer of a client waits for calls that began
+	// meanwhile.
+	returnTime = 10 * time.Second
+)
 
 // manners is what is known of how a server asks, kept over all its connections.
 // On a shared channel a question belongs to a call for certain only while that
@@ -23,6 +31,11 @@ type manners struct {
 	mu    sync.Mutex
 	asks  bool
 	quiet map[string]bool // what ended without a question, by kind and name
+	// askers have asked, by kind and name.
+	askers map[string]bool
+	// serial tells that the server works on nothing else while it waits for an
+	// answer: a call that began beside a question waited for that.
+	serial bool
 }
 
 // asked tells whether the server has asked.
@@ -41,15 +54,29 @@ func mannersKey(call *mcp.Call) string { return call.Kind.String() + " " + call.
 // may take long: a call is better made on another.
 var errThinking = errors.New("a client is asked on this channel")
 
-// lane lets calls onto one shared channel.
+// lane lets calls onto one shared channel. On that of a server that asks one call
+// runs at a time. A call that waits for its client does not run: others may take
+// their turn meanwhile, and its own answer waits for a turn in its place.
 type lane struct {
 	of *manners
 
-	mu      sync.Mutex
-	running int
-	asking  int           // questions that clients think about
-	alone   bool          // the one that runs must stay the only one
-	changed chan struct{} // closed when a call ends or the server has asked
+	mu        sync.Mutex
+	running   int // calls in flight
+	resting   int // of them, those that wait for their clients
+	returning int // of these, those whose answer waits for its turn
+	asking    int // questions that clients think about
+	clients   map[string]int
+	last      time.Time     // when the server asked last
+	alone     bool          // the one that runs must stay the only one
+	changed   chan struct{} // closed when a call ends or rests, and when the server has asked
+}
+
+// clientOf tells the client of a call from others; empty where that is not known.
+func clientOf(call *mcp.Call) string {
+	if call.Session == "" {
+		return ""
+	}
+	return call.Principal + "\x00" + call.Session
 }
 
 func newLane(of *manners) *lane { return &lane{of: of, changed: make(chan struct{})} }
@@ -61,12 +88,16 @@ func (l *lane) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, 
 	var waited <-chan time.Time
 	impatient := false
 	for {
-		ok, changed := l.try(call, impatient)
+		ok, wait, changed := l.try(call, impatient)
 		switch {
 		case ok:
 			return nil
-		case !patient && l.thinking():
+		case !patient && l.elsewhere(call):
 			return errThinking
+		}
+		var settled <-chan time.Time
+		if wait > 0 {
+			settled = time.After(wait)
 		}
 		if moment == nil {
 			moment = time.NewTimer(aloneTime)
@@ -75,6 +106,7 @@ func (l *lane) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, 
 		}
 		select {
 		case <-changed:
+		case <-settled:
 		case <-waited:
 			impatient = true
 		case <-lost:
@@ -85,21 +117,50 @@ func (l *lane) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, 
 	}
 }
 
-// try lets a call begin if it may do so now. The impatient waits only for a
-// server that asks.
-func (l *lane) try(call *mcp.Call, impatient bool) (ok bool, changed <-chan struct{}) {
+// try lets a call begin if it may do so now; else wait is how long it may have to
+// wait at most before it may, 0 where that is not known. The impatient waits only
+// for a server that asks.
+func (l *lane) try(call *mcp.Call, impatient bool) (ok bool, wait time.Duration, changed <-chan struct{}) {
 	l.of.mu.Lock()
 	asks, quiet := l.of.asks, l.of.quiet[mannersKey(call)]
 	l.of.mu.Unlock()
+	beside := asks && l.mayBeside(call)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	alone := asks || call.Askable && !quiet && !impatient
-	if l.running > 0 && (alone || l.alone && !impatient) {
-		return false, l.changed
+	if beside && l.running > 0 && l.running == l.resting && l.returning == 0 {
+		if wait = besideTime - time.Since(l.last); wait > 0 {
+			return false, wait, l.changed
+		}
+	} else if l.running > 0 && (alone || l.alone && !impatient) {
+		return false, 0, l.changed
 	}
 	l.running++
 	l.alone = alone
-	return true, nil
+	if l.clients == nil {
+		l.clients = make(map[string]int)
+	}
+	l.clients[clientOf(call)]++
+	return true, 0, nil
+}
+
+// mayBeside tells whether a call may run while others wait for their clients: it is
+// of the same client, which finds what the server keeps for it then, and of a tool
+// that has never asked.
+func (l *lane) mayBeside(call *mcp.Call) bool {
+	l.of.mu.Lock()
+	serial := l.of.serial || call.Kind != mcp.Tool || l.of.askers[mannersKey(call)]
+	l.of.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	client := clientOf(call)
+	return !serial && client != "" && len(l.clients) == 1 && l.clients[client] > 0
+}
+
+// elsewhere tells whether a call is better made on another channel, because
+// clients are asked on this one and it cannot run beside.
+func (l *lane) elsewhere(call *mcp.Call) bool {
+	return l.thinking() && !l.mayBeside(call)
 }
 
 // thinking tells whether a client is asked.
@@ -117,19 +178,89 @@ func (l *lane) think(open int) {
 	l.tell()
 }
 
+// rest notes that a call which runs waits for its client from now on. It runs
+// again with resume.
+func (l *lane) rest(f *flight) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = time.Now()
+	if !f.resting.Swap(true) {
+		l.resting++
+	}
+	l.tell()
+}
+
+// resume waits until a call that has rested may run again: until those have ended
+// that began meanwhile, or for returnTime. One of them may wait for this very call,
+// and no other is let beside a question of this server any more.
+func (l *lane) resume(f *flight) {
+	timer := time.NewTimer(returnTime)
+	defer timer.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !f.resting.Load() {
+		return
+	}
+	l.returning++
+	for late := false; l.running > l.resting && !late && f.ctx.Err() == nil; {
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-timer.C:
+			late = true
+			l.works()
+		case <-f.ctx.Done():
+		}
+		l.mu.Lock()
+	}
+	l.returning--
+	if f.resting.Swap(false) {
+		l.resting--
+	}
+}
+
+// works notes that the server works on nothing else while it waits for an answer.
+func (l *lane) works() {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	l.of.serial = true
+}
+
+// asks notes that the server asks during calls of something.
+func (l *lane) asks(call *mcp.Call) {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	if l.of.askers == nil {
+		l.of.askers = make(map[string]bool)
+	}
+	if len(l.of.askers) < maxQuiet {
+		l.of.askers[mannersKey(call)] = true
+	}
+}
+
 // leave ends a call. One that ended without a question is remembered.
-func (l *lane) leave(call *mcp.Call) {
+func (l *lane) leave(f *flight) {
 	l.of.mu.Lock()
 	if !l.of.asks && len(l.of.quiet) < maxQuiet {
 		if l.of.quiet == nil {
 			l.of.quiet = make(map[string]bool)
 		}
-		l.of.quiet[mannersKey(call)] = true
+		l.of.quiet[mannersKey(f.call)] = true
 	}
 	l.of.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running--
+	if f.resting.Swap(false) {
+		l.resting--
+	} else if l.resting > 0 && errors.Is(context.Cause(f.ctx), errCallTimeout) {
+		l.works()
+	}
+	client := clientOf(f.call)
+	if l.clients[client]--; l.clients[client] == 0 {
+		delete(l.clients, client)
+	}
 	l.alone = false
 	l.tell()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -47,6 +48,8 @@ type outgoing struct {
 	arrived func(mcp.Message)
 	// askable tells that the server may ask questions about this request.
 	askable bool
+	// resting tells that the request waits for the answer of its client; nil is never.
+	resting *atomic.Bool
 	// stream marks a subscription, which stays open until either side ends it.
 	stream bool
 	// handshake marks initialize, whose answer may open a session.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -41,6 +42,7 @@ type mux struct {
 type pending struct {
 	askable bool
 	stream  bool // of a subscription
+	resting *atomic.Bool
 
 	mu     sync.Mutex
 	queue  []mcp.Message
@@ -59,7 +61,7 @@ func newMux(log *slog.Logger, limits Limits, inbound func(mcp.Message)) *mux {
 
 // roundTrip registers a request, lets write send it and waits for the answer.
 func (m *mux) roundTrip(ctx context.Context, req *outgoing, write func([]byte) error) (mcp.Message, error) {
-	p := &pending{askable: req.askable, stream: req.stream, wake: make(chan struct{}, 1)}
+	p := &pending{askable: req.askable, stream: req.stream, resting: req.resting, wake: make(chan struct{}, 1)}
 	key := req.id.Key()
 	m.mu.Lock()
 	if m.err != nil {
@@ -225,30 +227,39 @@ func (m *mux) owner(msg *mcp.Message) *pending {
 				return p
 			}
 		}
-		return m.only()
+		return m.only(true)
 	case mcp.NotifyMessage, mcp.MethodSampling, mcp.MethodElicit, mcp.MethodRoots:
-		return m.only()
+		return m.only(false)
 	}
 	return nil
 }
 
 // only returns the request that the server may ask about, if there is exactly
-// one; mu is held.
-func (m *mux) only() *pending {
+// one, or the one that waits for an answer, if it takes a question back; mu is held.
+func (m *mux) only(takesBack bool) *pending {
 	if m.several {
 		return nil
 	}
-	var only *pending
+	var only, waits *pending
+	askable, waiting := 0, 0
 	for _, p := range m.pending {
 		if !p.askable {
 			continue
 		}
-		if only != nil {
-			return nil
-		}
 		only = p
+		askable++
+		if p.resting != nil && p.resting.Load() {
+			waits = p
+			waiting++
+		}
 	}
-	return only
+	switch {
+	case askable == 1:
+		return only
+	case takesBack && waiting == 1:
+		return waits
+	}
+	return nil
 }
 
 // fail ends every request in flight; the first cause is kept.

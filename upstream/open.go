@@ -16,7 +16,11 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 		fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start))
 	defer cancel()
 	var first error
-	for _, d := range s.dialers(key) {
+	dialers := s.dialers(key)
+	if key.era != mcp.EraUnknown {
+		dialers = dialers[:1] // HTTP+SSE has no other era
+	}
+	for _, d := range dialers {
 		conn, err := s.openWith(ctx, d, key)
 		if err == nil {
 			return conn, nil
@@ -36,13 +40,17 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 	conn.key, conn.inbox, conn.declared, conn.lane = key, s.heard, s.declares(key), newLane(&s.manners)
 	conn.freed = s.freed.ring
 	if key == (connKey{}) {
-		conn.watch.broken = func() { signal(s.relist) }
+		conn.own.Store(true)
 	} else {
 		conn.gone = func() { signal(s.tidy) }
-		conn.watch.broken = func() {
-			conn.unheard.Store(true)
-			signal(s.tidy)
+	}
+	conn.watch.broken = func() {
+		if conn.own.Load() {
+			signal(s.relist)
+			return
 		}
+		conn.unheard.Store(true)
+		signal(s.tidy)
 	}
 	conn.watch.missed = func(uris []string) {
 		for _, uri := range uris {
@@ -61,8 +69,15 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 	if s.spec.Era == mcp.EraUnknown && time.Since(s.eraSince) >= eraMemory {
 		era = mcp.EraUnknown
 	}
+	if key.era != mcp.EraUnknown {
+		era = key.era
+	}
 	s.mu.Unlock()
-	if err := conn.handshake(ctx, era); err != nil {
+	err = conn.handshake(ctx, era)
+	if err == nil && key.era != mcp.EraUnknown {
+		err = conn.hasTurned()
+	}
+	if err != nil {
 		l, process := link.(*stdioLink)
 		// Whether the end of a process shows before or after the first message
 		// is handed to it is chance, and tells nobody anything.
@@ -80,6 +95,7 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 	s.mu.Lock()
 	if era != conn.era {
 		s.era, s.eraSince = conn.era, time.Now()
+		s.probed(conn.era)
 	}
 	s.mu.Unlock()
 	return conn, nil
@@ -126,12 +142,17 @@ func redactURL(raw string) string {
 }
 
 // declares returns the capabilities to declare on a connection: all that may
-// be asked when one principal owns it, none when several share it.
+// be asked when one principal owns it, none when several share it; and the
+// extensions that clients have declared.
 func (s *Server) declares(key connKey) []byte {
 	if s.several(key) && s.spec.Isolation == IsolateShared {
 		return Questions{}.capabilities()
 	}
-	return s.spec.Questions.less(key.withheld).capabilities()
+	capabilities := s.spec.Questions.less(key.withheld).capabilities()
+	if extensions := s.extensions.known(); extensions != nil {
+		capabilities = mcp.SetMember(capabilities, "extensions", extensions)
+	}
+	return capabilities
 }
 
 // several tells whether principals share a connection.

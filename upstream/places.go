@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // slot is one place of the pool: a connection, or one being opened.
@@ -181,6 +183,7 @@ func (s *Server) fill(key connKey, sl *slot) {
 	err := s.awaitEnds(life)
 	if err == nil {
 		conn, err = s.open(life, key)
+		err = s.learnEras(life, key, err)
 	}
 	s.mu.Lock()
 	if r := s.again[key]; r != nil && err != nil {
@@ -195,6 +198,7 @@ func (s *Server) fill(key connKey, sl *slot) {
 		s.wg.Go(func() { s.retire(unwanted) })
 		conn, err = nil, &undelivered{errClosed}
 	}
+	promoted := conn != nil && s.pool[key] == sl && s.promote(key, conn)
 	sl.conn, sl.err, sl.since = conn, err, time.Now()
 	if conn != nil && conn.plain() && s.spec.Command != "" && s.plain.main != s.main && !s.plain.busy {
 		signal(s.refetch) // as it is there, its list is read too
@@ -208,6 +212,9 @@ func (s *Server) fill(key connKey, sl *slot) {
 	signal(s.tidy)
 	if err == nil {
 		s.resubscribe(life, conn)
+	}
+	if err == nil && key == (connKey{era: key.era}) && key.era != mcp.EraUnknown && !promoted {
+		s.readOther(life, conn)
 	}
 }
 

@@ -20,6 +20,8 @@ type connKey struct {
 	// withheld is what the server is not told there although it may ask it,
 	// because the clients whose calls go there did not declare it.
 	withheld Questions
+	// era is that of the connection where it is not the one of the gateway's own.
+	era mcp.Era
 	// spare numbers further connections of the same owner, for calls that would
 	// otherwise wait for a client that is asked.
 	spare int
@@ -31,12 +33,16 @@ type connKey struct {
 // to one that was told as much as this client declares. A process is told the
 // whole, unless it is known to ask.
 func (s *Server) route(call *mcp.Call, main *Conn) connKey {
-	key := s.keyFor(call, main.era)
-	if call.Plain && main.era == mcp.Legacy {
+	era := s.eraOf(call, main)
+	key := s.keyFor(call, era)
+	if era != main.era {
+		key.era = era
+	}
+	if call.Plain && era == mcp.Legacy {
 		key.withheld = s.spec.Questions
 		return key
 	}
-	if main.era == mcp.Modern || !call.Exact || call.Kind == mcp.NoCapability || s.several(key) ||
+	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoCapability || s.several(key) ||
 		main.shared && !s.manners.asked() || s.fullOnly(call) {
 		return key
 	}
@@ -76,6 +82,9 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			return answer, err
 		}
 	}
+	if call.Capabilities != nil {
+		s.Connected(call.Capabilities)
+	}
 	var wait placeWait
 	for {
 		conn, patient, err := s.conn(ctx, call, &wait)
@@ -95,11 +104,11 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		case errors.Is(err, errSessionLost):
 			s.lose(conn, err)
 			renewed = true
-		case conn.key != connKey{} && (errors.Is(err, errClosed) || conn.link.cause() != nil):
+		case !conn.own.Load() && (errors.Is(err, errClosed) || conn.link.cause() != nil):
 			renewed = true // it ended before the call began; another is opened
 		}
 		_, aside := errors.AsType[*forbidden](err)
-		if login := (*loginError)(nil); errors.As(err, &login) && conn.key == (connKey{}) && !aside {
+		if login := (*loginError)(nil); errors.As(err, &login) && conn.own.Load() && !aside {
 			signal(s.refetch) // the lists tell whether it is the credential or this call
 		}
 		err = s.failure(ctx, err)
@@ -134,11 +143,9 @@ func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient
 	}
 	var annotations []mcp.ParamHeader
 	if call.Kind == mcp.Tool && conn.era == mcp.Modern {
-		s.mu.Lock()
-		if item := s.listing.Find(mcp.Tool, call.Key); item != nil {
+		if item := s.item(conn, call); item != nil {
 			annotations = item.Params
 		}
-		s.mu.Unlock()
 	}
 	return conn.call(ctx, call, annotations, patient)
 }
@@ -231,7 +238,16 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wai
 	for {
 		changed := s.freed.next()
 		conn, err := s.vacant(ctx, call, key, main)
-		if !errors.Is(err, errPoolFull) {
+		switch {
+		case errors.Is(err, errOneEra):
+			if key = s.route(call, main); key.era != mcp.EraUnknown {
+				return nil, err
+			}
+			continue
+		case errors.Is(err, errPoolFull) && key.era != mcp.EraUnknown && !s.turned():
+			key = s.keyFor(call, main.era) // whether it speaks the other era is found out later
+			continue
+		case !errors.Is(err, errPoolFull):
 			return conn, err
 		}
 		if err := s.awaitPlace(ctx, wait, key, main, cmp.Or(call.Timeout, s.spec.Timeouts.Call), changed); err != nil {
@@ -256,7 +272,7 @@ func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *
 
 // asks tells whether a call would wait on a connection for a client that is asked.
 func asks(conn *Conn, call *mcp.Call) bool {
-	return conn != nil && call.Kind != mcp.NoCapability && conn.oneWay() && conn.lane.thinking()
+	return conn != nil && call.Kind != mcp.NoCapability && conn.oneWay() && conn.lane.elsewhere(call)
 }
 
 // opened returns the connection with a key, nil while there is none.
@@ -275,6 +291,7 @@ func (s *Server) opened(key connKey, main *Conn) *Conn {
 // owned returns the connection with a key.
 func (s *Server) owned(ctx context.Context, key connKey, main *Conn) (*Conn, error) {
 	if key == (connKey{}) {
+		main.served.Store(true)
 		main.begin()
 		return main, nil
 	}
@@ -285,7 +302,7 @@ func (s *Server) owned(ctx context.Context, key connKey, main *Conn) (*Conn, err
 // changed in between is not known, so each counts as updated.
 func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
 	s.mu.Lock()
-	uris := slices.Sorted(maps.Keys(s.subs[conn.key]))
+	uris := slices.Sorted(maps.Keys(s.subs[conn.owner()]))
 	s.mu.Unlock()
 	conn.watch.add(uris) // to have all on one stream
 	for _, uri := range uris {
@@ -323,15 +340,13 @@ func (s *Server) lose(conn *Conn, err error) {
 
 // EndSession closes the connections that belong to a session that has ended.
 func (s *Server) EndSession(principal, session string) {
-	key := connKey{principal: principal, session: session}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range []connKey{key, {principal: principal, session: session, withheld: s.spec.Questions}} {
-		delete(s.subs, key)
-		delete(s.again, key)
-	}
+	its := func(key connKey) bool { return key.principal == principal && key.session == session }
+	maps.DeleteFunc(s.subs, func(key connKey, _ map[string]int) bool { return its(key) })
+	maps.DeleteFunc(s.again, func(key connKey, _ *reopening) bool { return its(key) })
 	for own, sl := range s.pool {
-		if own.principal == principal && own.session == session {
+		if its(own) {
 			s.release(own, sl)
 		}
 	}
@@ -339,13 +354,18 @@ func (s *Server) EndSession(principal, session string) {
 
 // refreshNow fetches the lists again before a call is retried.
 func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
+	if conn.key.era != mcp.EraUnknown && !conn.own.Load() {
+		s.readOther(ctx, conn)
+		return
+	}
 	listing, cut, err := conn.fetch(ctx)
 	if err != nil {
 		return
 	}
 	s.inherit(listing)
 	s.mu.Lock()
-	listing.Announced, listing.Plain = maps.Clone(s.announced), s.plain.listing
+	listing.Announced = maps.Clone(s.announced)
+	s.complete(listing)
 	s.listing = listing
 	if cut != "" {
 		s.status.Reason = cut

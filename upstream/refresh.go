@@ -106,5 +106,6 @@ func same(before, next *mcp.Listing) bool {
 	return before != nil && !before.Stale && before.Era == next.Era && before.Offers(next) &&
 		string(before.ServerInfo) == string(next.ServerInfo) && maps.Equal(before.TTL, next.TTL) &&
 		maps.Equal(before.Announced, next.Announced) && before.Plain == next.Plain &&
+		before.Eras == next.Eras && before.Other == next.Other && string(before.Declared) == string(next.Declared) &&
 		next.FetchedAt.Sub(before.FetchedAt) < keptAge
 }

@@ -80,13 +80,16 @@ type Server struct {
 	refetch chan struct{} // the lists have changed
 	relist  chan struct{} // the listen stream ended
 	tidy    chan struct{} // something of the pool was opened or lost
-	freed   bell          // a connection may be free
-	demand  demand        // for the lists
-	signed  chan struct{} // the credential is another one
-	wg      sync.WaitGroup
-	life    context.Context // of Run; set before anything uses it
+	// replaced tells that another connection is the gateway's own.
+	replaced chan struct{}
+	freed    bell          // a connection may be free
+	demand   demand        // for the lists
+	signed   chan struct{} // the credential is another one
+	wg       sync.WaitGroup
+	life     context.Context // of Run; set before anything uses it
 
-	manners manners
+	manners    manners
+	extensions extensions
 
 	mu       sync.Mutex
 	status   mcp.Status
@@ -109,6 +112,7 @@ type Server struct {
 	// announced counts the list changes that the server has announced.
 	announced map[mcp.Capability]uint64
 	plain     plainState
+	eras      eras
 	stopped   bool
 }
 
@@ -117,7 +121,7 @@ func New(spec Spec, opts Options) *Server {
 	s := &Server{
 		spec: spec.withDefaults(), hash: spec.Hash(), opts: opts,
 		log:  opts.Logger.With("server", spec.Key),
-		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1),
+		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
 		tidy: make(chan struct{}, 1), signed: make(chan struct{}, 1), again: make(map[connKey]*reopening), turns: make(map[subscription]*turn), ended: make(chan struct{}),
 		moved: make(chan struct{}), pool: make(map[connKey]*slot), subs: make(map[connKey]map[string]int),
 		announced: make(map[mcp.Capability]uint64),
@@ -134,6 +138,8 @@ func New(spec Spec, opts Options) *Server {
 		known := *opts.Known
 		known.Stale = true
 		s.knowPlain(&known)
+		s.knowEras(&known)
+		s.extensions.learn(mcp.SetMember(nil, "extensions", known.Declared), spec.Local == "")
 		s.listing = &known
 		if s.era == mcp.EraUnknown && time.Since(known.FetchedAt) < eraMemory {
 			s.era, s.eraSince = known.Era, known.FetchedAt
@@ -214,6 +220,12 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		began := time.Now()
 		err = s.serve(ctx, conn)
+		for next := s.successor(conn); next != nil; next = s.successor(conn) {
+			before := conn
+			s.wg.Go(func() { s.retire(before) }) // it may still be answering
+			conn = next
+			err = s.serve(ctx, conn)
+		}
 		s.dropMain(conn, err)
 		if time.Since(began) > steady {
 			wait.reset()
@@ -278,6 +290,10 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 			return context.Cause(ctx)
 		case <-conn.link.done():
 			return conn.link.cause()
+		case <-s.replaced:
+			if s.successor(conn) != nil {
+				return errReplaced
+			}
 		case <-s.refetch:
 			if pending {
 				continue // every connection tells of the same change
@@ -357,6 +373,12 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 		state = mcp.Degraded
 	}
 	s.publishBoth(ctx, conn, listing, state, cut)
+	conn.spawn(func() {
+		if other := s.otherConn(conn.life, conn); other != nil {
+			s.readOther(conn.life, other)
+			other.finish()
+		}
+	})
 	if len(listing.Unread) > 0 {
 		plan.fresh = false
 		return plan.retry.next()

@@ -37,7 +37,7 @@ func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
 func (s *Server) publish(listing *mcp.Listing, state mcp.State, reason string) {
 	s.mu.Lock()
 	if listing != nil {
-		listing.Plain = s.plain.listing
+		s.complete(listing)
 		if same(s.listing, listing) {
 			listing = nil
 		} else {
@@ -172,7 +172,7 @@ func (s *Server) event(conn *Conn, method string, params []byte) {
 		principal = s.spec.Local
 	}
 	s.opts.Sink.Happened(mcp.Event{
-		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Plain: conn.plain(), Method: method, Params: params,
+		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Plain: conn.plain(), Era: conn.era, Method: method, Params: params,
 	})
 }
 

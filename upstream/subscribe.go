@@ -58,22 +58,23 @@ func (s *Server) turn(ctx context.Context, sub subscription) (end func(), err er
 // other, so that the server and the count agree. What is subscribed is kept for
 // the connection's successor.
 func (s *Server) subscribe(ctx context.Context, conn *Conn, uri string, on bool) (mcp.Answer, error) {
-	end, err := s.turn(ctx, subscription{conn.key, uri})
+	key := conn.owner()
+	end, err := s.turn(ctx, subscription{key, uri})
 	if err != nil {
 		return mcp.Answer{}, err
 	}
 	defer end()
 	done := mcp.Answer{Result: []byte("{}"), Era: conn.era}
-	if !on && s.count(conn.key, uri, -1) > 0 {
+	if !on && s.count(key, uri, -1) > 0 {
 		return done, nil
 	}
-	if on && s.count(conn.key, uri, 0) > 0 {
-		s.count(conn.key, uri, +1)
+	if on && s.count(key, uri, 0) > 0 {
+		s.count(key, uri, +1)
 		return done, nil
 	}
 	answer, err := conn.Subscribe(ctx, uri, on)
 	if on && err == nil && answer.Fault == nil {
-		s.count(conn.key, uri, +1)
+		s.count(key, uri, +1)
 	}
 	return answer, err
 }

@@ -115,7 +115,7 @@ func TestTaskStatusEvent(t *testing.T) {
 	r.sink.mu.Lock()
 	defer r.sink.mu.Unlock()
 	want := mcp.Event{
-		Server: "srv", Principal: "me", Conn: got.Conn,
+		Server: "srv", Principal: "me", Conn: got.Conn, Era: mcp.Legacy,
 		Method: mcp.NotifyTaskStatus, Params: []byte(`{"taskId":"t","status":"working"}`),
 	}
 	if diff := cmp.Diff(want, r.sink.events[0]); diff != "" || got.Conn == "" {

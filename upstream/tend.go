@@ -89,8 +89,15 @@ func (s *Server) openAgain(now time.Time) time.Duration {
 	}
 	for key := range s.subs {
 		call := mcp.Call{Principal: key.principal, Session: key.session}
-		owner := s.keyFor(&call, s.main.era)
+		era := s.main.era
+		if key.era != mcp.EraUnknown {
+			era = key.era
+		}
+		owner := s.keyFor(&call, era)
 		owner.withheld = key.withheld
+		if era != s.main.era && s.mayTurn(s.main) {
+			owner.era = era
+		}
 		if key == (connKey{}) || s.pool[key] != nil || owner != key {
 			continue
 		}

@@ -185,6 +185,10 @@ type Call struct {
 	Kind Capability
 	Key  string
 
+	// Era is the client's. A server that speaks both is called in it; unknown
+	// leaves the choice.
+	Era Era
+
 	// Capabilities are the client capabilities, raw, that the server may rely
 	// on for this call; nil means none.
 	Capabilities []byte
@@ -254,7 +258,7 @@ func (c *Call) Inquire(ctx context.Context, method string, params []byte) (resul
 type Answer struct {
 	Result []byte // the raw result object; nil when Fault is set
 	Fault  *Error
-	// Era is the era of the server that answered.
+	// Era is the era in which the server answered.
 	Era Era
 	// Conn names the connection that a legacy server answered on: what such a
 	// server keeps for its client, it keeps for that connection. The name is
@@ -324,6 +328,7 @@ type Event struct {
 	// Plain tells that it came over a connection on which the server was told
 	// that it may ask nothing, although it may elsewhere.
 	Plain  bool
+	Era    Era // in which the server speaks on that connection
 	Method string
 	Params []byte
 }

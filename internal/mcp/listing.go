@@ -37,6 +37,32 @@ type Listing struct {
 	// Plain is what the server offers to clients of which it may ask nothing;
 	// nil when that is the same or not known. It has no Plain of its own.
 	Plain *Listing
+	// Eras is how many eras the server is known to speak; 0 is not known.
+	Eras int
+	// Other is what a server of two eras offers in the one that is not Era; nil
+	// when that is not known. It has neither Plain nor Other.
+	Other *Listing
+	// Declared are the extensions that clients declare, raw, as far as the server
+	// was or will be told of them; nil when there are none.
+	Declared []byte
+}
+
+// In returns what the server offers to clients of an era. Where it speaks both
+// and has not been asked what it lists in this one, that is the same, but for
+// what belongs to the era itself.
+func (l *Listing) In(era Era) *Listing {
+	switch {
+	case l == nil, l.Eras < 2, l.Era == era, era == EraUnknown:
+		return l
+	case l.Other != nil:
+		return l.Other
+	}
+	same := *l
+	same.Era, same.Version, same.Plain, same.Other = era, LatestLegacy, nil, nil
+	if era == Modern {
+		same.Version = LatestModern
+	}
+	return &same
 }
 
 // Declares tells whether the server capabilities have a member at the path.
@@ -125,7 +151,7 @@ func (l *Listing) Encode() []byte {
 	for _, raw := range []struct {
 		key   string
 		value []byte
-	}{{"server_info", l.ServerInfo}, {"capabilities", l.Capabilities}} {
+	}{{"server_info", l.ServerInfo}, {"capabilities", l.Capabilities}, {"declared", l.Declared}} {
 		if raw.value != nil {
 			dst = append(AppendQuote(append(dst, ','), raw.key), ':')
 			dst = append(dst, raw.value...)
@@ -143,8 +169,17 @@ func (l *Listing) Encode() []byte {
 		}
 		dst = append(dst, "]}"...)
 	}
-	if l.Plain != nil {
-		dst = append(append(dst, `,"plain":`...), l.Plain.Encode()...)
+	if l.Eras != 0 {
+		dst = strconv.AppendInt(append(dst, `,"eras":`...), int64(l.Eras), 10)
+	}
+	for _, set := range []struct {
+		key string
+		of  *Listing
+	}{{"plain", l.Plain}, {"other", l.Other}} {
+		if set.of != nil {
+			dst = append(AppendQuote(append(dst, ','), set.key), ':')
+			dst = append(dst, set.of.Encode()...)
+		}
 	}
 	return append(dst, '}')
 }
@@ -192,6 +227,9 @@ func DecodeListing(data []byte) (*Listing, error) {
 	if plain := Lookup(data, "plain"); err == nil && plain != nil {
 		l.Plain, err = decodeListing(plain)
 	}
+	if other := Lookup(data, "other"); err == nil && other != nil {
+		l.Other, err = decodeListing(other)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +246,10 @@ func decodeListing(data []byte) (*Listing, error) {
 		FetchedAt:    time.UnixMilli(number("fetched_at")),
 		ServerInfo:   Lookup(data, "server_info"),
 		Capabilities: Lookup(data, "capabilities"),
+		Declared:     Lookup(data, "declared"),
 		Items:        map[Capability][]Item{},
 		TTL:          map[Capability]time.Duration{},
+		Eras:         int(number("eras")),
 	}
 	version, _ := LookupString(data, "version")
 	l.Version = Version(version)
