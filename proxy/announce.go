@@ -52,7 +52,7 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 		tell(s, s.hearers(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {
-		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersAll)
+		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersModern)
 	}
 }
 
@@ -80,19 +80,22 @@ func changes(old, next *Snapshot) []change {
 	return changed
 }
 
-// digest is of one list of one server in both sets.
-func (c *Catalog) digest(server string, kind mcp.Capability) (both [2]uint64) {
-	s := c.byServer[server]
+// digest is of one list of one server in all sets.
+func (c *Catalog) digest(server string, kind mcp.Capability) (all [3]uint64) {
+	s := c.byServer[server].base()
 	if s == nil {
-		return both
+		return all
 	}
 	if len(s.rendered[kind]) > 0 {
-		both[0] = s.digest[kind]
+		all[0] = s.digest[kind]
 	}
 	if s.plain != nil { // an empty list of its own is not none
-		both[1] = s.plain.digest[kind]
+		all[1] = s.plain.digest[kind]
 	}
-	return both
+	if s.twin != nil {
+		all[2] = s.twin.digest[kind]
+	}
+	return all
 }
 
 // seen returns the notifications of those changes that a caller can see.
@@ -115,13 +118,14 @@ type view struct {
 	digest    uint64
 	announced uint64 // changes that the server has announced to those who see this set
 	plain     bool
+	era       mcp.Era
 }
 
 // differs tells whether a view is another than before. A change that the server
 // announces counts, even where its list is the same: it may know more of it than
 // the list tells. The counts of two sets say nothing of each other.
 func (v view) differs(next view) bool {
-	return v.digest != next.digest || v.plain == next.plain && v.announced != next.announced
+	return v.digest != next.digest || v.plain == next.plain && v.era == next.era && v.announced != next.announced
 }
 
 // viewed returns the view of a caller.
@@ -144,7 +148,7 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 	if !some {
 		return view{}
 	}
-	return view{h.Sum64(), of.listing.Announced[c.kind], of.isPlain}
+	return view{h.Sum64(), of.listing.Announced[c.kind], of.isPlain, of.listing.Era}
 }
 
 func (g *Gateway) everyListen() []*listen {

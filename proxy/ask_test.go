@@ -29,32 +29,36 @@ func questioner(t *testing.T, era mcp.Era, method, params string) *script {
 
 func said(w string) string { return string(mcp.Lookup([]byte(w), "result", "said")) }
 
-// A question that the client did not declare, or the operator does not allow,
-// is declined without asking, in either era.
-func TestDeclinedQuestions(t *testing.T) {
-	const (
-		declined = `{"action":"decline"}`
-		rejected = `{"code":-1,"message":"User rejected sampling request"}`
-		noRoots  = `{"code":-32601,"message":"Method not found: the client does not offer roots/list"}`
-	)
+// A question that the client did not declare, or the operator does not allow, is an
+// error for the server, in either era: nobody was asked, so nobody has declined.
+func TestQuestionsThatNobodyIsAsked(t *testing.T) {
+	none := func(method string) string {
+		return `{"code":-32601,"message":"Method not found: the client does not offer ` + method + `"}`
+	}
+	form := func(method string) string {
+		return `{"code":-32602,"message":"Invalid params: the client does not offer ` + method + ` in this form"}`
+	}
+	denied := func(method string) string {
+		return `{"code":-32603,"message":"` + method + ` is not put to the client: the operator does not allow it, or these are too many"}`
+	}
 	tests := []struct {
 		name, capabilities string
 		questions          Questions
 		method, params     string
 		want               string
 	}{
-		{"elicitation not declared", `{}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"message":"m"}`, declined},
-		{"elicitation not allowed", `{"elicitation":{}}`, Questions{}, mcp.MethodElicit, `{"message":"m"}`, declined},
-		{"elicitation by URL not declared", `{"elicitation":{}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url"}`, declined},
-		{"elicitation by form not declared", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"message":"m"}`, declined},
-		{"elicitation by an unsafe URL", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url","url":"http://example.com/"}`, declined},
-		{"elicitation by a script", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url","url":"javascript:alert(1)"}`, declined},
-		{"sampling with tools not declared", `{"sampling":{}}`, Questions{Sampling: true}, mcp.MethodSampling, `{"messages":[],"tools":[]}`, rejected},
-		{"sampling not declared", `{"elicitation":{}}`, Questions{Sampling: true}, mcp.MethodSampling, `{"messages":[]}`, rejected},
-		{"sampling not allowed", `{"sampling":{}}`, Questions{Elicitation: true}, mcp.MethodSampling, `{"messages":[]}`, rejected},
-		{"roots not declared", `{}`, Questions{Roots: true}, mcp.MethodRoots, ``, noRoots},
-		{"roots not allowed", `{"roots":{}}`, Questions{}, mcp.MethodRoots, ``, noRoots},
-		{"no question at all", `{}`, Questions{true, true, true}, "tools/call", `{}`, `{"code":-32601,"message":"Method not found: the client does not offer tools/call"}`},
+		{"elicitation not declared", `{}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"message":"m"}`, none(mcp.MethodElicit)},
+		{"elicitation not allowed", `{"elicitation":{}}`, Questions{}, mcp.MethodElicit, `{"message":"m"}`, denied(mcp.MethodElicit)},
+		{"elicitation by URL not declared", `{"elicitation":{}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url"}`, form(mcp.MethodElicit)},
+		{"elicitation by form not declared", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"message":"m"}`, form(mcp.MethodElicit)},
+		{"elicitation by an unsafe URL", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url","url":"http://example.com/"}`, denied(mcp.MethodElicit)},
+		{"elicitation by a script", `{"elicitation":{"url":{}}}`, Questions{Elicitation: true}, mcp.MethodElicit, `{"mode":"url","url":"javascript:alert(1)"}`, denied(mcp.MethodElicit)},
+		{"sampling with tools not declared", `{"sampling":{}}`, Questions{Sampling: true}, mcp.MethodSampling, `{"messages":[],"tools":[]}`, form(mcp.MethodSampling)},
+		{"sampling not declared", `{"elicitation":{}}`, Questions{Sampling: true}, mcp.MethodSampling, `{"messages":[]}`, none(mcp.MethodSampling)},
+		{"sampling not allowed", `{"sampling":{}}`, Questions{Elicitation: true}, mcp.MethodSampling, `{"messages":[]}`, denied(mcp.MethodSampling)},
+		{"roots not declared", `{}`, Questions{Roots: true}, mcp.MethodRoots, ``, none(mcp.MethodRoots)},
+		{"roots not allowed", `{"roots":{}}`, Questions{}, mcp.MethodRoots, ``, denied(mcp.MethodRoots)},
+		{"no question at all", `{}`, Questions{true, true, true}, "tools/call", `{}`, none("tools/call")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,12 +156,12 @@ func TestQuestionsAreWithdrawn(t *testing.T) {
 	})
 }
 
-// A batch has no way to ask: the question is declined.
+// A batch has no way to ask.
 func TestQuestionsInABatch(t *testing.T) {
 	r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`)))
 	session := r.post(strings.Replace(initBody, "2025-11-25", "2025-03-26", 1)).field("Mcp-Session-Id")
 	w := r.post(`[`+request("1", "tools/call", `{"name":"s__ask"}`)+`]`, "Mcp-Session-Id", session)
-	if !strings.Contains(w.text(), `"said":{"action":"decline"}`) {
+	if !strings.Contains(w.text(), `"code":-32601`) {
 		t.Errorf("%s", w.text())
 	}
 }

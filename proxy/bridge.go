@@ -152,9 +152,8 @@ func (d *dialogue) inquire(ctx context.Context, r *Route, result []byte) ([]byte
 	return append(out, '}'), nil
 }
 
-// input puts one question of an input request to a legacy client. A form or a
-// URL that is not to be shown is declined; the other questions have no answer
-// that says so, and end the call.
+// input puts one question of an input request to a legacy client. One that is not
+// to be put has no answer that says so, and ends the call.
 func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte, error) {
 	method, _ := mcp.LookupString(request, "method")
 	params := mcp.Lookup(request, "params")
@@ -162,9 +161,6 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 		return nil, badQuestions(r)
 	}
 	if !d.may(d.x, method, params) {
-		if declined, fault := decline(method); fault == nil {
-			return declined, nil
-		}
 		return nil, questionRefused(r, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", r.Server, method))
 	}
 	params = d.redaction().question(method, params)

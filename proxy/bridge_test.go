@@ -137,7 +137,7 @@ func TestConversationEnds(t *testing.T) {
 		{"declined by the client", []string{asks(elicit, "")}, []string{`"result":{"action":"decline"}`}, `"said":{"a":{"action":"decline"}}`},
 		{"refused by the client", []string{asks(elicit, "")}, []string{`"error":{"code":-1,"message":"no"}`}, `"said":{"a":{"action":"cancel"}}`},
 		{"sampling refused by the client", []string{asks(`"a":{"method":"sampling/createMessage","params":{"messages":[]}}`, "")}, []string{`"error":{"code":-1,"message":"no"}`}, `the client did not answer it`},
-		{"by URL, which was not declared", []string{asks(`"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example/"}}`, "")}, nil, `"said":{"a":{"action":"decline"}}`},
+		{"by URL, which was not declared", []string{asks(`"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example/"}}`, "")}, nil, `which this client or the operator does not allow`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

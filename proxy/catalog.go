@@ -48,9 +48,12 @@ type served struct {
 	slots    *slots
 	unnamed  bool // it has no capability ids, which could not be had
 
-	plain   *served      // as clients see it of which it may ask nothing; nil when that is the same
-	other   *mcp.Listing // the listing of the other set; nil when there is one
+	plain   *served        // as clients see it of which it may ask nothing; nil when that is the same
+	others  []*mcp.Listing // the listings of the other sets
 	isPlain bool
+
+	twin   *served // as clients of the other era see it; nil where it speaks one
+	twinOf *served // of which it is the twin
 }
 
 // Route is where an exposed name leads. It is immutable, but for what is
@@ -175,11 +178,8 @@ func (s *served) renderItem(r *Route, raw []byte) []byte {
 	if s.mount.Namespace == "" {
 		return out
 	}
-	// MCP Apps name their resource in the tool's _meta, in two spellings.
 	w := uriWalk{namespace: s.mount.Namespace, raw: out}
-	meta := w.member(w.all(), "_meta")
-	w.uri(w.member(w.member(meta, "ui"), "resourceUri"))
-	w.uri(w.member(meta, "ui/resourceUri"))
+	w.app(w.member(w.all(), "_meta"))
 	if len(w.edits) == 0 {
 		return out
 	}

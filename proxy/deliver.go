@@ -12,6 +12,9 @@ import (
 // bytes stay as they are, but for URIs, hop keys and the state of a round.
 func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, got mcp.Answer) reply {
 	result, way := got.Result, ""
+	if got.Fault != nil && got.Era == mcp.Modern && x.Era == mcp.Legacy && call.Method == mcp.MethodRead {
+		got.Fault = legacyNotFound(got.Fault)
+	}
 	switch {
 	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && call.Method != mcp.MethodComplete:
 		result, way = urlQuestions(got.Fault.Data), wayAgain
@@ -124,6 +127,17 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 		fault.Code, fault.Raw = mcp.CodeInvalidParams, nil // 2026-07-28 basic, Error Codes: replaced by -32602
 	}
 	return &fault
+}
+
+// legacyNotFound is the error of a modern server that has no such resource, with
+// the code of the legacy revisions (2026-07-28 server/resources, Error Handling).
+func legacyNotFound(fault *mcp.Error) *mcp.Error {
+	if _, named := mcp.LookupString(fault.Data, "uri"); fault.Code != mcp.CodeInvalidParams || !named && fault.Data != nil {
+		return fault
+	}
+	own := *fault
+	own.Code, own.Raw = mcp.CodeResourceNotFound, nil
+	return &own
 }
 
 // urlQuestions makes an input request of the data of a legacy server's error

@@ -109,12 +109,13 @@ func (d *dialogue) passes(now time.Time) bool {
 
 // ask relays a request of a legacy server to the client whose call caused it,
 // in the form of the client's revision. A question that the client did not
-// declare, that the operator does not allow, or that is one too many is
-// declined without asking anybody. It implements [mcp.Call.Ask].
+// declare, that the operator does not allow, or that is one too many is an error
+// for the server: nobody was asked, so nobody has declined. It implements
+// [mcp.Call.Ask].
 func (d *dialogue) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
 	client := d.client()
 	if !d.may(client, method, params) || d.park == nil && client.Era == mcp.Modern {
-		reply(decline(method))
+		reply(nil, notAsked(client, method, params))
 		return
 	}
 	params = d.redaction().question(method, params)
@@ -209,15 +210,16 @@ func noAnswer(method string) ([]byte, *mcp.Error) {
 	return nil, mcp.Errorf(mcp.CodeInternal, "the client did not answer")
 }
 
-// decline is the answer that each question has for a user who does not want
-// to answer it.
-func decline(method string) ([]byte, *mcp.Error) {
-	switch method {
-	case mcp.MethodElicit:
-		return []byte(`{"action":"decline"}`), nil
-	case mcp.MethodSampling:
-		return nil, &mcp.Error{Code: -1, Message: "User rejected sampling request"} // 2025-11-25 client/sampling, Error Handling
-	default:
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: the client does not offer %s", method)
+// notAsked is the error of a question that was put to nobody. To a server it is
+// that of a client which does not have what is asked for (2025-11-25
+// client/elicitation, Error Handling), or whose operator does not allow it.
+func notAsked(client *Exchange, method string, params []byte) *mcp.Error {
+	asked := map[string]string{mcp.MethodElicit: "elicitation", mcp.MethodSampling: "sampling", mcp.MethodRoots: "roots"}[method]
+	switch {
+	case client.declares(method, params):
+		return mcp.Errorf(mcp.CodeInternal, "%s is not put to the client: the operator does not allow it, or these are too many", method)
+	case asked != "" && mcp.IsObject(mcp.Lookup(client.Capabilities, asked)):
+		return mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: the client does not offer %s in this form", method)
 	}
+	return mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: the client does not offer %s", method)
 }

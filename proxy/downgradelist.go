@@ -40,8 +40,8 @@ var revisionVersions = [revisions]mcp.Version{
 // list for one item that breaks it. Of what the revision defines, a member of
 // another type is mended where there is a way to and left out where not; what a
 // later revision has brought is left out, because clients of the first
-// revisions refused members that they did not know; what no revision defines,
-// and _meta, stays.
+// revisions refused members that they did not know; the annotations of a tool,
+// what no revision defines, and _meta, stay.
 //
 // A modern client gets the bytes of the server, without execution.taskSupport:
 // it is of 2025-11-25 alone, as are the tasks that it tells of. The item is not
@@ -231,7 +231,9 @@ var (
 var itemForms = map[mcp.Capability]form{
 	mcp.Tool: objectForm( // Tool
 		nameMember, titleMember, descriptionMember, iconsMember, metaMember,
-		formMember{name: "annotations", since: mcp.V20250326, form: objectForm( // ToolAnnotations
+		// Of 2025-03-26. Servers send them to clients of every revision, which do not
+		// lose by it what they decide by.
+		formMember{name: "annotations", form: objectForm( // ToolAnnotations
 			formMember{name: "title", form: textForm},
 			formMember{name: "readOnlyHint", form: booleanForm},
 			formMember{name: "destructiveHint", form: booleanForm},

@@ -27,6 +27,11 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	}
 	snap := g.snapshot.Load()
 	servers, decided := snap.greeters(s.ctx, who, s.scope, can)
+	for _, of := range servers {
+		if aware, ok := of.backend.(ClientAware); ok {
+			aware.Connected(capabilities)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready {
@@ -69,7 +74,7 @@ func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
 		return g.refuse(x, err)
 	}
 	snap := g.snapshot.Load()
-	servers, decided := snap.greeters(ctx, x.Identity, x.Scope, answersAll)
+	servers, decided := snap.greeters(ctx, x.Identity, x.Scope, answersModern)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version)...)
 	if text := snap.instructions(x.Identity, servers, g.opts.Limits.Instructions); text != "" {
@@ -148,7 +153,9 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 			if _, status := s.backend.Listing(); status.State != mcp.Disabled && status.State != mcp.Failed {
 				tools, prompts, resources, subscribe, logging, completions = true, true, true, true, true, true
 				tasks, listTasks, cancelTasks = true, true, true
-				extensions[mcp.ExtensionTasks] = []byte("{}")
+				if version.Era() == mcp.Modern {
+					extensions[mcp.ExtensionTasks] = []byte("{}")
+				}
 			}
 			continue
 		}
@@ -163,8 +170,14 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 		}
 		offered := mcp.Lookup(l.Capabilities, "extensions")
 		for m := range mcp.Members(offered) {
-			if name, _ := mcp.Unquote(m.Key(offered)); (name != mcp.ExtensionTasks || l.Era == mcp.Modern) && extensions[name] == nil {
-				extensions[name] = m.Value.Of(offered)
+			name, _ := mcp.Unquote(m.Key(offered))
+			settings := m.Value.Of(offered)
+			switch {
+			case name == mcp.ExtensionTasks && (l.Era == mcp.Legacy || version.Era() == mcp.Legacy):
+			case extensions[name] == nil:
+				extensions[name] = settings
+			default:
+				extensions[name] = mcp.Merge(extensions[name], settings)
 			}
 		}
 	}
@@ -190,7 +203,7 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 		}
 		parts = append(parts, part+`"requests":{"tools":{"call":{}}}}`)
 	}
-	if len(extensions) > 0 && version.Era() == mcp.Modern {
+	if len(extensions) > 0 { // legacy revisions have them too (SEP-2133)
 		var own []string
 		for _, name := range sortedKeys(extensions) {
 			own = append(own, string(mcp.Quote(name))+":"+string(extensions[name]))

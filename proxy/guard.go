@@ -190,6 +190,13 @@ func (g *Guard) EndSession(principal, session string) {
 	}
 }
 
+// Connected implements [ClientAware].
+func (g *Guard) Connected(capabilities []byte) {
+	if aware, ok := g.backend.(ClientAware); ok {
+		aware.Connected(capabilities)
+	}
+}
+
 // own returns the circuit of what a request is about, nil when it has none of
 // its own.
 func (g *Guard) own(what capability) *circuit {

@@ -92,7 +92,7 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 // none.
 func (g *Gateway) shows(ctx context.Context, id *gate.Identity, server string) bool {
 	snap := g.snapshot.Load()
-	for _, c := range append(snap.everyCatalog(), snap.catalogOf(id, answersAll)) {
+	for _, c := range append(snap.everyCatalog(), snap.catalogOf(id, answersModern)) {
 		of := c.byServer[server]
 		if of == nil {
 			continue

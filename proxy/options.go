@@ -35,6 +35,13 @@ type SessionEnder interface {
 	EndSession(principal, session string)
 }
 
+// ClientAware is a [Backend] that wants to know what the clients that connect
+// declare.
+type ClientAware interface {
+	// Connected takes the capabilities of a client, raw. It does not block.
+	Connected(capabilities []byte)
+}
+
 // Auditor takes one closed entry per call, and one of its beginning where it
 // reaches a backend. It is safe for concurrent use and does not keep the entry.
 type Auditor interface {

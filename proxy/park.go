@@ -153,9 +153,10 @@ func (p *park) questions() []byte {
 // result, or with nil when the context ends first.
 func (p *park) ask(ctx context.Context, method string, params []byte, answer func([]byte)) {
 	request := append([]byte(`{"method":`), mcp.Quote(method)...)
-	if len(params) > 0 {
-		request = append(append(request, `,"params":`...), params...)
+	if len(params) == 0 {
+		params = []byte("{}") // some libraries cannot read a request without any
 	}
+	request = append(append(request, `,"params":`...), params...)
 	p.mu.Lock()
 	p.asked++
 	key := "q" + strconv.Itoa(p.asked)

@@ -17,9 +17,10 @@ const (
 	answersSampling answers = 1 << iota
 	answersElicitation
 	answersRoots
-	// answersAll is also what modern clients are shown by, whose lists do not
-	// vary by what they declare.
 	answersAll = answersSampling | answersElicitation | answersRoots
+	// answersModern is what modern clients are shown by, whose lists do not vary by
+	// what they declare.
+	answersModern = answersAll + 1
 )
 
 // answersIn returns what client capabilities, raw, declare.
@@ -47,7 +48,7 @@ func (q Questions) answered(can answers) Questions {
 // answers returns what the client of a request can be asked, for its lists.
 func (x *Exchange) answers() answers {
 	if x.Era != mcp.Legacy || x.Session == nil {
-		return answersAll
+		return answersModern
 	}
 	return x.Session.answers()
 }
@@ -57,16 +58,20 @@ func (s *Session) answers() answers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.version.Era() != mcp.Legacy {
-		return answersAll
+		return answersModern
 	}
 	return s.can
 }
 
-// shownTo returns the server as a client sees it that can be asked something:
-// with its plain listing if that is nothing of what this server may ask.
+// shownTo returns the server as a client sees it that can be asked something: in
+// its era where the server speaks both, and with its plain listing if that is
+// nothing of what this server may ask.
 func (s *served) shownTo(can answers) *served {
 	q := s.mount.Questions
-	if s.plain != nil && q != (Questions{}) && q.answered(can) == (Questions{}) {
+	if s.twin != nil && (can == answersModern) != (s.listing.Era == mcp.Modern) {
+		return s.twin
+	}
+	if can != answersModern && s.plain != nil && q != (Questions{}) && q.answered(can) == (Questions{}) {
 		return s.plain
 	}
 	return s
@@ -78,20 +83,62 @@ func (s *served) newPlain(ids map[CapabilityKey]string) *served {
 	if s.listing == nil || s.listing.Plain == nil {
 		return nil
 	}
-	listing, same := sharedDefinitions(s.listing)
+	listing, same := sharedDefinitions(s.listing, s.listing.Plain)
 	if same {
 		return nil
 	}
-	p := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, other: s.listing, isPlain: true}
+	p := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, others: s.sets(), isPlain: true}
 	p.render(ids)
 	return p
 }
 
-// sharedDefinitions returns the plain listing of a server with the definitions of
+// newTwin returns the server as it is to clients of the era that its listing is not
+// of, nil where it speaks one alone.
+func (s *served) newTwin(ids map[CapabilityKey]string) *served {
+	if s.listing == nil || s.listing.Eras < 2 {
+		return nil
+	}
+	era := mcp.Modern
+	if s.listing.Era == mcp.Modern {
+		era = mcp.Legacy
+	}
+	listing, _ := sharedDefinitions(s.listing, s.listing.In(era))
+	t := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, others: s.sets(), twinOf: s}
+	t.render(ids)
+	return t
+}
+
+// base returns the server as its listing of its own is, whose twin it may be.
+func (s *served) base() *served {
+	if s != nil && s.twinOf != nil {
+		return s.twinOf
+	}
+	return s
+}
+
+// beside are the listings of a server that are not the one given.
+func beside(l *mcp.Listing) (others []*mcp.Listing) {
+	if l == nil {
+		return nil
+	}
+	for _, set := range [...]*mcp.Listing{l.Plain, l.Other} {
+		if set != nil {
+			others = append(others, set)
+		}
+	}
+	return others
+}
+
+// sets are all listings of the server: each takes part in giving names.
+func (s *served) sets() []*mcp.Listing {
+	return append([]*mcp.Listing{s.listing}, beside(s.listing)...)
+}
+
+// sharedDefinitions returns another listing of a server with the definitions of
 // the full one wherever both have a capability: the catalog accepts one for each.
 // same tells that nothing else is different.
-func sharedDefinitions(full *mcp.Listing) (plain *mcp.Listing, same bool) {
-	plain, same = full.Plain, bytes.Equal(full.Capabilities, full.Plain.Capabilities) && full.Instructions == full.Plain.Instructions
+func sharedDefinitions(full, own *mcp.Listing) (plain *mcp.Listing, same bool) {
+	plain, same = own, bytes.Equal(full.Capabilities, own.Capabilities) && full.Instructions == own.Instructions
 	for _, kind := range mcp.Capabilities {
 		items := plain.Items[kind]
 		same = same && len(items) == len(full.Items[kind])
@@ -101,11 +148,11 @@ func sharedDefinitions(full *mcp.Listing) (plain *mcp.Listing, same bool) {
 			case in == nil:
 				same = false
 			case !bytes.Equal(in.Raw, items[i].Raw):
-				if plain == full.Plain {
-					plain = new(*full.Plain)
-					plain.Items = maps.Clone(full.Plain.Items)
+				if plain == own {
+					plain = new(*own)
+					plain.Items = maps.Clone(own.Items)
 				}
-				if &plain.Items[kind][0] == &full.Plain.Items[kind][0] {
+				if &plain.Items[kind][0] == &own.Items[kind][0] {
 					plain.Items[kind] = slices.Clone(items)
 				}
 				plain.Items[kind][i] = *in
@@ -117,7 +164,7 @@ func sharedDefinitions(full *mcp.Listing) (plain *mcp.Listing, same bool) {
 
 // catalogs are the catalogs of all clients, by what they can be asked. Those
 // that are the same are one.
-type catalogs [answersAll + 1]*Catalog
+type catalogs [answersModern + 1]*Catalog
 
 // newCatalogs merges what the backends offer, once for every set of servers that
 // show their plain listings.
@@ -141,14 +188,16 @@ func newCatalogs(servers []*served) (all catalogs) {
 
 // varies tells whether some clients are shown other lists than others because of
 // what they can be asked.
-func (s *Snapshot) varies() bool { return s.plain[0] != s.plain[answersAll] }
+func (s *Snapshot) varies() bool {
+	return s.plain[0] != s.plain[answersAll] || s.plain[answersAll] != s.plain[answersModern]
+}
 
 // Catalog returns what the requests of a client are resolved in, and listed
 // from: the catalog of everyone, or the one of those who can be asked as little,
 // or the caller's own where there is one.
 func (s *Snapshot) Catalog(x *Exchange) *Catalog {
 	if !s.varies() {
-		return s.catalogOf(x.Identity, answersAll)
+		return s.catalogOf(x.Identity, answersModern)
 	}
 	return s.catalogOf(x.Identity, x.answers())
 }
@@ -193,7 +242,7 @@ func (s *Snapshot) names() []string {
 // resolve returns the route of an exposed name for whichever client is shown it,
 // nil when nobody is.
 func (s *Snapshot) resolve(id *gate.Identity, kind mcp.Capability, name string, scope Scope) *Route {
-	if r := s.catalogOf(id, answersAll).resolve(kind, name, scope); r != nil {
+	if r := s.catalogOf(id, answersModern).resolve(kind, name, scope); r != nil {
 		return r
 	}
 	for _, c := range s.everyCatalog() {

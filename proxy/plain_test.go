@@ -371,7 +371,7 @@ func TestSetsShareDefinitions(t *testing.T) {
 	plain := newScript(t, "p", mcp.Legacy, `tool {"name":"both","description":"another","inputSchema":{"type":"object"}}`, tool("alone"))
 	listing := *full.listing
 	listing.Plain = plain.listing
-	shared, same := sharedDefinitions(&listing)
+	shared, same := sharedDefinitions(&listing, listing.Plain)
 	if same || string(shared.Items[mcp.Tool][0].Raw) != string(full.listing.Items[mcp.Tool][0].Raw) || shared.Items[mcp.Tool][1].Key != "alone" {
 		t.Errorf("%v, %s", same, shared.Items[mcp.Tool][0].Raw)
 	}
@@ -389,7 +389,7 @@ func TestSetsShareDefinitions(t *testing.T) {
 		t.Errorf("offered %v", names)
 	}
 	listing.Plain = newScript(t, "p", mcp.Legacy, `tool {"name":"asks","inputSchema":{}}`, tool("both")).listing
-	if _, same := sharedDefinitions(&listing); !same {
+	if _, same := sharedDefinitions(&listing, listing.Plain); !same {
 		t.Error("sets with the same names are two")
 	}
 }

@@ -58,7 +58,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 		outputs: config.Outputs,
 		pinned:  config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
 	}
-	next.catalog = next.plain[answersAll]
+	next.catalog = next.plain[answersModern]
 	next.said, _ = config.Registry.(InstructionsKeeper)
 	if config.Listed != nil {
 		config.Listed(next.names())
@@ -82,7 +82,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 // snapshot before.
 func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	listing, _ := m.Backend.Listing()
-	before := old.catalog.byServer[m.Backend.Name()]
+	before := old.catalog.byServer[m.Backend.Name()].base()
 	if before != nil && before.mount == m && before.listing == listing && !before.unnamed {
 		return before
 	}
@@ -94,13 +94,12 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 		s.slots = newSlots(m.Concurrency, m.Queue, g.callers)
 	}
 	s.slots.throttle(*g.throttle.Load())
-	if listing != nil {
-		s.other = listing.Plain
-	}
+	s.others = beside(listing)
 	ids, named := g.capabilityIDs(ctx, m.Backend.Name(), listing)
 	s.unnamed = !named
 	s.render(ids)
 	s.plain = s.newPlain(ids)
+	s.twin = s.newTwin(ids)
 	s.offer = s.offered()
 	return s
 }
@@ -116,9 +115,12 @@ func (s *served) offered() *gate.Offer {
 	}
 	for _, kind := range mcp.Capabilities {
 		routes := s.rendered[kind]
-		if s.plain != nil { // what is in that set alone
-			routes = slices.Concat(routes, slices.DeleteFunc(slices.Clone(s.plain.rendered[kind]), func(r *Route) bool {
-				return s.listing.Find(kind, r.Original) != nil
+		for _, set := range [...]*served{s.plain, s.twin} {
+			if set == nil {
+				continue
+			}
+			routes = slices.Concat(routes, slices.DeleteFunc(slices.Clone(set.rendered[kind]), func(r *Route) bool {
+				return slices.ContainsFunc(routes, func(other *Route) bool { return other.Original == r.Original })
 			}))
 		}
 		for _, r := range routes {
@@ -147,14 +149,14 @@ func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listi
 		return nil, true
 	}
 	var keys []CapabilityKey
-	for _, set := range [...]*mcp.Listing{l, l.Plain} {
-		if set == nil {
-			continue
-		}
+	seen := make(map[CapabilityKey]bool)
+	for _, set := range append([]*mcp.Listing{l}, beside(l)...) {
 		for _, kind := range mcp.Capabilities {
 			for i := range set.Items[kind] {
-				if key := set.Items[kind][i].Key; set == l || l.Find(kind, key) == nil {
-					keys = append(keys, CapabilityKey{server, kind.String(), key})
+				key := CapabilityKey{server, kind.String(), set.Items[kind][i].Key}
+				if !seen[key] {
+					seen[key] = true
+					keys = append(keys, key)
 				}
 			}
 		}
@@ -193,7 +195,7 @@ func (g *Gateway) current() bool {
 	for i := range g.config.Load().Mounts {
 		b := g.config.Load().Mounts[i].Backend
 		listing, _ := b.Listing()
-		if s := catalog.byServer[b.Name()]; s == nil || s.listing != listing {
+		if s := catalog.byServer[b.Name()].base(); s == nil || s.listing != listing {
 			return false
 		}
 	}

@@ -11,11 +11,23 @@ import (
 // resourceKey is a resource at its server.
 type resourceKey struct {
 	server, uri string
-	plain       bool // on a connection that was told nothing can be asked
+	plain       bool    // on a connection that was told nothing can be asked
+	era         mcp.Era // of the connection, where the server speaks both
 }
 
 // watchKey names a resource where it is subscribed to.
-func (r *Route) watchKey() resourceKey { return resourceKey{r.Server, r.Original, r.to.isPlain} }
+func (r *Route) watchKey() resourceKey {
+	key := resourceKey{server: r.Server, uri: r.Original, plain: r.to.isPlain}
+	if to := r.to.base(); to.twin != nil {
+		key.era = r.to.listing.Era
+	}
+	return key
+}
+
+// concerns tells whether news that came over a connection may be of the resource.
+func (k *resourceKey) concerns(ev *mcp.Event) bool {
+	return k.server == ev.Server && k.plain == ev.Plain && (k.era == mcp.EraUnknown || k.era == ev.Era)
+}
 
 // subscriber is who wants to hear of updates: a legacy session or a modern
 // listen.
@@ -323,7 +335,7 @@ func (g *Gateway) resourceUpdated(ev mcp.Event) {
 	}
 	var concerned []concern
 	for key, watchers := range g.watchers {
-		if key.server != ev.Server || key.plain != ev.Plain || !partOf(uri, key.uri) {
+		if !key.concerns(&ev) || !partOf(uri, key.uri) {
 			continue
 		}
 		for w, as := range watchers {

@@ -63,7 +63,8 @@ func (g *Gateway) cancelTask(ctx context.Context, r *Route, key taskKey, t *book
 		Method: mcp.MethodTaskCancel, Params: mcp.SetMember(nil, "taskId", mcp.Quote(key.id)),
 		Principal: t.principal, Session: t.session, Rights: t.rights, Conn: key.conn,
 	}
-	if r.to.listing != nil && r.to.listing.Era == mcp.Modern {
+	if l := r.to.listing; l != nil && (l.Era == mcp.Modern || l.Eras == 2) && key.conn == "" {
+		call.Era = mcp.Modern
 		call.Exact, call.Capabilities = true, withTasks(nil)
 	}
 	if _, err := r.to.backend.Call(ctx, call); err != nil {

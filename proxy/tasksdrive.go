@@ -284,7 +284,7 @@ func (t *taskRun) request(method string, responses []byte) *mcp.Call {
 	}
 	return &mcp.Call{
 		Method: method, Params: params, Capabilities: t.call.Capabilities, LogLevel: t.call.LogLevel,
-		Principal: t.call.Principal, Session: t.call.Session, Rights: t.call.Rights, Token: t.call.Token, Exact: t.call.Exact, Conn: t.call.Conn,
+		Principal: t.call.Principal, Session: t.call.Session, Rights: t.call.Rights, Token: t.call.Token, Exact: t.call.Exact, Era: t.call.Era, Conn: t.call.Conn,
 	}
 }
 

@@ -235,13 +235,16 @@ func TestDrivenTaskThatAsksWithoutEnd(t *testing.T) {
 		}
 		b := newWorker(t, mcp.Modern, states...)
 		r := newRig(t, mounted(b.script)).run()
-		r.config.Load().Mounts[0].Questions = Questions{} // each is declined by the gateway
-		r.Apply(*r.config.Load())
-		w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", "tools/call", `{"name":"s__only"}`), "Mcp-Session-Id", r.open()))
-		time.Sleep(5 * time.Minute)
+		c := r.stdio(person("alice"))
+		c.send(initBody, request("1", "tools/call", `{"name":"s__only"}`))
+		for i := range 2 * maxRounds {
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"toolgate-%d","result":{"action":"decline"}}`, i+1))
+		}
 		synctest.Wait()
-		if !strings.Contains(w.text(), `"kind":"question_refused"`) || len(b.answers) != maxRounds || len(b.seen(mcp.MethodTaskCancel)) != 1 {
-			t.Errorf("after %d answers: %s", len(b.answers), w.text())
+		if got := c.out.drain(); !strings.Contains(got, `"kind":"question_refused"`) || len(b.answers) != maxRounds || len(b.seen(mcp.MethodTaskCancel)) != 1 {
+			t.Errorf("after %d answers: %s", len(b.answers), got)
 		}
 	})
 }

@@ -35,13 +35,10 @@ func (c *claim) before(other *claim) bool {
 // there. What has none is not offered: the operator gave its name to another,
 // or it poses as the changed name of another.
 //
-// Both sets of definitions count: a name must not depend on the set.
+// All sets of definitions count: a name must not depend on the set.
 func (s *served) names(kind mcp.Capability) map[string]gate.Names {
 	named, taken := make(map[string]gate.Names), make(map[string]*claim)
-	for _, l := range [...]*mcp.Listing{s.listing, s.other} {
-		if l == nil {
-			continue
-		}
+	for _, l := range append([]*mcp.Listing{s.listing}, s.others...) {
 		for i := range l.Items[kind] {
 			original := l.Items[kind][i].Key
 			if kind != mcp.Tool && kind != mcp.Prompt {

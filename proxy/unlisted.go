@@ -63,7 +63,7 @@ func (g *Gateway) know(ctx context.Context, b Backend) {
 	defer cancel()
 	for {
 		listing, _ := b.Listing()
-		if s := g.snapshot.Load().catalog.byServer[b.Name()]; s == nil || s.listing == listing {
+		if s := g.snapshot.Load().catalog.byServer[b.Name()].base(); s == nil || s.listing == listing {
 			return
 		}
 		select {

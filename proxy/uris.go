@@ -9,7 +9,7 @@ import (
 // exposeURIs returns a result or params with every URI of the server exposed
 // under its namespace. Where none can appear the same bytes come back.
 func exposeURIs(namespace, method string, object []byte) []byte {
-	if namespace == "" || !bytes.Contains(object, []byte(`uri"`)) {
+	if namespace == "" || !bytes.Contains(object, []byte(`uri"`)) && (method != mcp.MethodToolsCall || !mayNameApp(object)) {
 		return object
 	}
 	var w uriWalk
@@ -19,6 +19,7 @@ func exposeURIs(namespace, method string, object []byte) []byte {
 		w.each(w.member(w.all(), "contents"), func(at mcp.Span) { w.uri(w.member(at, "uri")) })
 	case mcp.MethodToolsCall:
 		w.each(w.member(w.all(), "content"), w.block)
+		w.app(w.member(w.all(), "_meta"))
 	case mcp.MethodPromptsGet, mcp.MethodSampling:
 		w.messages(w.all())
 	case mcp.NotifyResourceUpdated:
@@ -28,6 +29,19 @@ func exposeURIs(namespace, method string, object []byte) []byte {
 		return object
 	}
 	return mcp.Splice(object, w.edits...)
+}
+
+// mayNameApp tells whether an object may name the resource of an app.
+func mayNameApp(object []byte) bool {
+	return bytes.Contains(object, []byte(`esourceUri"`)) || bytes.Contains(object, []byte(`openai/outputTemplate"`))
+}
+
+// app is the resource of an MCP App in the _meta of a tool or a result, in the
+// spellings of the extension and of the one that was before it.
+func (w *uriWalk) app(meta mcp.Span) {
+	w.uri(w.member(w.member(meta, "ui"), "resourceUri"))
+	w.uri(w.member(meta, "ui/resourceUri"))
+	w.uri(w.member(meta, "openai/outputTemplate"))
 }
 
 // exposeQuestions returns a result that asks for input with every URI of the

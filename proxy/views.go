@@ -95,7 +95,7 @@ func (g *Gateway) tellViews(ctx context.Context, known map[hearing]sight) map[he
 		tell(s, s.hearers(), s.scope, s.answers())
 	}
 	for _, l := range g.everyListen() {
-		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersAll)
+		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersModern)
 	}
 	return now
 }
