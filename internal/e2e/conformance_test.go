@@ -31,13 +31,17 @@ var requirementSets = []struct{ revision, era, direct string }{
 	{"2026-07-28", "modern", "stateless"},
 }
 
-// placements are the ways in which the reference server stands behind toolgate.
-// Over stdio it speaks both eras, so the configuration chooses one.
-var placements = []struct{ name, era string }{
-	{"stateful", "legacy"},
-	{"stateless", "modern"},
-	{"stdio-legacy", "legacy"},
-	{"stdio-modern", "modern"},
+// placements are the ways in which the reference server stands behind toolgate,
+// and which direct run a cell is held against: that of the placement named, or,
+// where none is, of the one in which the server is of the client's era. Over stdio
+// the suite reaches no server directly. There the server speaks both eras, unless
+// the configuration chooses one.
+var placements = []struct{ name, era, like string }{
+	{"stateful", "", "stateful"},
+	{"stateless", "", "stateless"},
+	{"stdio", "", ""},
+	{"stdio-legacy", "legacy", "stateful"},
+	{"stdio-modern", "modern", "stateless"},
 }
 
 // suiteTimeout bounds one run of the suite, which takes a few seconds.
@@ -50,7 +54,6 @@ type suiteRun struct {
 	Failed    int                 `json:"failed"`
 
 	output string
-	err    error // of the process: exit 1 is an unexpected failure or a stale entry
 }
 
 type scenario struct {
@@ -70,17 +73,13 @@ var (
 	unscoredLine = regexp.MustCompile(`(?m)^  [✓✗] (\S+) \((?:extension|pending|added-after-release)\)`)
 )
 
-// runSuite runs one requirement set against url. With a baseline file, the
-// suite's own verdict on it is in err.
-func runSuite(ctx context.Context, t *testing.T, url, revision, baseline string) suiteRun {
+// runSuite runs one requirement set against url. Its exit code tells of failures,
+// which are read scenario by scenario.
+func runSuite(ctx context.Context, t *testing.T, url, revision string) suiteRun {
 	t.Helper()
 	folder := t.TempDir()
-	args := []string{"--url", url, "--requirements", revision, "-o", folder}
-	if baseline != "" {
-		args = append(args, "--expected-failures", baseline)
-	}
-	output, err := runServerSuite(ctx, args...)
-	r := suiteRun{Scenarios: map[string]scenario{}, output: output, err: err}
+	output, err := runServerSuite(ctx, "--url", url, "--requirements", revision, "-o", folder)
+	r := suiteRun{Scenarios: map[string]scenario{}, output: output}
 	for _, m := range scenarioLine.FindAllStringSubmatch(r.output, -1) {
 		passed, _ := strconv.Atoi(m[2])
 		failed, _ := strconv.Atoi(m[3])
@@ -145,12 +144,6 @@ func wrongChecks(t *testing.T, folder, scenario string) []string {
 	return wrong
 }
 
-// verdict returns the part of the suite's output that says what is wrong.
-func (r *suiteRun) verdict() string {
-	_, after, _ := strings.Cut(r.output, "Total:")
-	return newest("Total:"+after, 3000)
-}
-
 // everythingServer starts the reference server on HTTP and returns its URL.
 func everythingServer(t *testing.T, stateless bool) string {
 	t.Helper()
@@ -191,7 +184,7 @@ func direct(t *testing.T, revision, placement string) suiteRun {
 	if r, ok := baselines.runs[cell]; ok {
 		return r
 	}
-	r := runSuite(t.Context(), t, everythingServer(t, placement == "stateless"), revision, "")
+	r := runSuite(t.Context(), t, everythingServer(t, placement == "stateless"), revision)
 	baselines.runs[cell] = r
 	return r
 }
@@ -213,10 +206,10 @@ func TestConformanceDirect(t *testing.T) {
 	keepConformance(t)
 }
 
-// TestConformance runs both requirement sets against one toolgate URL for each
-// placement. What a cell is known to fail is in conformance/<cell>.yml, where a
-// stale entry is a failure; a cell of one era may list nothing that passes
-// directly.
+// TestConformance runs the requirement sets against toolgate for each placement:
+// each on a fresh gateway, and then the other one on the same. Nothing may fail that
+// does not fail directly. What fails in a cell, and why, is in conformance/<cell>.yml;
+// an entry that never fails is stale.
 func TestConformance(t *testing.T) {
 	need(t, lab.node)
 	built(t, lab.toolgate)
@@ -224,34 +217,46 @@ func TestConformance(t *testing.T) {
 		for _, placement := range placements {
 			t.Run(placement.name, func(t *testing.T) {
 				t.Parallel()
-				g := everythingGateway(t, placement.name, placement.era)
-				for _, set := range requirementSets {
-					t.Run(set.revision, func(t *testing.T) {
+				failed := map[string]map[string]bool{} // by revision
+				for first := range requirementSets {
+					g := everythingGateway(t, placement.name, placement.era)
+					for turn := range requirementSets {
+						set := requirementSets[(first+turn)%len(requirementSets)]
 						cell := set.revision + "-" + placement.name
-						file := filepath.Join(lab.root, "internal", "e2e", "conformance", cell+".yml")
-						known := expectedFailures(t, file)
-						r := runSuite(t.Context(), t, g.mcp, set.revision, file)
-						base := direct(t, set.revision, set.direct)
-						if r.err != nil {
-							t.Errorf("%s: %v\n%s", cell, r.err, r.verdict())
-							for name, s := range r.Scenarios {
-								if !s.ok() && base.Scenarios[name].Scored && !slices.Contains(known, name) {
-									t.Errorf("%s: %s:\n  %s", cell, name, strings.Join(s.Wrong, "\n  "))
-								}
-							}
+						when := []string{"fresh", "after the other revision"}[turn]
+						like := placement.like
+						if like == "" {
+							like = set.direct
 						}
-						if set.era == placement.era {
-							for _, name := range known {
-								if b := base.Scenarios[name]; b.Scored && b.ok() {
-									t.Errorf("%s is listed in %s, but passes directly: it must pass here", name, filepath.Base(file))
-								}
+						r := runSuite(t.Context(), t, g.mcp, set.revision)
+						base := direct(t, set.revision, like)
+						known := expectedFailures(t, cell)
+						for _, name := range slices.Sorted(maps.Keys(r.Scenarios)) {
+							switch s := r.Scenarios[name]; {
+							case s.ok() || !s.Scored:
+								continue
+							case base.Scenarios[name].ok() && base.Scenarios[name].Passed > 0:
+								t.Errorf("%s, %s: %s fails, and does not directly:\n  %s", cell, when, name, strings.Join(s.Wrong, "\n  "))
+							case !slices.Contains(known, name):
+								t.Errorf("%s, %s: %s fails, which its file does not say:\n  %s", cell, when, name, strings.Join(s.Wrong, "\n  "))
 							}
+							if failed[set.revision] == nil {
+								failed[set.revision] = map[string]bool{}
+							}
+							failed[set.revision][name] = true
 						}
-						t.Logf("%s: %d checks passed, %d failed (direct %d, %d)", cell, r.Passed, r.Failed, base.Passed, base.Failed)
+						t.Logf("%s, %s: %d checks passed, %d failed (directly, %s: %d, %d)", cell, when, r.Passed, r.Failed, like, base.Passed, base.Failed)
 						baselines.Lock()
-						baselines.runs["toolgate-"+cell] = r
+						baselines.runs["toolgate-"+cell+" ("+when+")"] = r
 						baselines.Unlock()
-					})
+					}
+				}
+				for _, set := range requirementSets {
+					for _, name := range expectedFailures(t, set.revision+"-"+placement.name) {
+						if !failed[set.revision][name] {
+							t.Errorf("%s-%s: %s is listed and does not fail", set.revision, placement.name, name)
+						}
+					}
 				}
 			})
 		}
@@ -276,15 +281,19 @@ func everythingGateway(t *testing.T, placement, era string) *gateway {
 		server = object{"type": "http", "url": everythingServer(t, true)}
 	default:
 		server = object{"command": built(t, lab.everything)}
-		options["protocol"] = era
+		if era != "" {
+			options["protocol"] = era
+		}
 	}
 	return startGateway(t, object{"everything": server},
 		object{"servers": object{"everything": options}}, "test_simple_text")
 }
 
-// expectedFailures reads a baseline as the suite does.
-func expectedFailures(t *testing.T, file string) []string {
+// expectedFailures reads what a cell is known to fail, in the form of the suite's
+// own baselines.
+func expectedFailures(t *testing.T, cell string) []string {
 	t.Helper()
+	file := filepath.Join(lab.root, "internal", "e2e", "conformance", cell+".yml")
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatalf("reading the expected failures: %v", err)
@@ -310,7 +319,7 @@ func TestConformanceFiles(t *testing.T) {
 	}
 	for _, file := range files {
 		have = append(have, filepath.Base(file))
-		expectedFailures(t, file)
+		expectedFailures(t, strings.TrimSuffix(filepath.Base(file), ".yml"))
 	}
 	slices.Sort(want)
 	slices.Sort(have)
@@ -325,31 +334,19 @@ func keepConformance(t *testing.T) {
 	baselines.Lock()
 	defer baselines.Unlock()
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-36s %7s %7s %9s %s\n", "run", "passed", "failed", "scenarios", "failing (scored)")
+	fmt.Fprintf(&table, "%-64s %7s %7s %9s %s\n", "run", "passed", "failed", "scenarios", "failing (scored)")
 	for _, name := range slices.Sorted(maps.Keys(baselines.runs)) {
 		r := baselines.runs[name]
 		var failing []string
 		for _, s := range slices.Sorted(maps.Keys(r.Scenarios)) {
-			if !r.Scenarios[s].ok() && scored(name, s) {
+			if !r.Scenarios[s].ok() && r.Scenarios[s].Scored {
 				failing = append(failing, s)
 			}
 		}
-		fmt.Fprintf(&table, "%-36s %7d %7d %9d %s\n", name, r.Passed, r.Failed, len(r.Scenarios), strings.Join(failing, " "))
+		fmt.Fprintf(&table, "%-64s %7d %7d %9d %s\n", name, r.Passed, r.Failed, len(r.Scenarios), strings.Join(failing, " "))
 	}
 	t.Logf("conformance:\n%s", table.String())
 	if err := writeResult("conformance.json", baselines.runs); err != nil {
 		t.Error(err)
 	}
-}
-
-// scored reports whether a scenario counts in the requirement set of a run. Only
-// a run without a baseline file says so, so the direct one answers for all.
-func scored(run, name string) bool {
-	for _, set := range requirementSets {
-		if strings.Contains(run, set.revision) {
-			base, ok := baselines.runs[set.revision+"-"+set.direct]
-			return !ok || base.Scenarios[name].Scored
-		}
-	}
-	return true
 }

@@ -53,12 +53,12 @@ func (c *cell) item(ctx context.Context, kind mcp.Capability, key string) ([]byt
 	return all[key], nil
 }
 
-// arrived are the members of items, with the revision that brought each.
+// arrived are the members of items that clients of earlier revisions do not get, with
+// the revision that brought each.
 var arrived = []struct {
 	member string
 	rev    mcp.Version
 }{
-	{"annotations", mcp.V20250326},
 	{"title", mcp.V20250618},
 	{"outputSchema", mcp.V20250618},
 	{"icons", mcp.V20251125},
@@ -125,7 +125,7 @@ func (c *cell) listed(kind mcp.Capability, own, got []byte) error {
 		if !c.knows(name, m.Value.Of(own)) {
 			want = ""
 		}
-		if name == "annotations" && want != "" && c.down.rev < mcp.V20250618 && mcp.Lookup(own, "title") != nil {
+		if name == "annotations" && want != "" && c.down.rev == mcp.V20250326 && mcp.Lookup(own, "title") != nil {
 			// Before titles there was one in the annotations.
 			want = string(mcp.SetMember([]byte(want), "title", mcp.Lookup(own, "title")))
 		}

@@ -141,7 +141,7 @@ func TestServerIsStrict(t *testing.T) {
 		{"the probe", kind{mcp.V20251125, overStdio}, []string{`{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, initialize, initialized, call}, ""},
 		{"a call of 2026-07-28", kind{mcp.V20260728, overStdio}, []string{modern}, ""},
 		{"the handshake beside the probe", kind{mcp.V20260728, overStdio}, []string{initialize, modern}, ""},
-		{"the handshake over 2026-07-28 HTTP", kind{mcp.V20260728, overStreamable}, []string{initialize}, "has no initialize"},
+		{"the handshake over 2026-07-28 HTTP", kind{mcp.V20260728, overStreamable}, []string{initialize}, ""},
 		{"a call before the handshake", kind{mcp.V20251125, overStdio}, []string{call}, "before notifications/initialized"},
 		{"a call in the middle of it", kind{mcp.V20251125, overStdio}, []string{initialize, call}, "before notifications/initialized"},
 		{"an id twice", kind{mcp.V20251125, overStdio}, []string{initialize, initialized, call, call}, "used twice"},

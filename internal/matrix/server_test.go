@@ -151,7 +151,7 @@ func (p *peer) receive(raw []byte, header http.Header, send func([]byte)) *incom
 // too (2026-07-28 basic/versioning, Backward Compatibility).
 func (p *peer) probe(msg *mcp.Message) bool {
 	if p.s.kind.modern() {
-		return msg.Method == mcp.MethodInitialize && p.s.kind.over == overStdio
+		return msg.Method == mcp.MethodInitialize
 	}
 	return msg.Method == mcp.MethodDiscover
 }

@@ -81,7 +81,11 @@ func (h *streamServer) modernHeaders(p *peer, r *http.Request, msg *mcp.Message)
 			p.broken("the header %s came", name)
 		}
 	}
-	for _, want := range [][2]string{{"Mcp-Protocol-Version", string(h.s.kind.rev)}, {"Mcp-Method", msg.Method}} {
+	must := [][2]string{{"Mcp-Method", msg.Method}}
+	if msg.Method != mcp.MethodInitialize { // which asks whether the server is legacy too
+		must = append(must, [2]string{"Mcp-Protocol-Version", string(h.s.kind.rev)})
+	}
+	for _, want := range must {
 		if got := r.Header[http.CanonicalHeaderKey(want[0])]; len(got) != 1 || got[0] != want[1] {
 			p.broken("the header %s is %q for %s", want[0], got, msg.Raw)
 		}

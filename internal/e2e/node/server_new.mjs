@@ -1,5 +1,6 @@
 // The asking server of the TypeScript SDK of both eras:
 // @modelcontextprotocol/server. package-lock.json pins it: the Inspector brings it.
+// With the argument stdio it is on standard input and output.
 
 import { Readable } from 'node:stream';
 import {
@@ -10,6 +11,7 @@ import {
   McpServer,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { hear, params, promptResult, questions, toolResult } from './ask.mjs';
 import { listen, sessions } from './ask_http.mjs';
 
@@ -61,6 +63,9 @@ function server({ era }) {
   for (const [name, steps] of Object.entries(questions)) {
     // As the documentation of the SDK shows it, which takes the standalone stream.
     mcp.registerTool(name, { inputSchema: canarySchema }, ({ canary }, ctx) => ask(steps, canary, ctx, toolResult));
+    // As tools of the legacy era ask, whichever era the caller is of.
+    mcp.registerTool(`direct_${name}`, { inputSchema: canarySchema }, async ({ canary }, ctx) =>
+      toolResult(await askLegacy(steps, canary, ctx)));
     // On the stream of the request.
     mcp.registerPrompt(name, { argsSchema: canarySchema }, ({ canary }, ctx) =>
       ask(steps, canary, ctx, promptResult, { relatedRequestId: ctx.mcpReq.id }));
@@ -83,7 +88,8 @@ async function serve(request) {
   return transport?.handleRequest(request) ?? new Response(null, { status: id ? 404 : 400 });
 }
 
-listen(async (req, res) => {
+if (process.argv.includes('stdio')) serveStdio(server);
+else listen(async (req, res) => {
   const gone = new AbortController();
   res.on('close', () => gone.abort());
   const response = await serve(new Request(`http://${req.headers.host}${req.url}`, {

@@ -63,13 +63,14 @@ def _request(kind, text):
             return types.ListRootsRequest()
 
 
-async def converse(name, canary, ctx, protocol_version):
+async def converse(name, canary, ctx, protocol_version, directly=False):
     """Returns what was heard, or what a modern caller has to be asked first.
 
     ctx is the context of a request, which has the same members in both packages.
+    Directly is how tools of the legacy era ask, whichever era the caller is of.
     """
     steps = QUESTIONS[name]
-    if protocol_version < MODERN:
+    if directly or protocol_version < MODERN:
         heard = []
         for kind, text in steps:
             words = text and text(canary, heard)

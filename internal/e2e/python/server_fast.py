@@ -1,6 +1,8 @@
-"""The asking server of FastMCP: package fastmcp, both eras."""
+"""The asking server of FastMCP: package fastmcp, both eras. With the argument
+stdio it is on standard input and output."""
 
 import asyncio
+import sys
 
 from fastmcp import Context, FastMCP
 from mcp_types import InputRequiredResult
@@ -16,11 +18,31 @@ def add(name):
     async def tool(canary: str, ctx: Context) -> str | InputRequiredResult:
         return await converse(name, canary, ctx, ctx.request_context.protocol_version)
 
+    @server.tool(name="direct_" + name, output_schema=None)
+    async def direct(canary: str, ctx: Context) -> str:
+        return await converse(name, canary, ctx, ctx.request_context.protocol_version, directly=True)
+
     @server.prompt(name=name)
     async def prompt(canary: str, ctx: Context) -> str | InputRequiredResult:
         return await converse(name, canary, ctx, ctx.request_context.protocol_version)
 
 
+kept = []
+
+
+@server.tool
+def put(word: str) -> str:
+    """Keeps a word for get."""
+    kept[:] = [word]
+    return word
+
+
+@server.tool
+def get() -> str:
+    """Returns the word that is kept."""
+    return "".join(kept)
+
+
 for question in QUESTIONS:
     add(question)
-asyncio.run(serve(server.http_app()))
+asyncio.run(server.run_stdio_async(show_banner=False) if "stdio" in sys.argv else serve(server.http_app()))

@@ -1,6 +1,8 @@
-"""The asking server of the Python SDK: package mcp, both eras."""
+"""The asking server of the Python SDK: package mcp, both eras. With the argument
+stdio it is on standard input and output."""
 
 import asyncio
+import sys
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import InputRequiredResult
@@ -17,6 +19,10 @@ def add(name):
     async def tool(canary: str, ctx: Context) -> str | InputRequiredResult:
         return await converse(name, canary, ctx, ctx.protocol_version)
 
+    @server.tool(name="direct_" + name, structured_output=False)
+    async def direct(canary: str, ctx: Context) -> str:
+        return await converse(name, canary, ctx, ctx.protocol_version, directly=True)
+
     @server.prompt(name=name)
     async def prompt(canary: str, ctx: Context) -> str | InputRequiredResult:
         return await converse(name, canary, ctx, ctx.protocol_version)
@@ -24,4 +30,4 @@ def add(name):
 
 for question in QUESTIONS:
     add(question)
-asyncio.run(serve(server.streamable_http_app()))
+asyncio.run(server.run_stdio_async() if "stdio" in sys.argv else serve(server.streamable_http_app()))
