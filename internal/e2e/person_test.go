@@ -42,8 +42,6 @@ const callTimeout = 20 * time.Second
 // node/ask.mjs does. It is safe for concurrent use.
 type person struct {
 	secret string
-	// interrupted is called before a form is filled in; nil does nothing.
-	interrupted func()
 
 	mu    sync.Mutex
 	asked []string
@@ -58,9 +56,6 @@ func (p *person) note(text string) {
 // fill answers an elicitation; ok is false to decline.
 func (p *person) fill(message string) (content map[string]any, ok bool) {
 	p.note(message)
-	if p.interrupted != nil {
-		p.interrupted()
-	}
 	if strings.HasSuffix(message, "please decline") {
 		return nil, false
 	}

@@ -27,22 +27,6 @@ def add(name):
         return await converse(name, canary, ctx, ctx.request_context.protocol_version)
 
 
-kept = []
-
-
-@server.tool
-def put(word: str) -> str:
-    """Keeps a word for get."""
-    kept[:] = [word]
-    return word
-
-
-@server.tool
-def get() -> str:
-    """Returns the word that is kept."""
-    return "".join(kept)
-
-
 for question in QUESTIONS:
     add(question)
 asyncio.run(server.run_stdio_async(show_banner=False) if "stdio" in sys.argv else serve(server.http_app()))
