@@ -62,6 +62,23 @@ func TestClientsOfBothErasAtOneServer(t *testing.T) {
 	}
 }
 
+// A legacy client that can be asked nothing shares the connection that there is, so
+// that it sees what other clients did on the same process.
+func TestClientsThatCanBeAskedNothingShareTheConnection(t *testing.T) {
+	for own, want := range map[mcp.Era][]string{mcp.Legacy: {"s__both", "s__older"}, mcp.Modern: {"s__both", "s__newer"}} {
+		b := newOfTwoEras(t, own)
+		r := newRig(t, mounted(b))
+		session := r.openAs(mcp.V20251125, `{}`)
+		if got, _ := listed(t, mcp.Tool, r.legacy(session, "1", "tools/list", "")); !slices.Equal(got, want) {
+			t.Errorf("beside a %s connection it is listed %q, want %q", own, got, want)
+		}
+		r.legacy(session, "2", "tools/call", `{"name":"s__both"}`)
+		if calls := b.seen(mcp.MethodToolsCall); len(calls) != 1 || calls[0].Era != mcp.EraUnknown {
+			t.Errorf("beside a %s connection it is called as %+v", own, calls)
+		}
+	}
+}
+
 // A resource that a server of both eras has is watched in each of them apart.
 func TestResourcesAreWatchedPerEra(t *testing.T) {
 	b := newOfTwoEras(t, mcp.Modern)

@@ -45,6 +45,20 @@ func (q Questions) answered(can answers) Questions {
 	}
 }
 
+// era returns the era in which a server of both is listed and called for a client,
+// of those questions that it may ask. A legacy client that can be asked none has no
+// need of its own era: it shares the connection that there is, and with it what a
+// process keeps in memory.
+func (can answers) era(q Questions) mcp.Era {
+	switch {
+	case can == answersModern:
+		return mcp.Modern
+	case q.answered(can) == (Questions{}):
+		return mcp.EraUnknown
+	}
+	return mcp.Legacy
+}
+
 // answers returns what the client of a request can be asked, for its lists.
 func (x *Exchange) answers() answers {
 	if x.Era != mcp.Legacy || x.Session == nil {
@@ -68,7 +82,7 @@ func (s *Session) answers() answers {
 // nothing of what this server may ask.
 func (s *served) shownTo(can answers) *served {
 	q := s.mount.Questions
-	if s.twin != nil && (can == answersModern) != (s.listing.Era == mcp.Modern) {
+	if era := can.era(q); s.twin != nil && era != mcp.EraUnknown && era != s.listing.Era {
 		return s.twin
 	}
 	if can != answersModern && s.plain != nil && q != (Questions{}) && q.answered(can) == (Questions{}) {

@@ -103,7 +103,7 @@ func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte)
 	call := &mcp.Call{
 		Method: method, Params: params,
 		Principal: x.Identity.Key(), Session: x.sessionID(), Rights: x.Identity.Rights(), Token: x.Identity.Token,
-		LogLevel: x.LogLevel, Plain: to.isPlain, Era: x.Era,
+		LogLevel: x.LogLevel, Plain: to.isPlain, Era: x.answers().era(to.mount.Questions),
 	}
 	call.Exact = x.Era == mcp.Modern
 	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern || // else the server was told at the start

@@ -61,7 +61,7 @@ func TestUpdatesPassTheMode(t *testing.T) {
 		defer r.watchMu.Unlock()
 		for _, watchers := range r.watchers {
 			for w := range watchers {
-				if r.hears(w, "s+file:///r") {
+				if r.hears(w, "", "s+file:///r") {
 					n++
 				}
 			}

@@ -103,6 +103,8 @@ func newFortress(t *testing.T) *fortress {
 	server["env"] = map[string]any{"SECRET": "${CANARY_SERVER}"}
 	f.write(t, servers{"a": server}, map[string]any{
 		"listen": map[string]any{"admin": f.admin}, "approvals": map[string]any{"wait": "1s"},
+		// The programs are told which files to go for, and it is they that are withheld.
+		"governance": map[string]any{"own_files": "allow"},
 		"tools": tools, "native": map[string]any{"plugins": plugins},
 	})
 	p, url := f.up(t)

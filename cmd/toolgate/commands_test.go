@@ -327,7 +327,7 @@ func TestWhichFile(t *testing.T) {
 		if err := os.MkdirAll(h.path("config/toolgate"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		server := strings.ReplaceAll(strings.NewReplacer("/", "-", ".", "-").Replace(name), "-yaml", "")
+		server := "of-" + strings.ReplaceAll(strings.NewReplacer("/", "-", ".", "-").Replace(name), "-yaml", "")
 		if err := os.WriteFile(h.path(name), fmt.Appendf(nil, `{"mcpServers":{%q:{"command":"x"}}}`, server), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -342,11 +342,11 @@ func TestWhichFile(t *testing.T) {
 		then func()
 		want string
 	}{
-		{[]string{"argument.json", "--config", "flag.json"}, nil, "argument-json"},
-		{[]string{"--config", "flag.json"}, nil, "flag-json"},
-		{nil, func() { delete(h.env, "TOOLGATE_CONFIG") }, "variable-json"},
-		{nil, func() { _ = os.Remove(h.file) }, "toolgate"},
-		{nil, func() { _ = os.Remove(h.path("config/toolgate/toolgate.yaml")) }, "config-toolgate-toolgate"},
+		{[]string{"argument.json", "--config", "flag.json"}, nil, "of-argument-json"},
+		{[]string{"--config", "flag.json"}, nil, "of-flag-json"},
+		{nil, func() { delete(h.env, "TOOLGATE_CONFIG") }, "of-variable-json"},
+		{nil, func() { _ = os.Remove(h.file) }, "of-toolgate"},
+		{nil, func() { _ = os.Remove(h.path("config/toolgate/toolgate.yaml")) }, "of-config-toolgate-toolgate"},
 		{nil, nil, demoServer},
 	} {
 		if got := found(step.args...); got != step.want {

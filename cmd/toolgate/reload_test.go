@@ -150,7 +150,7 @@ func TestPendingSettings(t *testing.T) {
 func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
 		"auth.keys", "auth.admins", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.seed", "capsules",
-		"opa.path", "opa.bundle", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
+		"opa.path", "opa.bundle", "opa.bundle_key", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
 		"spicedb.endpoint", "spicedb.token", "spicedb.tls", "spicedb.ca", "spicedb.object", "spicedb.permission", "spicedb.view_permission",
 		"spicedb.object_id", "spicedb.prompt", "spicedb.resource", "spicedb.resource_permission", "spicedb.resource_id", "spicedb.subject",
 		"spicedb.subject_id", "spicedb.server", "spicedb.server_id", "spicedb.server_relation", "spicedb.grant", "spicedb.resource_grant",

@@ -410,8 +410,8 @@ func TestAskedTellsOfTheCall(t *testing.T) {
 		t.Fatalf("told %d times", len(told))
 	}
 	got := told[0]
-	if len(got.Tool) > 300 || len(got.Arguments) != 16<<10 || got.ArgsBytes != len(q.Args) || got.Subject != "alice" || got.Reasons[0] != "it is destructive" {
-		t.Errorf("%d %d %d %q %v", len(got.Tool), len(got.Arguments), got.ArgsBytes, got.Subject, got.Reasons)
+	if len(got.Tool) > 300 || len(got.Arguments) > 16<<10 || got.ArgsBytes != len(q.Args) || got.ArgsMissing < 4<<10 || got.Subject != "alice" || got.Reasons[0] != "it is destructive" {
+		t.Errorf("%d %d %d %d %q %v", len(got.Tool), len(got.Arguments), got.ArgsBytes, got.ArgsMissing, got.Subject, got.Reasons)
 	}
 	items, err := d.List(t.Context(), "pending", 10)
 	if err != nil || len(items) != 1 || items[0].ID != got.ID {

@@ -185,8 +185,8 @@ type Call struct {
 	Kind Capability
 	Key  string
 
-	// Era is the client's. A server that speaks both is called in it; unknown
-	// leaves the choice.
+	// Era is the one that the client needs. A server that speaks both is called in it;
+	// unknown is that of the gateway's own connection.
 	Era Era
 
 	// Capabilities are the client capabilities, raw, that the server may rely
