@@ -105,7 +105,7 @@ func newFortress(t *testing.T) *fortress {
 		"listen": map[string]any{"admin": f.admin}, "approvals": map[string]any{"wait": "1s"},
 		// The programs are told which files to go for, and it is they that are withheld.
 		"governance": map[string]any{"own_files": "allow"},
-		"tools": tools, "native": map[string]any{"plugins": plugins},
+		"tools":      tools, "native": map[string]any{"plugins": plugins},
 	})
 	p, url := f.up(t)
 	f.ok(t, "ls", f.file, "--wait", "30s")

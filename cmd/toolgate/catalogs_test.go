@@ -299,7 +299,9 @@ func TestSilentServerIsWaitedForOnce(t *testing.T) {
 	go func() { ended <- on.Run(ctx) }()
 	defer func() {
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}()
 	if _, ok, err := on.Meta().Get(t.Context(), unheardKey("dead")); !ok || err != nil {
 		t.Errorf("it is not kept that the server was waited for in vain: %v", err)

@@ -38,8 +38,8 @@ func (o *options) findOwnFile(arg string) (string, error) {
 	if err != nil {
 		return "", exit(exitConfig, err)
 	}
-	here, err := os.Stat(config.FileName)
-	if err != nil || arg != "" || o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "" {
+	here, missing := os.Stat(config.FileName)
+	if missing != nil || arg != "" || o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "" {
 		return path, nil
 	}
 	if used, err := os.Stat(path); err == nil && os.SameFile(here, used) {
@@ -83,6 +83,9 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	}
 	if beside != "" {
 		c.Files = append(c.Files, beside)
+	}
+	if err := onlyOwn(c); err != nil {
+		return nil, exit(exitConfig, err)
 	}
 	return c, nil
 }

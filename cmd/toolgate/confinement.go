@@ -53,13 +53,13 @@ func unconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 		if err != nil || len(l.Lacks()) == 0 {
 			return // what is wrong with a policy is said where it is read
 		}
-		why := "this machine lacks " + strings.Join(l.Lacks(), ", ")
+		why := []string{"this machine lacks " + strings.Join(l.Lacks(), ", ")}
 		for _, m := range l.Missing {
 			if m.Needed {
-				why += "; " + string(m.Layer) + ": " + m.Why
+				why = append(why, string(m.Layer)+": "+m.Why)
 			}
 		}
-		out = append(out, unconfined{subject: subject, refused: p.Mode == sandbox.Required, why: why})
+		out = append(out, unconfined{subject: subject, refused: p.Mode == sandbox.Required, why: strings.Join(why, "; ")})
 	}
 	if n := c.Toolgate.Native.Code; n != nil {
 		subject := "native.code"
