@@ -112,7 +112,7 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 	fault := *g.redaction(r, entry).fault(got.Fault)
 	fault.Origin = mcp.OriginServer
 	switch {
-	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern && got.Era == mcp.Modern:
+	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern: // libraries of both eras say it in either
 		own := mcp.Errorf(mcp.CodeMissingCapability, "The server %s needs a capability that the client did not declare", r.Server)
 		if required := mcp.Lookup(fault.Data, "requiredCapabilities"); required != nil {
 			own.Data = append(append([]byte(`{"requiredCapabilities":`), required...), '}')

@@ -544,10 +544,6 @@ func TestRelayedFaultsAreAnswers(t *testing.T) {
 				return fault(era, fmt.Sprintf(`{"code":%d,"message":"m"}`, code)), nil
 			}
 			w := newRig(t, mounted(b)).modern("1", "tools/call", `"name":"s__echo"`)
-			want, code := want, code
-			if era == mcp.Legacy && code == mcp.CodeMissingCapability { // which is none of its revision
-				want, code = http.StatusOK, mcp.CodeInternal
-			}
 			if w.code() != want || !strings.Contains(w.text(), fmt.Sprintf(`"code":%d`, code)) {
 				t.Errorf("%s, code %d: status %d, %s", era, code, w.code(), w.text())
 			}

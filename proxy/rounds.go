@@ -142,6 +142,9 @@ func decodeRoundState(raw []byte) roundState {
 func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Call) (*retry, error) {
 	raw := x.Message.Param("requestState")
 	if raw == nil {
+		if x.Era == mcp.Modern && !responsesWellFormed(x.Message.Param("inputResponses")) {
+			return nil, errResponses // which a server need not be asked about
+		}
 		return nil, nil
 	}
 	text, err := mcp.Unquote(raw)

@@ -463,3 +463,22 @@ func TestRoundsAreCapped(t *testing.T) {
 		t.Errorf("17 questions at once: %s", w.text())
 	}
 }
+
+// Answers that are none are the client's fault, also where they come with the first
+// request, and reach no server.
+func TestAnswersOfAnotherShape(t *testing.T) {
+	b := newScript(t, "s", mcp.Modern, tool("echo"))
+	r := newRig(t, mounted(b))
+	for _, answers := range []string{`{"name":12345}`, `null`, `[]`, `"name"`} {
+		w := r.modern("1", "tools/call", `"name":"s__echo","inputResponses":`+answers)
+		if !strings.Contains(w.text(), `"code":-32602`) || !strings.Contains(w.text(), "object of objects") {
+			t.Errorf("%s: %s", answers, w.text())
+		}
+	}
+	if calls := b.seen(mcp.MethodToolsCall); len(calls) != 0 {
+		t.Errorf("%d calls reached the server", len(calls))
+	}
+	if w := r.modern("2", "tools/call", `"name":"s__echo","inputResponses":{"name":{"action":"accept"}}`); strings.Contains(w.text(), `"error"`) {
+		t.Errorf("answers in their shape: %s", w.text())
+	}
+}

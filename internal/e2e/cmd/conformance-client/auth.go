@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,9 @@ type authContext struct {
 // authScenario is one scenario of credentials.
 type authScenario struct {
 	auth func(folder string, c authContext) (object, error) // settings; nil for none
+	// proves tells that the settings hold a secret, a key or an assertion, beside which
+	// an operator writes whom they are for.
+	proves bool
 	// logins is how often somebody signs in, each followed by a call; none where
 	// toolgate has its tokens by itself.
 	logins int
@@ -61,7 +65,7 @@ var authScenarios = map[string]authScenario{
 	"auth/token-endpoint-auth-basic":        {logins: 1},
 	"auth/token-endpoint-auth-post":         {logins: 1},
 	"auth/token-endpoint-auth-none":         {logins: 1},
-	"auth/pre-registration":                 {logins: 1, auth: registered},
+	"auth/pre-registration":                 {logins: 1, auth: registered, proves: true},
 	"auth/resource-mismatch":                {logins: 1, refused: true},
 	"auth/offline-access-scope":             {logins: 1},
 	"auth/offline-access-not-supported":     {logins: 1},
@@ -73,12 +77,12 @@ var authScenarios = map[string]authScenario{
 	"auth/iss-unexpected":                   {logins: 1, refused: true},
 	"auth/iss-normalized":                   {logins: 1, refused: true},
 	"auth/metadata-issuer-mismatch":         {logins: 1, refused: true},
-	"auth/client-credentials-jwt":           {auth: bySecretOrKey},
-	"auth/client-credentials-basic":         {auth: bySecretOrKey},
-	"auth/enterprise-managed-authorization": {auth: exchanged},
+	"auth/client-credentials-jwt":           {auth: bySecretOrKey, proves: true},
+	"auth/client-credentials-basic":         {auth: bySecretOrKey, proves: true},
+	"auth/enterprise-managed-authorization": {auth: exchanged, proves: true},
 	"auth/dpop":                             {logins: 1},
 	"auth/dpop-nonce":                       {logins: 1},
-	"auth/wif-jwt-bearer":                   {auth: federated},
+	"auth/wif-jwt-bearer":                   {auth: federated, proves: true},
 }
 
 // documented is a client that is described at an address of the suite's.
@@ -117,9 +121,42 @@ func federated(folder string, c authContext) (object, error) {
 	return object{"mode": "workload", "assertion": file}, os.WriteFile(file, []byte(c.Workload), 0o600)
 }
 
+// issuer returns the authorization server at which the suite has registered the
+// client, as an operator knows it: what the suite tells, or else what the server names
+// in its protected resource metadata (RFC 9728, section 3.1).
+func issuer(ctx context.Context, server string, given authContext) (string, error) {
+	if given.Issuer != "" {
+		return given.Issuer, nil
+	}
+	address, err := url.Parse(server)
+	if err != nil {
+		return "", err
+	}
+	address.Path = "/.well-known/oauth-protected-resource" + address.Path
+	asking, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(asking)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var metadata struct {
+		Servers []string `json:"authorization_servers"`
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&metadata); err != nil {
+		return "", fmt.Errorf("%s: %w", address, err)
+	}
+	if len(metadata.Servers) != 1 {
+		return "", fmt.Errorf("%s names %d authorization servers", address, len(metadata.Servers))
+	}
+	return metadata.Servers[0], nil
+}
+
 // run runs a scenario of credentials: toolgate is signed in on its command line,
 // by a browser that follows where it is sent, and calls the server's one tool.
-func (a authScenario) run(ctx context.Context, binary, folder, url string) (err error) {
+func (a authScenario) run(ctx context.Context, binary, folder, server string) (err error) {
 	var given authContext
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &given); err != nil {
@@ -132,12 +169,17 @@ func (a authScenario) run(ctx context.Context, binary, folder, url string) (err 
 			return fmt.Errorf("writing the credentials: %w", err)
 		}
 	}
+	if a.proves {
+		if own["auth"].(object)["issuer"], err = issuer(ctx, server, given); err != nil {
+			return fmt.Errorf("finding the issuer: %w", err)
+		}
+	}
 	if a.start != "" {
 		own["timeouts"] = object{"start": a.start}
 	}
 	c := &cli{binary: binary, folder: folder, file: filepath.Join(folder, "servers.json")}
 	if err := c.prepare(object{
-		"mcpServers": object{"scenario": object{"type": "http", "url": url}},
+		"mcpServers": object{"scenario": object{"type": "http", "url": server}},
 		"toolgate":   object{"servers": object{"scenario": own}},
 	}); err != nil {
 		return err
