@@ -38,17 +38,24 @@ func (o *options) findOwnFile(arg string) (string, error) {
 	if err != nil {
 		return "", exit(exitConfig, err)
 	}
-	here, missing := os.Stat(config.FileName)
-	if missing != nil || arg != "" || o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "" {
-		return path, nil
+	if arg == "" && o.config == "" && os.Getenv("TOOLGATE_CONFIG") == "" {
+		noteUnused(path)
+	}
+	return path, nil
+}
+
+// noteUnused names a configuration in the working folder that is not the one in use.
+func noteUnused(path string) {
+	here, err := os.Stat(config.FileName)
+	if err != nil {
+		return
 	}
 	if used, err := os.Stat(path); err == nil && os.SameFile(here, used) {
-		return path, nil
+		return
 	}
 	if abs, err := filepath.Abs(config.FileName); err == nil {
 		note("%s is not used: clients start this command in folders of others, where a file would choose what runs; to use it, write toolgate stdio %s", abs, abs)
 	}
-	return path, nil
 }
 
 // readConfigWith reads a configuration and asks a person by means of ask; nil asks
