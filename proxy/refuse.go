@@ -172,9 +172,9 @@ func Quarantined(tool, reason string, busy bool) *Refusal {
 }
 
 // classify turns the error of a call into a [*Refusal], or into the [*mcp.Error] that
-// its client made: one of the two itself, whatever is in it. A failure of a backend is that, whatever is in it:
-// the parser speaks of a server's answer in the words that it has for a client's
-// request. The cause of an ended context stays what it is.
+// its client made. A failure of a backend becomes a refusal also where it wraps an
+// [*mcp.Error]: the parser speaks of a server's answer in the words that it has for a
+// client's request. The cause of an ended context stays what it is.
 func classify(err error) error {
 	var refusal *Refusal
 	var fault *mcp.Error
