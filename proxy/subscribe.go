@@ -112,7 +112,11 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 		g.unwatch(ctx, x.Session, sub)
 		return g.refuse(x, rec.refused(errSessionEnded))
 	}
-	if before != nil {
+	switch {
+	case before == nil:
+	case before.key != sub.key: // the server, or what it speaks, is another than it was
+		g.unwatch(ctx, x.Session, before)
+	default:
 		g.unsubscribeAt(ctx, x.Session, before)
 	}
 	return empty

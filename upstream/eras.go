@@ -86,12 +86,22 @@ func (c *Conn) hasTurned() error {
 	return nil
 }
 
-// turnedDown tells whether a server has refused to speak an era.
+// turnedDown tells whether a server has refused to speak an era, and not only this
+// once: what it says of the request itself, as a server does that does not know it.
 func turnedDown(err error) bool {
 	var fault *mcp.Error
 	var status *httpError
-	return errors.Is(err, errNotModern) || errors.Is(err, errNoSession) || errors.As(err, &fault) ||
-		errors.As(err, &status) && isRejection(status)
+	switch {
+	case errors.Is(err, errNotModern), errors.Is(err, errNoSession):
+		return true
+	case errors.As(err, &fault):
+		switch fault.Code {
+		case mcp.CodeMethodNotFound, mcp.CodeInvalidRequest, mcp.CodeInvalidParams, mcp.CodeUnsupportedVersion:
+			return true
+		}
+		return false
+	}
+	return errors.As(err, &status) && isRejection(status)
 }
 
 // learnEras takes note of an attempt to open a connection of the other era. The
@@ -105,9 +115,9 @@ func (s *Server) learnEras(ctx context.Context, key connKey, err error) error {
 	switch login := (*loginError)(nil); {
 	case err == nil:
 		s.eras.speaks, s.eras.again = 2, time.Time{}
-	case turnedDown(err):
+	case turnedDown(err) && before != 2:
 		s.eras = eras{speaks: 1}
-	case before == 2, ctx.Err() != nil, errors.As(err, &login):
+	case !turnedDown(err) && (before == 2 || ctx.Err() != nil || errors.As(err, &login)):
 		s.mu.Unlock()
 		return err
 	default:
@@ -162,7 +172,7 @@ func (s *Server) knowEras(known *mcp.Listing) {
 func (s *Server) promote(key connKey, conn *Conn) bool {
 	main := s.main
 	if s.spec.Command == "" || key.era == mcp.EraUnknown || key != (connKey{era: key.era}) || s.stopped ||
-		main == nil || main.served.Load() || len(s.subs[key])+len(s.subs[connKey{}]) > 0 {
+		main == nil || main.link.cause() != nil || main.served.Load() || len(s.subs[key])+len(s.subs[connKey{}]) > 0 {
 		return false
 	}
 	delete(s.pool, key)
@@ -225,7 +235,7 @@ func (s *Server) readOther(ctx context.Context, conn *Conn) {
 	announced := maps.Clone(s.announced)
 	s.mu.Unlock()
 	listing, _, err := conn.fetch(ctx)
-	if err != nil {
+	if err != nil || len(listing.Unread) > 0 {
 		s.log.Debug("the lists of the other era are not read", "err", err)
 		return
 	}

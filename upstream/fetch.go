@@ -81,9 +81,11 @@ func (c *Conn) fetchOrder() []mcp.Capability {
 // credential are as they were.
 func (c *Conn) ofOneList(ctx context.Context, err error) bool {
 	var login *loginError
-	switch {
+	switch _, aside := errors.AsType[*forbidden](err); {
 	case c.link.cause() != nil:
 		return false
+	case aside:
+		return true
 	case ctx.Err() != nil:
 		return errors.Is(context.Cause(ctx), errCallTimeout)
 	}

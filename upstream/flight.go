@@ -152,6 +152,7 @@ func (f *flight) ask(msg mcp.Message) {
 	}
 	f.clock.rest()
 	c.suspended.begin(f)
+	c.free()                                // after a time, which those who wait for a place now know
 	blocks := c.shared || c.lane.of.asked() // other calls than this one
 	if blocks {
 		c.lane.think(+1)

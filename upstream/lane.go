@@ -202,7 +202,7 @@ func (l *lane) resume(f *flight) {
 		return
 	}
 	l.returning++
-	for late := false; l.running > l.resting && !late && f.ctx.Err() == nil; {
+	for late := false; f.resting.Load() && l.running > l.resting && !late && f.ctx.Err() == nil; {
 		changed := l.changed
 		l.mu.Unlock()
 		select {

@@ -142,7 +142,12 @@ func (p *presented) key(spec *upstream.Spec) func(ctx context.Context, holder st
 		if t, ok := p.byToken[name]; ok && t.rights == rights && !t.over(time.Now()) {
 			return name
 		}
-		return p.latest[rights]
+		newest := p.latest[rights]
+		if t := p.byToken[newest]; newest != "" && t.over(time.Now()) {
+			p.forget(newest)
+			return ""
+		}
+		return newest
 	}
 }
 

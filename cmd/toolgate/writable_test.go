@@ -22,14 +22,26 @@ func TestConfigurationsThatAnybodyMayChange(t *testing.T) {
 		{"its folder, where everybody has files of their own", ".", 0o777 | os.ModeSticky, ""},
 		{"the policy", "policies/p.rego", 0o666, "p.rego decides what runs"},
 		{"the folder of the policy", "policies", 0o777, "policies decides what runs"},
+		{"what a link in the policy leads to", "elsewhere/q.rego", 0o666, "q.rego decides what runs"},
+		{"the folder that it is in", "elsewhere", 0o777, "elsewhere decides what runs"},
+		{"what a policy is not read from", "policies/.git/x", 0o666, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			if err := os.Mkdir(h.path("policies"), 0o700); err != nil {
-				t.Fatal(err)
+			for _, folder := range []string{"policies/.git", "elsewhere"} {
+				if err := os.MkdirAll(h.path(folder), 0o700); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := os.WriteFile(h.path("policies/p.rego"), []byte("package toolgate\ndefault decision := true\n"), 0o600); err != nil {
+			for name, text := range map[string]string{
+				"policies/p.rego": "package toolgate\ndefault decision := true\n", "elsewhere/q.rego": "package other\n", "policies/.git/x": "",
+			} {
+				if err := os.WriteFile(h.path(name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(h.path("elsewhere/q.rego"), h.path("policies/q.rego")); err != nil {
 				t.Fatal(err)
 			}
 			h.write(t, servers{"a": fake()}, map[string]any{"opa": map[string]any{"path": "policies"}})

@@ -221,14 +221,17 @@ func FuzzArguments(f *testing.F) {
 func TestEndlessNumberIsRefused(t *testing.T) {
 	t.Parallel()
 	p := asking(t, "default decision := false\ndecision if input.args.n + 1 > 5\n")
-	for _, n := range []string{strings.Repeat("9", 1001), "0." + strings.Repeat("1", 1000), "1e9999999"} {
-		d, err := p.Check(t.Context(), call("x", `{"n": [`+n+`]}`))
+	for _, n := range []string{strings.Repeat("9", 1001), "0." + strings.Repeat("1", 1000), "1e9999999", "1e-9999999", "1E+1001", "1e99999999999999999999"} {
+		d, err := p.Check(t.Context(), call("x", `{"n": `+n+`}`))
 		if err == nil || d.Effect == gate.Allow {
 			t.Errorf("a number of %d bytes: %v, %v", len(n), d.Effect, err)
 		}
 	}
 	if d, err := p.Check(t.Context(), call("x", `{"n": `+strings.Repeat("9", 1000)+`}`)); err != nil || d.Effect != gate.Allow {
 		t.Errorf("a number of 1000 digits: %v, %v", d, err)
+	}
+	if d, err := p.Check(t.Context(), call("x", `{"n": 1e1000}`)); err != nil || d.Effect != gate.Allow {
+		t.Errorf("a large exponent: %v, %v", d, err)
 	}
 }
 

@@ -29,9 +29,6 @@ const (
 	// keys by a hash without a secret and looks through all that have the same, so
 	// that a caller who sends such keys would keep it busy for as long as they like.
 	manyMembers, maxAlike = 32, 8
-	// maxDigits bounds the length of a number. The engine computes exactly, in a time
-	// that grows faster than the number and cannot be bounded otherwise.
-	maxDigits = 1000
 	// looksPerValues is how many values pass between two looks at the context.
 	looksPerValues = 1 << 10
 	// markSize is about the size of what a string is replaced by.
@@ -199,8 +196,8 @@ func (b *builder) value() (*ast.Term, error) {
 		return ast.NullTerm(), nil
 	}
 	number := b.Number()
-	if len(number) > maxDigits {
-		return nil, fmt.Errorf("a number of %d digits; a policy is shown at most %d", len(number), maxDigits)
+	if !mcp.Computable(number) { // the engine computes exactly, and nothing ends that
+		return nil, fmt.Errorf("the number %.20s has more digits, or a larger exponent, than a policy is shown", number)
 	}
 	return ast.NumberTerm(json.Number(number)), nil
 }

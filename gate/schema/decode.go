@@ -9,15 +9,6 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-const (
-	// maxDigits bounds the digits of a number. Exact arithmetic on longer ones
-	// costs more than any tool's argument is worth.
-	maxDigits = 1000
-	// maxExponent bounds the power of ten of a number: 1e999999999 is ten
-	// bytes long and a gigabyte as an integer.
-	maxExponent = 1000
-)
-
 // refusal is why a JSON text is not taken, and where in it.
 type refusal struct {
 	pointer string
@@ -110,7 +101,7 @@ func (d *decoder) array() (any, error) {
 
 func (d *decoder) number() (any, error) {
 	number := d.Number()
-	if !computable(number) {
+	if !mcp.Computable(number) {
 		return nil, &refusal{d.pointer(), "the number has more digits, or a larger exponent, than can be checked"}
 	}
 	return json.Number(number), nil
@@ -125,19 +116,6 @@ func (d *decoder) pointer() string {
 		}
 	}
 	return pointerOf(path)
-}
-
-// computable tells whether exact arithmetic on a JSON number is cheap.
-func computable(number string) bool {
-	if len(number) > maxDigits {
-		return false
-	}
-	i := strings.IndexAny(number, "eE")
-	if i < 0 {
-		return true
-	}
-	n, err := strconv.Atoi(number[i+1:])
-	return err == nil && n >= -maxExponent && n <= maxExponent
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
