@@ -1,6 +1,9 @@
 package audit
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
 // groups are the entries that are written together: one group is being written, or
 // none, and the next one fills meanwhile. [Log.mu] guards them.
@@ -30,6 +33,7 @@ func (l *Log) await(group uint64) {
 		}
 		g.led = true
 		l.mu.Unlock()
+		runtime.Gosched() // who can run may have a line to add to this write
 		l.flush(false)
 		l.mu.Lock()
 		g.led = false
