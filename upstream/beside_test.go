@@ -90,6 +90,38 @@ func TestAnAnswerWaitsForAMoment(t *testing.T) {
 	})
 }
 
+// Both answers of one call go at once when what ran beside it has ended: neither
+// waits for the other.
+func TestTwoAnswersOfOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
+		defer done()
+		a, answered := thinker()
+		first := start(t.Context(), conn, from("1", "ask", a))
+		waits := l.nextRequest(mcp.MethodToolsCall)
+		l.say(question("1", mcp.MethodElicit))
+		l.say(question("2", mcp.MethodElicit))
+		second := start(t.Context(), conn, from("1", "new", newAsker()))
+		runs := l.nextRequest(mcp.MethodToolsCall)
+		close(answered)
+		synctest.Wait()
+		l.quiet()
+		l.say(jsonAnswer(runs, `{}`))
+		succeeds(t, second, `{}`)
+		began := time.Now()
+		for range 2 {
+			if msg := l.next(); msg.Kind != mcp.KindResponse || msg.Fault() != nil {
+				t.Errorf("the gateway sent %s", msg.Raw)
+			}
+		}
+		if took := time.Since(began); took != 0 || conn.lane.of.serial {
+			t.Errorf("the last answer came after %v; the server works on nothing beside: %t", took, conn.lane.of.serial)
+		}
+		l.say(jsonAnswer(waits, `{}`))
+		succeeds(t, first, `{}`)
+	})
+}
+
 // A question that the server takes back is not asked any more, whatever runs beside.
 func TestAQuestionIsTakenBackBesideACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -68,6 +70,37 @@ func TestForbiddenCallsAreRefusedAlone(t *testing.T) {
 			}
 			if n := len(f.requests(mcp.MethodToolsList)); n != lists {
 				t.Errorf("the tools were listed %d times more", n-lists)
+			}
+		})
+	}
+}
+
+// TestForbiddenListsAreLeftOutAlone has a list that needs more rights than there are: the
+// others are kept, over the same connection.
+func TestForbiddenListsAreLeftOutAlone(t *testing.T) {
+	t.Parallel()
+	for _, era := range []mcp.Era{mcp.Modern, mcp.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, era)
+			f.guard = func(w http.ResponseWriter, r *http.Request) {
+				if body, _ := io.ReadAll(r.Body); bytes.Contains(body, []byte(`"`+mcp.MethodResources+`"`)) {
+					w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="files"`)
+					w.WriteHeader(http.StatusForbidden)
+				}
+			}
+			spec := f.spec()
+			spec.Transport = Streamable
+			r := run(t, spec, func(o *Options) { o.Credential = narrowRights{} })
+			if reason := r.state(mcp.Degraded); !strings.Contains(reason, "resources/list: this needs more rights") {
+				t.Errorf("the server is degraded because of %q", reason)
+			}
+			if got := r.tools(); !slices.Equal(got, []string{"echo"}) {
+				t.Errorf("the tools are %q", got)
+			}
+			r.call(tool("echo", `{}`))
+			if n := len(f.requests(mcp.MethodInitialize)); era == mcp.Legacy && n != 1 {
+				t.Errorf("%d sessions were opened", n)
 			}
 		})
 	}

@@ -110,6 +110,52 @@ func TestAbandonedQuestionsOfAnother(t *testing.T) {
 	r.answered("t1", open[1])
 }
 
+// A call that waits for a connection hears of a question that is asked meanwhile, and
+// does not wait in vain for what is abandoned.
+func TestAWaitHearsOfALaterQuestion(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	ask := make(chan struct{})
+	f.handle(mcp.MethodToolsCall, func(x *exchange) {
+		if name, _ := x.msg.ParamString("name"); name != "slow" {
+			x.echo()
+			return
+		}
+		x.open()
+		x.holdUntil(ask)
+		x.event(question(`"q"`, mcp.MethodElicit))
+		x.hold()
+	})
+	spec := f.spec()
+	spec.Local, spec.Transport = "", Streamable
+	spec.Limits.Conns, spec.Timeouts.Think = 2, 50*time.Millisecond
+	r := run(t, spec)
+	r.state(mcp.Ready)
+	ann := r.ask("slow", "ann")
+	await(t, "ann's call", func() bool { return len(f.requests(mcp.MethodToolsCall)) == 1 })
+
+	bob := tool("echo", `{}`)
+	bob.Principal = "bob"
+	end := make(chan error, 1)
+	ctx := within(t)
+	go func() {
+		_, err := r.Call(ctx, bob)
+		end <- err
+	}()
+	await(t, "bob's wait", func() bool {
+		r.freed.mu.Lock()
+		defer r.freed.mu.Unlock()
+		return r.freed.rung != nil
+	})
+	close(ask)
+	if err := receives(t, "the end of bob's call", end); err != nil {
+		t.Errorf("bob's call: %v", err)
+	}
+	if err := receives(t, "the end of ann's call", ann.end); !errors.Is(err, errGivenUp) {
+		t.Errorf("ann's call ended with %v, want it given up", err)
+	}
+}
+
 // A call that finds no connection, and nothing to be given up, is told so and what
 // to do, long before its deadline.
 func TestNoConnectionIsTold(t *testing.T) {
