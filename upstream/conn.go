@@ -38,7 +38,7 @@ type Conn struct {
 	name     string // see [mcp.Answer]
 	key      connKey
 	own      atomic.Bool              // it is the gateway's own, whatever its key
-	served   atomic.Bool              // a client's call was on it, of the gateway's own
+	usage    atomic.Int32             // of the gateway's own: see use
 	inbox    func(*Conn, mcp.Message) // notifications that belong to no call
 
 	era          mcp.Era
@@ -100,6 +100,22 @@ func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 // begin counts a call that runs or is about to, until finish: the connection
 // is not idle meanwhile.
 func (c *Conn) begin() { c.calls.Add(1) }
+
+// What becomes of the gateway's own connection.
+const (
+	unused    int32 = iota
+	inUse           // a client's call was on it
+	discarded       // nobody's is: another one takes its place
+)
+
+// use notes that a client's call is made on the connection. It is false for one that
+// is discarded.
+func (c *Conn) use() bool {
+	return c.usage.CompareAndSwap(unused, inUse) || c.usage.Load() == inUse
+}
+
+// discard keeps clients off a connection. It is false for one that is in use.
+func (c *Conn) discard() bool { return c.usage.CompareAndSwap(unused, discarded) }
 
 // owner tells whose the connection is.
 func (c *Conn) owner() connKey {

@@ -172,12 +172,12 @@ func (s *Server) knowEras(known *mcp.Listing) {
 func (s *Server) promote(key connKey, conn *Conn) bool {
 	main := s.main
 	if s.spec.Command == "" || key.era == mcp.EraUnknown || key != (connKey{era: key.era}) || s.stopped ||
-		main == nil || main.link.cause() != nil || main.served.Load() || len(s.subs[key])+len(s.subs[connKey{}]) > 0 {
+		main == nil || main.link.cause() != nil || len(s.subs[key])+len(s.subs[connKey{}]) > 0 || !main.discard() {
 		return false
 	}
 	delete(s.pool, key)
 	conn.own.Store(true)
-	conn.served.Store(true)
+	conn.use()
 	s.main, s.era, s.eraSince = conn, conn.era, time.Now()
 	s.eras.other = nil
 	if s.listing != nil && s.listing.Era == main.era {

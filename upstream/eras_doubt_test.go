@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -123,10 +124,10 @@ func TestListsOfTheOtherEraAreWhole(t *testing.T) {
 	}
 }
 
-// A process takes the place of the gateway's own only while there is one: what has
-// ended is begun anew as it was.
+// A process takes the place of the gateway's own only while there is one that nobody
+// uses: what has ended is begun anew as it was. Who comes too late is told so.
 func TestNothingTakesThePlaceOfWhatHasEnded(t *testing.T) {
-	for _, ended := range []bool{false, true} {
+	for _, tt := range []struct{ ended, used, taken bool }{{false, false, true}, {true, false, false}, {false, true, false}} {
 		s := New(childServer("both", mcp.EraUnknown), Options{Logger: slog.New(slog.DiscardHandler)})
 		main, link, done := memoryConn(t, s.spec, mcp.Modern)
 		defer done()
@@ -134,13 +135,21 @@ func TestNothingTakesThePlaceOfWhatHasEnded(t *testing.T) {
 		defer done()
 		key := connKey{era: mcp.Legacy}
 		s.main, s.pool[key] = main, &slot{}
-		if ended {
+		if tt.ended {
 			link.fail(errNoAnswer)
 		}
+		if tt.used {
+			if _, err := s.owned(t.Context(), connKey{}, main); err != nil {
+				t.Fatal(err)
+			}
+		}
 		s.mu.Lock()
-		if got := s.promote(key, conn); got == ended || (s.main == conn) == ended {
-			t.Errorf("the gateway's own has ended: %t; its place is taken: %t", ended, got)
+		if got := s.promote(key, conn); got != tt.taken || (s.main == conn) != tt.taken {
+			t.Errorf("%+v: its place is taken: %t", tt, got)
 		}
 		s.mu.Unlock()
+		if _, err := s.owned(t.Context(), connKey{}, main); errors.Is(err, errReplaced) != tt.taken {
+			t.Errorf("%+v: who comes later has %v", tt, err)
+		}
 	}
 }

@@ -176,7 +176,7 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 		conn, err := s.named(call)
 		return conn, true, err
 	}
-	var deadline *time.Timer
+	var deadline <-chan time.Time
 	for {
 		s.mu.Lock()
 		main, status, moved, renewing := s.main, s.status, s.moved, s.renewing || s.expecting
@@ -187,6 +187,10 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 			return nil, false, &undelivered{errClosed}
 		case main != nil && main.link.cause() == nil:
 			conn, err := s.unoccupied(ctx, call, main, wait)
+			if errors.Is(err, errReplaced) {
+				deadline = nil
+				continue
+			}
 			return conn, false, err
 		}
 		signal(s.kick)
@@ -194,12 +198,11 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 			return nil, false, &undelivered{errClosed}
 		}
 		if deadline == nil {
-			deadline = time.NewTimer(s.spec.Timeouts.Start)
-			defer deadline.Stop()
+			deadline = time.After(s.spec.Timeouts.Start)
 		}
 		select {
 		case <-moved:
-		case <-deadline.C:
+		case <-deadline:
 			return nil, false, &undelivered{fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start)}
 		case <-ctx.Done():
 			return nil, false, &undelivered{context.Cause(ctx)}
@@ -231,8 +234,9 @@ func (s *Server) named(call *mcp.Call) (*Conn, error) {
 }
 
 // unoccupied returns a connection of the call's owner on which no client is
-// asked at the moment. Where there is none and no place for another, it waits for
-// one, see [Server.awaitPlace].
+// asked at the moment. Where there is none and no place for another, it waits until
+// that may be otherwise, see [Server.awaitPlace]: errReplaced, because the gateway's
+// own may be another one by then.
 func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wait *placeWait) (*Conn, error) {
 	key := s.route(call, main)
 	for {
@@ -253,6 +257,7 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wai
 		if err := s.awaitPlace(ctx, wait, key, main, cmp.Or(call.Timeout, s.spec.Timeouts.Call), changed); err != nil {
 			return nil, err
 		}
+		return nil, errReplaced
 	}
 }
 
@@ -291,7 +296,9 @@ func (s *Server) opened(key connKey, main *Conn) *Conn {
 // owned returns the connection with a key.
 func (s *Server) owned(ctx context.Context, key connKey, main *Conn) (*Conn, error) {
 	if key == (connKey{}) {
-		main.served.Store(true)
+		if !main.use() {
+			return nil, errReplaced
+		}
 		main.begin()
 		return main, nil
 	}

@@ -113,6 +113,7 @@ type Server struct {
 	announced map[mcp.Capability]uint64
 	plain     plainState
 	eras      eras
+	retells   retells
 	stopped   bool
 }
 
@@ -273,6 +274,7 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	s.main, s.renewing = conn, false
 	s.setStatus(s.status.State, s.status.Reason)
 	s.mu.Unlock()
+	s.retell() // of what clients have declared while it was opened
 	plan := schedule{retry: backoff{Base: 250 * time.Millisecond, Max: processMax}}
 	gather := backoff{Base: settle, Max: settleMax, Jitter: -1}
 	relisten := backoff{Base: 250 * time.Millisecond, Max: processMax}

@@ -53,7 +53,8 @@ func (s *Server) publish(listing *mcp.Listing, state mcp.State, reason string) {
 	}
 }
 
-// setStatus enters a state and wakes whoever waits for one; mu is held.
+// setStatus enters a state and wakes whoever waits for one, or for a connection; mu
+// is held.
 func (s *Server) setStatus(state mcp.State, reason string) {
 	if s.status.State != state {
 		s.status.Since = time.Now()
@@ -61,6 +62,7 @@ func (s *Server) setStatus(state mcp.State, reason string) {
 	s.status.State, s.status.Reason = state, reason
 	close(s.moved)
 	s.moved = make(chan struct{})
+	s.freed.ring()
 }
 
 // missing returns why somebody has to sign in before there is a connection, nil

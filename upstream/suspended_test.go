@@ -110,6 +110,45 @@ func TestAbandonedQuestionsOfAnother(t *testing.T) {
 	r.answered("t1", open[1])
 }
 
+// waits waits until a call waits for a connection.
+func (r *running) waits(whose string) {
+	r.t.Helper()
+	await(r.t, "the wait of "+whose, func() bool {
+		r.freed.mu.Lock()
+		defer r.freed.mu.Unlock()
+		return r.freed.rung != nil
+	})
+}
+
+// A call that waits for a connection finds the one that took the place of the
+// gateway's own meanwhile.
+func TestAWaitFindsAnotherConnection(t *testing.T) {
+	t.Parallel()
+	spec := childServer("keeps", mcp.Legacy)
+	spec.Limits.Conns, spec.Timeouts.Think = 1, time.Hour
+	r := run(t, spec)
+	r.state(mcp.Ready)
+	first := r.ask("ask", "me")
+	receives(t, "a question", first.asked)
+	end := make(chan error, 1)
+	ctx := within(t)
+	go func() {
+		_, err := r.Call(ctx, tool("put", `{}`))
+		end <- err
+	}()
+	r.waits("the second")
+	r.mu.Lock()
+	main := r.main
+	r.mu.Unlock()
+	r.lose(main, errSessionLost)
+	if err := receives(t, "the end of the first", first.end); err == nil {
+		t.Error("the first call has an answer of what is lost")
+	}
+	if err := receives(t, "the end of the second", end); err != nil {
+		t.Errorf("the call that waited ended with %v", err)
+	}
+}
+
 // A call that waits for a connection hears of a question that is asked meanwhile, and
 // does not wait in vain for what is abandoned.
 func TestAWaitHearsOfALaterQuestion(t *testing.T) {
@@ -142,11 +181,7 @@ func TestAWaitHearsOfALaterQuestion(t *testing.T) {
 		_, err := r.Call(ctx, bob)
 		end <- err
 	}()
-	await(t, "bob's wait", func() bool {
-		r.freed.mu.Lock()
-		defer r.freed.mu.Unlock()
-		return r.freed.rung != nil
-	})
+	r.waits("bob")
 	close(ask)
 	if err := receives(t, "the end of bob's call", end); err != nil {
 		t.Errorf("bob's call: %v", err)
