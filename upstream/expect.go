@@ -38,7 +38,7 @@ func (s *Server) Await(ctx context.Context, kind mcp.Capability, key string) err
 // wait.
 func (s *Server) Listed(kind mcp.Capability, key string) bool {
 	l, _ := s.Listing()
-	return key != "" && l.Find(kind, key) != nil
+	return key != "" && lists(l, kind, key)
 }
 
 // known is Await, also while the server starts where that is asked for.
@@ -50,7 +50,7 @@ func (s *Server) known(ctx context.Context, kind mcp.Capability, key string, sta
 		over := s.stopped || s.spec.Off || s.spec.Refused != "" || (state != mcp.Starting || !start) && !s.expecting
 		s.mu.Unlock()
 		switch {
-		case key != "" && l.Find(kind, key) != nil:
+		case key != "" && lists(l, kind, key):
 			return nil
 		case over && l == nil && state == mcp.NeedsLogin && s.opts.SignIn:
 			return s.failure(ctx, &undelivered{errClosed})

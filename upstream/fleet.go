@@ -374,11 +374,11 @@ func (f *Fleet) Lists(holder string, kind mcp.Capability, key string) bool {
 	switch {
 	case l == nil:
 		return signIn
-	case l.Find(kind, key) != nil:
+	case lists(l, kind, key):
 		return true
 	case kind == mcp.Resource && l.Declares("resources"):
 		all, _ := f.Listing()
-		return all.Find(kind, key) == nil // it comes out of a template, and is nobody else's
+		return !lists(all, kind, key) // it comes out of a template, and is nobody else's
 	}
 	return false
 }
@@ -444,7 +444,7 @@ func (f *Fleet) changed(holder string) {
 	relisted := false
 	if m != nil {
 		l, _ := m.Listing()
-		relisted = l != m.listing && (l == nil || m.listing == nil || !l.Offers(m.listing))
+		relisted = l != m.listing && !offersSame(l, m.listing)
 		if m.listing = l; relisted {
 			m.changes++
 		}
@@ -455,61 +455,6 @@ func (f *Fleet) changed(holder string) {
 	if relisted {
 		f.opts.Relisted()
 	}
-}
-
-// merge makes the union of what the members list; mu is held. Where several have
-// a capability its definition is the one that it had before, as long as somebody is
-// listed that one: what was looked at and accepted is shown to all.
-func (f *Fleet) merge() {
-	next := *signInListing
-	next.Items = map[mcp.Capability][]mcp.Item{mcp.Tool: slices.Clone(signInListing.Items[mcp.Tool])}
-	next.Announced = make(map[mcp.Capability]uint64)
-	at := map[capabilityKey]int{}
-	signed, first := 0, true
-	state, reason := mcp.NeedsLogin, "nobody has signed in"
-	for _, holder := range slices.Sorted(maps.Keys(f.members)) {
-		l, status := f.members[holder].Listing()
-		if better(status.State, state) {
-			state, reason = status.State, status.Reason
-		}
-		if l == nil || l == signInListing {
-			continue
-		}
-		if signed++; first || next.Stale && !l.Stale {
-			next.Era, next.Version, next.ServerInfo, next.Capabilities, next.Instructions = l.Era, l.Version, l.ServerInfo, l.Capabilities, l.Instructions
-			next.Eras = l.Eras
-			next.TTL, next.FetchedAt, next.Stale, first = l.TTL, l.FetchedAt, l.Stale, false
-		}
-		for _, kind := range mcp.Capabilities {
-			next.Announced[kind] += l.Announced[kind]
-			for _, item := range l.Items[kind] {
-				k := capabilityKey{kind, item.Key}
-				i, there := at[k]
-				if !there {
-					at[k] = len(next.Items[kind])
-					next.Items[kind] = append(next.Items[kind], item)
-				} else if before := f.union.Find(kind, item.Key); before != nil && string(before.Raw) == string(item.Raw) {
-					next.Items[kind][i] = item
-				}
-			}
-		}
-	}
-	if signed > 0 && state == mcp.Ready {
-		reason = fmt.Sprintf("%d callers are signed in", signed)
-	}
-	if f.status.State != state {
-		f.status.Since = time.Now()
-	}
-	f.status.State, f.status.Reason = state, reason
-	if f.union != nil && f.union.Stale == next.Stale && maps.Equal(f.union.Announced, next.Announced) && f.union.Era == next.Era && f.union.Eras == next.Eras && f.union.Offers(&next) {
-		return
-	}
-	f.union = &next
-}
-
-type capabilityKey struct {
-	kind mcp.Capability
-	key  string
 }
 
 // better tells whether a state says more of the server than another.

@@ -1,0 +1,147 @@
+package upstream
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// merge makes the union of what the members list; mu is held.
+func (f *Fleet) merge() {
+	var signed []*mcp.Listing
+	state, reason := mcp.NeedsLogin, "nobody has signed in"
+	for _, holder := range slices.Sorted(maps.Keys(f.members)) {
+		l, status := f.members[holder].Listing()
+		if better(status.State, state) {
+			state, reason = status.State, status.Reason
+		}
+		if l != nil && l != signInListing {
+			signed = append(signed, l)
+		}
+	}
+	if len(signed) > 0 && state == mcp.Ready {
+		reason = fmt.Sprintf("%d callers are signed in", len(signed))
+	}
+	if f.status.State != state {
+		f.status.Since = time.Now()
+	}
+	f.status.State, f.status.Reason = state, reason
+	if next := unionOf(signed, f.union); !sameUnion(f.union, next) {
+		f.union = next
+	}
+}
+
+// unionOf returns what some of the listings have, and the tool by which one signs
+// in; before is the union that there was, nil for none. It speaks both eras where one
+// of them does, and then says of each what is listed there.
+func unionOf(all []*mcp.Listing, before *mcp.Listing) *mcp.Listing {
+	era, eras, other := mcp.EraUnknown, 0, false
+	if l := foremost(all, era); l != nil {
+		era = l.Era
+	}
+	for _, l := range all {
+		eras, other = max(eras, l.Eras), other || l.Other != nil
+	}
+	in := func(era mcp.Era) (own []*mcp.Listing) {
+		for _, l := range all {
+			own = append(own, l.In(era))
+		}
+		return own
+	}
+	union := joined(in(era), era, before)
+	union.Eras = eras
+	if eras == 2 && other {
+		second := mcp.Modern
+		if era == mcp.Modern {
+			second = mcp.Legacy
+		}
+		if before != nil {
+			before = before.Other
+		}
+		union.Other = joined(in(second), second, before)
+	}
+	return union
+}
+
+// foremost returns the listing that says what the server is like in an era, whichever
+// for [mcp.EraUnknown]: the first of it that is not stale, else the first of it, else
+// the first; nil where there is none.
+func foremost(all []*mcp.Listing, era mcp.Era) *mcp.Listing {
+	var best *mcp.Listing
+	rank := func(l *mcp.Listing) int {
+		switch of := era == mcp.EraUnknown || l.Era == era; {
+		case of && !l.Stale:
+			return 2
+		case of:
+			return 1
+		}
+		return 0
+	}
+	for _, l := range all {
+		if best == nil || rank(l) > rank(best) {
+			best = l
+		}
+	}
+	return best
+}
+
+type capabilityKey struct {
+	kind mcp.Capability
+	key  string
+}
+
+// joined returns what some of the listings of one era have. Where several have a
+// capability its definition is the one that it had before, as long as somebody is
+// listed that one: what was looked at and accepted is shown to all.
+func joined(all []*mcp.Listing, era mcp.Era, before *mcp.Listing) *mcp.Listing {
+	next := *signInListing
+	next.Items = map[mcp.Capability][]mcp.Item{mcp.Tool: slices.Clone(signInListing.Items[mcp.Tool])}
+	next.Announced = make(map[mcp.Capability]uint64)
+	if l := foremost(all, era); l != nil {
+		next.Era, next.Version, next.ServerInfo, next.Capabilities, next.Instructions = l.Era, l.Version, l.ServerInfo, l.Capabilities, l.Instructions
+		next.TTL, next.FetchedAt, next.Stale = l.TTL, l.FetchedAt, l.Stale
+	}
+	at := map[capabilityKey]int{}
+	for _, l := range all {
+		for _, kind := range mcp.Capabilities {
+			next.Announced[kind] += l.Announced[kind]
+			for _, item := range l.Items[kind] {
+				k := capabilityKey{kind, item.Key}
+				i, there := at[k]
+				if !there {
+					at[k] = len(next.Items[kind])
+					next.Items[kind] = append(next.Items[kind], item)
+				} else if old := before.Find(kind, item.Key); old != nil && string(old.Raw) == string(item.Raw) {
+					next.Items[kind][i] = item
+				}
+			}
+		}
+	}
+	return &next
+}
+
+// sameUnion tells whether nothing has changed from one union to the next.
+func sameUnion(before, next *mcp.Listing) bool {
+	if before == nil || next == nil {
+		return before == next
+	}
+	return before.Stale == next.Stale && maps.Equal(before.Announced, next.Announced) &&
+		before.Era == next.Era && before.Eras == next.Eras && before.Offers(next) && sameUnion(before.Other, next.Other)
+}
+
+// offersSame tells whether two listings say the same to clients of both eras; nil
+// says nothing.
+func offersSame(a, b *mcp.Listing) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Offers(b) && offersSame(a.Other, b.Other)
+}
+
+// lists tells whether a server lists something, in whichever era.
+func lists(l *mcp.Listing, kind mcp.Capability, key string) bool {
+	return l.Find(kind, key) != nil || l != nil && l.Other.Find(kind, key) != nil
+}
