@@ -79,6 +79,27 @@ func TestClientsThatCanBeAskedNothingShareTheConnection(t *testing.T) {
 	}
 }
 
+// Each client of a server of both eras whose legacy side varies its lists is shown its
+// own list, whatever other clients are shown in its place.
+func TestBothErasAndAPlainList(t *testing.T) {
+	b := newOfTwoEras(t, mcp.Legacy)
+	b.listing.Plain = newScript(t, "s", mcp.Legacy, tool("both"), tool("fallback")).listing
+	b.listing.Plain.Capabilities = b.listing.Capabilities
+	r := newRig(t, mounted(b))
+	for declared, want := range map[string]string{`{}`: "s__fallback", `{"elicitation":{}}`: "s__older"} {
+		if got, _ := listed(t, mcp.Tool, r.legacy(r.openAs(mcp.V20251125, declared), "1", "tools/list", "")); !slices.Equal(got, []string{"s__both", want}) {
+			t.Errorf("a legacy client with %s is listed %q, want %s", declared, got, want)
+		}
+	}
+	if got, _ := listed(t, mcp.Tool, r.modern("1", "tools/list", "")); !slices.Equal(got, []string{"s__both", "s__newer"}) {
+		t.Errorf("a modern client is listed %q", got)
+	}
+	r.modern("2", "tools/call", `"name":"s__newer"`)
+	if calls := b.seen(mcp.MethodToolsCall); len(calls) != 1 || calls[0].Era != mcp.Modern || calls[0].Plain {
+		t.Errorf("a modern client's calls are %+v", calls)
+	}
+}
+
 // A resource that a server of both eras has is watched in each of them apart.
 func TestResourcesAreWatchedPerEra(t *testing.T) {
 	b := newOfTwoEras(t, mcp.Modern)

@@ -180,15 +180,19 @@ func sharedDefinitions(full, own *mcp.Listing) (plain *mcp.Listing, same bool) {
 // that are the same are one.
 type catalogs [answersModern + 1]*Catalog
 
-// newCatalogs merges what the backends offer, once for every set of servers that
-// show their plain listings.
+// newCatalogs merges what the backends offer, once for every set of listings that
+// their servers show.
 func newCatalogs(servers []*served) (all catalogs) {
 	made := make(map[string]*Catalog)
 	for can := range all {
 		shown := make([]*served, len(servers))
 		set := make([]byte, len(servers))
 		for i, s := range servers {
-			if shown[i] = s.shownTo(answers(can)); shown[i] != s {
+			switch shown[i] = s.shownTo(answers(can)); shown[i] {
+			case s:
+			case s.twin:
+				set[i] = 2
+			default:
 				set[i] = 1
 			}
 		}
