@@ -306,7 +306,7 @@ func (f *fakeHTTP) oldSSEAt(endpoint string, post func(*exchange)) {
 	}
 	for _, method := range []string{
 		mcp.MethodDiscover, mcp.MethodInitialize, mcp.NotifyInitialized,
-		mcp.MethodToolsList, mcp.MethodToolsCall, mcp.NotifyCancelled,
+		mcp.MethodToolsList, mcp.MethodToolsCall, mcp.NotifyCancelled, mcp.MethodPing,
 	} {
 		f.handle(method, answer)
 	}

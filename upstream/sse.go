@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -34,6 +35,8 @@ type sseLink struct {
 	once     sync.Once
 	spawning sync.Mutex // against the end of life
 	wg       sync.WaitGroup
+
+	agreed atomic.Bool // the handshake is done
 }
 
 var errEndpoint = errors.New("the server names an endpoint on another host")
@@ -171,12 +174,17 @@ func (l *sseLink) spawn(f func()) bool {
 	return false
 }
 
-func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
+// post sends one message to the endpoint.
+func (l *sseLink) post(ctx context.Context, raw []byte) (*http.Response, error) {
 	r, err := l.request(ctx, http.MethodPost, l.endpoint, raw, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	resp, err := l.do(r)
+	return l.do(r)
+}
+
+func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
+	resp, err := l.post(ctx, raw)
 	if err != nil {
 		return err
 	}
@@ -189,6 +197,9 @@ func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
 		return &undelivered{errSessionLost}
 	}
 	_, err = l.refusal(resp, "")
+	if resp.StatusCode == http.StatusBadRequest && l.agreed.Load() && forgotten(ctx, l.post, l.refusal) {
+		return &undelivered{errSessionLost}
+	}
 	err = turnedAway(resp, cmpErr(err, &httpError{status: resp.StatusCode}))
 	if resp.StatusCode/100 == 5 && wasDelivered(err) {
 		return err // the request may have been run all the same
@@ -196,7 +207,7 @@ func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
 	return &undelivered{err}
 }
 
-func (l *sseLink) negotiated(mcp.Version) {}
+func (l *sseLink) negotiated(mcp.Version) { l.agreed.Store(true) }
 func (l *sseLink) done() <-chan struct{}  { return l.mux.lost }
 func (l *sseLink) cause() error           { return l.mux.cause() }
 func (l *sseLink) fail(err error)         { l.mux.fail(err) }

@@ -125,6 +125,11 @@ func (l *streamableLink) post(ctx context.Context, raw []byte, header http.Heade
 	return resp, err
 }
 
+// ping sends a message without headers of its own.
+func (l *streamableLink) ping(ctx context.Context, raw []byte) (*http.Response, error) {
+	return l.post(ctx, raw, nil)
+}
+
 // identify adds what a legacy session needs on every request after the
 // handshake.
 func (l *streamableLink) identify(r *http.Request) {
@@ -144,38 +149,13 @@ func (l *streamableLink) refused(ctx context.Context, resp *http.Response, id mc
 		return mcp.Message{}, &undelivered{errSessionLost}
 	}
 	msg, err := l.refusal(resp, id)
-	if l.session != nil && resp.StatusCode == http.StatusBadRequest && (err != nil || msg.ID.Absent()) && l.forgotten(ctx) {
+	if l.session != nil && resp.StatusCode == http.StatusBadRequest && (err != nil || msg.ID.Absent()) && forgotten(ctx, l.ping, l.refusal) {
 		return mcp.Message{}, &undelivered{errSessionLost}
 	}
 	if err != nil {
 		err = turnedAway(resp, err)
 	}
 	return msg, err
-}
-
-// sessionPing is the id of the ping that asks after a session.
-const sessionPing = mcp.ID(`"session"`)
-
-// forgotten tells whether a server that has refused a request with 400 refuses
-// everything of its session: some answer so where they do not know it any more. A
-// 400 may as well be of the one request, which may have been run; a ping tells, as
-// it runs nothing.
-func (l *streamableLink) forgotten(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, reprobe)
-	defer cancel()
-	resp, err := l.post(ctx, mcp.AppendRequest(nil, sessionPing, mcp.MethodPing, nil), nil)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusNotFound:
-		return true
-	case http.StatusBadRequest:
-		msg, err := l.refusal(resp, sessionPing)
-		return err != nil || msg.ID.Absent()
-	}
-	return false
 }
 
 func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error) {
