@@ -46,7 +46,8 @@ type plainState struct {
 	of     *mcp.Listing // that full listing
 	at     time.Time    // when
 	due    bool         // something was announced, or may be read now
-	busy   bool         // somebody looks
+	busy   bool         // somebody looks,
+	looks  *Conn        // beside this connection
 	struck int          // see plainStrikes
 }
 
@@ -132,15 +133,24 @@ func (s *Server) lookPlain(main *Conn, full *mcp.Listing, moved bool) <-chan str
 		s.plain.listing = nil
 	}
 	due := s.plainDue(main, moved)
-	if due {
-		s.plain.busy, s.plain.due = true, false
+	switch {
+	case due:
+		s.plain.busy, s.plain.due, s.plain.looks = true, false, main
+	case s.plain.busy && s.plain.looks != main:
+		s.plain.due = true // for this one, once who looks beside its predecessor has ended
 	}
 	s.mu.Unlock()
-	if !due || !main.spawn(func() {
+	look := func() {
 		defer close(done)
 		s.readPlain(main.life, main, full)
-	}) {
+	}
+	if !due || !main.spawn(look) {
 		close(done)
+		if due { // its successor looks
+			s.mu.Lock()
+			s.plain.busy = false
+			s.mu.Unlock()
+		}
 	}
 	return done
 }
@@ -153,6 +163,7 @@ func (s *Server) readPlain(ctx context.Context, main *Conn, full *mcp.Listing) {
 	s.mu.Unlock()
 	conn, opened, err := s.openPlain(ctx)
 	var listing *mcp.Listing
+	anew := false
 	if err == nil {
 		listing, _, err = conn.fetch(ctx)
 		conn.finish()
@@ -160,7 +171,8 @@ func (s *Server) readPlain(ctx context.Context, main *Conn, full *mcp.Listing) {
 			err = fmt.Errorf("%s cannot be read", listing.Unread[0].ListMethod())
 		}
 		if errors.Is(err, errSessionLost) {
-			s.lose(conn, err) // the next look opens another
+			s.lose(conn, err)
+			anew = !opened // the next look opens another
 		}
 	}
 	if opened && s.spec.Command == "" {
@@ -179,6 +191,7 @@ func (s *Server) readPlain(ctx context.Context, main *Conn, full *mcp.Listing) {
 		}
 	}
 	s.plain.busy = false
+	s.plain.due = s.plain.due || anew
 	again := s.plain.due
 	s.mu.Unlock()
 	if again {
@@ -206,6 +219,9 @@ func (s *Server) outlived(ctx context.Context, main *Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reprobe, errCallTimeout)
 	defer cancel()
 	err := main.probe(ctx)
+	if cause := main.link.cause(); cause != nil {
+		err = cause // something else may have found it out
+	}
 	lost := errors.Is(err, errSessionLost)
 	s.mu.Lock()
 	switch {

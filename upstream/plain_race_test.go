@@ -1,0 +1,130 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// pausing is a logger that stops whoever logs a message first until it may go on.
+type pausing struct {
+	slog.Handler
+	at            string
+	reached, goOn chan struct{}
+	once          *sync.Once
+}
+
+func (p pausing) Handle(ctx context.Context, rec slog.Record) error {
+	if rec.Message == p.at {
+		p.once.Do(func() {
+			close(p.reached)
+			<-p.goOn
+		})
+	}
+	return p.Handler.Handle(ctx, rec)
+}
+
+func (p pausing) WithAttrs(attrs []slog.Attr) slog.Handler {
+	p.Handler = p.Handler.WithAttrs(attrs)
+	return p
+}
+
+// A look at the plain list that is due while another one goes on, for a connection
+// that is no more, is made up for.
+func TestPlainListOfTheNextConnection(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	varying := f.on[mcp.MethodInitialize]
+	f.handle(mcp.MethodInitialize, func(x *exchange) {
+		x.forget() // all others
+		varying(x)
+	})
+	pause := pausing{
+		at:      "the list for clients that can be asked nothing is not read",
+		reached: make(chan struct{}), goOn: make(chan struct{}), once: new(sync.Once),
+	}
+	r := run(t, f.plainSpec(), func(o *Options) {
+		pause.Handler = o.Logger.Handler()
+		o.Logger = slog.New(pause)
+	})
+	var goOn sync.Once
+	goes := func() { goOn.Do(func() { close(pause.goOn) }) }
+	t.Cleanup(goes)
+	receives(t, "the end of the session that the lists were read in", pause.reached)
+	lists := func() (n int) {
+		for _, s := range f.requests(mcp.MethodToolsList) {
+			if s.Header.Get(mcp.HeaderSession) == "s-3" { // the next one of the gateway's own
+				n++
+			}
+		}
+		return n
+	}
+	await(t, "the lists of the next session", func() bool { return lists() == 1 })
+	signal(r.refetch)
+	await(t, "the lists to be read again", func() bool { return lists() == 2 })
+	await(t, "the look to be due", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.plain.busy && r.plain.due
+	})
+	goes()
+	await(t, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
+	r.state(mcp.Ready)
+}
+
+// A session of its own that the server has forgotten is replaced at once.
+func TestPlainSessionThatIsForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	f.varies()
+	r := run(t, f.plainSpec())
+	r.bothListed("echo confirm", "echo fallback")
+	r.looked()
+	f.mu.Lock()
+	delete(f.sessions, "s-2")
+	f.list = []string{"echo", "more"}
+	f.mu.Unlock()
+	signal(r.refetch)
+	r.bothListed("echo more confirm", "echo more fallback")
+}
+
+// A session that was given up when another began counts, whoever has found it out.
+func TestWhoHasFoundOutThatASessionIsLost(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, mcp.Legacy)
+	r := run(t, f.spec()) // which looks at nothing by itself
+	r.state(mcp.Ready)
+	r.mu.Lock()
+	main := r.main
+	r.mu.Unlock()
+	main.link.fail(fmt.Errorf("tools/list: %w", errSessionLost))
+	closeConn(main)
+	if err := r.outlived(main.life, main); !errors.Is(err, errSessionLost) {
+		t.Errorf("the session has outlived the other one: %v", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.plain.struck != 1 {
+		t.Errorf("it counts %d times", r.plain.struck)
+	}
+}
+
+// A look that is not begun any more, because its connection is closed, is over.
+func TestPlainListOfAClosedConnection(t *testing.T) {
+	t.Parallel()
+	s := New(Spec{URL: "http://127.0.0.1:1/mcp", Local: "me", Plain: PlainAuto, Questions: everyQuestion}, Options{Logger: quietLog})
+	conn, _, done := memoryConn(t, s.spec, mcp.Legacy)
+	done()
+	receives(t, "the end of the look", s.lookPlain(conn, &mcp.Listing{}, true))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.plain.busy || s.plain.looks != conn {
+		t.Errorf("somebody looks: %t", s.plain.busy)
+	}
+}
