@@ -31,7 +31,7 @@ type connKey struct {
 // its client is settled when a connection begins; a modern client says it with
 // each request. Over streamable HTTP, where a session is cheap, the call goes
 // to one that was told as much as this client declares. A process is told the
-// whole, unless it is known to ask.
+// whole, unless it is known to ask, or there may be no other.
 func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 	era := s.eraOf(call, main)
 	key := s.keyFor(call, era)
@@ -42,7 +42,7 @@ func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 		key.withheld = s.spec.Questions
 		return key
 	}
-	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoCapability || s.several(key) ||
+	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoCapability || s.several(key) || s.places() == 0 ||
 		main.shared && !s.manners.asked() || s.fullOnly(call) {
 		return key
 	}
