@@ -403,3 +403,37 @@ func TestWatchesAreBounded(t *testing.T) {
 		t.Errorf("of %d subscriptions of a session %d were refused, want 10", len(uris), refused)
 	}
 }
+
+// A resource whose server is another than it was is subscribed to there, and the
+// subscription at the former server ends.
+func TestSubscriptionAtAnotherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := newScript(t, "former", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
+		latter := newScript(t, "latter", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
+		r := newRig(t, mounted(former)).run()
+		serve := func(b *script) {
+			config := *r.config.Load()
+			config.Mounts = mounted(b)
+			config.Mounts[0].Namespace = "s"
+			r.Apply(config)
+		}
+		session := r.open()
+		for _, b := range []*script{former, latter} {
+			serve(b)
+			if w := r.legacy(session, "1", "resources/subscribe", `{"uri":"s+file:///r"}`); !strings.Contains(w.text(), `"result":{}`) {
+				t.Fatal(w.text())
+			}
+		}
+		if want, got := []string{"alice subscribe file:///r", "alice unsubscribe file:///r"}, methodsOf(former); !slices.Equal(got, want) {
+			t.Errorf("the former server was asked %q, want %q", got, want)
+		}
+		if want, got := []string{"alice subscribe file:///r"}, methodsOf(latter); !slices.Equal(got, want) {
+			t.Errorf("the latter server was asked %q, want %q", got, want)
+		}
+		for key := range r.watchers {
+			if key.server != "latter" {
+				t.Errorf("%+v is still watched", key)
+			}
+		}
+	})
+}
