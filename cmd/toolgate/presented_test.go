@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -59,4 +60,30 @@ func TestPresentedTokens(t *testing.T) {
 	if len(p.byToken)+len(p.of)+len(p.latest) != 0 {
 		t.Error("tokens are held that nobody needs any more")
 	}
+}
+
+// Apart from requests the newest token of some rights is shown as long as it is good,
+// and forgotten then.
+func TestPresentedTokensGetOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p presented
+		p.use(true)
+		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: "a"}, Token: "1"})
+		p.note(id, "text", time.Now().Add(time.Minute))
+		spec := upstream.Spec{PerRights: true}
+		key := p.key(&spec)
+		shown := func() string { return key(t.Context(), spec.Holder(id.Key(), id.Rights())) }
+		time.Sleep(time.Minute)
+		if got := shown(); got != "1" {
+			t.Errorf("while it is good, %q is shown", got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := shown(); got != "" {
+			t.Errorf("when it is over, %q is shown", got)
+		}
+		if len(p.byToken)+len(p.of)+len(p.latest) != 0 {
+			t.Errorf("held on to: %v", p.byToken)
+		}
+	})
 }
