@@ -167,6 +167,7 @@ func (l *Log) take() {
 	}
 	l.queued += l.entries
 	l.entries = 0
+	l.kept.Store(int64(len(l.pending)))
 }
 
 // put writes what is pending, behind a mark where one is due. After an error
@@ -234,6 +235,7 @@ func (l *Log) put() error {
 // person is told once, not for every line.
 func (l *Log) broke(doing string, err error) {
 	err = fmt.Errorf("%s audit log %s: %w: check the disk; it is tried again by itself", doing, l.path, err)
+	l.kept.Store(int64(len(l.pending)))
 	if l.failed.Swap(&err) == nil {
 		l.log.Error("the audit log cannot be written", slog.Any("error", err), slog.Bool("calls_refused", l.opts.Mode == Required))
 	}

@@ -43,7 +43,7 @@ const (
 	// flushAt is how much is buffered before Run is woken early, in bytes.
 	flushAt = 64 << 10
 	// maxBuffer is how much is buffered before whoever adds to it writes; twice
-	// that is the bound while nothing can be written.
+	// that is the bound of all that waits while nothing can be written.
 	maxBuffer = 1 << 20
 	// flushEvery is how long an entry stays in the buffer at most.
 	flushEvery = 100 * time.Millisecond
@@ -129,6 +129,7 @@ type Log struct {
 	anchored atomic.Uint64 // number of the line that was anchored last
 
 	failed   atomic.Pointer[error] // the sticky error
+	kept     atomic.Int64          // bytes of pending, as long as there is a sticky error
 	accepted atomic.Uint64
 	written  atomic.Uint64
 	lost     atomic.Uint64
@@ -283,7 +284,11 @@ func (l *Log) buffer(line []byte) (size int, group uint64, err error) {
 		return 0, 0, ErrClosed
 	}
 	group = l.groups.filling
-	if len(l.buf)+len(line) > 2*maxBuffer && (l.opts.Mode == BestEffort || l.failed.Load() != nil) {
+	more := len(l.buf) + len(line)
+	if l.opts.Mode == Required {
+		more += int(l.kept.Load())
+	}
+	if more > 2*maxBuffer && (l.opts.Mode == BestEffort || l.failed.Load() != nil) {
 		// The file takes nothing now: what comes cannot be kept. (In required
 		// mode without an error it can: its caller waits for the file next.)
 		l.lost.Add(1)
@@ -345,8 +350,14 @@ func (l *Log) Reopen() error {
 	if err := l.adopt(f); err != nil {
 		return fmt.Errorf("reopen audit log %s: %w", l.path, err)
 	}
+	// What is kept is written before more is taken to it, so that it stays within its
+	// bound. The sticky error stays until both are.
+	if err := l.put(); err != nil {
+		l.broke("write", err)
+		return l.Healthy()
+	}
 	l.take()
-	l.settle(true) // the sticky error stays until this is written
+	l.settle(true)
 	return l.Healthy()
 }
 

@@ -107,6 +107,48 @@ func TestReopenRefusesUntilSomethingIsWritten(t *testing.T) {
 	}
 }
 
+// However often a log tries whether its file takes lines again, what it keeps
+// meanwhile is bounded, and is written in the end.
+func TestReopenKeepsWithinItsBound(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l, err := audit.Open(path, audit.Options{Fsync: audit.FsyncAlways, Key: audit.TestKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := limit(t, 8<<10)
+	e := entry("a")
+	e.Reason = strings.Repeat("r", audit.MaxString)
+	size := len(audit.AppendEntry(nil, e))
+	for i := range 5 {
+		for lost := l.Stats().Lost; l.Stats().Lost == lost; {
+			_ = l.Append(e) // which fits at first
+		}
+		if err := l.Reopen(); err == nil {
+			t.Fatal("the disk is full, and Reopen says that it is not")
+		}
+		got := l.Stats()
+		if kept := int(got.Entries-got.Written) * size; kept > 2*audit.MaxBuffer {
+			t.Errorf("after %d attempts %d KiB are kept, want at most %d", i+1, kept>>10, 2*audit.MaxBuffer>>10)
+		}
+	}
+	room()
+	if err := l.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Stats(); got.Written != got.Entries {
+		t.Errorf("%d of %d accepted entries are written", got.Written, got.Entries)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := verify(t, path, nil); len(got.Findings) > 0 || got.Lost != l.Stats().Lost {
+		t.Errorf("%d entries were lost: %+v", l.Stats().Lost, got)
+	}
+}
+
 // A disk that was full is written again by Run alone, and nothing was lost.
 func TestRunRecoversFromAFullDisk(t *testing.T) {
 	if !alone(t) {
