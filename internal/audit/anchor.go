@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"time"
 )
@@ -39,11 +41,11 @@ func (l *Log) durable() (Head, bool) {
 	err := f.Sync()
 	l.out.Lock()
 	defer l.release()
+	replaced := l.file != f // by somebody who has synced it, and may have closed it
 	switch {
-	case l.file != f: // it was synced by whoever replaced it, and may be closed
-	case err != nil:
+	case err != nil && !(replaced && errors.Is(err, fs.ErrClosed)):
 		l.broke("sync", err)
-	case l.chain.seq == head.Seq:
+	case err == nil && !replaced && l.chain.seq == head.Seq:
 		l.synced = true
 	}
 	return head, l.Healthy() == nil

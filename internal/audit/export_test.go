@@ -31,3 +31,11 @@ func Flush(l *Log) { l.flush(false) }
 
 // Prune removes what is too old at a time.
 func Prune(l *Log, now time.Time) { l.pruneNow(now) }
+
+// PutAside writes what is buffered and puts the file aside.
+func PutAside(l *Log) error {
+	l.out.Lock()
+	defer l.release()
+	l.flushTo(false)
+	return l.putAside(l.file, time.Now())
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,4 +199,80 @@ func TestBestEffortDoesNotWaitForAHangingDisk(t *testing.T) {
 			t.Errorf("%d of %d accepted entries written", got.Written, got.Entries)
 		}
 	})
+}
+
+// hanging is a file whose first sync hangs until it is let go, and fails then. As a
+// system does it, the error is told once: the next sync knows nothing of it.
+type hanging struct {
+	disk
+	syncing, letGo chan struct{}
+	later          atomic.Bool
+}
+
+func (h *hanging) Sync() error {
+	if h.later.Swap(true) {
+		return nil
+	}
+	close(h.syncing)
+	<-h.letGo
+	return errIO
+}
+
+var errIO = errors.New("input/output error")
+
+// A sync that fails while the file is replaced by another makes the log refuse: nobody
+// else hears of the error.
+func TestSyncErrorOfAFileThatIsReplaced(t *testing.T) {
+	t.Chdir(t.TempDir()) // where Reopen finds test.jsonl
+	synctest.Test(t, func(t *testing.T) {
+		f := &hanging{disk: disk{room: -1}, syncing: make(chan struct{}), letGo: make(chan struct{})}
+		var said bytes.Buffer
+		l := audit.OnFile(f, audit.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		stop := run(t, l)
+		add(t, l, "a")
+		<-f.syncing // by Run
+		if err := l.Reopen(); err != nil {
+			t.Fatal(err)
+		}
+		close(f.letGo)
+		synctest.Wait()
+		if err := l.Healthy(); !errors.Is(err, errIO) {
+			t.Errorf("Healthy = %v, want %v", err, errIO)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if err := l.Healthy(); err != nil {
+			t.Errorf("after Run has opened the log anew: %v", err)
+		}
+		stop()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(said.String(), "input/output error") {
+			t.Errorf("nothing is said of the error:\n%s", said.String())
+		}
+	})
+}
+
+// So does one of a file that is put aside.
+func TestSyncErrorOfAFileThatIsPutAside(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, mode := range []audit.Mode{audit.Required, audit.BestEffort} {
+		d := &disk{room: -1, syncErr: errIO}
+		l := audit.OnFile(d, audit.Options{Mode: mode})
+		end(t, l, "a")
+		if err := audit.PutAside(l); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Healthy(); errors.Is(err, errIO) != (mode == audit.Required) {
+			t.Errorf("mode %v: Healthy = %v", mode, err)
+		}
+		if err := l.Reopen(); err != nil {
+			t.Errorf("mode %v: Reopen = %v", mode, err)
+		}
+		add(t, l, "b")
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

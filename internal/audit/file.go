@@ -130,11 +130,7 @@ func (l *Log) closeUnknown(all *found) {
 // written, and closes that before. The caller holds out.
 func (l *Log) adopt(f *os.File) error {
 	old := l.file
-	if !l.synced && l.opts.Fsync != FsyncNone {
-		if err := old.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
-			l.log.Warn("syncing the audit log that was replaced", slog.Any("error", err))
-		}
-	}
+	l.leave(old)
 	if !sameFile(old, f) {
 		var tail found
 		if err := tail.scanFile(f.Name()); err != nil {
@@ -150,6 +146,17 @@ func (l *Log) adopt(f *os.File) error {
 		l.log.Warn("closing the audit log that was replaced", slog.Any("error", err))
 	}
 	return nil
+}
+
+// leave syncs a file to which nothing more is written. An error counts as that of any
+// other sync does, because a system tells it once. The caller holds out.
+func (l *Log) leave(f file) {
+	if l.synced || l.opts.Fsync == FsyncNone {
+		return
+	}
+	if err := f.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
+		l.broke("sync", err)
+	}
 }
 
 func sameFile(a, b file) bool {
@@ -197,8 +204,9 @@ func (l *Log) look(now time.Time) error {
 }
 
 // putAside gives the file its last name and begins the next one.
-func (l *Log) putAside(f *os.File, now time.Time) error {
-	if err := errors.Join(f.Sync(), f.Close()); err != nil { // closed first: else it cannot be renamed everywhere
+func (l *Log) putAside(f file, now time.Time) error {
+	l.leave(f)
+	if err := f.Close(); err != nil { // closed first: else it cannot be renamed everywhere
 		l.log.Warn("closing the audit log that is put aside", slog.Any("error", err))
 	}
 	aside := l.path + "." + now.UTC().Format(asideLayout) + "-" + strconv.FormatUint(l.chain.seq, 10)
