@@ -77,15 +77,9 @@ func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bo
 // Decide is the answer of somebody else. It returns [ErrUnknown],
 // [ErrNotYours], [ErrUnseen] or [ErrDecided], wrapped, when it does not count.
 func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error) {
-	if d == nil || d.store == nil {
-		return Item{}, errNoDesk
-	}
-	r, found, err := d.record(ctx, id)
-	switch {
-	case err != nil:
+	r, err := d.known(ctx, id)
+	if err != nil {
 		return Item{}, err
-	case !found:
-		return Item{}, fmt.Errorf("%.64q: %w", id, ErrUnknown)
 	}
 	item := itemOf(r)
 	if !who.counts(item, r.Principal) {
@@ -102,15 +96,10 @@ func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, 
 // nothing by it. It returns [ErrUnknown], [ErrNotYours] or [ErrNoDenial], wrapped,
 // where nothing was taken back.
 func (d *Desk) Retract(ctx context.Context, id string, who Answerer) (Item, error) {
-	if d == nil || d.store == nil {
-		return Item{}, errNoDesk
-	}
-	r, found, err := d.record(ctx, id)
+	r, err := d.known(ctx, id)
 	switch {
 	case err != nil:
 		return Item{}, err
-	case !found:
-		return Item{}, fmt.Errorf("%.64q: %w", id, ErrUnknown)
 	case who.Name == "" || !who.Operator && !who.counts(itemOf(r), r.Principal):
 		return Item{}, fmt.Errorf("%s: %w", id, ErrNotYours)
 	}
@@ -174,6 +163,18 @@ func (d *Desk) decide(ctx context.Context, id string, grant bool, by store.Chang
 	}
 	d.log.Info("a call was decided on", "approval", id, "granted", grant, "by", by.Actor, "reason", by.Reason)
 	return item, nil
+}
+
+// known returns the record of a question, or [ErrUnknown], wrapped, where there is none.
+func (d *Desk) known(ctx context.Context, id string) (store.ApprovalRecord, error) {
+	if d == nil || d.store == nil {
+		return store.ApprovalRecord{}, errNoDesk
+	}
+	r, found, err := d.record(ctx, id)
+	if err == nil && !found {
+		err = fmt.Errorf("%.64q: %w", id, ErrUnknown)
+	}
+	return r, err
 }
 
 func (d *Desk) record(ctx context.Context, id string) (store.ApprovalRecord, bool, error) {

@@ -236,7 +236,7 @@ func (d *Desk) Await(ctx context.Context, id string) (gate.Approval, error) {
 	defer waited.Stop()
 	for {
 		changed := d.nextChange()
-		item, err := d.get(ctx, id)
+		item, err := d.Get(ctx, id)
 		if err != nil || item.State != string(gate.ApprovalPending) {
 			return item.approval(), err
 		}

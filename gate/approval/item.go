@@ -3,7 +3,6 @@ package approval
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -87,19 +86,9 @@ func (d *Desk) List(ctx context.Context, state string, limit int) ([]Item, error
 
 // Get returns the question of an id, or [ErrUnknown], wrapped.
 func (d *Desk) Get(ctx context.Context, id string) (Item, error) {
-	if d == nil || d.store == nil {
-		return Item{}, errNoDesk
-	}
-	return d.get(ctx, id)
-}
-
-func (d *Desk) get(ctx context.Context, id string) (Item, error) {
-	r, found, err := d.record(ctx, id)
-	switch {
-	case err != nil:
+	r, err := d.known(ctx, id)
+	if err != nil {
 		return Item{}, err
-	case !found:
-		return Item{}, fmt.Errorf("%.64q: %w", id, ErrUnknown)
 	}
 	return itemOf(r), nil
 }
