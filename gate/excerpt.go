@@ -39,40 +39,162 @@ func Excerpted(value []byte, most int) Excerpt {
 		return Excerpt{Text: string(value)}
 	}
 	var e excerpting
+	boxes := outline(value)
 	for _, f := range finenesses {
-		e = excerpting{fineness: f, most: most}
-		if e.value(value, 0); len(e.out) <= most {
+		e = excerpting{fineness: f, most: most, Lexer: mcp.NewLexer(value), raw: value, boxes: boxes}
+		if e.value(0); len(e.out) <= most {
 			break
 		}
 	}
 	return Excerpt{Text: string(e.out), Missing: e.missing}
 }
 
-// excerpting writes an excerpt. It gives up when there is more than fits.
+// box is an object or an array in a JSON text, which has less than 2 GiB.
+type box struct {
+	end   int32 // the index behind it
+	parts int32 // members or elements
+	inner int32 // boxes in it, of whatever depth
+}
+
+// outline returns the boxes of a text in the order in which they begin, so that whoever
+// reads the text knows each of them beforehand. It reads the text once.
+func outline(text []byte) []box {
+	var boxes []box
+	var open []int // indices of boxes, innermost last
+	in := mcp.NewLexer(text)
+	for c := in.Peek(); c != 0; c = in.Peek() {
+		if c == '}' || c == ']' {
+			in.Skip(1)
+			if last := len(open) - 1; last >= 0 {
+				b := &boxes[open[last]]
+				if b.end, b.inner = int32(in.Offset()), int32(len(boxes)-open[last]-1); c == '}' {
+					b.parts /= 2 // a key and a value each
+				}
+				open = open[:last]
+			}
+			continue
+		}
+		if len(open) > 0 {
+			boxes[open[len(open)-1]].parts++
+		}
+		if c == '{' || c == '[' {
+			open = append(open, len(boxes))
+			boxes = append(boxes, box{})
+			in.Skip(1)
+			continue
+		}
+		passScalar(&in)
+	}
+	for _, i := range open { // only where the text is not JSON
+		boxes[i].end, boxes[i].inner = int32(len(text)), int32(len(boxes)-i-1)
+	}
+	return boxes
+}
+
+// passScalar passes a text, a number or a literal.
+func passScalar(in *mcp.Lexer) {
+	switch in.Peek() {
+	case '"':
+		in.RawText()
+	case 't', 'n':
+		in.Skip(len("true"))
+	case 'f':
+		in.Skip(len("false"))
+	default:
+		in.Number()
+	}
+}
+
+// excerpting writes an excerpt of a text, which it reads once. It gives up when there
+// is more than fits.
 type excerpting struct {
 	fineness
-	most    int
+	most int
+
+	mcp.Lexer
+	raw   []byte // what it reads
+	boxes []box
+	next  int // the box that begins next
+
 	out     []byte
 	missing int
 }
 
-func (e *excerpting) value(v []byte, depth int) {
-	switch {
-	case len(e.out) > e.most:
-	case len(v) == 0:
-	case v[0] == '{' && depth >= e.depth, v[0] == '[' && depth >= e.depth:
-		if len(v) <= e.text { // as short as what would be said instead
-			e.out = append(e.out, v...)
+// value writes the value that comes next.
+func (e *excerpting) value(depth int) {
+	if c := e.Peek(); c != '{' && c != '[' {
+		e.scalar()
+		return
+	}
+	if depth < e.depth {
+		e.box(depth)
+		return
+	}
+	begin := e.Offset()
+	if e.pass(); e.Offset()-begin <= e.text { // as short as what would be said instead
+		e.out = append(e.out, e.raw[begin:e.Offset()]...)
+		return
+	}
+	e.leaveOut(e.Offset()-begin, "")
+}
+
+// pass passes the value that comes next.
+func (e *excerpting) pass() {
+	if c := e.Peek(); c != '{' && c != '[' {
+		passScalar(&e.Lexer)
+		return
+	}
+	b := e.boxes[e.next]
+	e.Skip(int(b.end) - e.Offset())
+	e.next += 1 + int(b.inner)
+}
+
+// box writes the object or the array that comes next.
+func (e *excerpting) box(depth int) {
+	b, open := e.boxes[e.next], e.Peek()
+	keyed, closing, parts := open == '{', open+2, "elements"
+	if keyed {
+		parts = "members"
+	}
+	e.next++
+	e.Skip(1)
+	e.out = append(e.out, open)
+	skip, left := e.skipped(int(b.parts)), 0
+	for i := 1; i <= int(b.parts); i++ {
+		if len(e.out) > e.most {
 			return
 		}
-		e.leaveOut(len(v), "")
-	case v[0] == '{':
-		e.object(v, depth)
-	case v[0] == '[':
-		e.array(v, depth)
-	default:
-		e.scalar(v)
+		if skip.holds(i) {
+			if left += e.passPart(keyed); i == skip.last {
+				e.comma(open)
+				if keyed {
+					e.out = append(e.out, `"…":`...)
+				}
+				e.leaveOut(left, fmt.Sprintf("%d %s", skip.last-skip.first+1, parts))
+			}
+			continue
+		}
+		e.comma(open)
+		if keyed {
+			e.scalar()
+			e.out = append(e.out, ':')
+		}
+		e.value(depth + 1)
 	}
+	e.Peek()
+	e.Skip(1)
+	e.out = append(e.out, closing)
+}
+
+// passPart passes a member or an element, and returns how many bytes that is.
+func (e *excerpting) passPart(keyed bool) int {
+	e.Peek()
+	begin := e.Offset()
+	if keyed {
+		passScalar(&e.Lexer)
+	}
+	e.pass()
+	return e.Offset() - begin
 }
 
 // leaveOut writes what stands for something that is left out, between two of its
@@ -82,8 +204,12 @@ func (e *excerpting) leaveOut(bytes int, begin string) {
 	e.out = append(e.out, mcp.Quote(begin+fmt.Sprintf("…[%d bytes left out]…", bytes))...)
 }
 
-// scalar writes a text, or a number, which is shortened as one.
-func (e *excerpting) scalar(v []byte) {
+// scalar writes the text that comes next, or the number, which is shortened as one.
+func (e *excerpting) scalar() {
+	e.Peek()
+	begin := e.Offset()
+	passScalar(&e.Lexer)
+	v := e.raw[begin:e.Offset()]
 	if len(v) <= max(e.text, 64) { // what stands for the rest is about as long
 		e.out = append(e.out, v...)
 		return
@@ -93,14 +219,14 @@ func (e *excerpting) scalar(v []byte) {
 		text = string(v)
 	}
 	half := e.text / 2
-	begin, end := head(text, half), tail(text, half)
-	cut := len(text) - len(begin) - len(end)
+	first, last := head(text, half), tail(text, half)
+	cut := len(text) - len(first) - len(last)
 	if cut <= 0 { // it is but written at length
 		e.out = append(e.out, mcp.Quote(text)...)
 		return
 	}
 	e.missing += cut
-	e.out = append(e.out, mcp.Quote(fmt.Sprintf("%s…[%d bytes left out]…%s", begin, cut, end))...)
+	e.out = append(e.out, mcp.Quote(fmt.Sprintf("%s…[%d bytes left out]…%s", first, cut, last))...)
 }
 
 // head is the beginning of a text, of at most n bytes and whole characters.
@@ -124,59 +250,6 @@ func tail(text string, n int) string {
 		at++
 	}
 	return text[at:]
-}
-
-func (e *excerpting) object(v []byte, depth int) {
-	count := 0
-	for range mcp.Members(v) {
-		count++
-	}
-	e.out = append(e.out, '{')
-	skip := e.skipped(count)
-	left, i := 0, 0
-	for m := range mcp.Members(v) {
-		if len(e.out) > e.most {
-			return
-		}
-		if i++; skip.holds(i) {
-			if left += len(m.All.Of(v)); i == skip.last {
-				e.comma('{')
-				e.out = append(e.out, `"…":`...)
-				e.leaveOut(left, fmt.Sprintf("%d members", skip.last-skip.first+1))
-			}
-			continue
-		}
-		e.comma('{')
-		e.scalar(m.Key(v))
-		e.out = append(e.out, ':')
-		e.value(m.Value.Of(v), depth+1)
-	}
-	e.out = append(e.out, '}')
-}
-
-func (e *excerpting) array(v []byte, depth int) {
-	count := 0
-	for range mcp.Elements(v) {
-		count++
-	}
-	e.out = append(e.out, '[')
-	skip := e.skipped(count)
-	left, i := 0, 0
-	for element := range mcp.Elements(v) {
-		if len(e.out) > e.most {
-			return
-		}
-		if i++; skip.holds(i) {
-			if left += len(element.Of(v)); i == skip.last {
-				e.comma('[')
-				e.leaveOut(left, fmt.Sprintf("%d elements", skip.last-skip.first+1))
-			}
-			continue
-		}
-		e.comma('[')
-		e.value(element.Of(v), depth+1)
-	}
-	e.out = append(e.out, ']')
 }
 
 // comma goes between two parts of what was opened.

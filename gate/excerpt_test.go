@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 )
@@ -72,6 +73,44 @@ func TestExcerptsFit(t *testing.T) {
 	deep := strings.Repeat(`{"a":[`, 50) + `"` + strings.Repeat("é", 5000) + `"` + strings.Repeat("]}", 50)
 	if got := gate.Excerpted([]byte(deep), 1024); len(got.Text) > 1024 || got.Missing == 0 || !json.Valid([]byte(got.Text)) {
 		t.Errorf("deep: %+v", got)
+	}
+}
+
+// nested is a list of numbers in as many boxes of one form as its depth.
+func nested(depth int, open, end string) []byte {
+	return []byte(strings.Repeat(open, depth) + strings.Repeat("1,", 1<<19) + "1" + strings.Repeat(end, depth))
+}
+
+// What an excerpt takes grows with the size of a value and not with its depth: who is
+// about to be asked waits for it.
+func TestExcerptsOfDeepValues(t *testing.T) { // not parallel: it compares times
+	took := func(value []byte) time.Duration {
+		least := time.Hour
+		for range 3 {
+			began := time.Now()
+			gate.Excerpted(value, 16<<10)
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	flat := took(nested(1, "[", "]"))
+	for open, end := range map[string]string{"[": "]", "[0,": "]", `{"a":[`: "]}"} {
+		if deep := took(nested(60, open, end)); deep > 4*flat {
+			t.Errorf("60 times %s it takes %v, and %v without", open, deep, flat)
+		}
+	}
+}
+
+// BenchmarkExcerpt reports what an excerpt of 1 MiB costs.
+func BenchmarkExcerpt(b *testing.B) {
+	for _, depth := range []int{1, 10, 60} {
+		b.Run(fmt.Sprint("depth=", depth), func(b *testing.B) {
+			value := nested(depth, "[", "]")
+			b.ReportAllocs()
+			for b.Loop() {
+				gate.Excerpted(value, 16<<10)
+			}
+		})
 	}
 }
 
