@@ -23,7 +23,7 @@ type Catalog struct {
 	byPrefix map[string]*served // by namespace
 
 	// shadowed are routes that are not offered, because their names are
-	// another's, or of the form of another server's.
+	// another's, of the form of another server's, or of one hash with many.
 	shadowed []*Route
 
 	pagesMu sync.Mutex
@@ -46,7 +46,8 @@ type served struct {
 	digest   map[mcp.Capability]uint64   // of what clients see of it
 	offer    *gate.Offer                 // for the registry
 	slots    *slots
-	unnamed  bool // it has no capability ids, which could not be had
+	hash     func(name string) int // see [Options.NameHash]
+	unnamed  bool                  // it has no capability ids, which could not be had
 
 	plain   *served        // as clients see it of which it may ask nothing; nil when that is the same
 	others  []*mcp.Listing // the listings of the other sets

@@ -261,3 +261,44 @@ func TestURIsGoBack(t *testing.T) {
 		t.Errorf("the server was asked (-want +got):\n%s", diff)
 	}
 }
+
+// Of one kind a server offers a few names of one hash, whatever set of definitions they
+// are in, and none of another server's names give way to them.
+func TestNamesOfOneHash(t *testing.T) {
+	var alike []string
+	for i := range 50 {
+		alike = append(alike, tool(fmt.Sprintf("x%02d", i)))
+	}
+	hostile := newScript(t, "a", mcp.Modern, append(alike, tool("own"))...)
+	hostile.listing.Eras, hostile.listing.Other = 2, newScript(t, "a", mcp.Legacy, alike...).listing
+	mounts := mounted(hostile, newScript(t, "b", mcp.Modern, tool("x00")))
+	hash := func(name string) int {
+		if strings.Contains(name, "__x") {
+			return 7
+		}
+		return len(name)
+	}
+	r := newRig(t, mounts, func(o *Options, _ *Config) { o.NameHash = hash })
+	want := []string{"a__own", "a__x00", "a__x01", "a__x02", "a__x03", "a__x04", "a__x05", "a__x06", "a__x07", "b__x00"}
+	modern, _ := listed(t, mcp.Tool, r.modern("1", "tools/list", ""))
+	if !slices.Equal(modern, want) {
+		t.Errorf("a modern client is listed %q, want %q", modern, want)
+	}
+	session := r.openAs(mcp.V20251125, `{"elicitation":{}}`)
+	legacy, _ := listed(t, mcp.Tool, r.legacy(session, "1", "tools/list", ""))
+	if want := want[1:]; !slices.Equal(legacy, want) {
+		t.Errorf("a legacy client is listed %q, want %q", legacy, want)
+	}
+	if got := r.snapshot.Load().names(); !slices.Equal(got, want) {
+		t.Errorf("policies are told of %q, want %q", got, want)
+	}
+	if w := r.modern("2", "tools/call", `"name":"a__x08"`); !strings.Contains(w.text(), "Unknown tool: a__x08") || len(hostile.seen(mcp.MethodToolsCall)) > 0 {
+		t.Errorf("a call of what is not offered: %s", w.text())
+	}
+	if !strings.Contains(r.log.String(), "one hash with many") {
+		t.Error("nobody is told")
+	}
+	if got := newRig(t, mounts); len(got.snapshot.Load().names()) < 50 {
+		t.Error("names are bounded that nobody looks for by a hash")
+	}
+}

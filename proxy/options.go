@@ -128,6 +128,12 @@ type Options struct {
 	// must not block. Nil: nobody is.
 	FirstMissed func(servers []string)
 
+	// NameHash is the hash by which policies find a name in their data, without a
+	// secret. A server chooses its names, and whoever looks for one of them looks
+	// through all of one hash: of each kind it may offer 8 of one hash, and what it lists
+	// besides is not offered. Nil bounds nothing.
+	NameHash func(name string) int
+
 	// Version is shown to clients and servers.
 	Version string
 	// PublicURL is where clients reach the gateway, empty when that is where

@@ -101,7 +101,7 @@ func (s *served) newPlain(ids map[CapabilityKey]string) *served {
 	if same {
 		return nil
 	}
-	p := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, others: s.sets(), isPlain: true}
+	p := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), isPlain: true}
 	p.render(ids)
 	return p
 }
@@ -117,7 +117,7 @@ func (s *served) newTwin(ids map[CapabilityKey]string) *served {
 		era = mcp.Legacy
 	}
 	listing, _ := sharedDefinitions(s.listing, s.listing.In(era))
-	t := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, others: s.sets(), twinOf: s}
+	t := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), twinOf: s}
 	t.render(ids)
 	return t
 }

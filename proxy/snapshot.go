@@ -71,7 +71,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	}
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
 		r := next.catalog.shadowed[0]
-		g.log.Warn("what is listed under names that are another's is not offered",
+		g.log.Warn("what is listed under names that are another's, or have one hash with many, is not offered",
 			"server", r.Server, "names", n, "such_as", r.Original)
 	}
 	g.announce(ctx, old, next)
@@ -86,7 +86,7 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	if before != nil && before.mount == m && before.listing == listing && !before.unnamed {
 		return before
 	}
-	s := &served{mount: m, backend: m.Backend, listing: listing}
+	s := &served{mount: m, backend: m.Backend, listing: listing, hash: g.opts.NameHash}
 	if before != nil && before.backend == m.Backend {
 		s.slots = before.slots
 		s.slots.resize(m.Concurrency, m.Queue)

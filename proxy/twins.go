@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/gate"
@@ -33,7 +35,7 @@ func (c *claim) before(other *claim) bool {
 
 // names returns the names of what the server offers of a kind, by the names
 // there. What has none is not offered: the operator gave its name to another,
-// or it poses as the changed name of another.
+// it poses as the changed name of another, or it has one hash with many.
 //
 // All sets of definitions count: a name must not depend on the set.
 func (s *served) names(kind mcp.Capability) map[string]gate.Names {
@@ -63,7 +65,26 @@ func (s *served) names(kind mcp.Capability) map[string]gate.Names {
 			}
 		}
 	}
+	s.spread(named)
 	return named
+}
+
+// mostAlike is how many names of one kind and one hash a server may offer, see
+// [Options.NameHash].
+const mostAlike = 8
+
+// spread takes out the names of one hash but for a few.
+func (s *served) spread(named map[string]gate.Names) {
+	if s.hash == nil || len(named) <= mostAlike {
+		return
+	}
+	alike := make(map[int]int)
+	for _, original := range slices.Sorted(maps.Keys(named)) {
+		hash := s.hash(named[original].Exposed)
+		if alike[hash]++; alike[hash] > mostAlike {
+			delete(named, original)
+		}
+	}
 }
 
 func (s *served) claim(kind mcp.Capability, original string) claim {

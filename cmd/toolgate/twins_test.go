@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -184,5 +185,42 @@ func TestTwinsKeepTheirRelations(t *testing.T) {
 	}
 	if len(list) != len(fakeserver.Tools)+1 {
 		t.Errorf("%d tools are listed: %q", len(list), list)
+	}
+}
+
+// alikeNames are names of tools, as clients would know them, that have one hash where
+// policies look for them.
+var alikeNames = []string{
+	"a__0KUDioIsRXT_vC0Uex3R1C3o1eJl2N3KLV_nf",
+	"a__4IYTsoohMOzsmmMSxfE7v2vLwgixorcQU7F62",
+	"a__7du8QkV57J5ZNtndSaxmYNs40WrizMWcFJa5j",
+	"a__8Mkhpf4XTbdLSaiBhHCx1WWYzyW7k9kF5mqbx",
+	"a__JHkDPe9_METvnem7Kp3HqLPrex73vDZTR3s8b",
+	"a__NPaE5n4QuR9D9sGkDfKzGsdkk2VGrlONjKOfE",
+	"a__P9sqJRT3rkzHenRcq3uWKhspjlTbfr6drpeWJ",
+	"a__StzvPlm22PS_o8Ks8AhzSouvvewW6B5Veonq4",
+	"a__bNZfq9Zf2yRR17Q43EvQntwxDHKNzJv1-LyLP",
+	"a__cScCmChKbt9B9zFBofsegfyTjo8CK4Hd5BS3G",
+	"a__eyA4ljd1PWv-n_bMuU51NFUCbja7LOqAAfYb3",
+	"a__frk_ubFb5FN_KSS4A2cXwZ6l7qCT7g_HwUrW0",
+}
+
+// A server cannot slow policies down by the names that it gives its tools.
+func TestServersOfferFewNamesOfOneHash(t *testing.T) {
+	t.Parallel()
+	for _, name := range alikeNames {
+		if opa.KeyHash(name) != opa.KeyHash(alikeNames[0]) {
+			t.Fatal("the hash of policies is another now; make names that collide by that one")
+		}
+	}
+	h := newHome(t)
+	args := []string{"tools=1"}
+	for _, name := range alikeNames {
+		args = append(args, "name="+strings.TrimPrefix(name, "a__"))
+	}
+	h.write(t, servers{"a": fake(args...)}, withKeys("k"))
+	got := h.newRunning(t).toolsOf(t, "k")
+	if want := append(alikeNames[:8:8], "a__t0"); !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
@@ -134,6 +135,7 @@ func gatewayOptions(c *config.Config) proxy.Options {
 	l := c.Toolgate.Limits
 	o := proxy.Options{
 		Version:   version,
+		NameHash:  opa.KeyHash,
 		PublicURL: c.Toolgate.Listen.PublicURL,
 		Hosts:     c.Toolgate.Listen.Hosts,
 		Origins:   c.Toolgate.Listen.Origins,

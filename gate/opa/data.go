@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/open-policy-agent/opa/v1/ast"
+
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -20,6 +22,11 @@ const (
 	keyPermissions = "persona_permissions"
 	keyRestricted  = "tenant_restricted_args"
 )
+
+// KeyHash is the hash by which the engine finds a key in an object, such as the name
+// of a tool in the catalog. It has no secret, and the engine looks through all keys that
+// have the same: whoever lets others choose keys has to bound how many are alike.
+func KeyHash(key string) int { return ast.String(key).Hash() }
 
 // Data is the gateway's part of what policies see as data. A nil member is not
 // given: the policy's own data files may then have that key. A key that both

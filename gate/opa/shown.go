@@ -215,7 +215,7 @@ func (b *builder) object() (*ast.Term, error) {
 			if alike == nil {
 				alike = make(map[int]int8)
 			}
-			hash := name.Hash()
+			hash := KeyHash(key)
 			if alike[hash]++; alike[hash] > maxAlike {
 				return nil, errAlike
 			}
