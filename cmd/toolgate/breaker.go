@@ -132,7 +132,7 @@ server does, and forget what was counted. The next call is made.`,
 
 func breakerTable(all []admin.Breaker) table {
 	t := table{
-		header: []string{"SERVER", "TOOL", "STATE", "TIME", "LEFT", "OPENED", "FAILURES", "LAST FAILURE"},
+		header: []string{"SERVER", "TOOL", "STATE", "IN STATE", "LEFT", "OPENED", "FAILURES", "LAST FAILURE"},
 		data:   map[string]any{"breakers": append([]admin.Breaker{}, all...)},
 	}
 	for _, b := range all {

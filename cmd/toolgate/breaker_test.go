@@ -310,7 +310,7 @@ func TestBreakerReset(t *testing.T) {
 	if got := h.breakers(t, "ls"); got[0].Failures != 1 || got[0].Why == "" {
 		t.Errorf("one failure at the server that was begun anew: %+v", got[0])
 	}
-	if got := h.ok(t, "breaker", "ls", "--file", h.file); !strings.Contains(got, "LAST FAILURE") || !strings.Contains(got, "HTTP Internal Server Error") {
+	if got := h.ok(t, "breaker", "ls", "--file", h.file); !strings.Contains(got, "IN STATE") || !strings.Contains(got, "LAST FAILURE") || !strings.Contains(got, "HTTP Internal Server Error") {
 		t.Errorf("table:\n%s", got)
 	}
 	if got := states(h.breakers(t, "reset", "s")); got != "s closed, s echo closed" {

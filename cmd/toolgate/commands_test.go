@@ -25,7 +25,7 @@ func TestListOutputs(t *testing.T) {
 	table := h.ok(t, "ls", h.file)
 	wide := h.ok(t, "ls", h.file, "-o", "wide")
 	for name, tt := range map[string]struct{ got, pattern string }{
-		"table": {table, `(?m)\ASERVER  KIND   STATE     TOOLS  TOKENS  TIME +REASON\n` +
+		"table": {table, `(?m)\ASERVER  KIND   STATE     TOOLS  TOKENS  IN STATE +REASON\n` +
 			`a       stdio  ready     3      \d+ +\d.*\n` +
 			`b       stdio  ready     6      \d+ +\d.*\n` +
 			`off     http   disabled  0      0 +\d.* switched off in the configuration\n\z`},

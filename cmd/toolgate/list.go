@@ -115,7 +115,7 @@ func (o *options) printStatus(s admin.Status) error {
 
 func serverTable(servers []admin.Server) table {
 	t := table{
-		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "TIME", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES", "SANDBOX"},
+		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "IN STATE", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES", "SANDBOX"},
 		wide:   6,
 	}
 	for _, s := range servers {
