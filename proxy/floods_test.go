@@ -277,6 +277,11 @@ func TestUpdatesAreNoUnknownFlood(t *testing.T) {
 	for range 5 {
 		r.Happened(mcp.Event{Server: "s", Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"file:///d/secret"}`)})
 	}
+	waitFor(t, func() bool {
+		r.news.mu.Lock()
+		defer r.news.mu.Unlock()
+		return len(r.news.queues) == 0
+	})
 	if w := r.legacy(session, "2", mcp.MethodToolsCall, `{"name":"s__none"}`); strings.Contains(w.text(), kindRate) {
 		t.Errorf("after updates of what is hidden: %s", w.text())
 	}

@@ -58,6 +58,7 @@ type Gateway struct {
 	listensMu sync.Mutex
 	listens   map[*listen]bool
 
+	news     news
 	watchMu  sync.Mutex
 	watchers map[resourceKey]map[subscriber]*gate.Identity // as whom each subscribed
 }
@@ -80,6 +81,7 @@ func New(opts Options) (*Gateway, error) {
 		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]*gate.Identity),
 	}
 	g.throttle.Store(&Throttle{})
+	g.news = news{g: g, queues: make(map[string]*newsQueue)}
 	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
 	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
@@ -164,6 +166,7 @@ func (g *Gateway) shutdown() {
 	for _, s := range g.sessions.list() {
 		s.end(errSessionEnded)
 	}
+	g.news.close()
 	g.wg.Wait()
 	g.rounds.closeAll()
 }

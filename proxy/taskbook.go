@@ -183,17 +183,25 @@ func (b *taskBook) sweep(now time.Time) {
 	}
 }
 
-// taskStatus tells the client that made a task what has become of it.
-func (g *Gateway) taskStatus(ev mcp.Event) {
+// taskOf returns the task that some news of a server is about, if that belongs to the
+// connection which it came over.
+func (g *Gateway) taskOf(ev *mcp.Event) (known bookedTask, ok bool) {
 	id, ok := mcp.LookupString(ev.Params, "taskId")
 	if !ok {
-		return
+		return bookedTask{}, false
 	}
-	key := taskKey{taskPlace{ev.Server, ev.Conn}, id}
-	g.tasks.saw(key, ev.Params)
-	t, ok := g.tasks.find(key)
+	t, ok := g.tasks.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
 	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session ||
 		ev.Rights != "" && ev.Rights != t.rights {
+		return bookedTask{}, false
+	}
+	return t, true
+}
+
+// taskStatus tells the client that made a task what has become of it.
+func (g *Gateway) taskStatus(ev *mcp.Event) {
+	t, ok := g.taskOf(ev)
+	if !ok {
 		return
 	}
 	s := g.sessions.get(t.session)

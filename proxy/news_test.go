@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// newSlow returns a rig whose gate takes a time to decide as soon as that is not zero,
+// and a session of alice with its stream, which listens to messages and to a resource.
+func newSlow(t *testing.T, backends ...*script) (r *rig, takes *atomic.Int64, session string, stream *recorder) {
+	t.Helper()
+	takes = new(atomic.Int64)
+	r = newRig(t, mounted(backends...), func(_ *Options, c *Config) {
+		c.Chain = gate.NewChain(rule(func(ctx context.Context, _ *gate.Request) (gate.Decision, error) {
+			select {
+			case <-time.After(time.Duration(takes.Load())):
+			case <-ctx.Done():
+			}
+			return gate.Decision{Effect: gate.Allow}, ctx.Err()
+		}))
+	}).run()
+	session = r.open()
+	stream, _ = r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", session))
+	r.legacy(session, "1", "logging/setLevel", `{"level":"info"}`)
+	r.legacy(session, "2", "resources/subscribe", `{"uri":"s+file:///d/"}`)
+	synctest.Wait()
+	return r, takes, session, stream
+}
+
+func newsOf(server, method, params string) mcp.Event {
+	return mcp.Event{Server: server, Principal: person("alice").Key(), Method: method, Params: []byte(params)}
+}
+
+func updateOf(uri string) mcp.Event {
+	return newsOf("s", mcp.NotifyResourceUpdated, `{"uri":"`+uri+`"}`)
+}
+
+func messageOf(server, data string) mcp.Event {
+	return newsOf(server, mcp.NotifyMessage, `{"level":"info","data":"`+data+`"}`)
+}
+
+// Whoever reads from a server does not wait until it is decided who may hear of what
+// it says, and what another server says does not wait either. All of it is told, in
+// its order.
+func TestNewsDoNotHoldTheReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`)
+		r, takes, _, stream := newSlow(t, b, newScript(t, "other", mcp.Legacy, tool("a")))
+		began := time.Now()
+		takes.Store(int64(time.Second))
+		for i := range 5 {
+			r.Happened(messageOf("s", fmt.Sprint("m", i)))
+		}
+		r.Happened(updateOf("file:///d/"))
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("the reader waited %v", took)
+		}
+		r.Happened(messageOf("other", "beside"))
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if got := stream.text(); !strings.Contains(got, "beside") || strings.Contains(got, "m1") {
+			t.Errorf("after 1.5 s: %s", got)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		last := 0
+		for _, word := range []string{`"m0"`, `"m1"`, `"m2"`, `"m3"`, `"m4"`, "resources/updated"} {
+			at := strings.Index(stream.text(), word)
+			if at < last {
+				t.Fatalf("%s is missing, or out of its order: %s", word, stream.text())
+			}
+			last = at
+		}
+	})
+}
+
+// Where the decision is quick, what a server says before an answer comes before it.
+func TestNewsComeBeforeAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, tool("a"))
+		r := newRig(t, mounted(b)).run()
+		b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
+			if call.Method == mcp.MethodToolsCall {
+				r.Happened(messageOf("s", "first"))
+			}
+			return result(mcp.Legacy, `{"content":[]}`), nil
+		}
+		c := r.stdio(person("alice"))
+		c.send(initBody, request("1", "logging/setLevel", `{"level":"info"}`))
+		for range 20 {
+			synctest.Wait()
+			c.out.drain()
+			c.send(request("2", "tools/call", `{"name":"s__a"}`))
+			synctest.Wait()
+			if got := c.out.drain(); !strings.Contains(got, "first") || strings.Index(got, "first") > strings.Index(got, `"id":2`) {
+				t.Fatalf("told %s", got)
+			}
+		}
+	})
+}
+
+// What waits is bounded: what is subscribed to is told of as a whole, tasks in their
+// latest state, and messages are dropped. What has changed last is told in any case.
+func TestNewsAreBounded(t *testing.T) {
+	for name, size := range map[string]int{"many": 10, "large": 64 << 10} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`, `template {"uriTemplate":"file:///d/{x}","name":"t"}`)
+				r, takes, _, stream := newSlow(t, b)
+				takes.Store(int64(time.Second))
+				pad := strings.Repeat("x", size)
+				for i := range 2000 {
+					r.Happened(messageOf("s", fmt.Sprint(i, pad)))
+					r.Happened(updateOf(fmt.Sprintf("file:///d/%d%s", i, pad)))
+				}
+				r.news.mu.Lock()
+				q := r.news.queues["s"]
+				if len(q.waiting) > maxNews+1 || q.bytes > maxNewsBytes+size+100 {
+					t.Errorf("%d news of %d bytes wait", len(q.waiting), q.bytes)
+				}
+				r.news.mu.Unlock()
+				takes.Store(0)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := stream.text(); strings.Count(got, `"params":{"uri":"s+file:///d/"}`) != 1 {
+					t.Errorf("told %d times that the whole has changed", strings.Count(got, `"params":{"uri":"s+file:///d/"}`))
+				}
+				if n := strings.Count(r.log.String(), "says more than clients can be told"); n != 1 {
+					t.Errorf("said %d times", n)
+				}
+				stream.next()
+				r.Happened(messageOf("s", "later"))
+				synctest.Wait()
+				if got := stream.next(); !strings.Contains(got, "later") || len(r.news.queues) != 0 {
+					t.Errorf("afterwards: %q, %d queues", got, len(r.news.queues))
+				}
+			})
+		})
+	}
+}
+
+// What is about nobody takes no place, and a gateway that has ended tells nothing.
+func TestNewsOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`)
+		r := newRig(t, mounted(b))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		session := r.open()
+		for _, ev := range []mcp.Event{
+			updateOf("file:///d/"), messageOf("s", "x"), newsOf("s", mcp.NotifyTaskStatus, `{"taskId":"1","status":"failed"}`),
+			{Server: "s", Method: mcp.NotifyElicitComplete},
+		} {
+			if r.hasHearers(&ev) {
+				t.Errorf("%s has hearers", ev.Method)
+			}
+		}
+		r.legacy(session, "2", "resources/subscribe", `{"uri":"s+file:///d/"}`)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if told, ok := r.news.put(updateOf("file:///d/"), false); told != nil || !ok || len(r.news.queues) != 0 {
+			t.Errorf("after the end: %v, %t, %v", told, ok, r.news.queues)
+		}
+	})
+}
+
+// Of a task the latest state counts where too much waits, as far as it is short.
+func TestNewsOfTasksAreMerged(t *testing.T) {
+	r := newRig(t, nil)
+	state := func(task, status, more string) mcp.Event {
+		return newsOf("s", mcp.NotifyTaskStatus, `{"taskId":"`+task+`","status":"`+status+`","statusMessage":"`+more+`"}`)
+	}
+	q := newsQueue{latest: make(map[topic]*newsItem)}
+	q.add(state("1", "working", ""), false)
+	q.add(state("2", "working", ""), false)
+	for _, ev := range []mcp.Event{state("1", "input_required", ""), state("1", "completed", ""), state("2", "failed", strings.Repeat("x", maxMerged))} {
+		for _, one := range r.merged(&ev) {
+			q.add(one, true)
+		}
+	}
+	var got []string
+	size := 0
+	for _, it := range q.waiting {
+		status, _ := mcp.LookupString(it.ev.Params, "status")
+		got = append(got, it.topic.about+" "+status)
+		size += len(it.ev.Params)
+	}
+	if strings.Join(got, ", ") != "1 completed, 2 working" || q.bytes != size {
+		t.Errorf("%q wait, %d bytes of which %d are counted", got, size, q.bytes)
+	}
+}
