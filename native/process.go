@@ -159,7 +159,7 @@ func (p *Plugin) command(m *made, folder string) (err error) {
 	r := m.runner
 	if p.spec.Shipped {
 		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, early.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
-		r.child = plain{r.cmd}
+		r.child = &plain{Cmd: r.cmd, alone: true}
 		return nil
 	}
 	confined, err := confine(&p.spec, r.open, folder)
@@ -168,7 +168,7 @@ func (p *Plugin) command(m *made, folder string) (err error) {
 	}
 	if confined == nil {
 		r.cmd = unconfined(&p.spec, r.open)
-		r.child = plain{r.cmd}
+		r.child = &plain{Cmd: r.cmd}
 		return nil
 	}
 	r.cmd, r.child = confined.Cmd, confined

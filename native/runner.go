@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // runner is one process: the part of go-plugin that starts, watches and ends it.
 // It is the leader of a process group of its own and has nothing of ours but three
 // pipes. It is killed with the gateway, however that ends: by the system where
-// that can, and everywhere the end of its standard input tells it.
+// that can, and what it has started by what package orphan says.
 type runner struct {
 	name string
 	// What is run is set before it is started.
@@ -65,29 +67,53 @@ type child interface {
 }
 
 // plain is a child that nothing confines.
-type plain struct{ *exec.Cmd }
+type plain struct {
+	*exec.Cmd // its standard files are pipes
+
+	// alone tells that it starts no processes, or sees to their end itself, so that
+	// nothing but itself can outlive the gateway.
+	alone   bool
+	guarded *orphan.Child
+}
 
 // Start implements child.
-func (p plain) Start() error {
+func (p *plain) Start() error {
 	ownGroup(p.Cmd)
+	if !p.alone || !followsGateway {
+		p.guarded = orphan.Expect(pipes(p.Cmd)...)
+	}
 	if err := p.Cmd.Start(); err != nil {
+		p.guarded.Ended()
 		return err
 	}
-	return adopted(p.Cmd)
+	p.guarded.Started(p.Process.Pid)
+	return nil
 }
 
 // Wait implements child.
-func (p plain) Wait() error {
+func (p *plain) Wait() error {
 	err := p.Cmd.Wait()
 	killGroup(p.Cmd) // whatever it has left
+	p.guarded.Ended()
 	return err
 }
 
 // Kill implements child.
-func (p plain) Kill() { killGroup(p.Cmd) }
+func (p *plain) Kill() { killGroup(p.Cmd) }
 
 // Close implements child.
-func (p plain) Close() error { return nil }
+func (p *plain) Close() error { return nil }
+
+// pipes are those of the standard files of a command.
+func pipes(cmd *exec.Cmd) []*os.File {
+	var out []*os.File
+	for _, of := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
+		if file, ok := of.(*os.File); ok {
+			out = append(out, file)
+		}
+	}
+	return out
+}
 
 func newRunner(name string, open *os.File, hello []byte, wire bool) *runner {
 	r := &runner{name: name, open: open, hello: hello, wire: wire, done: make(chan struct{})}

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
+// followsGateway: a child is in the job of the gateway, which ends with it.
+const followsGateway = true
+
 // ownGroup makes a process one that hears nothing of our console.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
-
-// adopted does what is to be done once a process has been started.
-func adopted(*exec.Cmd) error { return nil }
 
 // killGroup ends a process. It fails only where it has ended.
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

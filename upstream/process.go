@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 const (
@@ -45,9 +47,9 @@ type processSpec struct {
 // process is a child process with all it starts, for as long as that stays in
 // its process group (Unix) or job (Windows, where nothing can leave). The group
 // ends with its leader: what is left then is told to terminate and, within a
-// second, killed. On Linux the leader is killed with the gateway, however that
-// ends; elsewhere on Unix, and for the rest of the group, the end of the
-// gateway shows as the end of their standard input.
+// second, killed. However the gateway ends, the group ends with it: on Linux the
+// leader is killed by the system, and on every system the rest by what package
+// orphan says.
 //
 // All methods may be called concurrently.
 type process struct {
@@ -56,6 +58,7 @@ type process struct {
 	stdout  *childOutput
 	stderr  *lineRing
 	group   *processGroup
+	guarded *orphan.Child
 	began   time.Time
 	exited  chan struct{}
 	done    chan struct{}
@@ -120,6 +123,7 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
+	p.guarded = orphan.Expect(pipes.stdin, pipes.stdout, pipes.stderr)
 	p.began = time.Now()
 	group, err := startGroup(path, append([]string{spec.Command}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
@@ -130,12 +134,14 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 		file.Close()
 	}
 	if err != nil {
+		p.guarded.Ended()
 		pipes.stdin.Close()
 		pipes.stderr.Close()
 		started <- err
 		return
 	}
 	p.group = group
+	p.guarded.Started(group.pid())
 	unhook := context.AfterFunc(ctx, func() {
 		p.stopping.Store(true)
 		p.signal(func() {
@@ -190,6 +196,7 @@ func (p *process) reap(exit *exitError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.group.kill()
+	p.guarded.Ended()
 	p.reaped = true
 	if exit.Stopped {
 		exit.Cause = p.cause

@@ -23,6 +23,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native"
@@ -143,6 +144,10 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if err := admin.Adopt(); err != nil {
 		in.log.Warn("a server that leaves its descent may reach the control side", "err", err)
 	}
+	orphan.Guard(func(err error) {
+		in.log.Warn("what servers have started may outlive a gateway that is killed: its guardian does not run, or has ended and is started again",
+			"err", err, "try", "have the service manager end the whole control group (systemd: KillMode=control-group), and see that the user may run another process")
+	})
 	if in.store, in.claim, err = openStore(ctx, c, state, in.log, o.awaits); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 // Program is what is run under a policy.
@@ -59,7 +61,9 @@ type Process struct {
 	Temp   string // the private folder; "" where the policy gives none
 
 	program string
-	report  *os.File   // says why the program was not entered
+	report  *os.File // says why the program was not entered
+	gate    *os.File // what is written to it lets the program be entered; nil is no gate
+	guarded *orphan.Child
 	ours    []*os.File // what is the child's from its start on
 	exited  chan struct{}
 	mu      sync.Mutex
@@ -219,6 +223,9 @@ func (pr *Process) Close() error {
 		pr.release()
 		if pr.report != nil {
 			_ = pr.report.Close()
+		}
+		if pr.gate != nil {
+			_ = pr.gate.Close() // of a process that was never started
 		}
 		if pr.Temp != "" {
 			pr.err = RemoveAll(pr.Temp)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/sandbox/shim"
 )
 
@@ -89,6 +90,11 @@ func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, progra
 		program = null
 		pr.ours = append(pr.ours, null)
 	}
+	// A namespace ends with its first process, which the system kills with the gateway.
+	// Without one the program is entered when there is a guardian for what it starts.
+	if plan.Alone == 0 && plan.Probe == 0 {
+		plan.Gate = plan.Report + 1
+	}
 	sealed, err := sealedFile(plan.Encode())
 	if err != nil {
 		return err
@@ -100,12 +106,20 @@ func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, progra
 	}
 	pr.report = reader
 	pr.ours = append(pr.ours, writer)
+	passed := append(append([]*os.File{}, files...), sealed, program, writer)
+	if plan.Gate != 0 {
+		opens, gate, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		pr.gate, pr.ours, passed = gate, append(pr.ours, opens), append(passed, opens)
+	}
 
 	cmd := exec.CommandContext(ctx, itself)
 	cmd.Args = []string{shim.Name, strconv.Itoa(plan.Keep)}
 	cmd.Env = []string{} // the program's is in the plan
 	cmd.Dir = "/"
-	cmd.ExtraFiles = append(append([]*os.File{}, files...), sealed, program, writer)
+	cmd.ExtraFiles = passed
 	cmd.SysProcAttr = attributes(p, plan)
 	cmd.Cancel = func() error { pr.kill(); return nil }
 	cmd.WaitDelay = killWait
@@ -252,7 +266,7 @@ func sealedFile(data []byte) (*os.File, error) {
 func (pr *Process) hold(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := pr.Cmd.Start()
+	err := pr.start()
 	pr.release()
 	started <- err
 	if err != nil {
@@ -268,8 +282,25 @@ func (pr *Process) hold(started chan<- error) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	_ = unix.Kill(-pid, unix.SIGKILL)
+	pr.guarded.Ended()
 	pr.gone = true
 	close(pr.exited)
+}
+
+// start starts the process, and has it guarded before it becomes the program.
+func (pr *Process) start() error {
+	if pr.gate == nil {
+		return pr.Cmd.Start()
+	}
+	defer pr.gate.Close()
+	pr.guarded = orphan.Expect()
+	if err := pr.Cmd.Start(); err != nil {
+		pr.guarded.Ended()
+		return err
+	}
+	pr.guarded.Started(pr.Cmd.Process.Pid)
+	_, _ = pr.gate.Write([]byte{1}) // it fails where the process has ended, which is noticed
+	return nil
 }
 
 // kill kills the process and its group; where it has a namespace, everything in it

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 // available is what would enforce a policy: nothing, on this system.
@@ -64,10 +66,27 @@ func openPlain(path string) (*os.File, error) {
 
 // hold starts the process. Its group is killed by Wait, right after it has ended.
 func (pr *Process) hold(started chan<- error) {
+	pr.guarded = orphan.Expect(pr.standard()...)
 	err := pr.Cmd.Start()
 	pr.release()
+	if err == nil {
+		pr.guarded.Started(pr.Cmd.Process.Pid)
+	} else {
+		pr.guarded.Ended()
+	}
 	close(pr.exited)
 	started <- err
+}
+
+// standard are the standard files of the process that are files already.
+func (pr *Process) standard() []*os.File {
+	var out []*os.File
+	for _, of := range []any{pr.Cmd.Stdin, pr.Cmd.Stdout, pr.Cmd.Stderr} {
+		if file, ok := of.(*os.File); ok {
+			out = append(out, file)
+		}
+	}
+	return out
 }
 
 // kill kills the process, and its group where the system has any.
@@ -78,7 +97,10 @@ func (pr *Process) kill() {
 }
 
 // sweep kills what the process left behind in its group.
-func (pr *Process) sweep() { killGroup(pr.Cmd.Process) }
+func (pr *Process) sweep() {
+	killGroup(pr.Cmd.Process)
+	pr.guarded.Ended()
+}
 
 // copyOf cannot return a file that is run, on this system.
 func copyOf(*os.File) (*os.File, error) {

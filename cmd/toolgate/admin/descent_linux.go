@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 // Adopt makes this process the parent of its descendants whose own parents end,
@@ -323,7 +325,8 @@ func procAddress(text string) (netip.AddrPort, bool) {
 const sweepEvery = 30 * time.Second
 
 // SweepAdopted reaps the orphans that were handed to this process, until the
-// context ends.
+// context ends. The guardian is asked to look for those that live: nothing but their
+// parent shows whose they are, and that is lost with this process.
 func SweepAdopted(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -334,6 +337,7 @@ func SweepAdopted(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			seen = sweep(seen)
+			orphan.Look()
 		}
 	}
 }

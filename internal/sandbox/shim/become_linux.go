@@ -25,6 +25,9 @@ func (p *Plan) become() error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0); errno != 0 {
 		return fault("following the gateway", errno)
 	}
+	if err := p.wait(); err != nil {
+		return err
+	}
 	_ = writeFile("/proc/self/oom_score_adj", "1000")
 
 	opened := make([]int, len(p.Grants))
@@ -77,6 +80,26 @@ func (p *Plan) become() error {
 	_, _, errno := syscall.RawSyscall6(sysExecveat, uintptr(program), uintptr(unsafe.Pointer(&empty)),
 		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0])), atEmptyPath, 0)
 	return fault("running "+p.Path, errno)
+}
+
+// wait waits for the gateway to open the gate.
+func (p *Plan) wait() error {
+	if p.Gate == 0 {
+		return nil
+	}
+	var one [1]byte
+	for {
+		n, err := syscall.Read(p.Gate, one[:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			return fault("waiting for the gateway", err)
+		case n == 0:
+			return fault("waiting for the gateway", syscall.EPIPE)
+		}
+		return nil
+	}
 }
 
 // take takes away what the program shall not have. After it little works, so that

@@ -16,6 +16,7 @@ type Plan struct {
 	Dir     string
 	Keep    int // descriptors below this one stay open in the program
 	Report  int // descriptor that is told why the program does not run
+	Gate    int // descriptor that a byte comes from before anything is done; 0 is none
 
 	NewRoot   string // folder to build the program's file system on; "" keeps the old one
 	Proc      int    // not zero: a proc of its own, with nothing but its processes
@@ -92,7 +93,7 @@ type coder struct {
 
 func (c *coder) plan(p *Plan) {
 	for _, n := range []*int{
-		&p.Probe, &p.Program, &p.Unnamed, &p.NoProcesses, &p.Keep, &p.Report, &p.Proc, &p.MaxPID, &p.Landlock,
+		&p.Probe, &p.Program, &p.Unnamed, &p.NoProcesses, &p.Keep, &p.Report, &p.Gate, &p.Proc, &p.MaxPID, &p.Landlock,
 		&p.Seccomp, &p.Privilege, &p.Network, &p.Listen, &p.Alone,
 	} {
 		c.number(n)

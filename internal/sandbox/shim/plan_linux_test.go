@@ -18,7 +18,7 @@ import (
 func example() Plan {
 	return Plan{
 		Probe: 1, Program: 2, Unnamed: 3, Path: "/bin/true", Argv: []string{"true", ""}, Env: []string{"A=b\n"}, Dir: "/",
-		Keep: 4, Report: -1, NewRoot: "/tmp", Proc: 5, MaxPID: 6, Landlock: 7, Seccomp: 8, Privilege: 9,
+		Keep: 4, Report: -1, Gate: 13, NewRoot: "/tmp", Proc: 5, MaxPID: 6, Landlock: 7, Seccomp: 8, Privilege: 9,
 		Network: FullNetwork, Listen: 10, NoProcesses: 11, Alone: 12,
 		Grants: []Grant{{"/usr", Read | Run}}, Links: []Link{{"/bin", "usr/bin"}}, Limits: []Limit{{1, 2, -1}},
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 // mostRounds bounds how often children of what was ended are looked for.
@@ -21,12 +23,12 @@ func adopt() error {
 }
 
 // endOrphans kills the children of this process that are not known, and theirs, which
-// become its own by that.
+// become its own by that. Its guardian is one that it keeps.
 func endOrphans(known map[int]bool) {
 	for range mostRounds {
 		found := false
 		for _, pid := range childrenOf(os.Getpid()) {
-			if known[pid] {
+			if known[pid] || pid == orphan.Guardian() {
 				continue
 			}
 			found = true

@@ -1,0 +1,191 @@
+package guardian
+
+import (
+	"os"
+	"syscall"
+)
+
+// maxRounds bounds how often a guardian looks for what is left. Two or three times
+// are enough, unless something cannot be killed.
+const maxRounds = 50
+
+// maxStrays bounds how many descendants outside of the groups are known.
+const maxStrays = 1 << 12
+
+// look finds the descendants of the gateway that are in none of the groups. When the
+// gateway is gone nothing shows any more that they are its descendants.
+func (t *table) look() {
+	if os.Getppid() != t.gateway {
+		return // the end of the pipe is on its way
+	}
+	all := processes()
+	below := newTree(all).below(func(p *process) bool { return p.pid == t.gateway })
+	groups := t.groups()
+	clear(t.strays)
+	for _, p := range below {
+		if p.pid != t.gateway && p.pid != t.self && !groups[p.group] && !groups[p.session] && len(t.strays) < maxStrays {
+			t.strays[p.pid] = p.start
+		}
+	}
+}
+
+// groups are those of the children.
+func (t *table) groups() map[int]bool {
+	out := make(map[int]bool, len(t.children))
+	for _, c := range t.children {
+		if c.pid != 0 {
+			out[c.pid] = true
+		}
+	}
+	return out
+}
+
+// end kills everything that is left of the children.
+func (t *table) end() {
+	for range maxRounds {
+		all := processes()
+		t.find(all)
+		doomed := t.doomed(all)
+		// A group is killed in one step, in which nobody in it can start another
+		// process. What has left the groups was found before: the way to it leads over
+		// its parents.
+		for _, c := range t.children {
+			c.kill()
+		}
+		for _, p := range doomed {
+			p.kill()
+		}
+		if len(doomed) == 0 {
+			return
+		}
+	}
+}
+
+// find finds out which processes the children are that were being started when the
+// gateway ended. Nobody but them and the gateway has their pipes.
+func (t *table) find(all []process) {
+	for _, c := range t.children {
+		if c.pid != 0 || c.pipes == [maxPipes]uint64{} {
+			continue
+		}
+		for i := range all {
+			p := &all[i]
+			if !t.mayEnd(p.pid) || !p.holds(c.pipes) {
+				continue
+			}
+			t.strays[p.pid] = p.start
+			if c.pid == 0 && t.mayEnd(p.group) {
+				c.pid, c.start = p.group, startOf(all, p.group)
+				c.open()
+			}
+		}
+	}
+}
+
+// doomed are the processes that are to end and run still: what is in the groups and
+// the sessions of the children, the strays, and the descendants of all these.
+func (t *table) doomed(all []process) []*process {
+	groups := make(map[int]bool, len(t.children))
+	for _, c := range t.children {
+		if c.pid != 0 && c.there() {
+			groups[c.pid] = true
+		}
+	}
+	found := newTree(all).below(func(p *process) bool {
+		start, stray := t.strays[p.pid]
+		return groups[p.group] || groups[p.session] || stray && start == p.start
+	})
+	var out []*process
+	for _, p := range found {
+		if p.ended() || !t.mayEnd(p.pid) {
+			continue
+		}
+		out = append(out, p)
+		if p.group == p.pid && !groups[p.pid] {
+			// It leads a group of its own, which ends as one like those of the children.
+			c := &child{pid: p.pid, start: p.start, pidfd: -1}
+			c.open()
+			t.add(uint64(p.pid)|1<<63, c) //nolint:gosec // positive; apart from the gateway's numbers
+		}
+	}
+	return out
+}
+
+// The system calls for processes that a descriptor stands for, which have the same
+// number on all machines, and the flag by which a signal is for a whole group.
+const (
+	sysPidfdSendSignal = 424
+	sysPidfdOpen       = 434
+	pidfdSignalGroup   = 1 << 2
+)
+
+// open opens a descriptor of the process, which stands for it and for its group
+// whoever gets its number later. Where it stands for another process already, it is
+// closed again.
+func (c *child) open() {
+	if c.pidfd = openProcess(c.pid); c.pidfd >= 0 && c.start != 0 && StartTime(c.pid) != c.start {
+		c.close()
+	}
+}
+
+func (c *child) close() {
+	if c.pidfd >= 0 {
+		_ = syscall.Close(c.pidfd)
+	}
+	c.pidfd = -1
+}
+
+// kill kills the group.
+func (c *child) kill() {
+	if c.pid != 0 {
+		_ = c.signal(syscall.SIGKILL) // nobody is left, or only such as are another user's
+	}
+}
+
+// there reports whether somebody is in the group.
+func (c *child) there() bool {
+	errno := c.signal(0)
+	return errno == 0 || errno == syscall.EPERM
+}
+
+func (c *child) signal(sig syscall.Signal) syscall.Errno {
+	if c.pidfd >= 0 {
+		errno := signalProcess(c.pidfd, sig, pidfdSignalGroup)
+		if errno != syscall.EINVAL && errno != syscall.ENOSYS {
+			return errno
+		}
+		// Kernels before Linux 6.9 do not reach groups by a descriptor.
+	}
+	if c.reused() {
+		return syscall.ESRCH
+	}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_KILL, uintptr(-c.pid), uintptr(sig), 0)
+	return errno
+}
+
+// openProcess returns a descriptor of a process, or -1.
+func openProcess(pid int) int {
+	fd, _, errno := syscall.RawSyscall(sysPidfdOpen, uintptr(pid), 0, 0)
+	if errno != 0 {
+		return -1
+	}
+	return int(fd) //nolint:gosec // a descriptor
+}
+
+func signalProcess(pidfd int, sig syscall.Signal, flags uintptr) syscall.Errno {
+	_, _, errno := syscall.RawSyscall6(sysPidfdSendSignal, uintptr(pidfd), uintptr(sig), 0, flags, 0, 0)
+	return errno
+}
+
+// kill kills a process, if it is that one still.
+func (p *process) kill() {
+	fd := openProcess(p.pid)
+	if StartTime(p.pid) == p.start {
+		if fd < 0 || signalProcess(fd, syscall.SIGKILL, 0) == syscall.ENOSYS {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+	if fd >= 0 {
+		_ = syscall.Close(fd)
+	}
+}

@@ -1,0 +1,87 @@
+//go:build unix
+
+package guardian
+
+import (
+	"os"
+	"syscall"
+)
+
+// Exit codes of a guardian.
+const (
+	exitDone    = 0
+	exitStarted = 2 // it was started in another way than it must be
+	exitRead    = 3
+)
+
+// maxLine bounds a line of the gateway, in bytes.
+const maxLine = 256
+
+func init() {
+	if len(os.Args) != 4 || os.Args[0] != Name {
+		return
+	}
+	gateway, ok := number([]byte(os.Args[2]))
+	group, fine := number([]byte(os.Args[3]))
+	if os.Args[1] != Version || !ok || !fine {
+		_, _ = os.Stderr.WriteString("toolgate: this is how toolgate starts its own guardian; it is of no use by hand\n")
+		os.Exit(exitStarted)
+	}
+	settle()
+	t := newTable(int(gateway), int(group)) //nolint:gosec // numbers of processes
+	if !t.follow(0) {
+		os.Exit(exitRead)
+	}
+	t.end()
+	os.Exit(exitDone)
+}
+
+// follow reads what the gateway writes until there is no gateway any more. It reports
+// whether that is why it returns.
+func (t *table) follow(fd int) bool {
+	var buffer [4096]byte
+	held := 0
+	for {
+		n, err := syscall.Read(fd, buffer[held:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			return false
+		case n == 0:
+			return true
+		}
+		held = t.lines(buffer[:], held+n)
+	}
+}
+
+// lines takes the whole lines out of so many bytes at the beginning of a buffer,
+// moves the rest to the beginning and returns how much that is.
+func (t *table) lines(buffer []byte, held int) int {
+	begin := 0
+	for i := range held {
+		if buffer[i] == '\n' {
+			t.line(buffer[begin:i])
+			begin = i + 1
+		}
+	}
+	left := copy(buffer, buffer[begin:held])
+	if left > maxLine {
+		return 0 // no line of a gateway is as long
+	}
+	return left
+}
+
+// number reads a decimal number.
+func number(text []byte) (n uint64, ok bool) {
+	if len(text) == 0 || len(text) > 19 {
+		return 0, false
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n, true
+}

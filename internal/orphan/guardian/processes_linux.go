@@ -1,0 +1,196 @@
+package guardian
+
+import "syscall"
+
+// process is one of the machine, as /proc shows it.
+type process struct {
+	pid, parent, group, session int
+
+	state byte
+	start uint64 // in ticks of the clock since the machine was started
+}
+
+// ended reports whether a process has ended, and only nobody has waited for it.
+func (p *process) ended() bool { return p.state == 'Z' || p.state == 'X' }
+
+// processes reads all processes that /proc shows.
+func processes() []process {
+	dir, err := syscall.Open("/proc", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = syscall.Close(dir) }()
+	var out []process
+	var buffer [16 << 10]byte
+	var names []string
+	for {
+		n, err := syscall.ReadDirent(dir, buffer[:])
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return out
+		}
+		_, _, names = syscall.ParseDirent(buffer[:n], -1, names[:0])
+		for _, name := range names {
+			pid, ok := number([]byte(name))
+			if !ok || pid > maxPID {
+				continue
+			}
+			if p, ok := processOf(int(pid)); ok {
+				out = append(out, p)
+			}
+		}
+	}
+}
+
+// StartTime returns what tells a process from another one that gets its number when
+// it has ended; 0 where there is none, or it is not known.
+func StartTime(pid int) uint64 {
+	p, ok := processOf(pid)
+	if !ok {
+		return 0
+	}
+	return p.start
+}
+
+// processOf reads one process.
+func processOf(pid int) (p process, ok bool) {
+	var buffer [1024]byte
+	fd, err := syscall.Open("/proc/"+decimal(pid)+"/stat", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return p, false
+	}
+	n, err := syscall.Read(fd, buffer[:])
+	_ = syscall.Close(fd)
+	if err != nil || n <= 0 {
+		return p, false
+	}
+	p, ok = parseStat(buffer[:n])
+	p.pid = pid
+	return p, ok
+}
+
+// parseStat reads a line of /proc/PID/stat (proc_pid_stat(5)), but for the number at
+// its beginning. The name of the program stands in brackets, and may hold brackets.
+func parseStat(text []byte) (p process, ok bool) {
+	at := len(text) - 1
+	for ; at >= 0 && text[at] != ')'; at-- {
+	}
+	if at < 0 || at+2 >= len(text) {
+		return p, false
+	}
+	rest := text[at+2:]
+	for field := 3; len(rest) > 0; field++ {
+		var word []byte
+		word, rest = cut(rest)
+		if field == 3 {
+			if len(word) != 1 {
+				return p, false
+			}
+			p.state = word[0]
+			continue
+		}
+		if field > 6 && field != 22 {
+			continue
+		}
+		n, fine := number(word)
+		if !fine || field != 22 && n > maxPID {
+			return p, false
+		}
+		switch field {
+		case 4:
+			p.parent = int(n) //nolint:gosec // checked
+		case 5:
+			p.group = int(n) //nolint:gosec // checked
+		case 6:
+			p.session = int(n) //nolint:gosec // checked
+		case 22:
+			p.start = n
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// startOf returns the start time of a process in a list; 0 is none.
+func startOf(all []process, pid int) uint64 {
+	for i := range all {
+		if all[i].pid == pid {
+			return all[i].start
+		}
+	}
+	return 0
+}
+
+// holds reports whether the standard input, output or error of a process is one of
+// these pipes.
+func (p *process) holds(pipes [maxPipes]uint64) bool {
+	folder := "/proc/" + decimal(p.pid) + "/fd/"
+	var buffer [64]byte
+	for fd := range 3 {
+		n, err := syscall.Readlink(folder+decimal(fd), buffer[:])
+		if err != nil {
+			continue
+		}
+		const begin, end = "pipe:[", "]"
+		if n <= len(begin)+len(end) || string(buffer[:len(begin)]) != begin {
+			continue
+		}
+		inode, ok := number(buffer[len(begin) : n-len(end)])
+		for _, pipe := range pipes {
+			if ok && inode != 0 && inode == pipe {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tree is a list of processes with their children.
+type tree struct {
+	all      []process
+	children map[int][]int // by parent: where they are in the list
+}
+
+func newTree(all []process) *tree {
+	t := &tree{all: all, children: make(map[int][]int, len(all))}
+	for i := range all {
+		t.children[all[i].parent] = append(t.children[all[i].parent], i)
+	}
+	return t
+}
+
+// below returns the processes that are among some roots, and all their descendants.
+func (t *tree) below(root func(*process) bool) []*process {
+	var out []*process
+	seen := make(map[int]bool)
+	for i := range t.all {
+		if root(&t.all[i]) && !seen[i] {
+			seen[i] = true
+			out = append(out, &t.all[i])
+		}
+	}
+	for at := 0; at < len(out); at++ { // it grows meanwhile
+		for _, i := range t.children[out[at].pid] {
+			if !seen[i] {
+				seen[i] = true
+				out = append(out, &t.all[i])
+			}
+		}
+	}
+	return out
+}
+
+// decimal writes a number that is not negative.
+func decimal(n int) string {
+	var digits [20]byte
+	at := len(digits)
+	for {
+		at--
+		digits[at] = byte('0' + n%10)
+		if n /= 10; n == 0 {
+			return string(digits[at:])
+		}
+	}
+}

@@ -1,0 +1,6 @@
+//go:build unix && !linux && !darwin
+
+package guardian
+
+// StartTime returns 0: it is not known here.
+func StartTime(int) uint64 { return 0 }

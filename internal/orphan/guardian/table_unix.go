@@ -1,0 +1,121 @@
+//go:build unix
+
+package guardian
+
+import "syscall"
+
+const (
+	// maxChildren bounds how many children are known at once; more are not guarded.
+	maxChildren = 1 << 16
+	// maxPipes is how many pipes of a child are known.
+	maxPipes = 3
+	// maxPID is larger than the number of any process.
+	maxPID = 1 << 30
+)
+
+// table is what a guardian knows.
+type table struct {
+	gateway int // its number
+	group   int // its process group, which is never killed
+	self    int
+
+	children map[uint64]*child
+	strays   map[int]uint64 // descendants outside of the groups, with their start times
+}
+
+// child is a process that leads a group, with all that is in the group.
+type child struct {
+	pipes [maxPipes]uint64 // inodes; 0 is none
+	pid   int              // 0 before it has started
+	start uint64           // what StartTime says of it; 0 is not known
+	pidfd int              // -1 is none
+}
+
+func newTable(gateway, group int) *table {
+	return &table{
+		gateway: gateway, group: group, self: syscall.Getpid(),
+		children: make(map[uint64]*child), strays: make(map[int]uint64),
+	}
+}
+
+// line takes a line of the gateway. One that cannot be read says nothing.
+func (t *table) line(line []byte) {
+	word, rest := cut(line)
+	var numbers [1 + maxPipes]uint64
+	n := 0
+	for len(rest) > 0 {
+		var text []byte
+		text, rest = cut(rest)
+		if n == len(numbers) {
+			return
+		}
+		var ok bool
+		if numbers[n], ok = number(text); !ok {
+			return
+		}
+		n++
+	}
+	switch {
+	case string(word) == Starting && n > 0:
+		t.add(numbers[0], &child{pipes: [maxPipes]uint64(numbers[1:]), pidfd: -1})
+	case string(word) == Started && n == 3:
+		t.started(numbers[0], numbers[1], numbers[2])
+	case string(word) == Ended && n == 1:
+		t.forget(numbers[0])
+	case string(word) == Look && n == 0:
+		t.look()
+	}
+}
+
+// started is told which process a child is.
+func (t *table) started(id, pid, start uint64) {
+	if pid > maxPID || !t.mayEnd(int(pid)) {
+		return
+	}
+	c := &child{pid: int(pid), start: start, pidfd: -1}
+	c.open()
+	t.add(id, c)
+}
+
+// mayEnd reports whether a number can be that of a group that is killed: neither one
+// that stands for everything, nor the gateway's or the guardian's own.
+func (t *table) mayEnd(pid int) bool {
+	return pid > 1 && pid != t.group && pid != t.gateway && pid != t.self
+}
+
+func (t *table) add(id uint64, c *child) {
+	t.forget(id)
+	if len(t.children) < maxChildren {
+		t.children[id] = c
+		return
+	}
+	c.close()
+}
+
+func (t *table) forget(id uint64) {
+	if c := t.children[id]; c != nil {
+		c.close()
+		delete(t.children, id)
+	}
+}
+
+// reused reports whether the number of a child is another process's by now. A number
+// stays taken for as long as somebody is in the group that has it, so one that
+// no process has can only be that group's.
+func (c *child) reused() bool {
+	if c.start == 0 {
+		return false
+	}
+	start := StartTime(c.pid)
+	return start != 0 && start != c.start
+}
+
+// cut returns the text before the first space, and what is behind it.
+func cut(line []byte) (word, rest []byte) {
+	for i, c := range line {
+		if c == ' ' {
+			return line[:i], line[i+1:]
+		}
+	}
+	return line, nil
+}

@@ -1,0 +1,345 @@
+//go:build unix
+
+package orphan
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/orphan/guardian"
+)
+
+const (
+	// tellTime is how long the guardian may take to make room in its pipe, which
+	// holds more than a thousand lines. One that does not is replaced.
+	tellTime = time.Second
+	// endTime is how long a guardian may take to end when it shall.
+	endTime = 2 * time.Second
+	// roomOfPipe is what every pipe holds, in bytes.
+	roomOfPipe = 4 << 10
+	// steady is how long a guardian lives that has not failed.
+	steady = 10 * time.Second
+	// firstPause and longestPause are between the end of a guardian that has failed
+	// and the start of the next.
+	firstPause, longestPause = 100 * time.Millisecond, time.Minute
+)
+
+// keeper keeps a guardian. The zero value guards nothing until guard is called.
+type keeper struct {
+	mu       sync.Mutex
+	warning  func(error) // nil guards nothing
+	warned   bool
+	children map[*Child]struct{}
+	ids      uint64
+
+	pipe    *os.File    // what the guardian is told by; nil while there is none
+	process *os.Process // the guardian; nil while there is none
+	stop    chan struct{}
+	stopped chan struct{} // closed when nobody watches a guardian; nil when nobody did
+	retry   time.Time     // no guardian is started before
+	path    string        // the guardian's program; "" is this one
+}
+
+// Child is a process that is guarded, with its group. It is known from the
+// announcement of its start until it is said to have ended. A nil Child is guarded by
+// nobody. All methods may be called concurrently.
+type Child struct {
+	of    *keeper
+	id    uint64
+	pipes []uint64
+	pid   int // 0 before it has started
+	start uint64
+}
+
+func (k *keeper) guard(warning func(error)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.warning = warning
+}
+
+func (k *keeper) expect(pipes []*os.File) *Child {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.warning == nil {
+		return nil
+	}
+	k.ids++
+	c := &Child{of: k, id: k.ids}
+	for _, file := range pipes {
+		if inode := pipeOf(file); inode != 0 {
+			c.pipes = append(c.pipes, inode)
+		}
+	}
+	if k.children == nil {
+		k.children = make(map[*Child]struct{})
+	}
+	k.ensure()
+	k.children[c] = struct{}{}
+	k.tell(c.line())
+	return c
+}
+
+// Started says which process the child is. It leads a process group or a session, is
+// a child of this process, and was not waited for.
+func (c *Child) Started(pid int) {
+	if c == nil {
+		return
+	}
+	start := guardian.StartTime(pid)
+	k := c.of
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.children[c]; known {
+		c.pid, c.start = pid, start
+		k.tell(c.line())
+	}
+}
+
+// Ended says that nothing of the child is left, or that it was not started. It is
+// called before the process is waited for, where that can be: afterwards its number
+// may be given to another.
+func (c *Child) Ended() {
+	if c == nil {
+		return
+	}
+	k := c.of
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.children[c]; known {
+		delete(k.children, c)
+		k.tell(line(guardian.Ended, c.id))
+	}
+}
+
+// line is what the guardian is told of a child.
+func (c *Child) line() []byte {
+	if c.pid != 0 {
+		return line(guardian.Started, c.id, uint64(c.pid), c.start) //nolint:gosec // positive
+	}
+	return line(guardian.Starting, append([]uint64{c.id}, c.pipes...)...)
+}
+
+func line(word string, numbers ...uint64) []byte {
+	out := append(make([]byte, 0, 96), word...)
+	for _, n := range numbers {
+		out = strconv.AppendUint(append(out, ' '), n, 10)
+	}
+	return append(out, '\n')
+}
+
+// pipeOf returns the inode of a pipe; 0 is of something else.
+func pipeOf(file *os.File) uint64 {
+	if file == nil {
+		return 0
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return 0
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	return uint64(stat.Ino) //nolint:unconvert // it has another type on other systems
+}
+
+func (k *keeper) look() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tell(line(guardian.Look))
+}
+
+func (k *keeper) pid() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.process == nil {
+		return 0
+	}
+	return k.process.Pid
+}
+
+// tell writes lines to the guardian; mu is held. A guardian that does not read is
+// killed: the next one is told everything.
+func (k *keeper) tell(lines []byte) {
+	if k.pipe == nil || len(lines) == 0 {
+		return
+	}
+	_ = k.pipe.SetWriteDeadline(time.Now().Add(tellTime)) // the write fails where this does
+	if _, err := k.pipe.Write(lines); err != nil {
+		k.pipe.Close()
+		k.pipe = nil
+		_ = k.process.Kill() // it may have ended
+	}
+}
+
+// ensure starts a guardian, if none is watched and it is time; mu is held.
+func (k *keeper) ensure() {
+	if k.stopped != nil {
+		select {
+		case <-k.stopped:
+		default:
+			return
+		}
+	}
+	if time.Now().Before(k.retry) {
+		return
+	}
+	if err := k.launch(); err != nil {
+		k.retry = time.Now().Add(longestPause)
+		k.warn(err)
+		return
+	}
+	k.stop, k.stopped = make(chan struct{}), make(chan struct{})
+	go k.watch(k.process, k.stop, k.stopped) // ends with close, or when no guardian can be started
+}
+
+// launch starts a guardian and tells it of all children; mu is held.
+func (k *keeper) launch() error {
+	path, err := k.program()
+	if err != nil {
+		return fmt.Errorf("find the program of the gateway: %w", err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("open a pipe: %w", err)
+	}
+	defer reader.Close()
+	// What a pipe holds in any case is in it before there is a guardian, so that there
+	// is none that does not know.
+	var known []byte
+	for c := range k.children {
+		known = append(known, c.line()...)
+	}
+	first := min(len(known), roomOfPipe)
+	_ = writer.SetWriteDeadline(time.Now().Add(tellTime)) // the write fails where this does
+	if _, err := writer.Write(known[:first]); err != nil {
+		writer.Close()
+		return fmt.Errorf("tell a guardian: %w", err)
+	}
+	process, err := os.StartProcess(path, []string{
+		guardian.Name, guardian.Version, strconv.Itoa(os.Getpid()), strconv.Itoa(syscall.Getpgrp()),
+	}, &os.ProcAttr{
+		Dir: "/",
+		// It has nothing of the gateway's environment, and no use for several cores.
+		Env:   []string{"GOMAXPROCS=1"},
+		Files: []*os.File{reader, null, null},
+		// What a terminal or a shell sends to the gateway's group does not reach it.
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		writer.Close()
+		return fmt.Errorf("start a guardian: %w", err)
+	}
+	k.pipe, k.process = writer, process
+	k.tell(known[first:])
+	return nil
+}
+
+// program is the path of the guardian's program.
+func (k *keeper) program() (string, error) {
+	switch {
+	case k.path != "":
+		return k.path, nil
+	case runtime.GOOS == "linux":
+		return "/proc/self/exe", nil // whatever was put in its place meanwhile
+	}
+	return os.Executable()
+}
+
+// watch waits for the end of the guardian and starts another one.
+func (k *keeper) watch(process *os.Process, stop <-chan struct{}, stopped chan<- struct{}) {
+	defer close(stopped)
+	for pause := firstPause; ; {
+		began := time.Now()
+		state, err := process.Wait()
+		if err == nil {
+			err = fmt.Errorf("guardian %d ended: %s", process.Pid, state)
+		}
+		k.mu.Lock()
+		k.process = nil
+		if k.pipe != nil {
+			k.pipe.Close()
+			k.pipe = nil
+		}
+		k.mu.Unlock()
+		if time.Since(began) >= steady {
+			pause = firstPause
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+		}
+		if pause *= 2; pause > longestPause {
+			pause = longestPause
+		}
+		if process = k.again(stop, err); process == nil {
+			return
+		}
+	}
+}
+
+// again starts the next guardian; nil is none.
+func (k *keeper) again(stop <-chan struct{}, ended error) *os.Process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-stop:
+		return nil
+	default:
+	}
+	k.warn(ended)
+	if err := k.launch(); err != nil {
+		k.retry = time.Now().Add(longestPause)
+		return nil
+	}
+	return k.process
+}
+
+// warn says once what is not guarded; mu is held.
+func (k *keeper) warn(err error) {
+	if k.warned || k.warning == nil {
+		return
+	}
+	k.warned = true
+	k.warning(err)
+}
+
+func (k *keeper) close() {
+	k.mu.Lock()
+	k.warning = nil
+	clear(k.children)
+	if k.pipe != nil {
+		k.pipe.Close()
+		k.pipe = nil
+	}
+	process, stop, stopped := k.process, k.stop, k.stopped
+	k.stop, k.stopped = nil, nil
+	if stop != nil {
+		close(stop)
+	}
+	k.mu.Unlock()
+	if stop == nil {
+		return
+	}
+	late := time.NewTimer(endTime)
+	defer late.Stop()
+	select {
+	case <-stopped:
+	case <-late.C:
+		if process != nil {
+			_ = process.Kill() // it may have ended
+		}
+		<-stopped
+	}
+}

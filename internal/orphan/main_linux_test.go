@@ -1,0 +1,233 @@
+package orphan
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// mark is the variable by which the processes of a test are found, whoever their
+// parent is.
+const mark = "ORPHAN_TEST_MARK"
+
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 20 * time.Second
+
+// soon is how long everything may take to end that a guardian ends.
+const soon = 2 * time.Second
+
+// TestMain also is the gateway that is killed: the tests run this program.
+func TestMain(m *testing.M) {
+	if deed := deeds[os.Getenv("ORPHAN_TEST_DEED")]; deed != nil {
+		if err := deed(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// deeds are what this program does as a gateway, by name. Each prints a line when it
+// is done, and is killed then.
+var deeds = map[string]func() error{
+	"family": func() error {
+		c := Expect()
+		pid, err := start(family)
+		if err != nil {
+			return err
+		}
+		c.Started(pid)
+		return ready()
+	},
+	// It is killed between the start of a child and its being told about.
+	"starting": func() error {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		Expect(reader, writer)
+		if _, err := start(family, reader); err != nil {
+			return err
+		}
+		return ready()
+	},
+	// A child that has left its group, and whose parent has ended.
+	"stray": func() error {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		c := Expect()
+		pid, err := start(`(setsid sh -c 'sleep 600 & wait' & echo up); exec sleep 600`)
+		if err != nil {
+			return err
+		}
+		c.Started(pid)
+		for range 3 { // before it has left, it is not found
+			Look()
+			<-time.After(100 * time.Millisecond)
+		}
+		return ready()
+	},
+	// One that has ended, and another of which nobody was told.
+	"ended": func() error {
+		c := Expect()
+		pid, err := start(family)
+		if err != nil {
+			return err
+		}
+		c.Started(pid)
+		c.Ended()
+		return ready()
+	},
+}
+
+// family are processes that do not end by themselves: in one group, in another one
+// and in another session.
+const family = `trap '' TERM HUP INT
+sh -c 'trap "" TERM HUP INT; echo up; sleep 600 & wait; sleep 600' &
+setsid sh -c 'trap "" TERM HUP INT; echo up; sleep 600 & wait' &
+set -m
+sleep 600 &
+echo up
+while :; do wait; done`
+
+// start starts a shell as the leader of a group, with nothing that ends it when this
+// process ends, and returns when it has said as often that it is up as it does.
+func start(script string, stdin ...*os.File) (int, error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout = writer
+	if len(stdin) > 0 {
+		cmd.Stdin = stdin[0]
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	writer.Close()
+	var said []byte
+	for bytes.Count(said, []byte("up\n")) < strings.Count(script, "echo up") {
+		part := make([]byte, 64)
+		n, err := reader.Read(part)
+		if err != nil {
+			return 0, err
+		}
+		said = append(said, part[:n]...)
+	}
+	return cmd.Process.Pid, nil
+}
+
+func ready() error {
+	fmt.Println("ready", Guardian())
+	select {}
+}
+
+func init() {
+	if os.Getenv("ORPHAN_TEST_DEED") != "" {
+		Guard(func(err error) { fmt.Fprintln(os.Stderr, "warning:", err) })
+	}
+}
+
+// gateway is a run of this program as one.
+type gateway struct {
+	cmd      *exec.Cmd
+	mark     string
+	guardian int
+}
+
+// run starts a gateway and returns when its deed is done. It may be given further
+// files.
+func run(t *testing.T, deed string, files ...*os.File) *gateway {
+	t.Helper()
+	g := &gateway{mark: rand.Text()}
+	g.cmd = exec.Command("/proc/self/exe") //nolint:noctx // it is killed
+	g.cmd.Env = []string{"ORPHAN_TEST_DEED=" + deed, mark + "=" + g.mark, "PATH=" + os.Getenv("PATH")}
+	g.cmd.Stderr, g.cmd.ExtraFiles = os.Stderr, files
+	out, err := g.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = g.cmd.Process.Kill() // where a test has failed
+		_ = g.cmd.Wait()
+		for _, pid := range g.left(t) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	if _, err := fmt.Fscanf(out, "ready %d\n", &g.guardian); err != nil || g.guardian == 0 {
+		t.Fatalf("guardian %d: %v", g.guardian, err)
+	}
+	return g
+}
+
+// kill kills the gateway.
+func (g *gateway) kill(t *testing.T) {
+	t.Helper()
+	if err := g.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = g.cmd.Wait()
+}
+
+// left are the processes of the gateway that run, without itself.
+func (g *gateway) left(t *testing.T) []int {
+	t.Helper()
+	found, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int
+	for _, path := range found {
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(text, []byte(mark+"="+g.mark)) {
+			continue // or it has ended
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && pid != g.cmd.Process.Pid && runs(pid) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// runs tells whether a process is there and is more than a zombie.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+// within waits until something holds, no longer than d.
+func within(t *testing.T, d time.Duration, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(d)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not within %v: %s", d, what)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+//go:build unix
+
+package orphan
+
+import "os"
+
+// own keeps the guardian of this process.
+var own keeper
+
+// Guard has the children of this process guarded from here on. Of several functions
+// the latest is told, once, why a guardian does not run; it must not call this
+// package, nor be nil. Guard may be called again, and concurrently with everything
+// else.
+func Guard(warn func(error)) { own.guard(warn) }
+
+// Close ends the guardian of this process and waits for it. What is known to it and
+// was not ended, it kills. Nothing is guarded afterwards unless Guard is called
+// again.
+func Close() { own.close() }
+
+// Expect announces a child that is about to be started, and returns once a guardian
+// knows. The files are ends of the pipes that it gets as its standard input, output
+// and error, as far as they are pipes: should this process end before it can say
+// which process the child is, the guardian finds it by them.
+//
+// The result may be nil, and its methods may be called all the same.
+func Expect(pipes ...*os.File) *Child { return own.expect(pipes) }
+
+// Look asks the guardian, if there is one, to look for descendants of this process
+// that have left the groups of the children. It costs the guardian as much time as
+// to read the list of all processes.
+func Look() { own.look() }
+
+// Guardian returns the number of the guardian's process, 0 where there is none.
+func Guardian() int { return own.pid() }
