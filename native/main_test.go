@@ -25,6 +25,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/proto"
 	"github.com/toolgate/toolgate/native/sdk"
@@ -190,6 +191,7 @@ func addDeeds(p *sdk.Plugin) {
 
 // playHost is a gateway with one plugin, until it is killed.
 func playHost() {
+	orphan.Guard(func(err error) { fmt.Fprintln(os.Stderr, err) })
 	h, err := NewHost(Options{Folder: os.Getenv(folderVar), Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		spec := specOf("plain")

@@ -75,13 +75,12 @@ func hostIsKilled(t *testing.T, mode sandbox.Mode) {
 	}
 	_ = host.Wait()
 	eventually(t, "the plugin ends with its gateway", func() bool { return !alive(pid) })
-	// What it has started ends with it where they have a namespace.
-	if layers, err := sandbox.Available(sandbox.Policy{Mode: mode}); err != nil || layers.Has(sandbox.Namespaces) {
-		eventually(t, "what the plugin has started ends with it", func() bool { return len(sleeping(t, long)) == 0 })
-	}
-	for _, pid := range sleeping(t, long) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
+	defer func() {
+		for _, pid := range sleeping(t, long) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}()
+	eventually(t, "what the plugin has started ends with it", func() bool { return len(sleeping(t, long)) == 0 })
 	if entries, err := os.ReadDir(temp); err != nil || len(entries) > 0 {
 		t.Error("left among the temporary files:", entries, err)
 	}

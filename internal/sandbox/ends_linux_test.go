@@ -5,12 +5,15 @@ package sandbox
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 // patience is how long a test waits for what happens at once.
@@ -94,7 +97,8 @@ func TestCloseEndsAll(t *testing.T) {
 	})
 }
 
-// The gateway is killed and can do nothing any more.
+// The gateway is killed and can do nothing any more. What the program has started ends
+// all the same.
 func TestEndOfTheGatewayEndsTheProgram(t *testing.T) {
 	for name := range machines() {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +113,7 @@ func TestEndOfTheGatewayEndsTheProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = writer.Close()
-			waitLines(t, reader, "hanging", 1)
+			waitLines(t, reader, "hanging", 2)
 			if err := gateway.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +148,8 @@ func init() {
 		if err != nil {
 			return "", err
 		}
-		pr, err := Command(context.Background(), Policy{Mode: Auto}, Program{Path: self, Args: []string{childMark, "hang"}})
+		orphan.Guard(func(err error) { fmt.Fprintln(os.Stderr, err) })
+		pr, err := Command(context.Background(), Policy{Mode: Auto, Run: []string{self}}, Program{Path: self, Args: []string{childMark, "family"}})
 		if err != nil {
 			return "", err
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/native/early"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
@@ -42,6 +43,11 @@ func enter(p toolkit.Plugin) error {
 	if s.layers, err = confine(&hello.Policy); err != nil {
 		return err
 	}
+	// What a tool starts ends with this process too.
+	orphan.Guard(func(err error) {
+		logError("what tools have started may outlive this process: its guardian does not run, or has ended and is started again", "error", err.Error())
+	})
+	defer orphan.Close()
 	return newConn(in, early.Out, s).serve()
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/entry"
 	"github.com/toolgate/toolgate/native/plugins/files"
@@ -83,7 +82,6 @@ func init() { entry.Enter(Name, Plugin) }
 func Plugin() toolkit.Plugin {
 	s := &service{}
 	return toolkit.Plugin{Name: Name, Open: s.open, Close: func() {
-		orphan.Close()
 		if s.tree != nil {
 			s.tree.Close()
 		}
@@ -127,9 +125,6 @@ func (s *service) open(config []byte) ([]toolkit.Tool, error) {
 	if err := adopt(); err != nil {
 		return nil, err
 	}
-	orphan.Guard(func(err error) {
-		fmt.Fprintln(os.Stderr, "what programs have started may outlive this process: its guardian does not run, or has ended and is started again:", err)
-	})
 	return s.tools(), nil
 }
 
