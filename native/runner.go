@@ -66,9 +66,9 @@ type child interface {
 	Close() error
 }
 
-// plain is a child that nothing confines.
+// plain is a child that nothing confines. Its standard files are files.
 type plain struct {
-	*exec.Cmd // its standard files are pipes
+	*exec.Cmd
 
 	// alone tells that it starts no processes, or sees to their end itself, so that
 	// nothing but itself can outlive the gateway.
@@ -79,22 +79,20 @@ type plain struct {
 // Start implements child.
 func (p *plain) Start() error {
 	ownGroup(p.Cmd)
-	if !p.alone || !followsGateway {
-		p.guarded = orphan.Expect(pipes(p.Cmd)...)
+	if p.alone && followsGateway {
+		return p.Cmd.Start()
 	}
-	if err := p.Cmd.Start(); err != nil {
-		p.guarded.Ended()
-		return err
-	}
-	p.guarded.Started(p.Process.Pid)
-	return nil
+	return p.startGuarded()
 }
 
 // Wait implements child.
 func (p *plain) Wait() error {
-	err := p.Cmd.Wait()
+	state, err := p.Process.Wait()
 	killGroup(p.Cmd) // whatever it has left
 	p.guarded.Ended()
+	if err == nil && !state.Success() {
+		err = &exec.ExitError{ProcessState: state}
+	}
 	return err
 }
 
@@ -103,17 +101,6 @@ func (p *plain) Kill() { killGroup(p.Cmd) }
 
 // Close implements child.
 func (p *plain) Close() error { return nil }
-
-// pipes are those of the standard files of a command.
-func pipes(cmd *exec.Cmd) []*os.File {
-	var out []*os.File
-	for _, of := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
-		if file, ok := of.(*os.File); ok {
-			out = append(out, file)
-		}
-	}
-	return out
-}
 
 func newRunner(name string, open *os.File, hello []byte, wire bool) *runner {
 	r := &runner{name: name, open: open, hello: hello, wire: wire, done: make(chan struct{})}

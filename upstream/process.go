@@ -11,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 const (
@@ -48,8 +46,7 @@ type processSpec struct {
 // its process group (Unix) or job (Windows, where nothing can leave). The group
 // ends with its leader: what is left then is told to terminate and, within a
 // second, killed. However the gateway ends, the group ends with it: on Linux the
-// leader is killed by the system, and on every system the rest by what package
-// orphan says.
+// system kills the leader, and everywhere package orphan sees to the rest.
 //
 // All methods may be called concurrently.
 type process struct {
@@ -58,7 +55,6 @@ type process struct {
 	stdout  *childOutput
 	stderr  *lineRing
 	group   *processGroup
-	guarded *orphan.Child
 	began   time.Time
 	exited  chan struct{}
 	done    chan struct{}
@@ -123,7 +119,6 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	p.guarded = orphan.Expect(pipes.stdin, pipes.stdout, pipes.stderr)
 	p.began = time.Now()
 	group, err := startGroup(path, append([]string{spec.Command}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
@@ -134,14 +129,12 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 		file.Close()
 	}
 	if err != nil {
-		p.guarded.Ended()
 		pipes.stdin.Close()
 		pipes.stderr.Close()
 		started <- err
 		return
 	}
 	p.group = group
-	p.guarded.Started(group.pid())
 	unhook := context.AfterFunc(ctx, func() {
 		p.stopping.Store(true)
 		p.signal(func() {
@@ -196,7 +189,6 @@ func (p *process) reap(exit *exitError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.group.kill()
-	p.guarded.Ended()
 	p.reaped = true
 	if exit.Stopped {
 		exit.Cause = p.cause

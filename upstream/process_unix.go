@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 // baseVariables are what programs need to run at all.
@@ -19,17 +21,18 @@ func variableKey(name string) string { return name }
 // processGroup is a process and the group it leads. Its methods other than
 // awaitExit must not be called once wait was: its number may be another's then.
 type processGroup struct {
-	leader *os.Process
+	leader  *os.Process
+	guarded *orphan.Child
 }
 
 // startGroup starts path as the leader of a new process group.
 func startGroup(path string, argv []string, attr *os.ProcAttr) (*processGroup, error) {
 	attr.Sys = groupAttr()
-	leader, err := os.StartProcess(path, argv, attr)
+	leader, guarded, err := orphan.StartProcess(path, argv, attr)
 	if err != nil {
 		return nil, err
 	}
-	return &processGroup{leader: leader}, nil
+	return &processGroup{leader, guarded}, nil
 }
 
 func (g *processGroup) pid() int { return g.leader.Pid }
@@ -37,8 +40,11 @@ func (g *processGroup) pid() int { return g.leader.Pid }
 // awaitExit blocks until the leader has exited, and leaves it to be reaped.
 func (g *processGroup) awaitExit() error { return awaitExit(g.leader.Pid) }
 
-// wait reaps the leader.
-func (g *processGroup) wait() (*os.ProcessState, error) { return g.leader.Wait() }
+// wait reaps the leader of a group that was killed.
+func (g *processGroup) wait() (*os.ProcessState, error) {
+	g.guarded.Ended()
+	return g.leader.Wait()
+}
 
 // terminate asks all of the group to end. One that is stopped is woken for it.
 func (g *processGroup) terminate() {

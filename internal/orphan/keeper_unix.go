@@ -45,13 +45,11 @@ type keeper struct {
 	path    string        // the guardian's program; "" is this one
 }
 
-// Child is a process that is guarded, with its group. It is known from the
-// announcement of its start until it is said to have ended. A nil Child is guarded by
-// nobody. All methods may be called concurrently.
+// Child is a process that is guarded, with its group, from Started to Ended. A nil
+// Child is guarded by nobody. All methods may be called concurrently.
 type Child struct {
 	of    *keeper
 	id    uint64
-	pipes []uint64
 	pid   int // 0 before it has started
 	start uint64
 }
@@ -62,30 +60,20 @@ func (k *keeper) guard(warning func(error)) {
 	k.warning = warning
 }
 
-func (k *keeper) expect(pipes []*os.File) *Child {
+func (k *keeper) expect() *Child {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.warning == nil {
 		return nil
 	}
-	k.ids++
-	c := &Child{of: k, id: k.ids}
-	for _, file := range pipes {
-		if inode := pipeOf(file); inode != 0 {
-			c.pipes = append(c.pipes, inode)
-		}
-	}
-	if k.children == nil {
-		k.children = make(map[*Child]struct{})
-	}
 	k.ensure()
-	k.children[c] = struct{}{}
-	k.tell(c.line())
-	return c
+	k.ids++
+	return &Child{of: k, id: k.ids}
 }
 
 // Started says which process the child is. It leads a process group or a session, is
-// a child of this process, and was not waited for.
+// a child of this process, and was not waited for. The guardian reads it even if this
+// process has ended when Started has returned.
 func (c *Child) Started(pid int) {
 	if c == nil {
 		return
@@ -94,15 +82,20 @@ func (c *Child) Started(pid int) {
 	k := c.of
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, known := k.children[c]; known {
-		c.pid, c.start = pid, start
-		k.tell(c.line())
+	if k.warning == nil {
+		return
 	}
+	c.pid, c.start = pid, start
+	if k.children == nil {
+		k.children = make(map[*Child]struct{})
+	}
+	k.children[c] = struct{}{}
+	k.tell(c.line())
 }
 
-// Ended says that nothing of the child is left, or that it was not started. It is
-// called before the process is waited for, where that can be: afterwards its number
-// may be given to another.
+// Ended says that nothing of the child is left. It is called before the process is
+// waited for, where that can be: afterwards its number may be given to another. For a
+// child that was not started it does nothing.
 func (c *Child) Ended() {
 	if c == nil {
 		return
@@ -118,10 +111,7 @@ func (c *Child) Ended() {
 
 // line is what the guardian is told of a child.
 func (c *Child) line() []byte {
-	if c.pid != 0 {
-		return line(guardian.Started, c.id, uint64(c.pid), c.start) //nolint:gosec // positive
-	}
-	return line(guardian.Starting, append([]uint64{c.id}, c.pipes...)...)
+	return line(guardian.Started, c.id, uint64(c.pid), c.start) //nolint:gosec // positive
 }
 
 func line(word string, numbers ...uint64) []byte {
@@ -130,22 +120,6 @@ func line(word string, numbers ...uint64) []byte {
 		out = strconv.AppendUint(append(out, ' '), n, 10)
 	}
 	return append(out, '\n')
-}
-
-// pipeOf returns the inode of a pipe; 0 is of something else.
-func pipeOf(file *os.File) uint64 {
-	if file == nil {
-		return 0
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
-		return 0
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0
-	}
-	return uint64(stat.Ino) //nolint:unconvert // it has another type on other systems
 }
 
 func (k *keeper) look() {

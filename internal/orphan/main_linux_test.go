@@ -43,53 +43,33 @@ func TestMain(m *testing.M) {
 // is done, and is killed then.
 var deeds = map[string]func() error{
 	"family": func() error {
-		c := Expect()
-		pid, err := start(family)
-		if err != nil {
-			return err
-		}
-		c.Started(pid)
-		return ready()
+		_, _, err := start(&own, family)
+		return ready(err)
 	},
-	// It is killed between the start of a child and its being told about.
-	"starting": func() error {
-		reader, writer, err := os.Pipe()
+	// It is killed before the gate knows which program it becomes.
+	"gate": func() error {
+		own.expect()
+		g, err := own.openGate(&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 		if err != nil {
 			return err
 		}
-		Expect(reader, writer)
-		if _, err := start(family, reader); err != nil {
-			return err
-		}
-		return ready()
+		fmt.Println("gate", g.process.Pid)
+		return ready(nil)
 	},
 	// A child that has left its group, and whose parent has ended.
 	"stray": func() error {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return err
 		}
-		c := Expect()
-		pid, err := start(`(setsid sh -c 'sleep 600 & wait' & echo up); exec sleep 600`)
-		if err != nil {
-			return err
-		}
-		c.Started(pid)
-		for range 3 { // before it has left, it is not found
-			Look()
-			<-time.After(100 * time.Millisecond)
-		}
-		return ready()
+		_, _, err := start(&own, `(setsid sh -c 'echo up; sleep 600 & wait' &); echo up; exec sleep 600`)
+		Look()
+		return ready(err)
 	},
-	// One that has ended, and another of which nobody was told.
+	// One that has ended, as far as anybody was told.
 	"ended": func() error {
-		c := Expect()
-		pid, err := start(family)
-		if err != nil {
-			return err
-		}
-		c.Started(pid)
+		_, c, err := start(&own, family)
 		c.Ended()
-		return ready()
+		return ready(err)
 	},
 }
 
@@ -98,41 +78,43 @@ var deeds = map[string]func() error{
 const family = `trap '' TERM HUP INT
 sh -c 'trap "" TERM HUP INT; echo up; sleep 600 & wait; sleep 600' &
 setsid sh -c 'trap "" TERM HUP INT; echo up; sleep 600 & wait' &
-set -m
+set -m 2>/dev/null
 sleep 600 &
 echo up
 while :; do wait; done`
 
-// start starts a shell as the leader of a group, with nothing that ends it when this
-// process ends, and returns when it has said as often that it is up as it does.
-func start(script string, stdin ...*os.File) (int, error) {
+// start starts a shell as the leader of a group, with nothing but a guardian that ends
+// it with this process, and returns when it has said as often that it is up as it
+// does.
+func start(k *keeper, script string) (*os.Process, *Child, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	cmd := exec.Command("/bin/sh", "-c", script)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Stdout = writer
-	if len(stdin) > 0 {
-		cmd.Stdin = stdin[0]
-	}
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
+	defer reader.Close()
+	process, c, err := k.start("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{
+		Env: os.Environ(), Files: []*os.File{nil, writer, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
 	writer.Close()
+	if err != nil {
+		return nil, nil, err
+	}
 	var said []byte
 	for bytes.Count(said, []byte("up\n")) < strings.Count(script, "echo up") {
 		part := make([]byte, 64)
 		n, err := reader.Read(part)
 		if err != nil {
-			return 0, err
+			return nil, nil, err
 		}
 		said = append(said, part[:n]...)
 	}
-	return cmd.Process.Pid, nil
+	return process, c, nil
 }
 
-func ready() error {
+func ready(err error) error {
+	if err != nil {
+		return err
+	}
 	fmt.Println("ready", Guardian())
 	select {}
 }
@@ -148,6 +130,7 @@ type gateway struct {
 	cmd      *exec.Cmd
 	mark     string
 	guardian int
+	gate     int // 0 is none
 }
 
 // run starts a gateway and returns when its deed is done. It may be given further
@@ -172,6 +155,11 @@ func run(t *testing.T, deed string, files ...*os.File) *gateway {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
+	if deed == "gate" {
+		if _, err := fmt.Fscanf(out, "gate %d\n", &g.gate); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := fmt.Fscanf(out, "ready %d\n", &g.guardian); err != nil || g.guardian == 0 {
 		t.Fatalf("guardian %d: %v", g.guardian, err)
 	}
@@ -187,7 +175,7 @@ func (g *gateway) kill(t *testing.T) {
 	_ = g.cmd.Wait()
 }
 
-// left are the processes of the gateway that run, without itself.
+// left are the processes of the gateway that run, without itself and its guardian.
 func (g *gateway) left(t *testing.T) []int {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -195,6 +183,9 @@ func (g *gateway) left(t *testing.T) []int {
 		t.Fatal(err)
 	}
 	var out []int
+	if g.gate != 0 && runs(g.gate) { // which has nothing in its environment
+		out = append(out, g.gate)
+	}
 	for _, path := range found {
 		text, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(text, []byte(mark+"="+g.mark)) {

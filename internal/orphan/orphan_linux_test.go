@@ -13,10 +13,10 @@ import (
 
 // What a gateway has started ends when the gateway is killed: what is in the groups of
 // its children, what has left them, what was just being started, and what has lost
-// its parent before.
+// its parent before. Nothing but the guardian does it here.
 func TestNothingOutlivesAKilledGateway(t *testing.T) {
 	t.Parallel()
-	for deed, want := range map[string]int{"family": 6, "starting": 6, "stray": 3} {
+	for deed, want := range map[string]int{"family": 6, "gate": 1, "stray": 3} {
 		t.Run(deed, func(t *testing.T) {
 			t.Parallel()
 			g := run(t, deed)
@@ -32,11 +32,12 @@ func TestNothingOutlivesAKilledGateway(t *testing.T) {
 func TestWhatHasEndedIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := run(t, "ended")
-	before := len(g.left(t))
+	const all = 6
+	within(t, patience, "the processes run", func() bool { return len(g.left(t)) == all })
 	g.kill(t)
 	within(t, patience, "the guardian ends", func() bool { return !runs(g.guardian) })
-	if n := len(g.left(t)); n != before {
-		t.Errorf("%d processes of %d run", n, before)
+	if n := len(g.left(t)); n != all {
+		t.Errorf("%d processes of %d run", n, all)
 	}
 }
 
@@ -128,8 +129,11 @@ func TestWithoutAGuardian(t *testing.T) {
 	defer k.close()
 	k.guard(func(err error) { told = append(told, err) })
 	for range 3 {
-		c := k.expect(nil)
-		c.Started(os.Getpid())
+		process, c, err := start(k, "echo up; exec sleep 600")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended(t, process)
 		c.Ended()
 		k.retry = time.Time{}
 	}
@@ -144,7 +148,7 @@ func TestGuardianThatFails(t *testing.T) {
 	told := make(chan error, 10)
 	k := &keeper{path: "/bin/false"}
 	k.guard(func(err error) { told <- err })
-	c := k.expect(nil)
+	k.expect()
 	select {
 	case err := <-told:
 		if !strings.Contains(err.Error(), "exit status 1") {
@@ -153,7 +157,11 @@ func TestGuardianThatFails(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("nobody was told")
 	}
-	c.Started(os.Getpid())
+	process, c, err := start(k, "echo up; exec sleep 600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended(t, process)
 	c.Ended()
 	k.close()
 	if len(told) > 0 {
@@ -165,8 +173,12 @@ func TestGuardianThatFails(t *testing.T) {
 func TestNothingIsGuardedUnasked(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
-	c := k.expect(nil)
-	c.Started(os.Getpid())
+	process, c, err := start(k, "echo up; exec sleep 600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Started(process.Pid)
+	ended(t, process)
 	c.Ended()
 	if c != nil || k.pid() != 0 {
 		t.Errorf("%v, guardian %d", c, k.pid())
@@ -181,12 +193,10 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
 	k.guard(func(err error) { t.Error(err) })
-	c := k.expect(nil)
-	pid, err := start("exec sleep 600")
+	process, c, err := start(k, "echo up; exec sleep 600")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Started(pid)
 	guardian := k.pid()
 	if !runs(guardian) {
 		t.Fatal("there is no guardian")
@@ -195,15 +205,12 @@ func TestClose(t *testing.T) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", guardian)); err == nil {
 		t.Error("the guardian is there still")
 	}
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(pid, &status, 0, nil); err != nil || status.Signal() != unix.SIGKILL {
-		t.Errorf("%v, %v", status, err)
-	}
+	wasKilled(t, process)
 	c.Ended()
 	// It may be guarded again.
 	k.guard(func(err error) { t.Error(err) })
 	defer k.close()
-	if k.expect(nil); k.pid() == 0 {
+	if k.expect(); k.pid() == 0 {
 		t.Error("there is no guardian the second time")
 	}
 }
@@ -215,26 +222,46 @@ func TestGuardianThatIsStopped(t *testing.T) {
 	k := &keeper{}
 	k.guard(func(error) {})
 	defer k.close()
-	pid, err := start("exec sleep 600")
+	process, _, err := start(k, "echo up; exec sleep 600")
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.expect(nil).Started(pid)
 	first := k.pid()
 	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	for range 8000 { // more than a pipe holds
-		k.expect(nil).Ended()
+	for range 10000 { // more than a pipe holds
+		k.look()
+		k.look()
 	}
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("it took %v", took)
 	}
 	within(t, patience, "there is another guardian", func() bool { return k.pid() != first && k.pid() != 0 })
 	k.close()
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(pid, &status, 0, nil); err != nil || status.Signal() != unix.SIGKILL {
-		t.Errorf("%v, %v", status, err)
+	wasKilled(t, process)
+}
+
+// ended ends a process that nobody guards.
+func ended(t *testing.T, process *os.Process) {
+	t.Helper()
+	if err := process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := process.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// wasKilled waits for a process that a guardian kills.
+func wasKilled(t *testing.T, process *os.Process) {
+	t.Helper()
+	state, err := process.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Error(state)
 	}
 }

@@ -18,13 +18,18 @@ func Guard(warn func(error)) { own.guard(warn) }
 // again.
 func Close() { own.close() }
 
-// Expect announces a child that is about to be started, and returns once a guardian
-// knows. The files are ends of the pipes that it gets as its standard input, output
-// and error, as far as they are pipes: should this process end before it can say
-// which process the child is, the guardian finds it by them.
-//
-// The result may be nil, and its methods may be called all the same.
-func Expect(pipes ...*os.File) *Child { return own.expect(pipes) }
+// StartProcess is [os.StartProcess] for a child that leads a process group or a
+// session, which attr says. The program does not run before the guardian knows it.
+// The Child, which may be nil, is told when it has ended, and that it has started
+// already.
+func StartProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, *Child, error) {
+	return own.start(path, argv, attr)
+}
+
+// Expect sees that there is a guardian for a child that is about to be started in
+// another way, and does nothing before [Child.Started] was called. The result may be
+// nil, and its methods may be called all the same.
+func Expect() *Child { return own.expect() }
 
 // Look asks the guardian, if there is one, to look for descendants of this process
 // that have left the groups of the children. It costs the guardian as much time as

@@ -295,7 +295,6 @@ func (pr *Process) start() error {
 	defer pr.gate.Close()
 	pr.guarded = orphan.Expect()
 	if err := pr.Cmd.Start(); err != nil {
-		pr.guarded.Ended()
 		return err
 	}
 	pr.guarded.Started(pr.Cmd.Process.Pid)

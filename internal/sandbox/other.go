@@ -66,27 +66,14 @@ func openPlain(path string) (*os.File, error) {
 
 // hold starts the process. Its group is killed by Wait, right after it has ended.
 func (pr *Process) hold(started chan<- error) {
-	pr.guarded = orphan.Expect(pr.standard()...)
+	pr.guarded = orphan.Expect()
 	err := pr.Cmd.Start()
 	pr.release()
 	if err == nil {
 		pr.guarded.Started(pr.Cmd.Process.Pid)
-	} else {
-		pr.guarded.Ended()
 	}
 	close(pr.exited)
 	started <- err
-}
-
-// standard are the standard files of the process that are files already.
-func (pr *Process) standard() []*os.File {
-	var out []*os.File
-	for _, of := range []any{pr.Cmd.Stdin, pr.Cmd.Stdout, pr.Cmd.Stderr} {
-		if file, ok := of.(*os.File); ok {
-			out = append(out, file)
-		}
-	}
-	return out
 }
 
 // kill kills the process, and its group where the system has any.

@@ -29,13 +29,10 @@ const (
 // What is written into the pipe are lines: one of these words, and numbers behind
 // it, with a space before each.
 const (
-	// Starting says that a child is about to be started: a number that stands for it
-	// from here on, and the inodes of the pipes that it gets.
-	Starting = "starting"
-	// Started says that it runs: its number, the process, which leads a group or a
-	// session, and what [StartTime] says of the process.
+	// Started says that a child runs: a number that stands for it from here on, the
+	// process, which leads a group or a session, and what [StartTime] says of it.
 	Started = "started"
-	// Ended says that nothing of a child is left, or that it was not started.
+	// Ended says that nothing of a child is left.
 	Ended = "ended"
 	// Look asks the guardian to look for descendants of the gateway that have left
 	// the groups of the children.

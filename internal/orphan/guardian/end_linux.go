@@ -33,9 +33,7 @@ func (t *table) look() {
 func (t *table) groups() map[int]bool {
 	out := make(map[int]bool, len(t.children))
 	for _, c := range t.children {
-		if c.pid != 0 {
-			out[c.pid] = true
-		}
+		out[c.pid] = true
 	}
 	return out
 }
@@ -44,7 +42,6 @@ func (t *table) groups() map[int]bool {
 func (t *table) end() {
 	for range maxRounds {
 		all := processes()
-		t.find(all)
 		doomed := t.doomed(all)
 		// A group is killed in one step, in which nobody in it can start another
 		// process. What has left the groups was found before: the way to it leads over
@@ -61,33 +58,12 @@ func (t *table) end() {
 	}
 }
 
-// find finds out which processes the children are that were being started when the
-// gateway ended. Nobody but them and the gateway has their pipes.
-func (t *table) find(all []process) {
-	for _, c := range t.children {
-		if c.pid != 0 || c.pipes == [maxPipes]uint64{} {
-			continue
-		}
-		for i := range all {
-			p := &all[i]
-			if !t.mayEnd(p.pid) || !p.holds(c.pipes) {
-				continue
-			}
-			t.strays[p.pid] = p.start
-			if c.pid == 0 && t.mayEnd(p.group) {
-				c.pid, c.start = p.group, startOf(all, p.group)
-				c.open()
-			}
-		}
-	}
-}
-
 // doomed are the processes that are to end and run still: what is in the groups and
 // the sessions of the children, the strays, and the descendants of all these.
 func (t *table) doomed(all []process) []*process {
 	groups := make(map[int]bool, len(t.children))
 	for _, c := range t.children {
-		if c.pid != 0 && c.there() {
+		if c.there() {
 			groups[c.pid] = true
 		}
 	}
@@ -135,12 +111,9 @@ func (c *child) close() {
 	c.pidfd = -1
 }
 
-// kill kills the group.
-func (c *child) kill() {
-	if c.pid != 0 {
-		_ = c.signal(syscall.SIGKILL) // nobody is left, or only such as are another user's
-	}
-}
+// kill kills the group. It fails where nobody is left, or only such as are another
+// user's.
+func (c *child) kill() { _ = c.signal(syscall.SIGKILL) }
 
 // there reports whether somebody is in the group.
 func (c *child) there() bool {

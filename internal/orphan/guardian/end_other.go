@@ -21,7 +21,7 @@ func (t *table) look() {}
 // end kills the groups of the children.
 func (t *table) end() {
 	for _, c := range t.children {
-		if c.pid != 0 && !c.reused() {
+		if !c.reused() {
 			_ = syscall.Kill(-c.pid, syscall.SIGKILL) // nobody is left, or only such as are another user's
 		}
 	}

@@ -18,9 +18,16 @@ const (
 const maxLine = 256
 
 func init() {
-	if len(os.Args) != 4 || os.Args[0] != Name {
-		return
+	switch {
+	case len(os.Args) == 4 && os.Args[0] == Name:
+		guard()
+	case len(os.Args) == 3 && os.Args[0] == GateName:
+		enter()
 	}
+}
+
+// guard makes this process a guardian, and does not return.
+func guard() {
 	gateway, ok := number([]byte(os.Args[2]))
 	group, fine := number([]byte(os.Args[3]))
 	if os.Args[1] != Version || !ok || !fine {

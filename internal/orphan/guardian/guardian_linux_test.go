@@ -136,7 +136,7 @@ func TestWhoIsNeverKilled(t *testing.T) {
 	}
 	for _, line := range []string{
 		"", " ", "started", "started 1 2", "started 1 2 3 4", "started 1 -1 0", "started x 2 3", "ended", "ended x",
-		"starting", "starting 1 2 3 4 5", "started 1 99999999999999999999 0", "killed 1 2 3", "look 1",
+		"started 1 99999999999999999999 0", "killed 1 2 3", "look 1",
 	} {
 		g.line([]byte(line))
 	}
@@ -149,7 +149,8 @@ func TestWhoIsNeverKilled(t *testing.T) {
 // What the gateway writes may come in any pieces.
 func TestPiecesOfLines(t *testing.T) {
 	one := sleeper(t)
-	text := fmt.Sprintf("starting 7 1 2 3\nstarted 7 %d %d\nstarting 8\nended 8\n", one.Process.Pid, StartTime(one.Process.Pid))
+	line := told(7, one.Process.Pid, StartTime(one.Process.Pid))
+	text := fmt.Sprintf("%s\n%s\nended 8\nlook\n", line, told(8, one.Process.Pid, 0))
 	for size := 1; size < len(text); size++ {
 		reader, writer, err := os.Pipe()
 		if err != nil {
@@ -176,7 +177,7 @@ func TestPiecesOfLines(t *testing.T) {
 func TestNumberOfChildrenIsBounded(t *testing.T) {
 	g := newTable(os.Getppid(), syscall.Getpgrp())
 	for i := range maxChildren + 10 {
-		g.line(fmt.Appendf(nil, "%s %d", Starting, i))
+		g.line(told(i, 1<<23, 0)) // no system gives out such a number
 	}
 	if len(g.children) != maxChildren {
 		t.Errorf("%d children", len(g.children))
@@ -215,21 +216,66 @@ func TestStartedByHand(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
+	for _, args := range [][]string{{"0", "3"}, {Version, "x"}, {Version, "3"}} { // the last has no plan
+		cmd := &exec.Cmd{Path: self, Args: append([]string{GateName}, args...)}
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() > exitRead {
+			t.Errorf("gate %v: %v", args, err)
+		}
+	}
 	cmd := &exec.Cmd{Path: self, Args: []string{Name, Version, "1", "1"}} // its input is at its end
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}
 }
 
+func TestPlanIsReadAsItWasWritten(t *testing.T) {
+	for _, p := range []Plan{
+		{Path: "/bin/sh"}, {Path: "/bin/sh", Argv: []string{"sh", "", ""}, Env: []string{"A=\n", "", "B"}}, {Argv: []string{""}},
+	} {
+		data, err := p.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Plan
+		if err := got.decode(data); err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", p) {
+			t.Errorf("%q: %q, %v", p, got, err)
+		}
+		for n := range data {
+			if err := got.decode(data[:n]); err == nil {
+				t.Errorf("%q is taken", data[:n])
+			}
+		}
+	}
+}
+
+func FuzzPlan(f *testing.F) {
+	data, err := (&Plan{Path: "/bin/sh", Argv: []string{"sh"}, Env: []string{"A=b"}}).Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte("2 \x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var p, again Plan
+		if p.decode(data) != nil {
+			return
+		}
+		out, err := p.Encode()
+		if err != nil || again.decode(out) != nil || fmt.Sprintf("%q", again) != fmt.Sprintf("%q", p) {
+			t.Errorf("%q: %q", p, again)
+		}
+	})
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add([]byte("started 1 2 3"))
-	f.Add([]byte("starting 1 2 3 4"))
+	f.Add([]byte("look"))
 	f.Add([]byte("ended 1"))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		g := newTable(os.Getppid(), syscall.Getpgrp())
 		g.line(line)
 		for id, c := range g.children {
-			if c.pid != 0 && !g.mayEnd(c.pid) {
+			if !g.mayEnd(c.pid) {
 				t.Errorf("%d would be killed", c.pid)
 			}
 			g.forget(id)

@@ -113,40 +113,6 @@ func parseStat(text []byte) (p process, ok bool) {
 	return p, false
 }
 
-// startOf returns the start time of a process in a list; 0 is none.
-func startOf(all []process, pid int) uint64 {
-	for i := range all {
-		if all[i].pid == pid {
-			return all[i].start
-		}
-	}
-	return 0
-}
-
-// holds reports whether the standard input, output or error of a process is one of
-// these pipes.
-func (p *process) holds(pipes [maxPipes]uint64) bool {
-	folder := "/proc/" + decimal(p.pid) + "/fd/"
-	var buffer [64]byte
-	for fd := range 3 {
-		n, err := syscall.Readlink(folder+decimal(fd), buffer[:])
-		if err != nil {
-			continue
-		}
-		const begin, end = "pipe:[", "]"
-		if n <= len(begin)+len(end) || string(buffer[:len(begin)]) != begin {
-			continue
-		}
-		inode, ok := number(buffer[len(begin) : n-len(end)])
-		for _, pipe := range pipes {
-			if ok && inode != 0 && inode == pipe {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // tree is a list of processes with their children.
 type tree struct {
 	all      []process
@@ -180,17 +146,4 @@ func (t *tree) below(root func(*process) bool) []*process {
 		}
 	}
 	return out
-}
-
-// decimal writes a number that is not negative.
-func decimal(n int) string {
-	var digits [20]byte
-	at := len(digits)
-	for {
-		at--
-		digits[at] = byte('0' + n%10)
-		if n /= 10; n == 0 {
-			return string(digits[at:])
-		}
-	}
 }

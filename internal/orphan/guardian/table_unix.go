@@ -7,8 +7,6 @@ import "syscall"
 const (
 	// maxChildren bounds how many children are known at once; more are not guarded.
 	maxChildren = 1 << 16
-	// maxPipes is how many pipes of a child are known.
-	maxPipes = 3
 	// maxPID is larger than the number of any process.
 	maxPID = 1 << 30
 )
@@ -25,10 +23,9 @@ type table struct {
 
 // child is a process that leads a group, with all that is in the group.
 type child struct {
-	pipes [maxPipes]uint64 // inodes; 0 is none
-	pid   int              // 0 before it has started
-	start uint64           // what StartTime says of it; 0 is not known
-	pidfd int              // -1 is none
+	pid   int
+	start uint64 // what StartTime says of it; 0 is not known
+	pidfd int    // -1 is none
 }
 
 func newTable(gateway, group int) *table {
@@ -41,7 +38,7 @@ func newTable(gateway, group int) *table {
 // line takes a line of the gateway. One that cannot be read says nothing.
 func (t *table) line(line []byte) {
 	word, rest := cut(line)
-	var numbers [1 + maxPipes]uint64
+	var numbers [3]uint64
 	n := 0
 	for len(rest) > 0 {
 		var text []byte
@@ -56,8 +53,6 @@ func (t *table) line(line []byte) {
 		n++
 	}
 	switch {
-	case string(word) == Starting && n > 0:
-		t.add(numbers[0], &child{pipes: [maxPipes]uint64(numbers[1:]), pidfd: -1})
 	case string(word) == Started && n == 3:
 		t.started(numbers[0], numbers[1], numbers[2])
 	case string(word) == Ended && n == 1:
