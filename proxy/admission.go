@@ -45,6 +45,7 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Reques
 		g.turnAway(w, r, &away{err: err})
 		return nil, nil, nil
 	}
+	limit.Known(r.Context())
 	if until.IsZero() {
 		return r, id, func() {}
 	}

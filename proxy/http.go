@@ -28,10 +28,10 @@ func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serveHTTP) 
 // it. Streams set their own write deadlines. Of HTTP/2, which is spoken over TLS
 // alone, one connection has no more requests at once than a session has, and what
 // comes before anybody reads it is bounded: a sender that is not known is refused
-// without that.
+// without that. An answer never waits for a body that nobody reads.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           withoutUnread(h),
 		ReadHeaderTimeout: readHeaderTime,
 		ReadTimeout:       readTime,
 		IdleTimeout:       idleConnTime,

@@ -82,7 +82,9 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 // serveWith serves a listener by a server until the context ends. Requests may need
 // longer than usual by some time, which is asked for then.
 func serveWith(ctx context.Context, server *http.Server, l net.Listener, longer func() time.Duration) error {
-	server.ConnContext = admin.ConnContext
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return admin.ConnContext(limit.ConnContext(ctx, c), c)
+	}
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // ends with Shutdown below

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"container/list"
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -182,6 +183,34 @@ func (c *Conns) State(nc net.Conn, state http.ConnState) {
 	case http.StateIdle:
 		c.rest(in)
 	case http.StateNew, http.StateHijacked, http.StateClosed: // it rests, is in use, or is dropped by Close
+	}
+}
+
+// connKey is the key of the bounded connection in the context of its requests.
+type connKey struct{}
+
+// ConnContext returns a context from which [Known] and [Unknown] find a connection,
+// as the ConnContext of [http.Server] does; ctx where the connection is not bounded.
+func ConnContext(ctx context.Context, nc net.Conn) context.Context {
+	if in := bounded(nc); in != nil {
+		return context.WithValue(ctx, connKey{}, in)
+	}
+	return ctx
+}
+
+// Unknown says of the request of a context that it waits for a body and that its
+// sender is not known: its connection makes room for a new one, as one without a
+// request does. Where the connection is not bounded it does nothing.
+func Unknown(ctx context.Context) { stand(ctx, (*Conns).rest) }
+
+// Known takes back what [Unknown] said.
+func Known(ctx context.Context) { stand(ctx, (*Conns).wake) }
+
+func stand(ctx context.Context, how func(*Conns, *conn)) {
+	if in, ok := ctx.Value(connKey{}).(*conn); ok {
+		in.in.mu.Lock()
+		how(in.in, in)
+		in.in.mu.Unlock()
 	}
 }
 

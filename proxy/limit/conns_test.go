@@ -257,3 +257,20 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A connection whose request waits for its body makes room while its sender is not
+// known, and not once it is.
+func TestRequestsOfUnknownSendersMakeRoom(t *testing.T) {
+	f := newFront(t, 4)
+	first, c1 := f.comes("192.0.2.1")
+	second, c2 := f.comes("192.0.2.1")
+	for _, c := range []net.Conn{c1, c2} {
+		f.State(c, http.StateActive)
+		limit.Unknown(limit.ConnContext(t.Context(), c))
+	}
+	limit.Known(limit.ConnContext(t.Context(), c1))
+	f.comes("192.0.2.1")
+	if first.closed.Load() || !second.closed.Load() {
+		t.Errorf("closed: known %v, unknown %v", first.closed.Load(), second.closed.Load())
+	}
+}
