@@ -31,4 +31,7 @@ type Offered struct {
 	// External tells that another service answers it, where the server is a part of
 	// the gateway.
 	External bool
+	// StandIn tells that the gateway lists it in place of what is not known of the
+	// server yet. It is nobody's definition: it is neither recorded nor compared.
+	StandIn bool
 }

@@ -126,9 +126,12 @@ func (s *served) offered() *gate.Offer {
 		for _, r := range routes {
 			o.Items = append(o.Items, gate.Offered{
 				Kind: kind, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Definition: r.item,
-				External: kind == mcp.Tool && s.mount.External[r.Original],
+				External: kind == mcp.Tool && s.mount.External[r.Original], StandIn: kind == mcp.Tool && s.standsIn(r.item),
 			})
 		}
+	}
+	if !o.Confirmed && len(o.Items) > 0 && !slices.ContainsFunc(o.Items, func(i gate.Offered) bool { return !i.StandIn }) {
+		o.Instructions = nil // the server itself has not said anything yet
 	}
 	return o
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -157,7 +158,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	in.registry = registry.New(registry.Options{
 		Store: in.store, Logger: in.log, OnChange: func() { in.gateway.Changed("") }, OnRename: in.lost.renamed,
 		OnOutdated: func(servers []string) { lookAgain(in.list(), servers) },
-		Gateway:    sharing(c, state),
+		Gateway:    sharing(c, state), StandIn: upstream.SignInDefinition(),
 	})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
 		return nil, exit(exitConfig, err)

@@ -60,7 +60,7 @@ func (r *Registry) Entries(f Filter) ([]Entry, error) {
 	r.working.Unlock()
 	var out []Entry
 	for _, one := range v.sorted() {
-		if one.record == nil || one.empty() {
+		if one.record == nil || one.empty() || one.standIn {
 			continue
 		}
 		e := one.entry(configured[one.key.Server])
@@ -288,7 +288,7 @@ func (r *Registry) Listing() []Listed {
 	}
 	out := []Listed{}
 	for _, one := range v.sorted() {
-		if one.exposed == "" || one.key.Kind == KindInstructions {
+		if one.exposed == "" || one.key.Kind == KindInstructions || one.standIn {
 			continue
 		}
 		l := Listed{Name: one.exposed, Kind: one.key.Kind, Enabled: one.enabled && one.standing == served, Class: one.class}

@@ -45,6 +45,7 @@ type item struct {
 	fault      string   // why it cannot be recorded; empty for nothing
 	native     bool     // of the gateway itself, which nobody has to accept
 	external   bool     // such a one that another service answers
+	standIn    bool     // lists nothing of the server's, see [gate.Offered]
 }
 
 // Hash is the identity of a definition: the SHA-256 of its canonical form, in
@@ -90,9 +91,9 @@ func inspect(of *gate.Offer, names *names) *offer {
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
 			id:  from.CapabilityID, exposed: from.Exposed, plain: from.Plain, definition: from.Definition, hash: Hash(from.Definition),
-			native: of.Native, external: from.External,
+			native: of.Native, external: from.External, standIn: from.StandIn,
 		}
-		if !of.Native {
+		if !of.Native && !one.standIn {
 			one.suspicion = suspicious(of, from, names)
 		}
 		switch {
@@ -150,7 +151,8 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 		var out []store.RegistryRecord
 		for _, p := range pending {
 			before, ok := existing[p.id]
-			next, write := r.next(before, ok, p, seen[p.key.Server])
+			known := ok && (seen[p.key.Server] || before.AcceptedHash != emptyInstructions)
+			next, write := r.next(before, known, p, seen[p.key.Server])
 			if write {
 				out = append(out, next)
 			}
@@ -187,6 +189,7 @@ func (r *Registry) pending(changed map[string]bool) []*item {
 			one := &items[i]
 			record := r.tables.byKey[one.key]
 			switch {
+			case one.standIn:
 			case one.fault != "":
 				r.warn(one)
 			case record == nil:

@@ -71,6 +71,10 @@ type Options struct {
 	// OnOutdated is told the servers that another gateway has seen list something
 	// else than they have listed here, so that they are asked again. Nil: nobody is.
 	OnOutdated func(servers []string)
+	// StandIn is the definition that the gateway itself lists for a server of which
+	// nothing is known, see [gate.Offered]. Records of it are as if they were not
+	// there. Nil: there is none.
+	StandIn []byte
 	// MaxAge is how long the store may be out of reach until nothing is decided
 	// any more; 0 is 30 s.
 	MaxAge time.Duration
@@ -267,11 +271,15 @@ func (r *Registry) load(ctx context.Context) error {
 	}
 	t.generations[0] = generation
 	for i := range records {
+		if r.standsIn(&records[i]) {
+			continue
+		}
 		slim(&records[i])
 		t.records[records[i].ID] = &records[i]
 		t.byKey[recordKey(&records[i])] = &records[i]
 		t.servers[records[i].Server] = true
 	}
+	r.unsee(t, records)
 	if t.flags, t.generations[1], err = r.o.Store.Flags().List(ctx, ""); err != nil {
 		return fmt.Errorf("read the flags: %w", err)
 	}

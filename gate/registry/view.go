@@ -42,6 +42,7 @@ type row struct {
 	personas  map[string]store.RestrictionRecord // that are kept away
 	class     governance.Class
 	suspicion []string
+	standIn   bool // it is the gateway's own, see [gate.Offered]
 }
 
 // standing is where a definition stands.
@@ -137,6 +138,10 @@ func (v *view) offer(s Settings, i *item) {
 		}
 	}
 	one.exposed, one.hash, one.suspicion = i.exposed, i.hash, i.suspicion
+	if i.standIn {
+		one.standIn, one.standing, one.enabled = true, served, true
+		return
+	}
 	if one.record == nil {
 		return
 	}
