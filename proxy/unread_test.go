@@ -23,7 +23,7 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // ends with Close
-	t.Cleanup(func() { server.Close(); <-done })
+	t.Cleanup(func() { _ = server.Close(); _ = <-done })
 	for _, tc := range []struct {
 		name, request string
 		ends          bool

@@ -43,9 +43,9 @@ var rules = map[string]rule{
 	},
 
 	"upstream": {
-		ours:   []string{"internal/mcp"},
+		ours:   []string{"internal/mcp", "internal/orphan"},
 		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex", "golang.org/x/sys"},
-		why:    "speaks to one server and knows nothing of callers, policy or catalogs; x/sys ends process trees",
+		why:    "speaks to one server and knows nothing of callers, policy or catalogs; x/sys ends process trees, and the guardian those of a gateway that is killed",
 	},
 	"upstream/...": {
 		ours:   []string{"upstream", "internal/mcp"},
@@ -65,7 +65,7 @@ var rules = map[string]rule{
 	},
 
 	"native": {
-		ours:   []string{"native/early", "native/entry", "native/proto", "native/toolkit", "internal/mcp", "internal/sandbox"},
+		ours:   []string{"native/early", "native/entry", "native/proto", "native/toolkit", "internal/mcp", "internal/orphan", "internal/sandbox"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "golang.org/x/sys"},
 		why:    "runs plugin processes, confined; policy sees them as backends; x/sys seals the bytes that are run",
 	},
@@ -76,7 +76,7 @@ var rules = map[string]rule{
 	},
 	"native/early": {why: "comes before everything else in a process that serves a shipped plugin, so it stands on the standard library alone"},
 	"native/entry": {
-		ours:   []string{"native/early", "native/toolkit", "internal/sandbox"},
+		ours:   []string{"native/early", "native/toolkit", "internal/orphan", "internal/sandbox"},
 		others: []string{"golang.org/x/net/http2/hpack"},
 		why:    "a shipped plugin is entered before the rest of the program is initialised, so what serves it imports next to nothing",
 	},
@@ -102,9 +102,9 @@ var rules = map[string]rule{
 		why:    "gopsutil knows how each system tells its figures; nothing else needs them",
 	},
 	"native/plugins/code": {
-		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files", "internal/sandbox"},
+		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files", "internal/orphan", "internal/sandbox"},
 		others: []string{"golang.org/x/sys"},
-		why:    "runs programs, confined; x/sys ends what they leave behind",
+		why:    "runs programs, confined; x/sys ends what they leave behind, but for the guardian of the process",
 	},
 	"native/plugins/web": {
 		ours:   []string{"native/entry", "native/toolkit", "internal/egress"},
@@ -218,8 +218,17 @@ var rules = map[string]rule{
 		why:    "tells others of executions; the driver stays here, and nobody waits for it",
 	},
 	"internal/logs": {why: "what a line of the log may hold; who finds secrets in it is handed in"},
+	"internal/orphan": {
+		ours:   []string{"internal/orphan/guardian"},
+		others: []string{"golang.org/x/sys"},
+		why:    "ends what a killed gateway has started, whatever that is; x/sys has the jobs of Windows",
+	},
+	"internal/orphan/guardian": {
+		others: []string{"golang.org/x/sys"},
+		why:    "is entered before the rest of a program is initialised; x/sys tells processes apart where /proc does not",
+	},
 	"internal/sandbox": {
-		ours:   []string{"internal/sandbox/shim"},
+		ours:   []string{"internal/orphan", "internal/sandbox/shim"},
 		others: []string{"golang.org/x/sys"},
 		why:    "confines a process; what runs in it is not its business",
 	},

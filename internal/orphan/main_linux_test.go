@@ -138,7 +138,7 @@ type gateway struct {
 func run(t *testing.T, deed string, files ...*os.File) *gateway {
 	t.Helper()
 	g := &gateway{mark: rand.Text()}
-	g.cmd = exec.Command("/proc/self/exe") //nolint:noctx // it is killed
+	g.cmd = exec.Command("/proc/self/exe")
 	g.cmd.Env = []string{"ORPHAN_TEST_DEED=" + deed, mark + "=" + g.mark, "PATH=" + os.Getenv("PATH")}
 	g.cmd.Stderr, g.cmd.ExtraFiles = os.Stderr, files
 	out, err := g.cmd.StdoutPipe()

@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// patience bounds every wait of these tests.
-const patience = 20 * time.Second
-
 // tables are guardians as a kernel has them that reaches groups by a descriptor, and
 // as an older one.
 var tables = map[string]func(*table){
@@ -27,7 +24,7 @@ var tables = map[string]func(*table){
 // sleeper starts a process that leads a group.
 func sleeper(t *testing.T) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("/bin/sleep", "600") //nolint:noctx // it is killed
+	cmd := exec.Command("/bin/sleep", "600")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
