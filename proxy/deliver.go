@@ -22,6 +22,11 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 			return faulty(g.upstreamFault(x, r, &rec.entry, got))
 		}
 		rec.park = nil // it has ended
+	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // it says nothing of the client's request
+		return g.refuse(x, rec.refused(&Refusal{
+			Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
+			Text: fmt.Sprintf("The server %s answered with the error %d, which it must not use.", r.Server, got.Fault.Code),
+		}))
 	case got.Fault != nil:
 		return faulty(g.upstreamFault(x, r, &rec.entry, got))
 	case rec.park != nil:
@@ -43,6 +48,9 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 			return g.refuse(x, rec.refused(err))
 		}
 		return reply{result: g.modernResult(sealed, true, false)}
+	}
+	if got.Era == mcp.Legacy { // they mean nothing there, and no state reaches a client unsealed
+		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 	}
 	result, note, err := g.treat(x, r, &rec.entry, call.Method, result)
 	if err != nil {
@@ -111,6 +119,9 @@ func milliseconds(raw []byte) bool {
 func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got mcp.Answer) *mcp.Error {
 	fault := *g.redaction(r, entry).fault(got.Fault)
 	fault.Origin = mcp.OriginServer
+	if x.Message.Method == mcp.MethodRead {
+		exposeMissing(r, &fault)
+	}
 	switch {
 	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern: // libraries of both eras say it in either
 		own := mcp.Errorf(mcp.CodeMissingCapability, "The server %s needs a capability that the client did not declare", r.Server)
@@ -118,7 +129,7 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 			own.Data = append(append([]byte(`{"requiredCapabilities":`), required...), '}')
 		}
 		return own
-	case mcp.ReservedCode(fault.Code): // of the hop to the server, or of no revision that it speaks
+	case mcp.ReservedCode(fault.Code) && (got.Era == mcp.Modern || x.Era == mcp.Modern && hopCode(fault.Code)): // of the hop to the server
 		fault = *mcp.Errorf(mcp.CodeInternal, "The server %s could not handle the request", r.Server)
 		fault.Origin = mcp.OriginServer
 	case fault.Code >= codeUnavailable && fault.Code <= codeBreaker && mcp.Lookup(fault.Data, "kind") != nil:
@@ -127,6 +138,25 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 		fault.Code, fault.Raw = mcp.CodeInvalidParams, nil // 2026-07-28 basic, Error Codes: replaced by -32602
 	}
 	return &fault
+}
+
+// exposeMissing writes the URI of the resource that a server does not have, in the
+// error of resources/read that says so, as the client asked for it.
+func exposeMissing(r *Route, fault *mcp.Error) {
+	uri, named := mcp.LookupString(fault.Data, "uri")
+	if !named || r.Exposed == r.Original || uri != r.Original || fault.Code != mcp.CodeResourceNotFound && fault.Code != mcp.CodeInvalidParams {
+		return
+	}
+	fault.Data = mcp.SetMember(fault.Data, "uri", mcp.Quote(r.Exposed))
+	if fault.Raw != nil {
+		fault.Raw = mcp.SetMember(fault.Raw, "data", fault.Data)
+	}
+}
+
+// hopCode tells whether 2026-07-28 gives a code a meaning that is of one hop alone. In
+// an earlier revision it is a code of the server's own.
+func hopCode(code int) bool {
+	return code == mcp.CodeHeaderMismatch || code == mcp.CodeUnsupportedVersion
 }
 
 // legacyNotFound is the error of a modern server that has no such resource, with

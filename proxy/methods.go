@@ -163,9 +163,9 @@ func (g *Gateway) setLevel(_ context.Context, x *Exchange) reply {
 }
 
 // checkMeta tells what is wrong with the _meta of a request, which is an object in
-// every revision. null is taken for none, as some clients write it.
+// every revision where it is there.
 func checkMeta(msg *mcp.Message) *mcp.Error {
-	if meta := msg.Param("_meta"); meta != nil && !mcp.IsObject(meta) && string(meta) != "null" {
+	if meta := msg.Param("_meta"); meta != nil && !mcp.IsObject(meta) {
 		return mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "_meta" must be an object`)
 	}
 	return nil

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
+	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -101,7 +104,7 @@ var steps = strings.NewReplacer("%00", "\x00", "%3b", ";", "%3B", ";", "%2e", ".
 
 // direct tells whether a URI leads where it says. Servers resolve "." and ".."
 // in a path, with parameters behind a semicolon or without, end a name at NUL, drop
-// characters that no URI has and fold a scheme before they look it up, so that a rule
+// characters that no URI has, read bytes that are no UTF-8 each in its own way and fold a scheme before they look it up, so that a rule
 // about names would be about another resource.
 func direct(uri string) bool {
 	if strings.ContainsFunc(uri, unicode.IsControl) || strings.TrimSpace(uri) != uri {
@@ -114,7 +117,7 @@ func direct(uri string) bool {
 	for range 4 { // escapes of escapes
 		rest = steps.Replace(rest)
 	}
-	if strings.ContainsRune(rest, 0) {
+	if plain := unescaped(rest); !utf8.ValidString(plain) || strings.ContainsFunc(plain, invisible) {
 		return false
 	}
 	for segment := range strings.SplitSeq(rest, "/") {
@@ -127,6 +130,19 @@ func direct(uri string) bool {
 	}
 	return true
 }
+
+// unescaped undoes the escapes of a text, once. What is no escape stays.
+func unescaped(text string) string {
+	return escapes.ReplaceAllStringFunc(text, func(e string) string {
+		b, _ := hex.DecodeString(e[1:]) // the form has none that is wrong
+		return string(b)
+	})
+}
+
+var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
+// invisible tells whether a character is a control, or changes the direction of text.
+func invisible(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // uriEdit returns the edit that exposes the URI in a string token of a message.
 func uriEdit(namespace string, raw []byte, at mcp.Span) (mcp.Edit, bool) {
