@@ -60,7 +60,7 @@ func TestMetaIsAnObject(t *testing.T) {
 	r := newRig(t, mounted(b))
 	for _, version := range []mcp.Version{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {
 		session := r.openAt(version)
-		for _, meta := range []string{"5", "[]", `"x"`, "true"} {
+		for _, meta := range []string{"5", "[]", `"x"`, "true", "null"} {
 			for _, body := range []string{
 				request("1", "tools/call", `{"name":"s__echo","arguments":{},"_meta":`+meta+`}`),
 				request("1", "ping", `{"_meta":`+meta+`}`), request("1", "tools/list", `{"_meta":`+meta+`}`),

@@ -114,3 +114,43 @@ type awareScript struct {
 func (b *awareScript) Connected(capabilities []byte) {
 	b.connected = append(b.connected, string(capabilities))
 }
+
+// The URI that an error of resources/read names is the one that the client asked for.
+func TestMissingResourcesAreNamedAsAskedFor(t *testing.T) {
+	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
+		b := newScript(t, "s", era, `resource {"uri":"x://y","name":"y"}`, `resource {"uri":"ui://nope/z","name":"z"}`)
+		b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
+			uri := mcp.Lookup(call.Params, "uri")
+			return fault(era, `{"code":-32002,"message":"gone","data":{"n":1,"uri":`+string(uri)+`},"own":2}`), nil
+		}
+		r := newRig(t, mounted(b))
+		for original, exposed := range map[string]string{"x://y": "s+x://y", "ui://nope/z": "ui://s+nope/z"} {
+			for client, got := range map[string]string{
+				"modern": r.modern("1", mcp.MethodRead, `"uri":"`+exposed+`"`).text(),
+				"legacy": r.legacy(r.open(), "1", mcp.MethodRead, `{"uri":"`+exposed+`"}`).text(),
+			} {
+				if strings.Contains(got, `"`+original+`"`) || !strings.Contains(got, `"data":{"n":1,"uri":"`+exposed+`"}`) {
+					t.Errorf("a %s client of a %s server: %s", client, era, got)
+				}
+			}
+		}
+	}
+}
+
+// Members of questions in a complete result of a legacy server are no questions: its
+// raw state reaches no client.
+func TestLegacyResultsCarryNoState(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, tool("echo"))
+	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+		return result(mcp.Legacy, `{"resultType":"complete","content":[],"inputRequests":{"q":{}},"requestState":"raw","own":1}`), nil
+	}
+	r := newRig(t, mounted(b))
+	for client, got := range map[string]string{
+		"modern": r.modern("1", mcp.MethodToolsCall, `"name":"s__echo"`).text(),
+		"legacy": r.legacy(r.open(), "1", mcp.MethodToolsCall, `{"name":"s__echo"}`).text(),
+	} {
+		if strings.Contains(got, "raw") || strings.Contains(got, "inputRequests") || !strings.Contains(got, `"own":1`) {
+			t.Errorf("a %s client gets %s", client, got)
+		}
+	}
+}

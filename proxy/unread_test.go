@@ -23,7 +23,10 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // ends with Close
-	t.Cleanup(func() { _ = server.Close(); _ = <-done })
+	t.Cleanup(func() {
+		server.Close()
+		_ = <-done // that it was closed
+	})
 	for _, tc := range []struct {
 		name, request string
 		ends          bool
