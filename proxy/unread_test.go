@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -25,7 +26,9 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 	go func() { done <- server.Serve(l) }() // ends with Close
 	t.Cleanup(func() {
 		server.Close()
-		_ = <-done // that it was closed
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 	for _, tc := range []struct {
 		name, request string
