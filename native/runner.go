@@ -79,10 +79,17 @@ type plain struct {
 // Start implements child.
 func (p *plain) Start() error {
 	ownGroup(p.Cmd)
-	if p.alone && followsGateway {
-		return p.Cmd.Start()
+	if !p.alone {
+		return p.startGuarded()
 	}
-	return p.startGuarded()
+	if !followsGateway {
+		p.guarded = orphan.Expect()
+	}
+	if err := p.Cmd.Start(); err != nil {
+		return err
+	}
+	p.guarded.Started(p.Process.Pid)
+	return nil
 }
 
 // Wait implements child.

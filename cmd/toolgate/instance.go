@@ -111,6 +111,7 @@ type instance struct {
 	pending         []config.Pending
 	later           []string  // settings of the file that the next start takes over
 	progress        *progress // shows the servers; nil for nobody
+	unguard         func()    // ends the guardian, when every server has ended
 	started         time.Time
 }
 
@@ -145,7 +146,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	if err := admin.Adopt(); err != nil {
 		in.log.Warn("a server that leaves its descent may reach the control side", "err", err)
 	}
-	orphan.Guard(func(err error) {
+	in.unguard = orphan.Guard(func(err error) {
 		in.log.Warn("what servers have started may outlive a gateway that is killed: its guardian does not run, or has ended and is started again",
 			"err", err, "try", "have the service manager end the whole control group (systemd: KillMode=control-group), and see that the user may run another process")
 	})
@@ -310,6 +311,9 @@ func (in *instance) run(ctx context.Context, serve func(context.Context) error) 
 }
 
 func (in *instance) close() {
+	if in.unguard != nil {
+		in.unguard()
+	}
 	if known := in.identities.Load(); known != nil {
 		known.close()
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/internal/logs"
-	"github.com/toolgate/toolgate/internal/orphan"
 )
 
 // version is set when a release is built.
@@ -57,7 +56,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRoot().ExecuteContext(ctx)
 	stop()
-	orphan.Close()
 	admin.EndAdopted()
 	os.Exit(report(err))
 }

@@ -16,8 +16,7 @@ func BenchmarkStart(b *testing.B) {
 	for name, k := range keepers {
 		b.Run(name, func(b *testing.B) {
 			if name != "alone" {
-				k.guard(func(err error) { b.Error(err) })
-				defer k.close()
+				defer k.guard(func(err error) { b.Error(err) })()
 				k.expect()
 			}
 			for b.Loop() {
@@ -36,10 +35,10 @@ func BenchmarkStart(b *testing.B) {
 func BenchmarkGuardian(b *testing.B) {
 	for b.Loop() {
 		k := &keeper{path: os.Getenv("ORPHAN_BENCH_PROGRAM")}
-		k.guard(func(err error) { b.Error(err) })
+		end := k.guard(func(err error) { b.Error(err) })
 		k.expect()
 		b.StopTimer()
-		k.close()
+		end()
 		b.StartTimer()
 	}
 }
@@ -47,8 +46,7 @@ func BenchmarkGuardian(b *testing.B) {
 // What it costs to tell the guardian of a child.
 func BenchmarkTell(b *testing.B) {
 	k := &keeper{}
-	k.guard(func(err error) { b.Error(err) })
-	defer k.close()
+	defer k.guard(func(err error) { b.Error(err) })()
 	for b.Loop() {
 		c := k.expect()
 		c.Started(os.Getpid())

@@ -7,8 +7,8 @@
 // with the first child, so that a gateway without any costs nothing. On Windows the
 // gateway is in a job of the system that ends with it.
 //
-// Who starts a process calls [Expect] before, [Child.Started] right after, and
-// [Child.Ended] once nothing of it is left. The functions do nothing until [Guard]
-// was called, and a guardian that cannot be started keeps nobody from starting
-// anything.
+// Whoever starts a process does it with [StartProcess], or calls [Expect] before and
+// [Child.Started] right after, and calls [Child.Ended] once nothing of it is left.
+// Nothing is guarded until [Guard] was called, and a guardian that cannot be started
+// keeps nobody from starting anything.
 package orphan

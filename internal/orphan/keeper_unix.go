@@ -32,6 +32,7 @@ const (
 // keeper keeps a guardian. The zero value guards nothing until guard is called.
 type keeper struct {
 	mu       sync.Mutex
+	asked    int         // how often to guard
 	warning  func(error) // nil guards nothing
 	warned   bool
 	children map[*Child]struct{}
@@ -54,10 +55,24 @@ type Child struct {
 	start uint64
 }
 
-func (k *keeper) guard(warning func(error)) {
+func (k *keeper) guard(warning func(error)) (end func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.warning = warning
+	k.asked++
+	var once sync.Once
+	return func() { once.Do(k.release) }
+}
+
+// release takes one request to guard back.
+func (k *keeper) release() {
+	k.mu.Lock()
+	k.asked--
+	left := k.asked
+	k.mu.Unlock()
+	if left == 0 {
+		k.close()
+	}
 }
 
 func (k *keeper) expect() *Child {
@@ -239,13 +254,7 @@ func (k *keeper) watch(process *os.Process, stop <-chan struct{}, stopped chan<-
 		if err == nil {
 			err = fmt.Errorf("guardian %d ended: %s", process.Pid, state)
 		}
-		k.mu.Lock()
-		k.process = nil
-		if k.pipe != nil {
-			k.pipe.Close()
-			k.pipe = nil
-		}
-		k.mu.Unlock()
+		k.lost(process)
 		if time.Since(began) >= steady {
 			pause = firstPause
 		}
@@ -260,6 +269,20 @@ func (k *keeper) watch(process *os.Process, stop <-chan struct{}, stopped chan<-
 		if process = k.again(stop, err); process == nil {
 			return
 		}
+	}
+}
+
+// lost takes note of the end of a guardian, unless there is another one already.
+func (k *keeper) lost(process *os.Process) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.process != process {
+		return
+	}
+	k.process = nil
+	if k.pipe != nil {
+		k.pipe.Close()
+		k.pipe = nil
 	}
 }
 
@@ -289,16 +312,21 @@ func (k *keeper) warn(err error) {
 	k.warning(err)
 }
 
+// close ends the guardian, unless that is asked for again meanwhile.
 func (k *keeper) close() {
 	k.mu.Lock()
-	k.warning = nil
+	if k.asked > 0 {
+		k.mu.Unlock()
+		return
+	}
+	k.warning, k.warned = nil, false
 	clear(k.children)
 	if k.pipe != nil {
 		k.pipe.Close()
 		k.pipe = nil
 	}
 	process, stop, stopped := k.process, k.stop, k.stopped
-	k.stop, k.stopped = nil, nil
+	k.process, k.stop, k.stopped = nil, nil, nil
 	if stop != nil {
 		close(stop)
 	}

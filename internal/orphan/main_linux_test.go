@@ -63,6 +63,15 @@ var deeds = map[string]func() error{
 		}
 		_, _, err := start(&own, `(setsid sh -c 'echo up; sleep 600 & wait' &); echo up; exec sleep 600`)
 		Look()
+		// The guardian has looked when it sleeps and nothing is left to be read.
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for range 5 {
+			<-tick.C
+			for !asleep(Guardian()) {
+				<-tick.C
+			}
+		}
 		return ready(err)
 	},
 	// One that has ended, as far as anybody was told.
@@ -109,6 +118,11 @@ func start(k *keeper, script string) (*os.Process, *Child, error) {
 		said = append(said, part[:n]...)
 	}
 	return process, c, nil
+}
+
+func asleep(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && bytes.Contains(stat, []byte(") S "))
 }
 
 func ready(err error) error {

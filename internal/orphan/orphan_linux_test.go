@@ -126,8 +126,7 @@ func TestWithoutAGuardian(t *testing.T) {
 	t.Parallel()
 	var told []error
 	k := &keeper{path: "/nonexistent"}
-	defer k.close()
-	k.guard(func(err error) { told = append(told, err) })
+	defer k.guard(func(err error) { told = append(told, err) })()
 	for range 3 {
 		process, c, err := start(k, "echo up; exec sleep 600")
 		if err != nil {
@@ -147,7 +146,7 @@ func TestGuardianThatFails(t *testing.T) {
 	t.Parallel()
 	told := make(chan error, 10)
 	k := &keeper{path: "/bin/false"}
-	k.guard(func(err error) { told <- err })
+	end := k.guard(func(err error) { told <- err })
 	k.expect()
 	select {
 	case err := <-told:
@@ -163,7 +162,7 @@ func TestGuardianThatFails(t *testing.T) {
 	}
 	ended(t, process)
 	c.Ended()
-	k.close()
+	end()
 	if len(told) > 0 {
 		t.Error("told again:", <-told)
 	}
@@ -183,16 +182,15 @@ func TestNothingIsGuardedUnasked(t *testing.T) {
 	if c != nil || k.pid() != 0 {
 		t.Errorf("%v, guardian %d", c, k.pid())
 	}
-	k.close()
 	k.look()
 }
 
 // The end of a gateway that ends by itself is that of its guardian, which is no zombie
 // then, and of what it has left running.
-func TestClose(t *testing.T) {
+func TestEndOfTheGateway(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
-	k.guard(func(err error) { t.Error(err) })
+	end, other := k.guard(func(err error) { t.Error(err) }), k.guard(func(err error) { t.Error(err) })
 	process, c, err := start(k, "echo up; exec sleep 600")
 	if err != nil {
 		t.Fatal(err)
@@ -201,15 +199,19 @@ func TestClose(t *testing.T) {
 	if !runs(guardian) {
 		t.Fatal("there is no guardian")
 	}
-	k.close()
+	end()
+	end()
+	if k.pid() != guardian || !runs(guardian) {
+		t.Error("the guardian has ended while somebody wants it")
+	}
+	other()
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", guardian)); err == nil {
 		t.Error("the guardian is there still")
 	}
 	wasKilled(t, process)
 	c.Ended()
 	// It may be guarded again.
-	k.guard(func(err error) { t.Error(err) })
-	defer k.close()
+	defer k.guard(func(err error) { t.Error(err) })()
 	if k.expect(); k.pid() == 0 {
 		t.Error("there is no guardian the second time")
 	}
@@ -220,8 +222,8 @@ func TestClose(t *testing.T) {
 func TestGuardianThatIsStopped(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
-	k.guard(func(error) {})
-	defer k.close()
+	end := k.guard(func(error) {})
+	defer end()
 	process, _, err := start(k, "echo up; exec sleep 600")
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +241,7 @@ func TestGuardianThatIsStopped(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	within(t, patience, "there is another guardian", func() bool { return k.pid() != first && k.pid() != 0 })
-	k.close()
+	end()
 	wasKilled(t, process)
 }
 

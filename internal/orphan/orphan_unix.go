@@ -7,16 +7,12 @@ import "os"
 // own keeps the guardian of this process.
 var own keeper
 
-// Guard has the children of this process guarded from here on. Of several functions
-// the latest is told, once, why a guardian does not run; it must not call this
-// package, nor be nil. Guard may be called again, and concurrently with everything
-// else.
-func Guard(warn func(error)) { own.guard(warn) }
-
-// Close ends the guardian of this process and waits for it. What is known to it and
-// was not ended, it kills. Nothing is guarded afterwards unless Guard is called
-// again.
-func Close() { own.close() }
+// Guard has the children of this process guarded until end is called, as often as Guard
+// was. The last end waits for the end of the guardian, which kills what it knows and
+// was not told to have ended. Of several functions the latest is told, once, why a
+// guardian does not run; it must not call this package, nor be nil. Everything may be
+// called concurrently, and end more than once.
+func Guard(warn func(error)) (end func()) { return own.guard(warn) }
 
 // StartProcess is [os.StartProcess] for a child that leads a process group or a
 // session, which attr says. The program does not run before the guardian knows it.

@@ -18,13 +18,14 @@ var joined sync.Once
 // Guard has the children of this process guarded from here on: this process joins a
 // job that all its descendants are in, and that the system ends with its last handle,
 // which nobody else has. The function, which must not be nil, is told when that is not to be
-// had. Guard may be called again.
-func Guard(warn func(error)) {
+// had. Guard may be called again; end does nothing, as the job ends with this process.
+func Guard(warn func(error)) (end func()) {
 	joined.Do(func() {
 		if err := join(); err != nil {
 			warn(err)
 		}
 	})
+	return func() {}
 }
 
 // join puts this process into a job of its own. Its handle stays open until the
@@ -51,9 +52,6 @@ func join() error {
 	}
 	return nil
 }
-
-// Close does nothing: the job ends with this process.
-func Close() {}
 
 // StartProcess is [os.StartProcess]: who is started is in the job.
 func StartProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, *Child, error) {

@@ -17,8 +17,7 @@ import (
 func guarded(t *testing.T) *keeper {
 	t.Helper()
 	k := &keeper{}
-	k.guard(func(err error) { t.Error(err) })
-	t.Cleanup(k.close)
+	t.Cleanup(k.guard(func(err error) { t.Error(err) }))
 	k.expect()
 	return k
 }
@@ -128,8 +127,7 @@ func TestProgramWithoutAGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &keeper{path: other}
-	k.guard(func(err error) { t.Error(err) })
-	defer k.close() // such a guardian is killed
+	defer k.guard(func(err error) { t.Error(err) })() // which kills such a guardian
 	if out, _ := output(t, k, "/bin/echo", []string{"echo", "it runs"}, nil); out != "it runs\n" || k.pid() == 0 {
 		t.Errorf("%q, guardian %d", out, k.pid())
 	}

@@ -48,7 +48,7 @@ func (c *Child) startBehindGate(path string, argv []string, attr *os.ProcAttr) (
 	}
 	g, err := c.of.openGate(attr)
 	if err != nil {
-		return nil, nil
+		return nil, nil // it is started without one, which says why if it cannot be
 	}
 	defer g.close()
 	c.Started(g.process.Pid)

@@ -44,10 +44,10 @@ func enter(p toolkit.Plugin) error {
 		return err
 	}
 	// What a tool starts ends with this process too.
-	orphan.Guard(func(err error) {
+	unguard := orphan.Guard(func(err error) {
 		logError("what tools have started may outlive this process: its guardian does not run, or has ended and is started again", "error", err.Error())
 	})
-	defer orphan.Close()
+	defer unguard()
 	return newConn(in, early.Out, s).serve()
 }
 

@@ -61,5 +61,6 @@ func descendant(c net.Conn) bool {
 	return true
 }
 
-// heldByDescendant is not known here.
+// heldByDescendant is not known here: the token or the signature of a request decides
+// (docs/authentication.md says so for each system).
 func heldByDescendant(_, _ netip.AddrPort) bool { return false }

@@ -23,5 +23,6 @@ func EndAdopted() {}
 // descendant is not known here: the user and the token decide.
 func descendant(net.Conn) bool { return false }
 
-// heldByDescendant is not known here.
+// heldByDescendant is not known here: the token or the signature of a request decides
+// (docs/authentication.md says so for each system).
 func heldByDescendant(_, _ netip.AddrPort) bool { return false }

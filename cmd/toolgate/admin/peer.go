@@ -41,7 +41,9 @@ func plain(a netip.AddrPort) netip.AddrPort {
 // FromDescendant tells whether the other end of a request's connection is held by a
 // descendant of this process. It is found out once for a connection. Requests from
 // other machines are not: what decides about them is their credential. Where the
-// system does not tell who is at the other end, none are. A request whose connection
+// system does not tell who is at the other end (all but Linux), none are: what decides
+// there is the credential alone, because a refusal would be one of everybody on this
+// machine (docs/adr/0034). A request whose connection
 // is not known is one, so that a server without [ConnContext] serves nobody.
 func FromDescendant(ctx context.Context) bool {
 	p, ok := ctx.Value(peerKey{}).(*peer)

@@ -8,13 +8,13 @@
 // gateway, however that ends. The guardian then kills all that it was told about and
 // has not ended, and ends too.
 //
-// A program that imports this package can be started as a guardian. Whoever does so
-// by hand can kill what they could kill anyway.
+// A program that imports this package can be started as a guardian, and as a gate (see
+// [GateName]). Whoever does so by hand can kill and run what they could anyway.
 //
-// The guardian is entered in package initialisation and never leaves it. Go
+// Both are entered in package initialisation and never leave it. Go
 // initialises, among the packages whose imports are initialised, the one with the
 // smallest path first. This one imports little, so that most of a large program is
-// never set up in a guardian, which costs neither its time nor its memory.
+// never set up in them, which costs neither its time nor its memory.
 package guardian
 
 const (
