@@ -10,28 +10,34 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// firstBrief is how long a first list waits for a client that is told of changes for
-// certain, and what is no list.
-const firstBrief = 400 * time.Millisecond
+const (
+	// firstBrief is how long a first list waits for a client that is told of changes
+	// for certain, and what is no list.
+	firstBrief = 400 * time.Millisecond
+	// firstQuiet is how long it waits for the next server once something is known.
+	firstQuiet = 2 * time.Second
+)
 
 // firstLists holds the first lists after the start back while servers are starting of
 // which nothing is known: a client that lists once sees no more than what it is
 // answered then (docs/adr/0005). Each server is waited for once. The zero value waits
 // for nothing.
 type firstLists struct {
-	began  time.Time
-	long   time.Duration
-	asked  bool           // a person has asked for the wait
-	missed func([]string) // told who was waited for in vain; nil for nobody
+	began       time.Time
+	long, quiet time.Duration
+	asked       bool           // a person has asked for the wait
+	missed      func([]string) // told who was waited for in vain; nil for nobody
 
 	mu      sync.Mutex
 	over    bool
 	unknown map[string]bool // servers that are starting and of which nothing is known
+	known   int             // of how many others something is known
+	news    time.Time       // when that became more
 	moved   chan struct{}   // closed at the next news; nil while nobody waits
 }
 
 func newFirstLists(limit time.Duration, missed func([]string)) *firstLists {
-	return &firstLists{began: time.Now(), long: max(0, limit), missed: missed, over: limit < 0}
+	return &firstLists{began: time.Now(), long: max(0, limit), quiet: firstQuiet, missed: missed, over: limit < 0}
 }
 
 // update takes account of what is known of the servers.
@@ -41,7 +47,7 @@ func (f *firstLists) update(servers []*served) {
 	if f.over {
 		return
 	}
-	unknown := make(map[string]bool)
+	unknown, known := make(map[string]bool), 0
 	for _, s := range servers {
 		listing, status := s.backend.Listing()
 		switch {
@@ -51,12 +57,17 @@ func (f *firstLists) update(servers []*served) {
 			}
 		case listing != s.listing:
 			unknown[s.backend.Name()] = true // what it lists is on its way into a snapshot
+		case listing != nil && !s.mount.Native:
+			known++
 		}
 	}
-	if f.unknown != nil && maps.Equal(unknown, f.unknown) {
+	if maps.Equal(unknown, f.unknown) && known == f.known {
 		return
 	}
-	f.unknown = unknown
+	if known > f.known {
+		f.news = time.Now()
+	}
+	f.unknown, f.known = unknown, known
 	if len(unknown) == 0 {
 		f.over = true
 	}
@@ -109,10 +120,20 @@ func (f *firstLists) wait(ctx context.Context, server string, scope Scope, brief
 
 // end is when the wait ends whatever happens; mu is held.
 func (f *firstLists) end(brief bool) time.Time {
-	if brief || f.unknown == nil { // nothing is configured yet
-		return f.began.Add(min(firstBrief, f.long))
+	moment, end := f.began.Add(min(firstBrief, f.long)), f.began.Add(f.long)
+	switch {
+	case brief, f.unknown == nil: // nothing is configured yet
+		return moment
+	case f.known == 0:
+		return end
 	}
-	return f.began.Add(f.long)
+	if quiet := f.news.Add(f.quiet); quiet.Before(end) {
+		end = quiet
+	}
+	if end.Before(moment) {
+		return moment
+	}
+	return end
 }
 
 // next returns what the next news closes; mu is held.
@@ -136,7 +157,7 @@ func (f *firstLists) needs(server string, scope Scope) bool {
 
 // ask has everything wait that a person wants to, initialize too: what servers say of
 // themselves is told there and nowhere else.
-func (f *firstLists) ask(d time.Duration) { f.long, f.asked = d, true }
+func (f *firstLists) ask(d time.Duration) { f.long, f.quiet, f.asked = d, d, true }
 
 // waitList holds a list back at the very start. A client that has said that it listens
 // to changes of the list is not kept: it is told what comes.
