@@ -79,9 +79,6 @@ func (r *reads) add(rule *ast.Rule) {
 				}
 			}
 			return true
-		case *ast.With: // what it puts in place of a member does not read it
-			visitor.Walk(x.Value)
-			return true
 		case ast.Var:
 			r.all = r.all || x.Equal(ast.InputRootDocument.Value)
 		}
