@@ -296,7 +296,8 @@ func TestKilledWhileServersStart(t *testing.T) {
 	}
 	h.write(t, all, nil)
 	seen := 0
-	for range 30 {
+	const rounds = 10
+	for range rounds {
 		p := h.start(t, "up", h.file)
 		p.says(t, p.err, `.`) // it has begun
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(mathrand.IntN(250))*time.Millisecond)
@@ -316,7 +317,7 @@ func TestKilledWhileServersStart(t *testing.T) {
 			}
 		}
 	}
-	if seen < 5 {
-		t.Errorf("in %d rounds of 30 a server had been started; the test is of little use", seen)
+	if seen == 0 {
+		t.Errorf("in none of %d rounds a server had been started; the test is of little use", rounds)
 	}
 }
