@@ -137,6 +137,7 @@ decision := false if {
 		"elsewhere": {`default decision := true
 decision := false if contains(json.marshal(input.args), "PRIVATE KEY")
 unused if input.args_replaced`, refused},
+		"with": {"d if not contains(json.marshal(input.args), \"PRIVATE KEY\")\ndefault decision := false\ndecision if d with input.args_replaced as []\n", refused},
 		"aware": {`default decision := true
 decision := {"allow": false, "reason": "unseen"} if blind
 blind if helper(input.tool_name)

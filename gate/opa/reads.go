@@ -25,13 +25,13 @@ func readsOf(c *ast.Compiler, decision ast.Ref) reads {
 	r := reads{input: map[string]bool{}, impure: impure(c)}
 	reach(c, c.GetRules(decision), func(rule *ast.Rule) bool {
 		own := reads{input: map[string]bool{}}
-		own.add(rule)
+		own.add(rule, false)
 		r.replaced = own.input[inputReplaced]
 		return !r.replaced
 	})
 	for _, m := range c.Modules {
 		for _, rule := range m.Rules {
-			r.add(rule)
+			r.add(rule, true)
 		}
 	}
 	return r
@@ -63,8 +63,10 @@ func reach(c *ast.Compiler, rules []*ast.Rule, show func(*ast.Rule) bool) bool {
 	return true
 }
 
-// add adds what a rule reads itself, in any of its branches.
-func (r *reads) add(rule *ast.Rule) {
+// add adds what a rule reads itself, in any of its branches. What "with" puts something
+// in place of counts where targets is true: whoever must not say too much leaves it
+// out, because the rule need not look at it.
+func (r *reads) add(rule *ast.Rule, targets bool) {
 	var visitor *ast.GenericVisitor
 	visitor = ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {
@@ -79,6 +81,11 @@ func (r *reads) add(rule *ast.Rule) {
 				}
 			}
 			return true
+		case *ast.With:
+			if !targets {
+				visitor.Walk(x.Value)
+				return true
+			}
 		case ast.Var:
 			r.all = r.all || x.Equal(ast.InputRootDocument.Value)
 		}

@@ -40,7 +40,7 @@ func settledRules(c *ast.Compiler, policy *reads) []ast.Ref {
 func independent(c *ast.Compiler, rules []*ast.Rule) bool {
 	return len(rules) > 0 && reach(c, rules, func(rule *ast.Rule) bool {
 		own := reads{input: map[string]bool{}}
-		own.add(rule)
+		own.add(rule, true)
 		return !own.any(inputArgs, inputReplaced, inputContext)
 	})
 }
