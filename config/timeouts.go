@@ -110,6 +110,10 @@ var launchers = map[string][]string{
 	"uv": {"run", "tool"}, "go": {"run"}, "cargo": {"run"}, "deno": {"run"}, "mise": {"exec", "x"},
 }
 
+// Fetched tells whether the server's program may be downloaded when it starts: its
+// command is npx, uvx, docker or another that does so.
+func (s *Server) Fetched() bool { return launcher(s.Command, s.Args) }
+
 // launcher reports whether a command line begins with one of the launchers,
 // behind "cmd /c" too.
 func launcher(command string, args []string) bool {

@@ -14,7 +14,8 @@ const (
 	// firstBrief is how long a first list waits for a client that is told of changes
 	// for certain, and what is no list.
 	firstBrief = 400 * time.Millisecond
-	// firstQuiet is how long it waits for the next server once something is known.
+	// firstQuiet is how long it waits for the next server once something is known. Where
+	// the last one took longer itself, it waits that long: the machine is slow.
 	firstQuiet = 2 * time.Second
 )
 
@@ -31,6 +32,7 @@ type firstLists struct {
 	mu      sync.Mutex
 	over    bool
 	unknown map[string]bool // servers that are starting and of which nothing is known
+	fetched bool            // one of them is a program that may be downloaded first
 	known   int             // of how many others something is known
 	news    time.Time       // when that became more
 	moved   chan struct{}   // closed at the next news; nil while nobody waits
@@ -47,13 +49,14 @@ func (f *firstLists) update(servers []*served) {
 	if f.over {
 		return
 	}
-	unknown, known := make(map[string]bool), 0
+	unknown, known, fetched := make(map[string]bool), 0, false
 	for _, s := range servers {
 		listing, status := s.backend.Listing()
 		switch {
 		case listing == nil && status.State == mcp.Starting:
 			if !s.mount.Unheard {
 				unknown[s.backend.Name()] = true
+				fetched = fetched || s.mount.Fetched
 			}
 		case listing != s.listing:
 			unknown[s.backend.Name()] = true // what it lists is on its way into a snapshot
@@ -61,13 +64,13 @@ func (f *firstLists) update(servers []*served) {
 			known++
 		}
 	}
-	if maps.Equal(unknown, f.unknown) && known == f.known {
+	if maps.Equal(unknown, f.unknown) && known == f.known && fetched == f.fetched {
 		return
 	}
 	if known > f.known {
 		f.news = time.Now()
 	}
-	f.unknown, f.known = unknown, known
+	f.unknown, f.known, f.fetched = unknown, known, fetched
 	if len(unknown) == 0 {
 		f.over = true
 	}
@@ -124,10 +127,10 @@ func (f *firstLists) end(brief bool) time.Time {
 	switch {
 	case brief, f.unknown == nil: // nothing is configured yet
 		return moment
-	case f.known == 0:
+	case f.known == 0, f.fetched:
 		return end
 	}
-	if quiet := f.news.Add(f.quiet); quiet.Before(end) {
+	if quiet := f.news.Add(max(f.quiet, f.news.Sub(f.began))); quiet.Before(end) {
 		end = quiet
 	}
 	if end.Before(moment) {

@@ -49,6 +49,7 @@ func TestFirstLists(t *testing.T) {
 		{"all known soon", []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}, 0, 200 * time.Millisecond, 2, nil},
 		{"one takes as long as a package runner", []time.Duration{5 * time.Second}, 0, 5 * time.Second, 1, nil},
 		{"one after the other", []time.Duration{2 * time.Second, 3900 * time.Millisecond, 5 * time.Second}, 0, 5 * time.Second, 3, nil},
+		{"a slow one beside a slow one", []time.Duration{3 * time.Second, 5900 * time.Millisecond}, 0, 5900 * time.Millisecond, 2, nil},
 		{"the others have failed", []time.Duration{2 * time.Second}, time.Second, 2 * time.Second, 1, nil},
 		{"one fails last", []time.Duration{time.Second}, 2500 * time.Millisecond, 2500 * time.Millisecond, 1, nil},
 		{"one is silent beside one that is known", []time.Duration{100 * time.Millisecond, 0}, 0, 2100 * time.Millisecond, 1, []string{"b"}},
@@ -92,6 +93,29 @@ func TestFirstLists(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 			})
+		})
+	}
+}
+
+// A fast server does not end the wait for one whose program is downloaded first.
+func TestFirstListsWaitForDownloads(t *testing.T) {
+	for _, tt := range []struct {
+		known, took time.Duration
+		tools       int
+	}{{5 * time.Second, 5 * time.Second, 2}, {9 * time.Second, 8 * time.Second, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			fast, slow := &script{name: "a"}, &script{name: "b"}
+			r := newRig(t, mounted(fast, slow), func(_ *Options, c *Config) { c.Mounts[1].Fetched = true }).run()
+			r.heardAfter(t, 100*time.Millisecond, fast)
+			r.heardAfter(t, tt.known, slow)
+			var answer string
+			if d := took(func() { answer = r.modern("1", "tools/list", "").text() }); d != tt.took {
+				t.Errorf("the first list took %v, want %v", d, tt.took)
+			}
+			if n := strings.Count(answer, "__echo"); n != tt.tools {
+				t.Errorf("the first list has %d tools, want %d: %s", n, tt.tools, answer)
+			}
+			time.Sleep(10 * time.Second)
 		})
 	}
 }

@@ -273,6 +273,9 @@ type Mount struct {
 	// Unheard tells that the backend was waited for in vain before: first lists do
 	// not wait for it again.
 	Unheard bool
+	// Fetched tells that the backend's program may be downloaded before it starts, as
+	// npx and docker do: a first list that has something already still waits for it.
+	Fetched bool
 	// External names the tools, by their name at the backend, that another service
 	// answers, of a backend that is a part of the gateway.
 	External map[string]bool

@@ -149,7 +149,7 @@ func (in *instance) nextServers(a *application, authenticated bool) (next map[st
 		next[s.Key] = running
 		m := a.mounts[i].on(running.backend())
 		if to := running.upstream; to != nil {
-			m.Asked = func(id *gate.Identity) { to.Asked(holder(to, id)) }
+			m.Asked, m.Fetched = func(id *gate.Identity) { to.Asked(holder(to, id)) }, s.Fetched()
 			if l, _ := to.Listing(); l == nil {
 				spec := to.Spec()
 				m.Unheard = unheard{in.store.Meta(), in.log}.was(in.ctx, &spec)
