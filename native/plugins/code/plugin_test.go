@@ -129,7 +129,10 @@ func problem(t *testing.T, what string, err error, want string) {
 }
 
 func TestDefinitions(t *testing.T) {
-	tools := open(t, code.Config{Queue: true})
+	if alone := open(t, code.Config{}); len(alone) != 1 || alone["execute"].Run == nil {
+		t.Errorf("without a folder to work in: %d tools", len(alone))
+	}
+	tools := open(t, code.Config{Queue: true, Roots: []string{folder(t)}})
 	if len(tools) != 4 {
 		t.Errorf("%d tools", len(tools))
 	}

@@ -54,8 +54,8 @@ func (s *service) tools() []toolkit.Tool {
 			ReadOnly: true, Idempotent: true, Timeout: gitTimeout + slack, RatePerHour: 1200, Run: s.gitStatus,
 		},
 	}
-	if sandbox.Refusal(c.policy()) != nil {
-		return tools[:1] // execute has its container, and nothing else runs here
+	if len(c.Roots) == 0 || sandbox.Refusal(c.policy()) != nil {
+		return tools[:1] // the others have no folder to work in, or nothing that confines them; execute may have a container
 	}
 	return tools
 }
