@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -177,6 +178,22 @@ func TestFirstInitializeWaitsWhereAsked(t *testing.T) {
 		r.heardAfter(t, 12*time.Second, slow)
 		if d := took(func() { r.open() }); d != 12*time.Second {
 			t.Errorf("initialize took %v", d)
+		}
+	})
+}
+
+// An explanation of what a starting server lists waits for it as a list does.
+func TestFirstExplanationWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &script{name: "a"}
+		r := newRig(t, mounted(slow)).run()
+		r.heardAfter(t, 2*time.Second, slow)
+		var why *Why
+		if d := took(func() { why = r.Why(t.Context(), &gate.Identity{}, Scope{}, "a__echo", nil) }); d != 2*time.Second || why == nil {
+			t.Errorf("it took %v and explains %v", d, why)
+		}
+		if d := took(func() { why = r.Why(t.Context(), &gate.Identity{}, Scope{}, "a__none", nil) }); d != 0 || why != nil {
+			t.Errorf("of what does not exist it took %v and explains %v", d, why)
 		}
 	})
 }

@@ -33,25 +33,38 @@ type Step struct {
 }
 
 // Why explains what a caller may do with what has an exposed name, in the scope
-// of an endpoint, at this moment. args are the arguments of the call, a validated JSON
+// of an endpoint, at this moment. Where nothing has that name and servers are starting
+// for the first time, it waits for them as a first list does. args are the arguments of the call, a validated JSON
 // object; without them it is explained as far as it holds whatever they are. It
 // returns nil when nothing has the name.
 func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name string, args []byte) *Why {
+	snap, r := g.named(id, name, scope)
+	if r == nil { // it may be of a server that is still starting
+		g.first.wait(ctx, "", scope, false)
+		snap, r = g.named(id, name, scope)
+	}
+	if r == nil {
+		return nil
+	}
+	w := &Why{Kind: r.Kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID}
+	w.View = snap.explain(ctx, gate.View, id, scope, r, nil)
+	w.Call = w.View // what may not be viewed does not exist for a call either
+	if w.View.Effect == gate.Allow {
+		w.Call = g.explainCall(ctx, snap, id, scope, r, args)
+	}
+	return w
+}
+
+// named finds what has an exposed name, whatever its kind is. The route is nil when
+// nothing has it.
+func (g *Gateway) named(id *gate.Identity, name string, scope Scope) (*Snapshot, *Route) {
 	snap := g.snapshot.Load()
 	for _, kind := range mcp.Capabilities {
-		r := snap.resolve(id, kind, name, scope)
-		if r == nil {
-			continue
+		if r := snap.resolve(id, kind, name, scope); r != nil {
+			return snap, r
 		}
-		w := &Why{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID}
-		w.View = snap.explain(ctx, gate.View, id, scope, r, nil)
-		w.Call = w.View // what may not be viewed does not exist for a call either
-		if w.View.Effect == gate.Allow {
-			w.Call = g.explainCall(ctx, snap, id, scope, r, args)
-		}
-		return w
 	}
-	return nil
+	return snap, nil
 }
 
 func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Identity, scope Scope, r *Route, args []byte) Verdict {
