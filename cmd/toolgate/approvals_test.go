@@ -46,7 +46,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	if all := strings.Join(shown, "\n"); !strings.Contains(all, `"amount": 999999`) || !strings.Contains(all, item.ArgsHash) {
 		t.Errorf("%s", all)
 	}
-	if o := h.run(t, "approvals", "approve", item.ID, "--file", h.file); o.code == exitOK || !strings.Contains(o.stderr, "are not shown") {
+	if o := h.run(t, "approvals", "approve", item.ID, "--file", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "are not shown") {
 		t.Errorf("approved of what was not shown: %+v", o)
 	}
 	h.ok(t, "approvals", "approve", item.ID, "--hash", item.ArgsHash, "--file", h.file)

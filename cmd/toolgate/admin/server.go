@@ -432,7 +432,7 @@ func apiError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotFound && body.Error != "" {
 		return &QuestionError{body.Error}
 	}
-	if resp.StatusCode == http.StatusConflict {
+	if resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusPreconditionRequired {
 		return &StaysError{body.Error}
 	}
 	if body.Error == "" {
@@ -453,7 +453,8 @@ type RefusedError struct{ Reason string }
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Reason }
 
-// StaysError tells why a gateway makes no room for another one.
+// StaysError tells why things stay as they are: a gateway makes no room for another
+// one, a call is decided already, or an answer lacks what it needs.
 type StaysError struct{ Reason string }
 
 // Error implements error.
