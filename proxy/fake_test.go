@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // script is a backend in memory that answers as the test says.
@@ -266,13 +267,13 @@ func (b *syncBuffer) drain() string {
 	return s
 }
 
-var testKey = Key{ID: "k1", Secret: bytes.Repeat([]byte{7}, 32)}
+var testKey = seal.Key{ID: "k1", Secret: bytes.Repeat([]byte{7}, 32)}
 
 // newRig makes a gateway that serves the mounts to alice and bob, with an open
 // gate and no budget. The changes are made before it serves.
 func newRig(t testing.TB, mounts []Mount, changes ...func(*Options, *Config)) *rig {
 	t.Helper()
-	keys, err := NewKeyring(testKey)
+	keys, err := seal.NewKeyring(testKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 func TestNewWantsItsParts(t *testing.T) {
 	whole := func() Options {
-		return Options{Authenticator: names{}, Auditor: &ledger{}, Keys: &Keyring{}, Logger: slog.New(slog.DiscardHandler)}
+		return Options{Authenticator: names{}, Auditor: &ledger{}, Keys: &seal.Keyring{}, Logger: slog.New(slog.DiscardHandler)}
 	}
 	if _, err := New(whole()); err != nil {
 		t.Errorf("with all parts: %v", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // list answers one page of a list: what the caller may view, in the order of
@@ -49,7 +50,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 	}
 	next := ""
 	if p.more {
-		if next, err = g.opts.Keys.seal(labelCursor, cursorContext(x, kind), []byte(p.routes[len(p.routes)-1].Exposed)); err != nil {
+		if next, err = g.opts.Keys.Seal(seal.Cursor, cursorContext(x, kind), []byte(p.routes[len(p.routes)-1].Exposed)); err != nil {
 			return g.broken("seal a cursor", err)
 		}
 	}
@@ -201,7 +202,7 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (stri
 	text, err := mcp.Unquote(raw)
 	if err == nil {
 		var last []byte
-		if last, err = g.opts.Keys.open(labelCursor, cursorContext(x, kind), text); err == nil {
+		if last, err = g.opts.Keys.Open(seal.Cursor, cursorContext(x, kind), text); err == nil {
 			return string(last), nil
 		}
 	}

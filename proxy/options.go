@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
@@ -105,7 +106,7 @@ type CapabilityKey struct {
 type Options struct {
 	Authenticator Authenticator
 	Auditor       Auditor
-	Keys          *Keyring
+	Keys          *seal.Keyring
 	Logger        *slog.Logger
 	Metrics       *Metrics // nil counts nothing
 	Tracer        Tracer   // nil traces nothing

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 	// unsearched stands for a text that was not looked through in time.
 	unsearched = "[not looked through for secrets]"
 	// labelInputs is what the inputs of decisions are sealed for.
-	labelInputs label = "audit inputs"
+	labelInputs seal.Label = "audit inputs"
 )
 
 // Recording says what is kept of calls besides the hash of their arguments.
@@ -87,7 +88,7 @@ func (rec *record) note(r *Route) {
 		}
 	}
 	if with.Inputs && args != nil {
-		sealed, err := rec.g.opts.Keys.seal(labelInputs, rec.entry.CallID, args)
+		sealed, err := rec.g.opts.Keys.Seal(labelInputs, rec.entry.CallID, args)
 		if err != nil {
 			rec.g.log.Error("the inputs of a decision are not kept", "call", rec.entry.CallID, "err", err)
 			return
@@ -96,9 +97,9 @@ func (rec *record) note(r *Route) {
 	}
 }
 
-// OpenInputs returns the arguments that were kept, sealed, of a call.
-func (k *Keyring) OpenInputs(call, sealed string) ([]byte, error) {
-	return k.open(labelInputs, call, sealed)
+// OpenInputs returns the arguments of a call that were kept sealed.
+func OpenInputs(k *seal.Keyring, call, sealed string) ([]byte, error) {
+	return k.Open(labelInputs, call, sealed)
 }
 
 // keptArgument is the argument at a pointer (RFC 6901), of objects alone: a

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // replays keep the events of legacy answers that became streams, so that a
@@ -161,7 +162,7 @@ func (s *replayed) after(n int) (events [][]byte, more bool, grown <-chan struct
 
 // eventID names an event of a session's answer to its client alone.
 func (g *Gateway) eventID(s *Session, stream int64, event int) string {
-	id, err := g.opts.Keys.seal(labelEvent, eventContext(s), fmt.Appendf(nil, "%d.%d", stream, event))
+	id, err := g.opts.Keys.Seal(seal.Event, eventContext(s), fmt.Appendf(nil, "%d.%d", stream, event))
 	if err != nil {
 		return "" // without an id the stream cannot be resumed, and works otherwise
 	}
@@ -173,7 +174,7 @@ func eventContext(s *Session) string { return s.principal + "\x00" + s.id }
 // resume serves a GET with Last-Event-ID: the rest of an answer, from its kept
 // events and then as it grows. It is for who has the rights of the request.
 func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity, last string) error {
-	text, err := g.opts.Keys.open(labelEvent, eventContext(s), last)
+	text, err := g.opts.Keys.Open(seal.Event, eventContext(s), last)
 	if err != nil {
 		g.log.Info("an event id is refused that was not made for this session", "principal", s.principal, "session", s.auditID)
 		return errNoReplay

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // rounds are the calls whose server has asked the client something and whose
@@ -151,7 +152,7 @@ func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Cal
 	if err != nil || x.Era != mcp.Modern {
 		return nil, errRound
 	}
-	opened, err := r.g.opts.Keys.open(labelRound, route.to.holder(x.Identity), text)
+	opened, err := r.g.opts.Keys.Open(seal.Round, route.to.holder(x.Identity), text)
 	if err != nil {
 		return nil, errRound
 	}
@@ -280,7 +281,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 		server: route.Server, kind: route.Kind.String(), name: named, args: rec.entry.ArgsHash,
 		method: call.Method, way: way, approved: rec.approved, inner: mcp.Lookup(result, "requestState"),
 	}
-	sealed, err := r.g.opts.Keys.seal(labelRound, route.to.holder(x.Identity), state.encode())
+	sealed, err := r.g.opts.Keys.Seal(seal.Round, route.to.holder(x.Identity), state.encode())
 	if err != nil {
 		return nil, err
 	}

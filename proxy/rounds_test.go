@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -107,7 +108,7 @@ func TestForeignStates(t *testing.T) {
 	state := stateOf(t, w)
 	flipped := []byte(state)
 	flipped[len(flipped)-5] ^= 1
-	cursor, err := r.opts.Keys.seal(labelCursor, person("alice").Key(), []byte(`{}`))
+	cursor, err := r.opts.Keys.Seal(seal.Cursor, person("alice").Key(), []byte(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // Tasks are calls of tools that answer at once with an id, by which their state
@@ -64,7 +65,7 @@ func (g *Gateway) sealTask(x *Exchange, r *Route, conn, id string, by approvals)
 	if id == "" || len(raw) > maxTaskRef {
 		return "", badTask(r)
 	}
-	return g.opts.Keys.seal(labelTask, x.Identity.Key(), raw)
+	return g.opts.Keys.Seal(seal.Task, x.Identity.Key(), raw)
 }
 
 // badTask is the refusal of a call whose server made a task in no known form.
@@ -86,7 +87,7 @@ type task struct {
 // openTask returns the task with an id that a client has. The tool is resolved
 // anew, and its server must be of the client's own kind of tasks.
 func (g *Gateway) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, error) {
-	raw, err := g.opts.Keys.open(labelTask, x.Identity.Key(), sealed)
+	raw, err := g.opts.Keys.Open(seal.Task, x.Identity.Key(), sealed)
 	if err != nil {
 		return nil, errTask
 	}

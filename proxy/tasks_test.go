@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // legacyTasks is what a server of 2025-11-25 declares that makes tasks, and
@@ -233,8 +234,8 @@ func TestForeignTasks(t *testing.T) {
 	id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
 	flipped := []byte(id)
 	flipped[len(flipped)-5] ^= 1
-	seal := func(l label, ref taskRef) string {
-		sealed, err := r.opts.Keys.seal(l, person("alice").Key(), ref.encode())
+	sealedAs := func(l seal.Label, ref taskRef) string {
+		sealed, err := r.opts.Keys.Seal(l, person("alice").Key(), ref.encode())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,10 +247,10 @@ func TestForeignTasks(t *testing.T) {
 		{"longer", id + "A", "alice"},
 		{"the server's own", "own 1", "alice"},
 		{"another principal", id, "bob"},
-		{"a seal of another purpose", seal(labelRound, taskRef{server: "s", tool: "job", id: "own 1"}), "alice"},
-		{"of a server that is gone", seal(labelTask, taskRef{server: "gone", tool: "job", id: "own 1"}), "alice"},
-		{"of a tool that is gone", seal(labelTask, taskRef{server: "s", tool: "gone", id: "own 1"}), "alice"},
-		{"of the other kind of tasks", seal(labelTask, taskRef{server: "two", tool: "job", id: "own 1"}), "alice"},
+		{"a seal of another purpose", sealedAs(seal.Round, taskRef{server: "s", tool: "job", id: "own 1"}), "alice"},
+		{"of a server that is gone", sealedAs(seal.Task, taskRef{server: "gone", tool: "job", id: "own 1"}), "alice"},
+		{"of a tool that is gone", sealedAs(seal.Task, taskRef{server: "s", tool: "gone", id: "own 1"}), "alice"},
+		{"of the other kind of tasks", sealedAs(seal.Task, taskRef{server: "two", tool: "job", id: "own 1"}), "alice"},
 		{"of what may not be viewed", id, "alice"},
 	}
 	before := len(r.ledger.all())

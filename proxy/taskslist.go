@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 const (
@@ -65,7 +66,7 @@ func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
 		if places[0] != from.at {
 			from = taskCursor{at: places[0]}
 		}
-		next, err := g.opts.Keys.seal(labelCursor, taskCursorContext(x), from.encode())
+		next, err := g.opts.Keys.Seal(seal.Cursor, taskCursorContext(x), from.encode())
 		if err != nil {
 			return g.broken("seal a cursor", err)
 		}
@@ -97,7 +98,7 @@ func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
 	text, err := mcp.Unquote(raw)
 	if err == nil {
 		var opened []byte
-		if opened, err = g.opts.Keys.open(labelCursor, taskCursorContext(x), text); err == nil {
+		if opened, err = g.opts.Keys.Open(seal.Cursor, taskCursorContext(x), text); err == nil {
 			server, rest, _ := strings.Cut(string(opened), "\x00")
 			conn, behind, _ := strings.Cut(rest, "\x00")
 			return taskCursor{taskPlace{server, conn}, behind}, nil

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -29,7 +29,7 @@ const (
 // genuine: the store holds it, the gateway's key authenticates it.
 type catalogSaver struct {
 	store *store.Store
-	keys  *proxy.Keyring
+	keys  *seal.Keyring
 	log   *slog.Logger
 	wake  chan struct{}
 

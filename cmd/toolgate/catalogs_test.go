@@ -15,8 +15,8 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -81,11 +81,11 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 	}
 	changed := a
 	changed.Args = append([]string{}, append(changed.Args, "more")...)
-	foreign, err := proxy.NewKeyring(proxy.Key{ID: "local", Secret: bytes.Repeat([]byte{1}, 32)})
+	foreign, err := seal.NewKeyring(seal.Key{ID: "local", Secret: bytes.Repeat([]byte{1}, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	resign := func(keys *proxy.Keyring, purpose string, r *store.CatalogRecord) {
+	resign := func(keys *seal.Keyring, purpose string, r *store.CatalogRecord) {
 		r.MAC = keys.MAC(purpose, authenticated(r))
 	}
 	tests := []struct {

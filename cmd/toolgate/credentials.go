@@ -17,8 +17,8 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 	"github.com/toolgate/toolgate/upstream/oauth"
@@ -26,16 +26,16 @@ import (
 
 // Purposes of what is sealed here.
 const (
-	sealCredential = "credential"
-	sealLogin      = "login"
-	sealClient     = "oauth client"
+	sealCredential = seal.Kept + "credential"
+	sealLogin      = seal.Kept + "login"
+	sealClient     = seal.Kept + "oauth client"
 )
 
 // vault keeps credentials in the store, sealed with the gateway's keys. What is
 // sealed for one row opens for no other.
 type vault struct {
 	store *store.Store
-	keys  *proxy.Keyring
+	keys  *seal.Keyring
 	log   *slog.Logger
 }
 

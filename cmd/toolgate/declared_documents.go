@@ -16,7 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/egress"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // This file checks the documents of tools at addresses, and keeps copies of them.
@@ -92,7 +92,7 @@ func (s *toolSource) file() string {
 }
 
 // load returns the copy that is kept; nil for none.
-func (s *toolSource) load(dir string, keys *proxy.Keyring) (*toolDocument, error) {
+func (s *toolSource) load(dir string, keys *seal.Keyring) (*toolDocument, error) {
 	text, err := os.ReadFile(filepath.Join(dir, s.file()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none, and that is no error

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -21,7 +22,7 @@ import (
 
 // declaredPurpose separates what seals them from all other seals: they may hold
 // credentials, and who writes into the store may not choose what runs.
-const declaredPurpose = "declared tool"
+const declaredPurpose = seal.Kept + "declared tool"
 
 // storedTool is a tool of the store.
 type storedTool struct {

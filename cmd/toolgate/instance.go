@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/orphan"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native"
@@ -51,7 +52,7 @@ type instance struct {
 	audit      *audit.Log
 	auditing   sync.Mutex // held while the audit log is read for an administrator
 	executions *store.Executions
-	keys       *proxy.Keyring
+	keys       *seal.Keyring
 	metrics    *telemetry.Metrics
 	traces     *telemetry.Traces // nil where nobody takes them
 	feeds      feeds

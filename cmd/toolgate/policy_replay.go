@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -128,7 +129,7 @@ func (l replayedLog) names() (names []string, err error) {
 }
 
 // replay decides the calls again.
-func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *proxy.Keyring) (replayed, error) {
+func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *seal.Keyring) (replayed, error) {
 	got := replayed{Changed: []replayedCall{}}
 	chain := gate.NewChain(policy)
 	err := l.each(func(r *audit.Record) error {
@@ -194,7 +195,7 @@ func verdictOf(d gate.Decision) string {
 
 // decideAnew asks a policy, as the chain of a gateway does, about a call of the audit
 // log; decided is false where it reads what was not kept.
-func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys *proxy.Keyring, r *audit.Record) (d gate.Decision, decided bool) {
+func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys *seal.Keyring, r *audit.Record) (d gate.Decision, decided bool) {
 	if policy.ReadsUnrecorded() {
 		return d, false
 	}
@@ -209,7 +210,7 @@ func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys 
 	for _, action := range []gate.Action{gate.View, gate.Call} {
 		question.Action = action
 		if action == gate.Call && policy.ReadsArguments() {
-			args, err := keys.OpenInputs(r.CallID, r.Inputs)
+			args, err := proxy.OpenInputs(keys, r.CallID, r.Inputs)
 			if err != nil {
 				return d, false
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
@@ -42,8 +43,8 @@ const (
 	// maxForm bounds what a form sends, in bytes.
 	maxForm = 16 << 10
 
-	sealLink   = "login link"
-	sealProven = "login browser"
+	sealLink   = seal.Kept + "login link"
+	sealProven = seal.Kept + "login browser"
 )
 
 // link is what an address that a person is sent to says.

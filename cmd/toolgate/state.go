@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // stateDir is where one configuration keeps what outlives a run: the store,
@@ -207,7 +207,7 @@ func (s *stateDir) replace(name, line string) error {
 
 // keyring returns the keys that seal what clients carry: the configured ones,
 // or one of the state folder's own.
-func (s *stateDir) keyring(configured []config.Key) (*proxy.Keyring, error) {
+func (s *stateDir) keyring(configured []config.Key) (*seal.Keyring, error) {
 	if len(configured) == 0 {
 		text, err := s.secret("seal.key")
 		if err != nil {
@@ -217,9 +217,9 @@ func (s *stateDir) keyring(configured []config.Key) (*proxy.Keyring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the key in %s is damaged: %w; remove the file, and the next start makes a new one (open cursors and sessions end with the old one)", filepath.Join(s.path, "seal.key"), err)
 		}
-		return proxy.NewKeyring(proxy.Key{ID: "local", Secret: secret})
+		return seal.NewKeyring(seal.Key{ID: "local", Secret: secret})
 	}
-	keys := make([]proxy.Key, len(configured))
+	keys := make([]seal.Key, len(configured))
 	for i, k := range configured {
 		text := os.Getenv(k.Env)
 		if k.Env != "" && text == "" {
@@ -236,9 +236,9 @@ func (s *stateDir) keyring(configured []config.Key) (*proxy.Keyring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the key %s: %w; make one such as with `openssl rand -hex 32`", k.ID, err)
 		}
-		keys[i] = proxy.Key{ID: k.ID, Secret: secret}
+		keys[i] = seal.Key{ID: k.ID, Secret: secret}
 	}
-	return proxy.NewKeyring(keys...)
+	return seal.NewKeyring(keys...)
 }
 
 // decodeKey reads a key of 32 raw bytes, or of at least 32 in hexadecimal or in

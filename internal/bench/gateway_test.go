@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
@@ -151,7 +152,7 @@ func gatewayHere(tb testing.TB, m mounts, tools int) string {
 		running.Wait()
 		must(entries.Close())
 	})
-	keys, err := proxy.NewKeyring(proxy.Key{ID: "bench", Secret: bytes.Repeat([]byte{1}, 32)})
+	keys, err := seal.NewKeyring(seal.Key{ID: "bench", Secret: bytes.Repeat([]byte{1}, 32)})
 	must(err)
 	metrics := telemetry.New("bench")
 	g, err := proxy.New(proxy.Options{

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/plugins/text"
 	"github.com/toolgate/toolgate/native/toolkit"
@@ -51,7 +52,7 @@ func nativeProgram(ctx context.Context, args []string) (err error) {
 		running.Wait()
 		err = errors.Join(err, entries.Close())
 	}()
-	keys, err := proxy.NewKeyring(proxy.Key{ID: "bench", Secret: bytes.Repeat([]byte{1}, 32)})
+	keys, err := seal.NewKeyring(seal.Key{ID: "bench", Secret: bytes.Repeat([]byte{1}, 32)})
 	if err != nil {
 		return err
 	}

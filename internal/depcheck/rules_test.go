@@ -24,8 +24,8 @@ var rules = map[string]rule{
 
 	"proxy": {
 		ours:   []string{"gate", "budget", "budget/rate", "internal/...", "proxy/limit"},
-		others: []string{"golang.org/x/crypto", "github.com/sony/gobreaker/v2"},
-		why:    "the request path sees upstreams and native tools only as a Backend, so that neither is a special case; x/crypto seals what clients carry",
+		others: []string{"github.com/sony/gobreaker/v2"},
+		why:    "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
 		ours:   []string{"gate"},
@@ -203,6 +203,10 @@ var rules = map[string]rule{
 	"internal/egress": {
 		others: []string{"golang.org/x/net/idna"},
 		why:    "where a request may lead does not depend on who makes it; x/net knows the one form of a name",
+	},
+	"internal/seal": {
+		others: []string{"golang.org/x/crypto"},
+		why:    "what is sealed depends on nobody who seals it; x/crypto has the cipher",
 	},
 	"internal/batch": {why: "what is gathered is handed in"},
 	"internal/headroom": {

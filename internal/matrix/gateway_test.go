@@ -23,6 +23,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
@@ -177,7 +178,7 @@ func (r *rig) makeGateway(t *testing.T, keys *auth.Keys, log *slog.Logger, of se
 	})
 	r.entries = newEntries(entries)
 	secret := sha256.Sum256([]byte(t.Name()))
-	ring, err := proxy.NewKeyring(proxy.Key{ID: "k1", Secret: secret[:]})
+	ring, err := seal.NewKeyring(seal.Key{ID: "k1", Secret: secret[:]})
 	if err != nil {
 		t.Fatal(err)
 	}

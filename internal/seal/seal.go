@@ -1,4 +1,6 @@
-package proxy
+// Package seal encrypts and authenticates what clients carry for the gateway, and what
+// the gateway keeps on disk, with keys that all its replicas share.
+package seal
 
 import (
 	"crypto/hkdf"
@@ -48,21 +50,25 @@ func NewKeyring(keys ...Key) (*Keyring, error) {
 	return &Keyring{keys: keys}, nil
 }
 
-// label names what a seal is for; a value sealed for one purpose never opens
+// Label names what a seal is for. A value that was sealed for one purpose never opens
 // for another.
-type label string
+type Label string
 
+// The labels of what clients carry.
 const (
-	labelCursor label = "cursor"
-	labelRound  label = "round"
-	labelEvent  label = "event"
-	labelTask   label = "task"
+	Cursor Label = "cursor" // of a list
+	Round  Label = "round"  // the state of a call of several rounds
+	Event  Label = "event"  // the id of an event of a stream
+	Task   Label = "task"   // the id of a task
 )
 
-// seal encrypts and authenticates text under a label and context, such as the
+// Kept is the beginning of the labels of what the gateway keeps for itself.
+const Kept Label = "kept:"
+
+// Seal encrypts and authenticates text under a label and context, such as the
 // principal (XChaCha20-Poly1305). The nonce is derived from the text, so that
 // the same input gives the same bytes on every replica.
-func (k *Keyring) seal(l label, context string, text []byte) (string, error) {
+func (k *Keyring) Seal(l Label, context string, text []byte) (string, error) {
 	if len(k.keys) == 0 {
 		return "", errNoKey
 	}
@@ -83,8 +89,8 @@ func (k *Keyring) seal(l label, context string, text []byte) (string, error) {
 	return key.ID + "." + sealCoding.EncodeToString(sealed), nil
 }
 
-// open returns the text of a seal made under the same label and context.
-func (k *Keyring) open(l label, context, sealed string) ([]byte, error) {
+// Open returns the text of a seal made under the same label and context.
+func (k *Keyring) Open(l Label, context, sealed string) ([]byte, error) {
 	id, body, ok := strings.Cut(sealed, ".")
 	if !ok || strings.ContainsAny(body, "\r\n") { // which the decoder would skip
 		return nil, errSeal
@@ -119,25 +125,13 @@ func (k *Keyring) open(l label, context, sealed string) ([]byte, error) {
 func (k *Keyring) Derive(purpose string) ([]Key, error) {
 	derived := make([]Key, len(k.keys))
 	for i, key := range k.keys {
-		secret, err := subkey(key.Secret, label("derive:"+purpose))
+		secret, err := subkey(key.Secret, Label("derive:"+purpose))
 		if err != nil {
 			return nil, err
 		}
 		derived[i] = Key{ID: key.ID, Secret: secret}
 	}
 	return derived, nil
-}
-
-// Seal encrypts and authenticates what the gateway keeps for itself, under a
-// purpose and a context: it opens under the same two alone.
-func (k *Keyring) Seal(purpose, context string, text []byte) (string, error) {
-	return k.seal(label("kept:"+purpose), context, text)
-}
-
-// Open returns the text of what [Keyring.Seal] made under the same purpose and
-// context.
-func (k *Keyring) Open(purpose, context, sealed string) ([]byte, error) {
-	return k.open(label("kept:"+purpose), context, sealed)
 }
 
 // MAC authenticates data for a purpose with the first key.
@@ -159,7 +153,7 @@ func (k *Keyring) Verify(purpose string, data, mac []byte) bool {
 }
 
 func (k *Keyring) mac(key Key, purpose string, data []byte) []byte {
-	secret, err := subkey(key.Secret, label("mac:"+purpose))
+	secret, err := subkey(key.Secret, Label("mac:"+purpose))
 	if err != nil {
 		return nil
 	}
@@ -169,6 +163,6 @@ func (k *Keyring) mac(key Key, purpose string, data []byte) []byte {
 }
 
 // subkey derives 64 bytes for one purpose from a key.
-func subkey(secret []byte, l label) ([]byte, error) {
+func subkey(secret []byte, l Label) ([]byte, error) {
 	return hkdf.Key(sha256.New, secret, nil, "toolgate/"+string(l), 64)
 }

@@ -1,4 +1,4 @@
-package proxy
+package seal
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 )
+
+var ringKey = Key{ID: "k1", Secret: bytes.Repeat([]byte{7}, 32)}
 
 func ring(t testing.TB, keys ...Key) *Keyring {
 	t.Helper()
@@ -19,24 +21,24 @@ func ring(t testing.TB, keys ...Key) *Keyring {
 var otherKey = Key{ID: "k2", Secret: bytes.Repeat([]byte{9}, 40)}
 
 func TestSeal(t *testing.T) {
-	k := ring(t, testKey)
+	k := ring(t, ringKey)
 	random := rand.New(rand.NewPCG(7, 8))
 	for _, n := range []int{0, 1, 31, 32, 1000, 70_000} {
 		text := make([]byte, n)
 		for i := range text {
 			text[i] = byte(random.Uint32())
 		}
-		sealed, err := k.seal(labelCursor, "alice", text)
+		sealed, err := k.Seal(Cursor, "alice", text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(sealed, "k1.") || strings.Trim(sealed[3:], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			t.Errorf("%d bytes are sealed as %.40q", n, sealed)
 		}
-		if got, err := k.open(labelCursor, "alice", sealed); err != nil || !bytes.Equal(got, text) {
+		if got, err := k.Open(Cursor, "alice", sealed); err != nil || !bytes.Equal(got, text) {
 			t.Errorf("%d bytes come back as %d, %v", n, len(got), err)
 		}
-		if again, _ := ring(t, testKey).seal(labelCursor, "alice", text); again != sealed {
+		if again, _ := ring(t, ringKey).Seal(Cursor, "alice", text); again != sealed {
 			t.Error("the same input gives other bytes")
 		}
 		if n > 8 && strings.Contains(sealed, string(text[:8])) {
@@ -46,30 +48,30 @@ func TestSeal(t *testing.T) {
 }
 
 func TestSealRefuses(t *testing.T) {
-	k := ring(t, testKey, otherKey)
-	sealed, err := k.seal(labelCursor, "alice", []byte("text"))
+	k := ring(t, ringKey, otherKey)
+	sealed, err := k.Seal(Cursor, "alice", []byte("text"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
 		name, context, sealed string
-		label                 label
+		label                 Label
 	}{
-		{"another label", "alice", sealed, labelRound},
-		{"another context", "bob", sealed, labelCursor},
-		{"no context", "", sealed, labelCursor},
-		{"another key of the ring", "alice", "k2" + sealed[2:], labelCursor},
-		{"unknown key", "alice", "k3" + sealed[2:], labelCursor},
-		{"no key", "alice", sealed[2:], labelCursor},
-		{"no dot", "alice", strings.ReplaceAll(sealed, ".", ""), labelCursor},
-		{"nothing", "alice", "", labelCursor},
-		{"short", "alice", "k1.AAAA", labelCursor},
-		{"padded", "alice", sealed + "=", labelCursor},
-		{"with a line break", "alice", sealed[:10] + "\n" + sealed[10:], labelCursor},
-		{"no base64", "alice", "k1.!!!", labelCursor},
+		{"another label", "alice", sealed, Round},
+		{"another context", "bob", sealed, Cursor},
+		{"no context", "", sealed, Cursor},
+		{"another key of the ring", "alice", "k2" + sealed[2:], Cursor},
+		{"unknown key", "alice", "k3" + sealed[2:], Cursor},
+		{"no key", "alice", sealed[2:], Cursor},
+		{"no dot", "alice", strings.ReplaceAll(sealed, ".", ""), Cursor},
+		{"nothing", "alice", "", Cursor},
+		{"short", "alice", "k1.AAAA", Cursor},
+		{"padded", "alice", sealed + "=", Cursor},
+		{"with a line break", "alice", sealed[:10] + "\n" + sealed[10:], Cursor},
+		{"no base64", "alice", "k1.!!!", Cursor},
 	}
 	for _, tt := range tests {
-		if got, err := k.open(tt.label, tt.context, tt.sealed); err == nil {
+		if got, err := k.Open(tt.label, tt.context, tt.sealed); err == nil {
 			t.Errorf("%s opens as %q", tt.name, got)
 		}
 	}
@@ -81,33 +83,33 @@ func TestSealRefuses(t *testing.T) {
 				continue
 			}
 			changed[i] = c
-			if got, err := k.open(labelCursor, "alice", string(changed)); err == nil {
+			if got, err := k.Open(Cursor, "alice", string(changed)); err == nil {
 				t.Fatalf("with character %d changed it opens as %q", i, got)
 			}
 		}
 	}
 	// Label and context are not simply joined.
-	if a, _ := k.seal(labelCursor, "a\x00b", []byte("c")); a == "" {
+	if a, _ := k.Seal(Cursor, "a\x00b", []byte("c")); a == "" {
 		t.Error("no seal")
-	} else if _, err := k.open(labelCursor, "a", a); err == nil {
+	} else if _, err := k.Open(Cursor, "a", a); err == nil {
 		t.Error("part of a context opens")
 	}
 }
 
 func TestKeyRotation(t *testing.T) {
-	before, during, after := ring(t, testKey), ring(t, otherKey, testKey), ring(t, otherKey)
-	old, _ := before.seal(labelRound, "c", []byte("old"))
-	if got, err := during.open(labelRound, "c", old); err != nil || string(got) != "old" {
+	before, during, after := ring(t, ringKey), ring(t, otherKey, ringKey), ring(t, otherKey)
+	old, _ := before.Seal(Round, "c", []byte("old"))
+	if got, err := during.Open(Round, "c", old); err != nil || string(got) != "old" {
 		t.Errorf("the old key does not open any more: %q, %v", got, err)
 	}
-	fresh, _ := during.seal(labelRound, "c", []byte("new"))
+	fresh, _ := during.Seal(Round, "c", []byte("new"))
 	if !strings.HasPrefix(fresh, "k2.") {
 		t.Errorf("sealed with an old key: %s", fresh)
 	}
-	if _, err := after.open(labelRound, "c", old); err == nil {
+	if _, err := after.Open(Round, "c", old); err == nil {
 		t.Error("a key that was taken away still opens")
 	}
-	if _, err := before.open(labelRound, "c", fresh); err == nil {
+	if _, err := before.Open(Round, "c", fresh); err == nil {
 		t.Error("a key that is not there opens")
 	}
 	mac := before.MAC("catalog", []byte("data"))
@@ -121,11 +123,11 @@ func TestKeyRotation(t *testing.T) {
 
 func TestKeyrings(t *testing.T) {
 	var zero Keyring
-	if s, err := zero.seal(labelCursor, "c", []byte("x")); err == nil {
+	if s, err := zero.Seal(Cursor, "c", []byte("x")); err == nil {
 		t.Errorf("the zero Keyring seals: %s", s)
 	}
-	sealed, _ := ring(t, testKey).seal(labelCursor, "c", []byte("x"))
-	if _, err := zero.open(labelCursor, "c", sealed); err == nil {
+	sealed, _ := ring(t, ringKey).Seal(Cursor, "c", []byte("x"))
+	if _, err := zero.Open(Cursor, "c", sealed); err == nil {
 		t.Error("the zero Keyring opens")
 	}
 	if zero.MAC("p", nil) != nil || zero.Verify("p", nil, nil) {
