@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file lets callers in over HTTP, and out again when what they showed has
@@ -32,8 +33,8 @@ func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time,
 // ends with what the caller showed; leave must be called behind it.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
 	from := limit.Network(r.RemoteAddr)
-	if refusal, held := g.held(r, from); held {
-		writeBusy(w, "", refusal)
+	if refused, held := g.held(r, from); held {
+		writeBusy(w, "", refused)
 		return nil, nil, nil
 	}
 	id, until, err := g.identify(r)
@@ -135,17 +136,5 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 	if err == nil {
 		return nil
 	}
-	return &Refusal{
-		Kind: kindScope, Code: codeDenied, Phase: phaseScopes, Err: err,
-		Text: "This call is not allowed: " + err.Error() + ".",
-	}
+	return refusal.Scope(err)
 }
-
-// kindScope is the kind of a refusal that more scopes would lift. Over HTTP it
-// is a status and a challenge where the answer has not begun (2026-07-28
-// basic/authorization, Scope Challenge Handling).
-const kindScope = "insufficient_scope"
-
-// phaseScopes names what holds calls against the scopes of their callers, beside
-// the phases of the gate.
-const phaseScopes = "scopes"

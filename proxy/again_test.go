@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // The answer of the caller does not count for a call that others are to answer
@@ -90,7 +91,7 @@ func (asker) CheckArguments(context.Context, PendingCall) ([]gate.Demand, error)
 type locked struct{}
 
 func (locked) CheckArguments(context.Context, PendingCall) ([]gate.Demand, error) {
-	return nil, Governed("it is locked")
+	return nil, refusal.Governed("it is locked")
 }
 
 func (r *rig) lock() {

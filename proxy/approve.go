@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file brings a call that needs the approval of a person to that person
@@ -35,19 +36,19 @@ func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *recor
 	switch {
 	case again != nil && again.state.approved != nil:
 		if rec.approved = again.state.approved; !rec.approved.cover(rec.demands) {
-			return nil, unapproved("This call needs another approval since it was begun; begin a new one.")
+			return nil, refusal.Unapproved("This call needs another approval since it was begun; begin a new one.")
 		}
 		return nil, nil
 	case len(rec.demands) == 0:
 		return nil, nil
 	case again != nil && again.state.way != wayApproval:
-		return nil, unapproved("This call needs an approval since it was begun; begin a new one.")
+		return nil, refusal.Unapproved("This call needs an approval since it was begun; begin a new one.")
 	case call.Method == mcp.MethodComplete:
-		return nil, unapproved("What needs an approval is not completed.")
+		return nil, refusal.Unapproved("What needs an approval is not completed.")
 	}
 	from := g.snapshot.Load().approver
 	if from == nil {
-		return nil, unapproved("This call needs an approval, and there is nobody who could give it.")
+		return nil, refusal.Unapproved("This call needs an approval, and there is nobody who could give it.")
 	}
 	a := consent{from: from, question: rec.question(x, r, call)}
 	found, err := a.found(ctx, g, x, r, rec, call, again)
@@ -67,7 +68,7 @@ func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *recor
 		}
 	}
 	if found.State != gate.ApprovalGranted {
-		return nil, notApproved(found)
+		return nil, refusal.NotApproved(found)
 	}
 	a.id = found.ID
 	rec.consent, rec.approved = a, approvalsOf(rec.demands)
@@ -201,7 +202,7 @@ func (a *consent) use(ctx context.Context) error {
 	case err != nil:
 		return approvalDown(err)
 	case !ok:
-		return notApproved(gate.Approval{ID: a.id, State: gate.ApprovalUsed})
+		return refusal.NotApproved(gate.Approval{ID: a.id, State: gate.ApprovalUsed})
 	}
 	return nil
 }
@@ -271,7 +272,7 @@ func (a approvals) still(demands []gate.Demand) error {
 	if a.cover(demands) {
 		return nil
 	}
-	return unapproved("While this call waited it was made to need another approval; make it again.")
+	return refusal.Unapproved("While this call waited it was made to need another approval; make it again.")
 }
 
 // reconsiderFinal is reconsider for a call that has left its request: by what its
@@ -296,87 +297,21 @@ func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by
 func known(hidden func() error) func(gate.Decision) error {
 	return func(d gate.Decision) error {
 		if d.Err != nil {
-			return Undecided(d)
+			return refusal.Undecided(d)
 		}
 		return hidden()
 	}
 }
 
-// unapproved is the refusal of a call that needs an approval which it cannot
-// wait for.
-func unapproved(text string) *Refusal {
-	return &Refusal{Kind: "approval_needed", Code: codeApproval, Phase: "approval", Text: text}
-}
-
 // approvalDown is why a question cannot be asked or an answer not be taken.
 func approvalDown(err error) error {
-	var refusal *Refusal
+	var refused *refusal.Error
 	var fault *mcp.Error
 	switch {
-	case errors.As(err, &refusal), errors.As(err, &fault), errors.Is(err, context.Canceled), errors.Is(err, errCancelled), errors.Is(err, errSessionEnded):
+	case errors.As(err, &refused), errors.As(err, &fault), errors.Is(err, context.Canceled), errors.Is(err, errCancelled), errors.Is(err, errSessionEnded):
 		return err
 	case errors.Is(err, gate.ErrTooManyQuestions):
-		return &Refusal{
-			Kind: "approval_pending", Code: codeApproval, Phase: "approval", Err: err, RetryAfter: approvalRetry,
-			Text: "Too many of your calls wait for an approval; make this one again when some of them were answered.",
-		}
+		return refusal.TooManyQuestions(err)
 	}
-	return &Refusal{
-		Kind: "store_unavailable", Code: codeUnavailable, Phase: "approval", Protocol: true, Err: err,
-		Text: "It cannot be found out at the moment whether this call was approved of.",
-	}
-}
-
-// approvalRetry is when it is worth while to make a call again that waits for a
-// person.
-const approvalRetry = 30 * time.Second
-
-// notApproved is the refusal of a call that was not approved of, or not yet.
-func notApproved(a gate.Approval) *Refusal {
-	r := &Refusal{Kind: "approval_denied", Code: codeApproval, Phase: "approval", Approval: a.ID}
-	switch a.State {
-	case gate.ApprovalPending:
-		r.Kind, r.RetryAfter = "approval_pending", approvalRetry
-		r.Text = fmt.Sprintf("This call waits for the approval of %s (%s). Make the same call again when it was given.", answerers(a.By), a.ID)
-	case gate.ApprovalUsed:
-		r.Kind = "approval_pending"
-		r.Text = fmt.Sprintf("The approval %s was used by another call with the same arguments. Make the call again to ask for another one.", a.ID)
-	case gate.ApprovalExpired:
-		r.Text = fmt.Sprintf("Nobody answered in time whether this call may be made (%s).", a.ID)
-	default:
-		r.Text = fmt.Sprintf("This call was not approved of (%s).", a.ID)
-		if a.Reason != "" {
-			r.Text = fmt.Sprintf("This call was not approved of (%s): %s", a.ID, a.Reason)
-		}
-		if time.Until(a.Until) > 0 {
-			r.Text = fmt.Sprintf("%s. It is not asked about again before %s.", strings.TrimSuffix(r.Text, "."), a.Until.UTC().Format(time.RFC3339))
-		}
-	}
-	return r
-}
-
-// answerers names those who may answer.
-func answerers(by [][]string) string {
-	var all []string
-	for _, one := range by {
-		var words []string
-		for _, who := range one {
-			switch who {
-			case gate.ByRequester:
-				who = "whoever makes it"
-			case gate.ByOperator:
-				who = "an operator"
-			default:
-				who = "the group " + who
-			}
-			words = append(words, who)
-		}
-		if len(words) > 0 {
-			all = append(all, strings.Join(words, " or "))
-		}
-	}
-	if len(all) == 0 {
-		return "nobody who is known"
-	}
-	return strings.Join(all, ", and of ")
+	return refusal.ApprovalDown(err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // counter is a rig whose gate demands approvals, with a real desk.
@@ -94,7 +95,7 @@ func (c *counter) calls() int { return len(c.b.seen("")) }
 
 func requireKind(t *testing.T, w *recorder, kind string) {
 	t.Helper()
-	got, _ := mcp.LookupString([]byte(w.text()), "result", "_meta", RefusalKey, "kind")
+	got, _ := mcp.LookupString([]byte(w.text()), "result", "_meta", refusal.Key, "kind")
 	if data, ok := mcp.LookupString([]byte(w.text()), "error", "data", "kind"); ok {
 		got = data
 	}
@@ -151,7 +152,7 @@ func TestRequesterSaysNo(t *testing.T) {
 	state := stateOf(t, c.call(""))
 	no := c.call(`,"inputResponses":{"approval":{"action":"decline"}},"requestState":"` + state + `"`)
 	requireKind(t, no, "approval_denied")
-	if code := mcp.Lookup([]byte(no.text()), "result", "_meta", RefusalKey, "code"); string(code) != "1004" {
+	if code := mcp.Lookup([]byte(no.text()), "result", "_meta", refusal.Key, "code"); string(code) != "1004" {
 		t.Errorf("code %s", code)
 	}
 	requireKind(t, c.call(""), "approval_denied")
@@ -195,7 +196,7 @@ func TestOthersAreAsked(t *testing.T) {
 	w := c.call("")
 	requireKind(t, w, "approval_pending")
 	item := c.pending()
-	if got, _ := mcp.LookupString([]byte(w.text()), "result", "_meta", RefusalKey, "approval"); got != item.ID || !strings.Contains(w.text(), "an operator") {
+	if got, _ := mcp.LookupString([]byte(w.text()), "result", "_meta", refusal.Key, "approval"); got != item.ID || !strings.Contains(w.text(), "an operator") {
 		t.Errorf("%s, want %s", w.text(), item.ID)
 	}
 	requireKind(t, c.call(""), "approval_pending")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // maxRounds is how often a modern server may ask its client during one call.
@@ -161,7 +162,7 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 		return nil, badQuestions(r)
 	}
 	if !d.may(d.x, method, params) {
-		return nil, questionRefused(r, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", r.Server, method))
+		return nil, notAllowed(r, method)
 	}
 	params = d.redaction().question(method, params)
 	params = questionFor(d.x, d.to.mount.Namespace, method, params)
@@ -175,7 +176,7 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil, msg.Fault() != nil && method != mcp.MethodElicit, !mcp.IsObject(msg.Result()) && msg.Fault() == nil:
-		return nil, questionRefused(r, fmt.Sprintf("The server %s asked for %q and the client did not answer it.", r.Server, method))
+		return nil, refusal.QuestionRefused(r.Server, fmt.Sprintf("asked for %q and the client did not answer it.", method))
 	case msg.Fault() != nil:
 		return []byte(`{"action":"cancel"}`), nil
 	}
@@ -183,24 +184,20 @@ func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte,
 	return mcp.RewriteMeta(msg.Result(), nil), nil
 }
 
-// questionRefused is the refusal of a call whose server asked what nobody will
-// answer.
-func questionRefused(r *Route, text string) *Refusal {
-	return &Refusal{Kind: "question_refused", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer, Text: text}
+func tooManyRounds(r *Route) *refusal.Error {
+	return refusal.QuestionRefused(r.Server, fmt.Sprintf("asked more than %d times.", maxRounds))
 }
 
-func tooManyRounds(r *Route) *Refusal {
-	return questionRefused(r, fmt.Sprintf("The server %s asked more than %d times.", r.Server, maxRounds))
-}
-
-func tooManyInputs(r *Route) *Refusal {
-	return questionRefused(r, fmt.Sprintf("The server %s asked more than %d things at once.", r.Server, maxInputs))
+func tooManyInputs(r *Route) *refusal.Error {
+	return refusal.QuestionRefused(r.Server, fmt.Sprintf("asked more than %d things at once.", maxInputs))
 }
 
 // badQuestions is the refusal of a call whose server asked in no known form.
-func badQuestions(r *Route) *Refusal {
-	return &Refusal{
-		Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
-		Text: fmt.Sprintf("The server %s asked for input in a form that is not of the protocol.", r.Server),
-	}
+func badQuestions(r *Route) *refusal.Error {
+	return refusal.BadAnswer(r.Server, "asked for input in a form that is not of the protocol.")
+}
+
+// notAllowed is the refusal of a call whose server asked what it may not ask.
+func notAllowed(r *Route, method string) *refusal.Error {
+	return refusal.QuestionRefused(r.Server, fmt.Sprintf("asked for %q, which this client or the operator does not allow.", method))
 }

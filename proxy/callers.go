@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 )
 
@@ -91,12 +90,4 @@ func (c *callerSlots) full(principal string) (most int, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.most, c.most > 0 && c.running[principal] >= c.most
-}
-
-func callerBusy(most int) *Refusal {
-	return &Refusal{
-		Kind: "too_many_calls", Code: codeRate, Phase: "concurrency",
-		Text: "You have " + strconv.Itoa(most) + " calls running, which is the most at once (limits.calls_per_principal); " +
-			"wait for some of them to end before you make more.",
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // A principal with as many calls as it may have keeps nobody else waiting, at no
@@ -26,8 +27,8 @@ func TestCallsPerPrincipal(t *testing.T) {
 		take := func(s *slots, at, who string) {
 			go func() {
 				err := s.take(t.Context(), at, who)
-				if refusal, refused := errors.AsType[*Refusal](err); refused {
-					j.add("%s at %s: %v", who, at, refusal.Kind)
+				if refused, ok := errors.AsType[*refusal.Error](err); ok {
+					j.add("%s at %s: %v", who, at, refused.Kind)
 				} else {
 					j.add("%s at %s", who, at)
 				}

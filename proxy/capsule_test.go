@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // reading is a gate of one capsule, "reading", that holds the tools with "get"
@@ -76,7 +77,7 @@ type checker struct{ seen []string }
 func (c *checker) CheckArguments(_ context.Context, call PendingCall) ([]gate.Demand, error) {
 	c.seen = append(c.seen, string(call.Args)+" "+string(call.Schema))
 	if mcp.Lookup(call.Args, "x") != nil {
-		return nil, BadArguments("x is not wanted")
+		return nil, refusal.BadArguments("x is not wanted")
 	}
 	return nil, nil
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file is about what calls cost (ADR 0022): the charge before a round is
@@ -63,7 +63,7 @@ func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later b
 			Reason: "The server " + r.Server + " did not answer within its deadline.",
 		}
 		if limit < u.Time.Truncate(time.Millisecond) {
-			why = spentTime(receipt.Spent(budget.Seconds))
+			why = refusal.SpentTime(receipt.Spent(budget.Seconds))
 		}
 		ctx, rec.bought.stop = context.WithTimeoutCause(ctx, limit, why)
 	}
@@ -123,7 +123,7 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 	}
 	if limit, bounded := b.receipt.Bytes(); bounded && b.bytes > limit {
 		b.bytes = limit // the next one need not run to find that out
-		return spentBytes(b.receipt.Spent(budget.Bytes))
+		return refusal.SpentBytes(b.receipt.Spent(budget.Bytes))
 	}
 	return nil
 }
@@ -193,61 +193,4 @@ func (rec *record) warned(answer reply) reply {
 	meta := mcp.SetMember(mcp.Lookup(answer.result, "_meta"), BudgetKey, append(list, ']'))
 	answer.result = mcp.SetMember(answer.result, "_meta", meta)
 	return answer
-}
-
-// usedUp is the refusal of a call by a budget.
-func usedUp(by *budget.Refusal) *Refusal {
-	text := "The budget " + by.Budget + " is used up until " + resetAt(by)
-	if by.Hint != "" {
-		text += ": " + by.Hint
-	}
-	return budgetRefusal(by, text)
-}
-
-// spentBytes is the refusal of a result that is larger than what is left.
-func spentBytes(by *budget.Refusal) *Refusal {
-	return budgetRefusal(by, "The call was made, but its result is not delivered: it is larger than what was left of the budget "+by.Budget+", which resets at "+resetAt(by))
-}
-
-// spentTime is the refusal of a call that took longer than what is left.
-func spentTime(by *budget.Refusal) *Refusal {
-	return budgetRefusal(by, "The call was ended: it took longer than what was left of the budget "+by.Budget+", which resets at "+resetAt(by)+"; what it had done by then is done")
-}
-
-func resetAt(by *budget.Refusal) string { return by.ResetAt.UTC().Format(time.RFC3339) }
-
-func budgetRefusal(by *budget.Refusal, text string) *Refusal {
-	return &Refusal{Kind: "budget", Code: codeBudget, Phase: "budget", Budget: by, Err: by, Text: text + "."}
-}
-
-// unpaid is the refusal of a call whose budgets could not be asked; nil for another
-// error.
-func unpaid(err error) *Refusal {
-	switch used, is := errors.AsType[*budget.Refusal](err); {
-	case is:
-		return usedUp(used)
-	case errors.Is(err, budget.ErrStore):
-		return &Refusal{
-			Kind: "budget_unavailable", Code: codeUnavailable, Phase: "budget", Protocol: true, Err: err, RetryAfter: time.Second,
-			Text: "It cannot be found out at the moment what is left of the budgets, so that nothing that has a limit can be called; try again in a moment.",
-		}
-	case errors.Is(err, budget.ErrPlan):
-		return &Refusal{
-			Kind: "plan_unknown", Code: codeBudget, Phase: "budget", Err: err,
-			Text: "The plan of this credential is not one that the gateway knows; ask its operator.",
-		}
-	}
-	return nil
-}
-
-// appendBudget appends what a budget says of its refusal.
-func appendBudget(out []byte, b *budget.Refusal) []byte {
-	out = mcp.AppendQuote(append(out, `,"budget":`...), b.Budget)
-	out = strconv.AppendInt(append(out, `,"limit":`...), b.Limit, 10)
-	out = strconv.AppendInt(append(out, `,"used":`...), b.Used, 10)
-	out = mcp.AppendQuote(append(out, `,"reset_at":`...), resetAt(b))
-	if b.Hint != "" {
-		out = mcp.AppendQuote(append(out, `,"hint":`...), b.Hint)
-	}
-	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // deliver turns the backend's answer into the client's. Within one era the
@@ -23,10 +24,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 		}
 		rec.park = nil // it has ended
 	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // it says nothing of the client's request
-		return g.refuse(x, rec.refused(&Refusal{
-			Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
-			Text: fmt.Sprintf("The server %s answered with the error %d, which it must not use.", r.Server, got.Fault.Code),
-		}))
+		return g.refuse(x, rec.refused(refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))))
 	case got.Fault != nil:
 		return faulty(g.upstreamFault(x, r, &rec.entry, got))
 	case rec.park != nil:
@@ -38,10 +36,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	}
 	if typed && kind != mcp.ResultComplete {
 		if kind != mcp.ResultInputRequired || x.Era != mcp.Modern || call.Method == mcp.MethodComplete {
-			return g.refuse(x, rec.refused(&Refusal{
-				Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
-				Text: fmt.Sprintf("The server %s answered with the result type %q, which this client cannot take.", r.Server, kind),
-			}))
+			return g.refuse(x, rec.refused(refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the result type %q, which this client cannot take.", kind))))
 		}
 		sealed, err := g.rounds.seal(x, r, rec, call, result, way)
 		if err != nil {
@@ -132,7 +127,7 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 	case mcp.ReservedCode(fault.Code) && (got.Era == mcp.Modern || x.Era == mcp.Modern && hopCode(fault.Code)): // of the hop to the server
 		fault = *mcp.Errorf(mcp.CodeInternal, "The server %s could not handle the request", r.Server)
 		fault.Origin = mcp.OriginServer
-	case fault.Code >= codeUnavailable && fault.Code <= codeBreaker && mcp.Lookup(fault.Data, "kind") != nil:
+	case fault.Code >= refusal.CodeUnavailable && fault.Code <= refusal.CodeBreaker && mcp.Lookup(fault.Data, "kind") != nil:
 		fault.Data, fault.Raw = nil, nil // which would pass for a refusal of the gateway's
 	case fault.Code == mcp.CodeResourceNotFound && x.Era == mcp.Modern:
 		fault.Code, fault.Raw = mcp.CodeInvalidParams, nil // 2026-07-28 basic, Error Codes: replaced by -32602

@@ -4,26 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // cutTime bounds the wait for calls that were cut to answer their clients.
 const cutTime = 2 * time.Second
-
-var (
-	// errEnding is the refusal of a call that comes when the gateway is about to
-	// end.
-	errEnding = &Refusal{
-		Kind: "shutting_down", Code: codeUnavailable, Phase: "gateway", RetryAfter: 5 * time.Second,
-		Text: "The gateway is shutting down and begins nothing new; try again in a few seconds.",
-	}
-	// errCut is that of one that had not ended when the gateway did: it is no
-	// denial, its server may have done what it was asked for.
-	errCut = &Refusal{
-		Kind: "shutting_down", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginHop, RetryAfter: 5 * time.Second,
-		Text: "The gateway ended before this call was answered. What the call has done so far is done; find out before it is made again.",
-	}
-)
 
 // Drain lets no call begin any more and waits until those under way have ended,
 // as long as the context lasts; then the rest are ended, with an answer that says
@@ -36,7 +21,7 @@ func (g *Gateway) Drain(ctx context.Context) (cut int) {
 		return 0
 	case <-ctx.Done():
 	}
-	cut = g.CancelCalls(func(*RunningCall) *Refusal { return errCut })
+	cut = g.CancelCalls(func(*RunningCall) *refusal.Error { return refusal.Cut })
 	timer := time.NewTimer(cutTime)
 	defer timer.Stop()
 	select {

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // dryRun goes through what follows the gate in [Gateway.call], in the same order, and
@@ -43,12 +44,12 @@ func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 			continue
 		}
 		s := Step{Explanation: gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain, Phase: step.phase, Reason: said}}}
-		switch refusal, refused := errors.AsType[*Refusal](classify(err)); {
+		switch refused, is := errors.AsType[*refusal.Error](classify(err)); {
 		case err == nil:
 		case errors.Is(err, errAsks):
 			s.Asks, v.Asks, v.Reason = true, true, said
-		case refused:
-			s.deny(refusal)
+		case is:
+			s.deny(refused)
 		default: // a fault of the protocol, such as arguments of the wrong kind
 			s.Decision = gate.Decision{Phase: step.phase, Reason: err.Error()}
 		}
@@ -63,7 +64,7 @@ func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 }
 
 // deny makes the step one that refuses.
-func (s *Step) deny(by *Refusal) {
+func (s *Step) deny(by *refusal.Error) {
 	s.Decision = gate.Decision{Phase: by.Phase, Reason: strings.TrimSuffix(by.Text, ".")}
 	if by.Protocol {
 		s.Err = by.Err
@@ -107,7 +108,7 @@ func (d *dryRun) examine(ctx context.Context) (said string, there bool, err erro
 func (d *dryRun) pace(ctx context.Context) (said string, there bool, err error) {
 	if most := d.g.config.Load().Floods.IdenticalCalls; most > 0 && d.r.Kind == mcp.Tool && d.given != nil {
 		if wait := d.g.repeats.look(d.id.Key(), d.r.Server, d.r.Original, mcp.Hash(d.given), most); wait > 0 {
-			return "", true, repeatedCall(d.r, most, wait)
+			return "", true, refusal.Repeated(d.r.Exposed, most, wait)
 		}
 	}
 	if d.snap.rates == nil {
@@ -123,7 +124,7 @@ func (d *dryRun) approve(ctx context.Context) (said string, there bool, err erro
 		return "", false, nil
 	}
 	if d.snap.approver == nil {
-		return "", true, unapproved("This call needs an approval, and there is nobody who could give it.")
+		return "", true, refusal.Unapproved("This call needs an approval, and there is nobody who could give it.")
 	}
 	var why []string
 	for _, demand := range d.demands {
@@ -149,7 +150,7 @@ func (d *dryRun) approve(ctx context.Context) (said string, there bool, err erro
 	case found.State == gate.ApprovalPending:
 		return "waits for an answer (" + found.ID + "): " + strings.Join(why, "; "), true, errAsks
 	default:
-		return "", true, notApproved(found)
+		return "", true, refusal.NotApproved(found)
 	}
 }
 

@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"strconv"
-	"time"
-)
+import "github.com/toolgate/toolgate/proxy/refusal"
 
 // This file bounds the calls that wait until it is known what their server lists to
 // their callers, most of them while it starts. The gate has not been asked about them
@@ -20,7 +17,7 @@ type expectant struct {
 // they go on to. Of these a principal has at most as many as are free besides, so
 // that those of one, or of a few, do not keep the others out. At all servers together
 // a principal waits with no more calls than it may have running. The error is a
-// [*Refusal].
+// [*refusal.Error].
 func (s *slots) expect(principal string) (leave func(), err error) {
 	if err := s.callers.expect(principal); err != nil {
 		return nil, err
@@ -34,10 +31,7 @@ func (s *slots) expect(principal string) (leave func(), err error) {
 	e := &s.expects
 	if places-e.n <= e.of[principal] {
 		s.callers.expected(principal)
-		return nil, &Refusal{
-			Kind: "upstream_busy", Code: codeUnavailable, Phase: "concurrency", RetryAfter: time.Second,
-			Text: "Too many calls wait for this server to start; try again in a moment.",
-		}
+		return nil, refusal.StartBusy()
 	}
 	if e.of == nil {
 		e.of = make(map[string]int)
@@ -60,7 +54,7 @@ func (s *slots) expected(principal string) {
 }
 
 // expect counts one more call of a principal that waits for a server to start; the
-// error is its [*Refusal] where that is one too many.
+// error is its [*refusal.Error] where that is one too many.
 func (c *callerSlots) expect(principal string) error {
 	if c == nil {
 		return nil
@@ -68,11 +62,7 @@ func (c *callerSlots) expect(principal string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.most > 0 && c.expects[principal] >= c.most {
-		return &Refusal{
-			Kind: "too_many_calls", Code: codeRate, Phase: "concurrency", RetryAfter: time.Second,
-			Text: "You have " + strconv.Itoa(c.most) + " calls waiting for servers to start, which is the most at once (limits.calls_per_principal); " +
-				"wait for some of them to end before you make more.",
-		}
+		return refusal.CallerWaits(c.most)
 	}
 	c.expects[principal]++
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // starting is a server for whose lists calls wait until it has started.
@@ -147,7 +148,7 @@ func TestHeldBackServersAreExpectedByFew(t *testing.T) {
 		}
 	}
 	_, err := s.expect("carol")
-	if r, refused := errors.AsType[*Refusal](err); !refused || r.Kind != "upstream_busy" {
+	if r, refused := errors.AsType[*refusal.Error](err); !refused || r.Kind != "upstream_busy" {
 		t.Errorf("one more is answered %v", err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -478,7 +479,7 @@ func checkEnd(t *testing.T, client mcp.Era, want end, w *recorder, e *audit.Entr
 	}
 	code := want.kind
 	if want.kind != "" {
-		if kind, _ := mcp.LookupString(msg.Result(), "_meta", RefusalKey, "kind"); kind != want.kind || !isError(msg.Result()) {
+		if kind, _ := mcp.LookupString(msg.Result(), "_meta", refusal.Key, "kind"); kind != want.kind || !isError(msg.Result()) {
 			t.Errorf("%s client: got %s, want %s", client, raw, want.kind)
 		}
 		if strings.Contains(w.text(), "said by it") {

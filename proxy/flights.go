@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // RunningCall is a call that has passed the gate and has not ended.
@@ -56,8 +57,8 @@ func (f *flights) begin(ctx context.Context, x *Exchange, r *Route, rec *record)
 	rec.call = call
 	ctx, cancel := context.WithCancelCause(ctx)
 	if !f.note(call, cancel) {
-		cancel(errEnding)
-		return nil, nil, errEnding
+		cancel(refusal.Ending)
+		return nil, nil, refusal.Ending
 	}
 	return ctx, func() {
 		f.forget(call)
@@ -118,7 +119,7 @@ func (f *flights) close() <-chan struct{} {
 // that as their answer, and returns how many they were. Calls that wait for
 // their client's answers are among them. which is called without a lock that a
 // call needs to begin.
-func (g *Gateway) CancelCalls(which func(*RunningCall) *Refusal) int {
+func (g *Gateway) CancelCalls(which func(*RunningCall) *refusal.Error) int {
 	n := 0
 	for call, cancel := range g.flights.list() {
 		if why := which(call); why != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file bounds what clients may send besides calls, and calls of what does
@@ -108,7 +109,7 @@ func (g *Gateway) token(kind flood, who string) (t rate.Token, bounded bool) {
 	return rate.Token{Bucket: string(kind), Key: who, Rate: rate.Rate{Limit: int64(most), Window: time.Minute}}, most > 0
 }
 
-// within counts one of a kind for a principal; the error is its [*Refusal] when
+// within counts one of a kind for a principal; the error is its [*refusal.Error] when
 // that is one too many.
 func (g *Gateway) within(kind flood, principal string) error {
 	t, bounded := g.token(kind, principal)
@@ -123,7 +124,7 @@ func (g *Gateway) within(kind flood, principal string) error {
 
 // tooMany is the refusal of one too many of a kind. The log has one line a
 // minute of each kind, the metrics have all.
-func (g *Gateway) tooMany(kind flood, who string, limit int64, wait time.Duration) *Refusal {
+func (g *Gateway) tooMany(kind flood, who string, limit int64, wait time.Duration) *refusal.Error {
 	g.opts.Metrics.limited(string(kind))
 	g.floods.mu.Lock()
 	now := time.Now()
@@ -135,22 +136,7 @@ func (g *Gateway) tooMany(kind flood, who string, limit int64, wait time.Duratio
 	if first {
 		g.log.Warn("too many from one caller; more are refused", "limit", "limits."+string(kind), "per_minute", limit, "caller", who)
 	}
-	return &Refusal{
-		Kind: kindRate, Code: codeRate, Phase: "rate", RetryAfter: wait, Limit: limit,
-		Text: "Too many " + kind.what() + ": at most " + strconv.FormatInt(limit, 10) + " a minute are served (limits." + string(kind) +
-			"); wait " + rate.Words(wait) + " before the next.",
-	}
-}
-
-// kindRate is the kind of a refusal of what comes too often.
-const kindRate = "rate_limited"
-
-// rated is the refusal of a call that a rate does not allow yet.
-func rated(r *rate.Refusal) *Refusal {
-	return &Refusal{
-		Kind: kindRate, Code: codeRate, Phase: "rate", RetryAfter: r.RetryAfter, Limit: r.Rule.Rate.Limit, Err: r,
-		Text: "This call comes too soon: " + r.Error() + ". Wait " + rate.Words(r.RetryAfter) + " before you make it again.",
-	}
+	return refusal.TooOften(kind.what(), "limits."+string(kind), limit, wait)
 }
 
 // pace holds a call against the rates, and against the calls before it of the
@@ -191,17 +177,17 @@ func (g *Gateway) unknownTo(x *Exchange, kind mcp.Capability, name string) error
 }
 
 // writeBusy answers an HTTP request of which there are too many, or for which
-// there is no room. The error is a [*Refusal].
+// there is no room. The error is a [*refusal.Error].
 func writeBusy(w http.ResponseWriter, id mcp.ID, err error) {
-	var refusal *Refusal
-	if !errors.As(err, &refusal) {
+	var e *refusal.Error
+	if !errors.As(err, &e) {
 		writeFault(w, http.StatusServiceUnavailable, id, asFault(err))
 		return
 	}
 	status := http.StatusTooManyRequests
-	if refusal.Unavailable {
+	if e.Unavailable {
 		status = http.StatusServiceUnavailable
 	}
-	w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(refusal.RetryAfter.Seconds())), 10))
-	writeFault(w, status, id, &mcp.Error{Code: refusal.Code, Message: refusal.Text, Data: refusal.data()})
+	w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(e.RetryAfter.Seconds())), 10))
+	writeFault(w, status, id, e.Fault())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // bounded bounds what clients may send.
@@ -60,26 +61,26 @@ func TestFloods(t *testing.T) {
 					}}
 				})
 				for i := range 3 {
-					if w := tt.send(r, "alice", i); strings.Contains(w.text(), kindRate) || w.code() >= 400 {
+					if w := tt.send(r, "alice", i); strings.Contains(w.text(), refusal.KindRate) || w.code() >= 400 {
 						t.Fatalf("%d: status %d, %s", i, w.code(), w.text())
 					}
 				}
 				w := tt.send(r, "alice", 3)
 				if w.code() != tt.status || !strings.Contains(w.text(), "limits."+tt.setting) || !strings.Contains(w.text(), `"retry_after_ms":20000`) ||
-					!strings.Contains(w.text(), kindRate) || !strings.Contains(w.text(), "wait 20s") {
+					!strings.Contains(w.text(), refusal.KindRate) || !strings.Contains(w.text(), "wait 20s") {
 					t.Errorf("one too many: status %d, %s", w.code(), w.text())
 				}
 				if after := w.field("Retry-After"); tt.status == http.StatusTooManyRequests && after != "20" {
 					t.Errorf("Retry-After %q, want 20", after)
 				}
-				if w := tt.send(r, "alice", 3); !strings.Contains(w.text(), kindRate) {
+				if w := tt.send(r, "alice", 3); !strings.Contains(w.text(), refusal.KindRate) {
 					t.Errorf("two too many: %s", w.text())
 				}
-				if w := tt.send(r, "bob", 0); strings.Contains(w.text(), kindRate) {
+				if w := tt.send(r, "bob", 0); strings.Contains(w.text(), refusal.KindRate) {
 					t.Errorf("another principal: %s", w.text())
 				}
 				time.Sleep(20 * time.Second)
-				if w := tt.send(r, "alice", 0); strings.Contains(w.text(), kindRate) {
+				if w := tt.send(r, "alice", 0); strings.Contains(w.text(), refusal.KindRate) {
 					t.Errorf("when it is time: %s", w.text())
 				}
 				if limited != 2 || strings.Count(r.log.String(), "limits."+tt.setting) != 1 {
@@ -102,7 +103,7 @@ func TestUnknownFloodTellsNothing(t *testing.T) {
 		for range 4 {
 			texts[i] += strings.ReplaceAll(r.modern("1", mcp.MethodToolsCall, `"name":"`+name+`"`).text(), name, "NAME") + "\n"
 		}
-		if w := r.modern("1", mcp.MethodToolsCall, `"name":"s__a"`); strings.Contains(w.text(), kindRate) {
+		if w := r.modern("1", mcp.MethodToolsCall, `"name":"s__a"`); strings.Contains(w.text(), refusal.KindRate) {
 			t.Errorf("a call of what exists is refused: %s", w.text())
 		}
 		for _, e := range r.ledger.all()[:4] {
@@ -172,7 +173,7 @@ func TestRoundsCountOnce(t *testing.T) {
 	}
 	for i, want := range []bool{true, false} {
 		w := r.modern("1", mcp.MethodToolsCall, `"name":"s__other"`)
-		if passed := !strings.Contains(w.text(), kindRate); passed != want {
+		if passed := !strings.Contains(w.text(), refusal.KindRate); passed != want {
 			t.Errorf("call %d behind it: %s", i, w.text())
 		}
 	}
@@ -182,7 +183,7 @@ func TestRoundsCountOnce(t *testing.T) {
 func TestFloodsFollowTheConfiguration(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"))), bounded(Floods{Lists: 1}))
 	list := func() bool {
-		return !strings.Contains(r.modern("1", mcp.MethodToolsList, "").text(), kindRate)
+		return !strings.Contains(r.modern("1", mcp.MethodToolsList, "").text(), refusal.KindRate)
 	}
 	if !list() || list() {
 		t.Fatal("not bounded by 1")
@@ -216,7 +217,7 @@ func TestRatesInThePipeline(t *testing.T) {
 			func() *recorder { return r.modern("1", mcp.MethodPromptsGet, `"name":"s__p"`) },
 			func() *recorder { return r.modern("1", mcp.MethodRead, `"uri":"s+file:///r"`) },
 		} {
-			if w := send(); w.code() != http.StatusOK || strings.Contains(w.text(), kindRate) {
+			if w := send(); w.code() != http.StatusOK || strings.Contains(w.text(), refusal.KindRate) {
 				t.Fatalf("status %d, %s", w.code(), w.text())
 			}
 		}
@@ -232,15 +233,15 @@ func TestRatesInThePipeline(t *testing.T) {
 		if w := r.modern("1", mcp.MethodPromptsGet, `"name":"s__p"`); !strings.Contains(w.text(), `"error":{"code":1005,`) || w.code() != http.StatusOK {
 			t.Errorf("a prompt: status %d, %s", w.code(), w.text())
 		}
-		if w := r.modern("1", mcp.MethodToolsCall, `"name":"s__a"`, "Authorization", "Bearer bob"); strings.Contains(w.text(), kindRate) {
+		if w := r.modern("1", mcp.MethodToolsCall, `"name":"s__a"`, "Authorization", "Bearer bob"); strings.Contains(w.text(), refusal.KindRate) {
 			t.Errorf("bob: %s", w.text())
 		}
 		last := r.ledger.all()[len(r.ledger.all())-2]
-		if last.Outcome != audit.OutcomeDenied || last.Code != kindRate || len(b.seen("")) != 4 {
+		if last.Outcome != audit.OutcomeDenied || last.Code != refusal.KindRate || len(b.seen("")) != 4 {
 			t.Errorf("%+v; %d calls came to the server", last, len(b.seen("")))
 		}
 		time.Sleep(20 * time.Second)
-		if w := r.modern("1", mcp.MethodToolsCall, `"name":"s__a"`); strings.Contains(w.text(), kindRate) {
+		if w := r.modern("1", mcp.MethodToolsCall, `"name":"s__a"`); strings.Contains(w.text(), refusal.KindRate) {
 			t.Errorf("when it is time: %s", w.text())
 		}
 	})
@@ -282,7 +283,7 @@ func TestUpdatesAreNoUnknownFlood(t *testing.T) {
 		defer r.news.mu.Unlock()
 		return len(r.news.queues) == 0
 	})
-	if w := r.legacy(session, "2", mcp.MethodToolsCall, `{"name":"s__none"}`); strings.Contains(w.text(), kindRate) {
+	if w := r.legacy(session, "2", mcp.MethodToolsCall, `{"name":"s__none"}`); strings.Contains(w.text(), refusal.KindRate) {
 		t.Errorf("after updates of what is hidden: %s", w.text())
 	}
 }

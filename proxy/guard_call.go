@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const (
@@ -64,7 +65,7 @@ type pass struct {
 	taken      atomic.Bool
 }
 
-// enter asks every breaker that a request has to pass. The error is a [*Refusal].
+// enter asks every breaker that a request has to pass. The error is a [*refusal.Error].
 func (g *Guard) enter(what capability) (*pass, error) {
 	now := time.Now()
 	if held := g.heldFor(what, now); held > 0 {
@@ -204,7 +205,7 @@ func (g *Guard) heldFor(what capability, now time.Time) time.Duration {
 // Call implements [Backend]. It makes a request, and makes it again where that
 // is safe: what never reached the backend, and what may run twice. Nobody else makes
 // a request again. All of it is one call, within one deadline. A refusal of a breaker
-// is a [*Refusal] that wraps a [mcp.Failure]: nothing was delivered.
+// is a [*refusal.Error] that wraps a [mcp.Failure]: nothing was delivered.
 func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if call.Method == mcp.MethodTaskCancel || call.Method == mcp.MethodUnsubscribe { // which end something
 		answer, err := g.backend.Call(ctx, call)
@@ -352,26 +353,13 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // broken is the refusal of an open breaker: that of a tool, or with an empty name
 // that of the backend.
-func (g *Guard) broken(tool string, wait time.Duration) *Refusal {
-	name := g.backend.Name()
-	text := fmt.Sprintf("The server %s keeps failing and is not called for now; try again in %s, or go on without it.", name, inSeconds(wait))
-	if tool != "" {
-		text = fmt.Sprintf("This tool of the server %s keeps failing and is not called for now; try again in %s, or go on without it.", name, inSeconds(wait))
-	}
-	return &Refusal{
-		Kind: "breaker_open", Code: codeBreaker, Phase: "breaker", Text: text, RetryAfter: wait,
-		Err: &mcp.Failure{Kind: mcp.FailUnavailable, Server: name, Reason: "the circuit breaker is open"},
-	}
+func (g *Guard) broken(tool string, wait time.Duration) *refusal.Error {
+	return refusal.BreakerOpen(g.backend.Name(), tool != "", wait, inSeconds(wait))
 }
 
 // busy is the refusal of what its backend has asked to be left alone.
-func (g *Guard) busy(wait time.Duration) *Refusal {
-	name := g.backend.Name()
-	return &Refusal{
-		Kind: string(mcp.FailBusy), Code: codeUnavailable, Phase: "breaker", RetryAfter: wait,
-		Text: fmt.Sprintf("The server %s has asked to be called less often; try again in %s.", name, inSeconds(wait)),
-		Err:  &mcp.Failure{Kind: mcp.FailBusy, Server: name, Reason: "the server asked to be called later"},
-	}
+func (g *Guard) busy(wait time.Duration) *refusal.Error {
+	return refusal.AskedForRest(g.backend.Name(), wait, inSeconds(wait))
 }
 
 // inSeconds is a wait in words, rounded up.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // What a backend asks for is respected: soon, by a later repetition; longer, by
@@ -45,14 +46,14 @@ func TestGuardRetryAfter(t *testing.T) {
 						}
 					}
 					err := g.peek(capability{mcp.Tool, "slow"})
-					refusal, refused := errors.AsType[*Refusal](err)
-					if refused != (want.held > 0) || refused && (refusal.RetryAfter != want.held || refusal.Kind != "upstream_busy") {
+					refused, is := errors.AsType[*refusal.Error](err)
+					if is != (want.held > 0) || is && (refused.RetryAfter != want.held || refused.Kind != "upstream_busy") {
 						t.Fatalf("held: %#v", err)
 					}
 					if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "" {
 						t.Errorf("what was not asked about: %q", got)
 					}
-					if refused {
+					if is {
 						time.Sleep(want.held)
 						if err := g.peek(capability{mcp.Tool, "slow"}); err != nil {
 							t.Errorf("afterwards: %v", err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // patient is a backend whose answers and signs of life the test chooses.
@@ -57,11 +58,11 @@ func callOf(name string) *mcp.Call {
 
 // kindOf is the kind of a call's refusal or failure, empty for an answer.
 func kindOf(_ mcp.Answer, err error) string {
-	var refusal *Refusal
+	var refused *refusal.Error
 	var failure *mcp.Failure
 	switch {
-	case errors.As(err, &refusal):
-		return refusal.Kind
+	case errors.As(err, &refused):
+		return refused.Kind
 	case errors.As(err, &failure):
 		return string(failure.Kind)
 	case err != nil:
@@ -187,9 +188,9 @@ func TestGuardRecovers(t *testing.T) {
 			}
 			began, sent := time.Now(), len(m.seen(""))
 			_, err := g.Call(t.Context(), callOf("fast"))
-			refusal, ok := errors.AsType[*Refusal](err)
-			if !ok || refusal.Kind != "breaker_open" || refusal.RetryAfter != 10*time.Second || refusal.Code != codeBreaker ||
-				refusal.Text != "The server srv keeps failing and is not called for now; try again in 10 seconds, or go on without it." {
+			refused, ok := errors.AsType[*refusal.Error](err)
+			if !ok || refused.Kind != "breaker_open" || refused.RetryAfter != 10*time.Second || refused.Code != refusal.CodeBreaker ||
+				refused.Text != "The server srv keeps failing and is not called for now; try again in 10 seconds, or go on without it." {
 				t.Fatalf("%#v", err)
 			}
 			if failure, ok := errors.AsType[*mcp.Failure](err); !ok || failure.Delivered {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER,
@@ -243,16 +243,11 @@ func (g *Gateway) readMessage(w http.ResponseWriter, r *http.Request, claim *lim
 }
 
 // noRoom is the refusal of a message for which there is no memory.
-func noRoom(err error) *Refusal {
-	r := &Refusal{
-		Kind: "gateway_busy", Code: codeUnavailable, Phase: "gateway", RetryAfter: time.Second, Unavailable: true, Err: err,
-		Text: "The gateway handles as many bytes of messages as it may (limits.bodies), or half of them for one caller; try again in a moment.",
-	}
+func noRoom(err error) *refusal.Error {
 	if errors.Is(err, limit.ErrScarce) {
-		r.RetryAfter = 10 * time.Second
-		r.Text = fmt.Sprintf("The gateway is short of memory and takes no message of more than %d KiB until it has more; try again later.", limit.Small>>10)
+		return refusal.MemoryScarce(err, limit.Small)
 	}
-	return r
+	return refusal.BodiesFull(err)
 }
 
 func tooLarge(w http.ResponseWriter, most int) {

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // list answers one page of a list: what the caller may view, in the order of
@@ -82,7 +83,7 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
 		switch {
 		case d.Err != nil && !d.Undecidable():
-			return page{}, Undecided(d)
+			return page{}, refusal.Undecided(d)
 		case d.Effect != gate.Allow:
 			if p.whole = false; p.hidden == nil {
 				p.hidden = make(map[*served]bool)

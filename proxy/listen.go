@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // listen is one subscriptions/listen request of a modern client (2026-07-28
@@ -37,10 +38,7 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 		return faulty(errNoTasks)
 	}
 	if !g.addListen(l) {
-		return g.refuse(x, &Refusal{
-			Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
-			Text: "Too many subscriptions are open (limits.listens); end one of them first.",
-		})
+		return g.refuse(x, refusal.TooManySubscriptions)
 	}
 	defer g.removeListen(l)
 	l.tasks = g.tasksIn(ctx, x, asked)

@@ -13,15 +13,16 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // cancelledBy is a refusal of the calls of one tool.
-func cancelledBy(name string) func(*RunningCall) *Refusal {
-	return func(c *RunningCall) *Refusal {
+func cancelledBy(name string) func(*RunningCall) *refusal.Error {
+	return func(c *RunningCall) *refusal.Error {
 		if c.Exposed != name || c.Listed == nil || c.Identity == nil {
 			return nil
 		}
-		return Governed("it was cancelled")
+		return refusal.Governed("it was cancelled")
 	}
 }
 

@@ -429,7 +429,7 @@ type PendingCall struct {
 
 // ArgumentChecker holds a call that may be made against the tool's own input
 // schema and the operator's rules. It is safe for concurrent use and bounds its
-// own waits. An error is a [*Refusal]; demands are of people who are to be asked
+// own waits. An error is a [*refusal.Error]; demands are of people who are to be asked
 // first.
 type ArgumentChecker interface {
 	CheckArguments(ctx context.Context, c PendingCall) ([]gate.Demand, error)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const (
@@ -68,16 +69,13 @@ func (h *heardSoFar) object() []byte {
 // (Timeouts) leaves to the requester what it makes of such a call.
 func (h *heardSoFar) partly(err error) error {
 	var failure *mcp.Failure
-	var refusal *Refusal
-	if !errors.As(err, &failure) || failure.Kind != mcp.FailTimeout || errors.As(err, &refusal) {
+	var refused *refusal.Error
+	if !errors.As(err, &failure) || failure.Kind != mcp.FailTimeout || errors.As(err, &refused) {
 		return err
 	}
 	said := h.object()
 	if said == nil {
 		return err
 	}
-	return &Refusal{
-		Kind: string(failure.Kind), Code: codeUnavailable, Phase: "upstream", Origin: failure.Origin, Err: err, Partial: said,
-		Text: failure.Error() + " What it had reported until then is below.",
-	}
+	return refusal.Partly(failure, err, said)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // A call that times out is answered with what its server had said of it, marked as
@@ -81,14 +82,14 @@ func TestHeardSoFar(t *testing.T) {
 		want = append(want, fmt.Sprintf(`"line %d"`, n))
 	}
 	whole := `{"progress":9007199254740993,"log":[` + strings.Join(want, ",") + `]}`
-	refusal, ok := errors.AsType[*Refusal](h.partly(timeout))
-	if !ok || !errors.Is(refusal, timeout) {
+	refused, ok := errors.AsType[*refusal.Error](h.partly(timeout))
+	if !ok || !errors.Is(refused, timeout) {
 		t.Fatal("not a refusal of the timeout")
 	}
-	if diff := cmp.Diff(whole, string(refusal.Partial)); diff != "" {
+	if diff := cmp.Diff(whole, string(refused.Partial)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	unchanged(refusal) // it is there already
+	unchanged(refused) // it is there already
 	for _, err := range []error{nil, errBoom, errCancelled, &mcp.Failure{Kind: mcp.FailUnavailable}} {
 		unchanged(err)
 	}

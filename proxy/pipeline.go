@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // call is the request path: everything that a client may run passes it, top to
@@ -21,7 +22,7 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
 
 	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(auditDown(err))
+		return refuse(refusal.AuditDown(err))
 	}
 	snap, route, from, err := g.find(ctx, x, kind, name)
 	if err != nil {
@@ -146,7 +147,7 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []by
 		case action == gate.View && d.Undecidable():
 			return nil, hidden(d)
 		case d.Err != nil:
-			return nil, Undecided(d)
+			return nil, refusal.Undecided(d)
 		case d.Effect == gate.Allow && action == gate.View:
 			if err := snap.scoped(x.Identity, r); err != nil {
 				return nil, err
@@ -155,7 +156,7 @@ func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []by
 		case action == gate.View:
 			return nil, hidden(d)
 		default:
-			return nil, Denied(d)
+			return nil, refusal.Denied(d)
 		}
 	}
 	return d.Demands, nil
@@ -168,14 +169,6 @@ func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, 
 		question.Args = args
 	}
 	return s.Chain.DecideFor(ctx, &question, hears)
-}
-
-// auditDown is the refusal of a gateway that cannot keep what it does.
-func auditDown(err error) *Refusal {
-	return &Refusal{
-		Kind: "audit_unavailable", Code: codeUnavailable, Phase: "audit", Protocol: true, Err: err,
-		Text: "The gateway cannot write its audit log and therefore runs nothing.",
-	}
 }
 
 // errCancelled is the cause of a context whose request the client cancelled.

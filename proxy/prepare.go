@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // prepare makes what the backend is to be sent: its own name or URI, the
@@ -29,7 +30,7 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 			}
 			final, fault := r.shape.arguments(given)
 			if fault != nil {
-				return nil, &Refusal{Kind: "invalid_arguments", Code: codeArguments, Phase: "arguments", Text: fault.Message + "."}
+				return nil, refusal.BadArguments(fault.Message + ".")
 			}
 			if r.shape != nil && final != nil {
 				params = mcp.SetMember(params, "arguments", final)

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // settleTime bounds what is done for a call after it has ended.
@@ -105,7 +106,7 @@ func (r *Route) cost() int64 {
 func (rec *record) refused(err error) error {
 	e := &rec.entry
 	switch refusal := classify(err).(type) { //nolint:errorlint // classify returns the very error
-	case *Refusal:
+	case *refusal.Error:
 		own := *refusal // which several calls may share
 		own.Decision = e.CallID
 		e.Outcome, e.Code, e.Reason = outcomeOf(own.Origin), own.Kind, own.Text
@@ -202,7 +203,7 @@ func (rec *record) begin() error {
 	rec.scrub()
 	rec.entry.Time = time.Now()
 	if err := rec.g.opts.Auditor.Begin(&rec.entry); err != nil {
-		return auditDown(err)
+		return refusal.AuditDown(err)
 	}
 	rec.begun = true
 	return nil

@@ -3,12 +3,11 @@ package proxy
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const (
@@ -123,20 +122,10 @@ func (g *Gateway) repeated(x *Exchange, r *Route, rec *record) error {
 	end, wait := g.repeats.begin(x.Identity.Key(), r.Server, r.Original, hash, most)
 	if end == nil {
 		g.opts.Metrics.limited(string(floodIdentical))
-		return repeatedCall(r, most, wait)
+		return refusal.Repeated(r.Exposed, most, wait)
 	}
 	rec.repeatEnd = end
 	return nil
-}
-
-// repeatedCall is the refusal of a call that is one too many in a row.
-func repeatedCall(r *Route, most int, wait time.Duration) *Refusal {
-	return &Refusal{
-		Kind: "repeated_call", Code: codeRate, Phase: "rate", RetryAfter: wait, Limit: int64(most),
-		Text: fmt.Sprintf("You have made this same call of %s with the same arguments %d times in a row (limits.identical_calls). "+
-			"Making it again will not help: use the answers that you have, change the arguments, do something else first, or wait %s.",
-			r.Exposed, most, rate.Words(wait)),
-	}
 }
 
 // look returns how long the call of a principal would have to wait, 0 for not at

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // the rules want.
 func (g *Gateway) fit(x *Exchange, r *Route, entry *audit.Entry, rules *ResultRules, result []byte, notes *resultNotes) ([]byte, error) {
 	if rules.Larger == RefuseLarger {
-		return nil, resultTooLarge(r, len(result), fmt.Sprintf("and may have %d (max_bytes under results of the server %s)", rules.MaxBytes, r.Server))
+		return nil, refusal.ResultTooLarge(r.Exposed, len(result), fmt.Sprintf("and may have %d (max_bytes under results of the server %s)", rules.MaxBytes, r.Server))
 	}
 	c := cutting{room: max(rules.MaxBytes-trailerRoom, 0), raw: result}
 	c.cut()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // keptURI is how the URI of a kept result begins.
@@ -225,7 +226,7 @@ func (g *Gateway) readKept(ctx context.Context, x *Exchange, uri string) (answer
 	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
 
 	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(auditDown(err))
+		return refuse(refusal.AuditDown(err))
 	}
 	missing := func() error { return unknown(x, mcp.Resource, uri) }
 	kept := g.keptResults.find(x.Identity.Key(), uri, time.Now())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // redaction takes secrets out of what a server says.
@@ -66,10 +67,7 @@ func (d redaction) result(method string, result []byte) ([]byte, error) {
 	}
 	clean, err := d.walk(result, func(w *redactWalk) { w.result(method) })
 	if err != nil {
-		return nil, &Refusal{
-			Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults, Origin: mcp.OriginServer, Err: err,
-			Text: "The result is not passed on: " + err.Error() + ". The call was made; what it did is done. Ask for less.",
-		}
+		return nil, refusal.ResultUnsearched(err)
 	}
 	return clean, nil
 }

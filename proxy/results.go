@@ -2,13 +2,12 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file is the result phases (DESIGN 8): what an operator wants done with
@@ -79,7 +78,6 @@ const (
 	// ResultKey is the member of _meta that says what was done with a result.
 	ResultKey = "dev.toolgate/result"
 
-	phaseResults      = "results"
 	defaultMaxRedact  = 8 << 20
 	defaultRedactTime = 5 * time.Second
 )
@@ -142,10 +140,7 @@ func (s *Snapshot) outputReady(r *Route, method string) error {
 		return nil
 	}
 	if err := s.outputs.Ready(schema); err != nil {
-		return &Refusal{
-			Kind: "schema_refused", Code: codeDenied, Phase: "output", Err: err,
-			Text: fmt.Sprintf("The tool %s was not called: what it answers has to fit its output schema and cannot be held against that, because %v.", r.Exposed, err),
-		}
+		return refusal.UncheckedOutput(r.Exposed, err)
 	}
 	return nil
 }
@@ -173,11 +168,7 @@ func (g *Gateway) checkOutput(r *Route, entry *audit.Entry, rules *ResultRules, 
 	}
 	entry.OutputInvalid = true
 	if rules.Output == OutputEnforce {
-		return nil, &Refusal{
-			Kind: "invalid_output", Code: codeUnavailable, Phase: phaseResults, Origin: mcp.OriginServer,
-			Text: fmt.Sprintf("The tool %s was called, and answered with data that does not fit its own output schema, so that it is not passed on. "+
-				"What the tool did is done; other arguments may give data that fits.\n- %s", r.Exposed, strings.Join(problems, "\n- ")),
-		}
+		return nil, refusal.InvalidOutput(r.Exposed, problems)
 	}
 	g.log.Warn("a tool answered with data that does not fit its own output schema",
 		"server", r.Server, "tool", r.Original, "call", entry.CallID, "problems", len(problems))
@@ -192,16 +183,6 @@ func outputProblems(checker OutputChecker, schema, result []byte) ([]string, err
 		return []string{"structuredContent: is missing, and the tool lists an output schema"}, nil
 	}
 	return checker.CheckOutput(schema, value)
-}
-
-// resultTooLarge is the refusal of a result beyond a limit, which the sentence about
-// names.
-func resultTooLarge(r *Route, size int, about string) *Refusal {
-	return &Refusal{
-		Kind: "result_too_large", Code: codeUnavailable, Phase: phaseResults, Origin: mcp.OriginServer,
-		Text: fmt.Sprintf("The result of %s has %d bytes, %s, so that it is not passed on. The call was made; what it did is done. "+
-			"Ask for less, for instance by a filter or a page.", r.Exposed, size, about),
-	}
 }
 
 // resultNotes are what was done with a result, for its _meta.

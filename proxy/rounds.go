@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // rounds are the calls whose server has asked the client something and whose
@@ -75,14 +76,6 @@ var (
 	errRound        = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState")
 	errRoundExpired = mcp.Errorf(mcp.CodeInvalidParams, "Invalid requestState: it has expired")
 	errResponses    = mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "inputResponses" must be an object of objects`)
-	errParkGone     = &Refusal{
-		Kind: "call_lost", Code: codeUnavailable, Phase: "rounds",
-		Text: "The gateway does not have this call any more: it was restarted, another one began the call, or later calls took its place. The call was not made again; what it had done so far is done. Begin a new call if that is wanted.",
-	}
-	errRoundsFull = &Refusal{
-		Kind: "too_many_open_calls", Code: codeRate, Phase: "rounds",
-		Text: "Too many calls wait for an answer of their user (limits.rounds_per_principal, limits.parked_per_principal); answer or leave some of them first.",
-	}
 )
 
 // roundState is what the client carries between two rounds.
@@ -199,10 +192,7 @@ func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*pa
 	if use := r.g.opts.UseRound; use != nil {
 		switch first, err := use(ctx, state.call, state.round, time.UnixMilli(state.expires)); {
 		case err != nil:
-			return nil, &Refusal{
-				Kind: "store_unavailable", Code: codeUnavailable, Phase: "rounds", Protocol: true, Err: err,
-				Text: "It cannot be found out at the moment whether this answer was given before.",
-			}
+			return nil, refusal.RoundsDown(err)
 		case !first:
 			return nil, errRound
 		}
@@ -214,7 +204,7 @@ func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*pa
 	open := r.open[state.call]
 	switch {
 	case open == nil && state.way == wayParked && (!own || !r.displaced[state.call].IsZero()):
-		return nil, errParkGone
+		return nil, refusal.Lost
 	case open == nil && own, open != nil && open.round != state.round:
 		return nil, errRound // used before
 	}
@@ -313,11 +303,11 @@ func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record)
 			atServer = ""
 		}
 		if victim = r.displace(who, atServer); victim == nil {
-			return errRoundsFull
+			return refusal.TooManyRounds
 		}
 	}
 	if len(r.open) >= limits.Rounds || r.of[who] >= limits.RoundsPerPrincipal {
-		return errRoundsFull
+		return refusal.TooManyRounds
 	}
 	if rec.park != nil {
 		r.parked[who]++
@@ -379,7 +369,7 @@ func (r *rounds) allowed(x *Exchange, route *Route, result []byte) error {
 			return badQuestions(route)
 		}
 		if !r.g.mayAsk(x, route.to, method, params) {
-			return questionRefused(route, fmt.Sprintf("The server %s asked for %q, which this client or the operator does not allow.", route.Server, method))
+			return notAllowed(route, method)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const question = `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"who?"}}}`
@@ -355,7 +356,7 @@ func TestOpenCallsAreBounded(t *testing.T) {
 		for range 8 { // each refusal names its own call
 			all.Go(func() {
 				w := r.modern("1", "tools/call", `"name":"s__ask"`)
-				id, _ := mcp.LookupString([]byte(w.text()), "result", "_meta", RefusalKey, "decision_id")
+				id, _ := mcp.LookupString([]byte(w.text()), "result", "_meta", refusal.Key, "decision_id")
 				if id == "" || strings.Count(w.text(), id) != 1 {
 					t.Errorf("decision %q: %s", id, w.text())
 				}

@@ -2,9 +2,10 @@ package proxy
 
 import (
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // sessionTable holds the open sessions. Clients may leave without ending theirs
@@ -39,18 +40,18 @@ func newSessionTable(g *Gateway) *sessionTable {
 
 // add takes a new session in, held for its caller. The session that had to make
 // room is out of the table and has still to be ended; nil where there was room.
-// The error is a [*Refusal].
+// The error is a [*refusal.Error].
 func (t *sessionTable) add(s *Session) (out *Session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case len(t.of[s.principal]) >= t.each:
 		if out = t.idlest(s.principal); out == nil {
-			return nil, tooManySessions(t.each, "of yours", "limits.sessions_per_principal")
+			return nil, refusal.TooManySessions(t.each, "of yours", "limits.sessions_per_principal", sessionRetry)
 		}
 	case len(t.all) >= t.most:
 		if out = t.displaced(s.principal); out == nil {
-			return nil, tooManySessions(t.most, "in all", "limits.sessions")
+			return nil, refusal.TooManySessions(t.most, "in all", "limits.sessions", sessionRetry)
 		}
 	}
 	if out != nil {
@@ -65,16 +66,6 @@ func (t *sessionTable) add(s *Session) (out *Session, err error) {
 	s.hold()
 	t.counted(len(t.all))
 	return out, nil
-}
-
-// tooManySessions is the refusal of a session when all others have something
-// under way.
-func tooManySessions(most int, whose, setting string) *Refusal {
-	return &Refusal{
-		Kind: "too_many_sessions", Code: codeRate, Phase: "sessions", RetryAfter: sessionRetry, Limit: int64(most), Unavailable: true,
-		Text: "Too many sessions have something under way: " + strconv.Itoa(most) + " " + whose + " are allowed (" + setting +
-			"). End one with DELETE, close its stream or wait for its calls; then try again.",
-	}
 }
 
 // sessionRetry is when a client that was refused a session may ask again.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // SignIn returns the address at which a caller signs in to a server whose
@@ -51,10 +52,7 @@ func (g *Gateway) unserved(x *Exchange, r *Route, rec *record, call *mcp.Call, a
 		fault.Data = append(append([]byte(`{"elicitations":[`), params...), "]}"...)
 		return g.refuse(x, rec.refused(fault))
 	}
-	return g.refuse(x, rec.refused(&Refusal{
-		Kind: string(mcp.FailLogin), Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginHop, Err: err,
-		Text: fmt.Sprintf("You have to sign in to %s first: open %s in your browser, then make this call again.", r.Server, address),
-	}))
+	return g.refuse(x, rec.refused(refusal.SignIn(r.Server, address, err)))
 }
 
 // unwilling tells whether a person was asked to sign in and does not want to.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const (
@@ -106,7 +108,7 @@ func (s *slots) take(ctx context.Context, server, principal string) error {
 	}
 	if s.held.NoQueue || s.waiting >= s.queue && !s.displace(principal) {
 		s.mu.Unlock()
-		return queueFull(server)
+		return refusal.QueueFull(server)
 	}
 	mine := &turn{ready: make(chan struct{})}
 	if len(s.calls[principal]) == 0 {
@@ -131,25 +133,18 @@ func (s *slots) take(ctx context.Context, server, principal string) error {
 	case why != nil && s.forget(principal, mine):
 		return why
 	case mine.refused:
-		return queueFull(server)
+		return refusal.QueueFull(server)
 	}
 	return nil // or the turn came at the same moment
 }
 
-func queueFull(server string) *Refusal {
-	return &Refusal{
-		Kind: "upstream_busy", Code: codeUnavailable, Phase: "concurrency",
-		Text: "The server " + server + " has too many calls waiting; try again in a moment.",
-	}
-}
-
 // late is the refusal of a call that has waited for too long: for its server, or
 // for the other calls of its principal.
-func (s *slots) late(server, principal string) *Refusal {
+func (s *slots) late(server, principal string) *refusal.Error {
 	if most, full := s.callers.full(principal); full {
-		return callerBusy(most)
+		return refusal.CallerBusy(most)
 	}
-	return queueFull(server)
+	return refusal.QueueFull(server)
 }
 
 // displace makes room in a full queue for a principal that has clearly fewer

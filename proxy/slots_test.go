@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // queued asks for a place in the background and writes the name of its
@@ -112,8 +114,8 @@ func TestSlotsGivenUp(t *testing.T) {
 		}()
 		synctest.Wait()
 		queued(t.Context(), s, j, "b")
-		var refusal *Refusal
-		if err := s.take(t.Context(), "s", "c"); !errors.As(err, &refusal) || refusal.Kind != "upstream_busy" {
+		var full *refusal.Error
+		if err := s.take(t.Context(), "s", "c"); !errors.As(err, &full) || full.Kind != "upstream_busy" {
 			t.Errorf("with the queue full: %v", err)
 		}
 		cancel(errBoom)

@@ -66,7 +66,7 @@ func (d *duplex) readLines(id *gate.Identity, r io.Reader, most int) error {
 		case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrScarce):
 			claim.Release()
 			no := noRoom(err)
-			d.put(mcp.AppendFault(nil, "", &mcp.Error{Code: no.Code, Message: no.Text, Data: no.data()}))
+			d.put(mcp.AppendFault(nil, "", &mcp.Error{Code: no.Code, Message: no.Text, Data: no.Data()}))
 			continue
 		case len(line) > 0:
 			d.receive(id, line, claim)

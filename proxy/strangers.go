@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // strangers bounds how often an address may show credentials that are none. It is
@@ -31,7 +32,7 @@ const (
 )
 
 // held returns how long the [limit.Network] of a request is not listened to.
-func (g *Gateway) held(r *http.Request, from string) (*Refusal, bool) {
+func (g *Gateway) held(r *http.Request, from string) (*refusal.Error, bool) {
 	t, bounded := g.token(floodAuth, from)
 	if !bounded {
 		return nil, false
@@ -104,8 +105,8 @@ func (s *strangers) remember(r *http.Request) {
 func (g *Gateway) CountFailures(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := limit.Network(r.RemoteAddr)
-		if refusal, held := g.held(r, from); held {
-			writeBusy(w, "", refusal)
+		if refused, held := g.held(r, from); held {
+			writeBusy(w, "", refused)
 			return
 		}
 		answer := &statusWriter{ResponseWriter: w}

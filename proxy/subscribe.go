@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // resourceKey is a resource at its server.
@@ -68,7 +69,7 @@ func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route
 		return route, err
 	}
 	if len(demands)+len(more) > 0 {
-		return route, unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
+		return route, refusal.Unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
 	}
 	if snap.rates != nil {
 		if err := snap.rates.Take(ctx, route.rated(x.Identity)); err != nil {
@@ -91,7 +92,7 @@ func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
 	if err == nil {
 		rec.routed(route)
 		if x.Session.watches(uri) >= g.opts.Limits.Watches {
-			err = errTooManyWatches
+			err = refusal.TooManyResources
 		}
 	}
 	if err == nil {
@@ -157,11 +158,6 @@ func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) (answer reply) {
 		g.unwatch(ctx, x.Session, sub)
 	}
 	return empty
-}
-
-var errTooManyWatches = &Refusal{
-	Kind: "too_many_subscriptions", Code: codeRate, Phase: "subscriptions",
-	Text: "Too many resources are subscribed to (limits.watches); end one of the subscriptions first.",
 }
 
 // watches returns how many resources the session watches besides one.

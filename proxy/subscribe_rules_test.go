@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/budget/budgettest"
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // A subscription passes what a read of the resource passes behind the gate: the mode
@@ -23,7 +24,7 @@ func TestSubscriptionsPassWhatReadsDo(t *testing.T) {
 		"an approval": {func(c *Config) { c.Arguments = asker{} }, "approval_needed", 0},
 		"a rate": {func(c *Config) {
 			c.Rates = rate.NewMeter(rate.NewLocal(0), nil, nil).Limiter([]rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 2, Window: 24 * time.Hour}}})
-		}, kindRate, 2},
+		}, refusal.KindRate, 2},
 		"a budget": {func(c *Config) {
 			c.Limiter = limited(t, new(budgettest.Memory), budget.Rule{Name: "none", Per: budget.PerTenant, Unit: budget.Bytes, Window: budget.Day})
 		}, "budget", 0},

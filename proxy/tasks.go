@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // Tasks are calls of tools that answer at once with an id, by which their state
@@ -69,11 +70,8 @@ func (g *Gateway) sealTask(x *Exchange, r *Route, conn, id string, by approvals)
 }
 
 // badTask is the refusal of a call whose server made a task in no known form.
-func badTask(r *Route) *Refusal {
-	return &Refusal{
-		Kind: "upstream_error", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
-		Text: "The server " + r.Server + " answered with a task in a form that is not of the protocol.",
-	}
+func badTask(r *Route) *refusal.Error {
+	return refusal.BadAnswer(r.Server, "answered with a task in a form that is not of the protocol.")
 }
 
 // task is one that a client names in a request.
@@ -158,7 +156,7 @@ func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands
 		return err
 	}
 	if !t.approved.cover(slices.Concat(demands, more)) {
-		return unapproved("This task needs another approval since it was begun; cancel it, or ask for it again.")
+		return refusal.Unapproved("This task needs another approval since it was begun; cancel it, or ask for it again.")
 	}
 	return nil
 }
@@ -201,7 +199,7 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 		return refuse(errResponses)
 	}
 	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(auditDown(err))
+		return refuse(refusal.AuditDown(err))
 	}
 	t, err := g.openTask(snap, x, sealed)
 	if err != nil {

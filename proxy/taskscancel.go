@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // cancelsAtOnce is how many tasks are cancelled at the same time.
@@ -18,7 +19,7 @@ const cancelsAtOnce = 16
 // [Gateway.CancelCalls]. Tasks that another gateway began, or this one before its
 // last start, are not known here. It waits for the servers until the context
 // ends. What came of a task is up to its server, which may have ended it.
-func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *Refusal) int {
+func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *refusal.Error) int {
 	catalogs := g.snapshot.Load().everyCatalog()
 	var all sync.WaitGroup
 	defer all.Wait()

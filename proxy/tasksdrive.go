@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file drives tasks whose client does not know of them, as 2026-07-28 and
@@ -210,10 +211,7 @@ func (t *taskRun) modernEnd(ctx context.Context, state []byte) (mcp.Answer, erro
 			}
 			return mcp.Answer{}, badTask(t.route)
 		case "cancelled":
-			return mcp.Answer{}, &Refusal{
-				Kind: "task_cancelled", Code: codeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
-				Text: "The server " + t.route.Server + " cancelled the task of this call.",
-			}
+			return mcp.Answer{}, refusal.TaskCancelled(t.route.Server)
 		case "input_required":
 			open := unanswered(mcp.Lookup(state, "inputRequests"), answered)
 			if open == nil {
@@ -318,7 +316,7 @@ func (t *taskRun) goOn(ctx context.Context) error {
 	}
 	err := t.d.judge(ctx)
 	t.judged = time.Now()
-	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Code == codeUnavailable && refusal.Err != nil {
+	if refused, ok := errors.AsType[*refusal.Error](err); ok && refused.Code == refusal.CodeUnavailable && refused.Err != nil {
 		return nil //nolint:nilerr // it goes on
 	}
 	return err

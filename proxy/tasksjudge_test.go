@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // examining is an argument checker that says what a test wants, and keeps what it
@@ -49,7 +50,7 @@ func TestDrivenTaskIsDecidedOnAgain(t *testing.T) {
 			broken  bool
 			want    string
 		}{
-			"forbidden":     {err: Governed("the mode forbids it"), want: "the mode forbids it"},
+			"forbidden":     {err: refusal.Governed("the mode forbids it"), want: "the mode forbids it"},
 			"to be asked":   {demands: []gate.Demand{{Reason: "it is dangerous now"}}, want: `"kind":"approval_needed"`},
 			"denied":        {gate: gate.Decision{Reason: "no more"}, want: `"kind":"denied"`},
 			"not decidable": {broken: true},
@@ -106,7 +107,7 @@ func TestDrivenTaskIsDecidedOnAgain(t *testing.T) {
 						mu.Lock()
 						failing = nil
 						mu.Unlock()
-						checker.say(Governed("enough"))
+						checker.say(refusal.Governed("enough"))
 						time.Sleep(5 * time.Second)
 						return
 					}

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const (
@@ -32,7 +33,7 @@ func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
 		return refuse(err)
 	}
 	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(auditDown(err))
+		return refuse(refusal.AuditDown(err))
 	}
 	from, err := g.openTaskCursor(x)
 	if err != nil {
@@ -159,7 +160,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 		}
 		d := snap.decide(ctx, gate.View, x, route, nil, nil)
 		if d.Err != nil && !d.Undecidable() {
-			return "", Undecided(d)
+			return "", refusal.Undecided(d)
 		}
 		if d.Effect == gate.Allow {
 			add(withTaskID(g.redaction(route, nil).state(state), known.sealed))

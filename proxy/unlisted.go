@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // Await waits until it is known what a backend lists to a caller, as long as that may
@@ -100,7 +101,7 @@ func (g *Gateway) unlisted(ctx context.Context, x *Exchange, rec *record, kind m
 	if ctx.Err() != nil {
 		return refuse(why)
 	}
-	if busy, is := errors.AsType[*Refusal](why); is {
+	if busy, is := errors.AsType[*refusal.Error](why); is {
 		return refuse(g.crowded(ctx, x, kind, name, listed, from, busy))
 	}
 	stands := from.signsIn()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // What each end of a request says of the backend.
@@ -59,8 +60,8 @@ func TestJudge(t *testing.T) {
 
 		{"cancelled by the client", mcp.Answer{}, errCancelled, innocent},
 		{"the client's own deadline", mcp.Answer{}, context.DeadlineExceeded, innocent},
-		{"ended by the gateway", mcp.Answer{}, errCut, innocent},
-		{"a refusal on the way", mcp.Answer{}, &Refusal{Kind: "denied"}, innocent},
+		{"ended by the gateway", mcp.Answer{}, refusal.Cut, innocent},
+		{"a refusal on the way", mcp.Answer{}, &refusal.Error{Kind: "denied"}, innocent},
 		{"a failure in other words", mcp.Answer{}, fmt.Errorf("call: %w", failure(mcp.FailTimeout, server)), strained},
 		{"anything else", mcp.Answer{}, errors.New("x"), innocent},
 	}

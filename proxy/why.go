@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // Why is what one caller may do with one capability, and why. No upstream server is
@@ -85,13 +86,13 @@ func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Iden
 	var before []Step
 	if err := g.opts.Auditor.Healthy(); err != nil {
 		s := Step{}
-		s.deny(auditDown(err))
+		s.deny(refusal.AuditDown(err))
 		return Verdict{Decision: s.Decision, Steps: []Step{s}}
 	}
 	if snap.scopes != nil {
-		s := Step{Explanation: gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain, Phase: phaseScopes}}}
+		s := Step{Explanation: gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain, Phase: refusal.PhaseScopes}}}
 		if err := snap.scopes.Check(id, r.names()); err != nil {
-			s.Decision = gate.Decision{Phase: phaseScopes, Reason: err.Error()}
+			s.Decision = gate.Decision{Phase: refusal.PhaseScopes, Reason: err.Error()}
 			s.Change = &gate.Change{Text: "ask for a token with the missing scope", Where: "auth.scopes.required", Value: r.Exposed}
 			return Verdict{Decision: s.Decision, Steps: []Step{s}}
 		}

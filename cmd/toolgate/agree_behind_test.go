@@ -10,7 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file holds what follows the gate against what `why` says of it: the operating
@@ -31,7 +31,7 @@ func foretold(why *admin.Why) string {
 
 // outcomeOf is the same of the answer to a call.
 func outcomeOf(got *response) string {
-	for _, path := range [][]string{{"result", "_meta", proxy.RefusalKey}, {"error", "data"}} {
+	for _, path := range [][]string{{"result", "_meta", refusal.Key}, {"error", "data"}} {
 		refusal := mcp.Lookup([]byte(got.body), path...)
 		phase, refused := mcp.LookupString(refusal, "phase")
 		if !refused {
@@ -109,7 +109,7 @@ func (a *agreement) answer(t *testing.T, p *person, c *offered, got *response) s
 	t.Helper()
 	args := `{}`
 	for _, step := range []struct{ do, want string }{{admin.Deny, "approval deny"}, {admin.Retract, "approval ask"}, {admin.Approve, ""}} {
-		id, _ := mcp.LookupString([]byte(got.body), "result", "_meta", proxy.RefusalKey, "approval")
+		id, _ := mcp.LookupString([]byte(got.body), "result", "_meta", refusal.Key, "approval")
 		if _, err := a.r.Answer(t.Context(), id, admin.Answer{Do: step.do}); err != nil {
 			return fmt.Sprintf("%s of %q: %v", step.do, id, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 func newCall(o *options) *cobra.Command {
@@ -33,7 +33,7 @@ A value that is valid JSON is sent as such, everything else as text.`,
 			return o.withClient(cmd.Context(), path, func(ctx context.Context, client *lineClient, status statusFunc) error {
 				result, err := client.request(ctx, mcp.MethodToolsCall, params)
 				if err != nil {
-					return explainUnknown(ctx, args[0], refusal(err), client, status)
+					return explainUnknown(ctx, args[0], refusedError(err), client, status)
 				}
 				return o.showResult(result)
 			})
@@ -96,7 +96,7 @@ func callParams(tool string, pairs []string, object string) ([]byte, error) {
 // showResult prints a tool's result: its texts for a person, or all of it.
 func (o *options) showResult(result []byte) error {
 	failed := string(mcp.Lookup(result, "isError")) == "true"
-	refused := mcp.Lookup(result, "_meta", proxy.RefusalKey)
+	refused := mcp.Lookup(result, "_meta", refusal.Key)
 	switch o.output {
 	case "json":
 		var out bytes.Buffer
@@ -132,8 +132,8 @@ func (o *options) showResult(result []byte) error {
 	return exitf(exitTool, "the tool reports an error")
 }
 
-// refusal gives an error of the gateway its exit code.
-func refusal(err error) error {
+// refusedError gives an error of the gateway its exit code.
+func refusedError(err error) error {
 	var fault *mcp.Error
 	if !errors.As(err, &fault) {
 		return err
@@ -145,8 +145,8 @@ func refusal(err error) error {
 }
 
 // refusedExit maps the kind of a refusal to an exit code.
-func refusedExit(refusal []byte, err error) error {
-	kind, _ := mcp.LookupString(refusal, "kind")
+func refusedExit(facts []byte, err error) error {
+	kind, _ := mcp.LookupString(facts, "kind")
 	switch kind {
 	case "denied", "insufficient_scope", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
 		return exit(exitDenied, err)

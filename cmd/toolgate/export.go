@@ -31,7 +31,7 @@ then a tools/call under the same name.`,
 			return o.withClient(cmd.Context(), file(args), func(ctx context.Context, client *lineClient, _ statusFunc) error {
 				items, err := client.all(ctx, mcp.Tool)
 				if err != nil {
-					return refusal(err)
+					return refusedError(err)
 				}
 				var out bytes.Buffer
 				if err := json.Indent(&out, export(items), "", "  "); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // examiner holds calls against the schemas of their tools, the operator's rules
@@ -91,9 +92,9 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	case governance.Ask:
 		return []gate.Demand{{Reason: v.Reason, Rule: v.Rule}}, nil
 	default:
-		refusal := proxy.Governed(v.Reason)
-		refusal.Rule, refusal.Change = v.Rule, v.Change
-		return nil, refusal
+		refused := refusal.Governed(v.Reason)
+		refused.Rule, refused.Change = v.Rule, v.Change
+		return nil, refused
 	}
 }
 
@@ -101,13 +102,13 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 // prepared when there is an error.
 func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Arguments) error {
 	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
-		return proxy.Quarantined(c.Exposed, quarantined.Reason, quarantined.Busy)
+		return refusal.Quarantined(c.Exposed, quarantined.Reason, quarantined.Busy)
 	}
 	if err != nil {
 		return err
 	}
 	if result := s.Check(args); !result.Valid {
-		return proxy.BadArguments(result.Text())
+		return refusal.BadArguments(result.Text())
 	}
 	return nil
 }
@@ -124,12 +125,12 @@ func (e *examiner) class(r *gate.Request, listed []byte) governance.Class {
 
 // cancelled returns the refusal of a running call that a change to a mode ends,
 // nil for one that goes on.
-func (e *examiner) cancelled(call *proxy.RunningCall, to governance.Mode) *proxy.Refusal {
+func (e *examiner) cancelled(call *proxy.RunningCall, to governance.Mode) *refusal.Error {
 	class := e.class(&call.Request, call.Listed)
 	if !slices.ContainsFunc(call.Names().All(), func(name string) bool {
 		return e.rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Class: class}, to)
 	}) {
 		return nil
 	}
-	return proxy.Governed("the gateway went into mode " + string(to) + " while it ran, which cancelled it; what it had done by then is done")
+	return refusal.Governed("the gateway went into mode " + string(to) + " while it ran, which cancelled it; what it had done by then is done")
 }

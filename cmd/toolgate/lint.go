@@ -49,7 +49,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 func (o *options) lint(ctx context.Context, client *lineClient, chosen []*clients.Client, named bool) error {
 	items, err := client.all(ctx, mcp.Tool)
 	if err != nil {
-		return refusal(err)
+		return refusedError(err)
 	}
 	tools := make([]clients.Tool, len(items))
 	for i, raw := range items {

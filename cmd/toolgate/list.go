@@ -287,7 +287,7 @@ type toolRow struct {
 func (o *options) tools(ctx context.Context, client *lineClient, status statusFunc) error {
 	items, err := client.all(ctx, mcp.Tool)
 	if err != nil {
-		return refusal(err)
+		return refusedError(err)
 	}
 	rows := make([]toolRow, 0, len(items))
 	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}}

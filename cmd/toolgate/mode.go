@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 const (
@@ -228,7 +229,7 @@ func (o *operation) act(mode governance.Mode) {
 	o.in.metrics.Mode(string(mode))
 	o.in.gateway.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.examiner.Load()
-	n := o.in.gateway.CancelCalls(func(call *proxy.RunningCall) *proxy.Refusal { return examiner.cancelled(call, mode) })
+	n := o.in.gateway.CancelCalls(func(call *proxy.RunningCall) *refusal.Error { return examiner.cancelled(call, mode) })
 	if n > 0 {
 		o.in.log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
 	}
@@ -238,7 +239,7 @@ func (o *operation) act(mode governance.Mode) {
 	o.in.running.Go(func() { // ends with its deadline
 		ctx, cancel := context.WithTimeout(o.in.ctxOrBackground(), cancelTime)
 		defer cancel()
-		n := o.in.gateway.CancelTasks(ctx, func(call *proxy.RunningCall) *proxy.Refusal { return examiner.cancelled(call, mode) })
+		n := o.in.gateway.CancelTasks(ctx, func(call *proxy.RunningCall) *refusal.Error { return examiner.cancelled(call, mode) })
 		if n > 0 {
 			o.in.log.Warn("tasks cancelled at their servers by the operating mode", "mode", mode, "tasks", n)
 		}

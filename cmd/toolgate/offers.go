@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // This file keeps the servers that agents have added out of the operator's
@@ -355,16 +356,16 @@ func (e enabling) CheckArguments(ctx context.Context, c proxy.PendingCall) ([]ga
 	var demands []gate.Demand
 	if c.Server == enable.Name && c.Original == enable.Add {
 		if mode := e.mode(); !mode.Enables() {
-			return nil, proxy.Governed("no servers are added in mode " + string(mode))
+			return nil, refusal.Governed("no servers are added in mode " + string(mode))
 		}
 		name, _ := mcp.LookupString(c.Args, "name")
 		switch d := e.chain.Decide(ctx, addition(c.Request, name)); {
 		case d.Err != nil:
-			return nil, proxy.Undecided(d)
+			return nil, refusal.Undecided(d)
 		case permits(d):
 			demands = d.Demands
 		case e.shelf.shows(gate.WithCaller(ctx, c.Identity, c.Capsule), name):
-			return nil, proxy.Denied(d)
+			return nil, refusal.Denied(d)
 		}
 	}
 	more, err := e.next.CheckArguments(ctx, c)

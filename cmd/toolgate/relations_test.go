@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // asking is a toolgate section that asks a SpiceDB. It has time to answer, so
@@ -63,7 +64,7 @@ func tried(ctx context.Context, c *lineClient, tool, arguments string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if kind, ok := mcp.LookupString(result, "_meta", proxy.RefusalKey, "kind"); ok {
+	if kind, ok := mcp.LookupString(result, "_meta", refusal.Key, "kind"); ok {
 		return kind
 	}
 	return "ok"

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours:   []string{"gate", "budget", "budget/rate", "internal/...", "proxy/limit"},
+		ours:   []string{"gate", "budget", "budget/rate", "internal/...", "proxy/..."},
 		others: []string{"github.com/sony/gobreaker/v2"},
 		why:    "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
@@ -36,6 +36,10 @@ var rules = map[string]rule{
 		why: "certificates for tests of more than one package",
 	},
 
+	"proxy/refusal": {
+		ours: []string{"budget", "budget/rate", "gate", "internal/mcp"},
+		why:  "what a refusal says follows from who refuses: the gate, a budget or a backend",
+	},
 	"proxy/limit": {why: "how much clients may make a gateway hold is arithmetic; whose it is, is handed in"},
 	"proxy/redact": {
 		ours: []string{"internal/mcp"},

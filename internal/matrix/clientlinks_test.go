@@ -79,8 +79,8 @@ func (l *httpLink) request(ctx context.Context, method, url string, body []byte,
 	return r, nil
 }
 
-// refusal is an HTTP status that is not the wanted one.
-func refusal(resp *http.Response) error {
+// badStatus is an HTTP status that is not the wanted one.
+func badStatus(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2000))
 	return fmt.Errorf("HTTP %d: %s", resp.StatusCode, body)
 }
@@ -103,7 +103,7 @@ func (l *sseLink) open(ctx context.Context) error {
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		return refusal(resp)
+		return badStatus(resp)
 	}
 	known := make(chan string, 1)
 	l.all.Go(func() {
@@ -142,7 +142,7 @@ func (l *sseLink) send(raw []byte, _ *request) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusAccepted {
-		return refusal(resp)
+		return badStatus(resp)
 	}
 	return nil
 }
@@ -354,7 +354,7 @@ func (l *streamLink) get(last string) (*http.Response, error) {
 	}
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		defer resp.Body.Close()
-		return nil, refusal(resp)
+		return nil, badStatus(resp)
 	}
 	return resp, nil
 }

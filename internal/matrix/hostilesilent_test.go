@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -111,7 +112,7 @@ func (c *cell) left(ctx context.Context, out outcome, entry audit.Entry) error {
 // refusedQuestion wants a legacy client's call of a modern server, which waits
 // for nobody, to end with a refusal.
 func (c *cell) refusedQuestion(out outcome, entry audit.Entry) error {
-	kind, _ := mcp.LookupString(out.result, "_meta", proxy.RefusalKey, "kind")
+	kind, _ := mcp.LookupString(out.result, "_meta", refusal.Key, "kind")
 	if kind != "question_refused" || entry.Code != kind {
 		return fmt.Errorf("answered %s, audited as %q %q", out.result, entry.Outcome, entry.Code)
 	}

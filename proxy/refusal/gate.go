@@ -1,0 +1,164 @@
+package refusal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// Undecided is the refusal of a gate that could not decide. Its kind tells a
+// policy that fails from a service that does not answer.
+func Undecided(d gate.Decision) *Error {
+	e := &Error{
+		Kind: "policy_error", Code: CodeUnavailable, Phase: d.Phase, Protocol: true,
+		Text: "It cannot be decided at the moment whether this is allowed.", Err: d.Err,
+	}
+	switch d.Reason {
+	case "authz_unavailable":
+		e.Kind, e.RetryAfter = d.Reason, time.Second
+		e.Text = "The authorization service is unavailable, so that nothing can be allowed; try again in a moment."
+	case "authz_misconfigured":
+		e.Kind = d.Reason
+	case "registry_unavailable":
+		e.Kind, e.RetryAfter = d.Reason, time.Second
+		e.Text = "The gateway's store is unavailable, so that nothing can be allowed; try again in a moment."
+	}
+	return e
+}
+
+// Denied is the refusal of something viewable that may not be called.
+func Denied(d gate.Decision) *Error {
+	return &Error{Kind: "denied", Code: CodeDenied, Phase: d.Phase, Text: "This call is not allowed: " + d.Reason + "."}
+}
+
+// Scope is the refusal of a caller that lacks a scope.
+func Scope(err error) *Error {
+	return &Error{
+		Kind: KindScope, Code: CodeDenied, Phase: PhaseScopes, Err: err,
+		Text: "This call is not allowed: " + err.Error() + ".",
+	}
+}
+
+// BadArguments is the refusal of arguments that do not fit the tool's schema. Its
+// text says what is wrong with all of them, so that the call can be repaired at
+// once.
+func BadArguments(text string) *Error {
+	return &Error{Kind: "invalid_arguments", Code: CodeArguments, Phase: "arguments", Text: text}
+}
+
+// Governed is the refusal of a call by the operator's rules or the operating
+// mode. The reason is one sentence without its full stop.
+func Governed(reason string) *Error {
+	return &Error{Kind: "governance", Code: CodeDenied, Phase: "governance", Text: "This call is not allowed: " + reason + "."}
+}
+
+// Quarantined is the refusal of a tool whose schema cannot be used to check what
+// it is called with; with busy, it cannot yet.
+func Quarantined(tool, reason string, busy bool) *Error {
+	if busy {
+		return &Error{
+			Kind: "schema_busy", Code: CodeArguments, Phase: "arguments", RetryAfter: time.Second,
+			Text: fmt.Sprintf("The schema of %s is not ready to be checked against yet; try again in a moment.", tool),
+		}
+	}
+	return &Error{
+		Kind: "schema_refused", Code: CodeArguments, Phase: "arguments",
+		Text: fmt.Sprintf("The tool %s cannot be called: its schema was refused, because %s.", tool, reason),
+	}
+}
+
+// UncheckedOutput is the refusal of a tool whose results could not be held against its
+// output schema, which they have to fit.
+func UncheckedOutput(tool string, err error) *Error {
+	return &Error{
+		Kind: "schema_refused", Code: CodeDenied, Phase: "output", Err: err,
+		Text: fmt.Sprintf("The tool %s was not called: what it answers has to fit its output schema and cannot be held against that, because %v.", tool, err),
+	}
+}
+
+// AuditDown is the refusal of a gateway that cannot keep what it does.
+func AuditDown(err error) *Error {
+	return &Error{
+		Kind: "audit_unavailable", Code: CodeUnavailable, Phase: "audit", Protocol: true, Err: err,
+		Text: "The gateway cannot write its audit log and therefore runs nothing.",
+	}
+}
+
+// Unapproved is the refusal of a call that needs an approval which it cannot wait for.
+func Unapproved(text string) *Error {
+	return &Error{Kind: "approval_needed", Code: CodeApproval, Phase: "approval", Text: text}
+}
+
+// ApprovalRetry is when it is worth while to make a call again that waits for a
+// person.
+const ApprovalRetry = 30 * time.Second
+
+// TooManyQuestions is the refusal of a call of somebody of whom too many wait for an
+// approval.
+func TooManyQuestions(err error) *Error {
+	return &Error{
+		Kind: "approval_pending", Code: CodeApproval, Phase: "approval", Err: err, RetryAfter: ApprovalRetry,
+		Text: "Too many of your calls wait for an approval; make this one again when some of them were answered.",
+	}
+}
+
+// ApprovalDown is the refusal of a call of which it is not known whether people have
+// approved of it.
+func ApprovalDown(err error) *Error {
+	return &Error{
+		Kind: "store_unavailable", Code: CodeUnavailable, Phase: "approval", Protocol: true, Err: err,
+		Text: "It cannot be found out at the moment whether this call was approved of.",
+	}
+}
+
+// NotApproved is the refusal of a call that was not approved of, or not yet.
+func NotApproved(a gate.Approval) *Error {
+	e := &Error{Kind: "approval_denied", Code: CodeApproval, Phase: "approval", Approval: a.ID}
+	switch a.State {
+	case gate.ApprovalPending:
+		e.Kind, e.RetryAfter = "approval_pending", ApprovalRetry
+		e.Text = fmt.Sprintf("This call waits for the approval of %s (%s). Make the same call again when it was given.", Answerers(a.By), a.ID)
+	case gate.ApprovalUsed:
+		e.Kind = "approval_pending"
+		e.Text = fmt.Sprintf("The approval %s was used by another call with the same arguments. Make the call again to ask for another one.", a.ID)
+	case gate.ApprovalExpired:
+		e.Text = fmt.Sprintf("Nobody answered in time whether this call may be made (%s).", a.ID)
+	default:
+		e.Text = fmt.Sprintf("This call was not approved of (%s).", a.ID)
+		if a.Reason != "" {
+			e.Text = fmt.Sprintf("This call was not approved of (%s): %s", a.ID, a.Reason)
+		}
+		if time.Until(a.Until) > 0 {
+			e.Text = fmt.Sprintf("%s. It is not asked about again before %s.", strings.TrimSuffix(e.Text, "."), a.Until.UTC().Format(time.RFC3339))
+		}
+	}
+	return e
+}
+
+// Answerers names those who may answer: one list of groups for each demand.
+func Answerers(by [][]string) string {
+	var all []string
+	for _, one := range by {
+		var words []string
+		for _, who := range one {
+			switch who {
+			case gate.ByRequester:
+				who = "whoever makes it"
+			case gate.ByOperator:
+				who = "an operator"
+			default:
+				who = "the group " + who
+			}
+			words = append(words, who)
+		}
+		if len(words) > 0 {
+			all = append(all, strings.Join(words, " or "))
+		}
+	}
+	if len(all) == 0 {
+		return "nobody who is known"
+	}
+	return strings.Join(all, ", and of ")
+}
