@@ -153,6 +153,9 @@ func (g *Group[T]) work(ctx context.Context, own *member[T]) {
 			runtime.Gosched()
 		}
 	}
+	if g.gather == 0 {
+		runtime.Gosched() // those that can run may join
+	}
 	members := g.take()
 	all := make([]T, len(members))
 	for i, m := range members {
