@@ -446,7 +446,7 @@ func TestHardDeadlineIsNoBudget(t *testing.T) {
 			<-ctx.Done()
 			return mcp.Answer{}, context.Cause(ctx)
 		}
-		var g *Guard
+		var g guarded
 		r := newRig(t, mounted(b), behindGuard(&g), func(_ *Options, c *Config) {
 			c.Limiter, c.Mounts[0].Hard = limited(t, store, tariff(10, 10, 100<<20, 1000)...), 30*time.Second
 		})

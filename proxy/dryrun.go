@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -76,11 +77,11 @@ func (s *Step) deny(by *refusal.Error) {
 }
 
 func (d *dryRun) breaker(context.Context) (said string, there bool, err error) {
-	guard, guarded := d.r.to.backend.(*Guard)
+	g, guarded := d.r.to.backend.(*guard.Guard)
 	if !guarded {
 		return "", false, nil
 	}
-	return "", true, guard.peek(capability{d.r.Kind, d.r.Original})
+	return "", true, g.Peek(d.r.Kind, d.r.Original)
 }
 
 // examine asks for the schema, the rules and the mode; without arguments, for what

@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -357,7 +358,7 @@ func init() {
 
 // faultRig is a gateway with one guarded server that has a fault. ready waits for the
 // server, count tells how many calls it got.
-func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g *Guard, ready func(), count func() int64) {
+func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g guarded, ready func(), count func() int64) {
 	t.Helper()
 	spec := upstream.Spec{Key: "far", Era: h.era(), Local: person("alice").Key(), Timeouts: upstream.Timeouts{Call: fault.limit}, Limits: upstream.Limits{Result: 256 << 10, Line: 256 << 10}}
 	s := &faultyServer{hop: h, fault: fault}
@@ -387,8 +388,8 @@ func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g *Guard, ready fu
 	server := upstream.New(spec, upstream.Options{
 		Sink: r.Gateway, Credential: upstream.NewStatic(nil), Logger: slog.New(slog.DiscardHandler), Identity: Implementation("1"),
 	})
-	g = NewGuard(server, Resilience{Breaker: Breaker{Failures: 1000}}, GuardOptions{})
-	r.Apply(Config{Mounts: []Mount{{Backend: g, Namespace: "far"}}, Chain: gate.NewChain(gate.Open{}), Limiter: budget.Unlimited()})
+	g = newGuarded(server, guard.Settings{Breaker: guard.Breaker{Failures: 1000}})
+	r.Apply(Config{Mounts: []Mount{{Backend: g.Guard, Namespace: "far"}}, Chain: gate.NewChain(gate.Open{}), Limiter: budget.Unlimited()})
 	r.run()
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -436,9 +437,8 @@ func TestFaultsOfServers(t *testing.T) {
 					if i > 0 {
 						ready()
 					}
-					g.whole.mu.Lock()
-					g.whole.row = 1
-					g.whole.mu.Unlock()
+					g.Reset("")
+					g.fail()
 					before := count()
 					var w *recorder
 					if client == mcp.Modern {
@@ -450,10 +450,7 @@ func TestFaultsOfServers(t *testing.T) {
 					if calls := count() - before; calls != want.calls {
 						t.Errorf("%s client: the server got %d calls, want %d", client, calls, want.calls)
 					}
-					g.whole.mu.Lock()
-					row := g.whole.row
-					g.whole.mu.Unlock()
-					if row != want.counts {
+					if row := g.Breakers()[0].Failures; row != want.counts {
 						t.Errorf("%s client: the breaker counts %d failures in a row after one, want %d", client, row, want.counts)
 					}
 				}

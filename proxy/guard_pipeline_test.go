@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,32 +14,75 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/guard"
 )
 
+// unreached is a failure of a backend that nothing reached.
+var unreached = mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: "srv", Reason: "not here"}
+
+// guarded is a guard before a backend that the test can have fail.
+type guarded struct {
+	*guard.Guard
+	b *failing
+}
+
+// failing is a backend that fails while it is told to.
+type failing struct {
+	Backend
+	fails atomic.Bool
+}
+
+func (f *failing) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	if f.fails.Load() {
+		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true, Reason: "gone"}
+	}
+	return f.Backend.Call(ctx, call)
+}
+
+// newGuarded returns a guard before a backend.
+func newGuarded(b Backend, set guard.Settings) guarded {
+	f := &failing{Backend: b}
+	return guarded{guard.New(f, set, guard.Options{}), f}
+}
+
 // behindGuard puts a guard before the first backend of a rig.
-func behindGuard(g **Guard) func(*Options, *Config) {
+func behindGuard(g *guarded) func(*Options, *Config) {
 	return func(_ *Options, c *Config) {
-		*g = NewGuard(c.Mounts[0].Backend, Resilience{}, GuardOptions{})
-		c.Mounts[0].Backend = *g
+		*g = newGuarded(c.Mounts[0].Backend, guard.Settings{})
+		c.Mounts[0].Backend = g.Guard
 	}
 }
 
-// trip opens the breaker of a guard.
-func trip(g *Guard) {
-	for g.Breakers()[0].State != BreakerOpen {
-		tryAll(g.whole, 1, failed)
+// fail has one call fail.
+func (g guarded) fail() {
+	g.b.fails.Store(true)
+	_, _ = g.Call(context.Background(), &mcp.Call{Method: mcp.MethodToolsCall, Kind: mcp.Tool, Key: "echo"})
+	g.b.fails.Store(false)
+}
+
+// trip opens the breaker.
+func (g guarded) trip() {
+	for g.Breakers()[0].State != guard.Open {
+		g.fail()
 	}
+}
+
+// tripLongAgo has it that the breaker was open, and lets a trial through. It must be
+// in a bubble.
+func (g guarded) tripLongAgo() {
+	g.trip()
+	time.Sleep(time.Until(g.Breakers()[0].Until))
 }
 
 // An open breaker answers behind the gate and the arguments, and before anything
 // is charged; what is listed stays.
 func TestBreakerIsBeforeTheCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g *Guard
+		var g guarded
 		r := noted(t, newScript(t, "s", mcp.Legacy, tool("echo"), `prompt {"name":"p"}`), nil, nil, behindGuard(&g))
 		session := r.open()
 		list := r.legacy(session, "1", "tools/list", "").text()
-		trip(g)
+		g.trip()
 		r.opts.Auditor.(*ledger).journal.clear()
 		began := time.Now()
 		w := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`)
@@ -66,7 +110,7 @@ func TestBreakerIsBeforeTheCharge(t *testing.T) {
 // A trial that is not charged after all is given back: the next call is the trial.
 func TestTrialIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g *Guard
+		var g guarded
 		money := &purse{err: &budget.Refusal{Counter: budget.Counter{Budget: "flat"}, ResetAt: time.Unix(0, 0)}}
 		b := newScript(t, "s", mcp.Legacy, tool("echo"))
 		r := noted(t, b, nil, nil, behindGuard(&g), func(o *Options, c *Config) {
@@ -74,19 +118,18 @@ func TestTrialIsGivenBack(t *testing.T) {
 			c.Limiter = limited(t, money, flat)
 		})
 		session := r.open()
-		trip(g)
-		g.whole.alive()
+		g.tripLongAgo()
 		for range 3 {
 			requireKind(t, r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`), "budget")
 		}
-		if got := g.Breakers()[0].State; got != BreakerHalfOpen || len(b.seen("")) != 0 {
+		if got := g.Breakers()[0].State; got != guard.HalfOpen || len(b.seen("")) != 0 {
 			t.Fatalf("%v after %d calls", got, len(b.seen("")))
 		}
 		money.err = nil
 		if w := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`); !strings.Contains(w.text(), `"result":{"content":[]}`) {
 			t.Errorf("the trial: %s", w.text())
 		}
-		if got := g.Breakers()[0].State; got != BreakerClosed {
+		if got := g.Breakers()[0].State; got != guard.Closed {
 			t.Errorf("after it: %v", got)
 		}
 	})
@@ -96,12 +139,11 @@ func TestTrialIsGivenBack(t *testing.T) {
 // request, is the trial as any other.
 func TestTrialIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g *Guard
+		var g guarded
 		r := noted(t, newScript(t, "s", mcp.Legacy, tool("echo")), nil, nil, behindGuard(&g)).run()
-		trip(g)
-		g.whole.alive()
+		g.tripLongAgo()
 		w := r.modern("1", "tools/call", `"name":"s__echo"`)
-		if got := g.Breakers()[0].State; got != BreakerClosed {
+		if got := g.Breakers()[0].State; got != guard.Closed {
 			t.Errorf("%v after %s", got, w.text())
 		}
 	})
@@ -110,11 +152,11 @@ func TestTrialIsParked(t *testing.T) {
 // Repetitions are inside one charge and one entry.
 func TestRetriesAreOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g *Guard
+		var g guarded
 		b, made := newScript(t, "s", mcp.Legacy, tool("echo")), 0
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			if made++; made < 3 {
-				return failWith(absent)
+				return mcp.Answer{}, &unreached
 			}
 			return result(mcp.Legacy, `{"content":[]}`), nil
 		}
@@ -134,11 +176,11 @@ func TestRetriesAreOneCall(t *testing.T) {
 // A breaker that opens between the charge and the request costs nothing either.
 func TestBreakerOpensAfterTheCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g *Guard
+		var g guarded
 		b := newScript(t, "s", mcp.Legacy, tool("echo"))
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			trip(g) // by others, meanwhile
-			return failWith(absent)
+			g.trip() // by others, meanwhile
+			return mcp.Answer{}, &unreached
 		}
 		r := noted(t, b, nil, nil, behindGuard(&g))
 		session := r.open()
@@ -154,18 +196,18 @@ func TestBreakerOpensAfterTheCharge(t *testing.T) {
 // that was given is not used up by it.
 func TestBreakerKeepsApprovals(t *testing.T) {
 	c := newCounter(t, mcp.Modern, nil)
-	g := NewGuard(c.b, Resilience{}, GuardOptions{})
+	g := newGuarded(c.b, guard.Settings{})
 	config := *c.config.Load()
 	config.Mounts = mounted(c.b)
-	config.Mounts[0].Backend = g
+	config.Mounts[0].Backend = g.Guard
 	c.Apply(config)
 
-	trip(g)
+	g.trip()
 	requireKind(t, c.call(""), "breaker_open")
 	g.Reset("")
 	state := stateOf(t, c.call(""))
 	yes := `,"inputResponses":{"approval":{"action":"accept","content":{}}},"requestState":"` + state + `"`
-	trip(g)
+	g.trip()
 	requireKind(t, c.call(yes), "breaker_open")
 	g.Reset("")
 	if w := c.call(yes); !strings.Contains(w.text(), `"resultType":"complete"`) || c.calls() != 1 {

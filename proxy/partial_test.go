@@ -45,7 +45,7 @@ func TestPartial(t *testing.T) {
 			b := newScript(t, "s", mcp.Legacy, tool("t"), `prompt {"name":"t"}`)
 			b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
 				tt.say(call)
-				return failWith(mcp.Failure{Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: "s", Reason: "it is silent", Delivered: true})
+				return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: "s", Reason: "it is silent", Delivered: true}
 			}
 			r := newRig(t, mounted(b))
 			w := r.legacy(r.open(), "1", tt.method, `{"name":"s__t","_meta":{"progressToken":"p"}}`)

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -113,7 +114,7 @@ func (rec *record) refused(err error) error {
 		rec.noteRefusal(own.Budget)
 		rec.step(own.Phase, verdictDeny, own.Kind, "")
 		if own.Phase == "breaker" {
-			e.Breaker = BreakerOpen.String()
+			e.Breaker = guard.Open.String()
 		}
 		if own.Kind == "internal" {
 			e.Outcome = audit.OutcomeError

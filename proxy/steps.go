@@ -6,6 +6,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/guard"
 )
 
 // maxSteps is how many steps of a call are kept; what comes behind is not.
@@ -61,12 +62,12 @@ func (rec *record) viewed(d gate.Decision) {
 // breakerState is the state of the circuit breaker that let a call through; empty
 // where none was asked.
 func breakerState(call *mcp.Call) string {
-	p, ok := call.Pass.(*pass)
+	p, ok := call.Pass.(*guard.Pass)
 	switch {
 	case !ok:
 		return ""
-	case p.whole.trial || p.own.trial:
-		return BreakerHalfOpen.String()
+	case p.Trial():
+		return guard.HalfOpen.String()
 	}
-	return BreakerClosed.String()
+	return guard.Closed.String()
 }

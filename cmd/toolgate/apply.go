@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
@@ -246,7 +247,7 @@ func fingerprint(s upstream.Spec) string {
 }
 
 // start makes a server and runs it; mu is held.
-func (in *instance) start(spec upstream.Spec, set proxy.Resilience, shown upstream.Credential) *runningServer {
+func (in *instance) start(spec upstream.Spec, set guard.Settings, shown upstream.Credential) *runningServer {
 	sink := &serverSink{in: in}
 	source, _ := shown.(*credential.Source)
 	server := in.newServer(spec, sink, shown, source)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/admin"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
 )
 
 // Breakers implements [admin.BreakerKeeper].
@@ -47,8 +47,8 @@ func (in *instance) resetBreaker(server, tool string) error {
 
 // guards are those before servers, native tools and namespaces of declared tools, by
 // name.
-func (in *instance) guards() map[string]*proxy.Guard {
-	out := make(map[string]*proxy.Guard)
+func (in *instance) guards() map[string]*guard.Guard {
+	out := make(map[string]*guard.Guard)
 	for _, s := range in.list() {
 		out[s.Name()] = s.guard
 	}
@@ -64,14 +64,14 @@ func (in *instance) guards() map[string]*proxy.Guard {
 
 // breakerState is what `ls` shows of the breaker of a whole server: nothing while
 // it is closed.
-func breakerState(g *proxy.Guard) (state, reason string) {
+func breakerState(g *guard.Guard) (state, reason string) {
 	b := g.Breakers()[0]
 	switch b.State {
-	case proxy.BreakerOpen:
+	case guard.Open:
 		reason = "it keeps failing, so it is not called before " + b.Until.Local().Format(time.TimeOnly) + " unless it gives a sign of life"
-	case proxy.BreakerHalfOpen:
+	case guard.HalfOpen:
 		reason = "it kept failing; the next call shows whether it still does"
-	case proxy.BreakerClosed:
+	case guard.Closed:
 		return "", ""
 	}
 	if b.Why != "" {

@@ -26,6 +26,7 @@ import (
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
 )
 
 // This file serves the tools that the configuration declares, each namespace of
@@ -212,7 +213,7 @@ func declaredRules(c *config.Config) []governance.Rule {
 // declaredServer is a namespace of declared tools that is served.
 type declaredServer struct {
 	*declared.Backend
-	guard    *proxy.Guard
+	guard    *guard.Guard
 	external map[string]bool // what another service answers
 	queued   map[string]bool // what runs as a task
 	served   *queue.Backend  // before the guard
@@ -320,9 +321,9 @@ const declaredHard = 25 * time.Hour
 // guardDeclared stands a guard before a backend. Its tools have nothing to do
 // with each other, so that each has a breaker of its own.
 func (in *instance) guardDeclared(s *declaredServer) {
-	set := proxy.Resilience{Breaker: proxy.Breaker{Off: true}, NoRetry: true, Tools: make(map[string]proxy.ToolResilience)}
+	set := guard.Settings{Breaker: guard.Breaker{Off: true}, NoRetry: true, Tools: make(map[string]guard.Tool)}
 	for name := range s.external {
-		set.Tools[name] = proxy.ToolResilience{Breaker: &proxy.Breaker{}}
+		set.Tools[name] = guard.Tool{Breaker: &guard.Breaker{}}
 	}
 	ctx, stop := context.WithCancel(in.ctx)
 	s.guard, s.stop = in.guard(s.Backend, set), stop

@@ -31,6 +31,7 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -122,7 +123,7 @@ type runningServer struct {
 	upstream reached        // nil for native tools
 	native   *native.Plugin // nil for everything else
 
-	guard  *proxy.Guard
+	guard  *guard.Guard
 	queued *queue.Backend     // before the guard; nil for everything but native tools
 	sink   *serverSink        // nil for native tools
 	source *credential.Source // nil where the headers of the file are all

@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -210,7 +211,7 @@ func existing(paths ...string) []string {
 }
 
 // startNative makes native tools and runs them; mu is held.
-func (in *instance) startNative(spec native.Spec, set proxy.Resilience) *runningServer {
+func (in *instance) startNative(spec native.Spec, set guard.Settings) *runningServer {
 	plugin := in.host.Plugin(spec)
 	ctx, stop := context.WithCancel(in.ctx)
 	guard := in.guard(plugin, set)

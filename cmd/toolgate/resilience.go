@@ -8,13 +8,14 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/upstream"
 )
 
 // resilience is how a server of the configuration is treated when it fails.
-func resilience(s *config.Server) proxy.Resilience {
-	r := proxy.Resilience{
-		Breaker: breaker(s.Breaker), Tools: make(map[string]proxy.ToolResilience),
+func resilience(s *config.Server) guard.Settings {
+	r := guard.Settings{
+		Breaker: breaker(s.Breaker), Tools: make(map[string]guard.Tool),
 		TrustHints: s.Retry.TrustHints, Call: s.Timeouts.Call,
 	}
 	if s.Retry.Max != nil {
@@ -24,7 +25,7 @@ func resilience(s *config.Server) proxy.Resilience {
 		if t.Breaker == nil && t.Idempotent == nil {
 			continue
 		}
-		own := proxy.ToolResilience{Idempotent: t.Idempotent}
+		own := guard.Tool{Idempotent: t.Idempotent}
 		if t.Breaker != nil {
 			b := breaker(*t.Breaker)
 			own.Breaker = &b
@@ -34,14 +35,14 @@ func resilience(s *config.Server) proxy.Resilience {
 	return r
 }
 
-func breaker(b config.BreakerSettings) proxy.Breaker {
-	return proxy.Breaker{Failures: b.Failures, Ratio: b.Ratio, Open: b.Open, Off: b.Off}
+func breaker(b config.BreakerSettings) guard.Breaker {
+	return guard.Breaker{Failures: b.Failures, Ratio: b.Ratio, Open: b.Open, Off: b.Off}
 }
 
 // serverSink hears of one server, for the gateway and for the guard before it.
 type serverSink struct {
 	in    *instance
-	guard *proxy.Guard // set before the server runs
+	guard *guard.Guard // set before the server runs
 
 	mu        sync.Mutex
 	left      bool // another one tells of the server, or nobody
@@ -86,10 +87,10 @@ func (s *serverSink) Happened(ev mcp.Event) { s.in.Happened(ev) }
 func sameServer(a, b upstream.Spec) bool { return a.Hash() == b.Hash() }
 
 // guard stands before a server of the gateway.
-func (in *instance) guard(b proxy.Backend, set proxy.Resilience) *proxy.Guard {
-	return proxy.NewGuard(b, set, proxy.GuardOptions{
+func (in *instance) guard(b proxy.Backend, set guard.Settings) *guard.Guard {
+	return guard.New(b, set, guard.Options{
 		Logger: in.log,
-		Changed: func(server, tool string, state proxy.BreakerState) {
+		Changed: func(server, tool string, state guard.State) {
 			in.metrics.Breaker(server, tool, state.String())
 			now := time.Now()
 			in.running.Go(func() { in.noteBreaker(server, tool, state, now) }) // ends with its line
@@ -99,7 +100,7 @@ func (in *instance) guard(b proxy.Backend, set proxy.Resilience) *proxy.Guard {
 }
 
 // noteBreaker writes the new state of a breaker into the audit log.
-func (in *instance) noteBreaker(server, tool string, state proxy.BreakerState, at time.Time) {
+func (in *instance) noteBreaker(server, tool string, state guard.State, at time.Time) {
 	entry := audit.Entry{
 		Event: audit.EventChange, Time: at, Principal: audit.Principal{Subject: automatic}, Method: "toolgate/breaker", Kind: "breaker",
 		Server: server, OriginalName: tool, Name: state.String(), Outcome: audit.OutcomeOK, Reason: "the circuit breaker is " + state.String(),

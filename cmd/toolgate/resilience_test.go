@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
 )
 
 func TestResilience(t *testing.T) {
@@ -16,19 +16,19 @@ func TestResilience(t *testing.T) {
 	own := config.BreakerSettings{Failures: 2, Ratio: 0.1, Open: time.Second, Off: true}
 	for name, tt := range map[string]struct {
 		server config.Server
-		want   proxy.Resilience
+		want   guard.Settings
 	}{
-		"nothing said": {config.Server{}, proxy.Resilience{}},
+		"nothing said": {config.Server{}, guard.Settings{}},
 		"everything": {
 			config.Server{
 				Timeouts: config.Timeouts{Call: time.Minute}, Breaker: config.BreakerSettings{Failures: 9},
 				Retry: config.RetrySettings{Max: &none, TrustHints: true},
 				Tools: map[string]config.Tool{"a": {Breaker: &own}, "b": {Idempotent: &yes}, "c": {Hidden: true}},
 			},
-			proxy.Resilience{
-				Breaker: proxy.Breaker{Failures: 9}, NoRetry: true, TrustHints: true, Call: time.Minute,
-				Tools: map[string]proxy.ToolResilience{
-					"a": {Breaker: &proxy.Breaker{Failures: 2, Ratio: 0.1, Open: time.Second, Off: true}}, "b": {Idempotent: &yes},
+			guard.Settings{
+				Breaker: guard.Breaker{Failures: 9}, NoRetry: true, TrustHints: true, Call: time.Minute,
+				Tools: map[string]guard.Tool{
+					"a": {Breaker: &guard.Breaker{Failures: 2, Ratio: 0.1, Open: time.Second, Off: true}}, "b": {Idempotent: &yes},
 				},
 			},
 		},

@@ -23,9 +23,8 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours:   []string{"gate", "budget", "budget/rate", "internal/...", "proxy/..."},
-		others: []string{"github.com/sony/gobreaker/v2"},
-		why:    "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/redact", "proxy/refusal"},
+		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
 		ours:   []string{"gate"},
@@ -36,6 +35,11 @@ var rules = map[string]rule{
 		why: "certificates for tests of more than one package",
 	},
 
+	"proxy/guard": {
+		ours:   []string{"internal/mcp", "proxy/refusal"},
+		others: []string{"github.com/sony/gobreaker/v2"},
+		why:    "whether a backend is called, and how often, depends on how it answers alone; gobreaker counts",
+	},
 	"proxy/refusal": {
 		ours: []string{"budget", "budget/rate", "gate", "internal/mcp"},
 		why:  "what a refusal says follows from who refuses: the gate, a budget or a backend",

@@ -1,4 +1,4 @@
-package proxy
+package guard
 
 import (
 	"context"
@@ -16,12 +16,20 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
+var errBoom = errors.New("boom")
+
 // patient is a backend whose answers and signs of life the test chooses.
 type patient struct {
-	*script
+	reply  func(context.Context, *mcp.Call) (mcp.Answer, error)
 	dead   atomic.Bool // gives no sign of life
 	probes atomic.Int64
+
+	mu     sync.Mutex
+	status mcp.Status
+	calls  int
 }
+
+func (m *patient) Name() string { return "srv" }
 
 func (m *patient) Probe(context.Context) error {
 	m.probes.Add(1)
@@ -31,17 +39,61 @@ func (m *patient) Probe(context.Context) error {
 	return nil
 }
 
-func newPatient(t testing.TB, reply func(context.Context, *mcp.Call) (mcp.Answer, error)) *patient {
-	m := &patient{script: newScript(t, "srv", mcp.Modern, tool("slow"), tool("fast"),
-		`tool {"name":"hinted","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)}
-	m.reply = reply
-	return m
+func (m *patient) Listing() (*mcp.Listing, mcp.Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var tools []mcp.Item
+	for _, raw := range []string{
+		`{"name":"slow","inputSchema":{"type":"object"}}`, `{"name":"fast","inputSchema":{"type":"object"}}`,
+		`{"name":"hinted","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`,
+	} {
+		item, err := mcp.ParseItem(mcp.Tool, []byte(raw))
+		if err != nil {
+			panic(err)
+		}
+		tools = append(tools, item)
+	}
+	return &mcp.Listing{Era: mcp.Modern, Items: map[mcp.Capability][]mcp.Item{mcp.Tool: tools}}, m.status
 }
 
-// guarded runs a guard before a backend for as long as f. It must be in a bubble.
-func guarded(t *testing.T, m *patient, set Resilience, f func(*Guard)) {
+func (m *patient) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	m.mu.Lock()
+	m.calls++
+	m.mu.Unlock()
+	if m.reply == nil {
+		return result(mcp.Modern, `{}`), nil
+	}
+	return m.reply(ctx, call)
+}
+
+// made is how many requests it got.
+func (m *patient) made() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
+}
+
+func newPatient(_ testing.TB, reply func(context.Context, *mcp.Call) (mcp.Answer, error)) *patient {
+	return &patient{reply: reply, status: mcp.Status{State: mcp.Ready}}
+}
+
+func result(era mcp.Era, raw string) mcp.Answer { return mcp.Answer{Result: []byte(raw), Era: era} }
+
+func fault(era mcp.Era, raw string) mcp.Answer {
+	return mcp.Answer{Fault: mcp.ParseError([]byte(raw)), Era: era}
+}
+
+// trip opens the breaker of a guard.
+func trip(g *Guard) {
+	for g.Breakers()[0].State != Open {
+		tryAll(g.whole, 1, failed)
+	}
+}
+
+// runGuarded runs a guard before a backend for as long as f. It must be in a bubble.
+func runGuarded(t *testing.T, m *patient, set Settings, f func(*Guard)) {
 	t.Helper()
-	g := NewGuard(m, set, GuardOptions{})
+	g := New(m, set, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- g.Run(ctx) }()
@@ -115,28 +167,28 @@ func TestGuardBehaviour(t *testing.T) {
 		// have got.
 		opens       bool
 		least, most int
-		state       BreakerState // in the end
+		state       State // in the end
 	}{
-		{"all is well", fine, false, false, calls, calls, BreakerClosed},
-		{"slow, and it succeeds", after(30*time.Second, fine), false, false, calls, calls, BreakerClosed},
-		{"it hangs", after(5*time.Second, always(silence)), true, true, 5, 12, BreakerOpen},
-		{"it drips and never ends", after(5*time.Second, always(silence)), true, true, 5, 12, BreakerOpen},
-		{"it resets every call", always(crash), true, true, 5, 9, BreakerOpen},
-		{"it crashes at every call, and starts again", always(crash), false, true, 12, calls, BreakerOpen},
-		{"500", always(broken5), true, true, 5, 9, BreakerOpen},
-		{"HTML", always(mcp.Failure{Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: "srv", Delivered: true}), true, true, 5, 9, BreakerOpen},
-		{"HTML with 404", always(mcp.Failure{Kind: mcp.FailProtocol, Origin: mcp.OriginHop, Server: "srv", Delivered: true, Status: 404}), false, false, calls, calls, BreakerClosed},
-		{"every second call fails", half(always(broken5)), true, true, 20, 35, BreakerClosed},
-		{"every second call is an internal error", half(func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }), true, true, 20, 35, BreakerClosed},
-		{"every call is an internal error", func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }, true, true, 5, 9, BreakerOpen},
-		{"every call is an error of the tool", func(int) (mcp.Answer, error) { return result(mcp.Modern, `{"isError":true}`), nil }, true, false, calls, calls, BreakerClosed},
-		{"every call has invalid arguments", func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32602,"message":"x"}`), nil }, true, false, calls, calls, BreakerClosed},
-		{"the connection is lost", always(absent), true, false, calls, 2 * calls, BreakerClosed},
-		{"429 with Retry-After: 1", always(busy(time.Second)), true, false, calls, 2 * calls, BreakerClosed},
-		{"429 with Retry-After: 30", always(busy(30 * time.Second)), true, false, 2, 2, BreakerClosed},
-		{"429 with Retry-After: 0", always(busy(0)), true, false, calls, 2 * calls, BreakerClosed},
-		{"429 with a day", always(busy(24 * time.Hour)), true, false, 1, 1, BreakerClosed},
-		{"no credential", always(mcp.Failure{Kind: mcp.FailLogin, Origin: mcp.OriginHop, Server: "srv", Status: 401}), true, false, calls, calls, BreakerClosed},
+		{"all is well", fine, false, false, calls, calls, Closed},
+		{"slow, and it succeeds", after(30*time.Second, fine), false, false, calls, calls, Closed},
+		{"it hangs", after(5*time.Second, always(silence)), true, true, 5, 12, Open},
+		{"it drips and never ends", after(5*time.Second, always(silence)), true, true, 5, 12, Open},
+		{"it resets every call", always(crash), true, true, 5, 9, Open},
+		{"it crashes at every call, and starts again", always(crash), false, true, 12, calls, Open},
+		{"500", always(broken5), true, true, 5, 9, Open},
+		{"HTML", always(mcp.Failure{Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: "srv", Delivered: true}), true, true, 5, 9, Open},
+		{"HTML with 404", always(mcp.Failure{Kind: mcp.FailProtocol, Origin: mcp.OriginHop, Server: "srv", Delivered: true, Status: 404}), false, false, calls, calls, Closed},
+		{"every second call fails", half(always(broken5)), true, true, 20, 35, Closed},
+		{"every second call is an internal error", half(func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }), true, true, 20, 35, Closed},
+		{"every call is an internal error", func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32603,"message":"x"}`), nil }, true, true, 5, 9, Open},
+		{"every call is an error of the tool", func(int) (mcp.Answer, error) { return result(mcp.Modern, `{"isError":true}`), nil }, true, false, calls, calls, Closed},
+		{"every call has invalid arguments", func(int) (mcp.Answer, error) { return fault(mcp.Modern, `{"code":-32602,"message":"x"}`), nil }, true, false, calls, calls, Closed},
+		{"the connection is lost", always(absent), true, false, calls, 2 * calls, Closed},
+		{"429 with Retry-After: 1", always(busy(time.Second)), true, false, calls, 2 * calls, Closed},
+		{"429 with Retry-After: 30", always(busy(30 * time.Second)), true, false, 2, 2, Closed},
+		{"429 with Retry-After: 0", always(busy(0)), true, false, calls, 2 * calls, Closed},
+		{"429 with a day", always(busy(24 * time.Hour)), true, false, 1, 1, Closed},
+		{"no credential", always(mcp.Failure{Kind: mcp.FailLogin, Origin: mcp.OriginHop, Server: "srv", Status: 401}), true, false, calls, calls, Closed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,14 +200,14 @@ func TestGuardBehaviour(t *testing.T) {
 					return tt.reply(n)
 				})
 				m.dead.Store(tt.dead)
-				guarded(t, m, Resilience{}, func(g *Guard) {
+				runGuarded(t, m, Settings{}, func(g *Guard) {
 					for range calls {
 						_, _ = g.Call(t.Context(), callOf("fast"))
 						time.Sleep(time.Second)
 					}
 					got := g.Breakers()[0]
 					// Whether a breaker that is not closed is open or half-open at this very moment is chance.
-					if (got.Opens > 0) != tt.opens || (got.State == BreakerClosed) != (tt.state == BreakerClosed) || n < tt.least || n > tt.most {
+					if (got.Opens > 0) != tt.opens || (got.State == Closed) != (tt.state == Closed) || n < tt.least || n > tt.most {
 						t.Errorf("opened %d times, in the end %v, %d requests; want opened: %v, %v, %d to %d requests",
 							got.Opens, got.State, n, tt.opens, tt.state, tt.least, tt.most)
 					}
@@ -180,13 +232,13 @@ func TestGuardRecovers(t *testing.T) {
 		})
 		ill.Store(true)
 		m.dead.Store(true)
-		guarded(t, m, Resilience{}, func(g *Guard) {
+		runGuarded(t, m, Settings{}, func(g *Guard) {
 			for range 5 {
 				if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "upstream_unavailable" {
 					t.Fatalf("a call: %q", got)
 				}
 			}
-			began, sent := time.Now(), len(m.seen(""))
+			began, sent := time.Now(), m.made()
 			_, err := g.Call(t.Context(), callOf("fast"))
 			refused, ok := errors.AsType[*refusal.Error](err)
 			if !ok || refused.Kind != "breaker_open" || refused.RetryAfter != 10*time.Second || refused.Code != refusal.CodeBreaker ||
@@ -196,7 +248,7 @@ func TestGuardRecovers(t *testing.T) {
 			if failure, ok := errors.AsType[*mcp.Failure](err); !ok || failure.Delivered {
 				t.Error("whether it was delivered is not told")
 			}
-			if time.Since(began) != 0 || len(m.seen("")) != sent {
+			if time.Since(began) != 0 || m.made() != sent {
 				t.Error("the call was made, or took its time")
 			}
 			if l, _ := g.Listing(); len(l.Items[mcp.Tool]) != 3 {
@@ -209,14 +261,14 @@ func TestGuardRecovers(t *testing.T) {
 			ill.Store(false)
 			m.dead.Store(false)
 			time.Sleep(livenessMost)
-			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+			if got := g.Breakers()[0].State; got != HalfOpen {
 				t.Fatalf("with a sign of life: %v", got)
 			}
 			probes := m.probes.Load()
 			if got := kindOf(g.Call(t.Context(), callOf("fast"))); got != "" {
 				t.Fatalf("the trial: %q", got)
 			}
-			if got := g.Breakers()[0]; got.State != BreakerClosed || got.Opens != 1 || got.Why != "gone" {
+			if got := g.Breakers()[0]; got.State != Closed || got.Opens != 1 || got.Why != "gone" {
 				t.Errorf("after it: %+v", got)
 			}
 			time.Sleep(time.Minute)
@@ -238,7 +290,7 @@ func TestGuardFlaps(t *testing.T) {
 			at = append(at, time.Since(began))
 			return failWith(crash)
 		})
-		guarded(t, m, Resilience{}, func(g *Guard) {
+		runGuarded(t, m, Settings{}, func(g *Guard) {
 			for range 300 {
 				_, _ = g.Call(t.Context(), callOf("fast"))
 				time.Sleep(10 * time.Millisecond)
@@ -266,11 +318,11 @@ func TestGuardSlowTool(t *testing.T) {
 					}
 					return result(mcp.Modern, `{}`), nil
 				})
-				set := Resilience{}
+				set := Settings{}
 				if own {
-					set.Tools = map[string]ToolResilience{"slow": {Breaker: &Breaker{Failures: 3, Open: time.Minute}}}
+					set.Tools = map[string]Tool{"slow": {Breaker: &Breaker{Failures: 3, Open: time.Minute}}}
 				}
-				guarded(t, m, set, func(g *Guard) {
+				runGuarded(t, m, set, func(g *Guard) {
 					var all sync.WaitGroup
 					all.Go(func() {
 						for range 60 {
@@ -293,10 +345,10 @@ func TestGuardSlowTool(t *testing.T) {
 						t.Errorf("the slow tool: %v, want %v", kinds, want)
 					}
 					all2 := g.Breakers()
-					if all2[0].State != BreakerClosed || all2[0].Opens != 0 {
+					if all2[0].State != Closed || all2[0].Opens != 0 {
 						t.Errorf("the server's: %+v", all2[0])
 					}
-					if own && (len(all2) != 2 || all2[1].Tool != "slow" || all2[1].State != BreakerOpen) {
+					if own && (len(all2) != 2 || all2[1].Tool != "slow" || all2[1].State != Open) {
 						t.Errorf("the tool's: %+v", all2)
 					}
 				})
@@ -318,7 +370,7 @@ func TestGuardHangs(t *testing.T) {
 			return result(mcp.Modern, `{}`), nil
 		})
 		m.dead.Store(true)
-		guarded(t, m, Resilience{}, func(g *Guard) {
+		runGuarded(t, m, Settings{}, func(g *Guard) {
 			for range 100 {
 				_, _ = g.Call(t.Context(), callOf("fast"))
 				_, _ = g.Call(t.Context(), callOf("slow"))
@@ -343,8 +395,8 @@ func TestGuardReset(t *testing.T) {
 		m.dead.Store(true)
 		var mu sync.Mutex
 		var told []string
-		g := NewGuard(m, Resilience{Tools: map[string]ToolResilience{"slow": {Breaker: &Breaker{}}}}, GuardOptions{
-			Changed: func(backend, tool string, s BreakerState) {
+		g := New(m, Settings{Tools: map[string]Tool{"slow": {Breaker: &Breaker{}}}}, Options{
+			Changed: func(backend, tool string, s State) {
 				mu.Lock()
 				defer mu.Unlock()
 				told = append(told, strings.TrimSpace(backend+" "+tool)+" "+s.String())
@@ -356,17 +408,17 @@ func TestGuardReset(t *testing.T) {
 		if g.Reset("fast") {
 			t.Error("a tool without a breaker was reset")
 		}
-		if !g.Reset("slow") || g.Breakers()[1].State != BreakerClosed || g.Breakers()[0].State != BreakerOpen {
+		if !g.Reset("slow") || g.Breakers()[1].State != Closed || g.Breakers()[0].State != Open {
 			t.Errorf("after the reset of the tool: %+v", g.Breakers())
 		}
-		if !g.Reset("") || g.Breakers()[0].State != BreakerClosed {
+		if !g.Reset("") || g.Breakers()[0].State != Closed {
 			t.Errorf("after the reset of all: %+v", g.Breakers())
 		}
 		for range 5 {
 			_, _ = g.Call(t.Context(), callOf("slow"))
 		}
-		g.Configure(Resilience{}) // the tool has none any more
-		if got := g.Breakers(); len(got) != 1 || got[0].State != BreakerOpen {
+		g.Configure(Settings{}) // the tool has none any more
+		if got := g.Breakers(); len(got) != 1 || got[0].State != Open {
 			t.Errorf("after a reload: %+v", got)
 		}
 		want := []string{
@@ -384,7 +436,7 @@ func TestGuardHearsOfReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newPatient(t, nil)
 		m.dead.Store(true)
-		guarded(t, m, Resilience{}, func(g *Guard) {
+		runGuarded(t, m, Settings{}, func(g *Guard) {
 			trip(g)
 			time.Sleep(9*time.Second + 100*time.Millisecond)
 			m.dead.Store(false)
@@ -393,7 +445,7 @@ func TestGuardHearsOfReturn(t *testing.T) {
 			m.mu.Unlock()
 			g.Changed()
 			synctest.Wait()
-			if got := g.Breakers()[0].State; got != BreakerOpen {
+			if got := g.Breakers()[0].State; got != Open {
 				t.Fatalf("while it is away: %v", got)
 			}
 			m.mu.Lock()
@@ -401,7 +453,7 @@ func TestGuardHearsOfReturn(t *testing.T) {
 			m.mu.Unlock()
 			g.Changed()
 			synctest.Wait()
-			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+			if got := g.Breakers()[0].State; got != HalfOpen {
 				t.Errorf("when it is back: %v", got)
 			}
 			probes := m.probes.Load()
@@ -420,7 +472,7 @@ func TestGuardTrialBehindToolBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newPatient(t, nil)
 		m.dead.Store(true)
-		g := NewGuard(m, Resilience{Tools: map[string]ToolResilience{"slow": {Breaker: &Breaker{}}}}, GuardOptions{})
+		g := New(m, Settings{Tools: map[string]Tool{"slow": {Breaker: &Breaker{}}}}, Options{})
 		trip(g)
 		g.whole.alive()
 		tryAll(g.tools["slow"], 5, failed)
@@ -439,15 +491,15 @@ func TestGuardInherits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) { return failWith(crash) })
 		m.dead.Store(true)
-		set := Resilience{Tools: map[string]ToolResilience{"slow": {Breaker: &Breaker{Failures: 3, Open: time.Minute}}}}
-		before := NewGuard(m, set, GuardOptions{})
+		set := Settings{Tools: map[string]Tool{"slow": {Breaker: &Breaker{Failures: 3, Open: time.Minute}}}}
+		before := New(m, set, Options{})
 		for range 3 {
 			_, _ = before.Call(t.Context(), callOf("slow"))
 		}
 		before.hold(capability{mcp.Tool, "fast"}, time.Minute)
 		trip(before)
 		time.Sleep(time.Second)
-		guarded(t, m, set, func(g *Guard) {
+		runGuarded(t, m, set, func(g *Guard) {
 			g.Inherit(before)
 			if got, want := fmt.Sprint(g.Breakers()), fmt.Sprint(before.Breakers()); got != want {
 				t.Errorf("%s, want %s", got, want)
@@ -457,7 +509,7 @@ func TestGuardInherits(t *testing.T) {
 			}
 			m.dead.Store(false)
 			time.Sleep(livenessMost)
-			if got := g.Breakers()[0].State; got != BreakerHalfOpen {
+			if got := g.Breakers()[0].State; got != HalfOpen {
 				t.Errorf("a sign of life: %v", got)
 			}
 		})
@@ -468,7 +520,7 @@ func TestGuardInherits(t *testing.T) {
 func TestGuardPanic(t *testing.T) {
 	t.Parallel()
 	m := newPatient(t, func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("boom") })
-	g := NewGuard(m, Resilience{}, GuardOptions{})
+	g := New(m, Settings{}, Options{})
 	for range 5 {
 		func() {
 			defer func() {
@@ -479,7 +531,7 @@ func TestGuardPanic(t *testing.T) {
 			_, _ = g.Call(t.Context(), callOf("fast"))
 		}()
 	}
-	if got := g.Breakers()[0].State; got != BreakerOpen {
+	if got := g.Breakers()[0].State; got != Open {
 		t.Errorf("%v", got)
 	}
 }

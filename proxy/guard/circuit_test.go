@@ -1,4 +1,4 @@
-package proxy
+package guard
 
 import (
 	"math/rand/v2"
@@ -36,49 +36,49 @@ func TestCircuitOpens(t *testing.T) {
 		name string
 		set  Breaker
 		do   func(c *circuit)
-		want BreakerState
+		want State
 	}{
-		{"after so many failures in a row", Breaker{}, func(c *circuit) { tryAll(c, 5, failed) }, BreakerOpen},
-		{"not after fewer", Breaker{}, func(c *circuit) { tryAll(c, 4, failed) }, BreakerClosed},
+		{"after so many failures in a row", Breaker{}, func(c *circuit) { tryAll(c, 5, failed) }, Open},
+		{"not after fewer", Breaker{}, func(c *circuit) { tryAll(c, 4, failed) }, Closed},
 		{"not when one between them goes well", Breaker{}, func(c *circuit) {
 			for range 4 {
 				tryAll(c, 4, failed)
 				tryAll(c, 15, succeeded)
 			}
-		}, BreakerClosed},
-		{"after as many as is said", Breaker{Failures: 1}, func(c *circuit) { tryAll(c, 1, failed) }, BreakerOpen},
+		}, Closed},
+		{"after as many as is said", Breaker{Failures: 1}, func(c *circuit) { tryAll(c, 1, failed) }, Open},
 		{"at half of 20 calls", Breaker{}, func(c *circuit) {
 			for range 10 {
 				try(c, succeeded)
 				try(c, failed)
 			}
-		}, BreakerOpen},
+		}, Open},
 		{"not at half of 18", Breaker{}, func(c *circuit) {
 			for range 9 {
 				try(c, succeeded)
 				try(c, failed)
 			}
-		}, BreakerClosed},
+		}, Closed},
 		{"not below the ratio", Breaker{Ratio: 0.6}, func(c *circuit) {
 			for range 50 {
 				try(c, failed)
 				try(c, succeeded)
 			}
-		}, BreakerClosed},
+		}, Closed},
 		{"not for failures that are long ago", Breaker{}, func(c *circuit) {
 			for range 12 {
 				tryAll(c, 4, failed)
 				forget()
 				tryAll(c, 16, succeeded)
 			}
-		}, BreakerClosed},
-		{"not for what says nothing", Breaker{}, func(c *circuit) { tryAll(c, 100, tellsNothing) }, BreakerClosed},
+		}, Closed},
+		{"not for what says nothing", Breaker{}, func(c *circuit) { tryAll(c, 100, tellsNothing) }, Closed},
 		{"what says nothing does not break a row", Breaker{}, func(c *circuit) {
 			tryAll(c, 4, failed)
 			tryAll(c, 3, tellsNothing)
 			tryAll(c, 1, failed)
-		}, BreakerOpen},
-		{"never when it is off", Breaker{Off: true}, func(c *circuit) { tryAll(c, 100, failed) }, BreakerClosed},
+		}, Open},
+		{"never when it is off", Breaker{Off: true}, func(c *circuit) { tryAll(c, 100, failed) }, Closed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestCircuitOpenTime(t *testing.T) {
 		reopen := func() time.Duration {
 			c.alive()
 			try(c, succeeded)
-			if got := c.view().state; got != BreakerClosed {
+			if got := c.view().state; got != Closed {
 				t.Fatalf("after a trial that went well: %v", got)
 			}
 			tryAll(c, 5, failed)
@@ -156,22 +156,22 @@ func TestCircuitTrials(t *testing.T) {
 		if c.refusesFor(time.Now()) != 0 {
 			t.Fatal("the trial that is lost blocks the circuit")
 		}
-		if !try(c, tellsNothing) || c.view().state != BreakerHalfOpen {
+		if !try(c, tellsNothing) || c.view().state != HalfOpen {
 			t.Fatal("a trial that says nothing decides")
 		}
 		time.Sleep(time.Minute)
 		lost.end(succeeded, time.Now())
-		if got := c.view().state; got != BreakerClosed {
+		if got := c.view().state; got != Closed {
 			t.Errorf("the late outcome is lost: %v", got)
 		}
 		lost.end(failed, time.Now()) // a second one is of nothing
-		if got := c.view(); got.state != BreakerClosed || got.failures != 0 {
+		if got := c.view(); got.state != Closed || got.failures != 0 {
 			t.Errorf("told twice: %+v", got)
 		}
 
 		tryAll(c, 5, failed)
 		c.alive()
-		if try(c, failed); c.view().state != BreakerOpen {
+		if try(c, failed); c.view().state != Open {
 			t.Error("a trial that failed does not open it")
 		}
 	})
@@ -182,13 +182,13 @@ func TestCircuitTrials(t *testing.T) {
 func TestCircuitLateOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for late, want := range map[outcome]BreakerState{succeeded: BreakerHalfOpen, failed: BreakerOpen, tellsNothing: BreakerOpen} {
+		for late, want := range map[outcome]State{succeeded: HalfOpen, failed: Open, tellsNothing: Open} {
 			c := newCircuit(Breaker{}, nil)
 			old, _ := c.enter(time.Now())
 			tryAll(c, 5, failed)
 			before := c.view().until
 			old.end(late, time.Now())
-			if got := c.view(); got.state != want || want == BreakerOpen && got.until != before {
+			if got := c.view(); got.state != want || want == Open && got.until != before {
 				t.Errorf("outcome %d: %+v, want %v", late, got, want)
 			}
 		}
@@ -204,16 +204,16 @@ func TestCircuitConfigure(t *testing.T) {
 		tryAll(c, 2, failed)
 		c.configure(Breaker{Failures: 3}) // the same
 		tryAll(c, 1, failed)
-		if c.view().state != BreakerOpen {
+		if c.view().state != Open {
 			t.Fatal("a reload that changes nothing forgets what was counted")
 		}
 		until := c.view().until
 		c.configure(Breaker{Failures: 7, Open: time.Second})
-		if got := c.view(); got.state != BreakerOpen || got.until != until {
+		if got := c.view(); got.state != Open || got.until != until {
 			t.Fatalf("a reload changes an open circuit: %+v", got)
 		}
 		c.configure(Breaker{Off: true})
-		if got := c.view().state; got != BreakerClosed {
+		if got := c.view().state; got != Closed {
 			t.Errorf("switched off: %v", got)
 		}
 		if want := []string{"open", "closed"}; !slices.Equal(states, want) {
@@ -260,7 +260,7 @@ func TestCircuitNeverStays(t *testing.T) {
 				t.Fatalf("after the longest time it still refuses for %v: %+v", wait, c.view())
 			}
 			last.end(succeeded, time.Now())
-			if got := c.view().state; got != BreakerClosed {
+			if got := c.view().state; got != Closed {
 				t.Fatalf("a request that went well leaves it %v", got)
 			}
 		}

@@ -1,4 +1,4 @@
-package proxy
+package guard
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func TestJudge(t *testing.T) {
 		{"switched off", mcp.Answer{}, failure(mcp.FailDisabled), innocent},
 		{"its own connection gone", mcp.Answer{}, failure(mcp.FailGone), innocent},
 
-		{"cancelled by the client", mcp.Answer{}, errCancelled, innocent},
+		{"cancelled by the client", mcp.Answer{}, context.Canceled, innocent},
 		{"the client's own deadline", mcp.Answer{}, context.DeadlineExceeded, innocent},
 		{"ended by the gateway", mcp.Answer{}, refusal.Cut, innocent},
 		{"a refusal on the way", mcp.Answer{}, &refusal.Error{Kind: "denied"}, innocent},

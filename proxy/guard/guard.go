@@ -1,4 +1,6 @@
-package proxy
+// Package guard stands before a backend: it stops calling it while it fails, calls it
+// again where that is safe, and notices when it is back (docs/resilience.md).
+package guard
 
 import (
 	"cmp"
@@ -15,13 +17,13 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Resilience is how a [Guard] treats a backend that fails (DESIGN 8). The zero
+// Settings is how a [Guard] treats a backend that fails (DESIGN 8). The zero
 // value has the defaults of each part.
-type Resilience struct {
+type Settings struct {
 	// Breaker is that of the whole backend.
 	Breaker Breaker
 	// Tools are settings of single tools, by their name at the backend.
-	Tools map[string]ToolResilience
+	Tools map[string]Tool
 	// NoRetry repeats nothing; Retries is how often a request is repeated at
 	// most; 2 when zero.
 	NoRetry bool
@@ -34,8 +36,8 @@ type Resilience struct {
 	Call time.Duration
 }
 
-// ToolResilience is how one tool of a backend is treated.
-type ToolResilience struct {
+// Tool is how one tool of a backend is treated.
+type Tool struct {
 	// Breaker is one of the tool's own, beside that of the backend; nil is none.
 	Breaker *Breaker
 	// Idempotent tells whether the tool may run twice for one call; nil leaves it
@@ -43,7 +45,7 @@ type ToolResilience struct {
 	Idempotent *bool
 }
 
-func (r Resilience) withDefaults() Resilience {
+func (r Settings) withDefaults() Settings {
 	if r.Retries <= 0 {
 		r.Retries = 2
 	}
@@ -54,14 +56,35 @@ func (r Resilience) withDefaults() Resilience {
 	return r
 }
 
-// GuardOptions are what a [Guard] reports to. All fields may be nil.
-type GuardOptions struct {
+// Options are what a [Guard] reports to. All fields may be nil.
+type Options struct {
 	Logger *slog.Logger
 	// Changed is told each new state of a breaker: tool is empty for that of the
 	// backend. It must not block.
-	Changed func(backend, tool string, state BreakerState)
+	Changed func(backend, tool string, state State)
 	// Retried is told of each repetition. It must not block.
 	Retried func(backend string)
+}
+
+// Backend is what a [Guard] stands before, and is itself.
+type Backend interface {
+	Name() string
+	// Listing returns what the backend offers, nil while nothing is known, and its
+	// state.
+	Listing() (*mcp.Listing, mcp.Status)
+	Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
+	// Probe asks whether the backend is alive, without running a tool.
+	Probe(ctx context.Context) error
+}
+
+// sessionEnder is a [Backend] that keeps something per client session.
+type sessionEnder interface {
+	EndSession(principal, session string)
+}
+
+// clientAware is a [Backend] that wants to know what clients declare.
+type clientAware interface {
+	Connected(capabilities []byte)
 }
 
 // Guard is a [Backend] that stands before another one. It stops calling it while
@@ -69,10 +92,10 @@ type GuardOptions struct {
 // that is not called answers again. It is safe for concurrent use.
 type Guard struct {
 	backend Backend
-	opts    GuardOptions
+	opts    Options
 	log     *slog.Logger
 
-	set    atomic.Pointer[Resilience]
+	set    atomic.Pointer[Settings]
 	whole  *circuit
 	opened chan struct{} // capacity 1: whole has changed
 	news   chan struct{} // capacity 1: the backend has
@@ -97,8 +120,8 @@ type answered struct {
 	at time.Time
 }
 
-// NewGuard returns a guard before a backend.
-func NewGuard(b Backend, set Resilience, opts GuardOptions) *Guard {
+// New returns a guard before a backend.
+func New(b Backend, set Settings, opts Options) *Guard {
 	g := &Guard{
 		backend: b, opts: opts, log: opts.Logger, opened: make(chan struct{}, 1), news: make(chan struct{}, 1),
 		tools: make(map[string]*circuit), holds: make(map[capability]time.Time),
@@ -111,7 +134,7 @@ func NewGuard(b Backend, set Resilience, opts GuardOptions) *Guard {
 	g.whole = newCircuit(set.Breaker, nil)
 	g.whole.changed = func() {
 		g.report("", g.whole)
-		signal(g.opened)
+		poke(g.opened)
 	}
 	g.budget.tokens = retryBurst
 	g.Configure(set)
@@ -119,7 +142,7 @@ func NewGuard(b Backend, set Resilience, opts GuardOptions) *Guard {
 }
 
 // Configure replaces the settings. Breakers that are open stay open.
-func (g *Guard) Configure(set Resilience) {
+func (g *Guard) Configure(set Settings) {
 	set = set.withDefaults()
 	g.set.Store(&set)
 	g.whole.configure(set.Breaker)
@@ -132,7 +155,7 @@ func (g *Guard) Configure(set Resilience) {
 		}
 		delete(g.tools, name)
 		if g.opts.Changed != nil {
-			g.opts.Changed(g.backend.Name(), name, BreakerClosed)
+			g.opts.Changed(g.backend.Name(), name, Closed)
 		}
 	}
 	for name, tool := range set.Tools {
@@ -165,7 +188,7 @@ func (g *Guard) Inherit(from *Guard) {
 // report tells of a new state of a circuit, whose lock is held.
 func (g *Guard) report(tool string, c *circuit) {
 	level := slog.LevelInfo
-	if c.state == BreakerOpen {
+	if c.state == Open {
 		level = slog.LevelWarn
 	}
 	g.log.LogAttrs(context.Background(), level, "circuit breaker", slog.String("tool", tool), slog.String("state", c.state.String()))
@@ -183,16 +206,16 @@ func (g *Guard) Listing() (*mcp.Listing, mcp.Status) { return g.backend.Listing(
 // Probe implements [Backend].
 func (g *Guard) Probe(ctx context.Context) error { return g.backend.Probe(ctx) }
 
-// EndSession implements [SessionEnder].
+// EndSession tells the backend that a client session has ended, if it wants to know.
 func (g *Guard) EndSession(principal, session string) {
-	if ender, ok := g.backend.(SessionEnder); ok {
+	if ender, ok := g.backend.(sessionEnder); ok {
 		ender.EndSession(principal, session)
 	}
 }
 
-// Connected implements [ClientAware].
+// Connected tells the backend what a client declares, if it wants to know.
 func (g *Guard) Connected(capabilities []byte) {
-	if aware, ok := g.backend.(ClientAware); ok {
+	if aware, ok := g.backend.(clientAware); ok {
 		aware.Connected(capabilities)
 	}
 }
@@ -217,7 +240,7 @@ const (
 
 // Changed takes the news that the status of the backend is another: one that is
 // back is asked for a sign of life at once. It does not block.
-func (g *Guard) Changed() { signal(g.news) }
+func (g *Guard) Changed() { poke(g.news) }
 
 // Run asks the backend for a sign of life while its breaker is open, by its own
 // probe and never by a tool, and ends the open time at once when there is one. It
@@ -232,7 +255,7 @@ func (g *Guard) Run(ctx context.Context) error {
 			return nil
 		case <-g.opened:
 			switch v := g.whole.view(); {
-			case v.state != BreakerOpen:
+			case v.state != Open:
 				wait = 0
 			case wait == 0: // the more often it opens, the less often it is asked
 				wait = min(livenessFirst<<min(v.reopens, 8), livenessMost)
@@ -245,7 +268,7 @@ func (g *Guard) Run(ctx context.Context) error {
 			}
 		case <-pause.C:
 		}
-		if wait == 0 || g.whole.view().state != BreakerOpen {
+		if wait == 0 || g.whole.view().state != Open {
 			wait = 0
 			continue
 		}
@@ -270,11 +293,11 @@ func (g *Guard) lives(ctx context.Context) bool {
 	return err == nil
 }
 
-// BreakerStatus is a breaker as people see it.
-type BreakerStatus struct {
+// Status is a breaker as people see it.
+type Status struct {
 	Backend string
 	Tool    string // empty for the breaker of the whole backend
-	State   BreakerState
+	State   State
 	Since   time.Time
 	// Until is when an open breaker lets a call through at the latest.
 	Until time.Time
@@ -287,21 +310,21 @@ type BreakerStatus struct {
 }
 
 // Breakers returns the state of every breaker, that of the whole backend first.
-func (g *Guard) Breakers() []BreakerStatus {
+func (g *Guard) Breakers() []Status {
 	g.mu.Lock()
 	why := g.last
-	tools := make([]BreakerStatus, 0, len(g.tools))
+	tools := make([]Status, 0, len(g.tools))
 	for name, c := range g.tools {
 		tools = append(tools, g.status(name, c, ""))
 	}
 	g.mu.Unlock()
-	slices.SortFunc(tools, func(a, b BreakerStatus) int { return strings.Compare(a.Tool, b.Tool) })
-	return append([]BreakerStatus{g.status("", g.whole, why)}, tools...)
+	slices.SortFunc(tools, func(a, b Status) int { return strings.Compare(a.Tool, b.Tool) })
+	return append([]Status{g.status("", g.whole, why)}, tools...)
 }
 
-func (g *Guard) status(tool string, c *circuit, why string) BreakerStatus {
+func (g *Guard) status(tool string, c *circuit, why string) Status {
 	v := c.view()
-	return BreakerStatus{
+	return Status{
 		Backend: g.backend.Name(), Tool: tool, State: v.state, Since: v.since, Until: v.until,
 		Failures: v.failures, Opens: v.opens, Why: why,
 	}
@@ -335,4 +358,12 @@ func (g *Guard) Reset(tool string) bool {
 func jitter(repetition int) time.Duration {
 	most := min(retryLeast<<(2*repetition), retryMost)
 	return retryLeast + rand.N(most-retryLeast+1)
+}
+
+// poke wakes whoever waits for a channel of capacity 1.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

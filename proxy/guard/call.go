@@ -1,4 +1,4 @@
-package proxy
+package guard
 
 import (
 	"cmp"
@@ -29,6 +29,8 @@ const (
 	longestHold = 2 * time.Minute
 	// maxHolds is how many capabilities of a backend may have asked for that.
 	maxHolds = 1024
+	// maxReason is how many bytes are kept of what a failure says.
+	maxReason = 256
 )
 
 // retryBudget keeps the repetitions of a backend a small share of its calls, so
@@ -55,9 +57,9 @@ func (b *retryBudget) spend() bool {
 	return true
 }
 
-// pass lets one request through a guard. It is taken by the request, or given
+// Pass lets one request through a guard. It is taken by the request, or given
 // back, once.
-type pass struct {
+type Pass struct {
 	guard      *Guard
 	what       capability
 	began      time.Time
@@ -65,13 +67,24 @@ type pass struct {
 	taken      atomic.Bool
 }
 
-// enter asks every breaker that a request has to pass. The error is a [*refusal.Error].
-func (g *Guard) enter(what capability) (*pass, error) {
+// Enter asks every breaker that a request for a capability, by its name at the backend,
+// has to pass, before it is charged: what a breaker refuses costs nothing. The pass
+// belongs into [mcp.Call.Pass]. The error is a [*refusal.Error].
+func (g *Guard) Enter(kind mcp.Capability, key string) (*Pass, error) {
+	return g.enter(capability{kind, key})
+}
+
+// Peek returns the refusal that [Guard.Enter] would, and changes nothing.
+func (g *Guard) Peek(kind mcp.Capability, key string) error {
+	return g.peek(capability{kind, key})
+}
+
+func (g *Guard) enter(what capability) (*Pass, error) {
 	now := time.Now()
 	if held := g.heldFor(what, now); held > 0 {
 		return nil, g.busy(held)
 	}
-	p := &pass{guard: g, what: what, began: now}
+	p := &Pass{guard: g, what: what, began: now}
 	var wait time.Duration
 	if p.whole, wait = g.whole.enter(now); wait > 0 {
 		return nil, g.broken("", wait)
@@ -102,8 +115,12 @@ func (g *Guard) peek(what capability) error {
 	return nil
 }
 
-// giveBack ends a pass that no request has taken.
-func (p *pass) giveBack() {
+// Trial tells whether a breaker that is half-open lets the request through.
+func (p *Pass) Trial() bool { return p.whole.trial || p.own.trial }
+
+// GiveBack ends a pass that no request has taken. It may be called after every
+// request.
+func (p *Pass) GiveBack() {
 	if p.taken.CompareAndSwap(false, true) {
 		p.end(innocent, nil)
 	}
@@ -111,7 +128,7 @@ func (p *pass) giveBack() {
 
 // end tells the breakers how a request ended. A fault that may be of the one
 // capability counts for the whole backend only while nothing else of it answers.
-func (p *pass) end(v verdict, err error) {
+func (p *Pass) end(v verdict, err error) {
 	g, now := p.guard, time.Now()
 	whole, own := tellsNothing, tellsNothing
 	switch v {
@@ -146,7 +163,7 @@ func (g *Guard) noteFailure(err error) {
 			text = failure.Err.Error()
 		}
 	}
-	text = strings.ToValidUTF8(text[:min(len(text), maxEcho)], "")
+	text = strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last = text
@@ -263,7 +280,7 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 
 // once makes a request with the pass that it brings, or one of its own.
 func (g *Guard) once(ctx context.Context, what capability, call *mcp.Call) (answer mcp.Answer, err error) {
-	p, _ := call.Pass.(*pass)
+	p, _ := call.Pass.(*Pass)
 	if p == nil || p.guard != g || !p.taken.CompareAndSwap(false, true) {
 		if p, err = g.enter(what); err != nil {
 			return mcp.Answer{}, err
@@ -320,7 +337,7 @@ func (g *Guard) repeatable(f *mcp.Failure) bool {
 
 // idempotent tells whether a call may run twice: its tool is one of which the
 // operator says so, or trusts the backend's own word.
-func (g *Guard) idempotent(set *Resilience, call *mcp.Call) bool {
+func (g *Guard) idempotent(set *Settings, call *mcp.Call) bool {
 	if call.Method != mcp.MethodToolsCall {
 		return false
 	}
@@ -368,31 +385,4 @@ func inSeconds(d time.Duration) string {
 		return fmt.Sprintf("%d seconds", n)
 	}
 	return "a second"
-}
-
-// peek returns the refusal of a call whose backend is not called for now: of one
-// that begins before anything is done for it, of one that goes on when it is known
-// which it is, and that its server does not work on it already.
-func (s *served) peek(x *Exchange, r *Route, again *retry) error {
-	g, guarded := s.backend.(*Guard)
-	begins := x.Message.Param("requestState") == nil
-	if !guarded || begins != (again == nil) || again != nil && again.state.way == wayParked {
-		return nil
-	}
-	return g.peek(capability{r.Kind, r.Original})
-}
-
-// admit lets a call through to its backend, before it is charged: what a breaker
-// refuses costs nothing. giveBack is called at the end of the call.
-func (s *served) admit(call *mcp.Call, again *retry) (giveBack func(), err error) {
-	g, guarded := s.backend.(*Guard)
-	if !guarded || again != nil && again.state.way == wayParked {
-		return func() {}, nil
-	}
-	p, err := g.enter(capability{call.Kind, call.Key})
-	if err != nil {
-		return nil, err
-	}
-	call.Pass = p
-	return p.giveBack, nil
 }

@@ -1,4 +1,4 @@
-package proxy
+package guard
 
 import (
 	"errors"
@@ -43,22 +43,22 @@ const (
 	trialTime = 2 * time.Second
 )
 
-// BreakerState is the state of a circuit breaker.
-type BreakerState uint8
+// State is the state of a circuit breaker.
+type State uint8
 
 // The states. The zero BreakerState is closed: calls pass.
 const (
-	BreakerClosed BreakerState = iota
-	BreakerOpen
-	BreakerHalfOpen
+	Closed State = iota
+	Open
+	HalfOpen
 )
 
 // String returns the state's name.
-func (s BreakerState) String() string {
+func (s State) String() string {
 	switch s {
-	case BreakerOpen:
+	case Open:
 		return "open"
-	case BreakerHalfOpen:
+	case HalfOpen:
 		return "half-open"
 	default:
 		return "closed"
@@ -93,7 +93,7 @@ type circuit struct {
 	row     int    // failures in a row
 	tripped bool   // the counter has just said so
 	era     uint64 // counts the changes of state
-	state   BreakerState
+	state   State
 	since   time.Time
 	until   time.Time // when it is open, at the latest
 	reopens int       // how often it opened again before it had been closed for a while; -1 before the first time
@@ -117,8 +117,8 @@ func (c *circuit) configure(set Breaker) {
 		return
 	}
 	c.set = set
-	if set.Off && c.state != BreakerClosed {
-		c.become(BreakerClosed, time.Now())
+	if set.Off && c.state != Closed {
+		c.become(Closed, time.Now())
 		return
 	}
 	c.count()
@@ -166,9 +166,9 @@ func (c *circuit) refusesFor(now time.Time) time.Duration {
 // refuses is refusesFor; mu is held.
 func (c *circuit) refuses(now time.Time) time.Duration {
 	switch {
-	case c.state == BreakerOpen:
+	case c.state == Open:
 		return max(0, c.until.Sub(now))
-	case c.state == BreakerHalfOpen && c.trials > 0:
+	case c.state == HalfOpen && c.trials > 0:
 		return max(0, c.tried.Add(trialTime).Sub(now))
 	}
 	return 0
@@ -182,11 +182,11 @@ func (c *circuit) enter(now time.Time) (t ticket, wait time.Duration) {
 		return ticket{}, wait
 	}
 	t = ticket{of: c, era: c.era}
-	if c.state == BreakerOpen { // its time is over
-		c.become(BreakerHalfOpen, now)
+	if c.state == Open { // its time is over
+		c.become(HalfOpen, now)
 		t.era = c.era
 	}
-	if c.state == BreakerHalfOpen {
+	if c.state == HalfOpen {
 		c.trials++
 		c.tried = now
 		t.trial = true
@@ -204,14 +204,14 @@ func (t *ticket) end(o outcome, now time.Time) {
 	defer c.mu.Unlock()
 	switch {
 	case t.era != c.era:
-		if o == succeeded && c.state == BreakerOpen { // it began earlier, and shows that all is well again
-			c.become(BreakerHalfOpen, now)
+		if o == succeeded && c.state == Open { // it began earlier, and shows that all is well again
+			c.become(HalfOpen, now)
 		}
 	case t.trial:
 		c.trials--
 		switch o {
 		case succeeded:
-			c.become(BreakerClosed, now)
+			c.become(Closed, now)
 		case failed:
 			c.open(now)
 		case tellsNothing:
@@ -242,12 +242,12 @@ func (c *circuit) counts(o outcome) {
 // open opens the circuit; mu is held.
 func (c *circuit) open(now time.Time) {
 	c.reopens++
-	if c.state == BreakerClosed && now.Sub(c.since) > breakerWindow {
+	if c.state == Closed && now.Sub(c.since) > breakerWindow {
 		c.reopens = 0
 	}
 	c.opens++
 	c.until = now.Add(openTime(c.set.Open, c.reopens))
-	c.become(BreakerOpen, now)
+	c.become(Open, now)
 }
 
 // openTime is the longest that a breaker stays open which has opened again so
@@ -260,11 +260,11 @@ func openTime(first time.Duration, reopens int) time.Duration {
 }
 
 // become enters a state; mu is held.
-func (c *circuit) become(s BreakerState, now time.Time) {
+func (c *circuit) become(s State, now time.Time) {
 	c.state, c.since = s, now
 	c.era++
 	c.trials = 0
-	if s == BreakerClosed {
+	if s == Closed {
 		c.count()
 	}
 	if c.changed != nil {
@@ -276,8 +276,8 @@ func (c *circuit) become(s BreakerState, now time.Time) {
 func (c *circuit) alive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state == BreakerOpen {
-		c.become(BreakerHalfOpen, time.Now())
+	if c.state == Open {
+		c.become(HalfOpen, time.Now())
 	}
 }
 
@@ -286,10 +286,10 @@ func (c *circuit) alive() {
 func (c *circuit) reset() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := c.state != BreakerClosed
+	changed := c.state != Closed
 	c.reopens = -1
 	if changed {
-		c.become(BreakerClosed, time.Now())
+		c.become(Closed, time.Now())
 		return true
 	}
 	c.era++
@@ -315,7 +315,7 @@ func (c *circuit) inherit(from *circuit) {
 
 // circuitView is what a circuit shows of itself.
 type circuitView struct {
-	state    BreakerState
+	state    State
 	since    time.Time
 	until    time.Time // of an open one
 	reopens  int
@@ -328,11 +328,11 @@ func (c *circuit) view() circuitView {
 	defer c.mu.Unlock()
 	v := circuitView{state: c.state, since: c.since, reopens: max(0, c.reopens), opens: c.opens}
 	switch c.state {
-	case BreakerOpen:
+	case Open:
 		v.until = c.until
-	case BreakerClosed:
+	case Closed:
 		v.failures = c.row
-	case BreakerHalfOpen:
+	case HalfOpen:
 	}
 	return v
 }

@@ -1,4 +1,4 @@
-package proxy
+package guard
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func TestGuardRetryAfter(t *testing.T) {
 					at = append(at, time.Now())
 					return failWith(mcp.Failure{Kind: mcp.FailBusy, Origin: mcp.OriginHop, Server: "srv", Status: 429, RetryAfter: after, Reason: "later"})
 				})
-				guarded(t, m, Resilience{}, func(g *Guard) {
+				runGuarded(t, m, Settings{}, func(g *Guard) {
 					if got := kindOf(g.Call(t.Context(), callOf("slow"))); got != "upstream_busy" {
 						t.Fatalf("%q", got)
 					}
@@ -71,37 +71,37 @@ func TestGuardRetryAfter(t *testing.T) {
 func TestGuardRetries(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
-	trusted := func(idempotent *bool) Resilience {
-		return Resilience{Tools: map[string]ToolResilience{"fast": {Idempotent: idempotent}}}
+	trusted := func(idempotent *bool) Settings {
+		return Settings{Tools: map[string]Tool{"fast": {Idempotent: idempotent}}}
 	}
 	tests := []struct {
 		name  string
-		set   Resilience
+		set   Settings
 		call  func(*mcp.Call)
 		fails []mcp.Failure // one after the other; then it answers
 		want  string        // kind of the end
 		made  int
 	}{
-		{"not delivered", Resilience{}, nil, []mcp.Failure{absent, absent}, "", 3},
-		{"not delivered, once too often", Resilience{}, nil, []mcp.Failure{absent, absent, absent}, "upstream_unavailable", 3},
-		{"as often as is said", Resilience{Retries: 4}, nil, []mcp.Failure{absent, absent, absent, absent}, "", 5},
-		{"never", Resilience{NoRetry: true}, nil, []mcp.Failure{absent}, "upstream_unavailable", 1},
-		{"delivered", Resilience{}, nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
+		{"not delivered", Settings{}, nil, []mcp.Failure{absent, absent}, "", 3},
+		{"not delivered, once too often", Settings{}, nil, []mcp.Failure{absent, absent, absent}, "upstream_unavailable", 3},
+		{"as often as is said", Settings{Retries: 4}, nil, []mcp.Failure{absent, absent, absent, absent}, "", 5},
+		{"never", Settings{NoRetry: true}, nil, []mcp.Failure{absent}, "upstream_unavailable", 1},
+		{"delivered", Settings{}, nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
 		{"delivered, of a tool that may run twice", trusted(&yes), nil, []mcp.Failure{crash, broken5}, "", 3},
 		{"delivered, of a tool that may not", trusted(&no), nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
-		{"delivered, of a tool with hints that nobody trusts", Resilience{}, func(c *mcp.Call) { c.Key = "hinted" }, []mcp.Failure{crash}, "upstream_unavailable", 1},
-		{"delivered, of a tool with trusted hints", Resilience{TrustHints: true}, func(c *mcp.Call) { c.Key = "hinted" }, []mcp.Failure{crash}, "", 2},
-		{"delivered, of a tool without hints", Resilience{TrustHints: true}, nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
+		{"delivered, of a tool with hints that nobody trusts", Settings{}, func(c *mcp.Call) { c.Key = "hinted" }, []mcp.Failure{crash}, "upstream_unavailable", 1},
+		{"delivered, of a tool with trusted hints", Settings{TrustHints: true}, func(c *mcp.Call) { c.Key = "hinted" }, []mcp.Failure{crash}, "", 2},
+		{"delivered, of a tool without hints", Settings{TrustHints: true}, nil, []mcp.Failure{crash}, "upstream_unavailable", 1},
 		{
 			"delivered, of a prompt",
-			Resilience{TrustHints: true},
+			Settings{TrustHints: true},
 			func(c *mcp.Call) { c.Method, c.Kind = mcp.MethodPromptsGet, mcp.Prompt },
 			[]mcp.Failure{crash},
 			"upstream_unavailable", 1,
 		},
 		{"silence", trusted(&yes), nil, []mcp.Failure{silence}, "upstream_timeout", 1},
-		{"no credential", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailLogin, Origin: mcp.OriginHop, Server: "srv"}}, "needs_login", 1},
-		{"its own connection gone", Resilience{}, nil, []mcp.Failure{{Kind: mcp.FailGone, Origin: mcp.OriginHop, Server: "srv"}}, "upstream_gone", 1},
+		{"no credential", Settings{}, nil, []mcp.Failure{{Kind: mcp.FailLogin, Origin: mcp.OriginHop, Server: "srv"}}, "needs_login", 1},
+		{"its own connection gone", Settings{}, nil, []mcp.Failure{{Kind: mcp.FailGone, Origin: mcp.OriginHop, Server: "srv"}}, "upstream_gone", 1},
 		{"an answer too large", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailTooLarge, Origin: mcp.OriginServer, Server: "srv", Delivered: true}}, "upstream_too_large", 1},
 		{"HTML, of a tool that may run twice", trusted(&yes), nil, []mcp.Failure{{Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: "srv", Delivered: true}}, "upstream_error", 1},
 	}
@@ -120,7 +120,7 @@ func TestGuardRetries(t *testing.T) {
 				if tt.call != nil {
 					tt.call(call)
 				}
-				guarded(t, m, tt.set, func(g *Guard) {
+				runGuarded(t, m, tt.set, func(g *Guard) {
 					began := time.Now()
 					if got := kindOf(g.Call(t.Context(), call)); got != tt.want || made != tt.made {
 						t.Errorf("%q after %d requests, want %q after %d", got, made, tt.want, tt.made)
@@ -139,7 +139,7 @@ func TestGuardRetries(t *testing.T) {
 func TestGuardNoRetry(t *testing.T) {
 	t.Parallel()
 	yes := true
-	set := Resilience{Tools: map[string]ToolResilience{"fast": {Idempotent: &yes}}}
+	set := Settings{Tools: map[string]Tool{"fast": {Idempotent: &yes}}}
 	run := func(t *testing.T, call *mcp.Call, reply func(context.Context, *mcp.Call) (mcp.Answer, error), change func(*patient), ctx func() context.Context) (string, int) {
 		t.Helper()
 		made, kind := 0, ""
@@ -150,7 +150,7 @@ func TestGuardNoRetry(t *testing.T) {
 		if change != nil {
 			change(m)
 		}
-		guarded(t, m, set, func(g *Guard) { kind = kindOf(g.Call(ctx(), call)) })
+		runGuarded(t, m, set, func(g *Guard) { kind = kindOf(g.Call(ctx(), call)) })
 		return kind, made
 	}
 	t.Run("progress", func(t *testing.T) {
@@ -199,10 +199,10 @@ func TestGuardNoRetry(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			kind, made := run(t, callOf("fast"), func(context.Context, *mcp.Call) (mcp.Answer, error) {
-				time.AfterFunc(50*time.Millisecond, func() { cancel(errCancelled) })
+				time.AfterFunc(50*time.Millisecond, func() { cancel(context.Canceled) })
 				return failWith(absent)
 			}, nil, func() context.Context { return ctx })
-			if kind != errCancelled.Error() || made != 1 {
+			if kind != context.Canceled.Error() || made != 1 {
 				t.Errorf("%q, %d requests", kind, made)
 			}
 		})
@@ -231,7 +231,7 @@ func TestGuardRetryBudget(t *testing.T) {
 			return failWith(absent)
 		})
 		const calls = 1000
-		guarded(t, m, Resilience{}, func(g *Guard) {
+		runGuarded(t, m, Settings{}, func(g *Guard) {
 			for range calls {
 				_, _ = g.Call(t.Context(), callOf("fast"))
 			}
@@ -254,7 +254,7 @@ func TestGuardDelivered(t *testing.T) {
 			}
 			return failWith(absent)
 		})
-		guarded(t, m, Resilience{Tools: map[string]ToolResilience{"fast": {Idempotent: &yes}}}, func(g *Guard) {
+		runGuarded(t, m, Settings{Tools: map[string]Tool{"fast": {Idempotent: &yes}}}, func(g *Guard) {
 			_, err := g.Call(t.Context(), callOf("fast"))
 			failure, ok := errors.AsType[*mcp.Failure](err)
 			if !ok || !failure.Delivered || made != 3 {
