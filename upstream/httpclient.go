@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -158,19 +157,41 @@ func (c *httpClient) send(r *http.Request) (*http.Response, error) {
 	// when a connection breaks: the server would run a call twice.
 	delete(r.Header, "Idempotency-Key")
 	delete(r.Header, "X-Idempotency-Key")
-	var connected atomic.Bool
-	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	resp, err := c.pool.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &trace)))
+	var body *watchedBody // nil for a request without one: nothing runs for it
+	if r.Body != nil && r.Body != http.NoBody {
+		body = &watchedBody{ReadCloser: r.Body}
+		r.Body = body
+	}
+	resp, err := c.pool.RoundTrip(r)
 	if err == nil {
 		return resp, nil
 	}
 	if cause := context.Cause(r.Context()); cause != nil {
 		return nil, cause
 	}
-	if !connected.Load() { // no address, nobody there, no TLS: nothing of the request was written
-		return nil, &undelivered{fmt.Errorf("connect: %w", err)}
+	if body == nil || !body.begun.Load() { // no address, nobody there, no TLS: the server has nothing that it could run
+		return nil, &undelivered{fmt.Errorf("connect: %w", unechoed(err, r.Header))}
 	}
 	return nil, fmt.Errorf("request: %w", unechoed(err, r.Header))
+}
+
+// watchedBody is the body of a request that tells whether a connection has begun to
+// take it.
+type watchedBody struct {
+	io.ReadCloser
+	begun atomic.Bool
+}
+
+// Read implements [io.Reader].
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.begun.Store(true)
+	return b.ReadCloser.Read(p)
+}
+
+// WriteTo implements [io.WriterTo], so that the bytes are not copied once more.
+func (b *watchedBody) WriteTo(w io.Writer) (int64, error) {
+	b.begun.Store(true)
+	return io.Copy(w, b.ReadCloser)
 }
 
 // mediaType returns the content type of an answer without its parameters.

@@ -46,7 +46,7 @@ const (
 // State is the state of a circuit breaker.
 type State uint8
 
-// The states. The zero BreakerState is closed: calls pass.
+// The states. The zero State is closed: calls pass.
 const (
 	Closed State = iota
 	Open
