@@ -8,9 +8,9 @@ import (
 	_ "time/tzdata" // the zones of windows are the same on every machine
 
 	"github.com/toolgate/toolgate/budget"
-	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
 )
 
 // budgets are what a gateway keeps of budgets from one configuration to the next.

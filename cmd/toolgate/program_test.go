@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 

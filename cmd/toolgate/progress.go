@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/admin"
+	"github.com/toolgate/toolgate/internal/admin"
 )
 
 // progress shows the table of servers while it fills: redrawn in place on a

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/admin"
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
 )
 

@@ -7,7 +7,7 @@ func TestRuleOfTakesTheMostSpecific(t *testing.T) {
 		"upstream":               "upstream",
 		"upstream/websocket":     "upstream/...",
 		"cmd/toolgate":           "cmd/toolgate/...",
-		"cmd/toolgate/admin":     "cmd/toolgate/...",
+		"internal/admin":         "cmd/toolgate/...",
 		"cmd/toolgatex":          "",
 		"proxy/auth":             "proxy/auth",
 		"proxy/other":            "",
@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 		{"gate", module + "/proxy", true},
 		{"config", module + "/internal/mcp", true},
 		{"internal/mcp", "golang.org/x/text/unicode/norm", true},
-		{"cmd/toolgate", module + "/cmd/toolgate/admin", false},
+		{"cmd/toolgate", module + "/internal/admin", false},
 		{"cmd/toolgate", module + "/examples/echo", true},
 		{"internal/e2e/cmd/fixture", module + "/internal/e2e/fixture", false},
 	} {

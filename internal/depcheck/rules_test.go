@@ -212,6 +212,11 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/net/idna"},
 		why:    "where a request may lead does not depend on who makes it; x/net knows the one form of a name",
 	},
+	"internal/admin": {
+		ours:   []string{"gate/approval", "internal/audit", "internal/mcp", "internal/orphan"},
+		others: []string{"golang.org/x/sys"},
+		why:    "the control API: what a running gateway is asked and answers; x/sys knows who is at the other end of a socket",
+	},
 	"internal/seal": {
 		others: []string{"golang.org/x/crypto"},
 		why:    "what is sealed depends on nobody who seals it; x/crypto has the cipher",
