@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -162,5 +163,5 @@ func checkNames(ctx context.Context, c *config.Config, m mentioned) error {
 	for _, p := range m.aboutNothing(inv) {
 		problems = append(problems, errors.New(problemText(p)))
 	}
-	return exit(exitConfig, errors.Join(problems...))
+	return failure.New(failure.Config, errors.Join(problems...))
 }

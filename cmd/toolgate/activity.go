@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // activity counts what was done with each tool, for `toolgate top`. The zero value
@@ -101,5 +102,5 @@ func (in *instance) Logs(server string) (admin.ServerLogs, error) {
 		tail := s.upstream.Tail()
 		return in.hidden.lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
 	}
-	return admin.ServerLogs{}, exitf(exitUsage, "there is no server %q; `toolgate ls` lists them", server)
+	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
 }

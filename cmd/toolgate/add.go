@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 func newAdd(o *options) *cobra.Command {
@@ -52,7 +53,7 @@ A running gateway notices by itself.`,
 			return o.changeServers(func(path string, data []byte, section []string) ([]byte, error) {
 				out, err := edit.Delete(path, data, section, args[0])
 				if err == nil && string(out) == string(data) {
-					return nil, exitf(exitConfig, "%s has no server %q", path, args[0])
+					return nil, failure.Newf(failure.Config, "%s has no server %q", path, args[0])
 				}
 				return out, err
 			}, args[0]+" is no longer in")
@@ -66,7 +67,7 @@ A running gateway notices by itself.`,
 func serverEntry(args []string, program bool, kind string, env, headers map[string]string) (edit.Map, error) {
 	if !program && len(args) == 1 && strings.Contains(args[0], "://") {
 		if len(env) > 0 {
-			return nil, exitf(exitUsage, "--env is for programs; a server with a URL has --header")
+			return nil, failure.Newf(failure.Usage, "--env is for programs; a server with a URL has --header")
 		}
 		var m edit.Map
 		if kind != "" {
@@ -76,10 +77,10 @@ func serverEntry(args []string, program bool, kind string, env, headers map[stri
 		return appendTexts(m, "headers", headers), nil
 	}
 	if !program {
-		return nil, exitf(exitUsage, "write -- before the command, so that its flags are its own: toolgate add NAME -- %s", strings.Join(args, " "))
+		return nil, failure.Newf(failure.Usage, "write -- before the command, so that its flags are its own: toolgate add NAME -- %s", strings.Join(args, " "))
 	}
 	if len(headers) > 0 || kind != "" {
-		return nil, exitf(exitUsage, "--header and --type are for servers with a URL; a program has --env")
+		return nil, failure.Newf(failure.Usage, "--header and --type are for servers with a URL; a program has --env")
 	}
 	m := edit.Map{{Key: "command", Value: args[0]}}
 	if len(args) > 1 {
@@ -112,11 +113,11 @@ func (o *options) ownFile() (path string, data []byte, section []string, err err
 	}
 	data, err = config.ReadRegular(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", nil, nil, exit(exitConfig, err)
+		return "", nil, nil, failure.New(failure.Config, err)
 	}
 	root, err := config.ParseDocument(path, data)
 	if err != nil {
-		return "", nil, nil, exit(exitConfig, err)
+		return "", nil, nil, failure.New(failure.Config, err)
 	}
 	return path, data, serversSection(root), nil
 }
@@ -140,13 +141,13 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 	}
 	out, err := change(path, data, section)
 	if err != nil {
-		if _, coded := errors.AsType[*exitError](err); coded {
+		if _, coded := errors.AsType[*failure.Error](err); coded {
 			return err
 		}
-		return exit(exitConfig, err)
+		return failure.New(failure.Config, err)
 	}
 	if err := o.checkText(path, out, nil); err != nil {
-		return exitf(exitConfig, "the file could not be used then, and stays as it is: %w", err)
+		return failure.Newf(failure.Config, "the file could not be used then, and stays as it is: %w", err)
 	}
 	if err := replaceFile(path, out); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
@@ -108,11 +109,11 @@ func (in *instance) application(file *config.Config, before *identities) (a *app
 		return nil, err
 	}
 	if a.known, err = before.next(&a.inForce, in.generated); err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("%s: %w", a.c.Path, err))
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", a.c.Path, err))
 	}
 	if authenticated != a.known.authenticated() {
 		a.known.close()
-		return nil, exitf(exitConfig, "%s: a running gateway cannot begin or cease to ask who callers are; start it again for that", a.c.Path)
+		return nil, failure.Newf(failure.Config, "%s: a running gateway cannot begin or cease to ask who callers are; start it again for that", a.c.Path)
 	}
 	return a, nil
 }

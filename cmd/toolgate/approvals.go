@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // approvalSettings is what a configuration says of approvals. Without
@@ -131,7 +132,7 @@ has to answer, the variable TOOLGATE_API_KEY says who you are.`,
 		Use: "ls", Short: "List the calls that wait, or with --state those that did", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"pending", "granted", "denied", "used", "expired", "all"}, state) {
-				return exitf(exitUsage, "--state %q is none of pending, granted, denied, used, expired and all", state)
+				return failure.Newf(failure.Usage, "--state %q is none of pending, granted, denied, used, expired and all", state)
 			}
 			return o.withControl(path, func(control *admin.Client) error {
 				items, err := control.Approvals(cmd.Context(), strings.TrimPrefix(state, "all"))
@@ -201,7 +202,7 @@ func (o *options) withControl(path string, use func(*admin.Client) error) error 
 	if errors.Is(err, admin.ErrNotRunning) {
 		return o.notRunning(path)
 	}
-	if _, coded := errors.AsType[*exitError](err); err == nil || coded {
+	if _, coded := errors.AsType[*failure.Error](err); err == nil || coded {
 		return err
 	}
 	return controlError(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -85,10 +86,10 @@ func (in *instance) isKnown(who *admin.Caller) bool {
 // assume is the identity of somebody who has shown nothing.
 func (in *instance) assume(who *admin.Caller) (*gate.Identity, error) {
 	if !in.identities.Load().authenticated() {
-		return nil, exitf(exitUsage, "without authentication everyone is %s; leave --as out, and what goes with it", gate.Local.Subject)
+		return nil, failure.Newf(failure.Usage, "without authentication everyone is %s; leave --as out, and what goes with it", gate.Local.Subject)
 	}
 	if who.Subject == "" {
-		return nil, exitf(exitUsage, "say with --as SUBJECT whom you mean")
+		return nil, failure.Newf(failure.Usage, "say with --as SUBJECT whom you mean")
 	}
 	issuers := in.tokenIssuers()
 	all := issuers
@@ -98,11 +99,11 @@ func (in *instance) assume(who *admin.Caller) (*gate.Identity, error) {
 	issuer := who.Issuer
 	switch {
 	case issuer == "" && len(issuers) > 1:
-		return nil, exitf(exitUsage, "there are several issuers; write --issuer with one of %s", strings.Join(all, ", "))
+		return nil, failure.Newf(failure.Usage, "there are several issuers; write --issuer with one of %s", strings.Join(all, ", "))
 	case issuer == "":
 		issuer = all[0] // someone is let in, or there would be no authentication
 	case !slices.Contains(all, issuer):
-		return nil, exitf(exitUsage, "no token of the issuer %q is taken; write one of %s", issuer, strings.Join(all, ", "))
+		return nil, failure.Newf(failure.Usage, "no token of the issuer %q is taken; write one of %s", issuer, strings.Join(all, ", "))
 	}
 	return gate.NewIdentity(gate.Identity{
 		Principal: gate.Principal{Issuer: issuer, Tenant: who.Tenant, Subject: who.Subject},

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -57,7 +58,7 @@ func (in *instance) openAudit(c *config.Config, authenticated bool) (*audit.Log,
 	}
 	l, err := audit.Open(auditPath(c, in.state), o)
 	if _, held := errors.AsType[*audit.InUseError](err); held {
-		return nil, exit(exitUnreachable, err)
+		return nil, failure.New(failure.Unreachable, err)
 	}
 	return l, err
 }
@@ -84,7 +85,7 @@ func recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
 func auditKeys(c *config.Config, state *stateDir) ([]audit.Key, error) {
 	ring, err := state.keyring(c.Toolgate.Keys)
 	if err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	derived, err := ring.Derive(auditPurpose)
 	if err != nil {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/version"
 )
 
 const (
@@ -57,7 +59,7 @@ func (o *options) auditFiles(path string) (*config.Config, *stateDir, []string, 
 		err = os.ErrNotExist
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		err = exit(exitUnreachable, &noAuditError{c, state})
+		err = failure.New(failure.Unreachable, &noAuditError{c, state})
 	}
 	return c, state, files, err
 }
@@ -76,7 +78,7 @@ func (e *noAuditError) Error() string {
 // parseQuery reads the arguments of a command as one query.
 func parseQuery(args []string) (*audit.Query, error) {
 	q, err := audit.ParseQuery(strings.Join(args, " "), time.Now())
-	return q, exit(exitUsage, err)
+	return q, failure.New(failure.Usage, err)
 }
 
 func newAuditSearch(o *options, path *string) *cobra.Command {
@@ -188,7 +190,7 @@ func newAuditShow(o *options, path *string) *cobra.Command {
 				return err
 			}
 			if len(found) == 0 {
-				return exitf(exitUsage, "the audit log has no call %q; `toolgate audit search` lists what it has, with -o name the ids alone", args[0])
+				return failure.Newf(failure.Usage, "the audit log has no call %q; `toolgate audit search` lists what it has, with -o name the ids alone", args[0])
 			}
 			return o.print(os.Stdout, callTable(found))
 		},
@@ -253,7 +255,7 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 				return err
 			}
 			if n < 0 {
-				return exitf(exitUsage, "-n %d: it is a number of entries, 0 or more", n)
+				return failure.Newf(failure.Usage, "-n %d: it is a number of entries, 0 or more", n)
 			}
 			cfg, state, _, err := o.auditFiles(*path)
 			if err != nil {
@@ -356,7 +358,7 @@ any more of a log that the store knows.`,
 			report, bad := verifyAudit(cmd.Context(), c, state)
 			switch {
 			case isNone && (bad != nil || report.Anchors == 0): // nobody knows of one
-				return exit(exitUnreachable, none)
+				return failure.New(failure.Unreachable, none)
 			case bad != nil:
 				return bad
 			}
@@ -364,7 +366,7 @@ any more of a log that the store knows.`,
 				return err
 			}
 			if n := len(report.Findings); n > 0 {
-				return exitf(exitUsage, "the audit log is not as the gateway wrote it: %d findings", n)
+				return failure.Newf(failure.Usage, "the audit log is not as the gateway wrote it: %d findings", n)
 			}
 			return nil
 		},
@@ -384,7 +386,7 @@ func verifyAudit(ctx context.Context, c *config.Config, state *stateDir) (*audit
 	defer cancel()
 	s, err := store.Open(opening, reading)
 	if err != nil {
-		return nil, exit(exitUnreachable, fmt.Errorf("read the anchors of the audit log: %w", err))
+		return nil, failure.New(failure.Unreachable, fmt.Errorf("read the anchors of the audit log: %w", err))
 	}
 	defer s.Close()
 	keys, err := auditKeys(c, state)
@@ -396,7 +398,7 @@ func verifyAudit(ctx context.Context, c *config.Config, state *stateDir) (*audit
 		return nil, err
 	}
 	report, err := verifyAnchored(ctx, s.Anchors(), auditPath(c, state), keys, replica)
-	return report, exit(exitUnreachable, err)
+	return report, failure.New(failure.Unreachable, err)
 }
 
 // heads are anchors as the audit log knows them.
@@ -443,9 +445,9 @@ calls are left out unless the query names an event.`,
 			if err != nil {
 				return err
 			}
-			write, end, err := audit.NewExporter(os.Stdout, format, version)
+			write, end, err := audit.NewExporter(os.Stdout, format, version.Version)
 			if err != nil {
-				return exit(exitUsage, err)
+				return failure.New(failure.Usage, err)
 			}
 			_, _, files, err := o.auditFiles(*path)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/guard"
 )
 
@@ -111,7 +112,7 @@ server does, and forget what was counted. The next call is made.`,
 			tool := ""
 			if len(args) > 1 {
 				if tool = args[1]; tool == "" {
-					return exit(exitUsage, errors.New("the name of the tool is empty"))
+					return failure.New(failure.Usage, errors.New("the name of the tool is empty"))
 				}
 			}
 			return o.withControl(path, func(control *admin.Client) error {

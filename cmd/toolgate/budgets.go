@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // budgets are what a gateway keeps of budgets from one configuration to the next.
@@ -35,7 +36,7 @@ func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 		return budget.Unlimited(), nil
 	}
 	if len(t.Plans) > 0 && !b.store.Exact() && !t.BoundedPlans {
-		return nil, exitf(exitConfig, "%s: the store of this gateway may lose the last charges with the power, which plans do not allow; "+
+		return nil, failure.Newf(failure.Config, "%s: the store of this gateway may lose the last charges with the power, which plans do not allow; "+
 			"start it again with durability: full and budgets_in: store, or write bounded_plans: true", c.Path)
 	}
 	s := budget.Settings{
@@ -59,11 +60,11 @@ func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 		s.Tenants[name] = budget.Tenant{Plan: own.Plan, Zone: zone}
 	}
 	if err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	l, err := budget.New(s)
 	if err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return l, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -65,7 +66,7 @@ func explainUnknown(ctx context.Context, tool string, err error, client *lineCli
 	for _, why := range status.absent(ctx) {
 		hint += "; " + why
 	}
-	return exitf(exitTool, "%w%s; `toolgate tools` lists what there is", err, hint)
+	return failure.Newf(failure.Tool, "%w%s; `toolgate tools` lists what there is", err, hint)
 }
 
 // callParams builds the params of tools/call.
@@ -73,14 +74,14 @@ func callParams(tool string, pairs []string, object string) ([]byte, error) {
 	arguments := []byte("{}")
 	if object != "" {
 		if err := mcp.Validate([]byte(object), mcp.Limits{}); err != nil || !mcp.IsObject([]byte(object)) {
-			return nil, exitf(exitUsage, "--json must be a JSON object, such as --json '{\"a\": 2}'")
+			return nil, failure.Newf(failure.Usage, "--json must be a JSON object, such as --json '{\"a\": 2}'")
 		}
 		arguments = []byte(object)
 	}
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, exitf(exitUsage, "%q is not NAME=VALUE; write each argument of the tool as such, or all of them with --json", pair)
+			return nil, failure.Newf(failure.Usage, "%q is not NAME=VALUE; write each argument of the tool as such, or all of them with --json", pair)
 		}
 		raw := []byte(value)
 		if mcp.Validate(raw, mcp.Limits{}) != nil {
@@ -129,7 +130,7 @@ func (o *options) showResult(result []byte) error {
 	if refused != nil {
 		return refusedExit(refused, errors.New("the gateway refused the call"))
 	}
-	return exitf(exitTool, "the tool reports an error")
+	return failure.Newf(failure.Tool, "the tool reports an error")
 }
 
 // refusedError gives an error of the gateway its exit code.
@@ -141,7 +142,7 @@ func refusedError(err error) error {
 	if fault.Data != nil && mcp.Lookup(fault.Data, "kind") != nil {
 		return refusedExit(fault.Data, err)
 	}
-	return exit(exitTool, err)
+	return failure.New(failure.Tool, err)
 }
 
 // refusedExit maps the kind of a refusal to an exit code.
@@ -149,15 +150,15 @@ func refusedExit(facts []byte, err error) error {
 	kind, _ := mcp.LookupString(facts, "kind")
 	switch kind {
 	case "denied", "insufficient_scope", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
-		return exit(exitDenied, err)
+		return failure.New(failure.Denied, err)
 	case "budget", "plan_unknown", "budget_unavailable", "rate_limited", "repeated_call", "too_many_calls":
-		return exit(exitBudget, err)
+		return failure.New(failure.Budget, err)
 	case "breaker_open":
-		return exit(exitBreaker, err)
+		return failure.New(failure.Breaker, err)
 	case string(mcp.FailLogin):
-		return exit(exitAuth, err)
+		return failure.New(failure.Auth, err)
 	case string(mcp.FailUnavailable), string(mcp.FailTimeout), string(mcp.FailDisabled), string(mcp.FailBusy):
-		return exit(exitUnreachable, err)
+		return failure.New(failure.Unreachable, err)
 	}
-	return exit(exitTool, err)
+	return failure.New(failure.Tool, err)
 }

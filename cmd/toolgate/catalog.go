@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -54,7 +55,7 @@ func (c *catalogOptions) running(use func(*admin.Client) error) error {
 		return err
 	}
 	err = use(control)
-	coded, ours := errors.AsType[*exitError](err)
+	coded, ours := errors.AsType[*failure.Error](err)
 	switch {
 	case err == nil:
 		return nil
@@ -296,9 +297,9 @@ func (c *catalogOptions) flag() *cobra.Command {
 		what := admin.CatalogChange{Op: admin.CatalogFlag, Tenant: tenant, On: args[last] == "on"}
 		switch {
 		case tenant == "":
-			return nil, what, exitf(exitUsage, "--tenant says for whom")
+			return nil, what, failure.Newf(failure.Usage, "--tenant says for whom")
 		case last < 1 || !slices.Contains([]string{"on", "off", "clear"}, args[last]):
-			return nil, what, exitf(exitUsage, "after the names comes on, off or clear, such as in `toolgate catalog flag NAME off --tenant %s`", tenant)
+			return nil, what, failure.Newf(failure.Usage, "after the names comes on, off or clear, such as in `toolgate catalog flag NAME off --tenant %s`", tenant)
 		case args[last] == "clear":
 			what.Op = admin.CatalogUnflag
 		}
@@ -313,7 +314,7 @@ func (c *catalogOptions) restrict() *cobra.Command {
 	var lift bool
 	cmd := c.changing("restrict NAME...", "Keep a persona away from capabilities", func(args []string) ([]string, admin.CatalogChange, error) {
 		if persona == "" {
-			return nil, admin.CatalogChange{}, exitf(exitUsage, "--persona says whom")
+			return nil, admin.CatalogChange{}, failure.Newf(failure.Usage, "--persona says whom")
 		}
 		op := admin.CatalogRestrict
 		if lift {
@@ -335,9 +336,9 @@ func (c *catalogOptions) class() *cobra.Command {
 		what := admin.CatalogChange{Op: admin.CatalogClassify, Class: args[last], Risk: risk, Costly: costly}
 		switch {
 		case last < 1 || !slices.Contains(words, args[last]):
-			return nil, what, exitf(exitUsage, "after the names comes one of %s", strings.Join(words, ", "))
+			return nil, what, failure.Newf(failure.Usage, "after the names comes one of %s", strings.Join(words, ", "))
 		case risk != "" && !slices.Contains([]string{"low", "medium", "high"}, risk):
-			return nil, what, exitf(exitUsage, "--risk is low, medium or high")
+			return nil, what, failure.Newf(failure.Usage, "--risk is low, medium or high")
 		case what.Class == "unknown":
 			what.Class = ""
 		}
@@ -358,11 +359,11 @@ is exactly that: a definition that its server changes meanwhile stays held.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && !all && server == "":
-				return exitf(exitUsage, "name what to accept, or --server SERVER, or --all; `toolgate catalog ls --state held` lists it")
+				return failure.Newf(failure.Usage, "name what to accept, or --server SERVER, or --all; `toolgate catalog ls --state held` lists it")
 			case len(args) > 0 && (all || server != ""):
-				return exitf(exitUsage, "names do not go with --all and --server")
+				return failure.Newf(failure.Usage, "names do not go with --all and --server")
 			case hash != "" && len(args) != 1:
-				return exitf(exitUsage, "--hash is of one definition; name one")
+				return failure.Newf(failure.Usage, "--hash is of one definition; name one")
 			}
 			return c.running(func(control *admin.Client) error {
 				ctx := cmd.Context()
@@ -396,7 +397,7 @@ func (c *catalogOptions) acceptEach(ctx context.Context, control *admin.Client, 
 			return err
 		}
 		if e.HeldHash == "" {
-			return exitf(exitUsage, "%s: %w", e.Name, registry.ErrNotHeld)
+			return failure.Newf(failure.Usage, "%s: %w", e.Name, registry.ErrNotHeld)
 		}
 		if c.output == "table" || c.output == "wide" {
 			printDiff(&e)
@@ -421,12 +422,12 @@ func (c *catalogOptions) seed() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
 			if err != nil {
-				return exitf(exitConfig, "read the seed: %w", err)
+				return failure.Newf(failure.Config, "read the seed: %w", err)
 			}
 			return c.running(func(control *admin.Client) error {
 				did, err := control.SeedCatalog(cmd.Context(), admin.CatalogSeed{File: args[0], Data: data, Actor: actor(), Reason: c.reason})
 				if _, asked := errors.AsType[*admin.QuestionError](err); asked {
-					return exit(exitConfig, err)
+					return failure.New(failure.Config, err)
 				} else if err != nil {
 					return err
 				}
@@ -436,7 +437,7 @@ func (c *catalogOptions) seed() *cobra.Command {
 					return err
 				}
 				if len(did.Unmatched) > 0 {
-					return exitf(exitConfig, "nothing in the catalog is named as in %s", strings.Join(did.Unmatched, ", "))
+					return failure.Newf(failure.Config, "nothing in the catalog is named as in %s", strings.Join(did.Unmatched, ", "))
 				}
 				return nil
 			})

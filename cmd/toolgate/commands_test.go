@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/version"
 )
 
 func TestListOutputs(t *testing.T) {
@@ -361,7 +362,7 @@ func TestWhichFile(t *testing.T) {
 func TestVersionKeyAndCompletion(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	if got := h.ok(t, "version"); !regexp.MustCompile(`\Atoolgate ` + regexp.QuoteMeta(version) + `( [0-9a-f]+)? go\S+ \w+/\w+\n\z`).MatchString(got) {
+	if got := h.ok(t, "version"); !regexp.MustCompile(`\Atoolgate ` + regexp.QuoteMeta(version.Version) + `( [0-9a-f]+)? go\S+ \w+/\w+\n\z`).MatchString(got) {
 		t.Errorf("version: %q", got)
 	}
 	found := regexp.MustCompile(`\Akey     (tgk_\S+)\nsha256  ([0-9a-f]{64})\n\z`).FindStringSubmatch(h.ok(t, "key", "new"))

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // loadConfig finds and reads the configuration of a command. An empty argument
@@ -22,7 +23,7 @@ func (o *options) loadConfig(arg string) (*config.Config, error) {
 func (o *options) findFile(arg string) (string, error) {
 	userDir, _ := os.UserConfigDir()
 	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
-	return path, exit(exitConfig, err)
+	return path, failure.New(failure.Config, err)
 }
 
 func (o *options) readConfig(path string) (*config.Config, error) {
@@ -36,7 +37,7 @@ func (o *options) findOwnFile(arg string) (string, error) {
 	userDir, _ := os.UserConfigDir()
 	path, err := config.FindOwnFile(arg, o.config, userDir, os.LookupEnv)
 	if err != nil {
-		return "", exit(exitConfig, err)
+		return "", failure.New(failure.Config, err)
 	}
 	if arg == "" && o.config == "" && os.Getenv("TOOLGATE_CONFIG") == "" {
 		noteUnused(path)
@@ -70,7 +71,7 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	}
 	lookup, beside, err := variables(path)
 	if err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	opts := config.Options{LookupEnv: lookup, Environ: os.Environ(), Flags: flags, Input: ask}
 	if self, err := os.Executable(); err == nil {
@@ -86,13 +87,13 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 		c, err = config.Load(path, opts)
 	}
 	if err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	if beside != "" {
 		c.Files = append(c.Files, beside)
 	}
 	if err := onlyOwn(c); err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	return c, nil
 }

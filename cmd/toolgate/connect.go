@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // connection is what `connect` was asked for.
@@ -94,7 +95,7 @@ func clientNamed(name string) (*clients.Client, error) {
 			hint = "; did you mean " + known + "?"
 		}
 	}
-	return nil, exitf(exitUsage, "the client %q is not known%s; known are %s", name, hint, strings.Join(clients.Names(), ", "))
+	return nil, failure.Newf(failure.Usage, "the client %q is not known%s; known are %s", name, hint, strings.Join(clients.Names(), ", "))
 }
 
 func completeClients(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -116,7 +117,7 @@ func (o *options) entry(client *clients.Client, arg string, want *connection) (e
 	}
 	if !want.remote {
 		if want.capsule != "" || want.key != "" {
-			return nil, exitf(exitUsage, "--capsule and --key-env need --http")
+			return nil, failure.Newf(failure.Usage, "--capsule and --key-env need --http")
 		}
 		program, err := os.Executable()
 		if err != nil {
@@ -133,26 +134,26 @@ func (o *options) entry(client *clients.Client, arg string, want *connection) (e
 		return client.Stdio(program, args), nil
 	}
 	if client.Remote == nil {
-		return nil, exitf(exitUsage, "%s has no servers over HTTP in its file; leave --http out", client.Title)
+		return nil, failure.Newf(failure.Usage, "%s has no servers over HTTP in its file; leave --http out", client.Title)
 	}
 	c, err := o.readConfigWith(path, nil)
 	if err != nil {
 		return nil, err
 	}
 	if c.Toolgate.Listen.HTTP == "" {
-		return nil, exitf(exitConfig, "%s listens nowhere; set toolgate.listen.http, or leave --http out", path)
+		return nil, failure.Newf(failure.Config, "%s listens nowhere; set toolgate.listen.http, or leave --http out", path)
 	}
 	url := strings.TrimRight(cmp.Or(c.Toolgate.Listen.PublicURL, httpURL(c)), "/") + "/mcp"
 	if want.capsule != "" {
 		if _, ok := c.Toolgate.Capsules[want.capsule]; !ok {
-			return nil, exitf(exitConfig, "%s has no capsule %q", path, want.capsule)
+			return nil, failure.Newf(failure.Config, "%s has no capsule %q", path, want.capsule)
 		}
 		url += "/c/" + want.capsule
 	}
 	key := clients.Key{Variable: want.key}
 	if want.key != "" {
 		if client.Reference == "" && client.Name != "codex" {
-			return nil, exitf(exitUsage, "files of %s cannot refer to a variable; leave --http and --key-env out, and set TOOLGATE_API_KEY for `toolgate stdio`", client.Title)
+			return nil, failure.Newf(failure.Usage, "files of %s cannot refer to a variable; leave --http and --key-env out, and set TOOLGATE_API_KEY for `toolgate stdio`", client.Title)
 		}
 		key.Reference = strings.ReplaceAll(client.Reference, "NAME", want.key)
 	}
@@ -183,15 +184,15 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 	}
 	before, err := config.ReadRegular(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit(exitConfig, err)
+		return failure.New(failure.Config, err)
 	}
 	existed := err == nil
 	after, removed, err := connected(client, path, before, entry, want.only)
 	if errors.Is(err, edit.ErrByHand) {
-		return exitf(exitConfig, "%s: %w; write this into it:\n\n%s", path, err, shownEntry(client, path, entry))
+		return failure.Newf(failure.Config, "%s: %w; write this into it:\n\n%s", path, err, shownEntry(client, path, entry))
 	}
 	if err != nil {
-		return exit(exitConfig, err)
+		return failure.New(failure.Config, err)
 	}
 	if existed && bytes.Equal(before, after) {
 		say("%s is connected already: %s\n", client.Title, path)
@@ -206,7 +207,7 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 	}
 	if first := backupName(path, before); exists(first) { // it is kept beside what is there now
 		if err := os.Remove(first); err != nil {
-			return exit(exitConfig, err)
+			return failure.New(failure.Config, err)
 		}
 	}
 	say("%s is connected: %s\n", client.Title, path)
@@ -230,7 +231,7 @@ func keepFormer(client *clients.Client, path string, before, after []byte, exist
 	if first := backupName(path, before); exists(first) { // it is connected now, in another way
 		original, err := config.ReadRegular(first)
 		if err != nil {
-			return false, exit(exitConfig, err)
+			return false, failure.New(failure.Config, err)
 		}
 		return true, writeFile(backupName(path, after), original, 0o600)
 	}
@@ -303,7 +304,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	}
 	now, err := config.ReadRegular(path)
 	if err != nil {
-		return exitf(exitConfig, "%s has no file to be disconnected from: %w", client.Title, err)
+		return failure.Newf(failure.Config, "%s has no file to be disconnected from: %w", client.Title, err)
 	}
 	backup := backupName(path, now)
 	if _, err := os.Stat(backup); err != nil && restore {
@@ -316,7 +317,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	if backup != "" {
 		before, err := config.ReadRegular(backup)
 		if err != nil {
-			return exit(exitConfig, err)
+			return failure.New(failure.Config, err)
 		}
 		if err := replaceFile(path, before); err != nil {
 			return err
@@ -330,7 +331,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	}
 	after, err := edit.Delete(path, now, client.Section, clients.Entry)
 	if err != nil {
-		return exitf(exitConfig, "%s: %w; take %s out of it", path, err, clients.Entry)
+		return failure.Newf(failure.Config, "%s: %w; take %s out of it", path, err, clients.Entry)
 	}
 	if bytes.Equal(now, after) {
 		say("%s was not connected: %s\n", client.Title, path)
@@ -351,7 +352,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 // followed: many keep such files elsewhere.
 func clientHome(client *clients.Client, scope string) (string, error) {
 	if scope != "user" && scope != "project" {
-		return "", exitf(exitUsage, "unknown scope %q; write user or project", scope)
+		return "", failure.Newf(failure.Usage, "unknown scope %q; write user or project", scope)
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -359,9 +360,9 @@ func clientHome(client *clients.Client, scope string) (string, error) {
 	}
 	path, err := client.Home(places(dir), scope)
 	if _, wrong := errors.AsType[*fs.PathError](err); wrong {
-		return "", exit(exitConfig, err)
+		return "", failure.New(failure.Config, err)
 	} else if err != nil {
-		return "", exit(exitUsage, err)
+		return "", failure.New(failure.Usage, err)
 	}
 	return followed(path)
 }
@@ -374,7 +375,7 @@ func followed(path string) (string, error) {
 		return real, nil
 	}
 	if to, linked := os.Readlink(path); linked == nil {
-		return "", exitf(exitConfig, "%s is a link to %s, which cannot be followed: %w; make that file, or remove the link", path, to, err)
+		return "", failure.Newf(failure.Config, "%s is a link to %s, which cannot be followed: %w; make that file, or remove the link", path, to, err)
 	}
 	return path, nil
 }
@@ -389,7 +390,7 @@ func backupName(path string, written []byte) string {
 func newestBackup(path string) (string, error) {
 	found, err := filepath.Glob(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path) + ".before-toolgate-*")
 	if err != nil || len(found) == 0 {
-		return "", exitf(exitConfig, "%s has not been kept as it was before", path)
+		return "", failure.Newf(failure.Config, "%s has not been kept as it was before", path)
 	}
 	newest, at := "", int64(0)
 	for _, f := range found {
@@ -412,7 +413,7 @@ func replaceFile(path string, data []byte) error {
 		mode = info.Mode().Perm()
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return exit(exitConfig, err)
+		return failure.New(failure.Config, err)
 	}
 	return writeFile(path, data, mode)
 }
@@ -421,7 +422,7 @@ func replaceFile(path string, data []byte) error {
 func writeFile(path string, data []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".toolgate-*") // created with mode 0600
 	if err != nil {
-		return exitf(exitConfig, "write %s: %w", path, err)
+		return failure.Newf(failure.Config, "write %s: %w", path, err)
 	}
 	defer os.Remove(temp.Name())
 	_, err = temp.Write(data)
@@ -429,7 +430,7 @@ func writeFile(path string, data []byte, mode fs.FileMode) error {
 		err = os.Rename(temp.Name(), path)
 	}
 	if err != nil {
-		return exitf(exitConfig, "write %s: %w", path, err)
+		return failure.Newf(failure.Config, "write %s: %w", path, err)
 	}
 	return nil
 }

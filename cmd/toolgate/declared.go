@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/declared"
@@ -246,7 +247,7 @@ func newDeclared(c *config.Config, off *keptOff) (map[string]*declaredServer, er
 		for _, s := range out {
 			s.Close()
 		}
-		return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return out, nil
 }
@@ -273,7 +274,7 @@ func (in *instance) declaredFor(c *config.Config, off *keptOff) (map[string]*dec
 	if now != nil && reflect.DeepEqual(of.Toolgate.Tools, c.Toolgate.Tools) {
 		// What else there is may be started from what they write.
 		if err := off.checkTools(c.Toolgate.Tools); err != nil {
-			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 		}
 		return now, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/internal/version"
 )
 
 // This file asks addresses for the tools that they declare.
@@ -137,7 +138,7 @@ func (s *toolSource) fetch(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json, application/yaml, text/plain;q=0.9, */*;q=0.5")
-	req.Header.Set("User-Agent", "toolgate/"+version)
+	req.Header.Set("User-Agent", "toolgate/"+version.Version)
 	answer, err := client.Do(ctx, req)
 	switch {
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -251,7 +252,7 @@ declared, or none.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
 			if err != nil {
-				return exit(exitConfig, err)
+				return failure.New(failure.Config, err)
 			}
 			return o.withControl(path, func(control *admin.Client) error {
 				did, err := control.DeclareTools(cmd.Context(), admin.Declaration{File: args[0], Data: data, Reason: reason})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -72,7 +73,7 @@ type countInput struct {
 
 // newDemoServer returns the demo: it needs no network and touches nothing.
 func newDemoServer() *sdk.Server {
-	s := sdk.NewServer(&sdk.Implementation{Name: "toolgate-demo", Version: version}, &sdk.ServerOptions{
+	s := sdk.NewServer(&sdk.Implementation{Name: "toolgate-demo", Version: version.Version}, &sdk.ServerOptions{
 		Instructions: "Harmless tools to try toolgate with.",
 	})
 	readOnly := &sdk.ToolAnnotations{ReadOnlyHint: true}
@@ -133,7 +134,7 @@ func count(ctx context.Context, r *sdk.CallToolRequest, in countInput) (*sdk.Cal
 // selfTest calls a demo tool over HTTP, as any client would.
 func (in *instance) selfTest(ctx context.Context, url string) {
 	params := fmt.Appendf(nil, `{"name":"%s__add","arguments":{"a":2,"b":40},"_meta":{"%s":"%s","%s":%s,"%s":{}}}`, demoServer,
-		mcp.MetaVersion, mcp.LatestModern, mcp.MetaClientInfo, proxy.Implementation(version), mcp.MetaCapabilities)
+		mcp.MetaVersion, mcp.LatestModern, mcp.MetaClientInfo, proxy.Implementation(version.Version), mcp.MetaCapabilities)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/mcp", bytes.NewReader(mcp.AppendRequest(nil, "1", mcp.MethodToolsCall, params)))
 	if err != nil {
 		note("self-test: %v", err)

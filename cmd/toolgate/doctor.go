@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -52,7 +53,7 @@ has a code; see docs/doctor.md, or toolgate doctor explain CODE.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			code, ok := doctor.Find(strings.ToUpper(args[0]))
 			if !ok {
-				return exitf(exitUsage, "there is no code %s; see `toolgate doctor codes`", args[0])
+				return failure.Newf(failure.Usage, "there is no code %s; see `toolgate doctor codes`", args[0])
 			}
 			say("%s  %s (%s)\n\n%s\n\nWhat to do: %s\n", code.ID, code.Title, code.Level, code.Means, code.Fix)
 			return nil
@@ -104,7 +105,7 @@ func (o *options) printChecks(checks []doctor.Check) error {
 		say("\n%d ok, %d warnings, %d errors\n", len(checks)-failing(checks), warnings, wrong)
 	}
 	if wrong > 0 {
-		return exitf(exitConfig, "%d errors were found; `toolgate doctor explain CODE` says more", wrong)
+		return failure.Newf(failure.Config, "%d errors were found; `toolgate doctor explain CODE` says more", wrong)
 	}
 	return nil
 }
@@ -200,8 +201,8 @@ func fileFindings(path string, err error) []doctor.Finding {
 
 // faultsOf are the faults that an error of package config joins.
 func faultsOf(err error) []error {
-	if e, ok := err.(*exitError); ok { //nolint:errorlint // this layer alone is taken off
-		return faultsOf(e.err)
+	if e, ok := err.(*failure.Error); ok { //nolint:errorlint // this layer alone is taken off
+		return faultsOf(e.Err)
 	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()

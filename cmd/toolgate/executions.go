@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -76,7 +77,7 @@ of a tool count as failures.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range by {
 				if !slices.Contains(store.UsageBy, name) {
-					return exitf(exitUsage, "usage cannot be shown by %q; write %s", name, strings.Join(store.UsageBy, ", "))
+					return failure.Newf(failure.Usage, "usage cannot be shown by %q; write %s", name, strings.Join(store.UsageBy, ", "))
 				}
 			}
 			return o.withControl(path, func(control *admin.Client) error {

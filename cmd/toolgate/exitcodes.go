@@ -1,25 +1,68 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/failure"
 )
+
+// Exit codes (DESIGN 11). Scripts may rely on them.
+const (
+	exitOK = iota
+	exitUsage
+	exitConfig
+	exitAuth
+	exitUnreachable
+	exitTool
+	exitDenied
+	exitBudget
+	exitBreaker
+)
+
+// exitCode is that of an error; ours is false of one that no kind was given to.
+func exitCode(err error) (code int, ours bool) {
+	known, ok := errors.AsType[*failure.Error](err)
+	if !ok {
+		return exitUsage, false
+	}
+	for _, c := range exitCodes {
+		if c.kind == known.Kind {
+			return c.code, true
+		}
+	}
+	return exitUsage, true
+}
+
+// report prints an error for a person and returns the exit code.
+func report(err error) int {
+	code, ours := exitCode(err)
+	if err == nil || !ours && errors.Is(err, context.Canceled) {
+		return exitOK
+	}
+	fsay(os.Stderr, "toolgate: %v\n", err)
+	return code
+}
 
 // exitCodes is what each exit code says, in order. Scripts may rely on them.
 var exitCodes = []struct {
 	code        int
+	kind        failure.Kind
 	name, means string
 }{
-	{exitOK, "ok", "The command did what it was asked for."},
-	{exitUsage, "usage", "The command line is wrong, or what it names does not exist. Nothing was done."},
-	{exitConfig, "configuration", "The configuration cannot be used, or `doctor`, `lint` or `validate` has found errors in it."},
-	{exitAuth, "authentication", "Who asks is not known, or may not do this."},
-	{exitUnreachable, "unreachable", "A gateway, a server or a service does not answer, or what is needed is held by another process."},
-	{exitTool, "tool error", "The tool, or its server, has answered with an error."},
-	{exitDenied, "denied", "The gateway does not allow the call, or it waits for an approval."},
-	{exitBudget, "budget or rate", "A budget is used up, or there were too many calls."},
-	{exitBreaker, "breaker", "The circuit breaker of the server is open."},
+	{exitOK, 0, "ok", "The command did what it was asked for."},
+	{exitUsage, failure.Usage, "usage", "The command line is wrong, or what it names does not exist. Nothing was done."},
+	{exitConfig, failure.Config, "configuration", "The configuration cannot be used, or `doctor`, `lint` or `validate` has found errors in it."},
+	{exitAuth, failure.Auth, "authentication", "Who asks is not known, or may not do this."},
+	{exitUnreachable, failure.Unreachable, "unreachable", "A gateway, a server or a service does not answer, or what is needed is held by another process."},
+	{exitTool, failure.Tool, "tool error", "The tool, or its server, has answered with an error."},
+	{exitDenied, failure.Denied, "denied", "The gateway does not allow the call, or it waits for an approval."},
+	{exitBudget, failure.Budget, "budget or rate", "A budget is used up, or there were too many calls."},
+	{exitBreaker, failure.Breaker, "breaker", "The circuit breaker of the server is open."},
 }
 
 // exitCodesText lists the exit codes for the help of the program.

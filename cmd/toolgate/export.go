@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -26,7 +27,7 @@ then a tools/call under the same name.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			export := exporters[format]
 			if export == nil {
-				return exitf(exitUsage, "--format %s: write mcp or openai", format)
+				return failure.Newf(failure.Usage, "--format %s: write mcp or openai", format)
 			}
 			return o.withClient(cmd.Context(), file(args), func(ctx context.Context, client *lineClient, _ statusFunc) error {
 				items, err := client.all(ctx, mcp.Tool)

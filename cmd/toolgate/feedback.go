@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/feedback"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -25,7 +26,7 @@ func (in *instance) newFeeds(c *config.Config) (feeds, error) {
 	if f.Webhook != "" {
 		hook, err := feedback.NewWebhook(f.Webhook, f.Secret.Reveal())
 		if err != nil {
-			return nil, exitf(exitConfig, "%s: feedback: %w", c.Path, err)
+			return nil, failure.Newf(failure.Config, "%s: feedback: %w", c.Path, err)
 		}
 		out = append(out, feedback.NewFeed("webhook", hook, in.log))
 	}
@@ -37,15 +38,15 @@ func (in *instance) newFeeds(c *config.Config) (feeds, error) {
 		if k.CA != "" {
 			text, err := os.ReadFile(k.CA)
 			if err != nil {
-				return nil, exitf(exitConfig, "%s: feedback.kafka.ca: %w", c.Path, err)
+				return nil, failure.Newf(failure.Config, "%s: feedback.kafka.ca: %w", c.Path, err)
 			}
 			if o.TLS.RootCAs = x509.NewCertPool(); !o.TLS.RootCAs.AppendCertsFromPEM(text) {
-				return nil, exitf(exitConfig, "%s: feedback.kafka.ca: %s holds no certificate in PEM", c.Path, k.CA)
+				return nil, failure.Newf(failure.Config, "%s: feedback.kafka.ca: %s holds no certificate in PEM", c.Path, k.CA)
 			}
 		}
 		kafka, err := feedback.NewKafka(o)
 		if err != nil {
-			return nil, exitf(exitConfig, "%s: feedback.kafka: %w", c.Path, err)
+			return nil, failure.Newf(failure.Config, "%s: feedback.kafka: %w", c.Path, err)
 		}
 		out = append(out, feedback.NewFeed("kafka", kafka, in.log))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -77,7 +78,7 @@ func lookAgain(running []*runningServer, keys []string) {
 func (in *instance) newServer(spec upstream.Spec, sink upstream.Sink, shown upstream.Credential, source *credential.Source) reached {
 	o := upstream.Options{
 		Sink: sink, Credential: shown, Logger: in.log, SignIn: source != nil && in.offersLink(source),
-		Identity: proxy.Implementation(version),
+		Identity: proxy.Implementation(version.Version),
 	}
 	if source == nil || source.Settings().Shared {
 		in.fleets.Delete(spec.Key)

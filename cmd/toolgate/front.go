@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
@@ -36,9 +37,9 @@ func listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 	l, err := lc.Listen(ctx, "tcp", c.Toolgate.Listen.HTTP)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, exitf(exitUnreachable, "%s is in use; another gateway may be running (try `toolgate ls`), or choose an address with --listen", c.Toolgate.Listen.HTTP)
+			return nil, failure.Newf(failure.Unreachable, "%s is in use; another gateway may be running (try `toolgate ls`), or choose an address with --listen", c.Toolgate.Listen.HTTP)
 		}
-		return nil, exitf(exitUnreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
+		return nil, failure.Newf(failure.Unreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
 	}
 	return l, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -96,7 +97,7 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 			problems = append(problems, fmt.Errorf("%s: no server offers %s; `toolgate catalog ls` lists what there is", e.At.Place(), &e))
 		}
 	}
-	return exit(exitConfig, errors.Join(problems...))
+	return failure.New(failure.Config, errors.Join(problems...))
 }
 
 // Classes of a capability, as people write them.

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // gates are the parts of a gateway that decide, made of one configuration.
@@ -73,19 +74,19 @@ func newGates(ctx context.Context, c *config.Config, authenticated bool, around 
 		g.addRegistry, g.addOwners, g.addPersonal, g.addCapsules, g.addRelations, g.addPolicy,
 	} {
 		if err := add(ctx, c, around); err != nil {
-			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 		}
 	}
 	if !g.decides {
 		if authenticated && !c.Toolgate.Gate.Open {
-			return nil, exitf(exitConfig, "%s: authentication is configured, but nothing decides who may call what; "+
+			return nil, failure.Newf(failure.Config, "%s: authentication is configured, but nothing decides who may call what; "+
 				"write capsules, spicedb or opa, or `gate: { open: true }` under toolgate if everyone known may call everything", c.Path)
 		}
 		g.phases = append([]gate.Phase{gate.Open{}}, g.phases...)
 	}
 	g.chain = gate.NewChain(g.phases...)
 	if err := g.addExaminer(c, authenticated, around); err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return g, nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // healthTime bounds the question whether a gateway serves.
@@ -27,16 +29,16 @@ when it does not. The address is that of this machine, or the one given.`,
 			}
 			r, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, url+"/readyz", http.NoBody)
 			if err != nil {
-				return exitf(exitUsage, "%s is no URL: %w", url, err)
+				return failure.Newf(failure.Usage, "%s is no URL: %w", url, err)
 			}
 			resp, err := (&http.Client{Timeout: healthTime}).Do(r)
 			if err != nil {
-				return exitf(exitUnreachable, "no gateway answers at %s: %w", url, err)
+				return failure.Newf(failure.Unreachable, "no gateway answers at %s: %w", url, err)
 			}
 			defer resp.Body.Close()
 			word, _ := io.ReadAll(io.LimitReader(resp.Body, 256)) // the status says enough
 			if resp.StatusCode != http.StatusOK {
-				return exitf(exitUnreachable, "the gateway at %s does not serve: %s", url, strings.TrimSpace(string(word)))
+				return failure.Newf(failure.Unreachable, "the gateway at %s does not serve: %s", url, strings.TrimSpace(string(word)))
 			}
 			return nil
 		},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
@@ -41,30 +42,30 @@ func newIdentities(t *config.Toolgate, generated string) (*identities, error) {
 	i := &identities{auth: t.Auth, listen: t.Listen}
 	keys, err := knownKeys(t, generated)
 	if err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	if keys == nil && !t.Authenticates() {
 		return i, nil
 	}
 	if i.resource, err = newResource(t); err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("listen.public_url: %w", err))
+		return nil, failure.New(failure.Config, fmt.Errorf("listen.public_url: %w", err))
 	}
 	o := auth.ChainOptions{Keys: keys, Agree: t.Auth.MTLS.Agree && t.Listen.TLS.ClientCA != ""}
 	if o.Certificates, err = newCertificates(t); err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("auth.mtls: %w", err))
+		return nil, failure.New(failure.Config, fmt.Errorf("auth.mtls: %w", err))
 	}
 	if o.JWT, err = newTokens(t, i.resource); err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("auth.jwt: %w", err))
+		return nil, failure.New(failure.Config, fmt.Errorf("auth.jwt: %w", err))
 	}
 	if o.Introspection, err = newIntrospection(t, i.resource); err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("auth.introspection: %w", err))
+		return nil, failure.New(failure.Config, fmt.Errorf("auth.introspection: %w", err))
 	}
 	if i.scopes, err = newScopes(&t.Auth.Scopes); err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("auth.scopes: %w", err))
+		return nil, failure.New(failure.Config, fmt.Errorf("auth.scopes: %w", err))
 	}
 	i.tokens = o.JWT
 	i.chain, err = auth.NewChain(o)
-	return i, exit(exitConfig, err)
+	return i, failure.New(failure.Config, err)
 }
 
 // next returns the identities of other settings. Equal ones keep the keys of the
@@ -312,7 +313,7 @@ func (in *instance) grant(key string) (auth.Grant, error) {
 		return auth.Grant{Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local})}, nil
 	}
 	if key == "" {
-		return auth.Grant{}, exitf(exitAuth, "this gateway asks for an API key; set the variable TOOLGATE_API_KEY to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers")
+		return auth.Grant{}, failure.Newf(failure.Auth, "this gateway asks for an API key; set the variable TOOLGATE_API_KEY to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers")
 	}
 	ctx, cancel := context.WithTimeout(in.ctxOrBackground(), grantTime)
 	defer cancel()
@@ -322,9 +323,9 @@ func (in *instance) grant(key string) (auth.Grant, error) {
 	g, err := in.identify(r)
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
-		return auth.Grant{}, exitf(exitUnreachable, "the token in TOOLGATE_API_KEY cannot be verified at the moment: %w", err)
+		return auth.Grant{}, failure.Newf(failure.Unreachable, "the token in TOOLGATE_API_KEY cannot be verified at the moment: %w", err)
 	case err != nil:
-		return auth.Grant{}, exitf(exitAuth, "this gateway does not know the API key in TOOLGATE_API_KEY; set it to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers that is still valid")
+		return auth.Grant{}, failure.Newf(failure.Auth, "this gateway does not know the API key in TOOLGATE_API_KEY; set it to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers that is still valid")
 	}
 	return g, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 func newImport(o *options) *cobra.Command {
@@ -87,11 +88,11 @@ func (o *options) importServers(args []string, write bool) error {
 			continue
 		}
 		if after, err = edit.Set(path, after, section, item.Name, item.entry); err != nil {
-			return exitf(exitConfig, "add %s to %s: %w", item.Name, path, err)
+			return failure.Newf(failure.Config, "add %s to %s: %w", item.Name, path, err)
 		}
 	}
 	if err := o.checkText(path, after, plan.kept); err != nil {
-		return exitf(exitConfig, "the file could not be used then: %w", err)
+		return failure.Newf(failure.Config, "the file could not be used then: %w", err)
 	}
 	changes := string(before) != string(after)
 	if write && changes {
@@ -113,7 +114,7 @@ func importFiles(args []string) ([]clients.Found, error) {
 		if c, ok := clients.Find(arg); ok {
 			found := c.Existing(places(here()))
 			if len(found) == 0 {
-				return nil, exitf(exitConfig, "%s has no file on this machine", c.Title)
+				return nil, failure.Newf(failure.Config, "%s has no file on this machine", c.Title)
 			}
 			out = append(out, found...)
 			continue
@@ -122,7 +123,7 @@ func importFiles(args []string) ([]clients.Found, error) {
 			if _, unknown := clientNamed(arg); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `/\.`) {
 				return nil, unknown
 			}
-			return nil, exit(exitConfig, err)
+			return nil, failure.New(failure.Config, err)
 		}
 		out = append(out, clients.Found{Client: &clients.Client{Name: "file", Title: arg}, Path: arg})
 	}
@@ -134,7 +135,7 @@ func (p *importPlan) existing(path string, data []byte) error {
 	if len(data) > 0 {
 		c, err := config.Parse(path, data, config.Options{Raw: true})
 		if err != nil {
-			return exit(exitConfig, err)
+			return failure.New(failure.Config, err)
 		}
 		for i := range c.Servers {
 			s := &c.Servers[i]
@@ -145,7 +146,7 @@ func (p *importPlan) existing(path string, data []byte) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return exit(exitConfig, err)
+		return failure.New(failure.Config, err)
 	default:
 		p.kept = kept
 	}
@@ -267,7 +268,7 @@ func (p *importPlan) write(path string, before, after []byte) error {
 		}
 		text, err := config.ReadRegular(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return exit(exitConfig, err)
+			return failure.New(failure.Config, err)
 		}
 		if len(text) > 0 && text[len(text)-1] != '\n' {
 			text = append(text, '\n')

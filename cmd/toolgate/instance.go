@@ -21,12 +21,14 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/native/queue"
@@ -136,7 +138,7 @@ type runningServer struct {
 func newInstance(ctx context.Context, o *options, c *config.Config, state *stateDir, generatedKey string) (_ *instance, err error) {
 	in := &instance{
 		opts: o, state: state, config: c, servers: make(map[string]*runningServer),
-		metrics: telemetry.New(version), started: time.Now(), generated: generatedKey, begun: c.Toolgate,
+		metrics: telemetry.New(version.Version), started: time.Now(), generated: generatedKey, begun: c.Toolgate,
 	}
 	in.log, in.logs = o.logger(c)
 	in.hideSecrets(c, c.Servers)
@@ -164,7 +166,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 		Gateway:    sharing(c, state), StandIn: upstream.SignInDefinition(),
 	})
 	if in.keys, err = state.keyring(c.Toolgate.Keys); err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	known, err := newIdentities(&c.Toolgate, generatedKey)
 	if err != nil {
@@ -194,7 +196,7 @@ func newInstance(ctx context.Context, o *options, c *config.Config, state *state
 	in.saver = &catalogSaver{store: in.store, keys: in.keys, log: in.log, saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
 
 	if in.rates, err = newRates(c, in.metrics, in.log); err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	if c.Toolgate.BudgetsIn == "redis" {
 		in.budgets.store = in.rates.redis.Budgets(budgetEpoch{in.store.Meta()})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -251,8 +252,8 @@ func TestReloadOfABrokenFile(t *testing.T) {
 	} {
 		h.writeText(t, broken)
 		_, err := r.Reload()
-		var coded *exitError
-		if !errors.As(err, &coded) || coded.code != exitConfig || !strings.Contains(err.Error(), "toolgate.yaml") {
+		var coded *failure.Error
+		if !errors.As(err, &coded) || coded.Kind != failure.Config || !strings.Contains(err.Error(), "toolgate.yaml") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := text(t, client, "a__pid", "{}"); got != pid {
@@ -386,8 +387,8 @@ func TestSecondInstanceSaysWhoHoldsTheStore(t *testing.T) {
 	r := h.newRunning(t)
 	_, err := newInstance(t.Context(), r.opts, r.current(), r.state, "")
 	var busy *store.InUseError
-	var coded *exitError
-	if !errors.As(err, &busy) || busy.PID != os.Getpid() || !errors.As(err, &coded) || coded.code != exitUnreachable {
+	var coded *failure.Error
+	if !errors.As(err, &busy) || busy.PID != os.Getpid() || !errors.As(err, &coded) || coded.Kind != failure.Unreachable {
 		t.Errorf("a second instance: %v", err)
 	}
 	if err := r.end(); err != nil {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -32,24 +34,24 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 	c.next++
 	id := mcp.NumberID(c.next)
 	meta := fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":{},"progressToken":%s`, mcp.MetaVersion, mcp.LatestModern,
-		mcp.MetaClientInfo, proxy.Implementation(version), mcp.MetaCapabilities, id)
+		mcp.MetaClientInfo, proxy.Implementation(version.Version), mcp.MetaCapabilities, id)
 	line := append(mcp.AppendRequest(nil, id, method, mcp.RewriteMeta(params, meta)), '\n')
 	stop := context.AfterFunc(ctx, func() { c.stream.Close() })
 	defer stop()
 	if _, err := c.stream.Write(line); err != nil {
-		return nil, exitf(exitUnreachable, "the gateway went away: %w; try again, and see `toolgate ls`", err)
+		return nil, failure.Newf(failure.Unreachable, "the gateway went away: %w; try again, and see `toolgate ls`", err)
 	}
 	for {
 		raw, err := c.in.ReadBytes('\n')
 		if ctx.Err() != nil {
-			return nil, exitf(exitUnreachable, "no answer was waited for: %w", context.Cause(ctx))
+			return nil, failure.Newf(failure.Unreachable, "no answer was waited for: %w", context.Cause(ctx))
 		}
 		if err != nil {
-			return nil, exitf(exitUnreachable, "the gateway went away before it answered: %w; a call may have run, so check that before you try again", err)
+			return nil, failure.Newf(failure.Unreachable, "the gateway went away before it answered: %w; a call may have run, so check that before you try again", err)
 		}
 		msg, err := mcp.Parse(raw[:len(raw)-1], mcp.Limits{LoneSurrogates: true})
 		if err != nil {
-			return nil, exitf(exitUnreachable, "the gateway answered nonsense: %w", err)
+			return nil, failure.Newf(failure.Unreachable, "the gateway answered nonsense: %w", err)
 		}
 		switch {
 		case msg.Method == mcp.NotifyProgress && c.progress != nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -76,7 +77,7 @@ func (o *options) lint(ctx context.Context, client *lineClient, chosen []*client
 		say("%d tools, %d clients, %d problems\n", len(tools), len(chosen), len(problems))
 	}
 	if named && len(problems) > 0 {
-		return exitf(exitConfig, "%d problems", len(problems))
+		return failure.Newf(failure.Config, "%d problems", len(problems))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -72,7 +73,7 @@ func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Durati
 			if errors.Is(last, admin.ErrNotRunning) {
 				last = o.notRunning(arg)
 			}
-			return exitf(exitUnreachable, "after %v: %w", wait, last)
+			return failure.Newf(failure.Unreachable, "after %v: %w", wait, last)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -87,9 +88,9 @@ func (o *options) notRunning(arg string) error {
 	case err != nil:
 		return err
 	case path == "":
-		return exitf(exitUnreachable, "%w; start one with `toolgate up`", admin.ErrNotRunning)
+		return failure.Newf(failure.Unreachable, "%w; start one with `toolgate up`", admin.ErrNotRunning)
 	}
-	return exitf(exitUnreachable, "%w, %s; start one with `toolgate up %s`", admin.ErrNotRunning, path, path)
+	return failure.Newf(failure.Unreachable, "%w, %s; start one with `toolgate up %s`", admin.ErrNotRunning, path, path)
 }
 
 // printStatus prints the servers, and below them for a person what waits.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 const (
@@ -58,7 +59,7 @@ func newListenTLS(c *config.Config) (*listenTLS, error) {
 	certs := &listenTLS{of: c.Toolgate.Listen.TLS, required: c.Toolgate.Auth.MTLS.Required, looked: time.Now()}
 	now, err := certs.read()
 	if err != nil {
-		return nil, exit(exitConfig, err)
+		return nil, failure.New(failure.Config, err)
 	}
 	certs.current.Store(now)
 	return certs, nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
@@ -36,7 +37,7 @@ func asFlags(c *cobra.Command, who *admin.Who) {
 func whom(who admin.Who) (admin.Who, error) {
 	switch {
 	case who.Subject == "" && who != (admin.Who{}):
-		return who, exitf(exitUsage, "--tenant and --issuer say more of the caller of --as; add it")
+		return who, failure.Newf(failure.Usage, "--tenant and --issuer say more of the caller of --as; add it")
 	case who.Subject != "" && who.Issuer == "":
 		who.Issuer = auth.KeyIssuer
 	}
@@ -52,13 +53,13 @@ func (o *options) withLogins(ctx context.Context, path string, use func(ctx cont
 		} else {
 			err = use(ctx, control)
 		}
-		if _, coded := errors.AsType[*exitError](err); err == nil || coded {
+		if _, coded := errors.AsType[*failure.Error](err); err == nil || coded {
 			return err
 		}
 		if control != nil {
 			return controlError(err)
 		}
-		return exit(exitAuth, err)
+		return failure.New(failure.Auth, err)
 	})
 }
 
@@ -91,7 +92,7 @@ server wants an API key, it is asked for.`,
 				case "oauth":
 					err = o.signIn(ctx, l, args[0], as, begun, cmd.InOrStdin(), !noBrowser)
 				default:
-					return exitf(exitUsage, "nobody signs in to %s: the gateway has its tokens by itself (auth.mode: %s)", args[0], begun.Mode)
+					return failure.Newf(failure.Usage, "nobody signs in to %s: the gateway has its tokens by itself (auth.mode: %s)", args[0], begun.Mode)
 				}
 				if err == nil {
 					say("signed in to %s\n", args[0])
@@ -154,7 +155,7 @@ func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as 
 	for {
 		select {
 		case <-ctx.Done():
-			return exitf(exitAuth, "nobody has signed in to %s in time", server)
+			return failure.Newf(failure.Auth, "nobody has signed in to %s in time", server)
 		case address := <-pasted:
 			return l.FinishLogin(ctx, address)
 		case <-tick.C:
@@ -205,7 +206,7 @@ func newLogout(o *options) *cobra.Command {
 			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
 				had, err := l.Logout(ctx, args[0], as)
 				if err == nil && !had {
-					return exitf(exitAuth, "nobody was signed in to %s", args[0])
+					return failure.Newf(failure.Auth, "nobody was signed in to %s", args[0])
 				}
 				if err == nil {
 					say("signed out of %s\n", args[0])

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/built"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
@@ -74,12 +75,12 @@ func TestReport(t *testing.T) {
 	}{
 		{"nothing", nil, exitOK},
 		{"plain", errors.New("x"), exitUsage},
-		{"coded", exitf(exitBudget, "x"), exitBudget},
-		{"coded deeper", fmt.Errorf("while: %w", exitf(exitConfig, "x")), exitConfig},
-		{"outermost code", exit(exitAuth, exitf(exitTool, "x")), exitAuth},
+		{"coded", failure.Newf(failure.Budget, "x"), exitBudget},
+		{"coded deeper", fmt.Errorf("while: %w", failure.Newf(failure.Config, "x")), exitConfig},
+		{"outermost code", failure.New(failure.Auth, failure.Newf(failure.Tool, "x")), exitAuth},
 		{"asked to stop", context.Canceled, exitOK},
-		{"asked to stop before the answer", exit(exitUnreachable, context.Canceled), exitUnreachable},
-		{"no error has no code", exit(exitTool, nil), exitOK},
+		{"asked to stop before the answer", failure.New(failure.Unreachable, context.Canceled), exitUnreachable},
+		{"no error has no code", failure.New(failure.Tool, nil), exitOK},
 	}
 	for _, tt := range tests {
 		if got := report(tt.err); got != tt.code {

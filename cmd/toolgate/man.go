@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/version"
 )
 
 // newMan writes manual pages for those who package the program.
@@ -19,11 +22,11 @@ func newMan() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
-				return exit(exitConfig, err)
+				return failure.New(failure.Config, err)
 			}
 			return eachCommand(cmd.Root(), func(c *cobra.Command) error {
 				name := filepath.Join(args[0], strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
-				return exit(exitConfig, os.WriteFile(name, []byte(manPage(c)), 0o644)) //nolint:gosec // manual pages are for everybody
+				return failure.New(failure.Config, os.WriteFile(name, []byte(manPage(c)), 0o644)) //nolint:gosec // manual pages are for everybody
 			})
 		},
 	}
@@ -48,7 +51,7 @@ func eachCommand(c *cobra.Command, do func(*cobra.Command) error) error {
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
 	path := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"toolgate %s\" \"toolgate\"\n", roff(strings.ToUpper(path)), roff(version))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"toolgate %s\" \"toolgate\"\n", roff(strings.ToUpper(path)), roff(version.Version))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(path), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
 	long := c.Long

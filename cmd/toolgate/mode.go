@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -315,9 +316,9 @@ func (in *instance) setMode(ctx context.Context, text string, by store.Change) (
 	mode, err := governance.ParseMode(text)
 	switch {
 	case err != nil:
-		return admin.Mode{}, exit(exitUsage, err)
+		return admin.Mode{}, failure.New(failure.Usage, err)
 	case by.Reason == "":
-		return admin.Mode{}, exitf(exitUsage, "a mode is set with a reason; add --reason TEXT, which is kept with it")
+		return admin.Mode{}, failure.Newf(failure.Usage, "a mode is set with a reason; add --reason TEXT, which is kept with it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -390,7 +391,7 @@ actor of it is toolgate, and it is not kept in the store.`,
 // of the running gateway, or that of the store where none runs.
 func (o *options) changeMode(ctx context.Context, path, mode, reason string) (admin.Mode, error) {
 	if mode == "" && reason != "" {
-		return admin.Mode{}, exitf(exitUsage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
+		return admin.Mode{}, failure.Newf(failure.Usage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
 	}
 	control, err := o.control(path)
 	if err != nil {

@@ -20,8 +20,10 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
@@ -51,7 +53,7 @@ func newHost(in *instance) (*native.Host, error) {
 			return nil, err
 		}
 	}
-	return native.NewHost(native.Options{Folder: folder, NoSockets: none, Version: version, Logger: in.log, Changed: in.nativeChanged})
+	return native.NewHost(native.Options{Folder: folder, NoSockets: none, Version: version.Version, Logger: in.log, Changed: in.nativeChanged})
 }
 
 // pluginFolder is where the sockets of plugins are: in the state folder, or where
@@ -133,7 +135,7 @@ func webSettings(n *config.NativeWeb) map[string]any {
 	}
 	agent := n.UserAgent
 	if agent == "" {
-		agent = "toolgate/" + version
+		agent = "toolgate/" + version.Version
 	}
 	return map[string]any{
 		"allow_hosts": n.AllowHosts, "deny_hosts": n.DenyHosts, "allow_addresses": n.AllowAddresses, "ports": n.Ports,
@@ -348,7 +350,7 @@ func nativeSpecs(servers []config.Server, c *config.Config, off *keptOff) (map[s
 		}
 		spec, err := nativeSpec(&servers[i], c, off)
 		if err != nil {
-			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 		}
 		specs[spec.Key] = spec
 	}

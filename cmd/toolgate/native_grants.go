@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
 )
 
@@ -44,7 +45,7 @@ func checkPlugins(c *config.Config) error {
 			wrong = append(wrong, fmt.Errorf("%s%w", placeOf(c, prefix), err))
 		}
 	}
-	return exit(exitConfig, errors.Join(wrong...))
+	return failure.New(failure.Config, errors.Join(wrong...))
 }
 
 // placeOf is where a file says something, before what is wrong with it.

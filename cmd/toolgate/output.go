@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // table is what a command prints: columns for people, the same rows as data
@@ -29,7 +31,7 @@ var outputs = []string{"table", "wide", "json", "yaml", "name"}
 // checkOutput refuses an unknown -o before anything is started for it.
 func checkOutput(output string) error {
 	if !slices.Contains(outputs, output) {
-		return exitf(exitUsage, "unknown output %q; write table, wide, json, yaml or name", output)
+		return failure.Newf(failure.Usage, "unknown output %q; write table, wide, json, yaml or name", output)
 	}
 	return nil
 }

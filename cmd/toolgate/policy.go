@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 func newPolicyCommand(o *options) *cobra.Command {
@@ -22,7 +23,7 @@ func newPolicyCommand(o *options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			results, err := opa.RunTests(cmd.Context(), args[0], opa.RegoVersion(version))
 			if err != nil {
-				return exit(exitConfig, err)
+				return failure.New(failure.Config, err)
 			}
 			return o.printTests(results)
 		},
@@ -38,7 +39,7 @@ func newPolicyCommand(o *options) *cobra.Command {
 				say("%s:%d: %s\n", p.File, p.Line, p.Text)
 			}
 			if len(problems) > 0 {
-				return exitf(exitConfig, "the policies have %d problems", len(problems))
+				return failure.Newf(failure.Config, "the policies have %d problems", len(problems))
 			}
 			return nil
 		},
@@ -85,7 +86,7 @@ func (o *options) printTests(results []opa.TestResult) error {
 		return err
 	}
 	if failed > 0 {
-		return exitf(exitConfig, "%d of %d tests did not pass", failed, len(results))
+		return failure.Newf(failure.Config, "%d of %d tests did not pass", failed, len(results))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy"
@@ -61,11 +62,11 @@ audit verify tells.`,
 			next.Toolgate.OPA.Mode = string(opa.Enforce)
 			policy, err := newPolicy(cmd.Context(), &next, surroundings{log: slog.New(slog.DiscardHandler)})
 			if err != nil {
-				return exit(exitConfig, err)
+				return failure.New(failure.Config, err)
 			}
 			keys, err := state.keyring(c.Toolgate.Keys)
 			if err != nil {
-				return exit(exitConfig, err)
+				return failure.New(failure.Config, err)
 			}
 			log := replayedLog{files: files, since: time.Now().Add(-since)}
 			names, err := log.names()
@@ -73,7 +74,7 @@ audit verify tells.`,
 				return err
 			}
 			if err := policy.SetData(policyData(names, nil)); err != nil {
-				return exit(exitConfig, fmt.Errorf("the policy does not take the names of the tools: %w", err))
+				return failure.New(failure.Config, fmt.Errorf("the policy does not take the names of the tools: %w", err))
 			}
 			got, err := log.replay(cmd.Context(), policy, keys)
 			if err != nil {

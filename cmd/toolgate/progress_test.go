@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/internal/version"
 )
 
 func TestProgressOnATerminal(t *testing.T) {
@@ -79,9 +81,9 @@ func TestMetricsAddressInUse(t *testing.T) {
 		}
 		c.Toolgate.Listen.Metrics = taken.Addr().String()
 		c.Origins["listen.metrics"] = config.Origin{Kind: kind}
-		in := &instance{config: c, log: slog.New(slog.DiscardHandler), metrics: telemetry.New(version)}
+		in := &instance{config: c, log: slog.New(slog.DiscardHandler), metrics: telemetry.New(version.Version)}
 		err = in.serveMetrics(t.Context())
-		var coded *exitError
+		var coded *failure.Error
 		if got := errors.As(err, &coded); got != (code != exitOK) || got && coded.code != code {
 			t.Errorf("%v: %v", kind, err)
 		}

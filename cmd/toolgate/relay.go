@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -119,7 +120,7 @@ func (r *relay) after(err error, lived time.Duration) error {
 	}
 	if r.over.Load() {
 		if len(lost) > 0 {
-			return exitf(exitUnreachable, "the gateway went away before it had answered everything")
+			return failure.Newf(failure.Unreachable, "the gateway went away before it had answered everything")
 		}
 		return nil
 	}
@@ -128,7 +129,7 @@ func (r *relay) after(err error, lived time.Duration) error {
 		r.brief = 0
 	}
 	if r.brief > mostBrief {
-		return exitf(exitUnreachable, "every gateway ends this client's connection at once; look at the gateway's log, then start this client again")
+		return failure.Newf(failure.Unreachable, "every gateway ends this client's connection at once; look at the gateway's log, then start this client again")
 	}
 	return errGatewayGone
 }

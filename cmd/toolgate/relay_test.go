@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -151,8 +152,8 @@ func TestRelayRefusesAnotherSession(t *testing.T) {
 		heard(t, s, helloBack)
 		s.lost(false)
 		s.catchUp()
-		var coded *exitError
-		if _, err := s.toClient([]byte(answer)); !errors.As(err, &coded) || coded.code != exitUnreachable || !strings.Contains(err.Error(), name) {
+		var coded *failure.Error
+		if _, err := s.toClient([]byte(answer)); !errors.As(err, &coded) || coded.Kind != failure.Unreachable || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -499,8 +500,8 @@ func TestRelayEnds(t *testing.T) {
 		synctest.Wait()
 		stream.Close()
 		client.hears(t, fmt.Sprintf(lostMaybe, "1"))
-		var coded *exitError
-		if err := <-done; !errors.As(err, &coded) || coded.code != exitUnreachable {
+		var coded *failure.Error
+		if err := <-done; !errors.As(err, &coded) || coded.Kind != failure.Unreachable {
 			t.Errorf("unanswered: %v", err)
 		}
 		r.close()
@@ -545,7 +546,7 @@ func TestRelayGivesUp(t *testing.T) {
 		for i := range mostBrief + 1 {
 			stream, _, done := served(t.Context(), r)
 			stream.Close()
-			var coded *exitError
+			var coded *failure.Error
 			if err := <-done; errors.Is(err, errGatewayGone) != (i < mostBrief) || i == mostBrief && !errors.As(err, &coded) {
 				t.Errorf("stream %d: %v", i, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -235,9 +236,9 @@ func (s *relayState) ours(msg *mcp.Message) ([][]byte, error) {
 	version, _ := mcp.LookupString(msg.Result(), "protocolVersion")
 	switch {
 	case msg.Fault() != nil:
-		return nil, exitf(exitUnreachable, "the gateway that took over does not go on with this client's session: %w; start this client again", mcp.ParseError(msg.Fault()))
+		return nil, failure.Newf(failure.Unreachable, "the gateway that took over does not go on with this client's session: %w; start this client again", mcp.ParseError(msg.Fault()))
 	case version != s.version:
-		return nil, exitf(exitUnreachable, "the gateway that took over speaks %s, and this client agreed on %s; start this client again", version, s.version)
+		return nil, failure.Newf(failure.Unreachable, "the gateway that took over speaks %s, and this client agreed on %s; start this client again", version, s.version)
 	}
 	var out [][]byte
 	for _, c := range []struct{ capability, method string }{

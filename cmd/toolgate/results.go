@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/redact"
 )
@@ -33,7 +34,7 @@ func newMounts(c *config.Config, servers []config.Server) ([]mountOf, error) {
 	for i := range servers {
 		m := mount(&servers[i], nil, &c.Toolgate.Limits)
 		if err := rules.apply(&m, &servers[i]); err != nil {
-			return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 		}
 		made[i] = mountOf(m)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -47,11 +48,11 @@ is there already is not written again, and nothing is deleted.`,
 // closes it.
 func asked(c *config.Config) (*spicedb.Phase, error) {
 	if c.Toolgate.SpiceDB.Endpoint == "" {
-		return nil, exitf(exitConfig, "%s names no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
+		return nil, failure.Newf(failure.Config, "%s names no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
 	}
 	r, err := newRelations(c, surroundings{})
 	if err != nil {
-		return nil, exit(exitConfig, fmt.Errorf("%s: %w", c.Path, err))
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return r.phase, nil
 }
@@ -99,9 +100,9 @@ func (o *options) checkSpiceDB(ctx context.Context, arg string) error {
 	case wrong == 0:
 		return nil
 	case phase.Status().Reason == spicedb.ReasonUnavailable:
-		return exitf(exitUnreachable, "%s cannot be asked", c.Toolgate.SpiceDB.Endpoint)
+		return failure.Newf(failure.Unreachable, "%s cannot be asked", c.Toolgate.SpiceDB.Endpoint)
 	}
-	return exitf(exitConfig, "%s cannot answer what toolgate asks: %d problems", c.Toolgate.SpiceDB.Endpoint, wrong)
+	return failure.Newf(failure.Config, "%s cannot answer what toolgate asks: %d problems", c.Toolgate.SpiceDB.Endpoint, wrong)
 }
 
 // synced is what `sync` did.
@@ -133,9 +134,9 @@ func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
 		}
 		report, err := do(ctx, onServers(exposed))
 		if err != nil && len(report.Written) == 0 {
-			return exit(exitUnreachable, err)
+			return failure.New(failure.Unreachable, err)
 		}
-		return errors.Join(o.printSynced(&report, dry), exit(exitUnreachable, err))
+		return errors.Join(o.printSynced(&report, dry), failure.New(failure.Unreachable, err))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
 )
 
@@ -139,7 +140,7 @@ func makeSocketDir(dir string, uid int) error {
 	default:
 		return nil
 	}
-	return exitf(exitConfig, "%s, for the control socket, %s; remove it, or set TOOLGATE_STATE to a path of at most %d characters, so that it is not needed",
+	return failure.Newf(failure.Config, "%s, for the control socket, %s; remove it, or set TOOLGATE_STATE to a path of at most %d characters, so that it is not needed",
 		dir, fault, maxStatePath)
 }
 

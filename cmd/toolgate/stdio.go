@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -143,13 +144,13 @@ func controlError(err error) error {
 	var stays *admin.StaysError
 	switch {
 	case errors.As(err, &asked), errors.As(err, &stays):
-		return exit(exitUsage, err)
+		return failure.New(failure.Usage, err)
 	case errors.As(err, &refused):
-		return exit(exitAuth, err)
+		return failure.New(failure.Auth, err)
 	case errors.As(err, &rejected):
-		return exit(exitConfig, err)
+		return failure.New(failure.Config, err)
 	}
-	return exit(exitUnreachable, err)
+	return failure.New(failure.Unreachable, err)
 }
 
 const (

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -70,7 +71,7 @@ func knownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord
 // busy gives the error of a store that another gateway has its exit code.
 func busy(err error) error {
 	if _, held := errors.AsType[*store.InUseError](err); held {
-		return exit(exitUnreachable, err)
+		return failure.New(failure.Unreachable, err)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -71,9 +72,9 @@ func (o *options) withStore(ctx context.Context, path string, use func(context.C
 	defer cancel()
 	s, err := store.Open(ctx, reading)
 	if err != nil {
-		return exit(exitUnreachable, err)
+		return failure.New(failure.Unreachable, err)
 	}
-	return exit(exitUnreachable, errors.Join(use(ctx, s), s.Close()))
+	return failure.New(failure.Unreachable, errors.Join(use(ctx, s), s.Close()))
 }
 
 // storeForReading says how to read the store of a configuration.

@@ -13,8 +13,10 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -31,10 +33,10 @@ func (in *instance) tracing(ctx context.Context, c *config.Config) (*telemetry.T
 	// What the library has to say goes where everything else is said.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { in.log.Warn("traces", "err", err) }))
 	traces, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
-		Endpoint: t.OTLP, Headers: headers, Sample: t.Sample, Version: version, Instance: rand.Text(), Logger: in.log,
+		Endpoint: t.OTLP, Headers: headers, Sample: t.Sample, Version: version.Version, Instance: rand.Text(), Logger: in.log,
 	})
 	if err != nil {
-		return nil, exitf(exitConfig, "%s: telemetry.otlp: %w", c.Path, err)
+		return nil, failure.Newf(failure.Config, "%s: telemetry.otlp: %w", c.Path, err)
 	}
 	in.metrics.WatchTraces(traces.Dropped)
 	return traces, nil
@@ -151,9 +153,9 @@ func spanName(e *audit.Entry, name string) string {
 
 // failureOf is the error.type of a request to a server.
 func failureOf(fault *mcp.Error, err error) string {
-	switch failure := (*mcp.Failure)(nil); {
-	case errors.As(err, &failure):
-		return string(failure.Kind)
+	switch failed := (*mcp.Failure)(nil); {
+	case errors.As(err, &failed):
+		return string(failed.Kind)
 	case err != nil:
 		return "cancelled"
 	case fault != nil:

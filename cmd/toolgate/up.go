@@ -20,7 +20,9 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -98,7 +100,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 	in.progress = newProgress(o, in)
 	state.remember(c)
 	return in.run(ctx, func(ctx context.Context) error {
-		say("toolgate %s  %s\n", version, source(c))
+		say("toolgate %s  %s\n", version.Version, source(c))
 		if fresh != "" {
 			say("API key (shown once)  %s\n", fresh)
 		}
@@ -205,7 +207,7 @@ func guardKey(c *config.Config, state *stateDir) (sum, fresh string, err error) 
 	}
 	sum = strings.TrimSpace(string(text))
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256.Size {
-		return "", "", exitf(exitConfig, "%s is damaged; remove it, and the next start makes a new key", path)
+		return "", "", failure.Newf(failure.Config, "%s is damaged; remove it, and the next start makes a new key", path)
 	}
 	return sum, "", nil
 }
@@ -240,12 +242,12 @@ func (in *instance) serveAdmin(ctx context.Context, token string) error {
 		return nil
 	}
 	if !loopback(address) && in.begun.Listen.TLS.Cert == "" {
-		return exitf(exitConfig, "listen.admin: %s is not of this machine alone, where the admin token would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
+		return failure.Newf(failure.Config, "listen.admin: %s is not of this machine alone, where the admin token would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return exitf(exitUnreachable, "listen.admin: %w; write another address, or leave it out", err)
+		return failure.Newf(failure.Unreachable, "listen.admin: %w; write another address, or leave it out", err)
 	}
 	certs, err := newListenTLS(in.current())
 	if err != nil {
@@ -270,7 +272,7 @@ func (in *instance) serveMetrics(ctx context.Context) error {
 			in.log.Warn("no metrics: the default address is in use", "address", address)
 			return nil
 		}
-		return exitf(exitUnreachable, "listen.metrics: %w; write another address, or \"\" to serve no metrics", err)
+		return failure.Newf(failure.Unreachable, "listen.metrics: %w; write another address, or \"\" to serve no metrics", err)
 	}
 	token, err := in.state.secret("admin.token")
 	if err != nil {

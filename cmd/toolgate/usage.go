@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // This file says what is wrong with a command line and what to write instead.
@@ -29,14 +31,14 @@ func explainUsage(c *cobra.Command) {
 					hint = fmt.Sprintf("; did you mean `%s`?", sub.CommandPath())
 				}
 			}
-			return exitf(exitUsage, "there is no command `%s %s`%s%s", c.CommandPath(), args[0], hint, seeHelp(c))
+			return failure.Newf(failure.Usage, "there is no command `%s %s`%s%s", c.CommandPath(), args[0], hint, seeHelp(c))
 		}
 		return
 	}
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return exitf(exitUsage, "`%s` %s; write `%s`%s", c.CommandPath(), argsFault(err), strings.TrimSuffix(c.UseLine(), " [flags]"), seeHelp(c))
+				return failure.Newf(failure.Usage, "`%s` %s; write `%s`%s", c.CommandPath(), argsFault(err), strings.TrimSuffix(c.UseLine(), " [flags]"), seeHelp(c))
 			}
 			return nil
 		}
@@ -64,7 +66,7 @@ func flagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	name, ok := strings.CutPrefix(text, "unknown flag: --")
 	if !ok {
-		return exitf(exitUsage, "%w%s", err, seeHelp(c))
+		return failure.Newf(failure.Usage, "%w%s", err, seeHelp(c))
 	}
 	hint := ""
 	for _, known := range flagNames.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
@@ -72,7 +74,7 @@ func flagError(c *cobra.Command, err error) error {
 			hint = "; did you mean --" + known[1] + "?"
 		}
 	}
-	return exitf(exitUsage, "`%s` has no flag --%s%s%s", c.CommandPath(), name, hint, seeHelp(c))
+	return failure.Newf(failure.Usage, "`%s` has no flag --%s%s%s", c.CommandPath(), name, hint, seeHelp(c))
 }
 
 // flagNames finds the names of flags in their descriptions.

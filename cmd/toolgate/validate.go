@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -191,7 +192,7 @@ func newVersion() *cobra.Command {
 					}
 				}
 			}
-			say("toolgate %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			say("toolgate %s%s %s %s/%s\n", version.Version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // logsEvery is how often `toolgate logs -f` asks for more.
@@ -117,7 +118,7 @@ showing it until interrupted. On a terminal the screen is drawn again each time;
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < minEvery || count < 0 {
-				return exitf(exitUsage, "write --every %v or more, and --count 0 or more", minEvery)
+				return failure.Newf(failure.Usage, "write --every %v or more, and --count 0 or more", minEvery)
 			}
 			return o.withControl(file(args), func(control *admin.Client) error {
 				return o.top(cmd.Context(), control, every, count)

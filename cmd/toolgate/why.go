@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -204,10 +205,10 @@ func (in *instance) WhoCan(ctx context.Context, name string, besides *admin.Call
 func (in *instance) unknownName(name string) error {
 	for _, known := range in.gateway.Names() {
 		if similar(name, known) {
-			return exitf(exitUsage, "nothing is named %s; did you mean %s?", name, known)
+			return failure.Newf(failure.Usage, "nothing is named %s; did you mean %s?", name, known)
 		}
 	}
-	return exitf(exitUsage, "nothing is named %s; `toolgate tools` lists what there is", name)
+	return failure.Newf(failure.Usage, "nothing is named %s; `toolgate tools` lists what there is", name)
 }
 
 // callers are all whom the gateway knows by name, sorted.
@@ -228,7 +229,7 @@ func (in *instance) caller(name string) (*gate.Identity, error) {
 	all := in.callers()
 	if !in.identities.Load().authenticated() {
 		if name != "" && name != gate.Local.Subject {
-			return nil, exitf(exitUsage, "without authentication everyone is %s; leave --as out", gate.Local.Subject)
+			return nil, failure.Newf(failure.Usage, "without authentication everyone is %s; leave --as out", gate.Local.Subject)
 		}
 		return all[0], nil
 	}
@@ -241,9 +242,9 @@ func (in *instance) caller(name string) (*gate.Identity, error) {
 		names = append(names, key)
 	}
 	if len(names) == 0 {
-		return nil, exitf(exitUsage, "this gateway knows its callers by their tokens alone; say with --as SUBJECT whom you mean, and with --tenant, --groups and so on what the token would say")
+		return nil, failure.Newf(failure.Usage, "this gateway knows its callers by their tokens alone; say with --as SUBJECT whom you mean, and with --tenant, --groups and so on what the token would say")
 	}
-	return nil, exitf(exitUsage, "--as names nobody known; write one of %s", strings.Join(names, ", "))
+	return nil, failure.Newf(failure.Usage, "--as names nobody known; write one of %s", strings.Join(names, ", "))
 }
 
 func callerName(id *gate.Identity) string {

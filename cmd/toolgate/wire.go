@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -134,7 +135,7 @@ func loopback(address string) bool {
 func gatewayOptions(c *config.Config) proxy.Options {
 	l := c.Toolgate.Limits
 	o := proxy.Options{
-		Version:   version,
+		Version:   version.Version,
 		NameHash:  opa.KeyHash,
 		PublicURL: c.Toolgate.Listen.PublicURL,
 		Hosts:     c.Toolgate.Listen.Hosts,

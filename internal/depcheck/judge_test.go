@@ -36,8 +36,8 @@ func TestJudge(t *testing.T) {
 		{"proxy", module + "/internal/e2e", true}, // inside internal/..., but closed
 		{"proxy", module + "/upstream", true},
 		{"proxy", module + "/cmd/toolgate", true},
-		{"proxy", thirdParty, false},
-		{"proxy", thirdParty + "x", true},
+		{"proxy/guard", thirdParty, false},
+		{"proxy/guard", thirdParty + "x", true},
 		{"gate", thirdParty, true},
 		{"gate", module + "/proxy", true},
 		{"config", module + "/internal/mcp", true},

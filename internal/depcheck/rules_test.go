@@ -217,6 +217,8 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/sys"},
 		why:    "the control API: what a running gateway is asked and answers; x/sys knows who is at the other end of a socket",
 	},
+	"internal/failure": {why: "who has to act on an error; whoever makes it says so"},
+	"internal/version": {why: "one string"},
 	"internal/seal": {
 		others: []string{"golang.org/x/crypto"},
 		why:    "what is sealed depends on nobody who seals it; x/crypto has the cipher",
