@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/internal/version"
 )
@@ -83,8 +81,7 @@ func TestMetricsAddressInUse(t *testing.T) {
 		c.Origins["listen.metrics"] = config.Origin{Kind: kind}
 		in := &instance{config: c, log: slog.New(slog.DiscardHandler), metrics: telemetry.New(version.Version)}
 		err = in.serveMetrics(t.Context())
-		var coded *failure.Error
-		if got := errors.As(err, &coded); got != (code != exitOK) || got && coded.code != code {
+		if got, ours := exitCode(err); ours != (code != exitOK) || ours && got != code {
 			t.Errorf("%v: %v", kind, err)
 		}
 	}

@@ -7,7 +7,7 @@ func TestRuleOfTakesTheMostSpecific(t *testing.T) {
 		"upstream":               "upstream",
 		"upstream/websocket":     "upstream/...",
 		"cmd/toolgate":           "cmd/toolgate/...",
-		"internal/admin":         "cmd/toolgate/...",
+		"cmd/toolgate/doctor":    "cmd/toolgate/...",
 		"cmd/toolgatex":          "",
 		"proxy/auth":             "proxy/auth",
 		"proxy/other":            "",
