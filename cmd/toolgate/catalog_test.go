@@ -359,7 +359,7 @@ func TestReplicasShareTheCatalog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newInstance(t.Context(), o, c, one.state, ""); err == nil || !strings.Contains(err.Error(), "in use by") {
+	if _, err := newInstance(t.Context(), o.daemon(), c, one.state, ""); err == nil || !strings.Contains(err.Error(), "in use by") {
 		t.Errorf("two gateways in one state folder: %v", err)
 	}
 	for _, row := range settingsTable(c, false).rows {

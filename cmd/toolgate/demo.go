@@ -132,7 +132,7 @@ func count(ctx context.Context, r *sdk.CallToolRequest, in countInput) (*sdk.Cal
 }
 
 // selfTest calls a demo tool over HTTP, as any client would.
-func (in *instance) selfTest(ctx context.Context, url string) {
+func selfTest(ctx context.Context, url string) {
 	params := fmt.Appendf(nil, `{"name":"%s__add","arguments":{"a":2,"b":40},"_meta":{"%s":"%s","%s":%s,"%s":{}}}`, demoServer,
 		mcp.MetaVersion, mcp.LatestModern, mcp.MetaClientInfo, proxy.Implementation(version.Version), mcp.MetaCapabilities)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/mcp", bytes.NewReader(mcp.AppendRequest(nil, "1", mcp.MethodToolsCall, params)))

@@ -45,7 +45,7 @@ const removedTime = 10 * time.Second
 // instance is one running gateway with all its parts. It is made by
 // newInstance and lives as long as run.
 type instance struct {
-	opts       *options
+	opts       daemonOptions
 	log        *slog.Logger
 	logs       *logs.Writer // behind log
 	hidden     hidden       // from whoever reads what is shown
@@ -113,9 +113,9 @@ type instance struct {
 	added           []store.DynamicRecord
 	addedGeneration int64
 	pending         []config.Pending
-	later           []string  // settings of the file that the next start takes over
-	progress        *progress // shows the servers; nil for nobody
-	unguard         func()    // ends the guardian, when every server has ended
+	later           []string // settings of the file that the next start takes over
+	onChange        func()   // told when a server has changed; nil for nobody
+	unguard         func()   // ends the guardian, when every server has ended
 	started         time.Time
 }
 
@@ -133,14 +133,25 @@ type runningServer struct {
 	stop   context.CancelFunc
 }
 
+// daemonOptions are what a gateway takes from whoever starts it.
+type daemonOptions struct {
+	// log makes the log of a configuration, and what writes it.
+	log func(*config.Config) (*slog.Logger, *logs.Writer)
+	// read reads a configuration file anew.
+	read func(path string) (*config.Config, error)
+	// awaits has it start without its database, and refuse what needs that until it is
+	// there.
+	awaits bool
+}
+
 // newInstance opens everything that a gateway needs. What it opened is closed
 // by run, or by close when run is not reached.
-func newInstance(ctx context.Context, o *options, c *config.Config, state *stateDir, generatedKey string) (_ *instance, err error) {
+func newInstance(ctx context.Context, o daemonOptions, c *config.Config, state *stateDir, generatedKey string) (_ *instance, err error) {
 	in := &instance{
 		opts: o, state: state, config: c, servers: make(map[string]*runningServer),
 		metrics: telemetry.New(version.Version), started: time.Now(), generated: generatedKey, begun: c.Toolgate,
 	}
-	in.log, in.logs = o.logger(c)
+	in.log, in.logs = o.log(c)
 	in.hideSecrets(c, c.Servers)
 	defer func() {
 		if err != nil {
@@ -358,8 +369,8 @@ func nudge(wake chan struct{}) {
 func (in *instance) Changed(server string) {
 	in.gateway.Changed(server)
 	in.saver.signal()
-	if in.progress != nil {
-		in.progress.changed()
+	if in.onChange != nil {
+		in.onChange()
 	}
 }
 

@@ -42,7 +42,7 @@ func (h *home) newRunning(t *testing.T) *running {
 	if err := os.MkdirAll(state.path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	in, err := newInstance(t.Context(), o, c, state, "")
+	in, err := newInstance(t.Context(), o.daemon(), c, state, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestNewInstanceFaults(t *testing.T) {
 			c.Toolgate.Auth.Keys[0].SHA256 = "short"
 		}
 		state := &stateDir{path: h.dir}
-		if _, err := newInstance(t.Context(), o, c, state, ""); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := newInstance(t.Context(), o.daemon(), c, state, ""); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// Nothing that was opened on the way is kept.

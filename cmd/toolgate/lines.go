@@ -116,14 +116,14 @@ func (o *options) withGateway(ctx context.Context, arg string, use func(ctx cont
 		return use(ctx, c, control, nil)
 	}
 	return in.run(ctx, func(ctx context.Context) error {
-		in.waitSettled(ctx, o)
+		o.waitSettled(ctx, in)
 		return use(ctx, c, nil, in)
 	})
 }
 
 // waitSettled waits until every server has been heard of, and says on stderr
 // which ones take long.
-func (in *instance) waitSettled(ctx context.Context, o *options) {
+func (o *options) waitSettled(ctx context.Context, in *instance) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -409,7 +409,7 @@ func (o *options) changeMode(ctx context.Context, path, mode, reason string) (ad
 	if err != nil {
 		return admin.Mode{}, err
 	}
-	in, err := newInstance(ctx, o, c, state, "")
+	in, err := newInstance(ctx, o.daemon(), c, state, "")
 	if err != nil {
 		return admin.Mode{}, err
 	}

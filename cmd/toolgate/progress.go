@@ -99,27 +99,27 @@ const introduceTime = 60 * time.Second
 
 // introduce waits until the servers have been heard of, and for the demo makes
 // a real call through the gateway's own URL.
-func (in *instance) introduce(ctx context.Context, url string, began time.Time) {
+func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, introduceTime)
 	defer cancel()
-	in.progress.show()
-	defer in.progress.settle()
+	p.show()
+	defer p.settle()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !in.settled() {
+	for !p.in.settled() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
-	in.gateway.Settle(ctx)
-	in.progress.settle()
+	p.in.gateway.Settle(ctx)
+	p.settle()
 	if ctx.Err() != nil {
 		return
 	}
 	say("ready    in %s\n", seconds(time.Since(began).Seconds()))
-	if in.current().Path == "" && !in.identities.Load().authenticated() && url != "" {
-		in.selfTest(ctx, url)
+	if p.in.current().Path == "" && !p.in.identities.Load().authenticated() && url != "" {
+		selfTest(ctx, url)
 	}
 }

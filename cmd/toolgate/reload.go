@@ -28,7 +28,7 @@ func (in *instance) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 	defer in.reloading.Unlock()
 	defer func() { in.metrics.Reloaded(err) }()
 	old := in.current()
-	read, err := in.opts.readConfig(old.Path)
+	read, err := in.opts.read(old.Path)
 	if err != nil {
 		in.log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err

@@ -51,6 +51,11 @@ URL or one stdio process.
 	return root
 }
 
+// daemon is what a gateway takes from the flags.
+func (o *options) daemon() daemonOptions {
+	return daemonOptions{log: o.logger, read: o.readConfig, awaits: o.awaits}
+}
+
 // outputFlag adds -o to a command.
 func (o *options) outputFlag(c *cobra.Command) {
 	c.PreRunE = func(*cobra.Command, []string) error { return checkOutput(o.output) }

@@ -122,7 +122,7 @@ func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stateD
 		case !errors.Is(err, admin.ErrNotRunning):
 			return control, nil, controlError(err)
 		default:
-			own, err := newInstance(ctx, o, c, state, "")
+			own, err := newInstance(ctx, o.daemon(), c, state, "")
 			if _, busy := errors.AsType[*store.InUseError](err); !busy || attempt >= attempts {
 				return nil, own, err
 			}

@@ -97,7 +97,8 @@ func (o *options) up(ctx context.Context, arg string) error {
 			return err
 		}
 	}
-	in.progress = newProgress(o, in)
+	shown := newProgress(o, in)
+	in.onChange = shown.changed
 	state.remember(c)
 	return in.run(ctx, func(ctx context.Context) error {
 		say("toolgate %s  %s\n", version.Version, source(c))
@@ -118,7 +119,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		group.Go(func() error { return in.watchFiles(ctx) })
 		group.Go(func() error { return in.watchSignals(ctx) })
 		group.Go(func() error {
-			in.introduce(ctx, url, began)
+			shown.introduce(ctx, url, began)
 			return nil
 		})
 		return group.Wait()
@@ -135,7 +136,7 @@ func (o *options) takePlace(ctx context.Context, c *config.Config, state *stateD
 	control := &admin.Client{Path: state.socket, Token: token, Timeout: makeRoomTime}
 	told := o.quiet
 	for end := time.Now().Add(takePlaceTime); ; {
-		in, err := newInstance(ctx, o, c, state, generated)
+		in, err := newInstance(ctx, o.daemon(), c, state, generated)
 		held, busy := errors.AsType[*store.InUseError](err)
 		if !busy || time.Now().After(end) {
 			return in, err
