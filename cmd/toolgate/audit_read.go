@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -122,15 +121,6 @@ func newAuditSearch(o *options, path *string) *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", limit, "show the last `n` entries; 0 for all")
 	o.outputFlag(c)
 	return c
-}
-
-// latest drops what is too early of entries once there are twice as many as are
-// wanted: each is moved once, however many there are. Zero keeps all.
-func latest(all []audit.Record, most int) []audit.Record {
-	if most > 0 && len(all) >= 2*most {
-		return slices.Delete(all, 0, len(all)-most)
-	}
-	return all
 }
 
 func auditTable(found []audit.Record) table {
@@ -399,15 +389,6 @@ func verifyAudit(ctx context.Context, c *config.Config, state *stateDir) (*audit
 	}
 	report, err := verifyAnchored(ctx, s.Anchors(), auditPath(c, state), keys, replica)
 	return report, failure.New(failure.Unreachable, err)
-}
-
-// heads are anchors as the audit log knows them.
-func heads(kept []store.Anchor) []audit.Head {
-	all := make([]audit.Head, len(kept))
-	for i, a := range kept {
-		all[i] = audit.Head{Replica: a.Replica, Chain: a.Chain, Run: a.Run, Seq: a.Seq, MAC: a.MAC, Time: a.At}
-	}
-	return all
 }
 
 func verifyTable(r *audit.Report) table {

@@ -10,12 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/proxy/redact"
 )
 
 func keysOf[M ~map[string]V, V any](m M) iter.Seq[string] { return maps.Keys(m) }
@@ -156,14 +154,4 @@ func secretValue(name, value string) bool {
 		return false
 	}
 	return secretName(strings.ReplaceAll(name, "-", "_")) && len(value) >= 6 || looksSecret(value)
-}
-
-// looksSecret tells whether a text has the shape of a known kind of token.
-func looksSecret(value string) bool {
-	r, err := redact.New(redact.Options{Tokens: true})
-	if err != nil {
-		return false
-	}
-	_, n, err := r.Text(value, time.Now().Add(time.Second))
-	return err != nil || n > 0
 }

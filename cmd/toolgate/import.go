@@ -249,14 +249,6 @@ func importEntry(s *config.Server) edit.Map {
 	return m
 }
 
-func revealed(secrets map[string]config.Secret) map[string]string {
-	out := make(map[string]string, len(secrets))
-	for name, value := range secrets {
-		out[name] = value.Reveal()
-	}
-	return out
-}
-
 func entryText(m edit.Map) string { return edit.Text("x.json", nil, "x", m) }
 
 // write writes the configuration and its variables; the file as it was is kept.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -60,18 +59,6 @@ func settingsTable(c *config.Config, origin bool) table {
 	return t
 }
 
-var userInfo = regexp.MustCompile(`//[^/?#]*@`)
-
-// shownURL returns a URL without what may be a secret in it: a user with a
-// password, and the query.
-func shownURL(raw string) string {
-	raw = userInfo.ReplaceAllString(raw, "//[redacted]@")
-	if path, _, ok := strings.Cut(raw, "?"); ok {
-		return path + "?[redacted]"
-	}
-	return raw
-}
-
 // collect walks the structs of the toolgate section by their config tags.
 func collect(v reflect.Value, path string, out *[]setting) {
 	for i := range v.NumField() {
@@ -96,29 +83,6 @@ func collect(v reflect.Value, path string, out *[]setting) {
 			*out = append(*out, setting{Path: at, Value: value})
 		}
 	}
-}
-
-// changedSettings are the paths of the settings that differ, sorted.
-func changedSettings(a, b *config.Toolgate) []string {
-	left, right := reflect.ValueOf(*a), reflect.ValueOf(*b)
-	var out []string
-	var compare func(x, y reflect.Value, path string)
-	compare = func(x, y reflect.Value, path string) {
-		for i := range x.NumField() {
-			name := x.Type().Field(i).Tag.Get("config")
-			at := strings.TrimPrefix(path+"."+name, ".")
-			switch {
-			case name == "" || at == "servers":
-			case x.Field(i).Kind() == reflect.Struct:
-				compare(x.Field(i), y.Field(i), at)
-			case config.Available(at) && !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()):
-				out = append(out, at)
-			}
-		}
-	}
-	compare(left, right, "")
-	slices.Sort(out)
-	return out
 }
 
 func render(v any) string {

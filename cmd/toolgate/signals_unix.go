@@ -8,8 +8,6 @@ import (
 	"syscall"
 )
 
-var reloadSignals = []os.Signal{syscall.SIGHUP}
-
 // surviveBrokenPipes makes a write to a pipe that nobody reads any more an error,
 // where it would end the process: the client or the reader of the log has gone, and
 // others are still served. Programs that this one starts are not affected, as they

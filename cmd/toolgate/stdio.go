@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/proxy"
 )
 
 func newStdio(o *options) *cobra.Command {
@@ -206,34 +204,4 @@ func (o *options) ownStdio(ctx context.Context, in *instance, wait time.Duration
 			}
 		}
 	})
-}
-
-// MakeRoom implements admin.Gateway: only the gateway of a `toolgate stdio`,
-// whose client can be served by another, ends for one.
-func (in *instance) MakeRoom() error {
-	if in.makeRoom == nil {
-		return fmt.Errorf("process %d serves this configuration already", os.Getpid())
-	}
-	in.makeRoom()
-	return nil
-}
-
-// ServeStdio implements admin.Gateway.
-func (in *instance) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
-	granted, err := in.grant(key)
-	if err != nil {
-		refuse(err)
-		return err
-	}
-	r, w, err := accept()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(in.ctx, cancel)
-	defer stop()
-	ctx, leave := in.whileGranted(ctx, key, granted)
-	defer leave()
-	return in.gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
 }

@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -75,23 +72,4 @@ func (o *options) withStore(ctx context.Context, path string, use func(context.C
 		return failure.New(failure.Unreachable, err)
 	}
 	return failure.New(failure.Unreachable, errors.Join(use(ctx, s), s.Close()))
-}
-
-// storeForReading says how to read the store of a configuration.
-func storeForReading(c *config.Config) (store.Options, error) {
-	o := store.Options{ReadOnly: true}
-	path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:")
-	switch {
-	case !isFile:
-		o.URL = c.Toolgate.Store
-	case path != "":
-		o.Path = path
-	default:
-		state, err := findState(c.Path)
-		if err != nil {
-			return o, err
-		}
-		o.Path = filepath.Join(state.path, "store.db")
-	}
-	return o, nil
 }

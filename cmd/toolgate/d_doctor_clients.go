@@ -1,0 +1,17 @@
+package main
+
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/proxy/redact"
+)
+
+// looksSecret tells whether a text has the shape of a known kind of token.
+func looksSecret(value string) bool {
+	r, err := redact.New(redact.Options{Tokens: true})
+	if err != nil {
+		return false
+	}
+	_, n, err := r.Text(value, time.Now().Add(time.Second))
+	return err != nil || n > 0
+}
