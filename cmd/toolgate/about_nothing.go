@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/spicedb"
-	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -146,22 +143,4 @@ func misspeltData(p *opa.Phase) []governance.Problem {
 		}
 	}
 	return problems
-}
-
-// checkNames holds the names in a configuration against what is known of what
-// its gateway offers.
-func checkNames(ctx context.Context, c *config.Config, m mentioned) error {
-	inv, err := knownOffers(ctx, c)
-	if err != nil {
-		note("warning: names are checked by the file alone, because what the gateway offers is not known: %v", err)
-		inv = newInventory(c)
-	}
-	if len(inv.servers) == 0 && len(inv.offers) == 0 {
-		return nil // which has a warning of its own
-	}
-	var problems []error
-	for _, p := range m.aboutNothing(inv) {
-		problems = append(problems, errors.New(problemText(p)))
-	}
-	return failure.New(failure.Config, errors.Join(problems...))
 }

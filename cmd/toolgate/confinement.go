@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
@@ -89,20 +88,5 @@ func unconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 func (in *instance) warnUnconfined(c *config.Config) {
 	for _, u := range unconfinedOf(c, sandbox.Available) {
 		in.log.Warn("not confined as it should be", "subject", u.subject, "runs", !u.refused, "err", u.why)
-	}
-}
-
-// confinement reports what is not confined as it should be.
-func (e *examination) confinement(c *config.Config) {
-	found := []doctor.Finding{}
-	for _, u := range unconfinedOf(c, sandbox.Available) {
-		code := doctor.CodeLoose
-		if u.refused {
-			code = doctor.CodeUnconfined
-		}
-		found = append(found, doctor.Found(code, u.subject, u.why, ""))
-	}
-	if n := &c.Toolgate.Native; n.Code != nil || len(n.Plugins) > 0 || len(found) > 0 {
-		e.add("confinement", "", found...)
 	}
 }

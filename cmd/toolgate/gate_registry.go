@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/registry"
-	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -70,34 +67,6 @@ func seedOf(file *config.Seed) (*registry.Seed, error) {
 		seed.Servers = append(seed.Servers, registry.SeedServer{Server: s.Server, Entry: s.Entry, Tenant: s.Tenant, Arguments: s.Arguments})
 	}
 	return seed, seed.Check()
-}
-
-// checkSeed refuses a seed that names what no server offers, as far as that is
-// known from earlier runs.
-func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error {
-	if seed == nil {
-		return nil
-	}
-	records, err := knownCatalog(ctx, c)
-	if err != nil {
-		note("warning: what the seed names is not checked: %v", err)
-		return nil
-	}
-	seen := make(map[string]bool)
-	for i := range records {
-		seen[records[i].Server] = true
-	}
-	all := true // servers have been seen
-	for i := range c.Servers {
-		all = all && (seen[c.Servers[i].Key] || c.Servers[i].Disabled)
-	}
-	var problems []error
-	for _, e := range seed.Unmatched(records) {
-		if seen[e.Server] || e.Server == "" && all {
-			problems = append(problems, fmt.Errorf("%s: no server offers %s; `toolgate catalog ls` lists what there is", e.At.Place(), &e))
-		}
-	}
-	return failure.New(failure.Config, errors.Join(problems...))
 }
 
 // Classes of a capability, as people write them.

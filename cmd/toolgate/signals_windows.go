@@ -1,7 +1,4 @@
 package main
 
-import "os"
-
-
 // surviveBrokenPipes does nothing: a broken pipe is an error there.
 func surviveBrokenPipes() {}
