@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -110,7 +111,7 @@ func TestAdministrators(t *testing.T) {
 	h.ok(t, "reload", h.file)
 	requireChanges(t, h,
 		"toolgate/mode alice of default", "toolgate/catalog.disable carol", "toolgate/servers.promote alice",
-		"toolgate/breaker.reset alice", "toolgate/reload carol", "toolgate/reload "+operator(),
+		"toolgate/breaker.reset alice", "toolgate/reload carol", "toolgate/reload "+daemon.Operator(),
 	)
 
 	// Who has the role asks the audit log.
@@ -172,7 +173,7 @@ func TestAdminRole(t *testing.T) {
 		{auth.CertificateIssuer, "default", "x", []string{"ops"}, false},
 	} {
 		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: tt.issuer, Tenant: tt.tenant, Subject: tt.subject}, Groups: tt.groups})
-		if got := administers(admins, id); got != tt.want {
+		if got := daemon.Administers(admins, id); got != tt.want {
 			t.Errorf("%+v: %t", tt, got)
 		}
 	}

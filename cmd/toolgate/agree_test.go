@@ -370,7 +370,7 @@ func newAgreement(t *testing.T) *agreement {
 }
 
 func (a *agreement) tools() []offered {
-	return slices.DeleteFunc(a.r.gateway.Capabilities(), func(c offered) bool { return c.Kind != mcp.Tool })
+	return slices.DeleteFunc(a.r.Gateway.Capabilities(), func(c offered) bool { return c.Kind != mcp.Tool })
 }
 
 // enter puts a world in force.
@@ -406,7 +406,7 @@ func (a *agreement) enter(t *testing.T, w *world) {
 		a.change(t, do)
 		a.undone = append(a.undone, undo)
 	}
-	a.r.desk.Set(approval.Settings{By: []string{gate.ByOperator}, Wait: time.Millisecond, Valid: time.Hour})
+	a.r.Desk.Set(approval.Settings{By: []string{gate.ByOperator}, Wait: time.Millisecond, Valid: time.Hour})
 	if _, err := a.r.SetMode(t.Context(), string(w.mode), "a world"); err != nil {
 		t.Fatal(err)
 	}

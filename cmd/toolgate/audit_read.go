@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/version"
@@ -44,16 +45,16 @@ are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
 }
 
 // auditFiles are the files of the audit log of a configuration.
-func (o *options) auditFiles(path string) (*config.Config, *stateDir, []string, error) {
+func (o *options) auditFiles(path string) (*config.Config, *daemon.StateDir, []string, error) {
 	c, err := o.loadConfig(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	state, err := findState(c.Path)
+	state, err := daemon.FindState(c.Path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	files, err := audit.Files(auditPath(c, state))
+	files, err := audit.Files(daemon.AuditPath(c, state))
 	if err == nil && len(files) == 0 {
 		err = os.ErrNotExist
 	}
@@ -66,12 +67,12 @@ func (o *options) auditFiles(path string) (*config.Config, *stateDir, []string, 
 // noAuditError says that a configuration has no audit log.
 type noAuditError struct {
 	config *config.Config
-	state  *stateDir
+	state  *daemon.StateDir
 }
 
 // Error implements error.
 func (e *noAuditError) Error() string {
-	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration makes one", auditPath(e.config, e.state))
+	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration makes one", daemon.AuditPath(e.config, e.state))
 }
 
 // parseQuery reads the arguments of a command as one query.
@@ -100,7 +101,7 @@ func newAuditSearch(o *options, path *string) *cobra.Command {
 					return nil
 				}
 				all++
-				found = latest(append(found, *r), limit)
+				found = daemon.Latest(append(found, *r), limit)
 				return nil
 			}))
 			if limit > 0 {
@@ -254,11 +255,11 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 			last, keep := []audit.Record{}, max(1, n)
 			var log audit.Follower
 			read := func() error {
-				return told(log.Read(auditPath(cfg, state), func(r *audit.Record) error {
+				return told(log.Read(daemon.AuditPath(cfg, state), func(r *audit.Record) error {
 					if r.Event == audit.EventBegin || !q.Matches(r) {
 						return nil
 					}
-					last = latest(append(last, *r), keep)
+					last = daemon.Latest(append(last, *r), keep)
 					return nil
 				}))
 			}
@@ -367,27 +368,27 @@ any more of a log that the store knows.`,
 
 // verifyAudit verifies the audit log of a configuration. The store comes first: where
 // there is none, nothing is made in the state folder.
-func verifyAudit(ctx context.Context, c *config.Config, state *stateDir) (*audit.Report, error) {
-	reading, err := storeForReading(c)
+func verifyAudit(ctx context.Context, c *config.Config, state *daemon.StateDir) (*audit.Report, error) {
+	reading, err := daemon.StoreForReading(c)
 	if err != nil {
 		return nil, err
 	}
-	opening, cancel := context.WithTimeout(ctx, saveTime)
+	opening, cancel := context.WithTimeout(ctx, daemon.SaveTime)
 	defer cancel()
 	s, err := store.Open(opening, reading)
 	if err != nil {
 		return nil, failure.New(failure.Unreachable, fmt.Errorf("read the anchors of the audit log: %w", err))
 	}
 	defer s.Close()
-	keys, err := auditKeys(c, state)
+	keys, err := daemon.AuditKeys(c, state)
 	if err != nil {
 		return nil, err
 	}
-	replica, err := state.replica()
+	replica, err := state.Replica()
 	if err != nil {
 		return nil, err
 	}
-	report, err := verifyAnchored(ctx, s.Anchors(), auditPath(c, state), keys, replica)
+	report, err := daemon.VerifyAnchored(ctx, s.Anchors(), daemon.AuditPath(c, state), keys, replica)
 	return report, failure.New(failure.Unreachable, err)
 }
 

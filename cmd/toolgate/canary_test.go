@@ -160,7 +160,7 @@ func tellingIssuer(t *testing.T) (issuer *authority, introspection string) {
 // with one, and with bodies and parameters that are refused.
 func (w *watch) control(client *http.Client, url, token string) {
 	w.t.Helper()
-	files, err := filepath.Glob("admin/*.go")
+	files, err := filepath.Glob("../../internal/admin/*.go")
 	if err != nil {
 		w.t.Fatal(err)
 	}

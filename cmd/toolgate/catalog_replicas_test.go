@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -56,7 +57,7 @@ func TestGatewaysLookAgainTogether(t *testing.T) {
 		}
 	}
 	described.Store("two")
-	lookAgain(a.list(), []string{"s"}) // as at a restart
+	daemon.LookAgain(a.List(), []string{"s"}) // as at a restart
 	eventually(t, "the changed tool is hidden by both", func() bool {
 		return unknownTool(t, ca, "s__act") && unknownTool(t, cb, "s__act")
 	})

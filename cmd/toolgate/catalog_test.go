@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -62,7 +63,7 @@ func (r *running) change(t *testing.T, c admin.CatalogChange) admin.CatalogEntry
 	if err != nil {
 		t.Fatalf("%+v: %v", c, err)
 	}
-	r.gateway.Settle(t.Context())
+	r.Gateway.Settle(t.Context())
 	return e
 }
 
@@ -308,7 +309,7 @@ func TestPolicyDataOfTwoKinds(t *testing.T) {
 		Class: governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low},
 	}
 	for _, listing := range [][]registry.Listed{{tool, prompt}, {prompt, tool}} {
-		data := policyData([]string{"a__pay"}, listing)
+		data := daemon.PolicyData([]string{"a__pay"}, listing)
 		want := map[string]any{
 			"kind": "tool", "category": "money", "risk": "high", "destructive": true, "read_only": false, "operator_classed": true,
 		}
@@ -359,7 +360,7 @@ func TestReplicasShareTheCatalog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newInstance(t.Context(), o.daemon(), c, one.state, ""); err == nil || !strings.Contains(err.Error(), "in use by") {
+	if _, err := daemon.New(t.Context(), o.daemon(), c, one.State, ""); err == nil || !strings.Contains(err.Error(), "in use by") {
 		t.Errorf("two gateways in one state folder: %v", err)
 	}
 	for _, row := range settingsTable(c, false).rows {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
@@ -21,7 +22,7 @@ import (
 )
 
 // openSaver opens what an ended gateway of the home has left.
-func openSaver(t *testing.T, h *home) *catalogSaver {
+func openSaver(t *testing.T, h *home) *daemon.CatalogSaver {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{Path: h.path("state/store.db"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -36,11 +37,11 @@ func openSaver(t *testing.T, h *home) *catalogSaver {
 			t.Error(err)
 		}
 	})
-	keys, err := (&stateDir{path: h.path("state")}).keyring(nil)
+	keys, err := (&daemon.StateDir{Path: h.path("state")}).Keyring(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &catalogSaver{store: s, keys: keys, log: slog.New(slog.DiscardHandler), saved: make(map[string]*mcp.Listing), wake: make(chan struct{}, 1)}
+	return &daemon.CatalogSaver{Store: s, Keys: keys, Log: slog.New(slog.DiscardHandler), Saved: make(map[string]*mcp.Listing), Wake: make(chan struct{}, 1)}
 }
 
 func specOf(t *testing.T, h *home, key string) upstream.Spec {
@@ -53,7 +54,7 @@ func specOf(t *testing.T, h *home, key string) upstream.Spec {
 	if !ok {
 		t.Fatalf("no server %s", key)
 	}
-	return upstreamSpec(&s, c, false)
+	return daemon.UpstreamSpec(&s, c, false)
 }
 
 func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
@@ -66,7 +67,7 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 	}
 	c := openSaver(t, h)
 	a, b := specOf(t, h, "a"), specOf(t, h, "b")
-	kept := c.load(t.Context(), &a, "")
+	kept := c.Load(t.Context(), &a, "")
 	if kept == nil {
 		t.Fatal("nothing was saved")
 	}
@@ -75,7 +76,7 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 			t.Errorf("tool %d\n got %s\nwant %s", i, got, want)
 		}
 	}
-	good, ok, err := c.store.Catalogs().Load(t.Context(), "a", credentialKey, a.Hash())
+	good, ok, err := c.Store.Catalogs().Load(t.Context(), "a", daemon.CredentialKey, a.Hash())
 	if err != nil || !ok {
 		t.Fatalf("load: %v, %v", ok, err)
 	}
@@ -86,7 +87,7 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	resign := func(keys *seal.Keyring, purpose string, r *store.CatalogRecord) {
-		r.MAC = keys.MAC(purpose, authenticated(r))
+		r.MAC = keys.MAC(purpose, daemon.Authenticated(r))
 	}
 	tests := []struct {
 		name   string
@@ -95,7 +96,7 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 		served bool
 	}{
 		{"as it was", &a, func(*store.CatalogRecord) {}, true},
-		{"signed anew", &a, func(r *store.CatalogRecord) { resign(c.keys, catalogPurpose, r) }, true},
+		{"signed anew", &a, func(r *store.CatalogRecord) { resign(c.Keys, daemon.CatalogPurpose, r) }, true},
 		{"one byte of the body", &a, func(r *store.CatalogRecord) {
 			r.Body = bytes.Replace(r.Body, []byte("Wait for"), []byte("Obey the"), 1)
 		}, false},
@@ -105,28 +106,28 @@ func TestCatalogsAreGenuineOrNotServed(t *testing.T) {
 		{"of another server", &b, func(r *store.CatalogRecord) { r.Server, r.Spec = "b", b.Hash() }, false},
 		{"of another specification", &changed, func(r *store.CatalogRecord) { r.Spec = changed.Hash() }, false},
 		{"made younger", &a, func(r *store.CatalogRecord) { r.SavedAt = r.SavedAt.Add(time.Hour) }, false},
-		{"with an unknown key", &a, func(r *store.CatalogRecord) { resign(foreign, catalogPurpose, r) }, false},
-		{"for another purpose", &a, func(r *store.CatalogRecord) { resign(c.keys, "audit", r) }, false},
-		{"genuine and no catalog", &a, func(r *store.CatalogRecord) { r.Body = []byte("{"); resign(c.keys, catalogPurpose, r) }, false},
+		{"with an unknown key", &a, func(r *store.CatalogRecord) { resign(foreign, daemon.CatalogPurpose, r) }, false},
+		{"for another purpose", &a, func(r *store.CatalogRecord) { resign(c.Keys, "audit", r) }, false},
+		{"genuine and no catalog", &a, func(r *store.CatalogRecord) { r.Body = []byte("{"); resign(c.Keys, daemon.CatalogPurpose, r) }, false},
 		{"genuine and 31 days old", &a, func(r *store.CatalogRecord) {
 			r.SavedAt = time.Now().Add(-31 * 24 * time.Hour)
-			resign(c.keys, catalogPurpose, r)
+			resign(c.Keys, daemon.CatalogPurpose, r)
 		}, false},
 	}
 	for _, tt := range tests {
 		record := good
 		tt.change(&record)
-		if err := c.store.Catalogs().Delete(t.Context(), record.Server); err != nil {
+		if err := c.Store.Catalogs().Delete(t.Context(), record.Server); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.store.Catalogs().Save(t.Context(), record); err != nil {
+		if err := c.Store.Catalogs().Save(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
-		if l := c.load(t.Context(), tt.spec, ""); (l != nil) != tt.served {
+		if l := c.Load(t.Context(), tt.spec, ""); (l != nil) != tt.served {
 			t.Errorf("%s: served %v, want %v", tt.name, l != nil, tt.served)
 		}
 	}
-	if l := c.load(t.Context(), &changed, ""); l != nil {
+	if l := c.Load(t.Context(), &changed, ""); l != nil {
 		t.Error("a catalog of other arguments is served")
 	}
 }
@@ -142,7 +143,7 @@ func TestAuthenticatedIsInjective(t *testing.T) {
 		{Server: "a", Credential: "b", Body: []byte("c"), SavedAt: now},
 		{Server: "ab", Credential: "c", SavedAt: now.Add(1)},
 	} {
-		key := string(authenticated(&r))
+		key := string(daemon.Authenticated(&r))
 		if other, ok := seen[key]; ok {
 			t.Errorf("%+v and %+v have the same bytes", r, other)
 		}
@@ -160,15 +161,15 @@ func TestTheEndSaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := openSaver(t, h)
-	if err := c.store.Catalogs().Delete(t.Context(), "a"); err != nil {
+	if err := c.Store.Catalogs().Delete(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.run(over, r.instance); err != nil {
+	if err := c.Run(over, r.Daemon); err != nil {
 		t.Fatal(err)
 	}
-	if a := specOf(t, h, "a"); c.load(t.Context(), &a, "") == nil {
+	if a := specOf(t, h, "a"); c.Load(t.Context(), &a, "") == nil {
 		t.Error("nothing was saved")
 	}
 }
@@ -179,29 +180,29 @@ func TestSaveIsTriedAgain(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake("one")}, nil)
 	r := h.newRunning(t)
-	list := r.list()
+	list := r.List()
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
 	c := openSaver(t, h)
-	if err := c.store.Catalogs().Delete(t.Context(), "a"); err != nil {
+	if err := c.Store.Catalogs().Delete(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	a := specOf(t, h, "a")
-	open := c.store
-	c.store = nil // refuses everything
-	c.save(t.Context(), list)
-	c.store = open
-	if c.load(t.Context(), &a, "") != nil {
+	open := c.Store
+	c.Store = nil // refuses everything
+	c.Save(t.Context(), list)
+	c.Store = open
+	if c.Load(t.Context(), &a, "") != nil {
 		t.Fatal("saved although it could not be")
 	}
-	c.save(t.Context(), list)
-	first, ok, err := c.store.Catalogs().Load(t.Context(), "a", credentialKey, a.Hash())
+	c.Save(t.Context(), list)
+	first, ok, err := c.Store.Catalogs().Load(t.Context(), "a", daemon.CredentialKey, a.Hash())
 	if err != nil || !ok {
 		t.Fatalf("not saved the second time: %v", err)
 	}
-	c.save(t.Context(), list)
-	again, _, err := c.store.Catalogs().Load(t.Context(), "a", credentialKey, a.Hash())
+	c.Save(t.Context(), list)
+	again, _, err := c.Store.Catalogs().Load(t.Context(), "a", daemon.CredentialKey, a.Hash())
 	if err != nil || !first.SavedAt.Equal(again.SavedAt) {
 		t.Errorf("saved twice: %v and %v, %v", first.SavedAt, again.SavedAt, err)
 	}
@@ -303,18 +304,18 @@ func TestSilentServerIsWaitedForOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if _, ok, err := on.Meta().Get(t.Context(), unheardKey("dead")); !ok || err != nil {
+	if _, ok, err := on.Meta().Get(t.Context(), daemon.UnheardKey("dead")); !ok || err != nil {
 		t.Errorf("it is not kept that the server was waited for in vain: %v", err)
 	}
-	kept, spec := unheard{on.Meta(), slog.New(slog.DiscardHandler)}, upstream.Spec{Key: "mute", Command: "mute"}
-	if kept.was(t.Context(), &spec) {
+	kept, spec := daemon.NewUnheard(on.Meta(), slog.New(slog.DiscardHandler)), upstream.Spec{Key: "mute", Command: "mute"}
+	if kept.Was(t.Context(), &spec) {
 		t.Error("a server that was never started is not waited for")
 	}
-	kept.missed(t.Context(), []upstream.Spec{spec})
-	if !kept.was(t.Context(), &spec) {
+	kept.Missed(t.Context(), []upstream.Spec{spec})
+	if !kept.Was(t.Context(), &spec) {
 		t.Error("the next start waits for it")
 	}
-	if spec.Args = []string{"other"}; kept.was(t.Context(), &spec) {
+	if spec.Args = []string{"other"}; kept.Was(t.Context(), &spec) {
 		t.Error("it is not waited for as another one")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -108,15 +109,15 @@ func (o *options) completionControl(arg string) *admin.Client {
 	if err != nil {
 		return nil
 	}
-	state, err := findState(path)
+	state, err := daemon.FindState(path)
 	if err != nil {
 		return nil
 	}
-	token, err := os.ReadFile(filepath.Join(state.path, "admin.token"))
+	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
 	if err != nil {
 		return nil
 	}
-	return &admin.Client{Path: state.socket, Token: strings.TrimSpace(string(token)), Timeout: completeTime}
+	return &admin.Client{Path: state.Socket, Token: strings.TrimSpace(string(token)), Timeout: completeTime}
 }
 
 // completeServers completes the first argument to a server of the running gateway.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
@@ -24,12 +25,12 @@ func TestCodeAndCommandsMustBeConfined(t *testing.T) {
 		}
 		h := newHome(t)
 		c := configOf(t, h, fmt.Sprintf("toolgate:\n  native: { code: { timeout: 1s%[1]s } }\n  tools: [{ name: say, type: command, args: [echo]%[1]s }]\n", set))
-		off := keepOff(c, nil)
-		settings := codeSettings(c.Toolgate.Native.Code, off)
+		off := daemon.KeepOff(c, nil)
+		settings := daemon.CodeSettings(c.Toolgate.Native.Code, off)
 		if got := settings["sandbox"]; got != want {
 			t.Errorf("code with %q: %v, want %v", written, got, want)
 		}
-		command, err := declaredCommand(c, &c.Toolgate.Tools[0], off)
+		command, err := daemon.DeclaredCommand(c, &c.Toolgate.Tools[0], off)
 		if err != nil || command.Policy.Mode != want {
 			t.Errorf("a command with %q: %+v, %v, want %v", written, command, err, want)
 		}
@@ -55,9 +56,9 @@ func TestWhatIsNotConfinedIsSaid(t *testing.T) {
 		return sandbox.Layers{Missing: []sandbox.Missing{{Layer: sandbox.Files, Why: "none", Needed: true}, {Layer: sandbox.Namespaces, Why: "none"}}}, nil
 	}
 	var got []string
-	for _, u := range unconfinedOf(c, bare) {
-		got = append(got, fmt.Sprintf("%s %v", u.subject, u.refused))
-		if strings.Contains(u.String(), "sandbox: auto is written") != u.refused || !strings.Contains(u.why, "lacks landlock; landlock: none") {
+	for _, u := range daemon.UnconfinedOf(c, bare) {
+		got = append(got, fmt.Sprintf("%s %v", u.Subject, u.Refused))
+		if strings.Contains(u.String(), "sandbox: auto is written") != u.Refused || !strings.Contains(u.Why, "lacks landlock; landlock: none") {
 			t.Errorf("it says %s", u)
 		}
 	}
@@ -65,7 +66,7 @@ func TestWhatIsNotConfinedIsSaid(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := unconfinedOf(c, func(sandbox.Policy) (sandbox.Layers, error) { return sandbox.Layers{}, nil }); got != nil {
+	if got := daemon.UnconfinedOf(c, func(sandbox.Policy) (sandbox.Layers, error) { return sandbox.Layers{}, nil }); got != nil {
 		t.Errorf("where everything is in force: %v", got)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -91,7 +92,7 @@ func clientNamed(name string) (*clients.Client, error) {
 	}
 	hint := ""
 	for _, known := range clients.Names() {
-		if hint == "" && similar(name, known) {
+		if hint == "" && daemon.Similar(name, known) {
 			hint = "; did you mean " + known + "?"
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -81,7 +82,7 @@ func TestHiddenCredentials(t *testing.T) {
 		t.Errorf("answered %q", got)
 	}
 	for _, secret := range append(a.Secrets(), "canary-of-the-secret") {
-		if got := r.hidden.shown("it is " + secret + "."); got != "it is [redacted: secret]." {
+		if got := r.Hidden.Shown("it is " + secret + "."); got != "it is [redacted: secret]." {
 			t.Errorf("shown: %q", got)
 		}
 	}
@@ -91,37 +92,37 @@ func TestHiddenCredentials(t *testing.T) {
 // are, and those that were in use lately.
 func TestHiddenInUse(t *testing.T) {
 	t.Parallel()
-	var h hidden
-	if got := h.shown("ghp_" + strings.Repeat("Canary", 6)); !strings.Contains(got, "redacted") {
+	var h daemon.Hidden
+	if got := h.Shown("ghp_" + strings.Repeat("Canary", 6)); !strings.Contains(got, "redacted") {
 		t.Errorf("before anything is known: %q", got)
 	}
 	name := func(i int) string { return fmt.Sprintf("learned-%06d", i) }
-	h.use([]string{"of-the-settings"}, slog.New(slog.DiscardHandler))
-	const many = 20 * maxRetired
+	h.Use([]string{"of-the-settings"}, slog.New(slog.DiscardHandler))
+	const many = 20 * daemon.MaxRetired
 	var retire []func()
 	for i := range many {
-		retire = append(retire, h.learn(name(i)))
+		retire = append(retire, h.Learn(name(i)))
 	}
-	again := h.learn(name(1)) // of another caller
+	again := h.Learn(name(1)) // of another caller
 	requireHidden := func(hidden bool, texts ...string) {
 		t.Helper()
 		for _, text := range texts {
-			if got := h.shown("it is " + text); strings.Contains(got, text) == hidden {
+			if got := h.Shown("it is " + text); strings.Contains(got, text) == hidden {
 				t.Errorf("%s is shown as %q", text, got)
 			}
 		}
 	}
 	requireHidden(true, name(0), name(1), name(many/2), name(many-1), "of-the-settings")
-	h.use([]string{"of-the-next-settings"}, slog.New(slog.DiscardHandler))
+	h.Use([]string{"of-the-next-settings"}, slog.New(slog.DiscardHandler))
 	requireHidden(true, name(0), name(many-1), "of-the-next-settings")
 	requireHidden(false, "of-the-settings")
 	for _, retired := range retire {
 		retired()
 	}
-	requireHidden(false, name(0), name(many-maxRetired-1))
-	requireHidden(true, name(1), name(many-maxRetired), name(many-1))
+	requireHidden(false, name(0), name(many-daemon.MaxRetired-1))
+	requireHidden(true, name(1), name(many-daemon.MaxRetired), name(many-1))
 	again()
-	if n := h.held.Len(); n != maxRetired {
+	if n := h.Held.Len(); n != daemon.MaxRetired {
 		t.Errorf("%d secrets are remembered", n)
 	}
 }

@@ -26,12 +26,12 @@ func TestToolsOfTheStore(t *testing.T) {
 	if err != nil || len(did.Changes) != 1 || !strings.Contains(did.Changes[0], "tools__say is new") {
 		t.Fatalf("%+v, %v", did, err)
 	}
-	r.gateway.Settle(t.Context())
+	r.Gateway.Settle(t.Context())
 	c := r.client(t, &options{})
 	if got := text(t, c, "tools__say", "{}") + text(t, c, "tools__own", "{}"); got != "one\nown\n" {
 		t.Errorf("%q", got)
 	}
-	records, _, err := r.store.Declared().List(t.Context())
+	records, _, err := r.Store.Declared().List(t.Context())
 	if err != nil || len(records) != 1 || bytes.Contains(records[0].Body, []byte("canary")) || records[0].Reason != "asked" {
 		t.Errorf("%+v, %v", records, err)
 	}
@@ -56,7 +56,7 @@ func TestToolsOfTheStore(t *testing.T) {
 	}
 	// What somebody wrote into the store chooses nothing.
 	forged := store.DeclaredRecord{Name: "tools__forged", Body: document("forged"), Change: store.Change{Actor: "x"}}
-	if err := r.store.Declared().Put(t.Context(), []store.DeclaredRecord{forged}); err != nil {
+	if err := r.Store.Declared().Put(t.Context(), []store.DeclaredRecord{forged}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "what another wrote is seen", func() bool {
@@ -78,7 +78,7 @@ func TestToolsOfTheStore(t *testing.T) {
 	if err := again.UndeclareTool(t.Context(), "tools__say", ""); err != nil {
 		t.Fatal(err)
 	}
-	again.gateway.Settle(t.Context())
+	again.Gateway.Settle(t.Context())
 	if got := tried(t.Context(), c, "tools__say", "{}"); got == "ok" {
 		t.Error("a tool that was taken out is there")
 	}

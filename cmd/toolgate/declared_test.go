@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -77,7 +78,7 @@ func TestDeclaredTools(t *testing.T) {
 	if rows["tools"] != "declared ready 1" || rows["own"] != "declared ready 1" {
 		t.Errorf("%v", rows)
 	}
-	records, _, err := r.store.Registry().List(t.Context(), store.RegistryFilter{})
+	records, _, err := r.Store.Registry().List(t.Context(), store.RegistryFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestDeclaredTools(t *testing.T) {
 	// Nothing that nobody asked for changes what is reached or run.
 	elsewhere := map[string]any{"name": "status", "type": "http", "url": "http://127.0.0.1:1/{id}", "input_schema": properties("id")}
 	h.write(t, servers{"a": fake()}, declaring(elsewhere, shout))
-	done, err := r.reload(false)
+	done, err := r.TakeFile(false)
 	if err != nil || !strings.Contains(strings.Join(done.Pending, " "), "setting tools") {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -100,7 +101,7 @@ func TestDeclaredTools(t *testing.T) {
 		t.Error(got)
 	}
 	h.write(t, servers{"a": fake()}, declaring(shout))
-	if _, err := r.reload(true); err != nil {
+	if _, err := r.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
 	r.settle(t)
@@ -152,7 +153,7 @@ func TestDeclaredToolsThatAreRefused(t *testing.T) {
 			h.write(t, servers{"a": fake()}, declaring(tc.tool))
 			c, err := config.Load(h.file, config.Options{LookupEnv: os.LookupEnv})
 			if err == nil {
-				err = checkDeclared(c)
+				err = daemon.CheckDeclared(c)
 			}
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("%v; want %s", err, tc.want)
@@ -175,7 +176,7 @@ func TestServersAreNotStartedFromWhatToolsWrite(t *testing.T) {
 	h.write(t, servers{"a": fake()}, tools)
 	r := h.newRunning(t)
 	h.write(t, servers{"a": fake(), "b": map[string]any{"command": program}}, tools)
-	if _, err := r.reload(true); err == nil || !strings.Contains(err.Error(), shared) || !strings.Contains(err.Error(), "is started") {
+	if _, err := r.TakeFile(true); err == nil || !strings.Contains(err.Error(), shared) || !strings.Contains(err.Error(), "is started") {
 		t.Errorf("%v", err)
 	}
 	if got := text(t, r.client(t, &options{}), "tools__one", "{}"); got != "one\n" {
@@ -197,13 +198,13 @@ func TestToolFiles(t *testing.T) {
 	if got := text(t, c, "tools__one", "{}"); got != "one\n" {
 		t.Errorf("%q", got)
 	}
-	if own := strings.Join(ownFiles(r.current(), r.state), " "); !strings.Contains(own, more) {
+	if own := strings.Join(daemon.OwnFiles(r.Current(), r.State), " "); !strings.Contains(own, more) {
 		t.Errorf("%s is none of the gateway's own files", more)
 	}
 	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, sandbox: auto, args: [echo, two] }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := r.reload(false); err != nil || len(done.Pending) == 0 {
+	if done, err := r.TakeFile(false); err != nil || len(done.Pending) == 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if got := text(t, c, "tools__one", "{}"); got != "one\n" {
@@ -212,7 +213,7 @@ func TestToolFiles(t *testing.T) {
 	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, arg: [echo] }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.reload(true); err == nil || !strings.Contains(err.Error(), more) || !strings.Contains(err.Error(), "arg") {
+	if _, err := r.TakeFile(true); err == nil || !strings.Contains(err.Error(), more) || !strings.Contains(err.Error(), "arg") {
 		t.Errorf("%v", err)
 	}
 }

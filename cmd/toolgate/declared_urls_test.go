@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // shelfOfTools is a real server of documents; what it answers can be changed. A
@@ -80,7 +81,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	h.write(t, servers{"a": fake()}, s.setting())
 	r := h.newRunning(t)
 	eventually(t, "the document is there", func() bool { return s.row(r).State == "ready" })
-	r.gateway.Settle(t.Context())
+	r.Gateway.Settle(t.Context())
 	c := r.client(t, &options{})
 	if got := text(t, c, "tools__greet", `{"word":"x"}`); got != "/one/x" {
 		t.Error(got)
@@ -88,7 +89,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 
 	// A document that has changed changes nothing by itself.
 	s.holds(s.document("two"))
-	did, err := r.reload(true)
+	did, err := r.TakeFile(true)
 	if err != nil || len(did.Pending) != 1 || !strings.Contains(did.Pending[0], "tools__greet has another url") || !strings.Contains(did.Pending[0], "/two/") {
 		t.Fatalf("%+v, %v", did, err)
 	}
@@ -98,7 +99,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	if row := s.row(r); len(row.Pending) != 1 || len(r.Status().Pending) != 1 {
 		t.Errorf("%+v, %v", row, r.Status().Pending)
 	}
-	if _, err := r.reload(false); err != nil {
+	if _, err := r.TakeFile(false); err != nil {
 		t.Fatal(err)
 	}
 	if got := text(t, c, "tools__greet", `{"word":"x"}`); got != "/one/x" {
@@ -106,7 +107,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	}
 	// What a person takes is what was shown, and not what came since.
 	s.holds(s.document("three"))
-	if did, err = r.reload(true); err != nil || len(did.Applied) != 1 || len(did.Pending) != 1 || !strings.Contains(did.Pending[0], "/three/") {
+	if did, err = r.TakeFile(true); err != nil || len(did.Applied) != 1 || len(did.Pending) != 1 || !strings.Contains(did.Pending[0], "/three/") {
 		t.Fatalf("%+v, %v", did, err)
 	}
 	if got := text(t, c, "tools__greet", `{"word":"x"}`); got != "/two/x" {
@@ -120,7 +121,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	}{
 		"not found": {http.NotFound, "it answers 404"},
 		"huge": {func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "# "+strings.Repeat("x", maxDocument)+"\n"+s.document("four"))
+			fmt.Fprint(w, "# "+strings.Repeat("x", daemon.MaxDocument)+"\n"+s.document("four"))
 		}, "larger than"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/other.yaml", http.StatusFound)
@@ -149,7 +150,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 		}, "cannot be checked"},
 	} {
 		s.answers(tc.answer)
-		did, err := r.reload(true)
+		did, err := r.TakeFile(true)
 		if err != nil || len(did.Warnings) != 1 || !strings.Contains(did.Warnings[0], tc.want) {
 			t.Errorf("%s: %+v, %v", name, did, err)
 		}
@@ -208,22 +209,22 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 	}
 	// When it answers again it is taken, without a copy before it.
 	s.holds(s.document("two"))
-	if _, err := third.reload(true); err != nil {
+	if _, err := third.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
-	third.gateway.Settle(t.Context())
+	third.Gateway.Settle(t.Context())
 	if got := text(t, third.client(t, &options{}), "tools__greet", `{"word":"x"}`); got != "/two/x" {
 		t.Error(got)
 	}
 	// An address that is taken out takes its tools and its copy with it.
 	h.write(t, servers{"a": fake()}, nil)
-	if _, err := third.reload(true); err != nil {
+	if _, err := third.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
 	if copies, _ := filepath.Glob(h.path("state/tools-*")); len(copies) != 0 {
 		t.Errorf("%v", copies)
 	}
-	third.gateway.Settle(t.Context())
+	third.Gateway.Settle(t.Context())
 	if got := tried(t.Context(), third.client(t, &options{}), "tools__greet", `{"word":"x"}`); got == "ok" {
 		t.Error("its tools are there")
 	}
@@ -245,18 +246,18 @@ func TestPinnedTools(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	s.holds(document)
-	did, err := r.reload(true)
+	did, err := r.TakeFile(true)
 	if err != nil || len(did.Pending)+len(did.Warnings) != 0 {
 		t.Fatalf("%+v, %v", did, err)
 	}
-	r.gateway.Settle(t.Context())
+	r.Gateway.Settle(t.Context())
 	c := r.client(t, &options{})
 	if got := text(t, c, "tools__say", `{"word":"here"}`); got != "here\n" {
 		t.Errorf("%q", got)
 	}
 	asked := s.asked.Load()
 	s.holds(s.document("other"))
-	if _, err := r.reload(true); err != nil {
+	if _, err := r.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.asked.Load(); got != asked {
@@ -278,7 +279,7 @@ func TestToolsThatAreAskedForAgain(t *testing.T) {
 	eventually(t, "the document is there", func() bool { return s.row(r).State == "ready" })
 	s.holds(s.document("two"))
 	eventually(t, "what has changed is shown", func() bool { return len(r.Status().Pending) == 1 })
-	r.gateway.Settle(t.Context())
+	r.Gateway.Settle(t.Context())
 	if got := text(t, r.client(t, &options{}), "tools__greet", `{"word":"x"}`); got != "/one/x" {
 		t.Error(got)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -152,7 +153,7 @@ func (e *examination) run(ctx context.Context, arg string) {
 		return
 	}
 	e.configuration(c)
-	state, err := findState(c.Path)
+	state, err := daemon.FindState(c.Path)
 	if err != nil {
 		e.add("state folder", "", doctor.Found(doctor.CodeState, "TOOLGATE_STATE", err.Error(), ""))
 		return
@@ -239,12 +240,12 @@ func (e *examination) configuration(c *config.Config) {
 }
 
 // running asks for the gateway of the configuration; nil where none answers.
-func (e *examination) running(ctx context.Context, state *stateDir) *admin.Status {
-	token, err := os.ReadFile(filepath.Join(state.path, "admin.token"))
+func (e *examination) running(ctx context.Context, state *daemon.StateDir) *admin.Status {
+	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
 	if err != nil {
 		return nil
 	}
-	control := &admin.Client{Path: state.socket, Token: strings.TrimSpace(string(token)), Timeout: 5 * time.Second}
+	control := &admin.Client{Path: state.Socket, Token: strings.TrimSpace(string(token)), Timeout: 5 * time.Second}
 	status, err := control.Status(ctx)
 	if err != nil {
 		return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -32,10 +33,10 @@ const (
 	minFreePercent = 1
 )
 
-func (e *examination) state(ctx context.Context, c *config.Config, state *stateDir, running *admin.Status) {
-	found := doctor.Folder(doctor.CodeState, state.path, state.path)
+func (e *examination) state(ctx context.Context, c *config.Config, state *daemon.StateDir, running *admin.Status) {
+	found := doctor.Folder(doctor.CodeState, state.Path, state.Path)
 	if len(found) == 0 {
-		dir := state.path
+		dir := state.Path
 		for {
 			if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
 				break
@@ -46,15 +47,15 @@ func (e *examination) state(ctx context.Context, c *config.Config, state *stateD
 			found = append(found, doctor.Found(doctor.CodeDisk, dir, reading.Text, ""))
 		}
 	}
-	e.add("state folder", state.path, found...)
+	e.add("state folder", state.Path, found...)
 	if len(found) > 0 && found[0].Code == doctor.CodeState {
 		return
 	}
 	e.store(ctx, c, state, running)
-	e.audit(auditPath(c, state), running)
+	e.audit(daemon.AuditPath(c, state), running)
 	if len(c.Toolgate.Keys) > 0 {
 		var found []doctor.Finding
-		if _, err := state.keyring(c.Toolgate.Keys); err != nil {
+		if _, err := state.Keyring(c.Toolgate.Keys); err != nil {
 			found = append(found, doctor.Found(doctor.CodeKey, "keys", err.Error(), ""))
 		}
 		e.add("keys", "", found...)
@@ -79,15 +80,15 @@ func (e *examination) audit(path string, running *admin.Status) {
 
 // store looks at the lock of the store where no gateway of this configuration runs,
 // and opens it for reading where it exists.
-func (e *examination) store(ctx context.Context, c *config.Config, state *stateDir, running *admin.Status) {
-	reading, err := storeForReading(c)
+func (e *examination) store(ctx context.Context, c *config.Config, state *daemon.StateDir, running *admin.Status) {
+	reading, err := daemon.StoreForReading(c)
 	if err != nil {
 		e.add("store", "", doctor.Found(doctor.CodeStore, "store", err.Error(), ""))
 		return
 	}
 	lock := reading.Path
 	if lock == "" {
-		lock = filepath.Join(state.path, "store.db")
+		lock = filepath.Join(state.Path, "store.db")
 	}
 	if running == nil {
 		err := store.Free(lock)
@@ -100,7 +101,7 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stateD
 			return
 		}
 	}
-	shown := shownURL(c.Toolgate.Store)
+	shown := daemon.ShownURL(c.Toolgate.Store)
 	if reading.Path != "" {
 		shown = reading.Path
 		if _, err := os.Stat(reading.Path); errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +111,7 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stateD
 	} else if e.offline {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.SaveTime)
 	defer cancel()
 	s, err := store.Open(ctx, reading)
 	if err != nil {
@@ -133,7 +134,7 @@ func (e *examination) listeners(ctx context.Context, c *config.Config, running *
 			e.add(try[0], try[1], doctor.Listen(ctx, try[0], try[1])...)
 		}
 	}
-	if l.HTTP != "" && !loopback(l.HTTP) && !c.Toolgate.Authenticates() {
+	if l.HTTP != "" && !daemon.Loopback(l.HTTP) && !c.Toolgate.Authenticates() {
 		e.add("authentication", "", doctor.Found(doctor.CodeOpen, "listen.http", l.HTTP+" is not of this machine alone, and nothing authenticates callers", ""))
 	}
 	if l.TLS.Cert != "" {
@@ -143,13 +144,13 @@ func (e *examination) listeners(ctx context.Context, c *config.Config, running *
 
 // gate makes what decides about calls, as a start would.
 func (e *examination) gate(ctx context.Context, c *config.Config) {
-	known, err := newIdentities(&c.Toolgate, "")
+	known, err := daemon.NewIdentities(&c.Toolgate, "")
 	if err != nil {
 		e.add("authentication", "", doctor.Found(doctor.CodeIdentity, "auth", err.Error(), ""))
 		return
 	}
-	known.close()
-	g, err := newGates(ctx, c, c.Toolgate.Authenticates(), surroundings{log: slog.New(slog.DiscardHandler)})
+	known.Close()
+	g, err := daemon.NewGates(ctx, c, c.Toolgate.Authenticates(), daemon.Surroundings{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		code, subject := doctor.CodeGate, "gate"
 		if errors.Is(err, opa.ErrNoDecision) {
@@ -159,13 +160,13 @@ func (e *examination) gate(ctx context.Context, c *config.Config) {
 		return
 	}
 	var found []doctor.Finding
-	inv, err := knownOffers(ctx, c)
+	inv, err := daemon.KnownOffers(ctx, c)
 	if err != nil {
-		inv = newInventory(c)
+		inv = daemon.NewInventory(c)
 	}
-	if len(inv.servers)+len(inv.offers) > 0 {
-		for _, p := range mentionedBy(c, g, known.scopes).aboutNothing(inv) {
-			found = append(found, doctor.Found(doctor.CodeNames, p.Key, problemText(p), ""))
+	if len(inv.Servers)+len(inv.Offers) > 0 {
+		for _, p := range daemon.MentionedBy(c, g, known.Scopes).AboutNothing(inv) {
+			found = append(found, doctor.Found(doctor.CodeNames, p.Key, daemon.ProblemText(p), ""))
 		}
 	}
 	e.add("gate", "", found...)
@@ -230,7 +231,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 				found = append(found, doctor.Found(doctor.CodeNoFolder, s.Key, s.Cwd+" is no folder", ""))
 			}
 		}
-		spec := upstreamSpec(s, c, false)
+		spec := daemon.UpstreamSpec(s, c, false)
 		path, err := spec.Executable()
 		found = append(found, doctor.Command(s.Key, s.Command, path, err)...)
 		e.add(what, path, found...)
@@ -258,7 +259,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		// Somebody is signed in, or nobody has to be.
 		return f.Code == doctor.CodeLogin && (e.ready[s.Key] || s.AuthMode() == config.AuthWorkload)
 	})
-	e.add(what, shownURL(s.Written.URL), append(found, asked...)...)
+	e.add(what, daemon.ShownURL(s.Written.URL), append(found, asked...)...)
 }
 
 // prober is a client that follows no redirects and keeps nothing.

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 func keysOf[M ~map[string]V, V any](m M) iter.Seq[string] { return maps.Keys(m) }
@@ -153,5 +154,5 @@ func secretValue(name, value string) bool {
 	if value == "" || placeholder.MatchString(value) {
 		return false
 	}
-	return secretName(strings.ReplaceAll(name, "-", "_")) && len(value) >= 6 || looksSecret(value)
+	return daemon.SecretName(strings.ReplaceAll(name, "-", "_")) && len(value) >= 6 || daemon.LooksSecret(value)
 }

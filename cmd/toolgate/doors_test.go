@@ -28,10 +28,10 @@ func TestOpenDoorsCheckWhatIsCheapFirst(t *testing.T) {
 		"approvals": map[string]any{"ask": []string{"webhook"}, "webhook": map[string]any{"url": "http://127.0.0.1:1/", "secret": hookSecret}},
 	})
 	r := h.newRunning(t)
-	over := httptest.NewServer(r.doors())
+	over := httptest.NewServer(r.Doors())
 	defer over.Close()
-	r.reached(over.URL)
-	sealed, err := r.signInLink("a", "nobody")
+	r.Reached(over.URL)
+	sealed, err := r.SignInLink("a", "nobody")
 	if err != nil {
 		t.Fatal(err)
 	}

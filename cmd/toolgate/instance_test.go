@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -26,7 +27,7 @@ import (
 
 // running is an instance inside the test's process.
 type running struct {
-	*instance
+	*daemon.Daemon
 	end func() error
 }
 
@@ -38,18 +39,18 @@ func (h *home) newRunning(t *testing.T) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := &stateDir{path: h.path("state"), socket: h.path("state/control.sock")}
-	if err := os.MkdirAll(state.path, 0o700); err != nil {
+	state := &daemon.StateDir{Path: h.path("state"), Socket: h.path("state/control.sock")}
+	if err := os.MkdirAll(state.Path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	in, err := newInstance(t.Context(), o.daemon(), c, state, "")
+	in, err := daemon.New(t.Context(), o.daemon(), c, state, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	began, ended := make(chan struct{}), make(chan error, 1)
 	go func() { // ends with cancel, at the latest in the cleanup
-		ended <- in.run(ctx, func(ctx context.Context) error {
+		ended <- in.Run(ctx, func(ctx context.Context) error {
 			close(began)
 			<-ctx.Done()
 			return nil
@@ -72,14 +73,14 @@ func (h *home) newRunning(t *testing.T) *running {
 
 func (r *running) settle(t *testing.T) {
 	t.Helper()
-	eventually(t, "every server is heard of", r.settled)
-	r.gateway.Settle(t.Context())
+	eventually(t, "every server is heard of", r.Settled)
+	r.Gateway.Settle(t.Context())
 }
 
 // client returns a client that the gateway takes for the owner of a key.
 func (r *running) client(t *testing.T, o *options) *lineClient {
 	t.Helper()
-	stream, err := o.stream(t.Context(), nil, r.instance)
+	stream, err := o.stream(t.Context(), nil, r.Daemon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestAutomaticReloadStartsAndChangesNothing(t *testing.T) {
 	other["env"] = map[string]string{"X": "y"}
 	h.write(t, servers{"a": fake("two"), "b": other, "new": fake("one")},
 		map[string]any{"servers": map[string]any{"a": map[string]any{"namespace": "aa"}}, "audit": map[string]any{"mode": "required"}})
-	got, err := r.reload(false)
+	got, err := r.TakeFile(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestAutomaticReloadStartsAndChangesNothing(t *testing.T) {
 	}
 
 	// The same file once more is no other result; a person's wish is.
-	if again, err := r.reload(false); err != nil || !slices.Equal(again.Pending, want.Pending) || len(again.Applied) != 0 {
+	if again, err := r.TakeFile(false); err != nil || !slices.Equal(again.Pending, want.Pending) || len(again.Applied) != 0 {
 		t.Errorf("again: %v, %v", again, err)
 	}
 	if _, err := r.Reload(); err != nil {
@@ -263,7 +264,7 @@ func TestReloadOfABrokenFile(t *testing.T) {
 	if err := os.Remove(h.file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.reload(false); err == nil {
+	if _, err := r.TakeFile(false); err == nil {
 		t.Error("no file at all was applied")
 	}
 	if diff := cmp.Diff(map[string]string{"a": "ready"}, states(r)); diff != "" {
@@ -284,7 +285,7 @@ func TestReloadsDoNotMix(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {
-				if _, err := r.reload(i == 2); err != nil {
+				if _, err := r.TakeFile(i == 2); err != nil {
 					t.Error(err)
 				}
 				_ = r.Servers()
@@ -320,7 +321,7 @@ func TestReloadOfKeys(t *testing.T) {
 	admitted := func() []string {
 		var out []string
 		for _, key := range []string{"alice", "bob", "carol"} {
-			_, lineErr := r.identity(key)
+			_, lineErr := r.Identity(key)
 			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/mcp", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -349,7 +350,7 @@ func TestReloadOfKeys(t *testing.T) {
 	}
 	for _, s := range steps {
 		h.write(t, servers{}, withKeys(s.keys...))
-		if _, err := r.reload(s.manual); (err != nil) != (s.keys == nil) {
+		if _, err := r.TakeFile(s.manual); (err != nil) != (s.keys == nil) {
 			t.Errorf("%s: %v", s.name, err)
 		}
 		if diff := cmp.Diff(s.want, admitted()); diff != "" {
@@ -357,13 +358,13 @@ func TestReloadOfKeys(t *testing.T) {
 		}
 	}
 	// Without keys everyone would be let in, which takes a new start.
-	if _, err := r.reload(true); err == nil {
+	if _, err := r.TakeFile(true); err == nil {
 		t.Error("authentication was switched off")
 	}
 	if diff := cmp.Diff([]string{"alice", "carol"}, admitted()); diff != "" {
 		t.Errorf("at last (-want +got):\n%s", diff)
 	}
-	if id, err := r.identity(""); err == nil {
+	if id, err := r.Identity(""); err == nil {
 		t.Errorf("no key is %v", id)
 	}
 }
@@ -374,7 +375,7 @@ func TestIdentityWithoutKeys(t *testing.T) {
 	h.write(t, servers{}, nil)
 	r := h.newRunning(t)
 	for _, key := range []string{"", "anything"} {
-		if id, err := r.identity(key); err != nil || id.Principal != gate.Local {
+		if id, err := r.Identity(key); err != nil || id.Principal != gate.Local {
 			t.Errorf("%q: %v, %v", key, id, err)
 		}
 	}
@@ -385,7 +386,7 @@ func TestSecondInstanceSaysWhoHoldsTheStore(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{}, nil)
 	r := h.newRunning(t)
-	_, err := newInstance(t.Context(), r.opts, r.current(), r.state, "")
+	_, err := daemon.New(t.Context(), r.Opts, r.Current(), r.State, "")
 	var busy *store.InUseError
 	var coded *failure.Error
 	if !errors.As(err, &busy) || busy.PID != os.Getpid() || !errors.As(err, &coded) || coded.Kind != failure.Unreachable {
@@ -394,12 +395,12 @@ func TestSecondInstanceSaysWhoHoldsTheStore(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := newInstance(t.Context(), r.opts, r.current(), r.state, "")
+	again, err := daemon.New(t.Context(), r.Opts, r.Current(), r.State, "")
 	if err != nil {
 		t.Fatalf("after the first has ended: %v", err)
 	}
-	again.close()
-	again.close() // twice does no harm
+	again.Close()
+	again.Close() // twice does no harm
 }
 
 func TestNewInstanceFaults(t *testing.T) {
@@ -418,8 +419,8 @@ func TestNewInstanceFaults(t *testing.T) {
 		if len(c.Toolgate.Auth.Keys) > 0 {
 			c.Toolgate.Auth.Keys[0].SHA256 = "short"
 		}
-		state := &stateDir{path: h.dir}
-		if _, err := newInstance(t.Context(), o.daemon(), c, state, ""); err == nil || !strings.Contains(err.Error(), name) {
+		state := &daemon.StateDir{Path: h.dir}
+		if _, err := daemon.New(t.Context(), o.daemon(), c, state, ""); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// Nothing that was opened on the way is kept.

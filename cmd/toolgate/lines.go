@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
@@ -96,12 +97,12 @@ const settleTime = 60 * time.Second
 // withGateway calls use with the gateway of a configuration: the running one,
 // or one that is started for the purpose and ended after. control is nil for
 // the latter.
-func (o *options) withGateway(ctx context.Context, arg string, use func(ctx context.Context, c *config.Config, control *admin.Client, own *instance) error) error {
+func (o *options) withGateway(ctx context.Context, arg string, use func(ctx context.Context, c *config.Config, control *admin.Client, own *daemon.Daemon) error) error {
 	c, err := o.loadConfig(arg)
 	if err != nil {
 		return err
 	}
-	state, err := openState(c.Path)
+	state, err := daemon.OpenState(c.Path)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (o *options) withGateway(ctx context.Context, arg string, use func(ctx cont
 	if in == nil {
 		return use(ctx, c, control, nil)
 	}
-	return in.run(ctx, func(ctx context.Context) error {
+	return in.Run(ctx, func(ctx context.Context) error {
 		o.waitSettled(ctx, in)
 		return use(ctx, c, nil, in)
 	})
@@ -123,13 +124,13 @@ func (o *options) withGateway(ctx context.Context, arg string, use func(ctx cont
 
 // waitSettled waits until every server has been heard of, and says on stderr
 // which ones take long.
-func (o *options) waitSettled(ctx context.Context, in *instance) {
+func (o *options) waitSettled(ctx context.Context, in *daemon.Daemon) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	began, next := time.Now(), 2*time.Second // said again after twice the time, and so on
-	for !in.settled() {
+	for !in.Settled() {
 		select {
 		case <-ctx.Done():
 			return
@@ -137,30 +138,30 @@ func (o *options) waitSettled(ctx context.Context, in *instance) {
 		}
 		if time.Since(began) > next && !o.quiet {
 			next *= 2
-			for _, s := range in.list() {
+			for _, s := range in.List() {
 				if _, status := s.Listing(); status.State == mcp.Starting {
 					note("waiting for %s, %.0f s", s.Name(), time.Since(began).Seconds())
 				}
 			}
 		}
 	}
-	in.gateway.Settle(ctx)
+	in.Gateway.Settle(ctx)
 }
 
 // stream returns a line stream to a gateway, as the caller's identity.
-func (o *options) stream(ctx context.Context, control *admin.Client, own *instance) (io.ReadWriteCloser, error) {
+func (o *options) stream(ctx context.Context, control *admin.Client, own *daemon.Daemon) (io.ReadWriteCloser, error) {
 	key := apiKey()
 	if control != nil {
 		stream, err := control.Stdio(ctx, key)
 		return stream, controlError(err)
 	}
-	id, err := own.identity(key)
+	id, err := own.Identity(key)
 	if err != nil {
 		return nil, err
 	}
 	here, there := newPipe()
-	own.running.Go(func() {
-		_ = own.gateway.ServeStdio(ctx, id, proxy.Scope{}, there, there)
+	own.Running.Go(func() {
+		_ = own.Gateway.ServeStdio(ctx, id, proxy.Scope{}, there, there)
 		there.Close()
 	})
 	return here, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -28,7 +29,7 @@ func newList(o *options) *cobra.Command {
 			if err := o.awaitRunning(cmd.Context(), file(args), wait); err != nil {
 				return err
 			}
-			return o.withGateway(cmd.Context(), file(args), func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
+			return o.withGateway(cmd.Context(), file(args), func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 				if own != nil {
 					return o.printStatus(own.Status())
 				}
@@ -166,7 +167,7 @@ func newTools(o *options) *cobra.Command {
 // withClient calls use with an MCP client of the gateway of a configuration,
 // and with what tells the state of that.
 func (o *options) withClient(ctx context.Context, arg string, use func(context.Context, *lineClient, statusFunc) error) error {
-	return o.withGateway(ctx, arg, func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
+	return o.withGateway(ctx, arg, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		stream, err := o.stream(ctx, control, own)
 		if err != nil {
 			return err
@@ -220,7 +221,7 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}}
 	total := 0
 	for _, raw := range items {
-		row := toolRow{Tokens: toolTokens(raw)}
+		row := toolRow{Tokens: daemon.ToolTokens(raw)}
 		row.Name, _ = mcp.LookupString(raw, "name")
 		row.Description, _ = mcp.LookupString(raw, "description")
 		readOnly := "-"

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -51,16 +52,16 @@ func (h *home) replace(t *testing.T, name string, text []byte) {
 }
 
 // ofTLS is what a listener shows whose files are in a home.
-func ofTLS(t *testing.T, h *home, ca string) (*listenTLS, *strings.Builder) {
+func ofTLS(t *testing.T, h *home, ca string) (*daemon.ListenTLS, *strings.Builder) {
 	t.Helper()
 	c := &config.Config{}
 	c.Toolgate.Listen.TLS = config.TLS{Cert: h.path("cert.pem"), Key: h.path("key.pem"), ClientCA: ca}
-	certs, err := newListenTLS(c)
+	certs, err := daemon.NewListenTLS(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	said := &strings.Builder{}
-	certs.log = slog.New(slog.NewTextHandler(said, nil))
+	certs.Log = slog.New(slog.NewTextHandler(said, nil))
 	return certs, said
 }
 
@@ -77,14 +78,14 @@ func TestCertificateTimesAreSaid(t *testing.T) {
 	} {
 		ca.lasts(t, h, time.Now().Add(tt.until))
 		certs, said := ofTLS(t, h, "")
-		if got := certs.problem(time.Now()); !strings.Contains(got, tt.want) || !strings.Contains(got, "cert.pem") {
+		if got := certs.Problem(time.Now()); !strings.Contains(got, tt.want) || !strings.Contains(got, "cert.pem") {
 			t.Errorf("%s: %q", name, got)
 		}
-		certs.latest(time.Now().Add(time.Hour))
+		certs.Latest(time.Now().Add(time.Hour))
 		if said.String() != "" {
 			t.Errorf("%s: said again within a day: %s", name, said)
 		}
-		certs.latest(time.Now().Add(25 * time.Hour))
+		certs.Latest(time.Now().Add(25 * time.Hour))
 		if !strings.Contains(said.String(), "listen.tls") {
 			t.Errorf("%s: not said after a day", name)
 		}
@@ -92,11 +93,11 @@ func TestCertificateTimesAreSaid(t *testing.T) {
 	ca.lasts(t, h, time.Now().Add(time.Hour))
 	certs, said := ofTLS(t, h, "")
 	good := time.Now().Add(-30 * 24 * time.Hour)
-	certs.current.Load().leaf.NotBefore = good.Add(-time.Hour)
-	if got := certs.problem(good); got != "" || certs.latest(good) == nil || said.String() != "" {
+	certs.Current.Load().Leaf.NotBefore = good.Add(-time.Hour)
+	if got := certs.Problem(good); got != "" || certs.Latest(good) == nil || said.String() != "" {
 		t.Errorf("one that is good for long: %q, %s", got, said)
 	}
-	if (*listenTLS)(nil).problem(time.Now()) != "" {
+	if (*daemon.ListenTLS)(nil).Problem(time.Now()) != "" {
 		t.Error("plain HTTP has a problem")
 	}
 }
@@ -110,9 +111,9 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	h.replace(t, "ca.pem", ca.PEM)
 	certs, said := ofTLS(t, h, h.path("ca.pem"))
 	now := time.Now()
-	shown := func(after time.Duration) *certGeneration {
+	shown := func(after time.Duration) *daemon.CertGeneration {
 		now = now.Add(after)
-		return certs.latest(now)
+		return certs.Latest(now)
 	}
 	before := shown(2 * time.Second)
 	second := ca.lasts(t, h, until)
@@ -120,8 +121,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Error("the files are looked at more than once a second")
 	}
 	got := shown(2 * time.Second)
-	if !got.leaf.Equal(second) || got.leaf.Equal(first) {
-		t.Errorf("shown is the certificate of %v", got.leaf.SerialNumber)
+	if !got.Leaf.Equal(second) || got.Leaf.Equal(first) {
+		t.Errorf("shown is the certificate of %v", got.Leaf.SerialNumber)
 	}
 	for name, text := range map[string]string{"cert.pem": "half", "ca.pem": "none", "key.pem": "another"} {
 		kept, err := os.ReadFile(h.path(name))
@@ -133,7 +134,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 			t.Errorf("a bad %s is used", name)
 		}
 		h.replace(t, name, kept)
-		if got = shown(2 * time.Second); !got.leaf.Equal(second) {
+		if got = shown(2 * time.Second); !got.Leaf.Equal(second) {
 			t.Errorf("a good %s is not used again", name)
 		}
 	}
@@ -144,7 +145,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	h.replace(t, "ca.pem", other.PEM)
 	pool := x509.NewCertPool()
 	pool.AddCert(other.Cert)
-	if !shown(2 * time.Second).config.ClientCAs.Equal(pool) {
+	if !shown(2 * time.Second).Config.ClientCAs.Equal(pool) {
 		t.Error("the authorities of clients are those before")
 	}
 }
@@ -237,19 +238,19 @@ func TestCertificateIsRenewedUnderSessions(t *testing.T) {
 // What connections go through is said in few lines, and a panic always.
 func TestServerLogIsBounded(t *testing.T) {
 	var said strings.Builder
-	s := &serverLog{log: slog.New(slog.NewTextHandler(&said, nil))}
+	s := &daemon.ServerLog{Log: slog.New(slog.NewTextHandler(&said, nil))}
 	server := slog.NewLogLogger(s, slog.LevelWarn)
 	for range 1000 {
 		server.Print("http: TLS handshake error from 192.0.2.1:1: EOF")
 	}
 	server.Print("http: panic serving 192.0.2.1:1: boom\ngoroutine 1")
-	if n := strings.Count(said.String(), "handshake"); n != maxServerLines {
+	if n := strings.Count(said.String(), "handshake"); n != daemon.MaxServerLines {
 		t.Errorf("%d lines of 1000", n)
 	}
 	if !strings.Contains(said.String(), "level=ERROR") {
 		t.Errorf("no panic: %s", said.String())
 	}
-	s.since = time.Now().Add(-time.Hour)
+	s.Since = time.Now().Add(-time.Hour)
 	server.Print("http: again")
 	if !strings.Contains(said.String(), "number=990") {
 		t.Error("not said how many were left out")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream/oauth"
@@ -46,7 +47,7 @@ func whom(who admin.Who) (admin.Who, error) {
 
 // withLogins runs something with a running gateway, or with one of its own.
 func (o *options) withLogins(ctx context.Context, path string, use func(ctx context.Context, l admin.Logins) error) error {
-	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
+	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		var err error
 		if own != nil {
 			err = use(ctx, own)
@@ -148,7 +149,7 @@ func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as 
 			}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, returnTime)
+	ctx, cancel := context.WithTimeout(ctx, daemon.ReturnTime)
 	defer cancel()
 	tick := time.NewTicker(loginPause)
 	defer tick.Stop()

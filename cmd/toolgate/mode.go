@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -67,15 +68,15 @@ func (o *options) changeMode(ctx context.Context, path, mode, reason string) (ad
 	if err != nil {
 		return admin.Mode{}, err
 	}
-	state, err := openState(c.Path)
+	state, err := daemon.OpenState(c.Path)
 	if err != nil {
 		return admin.Mode{}, err
 	}
-	in, err := newInstance(ctx, o.daemon(), c, state, "")
+	in, err := daemon.New(ctx, o.daemon(), c, state, "")
 	if err != nil {
 		return admin.Mode{}, err
 	}
-	defer in.close()
+	defer in.Close()
 	return useMode(ctx, in, mode, reason)
 }
 

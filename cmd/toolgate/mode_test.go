@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -85,15 +86,15 @@ func TestModeOfAnotherProcess(t *testing.T) {
 	if got := tried(t.Context(), c, "a__pid", "{}"); got != "ok" {
 		t.Fatal(got)
 	}
-	if err := r.store.Modes().Set(t.Context(), "LOCKDOWN", store.Change{Actor: "someone else", Reason: "x"}); err != nil {
+	if err := r.Store.Modes().Set(t.Context(), "LOCKDOWN", store.Change{Actor: "someone else", Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the mode is in force", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "governance" })
 	// One of a newer version, which is not known here, lets nothing pass.
-	if err := r.store.Modes().Set(t.Context(), "CAUTIOUS", store.Change{Actor: "someone else"}); err != nil {
+	if err := r.Store.Modes().Set(t.Context(), "CAUTIOUS", store.Change{Actor: "someone else"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the mode is seen", func() bool { return r.operation.now() == "CAUTIOUS" })
+	eventually(t, "the mode is seen", func() bool { return r.Operation.Now() == "CAUTIOUS" })
 	if got := tried(t.Context(), c, "a__pid", "{}"); got != "governance" {
 		t.Errorf("in a mode that is not known: %s", got)
 	}
@@ -193,7 +194,7 @@ func TestGovernedPaths(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s", tt.tool, tt.arguments, got, tt.want)
 		}
 	}
-	if got := ownFiles(r.current(), r.state); !slices.Contains(got, h.file) || !slices.Contains(got, r.state.path) {
+	if got := daemon.OwnFiles(r.Current(), r.State); !slices.Contains(got, h.file) || !slices.Contains(got, r.State.Path) {
 		t.Errorf("own files %q", got)
 	}
 }
@@ -205,7 +206,7 @@ func TestOwnFilesEverywhere(t *testing.T) {
 	c := &config.Config{Path: "/c/toolgate.yaml"}
 	c.Toolgate.Store, c.Toolgate.Registry.Seed, c.Toolgate.Listen.TLS.ClientCA = "sqlite:/d/x.db", "/s/seed.yaml", "/t/clients.pem"
 	c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": {Path: "/p/plugin"}}
-	own := ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"})
+	own := daemon.OwnFiles(c, &daemon.StateDir{Path: "/state", Socket: "/state/socket"})
 	for _, path := range []string{
 		"/c/toolgate.yaml", "/d/x.db", "/d/x.db-wal", "/d/x.db-shm", "/d/x.db-journal", "/s/seed.yaml", "/t/clients.pem", "/p/plugin", "/state",
 	} {
@@ -214,11 +215,11 @@ func TestOwnFilesEverywhere(t *testing.T) {
 		}
 	}
 	c.Toolgate.Store = "postgres://u:hunter2${x@db/toolgate"
-	own = ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"})
+	own = daemon.OwnFiles(c, &daemon.StateDir{Path: "/state", Socket: "/state/socket"})
 	if strings.Contains(strings.Join(own, " "), "hunter2") {
 		t.Errorf("own files %q", own)
 	}
-	if _, err := governance.New([]governance.Rule{ownFilesRule(own)}, governance.Options{}); err != nil {
+	if _, err := governance.New([]governance.Rule{daemon.OwnFilesRule(own)}, governance.Options{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -372,9 +373,9 @@ func TestReloadOfRules(t *testing.T) {
 	if got := tried(t.Context(), c, "a__echo", "{}"); got != "ok" {
 		t.Fatal(got)
 	}
-	before := r.operation.examiner.Load()
+	before := r.Operation.Examiner.Load()
 	h.write(t, servers{"a": fake()}, governing(map[string]any{"a__echo": map[string]any{"max_bytes": 3}}))
-	if _, err := r.reload(false); err != nil {
+	if _, err := r.TakeFile(false); err != nil {
 		t.Fatal(err)
 	}
 	if got := tried(t.Context(), c, "a__echo", `{"long":1}`); got != "ok" {
@@ -386,10 +387,10 @@ func TestReloadOfRules(t *testing.T) {
 	if got := tried(t.Context(), c, "a__echo", `{"long":1}`); got != "governance" {
 		t.Errorf("after the reload: %s", got)
 	}
-	if after := r.operation.examiner.Load(); after == before || after.checker != before.checker {
+	if after := r.Operation.Examiner.Load(); after == before || after.Checker != before.Checker {
 		t.Error("the schemas are prepared anew")
 	}
-	if kinds := r.gateway.Capabilities(); len(kinds) == 0 || kinds[0].Kind != mcp.Tool {
+	if kinds := r.Gateway.Capabilities(); len(kinds) == 0 || kinds[0].Kind != mcp.Tool {
 		t.Errorf("capabilities %+v", kinds)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
@@ -173,14 +174,14 @@ func TestNativeOwnFiles(t *testing.T) {
 	t.Parallel()
 	c := &config.Config{Path: "/c/toolgate.yaml", Servers: []config.Server{{Command: "/p/server", Args: []string{"/p/server.py"}, Auth: config.ServerAuth{Client: config.AuthClient{Key: "/k/key.pem"}, Assertion: "/w/assertion"}}}}
 	c.Toolgate.ToolFiles = []string{"/t/tools.yaml"}
-	own := strings.Join(ownFiles(c, &stateDir{path: "/state", socket: "/state/socket"}), " ")
+	own := strings.Join(daemon.OwnFiles(c, &daemon.StateDir{Path: "/state", Socket: "/state/socket"}), " ")
 	for _, path := range []string{"/c/toolgate.yaml", "/k/key.pem", "/w/assertion", "/t/tools.yaml"} {
 		if !strings.Contains(own, path) {
 			t.Errorf("%s is not among %s", path, own)
 		}
 	}
 	if runtime.GOOS == "linux" {
-		fixed := strings.Join(keepOff(c, nil).started(), " ")
+		fixed := strings.Join(daemon.KeepOff(c, nil).Started(), " ")
 		for _, path := range []string{"/p/server", "/p/server.py", "/usr/bin"} {
 			if !strings.Contains(fixed, path) {
 				t.Errorf("%s is not among %s", path, fixed)

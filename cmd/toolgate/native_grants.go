@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
 )
@@ -19,11 +20,11 @@ func checkPlugins(c *config.Config) error {
 	if len(plugins) == 0 {
 		return nil
 	}
-	state, err := findState(c.Path)
+	state, err := daemon.FindState(c.Path)
 	if err != nil {
 		return err
 	}
-	off := keepOff(c, ownFiles(c, state))
+	off := daemon.KeepOff(c, daemon.OwnFiles(c, state))
 	var wrong []error
 	for _, key := range slices.Sorted(maps.Keys(plugins)) {
 		n := plugins[key]
@@ -41,7 +42,7 @@ func checkPlugins(c *config.Config) error {
 				}
 			}
 		}
-		if _, err := pluginSpec(native.Spec{Key: key}, &n, c, off); err != nil {
+		if _, err := daemon.PluginSpec(native.Spec{Key: key}, &n, c, off); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s%w", placeOf(c, prefix), err))
 		}
 	}
@@ -50,7 +51,7 @@ func checkPlugins(c *config.Config) error {
 
 // placeOf is where a file says something, before what is wrong with it.
 func placeOf(c *config.Config, prefix string) string {
-	if at := ruleAt(c, prefix); at.Line > 0 {
+	if at := daemon.RuleAt(c, prefix); at.Line > 0 {
 		return fmt.Sprintf("%s:%d: ", at.File, at.Line)
 	}
 	return c.Path + ": "

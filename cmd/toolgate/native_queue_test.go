@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
 )
@@ -43,7 +44,7 @@ func TestNativePythonShim(t *testing.T) {
 			if err := os.WriteFile(shim, []byte(c.body), 0o700); err != nil { //nolint:gosec // it is run
 				t.Fatal(err)
 			}
-			got, library := realPython(shim)
+			got, library := daemon.RealPython(shim)
 			if c.want == "" {
 				if got != shim || library != nil {
 					t.Errorf("it stands for %s %s", got, library)
@@ -55,7 +56,7 @@ func TestNativePythonShim(t *testing.T) {
 			}
 			var named config.Config
 			named.Toolgate.Native.Code = &config.NativeCode{Python: shim}
-			fixed := keepOff(&named, nil).started()
+			fixed := daemon.KeepOff(&named, nil).Started()
 			for _, path := range append(library, got, shim) {
 				if !slices.Contains(fixed, path) {
 					t.Errorf("tools may change %s, from which Python is started: %q", path, fixed)
@@ -89,11 +90,11 @@ func TestNativeQueue(t *testing.T) {
 			if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "42") {
 				t.Error(got)
 			}
-			l, _ := r.natives.get("code").backend().Listing()
+			l, _ := r.Natives.Get("code").Backend().Listing()
 			if has := mcp.Lookup(l.Capabilities, "extensions", mcp.ExtensionTasks) != nil; has != queued {
 				t.Errorf("capabilities %s", l.Capabilities)
 			}
-			if said := r.nativeOperator("code", "execute"); said.HighCost != queued {
+			if said := r.NativeOperator("code", "execute"); said.HighCost != queued {
 				t.Errorf("%+v", said)
 			}
 		})
@@ -134,12 +135,12 @@ func TestNativePluginGrants(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				state, err := findState(read.Path)
+				state, err := daemon.FindState(read.Path)
 				if err != nil {
 					t.Fatal(err)
 				}
 				x := read.Toolgate.Native.Plugins["x"]
-				spec, err := pluginSpec(native.Spec{Key: "x"}, &x, read, keepOff(read, ownFiles(read, state)))
+				spec, err := daemon.PluginSpec(native.Spec{Key: "x"}, &x, read, daemon.KeepOff(read, daemon.OwnFiles(read, state)))
 				want := c.want
 				if mode == "off" {
 					want = ""

@@ -32,11 +32,14 @@ func (r *running) openDated(t *testing.T) (session, told string) {
 func TestNativeTasks(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	code := map[string]any{"sandbox": "auto", "python": pythonHere(t), "queue": true}
+	if err := os.Mkdir(h.path("work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	code := map[string]any{"sandbox": "auto", "python": pythonHere(t), "queue": true, "roots": []string{h.path("work")}}
 	h.write(t, servers{}, withNative(map[string]any{"code": code}, nil))
 	r := h.newRunning(t)
 	eventually(t, "the tool is there", func() bool {
-		l, _ := r.natives.get("code").backend().Listing()
+		l, _ := r.Natives.Get("code").Backend().Listing()
 		return l != nil && len(l.Items[mcp.Tool]) > 0
 	})
 	session, told := r.openDated(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // withNative is a configuration with native tools.
@@ -46,10 +47,10 @@ func TestNativeTools(t *testing.T) {
 	}
 
 	// What is shipped is vouched for, and has rates of its own where the file has none.
-	if said := r.nativeOperator("util", "echo"); said.ReadOnly == nil || !*said.ReadOnly || said.Destructive == nil || *said.Destructive || said.Risk != "low" {
+	if said := r.NativeOperator("util", "echo"); said.ReadOnly == nil || !*said.ReadOnly || said.Destructive == nil || *said.Destructive || said.Risk != "low" {
 		t.Errorf("class: %+v", said)
 	}
-	if n := len(r.nativeRates()); n != 2 {
+	if n := len(r.NativeRates()); n != 2 {
 		t.Errorf("%d rates", n)
 	}
 	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
@@ -66,12 +67,12 @@ func TestNativeReload(t *testing.T) {
 	h.write(t, servers{}, withNative(map[string]any{"util": map[string]any{}}, nil))
 	r := h.newRunning(t)
 	client := r.client(t, &options{})
-	pid := r.natives.get("util").native.PID()
+	pid := r.Natives.Get("util").Native.PID()
 
 	// A new group waits; what is set for one applies as for every server.
 	more := map[string]any{"util": map[string]any{}, "fs": map[string]any{"roots": []string{h.dir}}}
 	h.write(t, servers{}, withNative(more, map[string]any{"util": map[string]any{"namespace": "text"}}))
-	got, err := r.reload(false)
+	got, err := r.TakeFile(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestNativeReload(t *testing.T) {
 	if got := text(t, client, "text__echo", `{"text":"x"}`); got != "x" {
 		t.Error(got)
 	}
-	if r.natives.get("util").native.PID() != pid {
+	if r.Natives.Get("util").Native.PID() != pid {
 		t.Error("another process for another name")
 	}
 	if _, err := r.Reload(); err != nil {
@@ -94,7 +95,7 @@ func TestNativeReload(t *testing.T) {
 
 	// Other settings wait too, and what goes away goes at once.
 	h.write(t, servers{}, withNative(map[string]any{"fs": map[string]any{"roots": []string{"/"}}}, nil))
-	if got, err = r.reload(false); err != nil {
+	if got, err = r.TakeFile(false); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"server fs: native"}, got.Pending); diff != "" {
@@ -120,7 +121,7 @@ func TestNativePluginFails(t *testing.T) {
 			t.Error(s.Reason)
 		}
 	}
-	if own := ownFiles(r.current(), r.state); !slices.Contains(own, program) {
+	if own := daemon.OwnFiles(r.Current(), r.State); !slices.Contains(own, program) {
 		t.Error("the plugin is not one of the gateway's own files")
 	}
 }

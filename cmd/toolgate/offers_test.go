@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -65,7 +66,7 @@ func TestServersComeAndGo(t *testing.T) {
 	var all sync.WaitGroup
 	for _, work := range []func(n int){
 		func(int) {
-			if _, err := r.reload(true); err != nil {
+			if _, err := r.TakeFile(true); err != nil {
 				t.Error(err)
 			}
 		},
@@ -92,7 +93,7 @@ func TestServersComeAndGo(t *testing.T) {
 					t.Error(err)
 				}
 				for _, s := range list {
-					name := addedNamespace(s.Offer, s.Server) + "__pid"
+					name := daemon.AddedNamespace(s.Offer, s.Server) + "__pid"
 					switch got := tried(t.Context(), c, name, "{}"); got {
 					case "ok", "approval_pending", "approval_denied", "Unknown tool: " + name:
 					default:

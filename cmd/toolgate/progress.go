@@ -12,12 +12,13 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // progress shows the table of servers while it fills: redrawn in place on a
 // terminal, a line per change elsewhere. It writes to stderr.
 type progress struct {
-	in    *instance
+	in    *daemon.Daemon
 	out   io.Writer
 	tty   bool
 	quiet bool
@@ -29,7 +30,7 @@ type progress struct {
 	done  bool
 }
 
-func newProgress(o *options, in *instance) *progress {
+func newProgress(o *options, in *daemon.Daemon) *progress {
 	return &progress{
 		in: in, out: os.Stderr, quiet: o.quiet, last: make(map[string]string),
 		tty: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb" && !o.verbose,
@@ -63,7 +64,7 @@ func (p *progress) changed() {
 		}
 		p.last[s.Name] = said
 		line := fmt.Sprintf("%-12s %-14s %-7s %3d tools  %6s tokens  %s", s.State, s.Name, s.Kind, s.Tools, short(s.Tokens),
-			seconds(time.Since(p.in.started).Seconds()))
+			seconds(time.Since(p.in.Started).Seconds()))
 		if s.Reason != "" {
 			line += "  " + s.Reason
 		}
@@ -106,20 +107,20 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	defer p.settle()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !p.in.settled() {
+	for !p.in.Settled() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
-	p.in.gateway.Settle(ctx)
+	p.in.Gateway.Settle(ctx)
 	p.settle()
 	if ctx.Err() != nil {
 		return
 	}
 	say("ready    in %s\n", seconds(time.Since(began).Seconds()))
-	if p.in.current().Path == "" && !p.in.identities.Load().authenticated() && url != "" {
+	if p.in.Current().Path == "" && !p.in.Identities.Load().Authenticated() && url != "" {
 		selfTest(ctx, url)
 	}
 }

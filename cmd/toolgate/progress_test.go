@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/internal/version"
 )
@@ -22,7 +23,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	h.write(t, servers{"a": fake("broken=" + broken), "off": {"command": "x", "disabled": true}}, nil)
 	r := h.newRunning(t)
 	var out strings.Builder
-	p := &progress{in: r.instance, out: &out, tty: true, last: make(map[string]string)}
+	p := &progress{in: r.Daemon, out: &out, tty: true, last: make(map[string]string)}
 	p.changed()
 	if out.Len() != 0 {
 		t.Errorf("shown too early: %q", out.String())
@@ -57,7 +58,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Errorf("a change after the table: %q", out.String())
 	}
 	out.Reset()
-	silent := &progress{in: r.instance, out: &out, quiet: true, last: make(map[string]string)}
+	silent := &progress{in: r.Daemon, out: &out, quiet: true, last: make(map[string]string)}
 	silent.show()
 	if out.Len() != 0 {
 		t.Errorf("quiet: %q", out.String())
@@ -79,14 +80,14 @@ func TestMetricsAddressInUse(t *testing.T) {
 		}
 		c.Toolgate.Listen.Metrics = taken.Addr().String()
 		c.Origins["listen.metrics"] = config.Origin{Kind: kind}
-		in := &instance{config: c, log: slog.New(slog.DiscardHandler), metrics: telemetry.New(version.Version)}
-		err = in.serveMetrics(t.Context())
+		in := &daemon.Daemon{Config: c, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.New(version.Version)}
+		err = in.ServeMetrics(t.Context())
 		if got, ours := exitCode(err); ours != (code != exitOK) || ours && got != code {
 			t.Errorf("%v: %v", kind, err)
 		}
 	}
 	// No address, no listener, whatever else there is.
-	if err := (&instance{config: &config.Config{}}).serveMetrics(t.Context()); err != nil {
+	if err := (&daemon.Daemon{Config: &config.Config{}}).ServeMetrics(t.Context()); err != nil {
 		t.Errorf("no address: %v", err)
 	}
 }

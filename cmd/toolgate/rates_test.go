@@ -41,7 +41,7 @@ func TestRatesOfTheFile(t *testing.T) {
 	}
 	section["rates"].([]map[string]any)[0]["limit"] = 3
 	h.write(t, servers{"a": fake(), "b": fake("b")}, section)
-	done, err := r.reload(true)
+	done, err := r.TakeFile(true)
 	if err != nil || !strings.Contains(strings.Join(done.Applied, " "), "setting rates") {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -56,7 +56,7 @@ func TestRatesOfTheFile(t *testing.T) {
 	delete(section, "rates")
 	delete(section, "servers")
 	h.write(t, servers{"a": fake(), "b": fake("b")}, section)
-	if _, err := r.reload(true); err != nil {
+	if _, err := r.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
 	r.settle(t)
@@ -158,7 +158,7 @@ func TestBudgetsInALostRedis(t *testing.T) {
 	if got := tried(t.Context(), c, "a__pid", "{}"); !strings.Contains(got, "budget_unavailable") {
 		t.Errorf("after a new start: %s", got)
 	}
-	if _, err := r.budgets.store.Usage(t.Context(), r.budgets.clock.Now(), budget.Filter{}, 1); !errors.Is(err, budget.ErrLost) {
+	if _, err := r.Budgets.Store.Usage(t.Context(), r.Budgets.Clock.Now(), budget.Filter{}, 1); !errors.Is(err, budget.ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}
 	if did, err := r.RebuildBudgets(t.Context()); err != nil || !strings.Contains(did, "usable again") {

@@ -72,7 +72,7 @@ func tried(ctx context.Context, c *lineClient, tool, arguments string) string {
 
 func readyz(r *running) (int, string) {
 	w := httptest.NewRecorder()
-	r.gateway.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/readyz", http.NoBody))
+	r.Gateway.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/readyz", http.NoBody))
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
@@ -246,8 +246,8 @@ func TestReloadKeepsTheRelations(t *testing.T) {
 	h.write(t, servers{"a": fake()}, askingBriefly(addr))
 	r := h.newRunning(t)
 	c := r.client(t, &options{})
-	eventually(t, "the stream stands", func() bool { return r.operation.relations.status().Watching })
-	kept := r.operation.relations.current
+	eventually(t, "the stream stands", func() bool { return r.Operation.Relations.Status().Watching })
+	kept := r.Operation.Relations.Current
 	reload := func(section map[string]any) {
 		t.Helper()
 		h.write(t, servers{"a": fake()}, section)
@@ -258,28 +258,28 @@ func TestReloadKeepsTheRelations(t *testing.T) {
 	section := askingBriefly(addr)
 	section["limits"] = map[string]any{"queue": 7}
 	reload(section)
-	if r.operation.relations.current != kept {
+	if r.Operation.Relations.Current != kept {
 		t.Error("another setting made another phase")
 	}
 	reload(askingBriefly(addr, "grant", "owner"))
-	if r.operation.relations.current == kept {
+	if r.Operation.Relations.Current == kept {
 		t.Error("its own setting made no other phase")
 	}
 	if got := tried(t.Context(), c, "a__pid", "{}"); got != "ok" {
 		t.Errorf("after the change: %s", got)
 	}
 	eventually(t, "the one before is closed", func() bool {
-		_, err := kept.phase.Check(t.Context(), &gate.Request{Action: gate.View, Kind: mcp.Tool, Exposed: "x", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local})})
+		_, err := kept.Phase.Check(t.Context(), &gate.Request{Action: gate.View, Kind: mcp.Tool, Exposed: "x", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local})})
 		return err != nil && strings.Contains(err.Error(), "closed")
 	})
 	// One that cannot be leaves the one in force.
 	h.write(t, servers{"a": fake()}, askingBriefly(addr, "object", "Not A Type"))
-	now := r.operation.relations.current
-	if _, err := r.Reload(); err == nil || r.operation.relations.current != now {
+	now := r.Operation.Relations.Current
+	if _, err := r.Reload(); err == nil || r.Operation.Relations.Current != now {
 		t.Errorf("a bad section: %v", err)
 	}
 	reload(map[string]any{"gate": map[string]any{"open": true}})
-	if r.operation.relations.status() != nil {
+	if r.Operation.Relations.Status() != nil {
 		t.Error("it is asked after its section is gone")
 	}
 	if code, _ := readyz(r); code != http.StatusOK {
@@ -341,7 +341,7 @@ func TestSpiceDBAndPolicyTogether(t *testing.T) {
 				got.list = "listed"
 			}
 			got.call = tried(t.Context(), c, "a__pid", "{}")
-			w := r.gateway.Why(t.Context(), gate.NewIdentity(gate.Identity{Principal: gate.Local}), proxy.Scope{}, "a__pid", nil)
+			w := r.Gateway.Why(t.Context(), gate.NewIdentity(gate.Identity{Principal: gate.Local}), proxy.Scope{}, "a__pid", nil)
 			got.why = w.View.Effect.String()
 			if w.View.Effect != gate.Allow {
 				got.why += " " + w.View.Phase

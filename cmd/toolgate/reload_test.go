@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // laterSettings is a toolgate section that a running gateway takes over in part.
@@ -125,7 +126,7 @@ func TestPendingSettings(t *testing.T) {
 	both := withKeys("alice", "bob")
 	both["store"] = "sqlite:" + h.path("other.db")
 	h.write(t, servers{}, both)
-	if _, err := r.reload(false); err != nil {
+	if _, err := r.TakeFile(false); err != nil {
 		t.Fatal(err)
 	}
 	want := admin.Status{Servers: []admin.Server{}, Pending: []string{"auth.keys.bob"}, AtNextStart: []string{"store"}, Mode: &admin.Mode{Mode: "NORMAL"}}
@@ -186,25 +187,25 @@ func TestEverySettingIsClassed(t *testing.T) {
 	var all []setting
 	collect(reflect.ValueOf(config.Toolgate{}), "", &all)
 	for _, s := range all {
-		if slices.Contains(reloaded, s.Path) == startOnly(s.Path) && s.Path != "audit.args_hash" {
-			t.Errorf("%s: only at the start: %v", s.Path, startOnly(s.Path))
+		if slices.Contains(reloaded, s.Path) == daemon.StartOnly(s.Path) && s.Path != "audit.args_hash" {
+			t.Errorf("%s: only at the start: %v", s.Path, daemon.StartOnly(s.Path))
 		}
 	}
 	for path, want := range map[string]bool{"listen": true, "listen.tls.cert": true, "listener": false, "limits": false, "limits.bodyguard": false, "": false} {
-		if startOnly(path) != want {
-			t.Errorf("%q: %v", path, startOnly(path))
+		if daemon.StartOnly(path) != want {
+			t.Errorf("%q: %v", path, daemon.StartOnly(path))
 		}
 	}
 }
 
 func TestChangedSettings(t *testing.T) {
 	var a, b config.Toolgate
-	if got := changedSettings(&a, &b); got != nil {
+	if got := daemon.ChangedSettings(&a, &b); got != nil {
 		t.Errorf("equal: %v", got)
 	}
 	b.Listen.TLS.Cert, b.Limits.Depth, b.Telemetry.OTLP = "x", 3, "http://127.0.0.1:4318"
 	b.Servers = map[string]config.ServerSettings{"a": {}} // part of the servers
-	if diff := cmp.Diff([]string{"limits.depth", "listen.tls.cert", "telemetry.otlp"}, changedSettings(&a, &b)); diff != "" {
+	if diff := cmp.Diff([]string{"limits.depth", "listen.tls.cert", "telemetry.otlp"}, daemon.ChangedSettings(&a, &b)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

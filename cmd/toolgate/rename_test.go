@@ -150,7 +150,7 @@ func TestRenamesAndRelations(t *testing.T) {
 
 func capabilityOf(t *testing.T, r *running, original string) string {
 	t.Helper()
-	for _, c := range r.gateway.Capabilities() {
+	for _, c := range r.Gateway.Capabilities() {
 		if c.Original == original {
 			return c.CapabilityID
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -48,7 +48,7 @@ toolgate:
         loud: { results: { validate_output: enforce, max_bytes: 20KiB, larger: refuse, redact: { secrets: false, patterns: [{ name: own, match: "OWN-[0-9]" }] } } }
         plain: { cost: 2 }
 `, nil)
-	made, err := newMounts(c, c.Servers)
+	made, err := daemon.NewMounts(c, c.Servers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ toolgate:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
-	off, err := newMounts(parsed(t, "mcpServers: { a: { command: x } }", nil), []config.Server{{Key: "a"}})
+	off, err := daemon.NewMounts(parsed(t, "mcpServers: { a: { command: x } }", nil), []config.Server{{Key: "a"}})
 	if err != nil || off[0].Results.Redact != nil || off[0].Results.Output != proxy.OutputUnchecked || off[0].Results.MaxBytes != 0 {
 		t.Errorf("nothing is written, and it is %+v, %v", off[0].Results, err)
 	}
@@ -109,39 +109,10 @@ toolgate:
   spicedb: { endpoint: "localhost:1", token: spice-token }
 `, nil)
 	env := map[string]string{"MY_SECRET": "inherited", "MY_LANG": "inherited-too", "OTHER_SECRET": "not-ours"}
-	got := knownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	got := daemon.KnownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	want := []string{":cache-of-a", "Bearer of-b", "cache-of-a", "client-secret", "env-of-u", "header-of-t", "in-the-url", "inherited", "key-of-a", "me:pass+word", "own-of-b", "pass%2Bword", "pass+word", "pass-of-a", "pat-of-a", "query-of-t", "spice-token", "store-password", "u:store-password"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)
-	}
-}
-
-// TestOutputChecker holds values of every kind against schemas of every kind.
-func TestOutputChecker(t *testing.T) {
-	t.Parallel()
-	o := outputChecker{schema.New(schema.Options{})}
-	const counted = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
-	for _, tt := range []struct{ schema, value, problem, err string }{
-		{counted, `{"n":1}`, "", ""},
-		{counted, `{"n":9007199254740993}`, "", ""},
-		{counted, `{"n":"one"}`, "structuredContent/n: ", ""},
-		{counted, `{}`, "structuredContent: ", ""},
-		{counted, `[1]`, "structuredContent: ", ""},
-		{`{"type":"array","items":{"type":"string"}}`, `["a"]`, "", ""},
-		{`{"type":"array","items":{"type":"string"}}`, `["a",1]`, "structuredContent/1: ", ""},
-		{`{"const":null}`, `null`, "", ""},
-		{`{"$ref":"https://elsewhere.example/schema"}`, `{}`, "", "the schema was refused"},
-		{`{"type":7}`, `{}`, "", "the schema was refused"},
-		{counted, `{"n":1` + strings.Repeat("0", 2000) + `}`, "structuredContent", ""},
-		{`{}`, `[` + strings.Repeat("0,", 200_000) + `0]`, "structuredContent: it hold", ""},
-	} {
-		problems, err := o.CheckOutput([]byte(tt.schema), []byte(tt.value))
-		switch {
-		case (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err):
-			t.Errorf("%s with %.60s: %v", tt.schema, tt.value, err)
-		case (problems != nil) != (tt.problem != "") || problems != nil && !strings.HasPrefix(problems[0], tt.problem):
-			t.Errorf("%s with %.60s: %q", tt.schema, tt.value, problems)
-		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // options are the flags that all commands share.
@@ -52,8 +54,8 @@ URL or one stdio process.
 }
 
 // daemon is what a gateway takes from the flags.
-func (o *options) daemon() daemonOptions {
-	return daemonOptions{log: o.logger, read: o.readConfig, awaits: o.awaits}
+func (o *options) daemon() daemon.Options {
+	return daemon.Options{Log: o.logger, Read: o.readConfig, Awaits: o.awaits}
 }
 
 // outputFlag adds -o to a command.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // setting is one value of the configuration in force.
@@ -26,7 +27,7 @@ func settingsTable(c *config.Config, origin bool) table {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		base := "servers." + s.Key
-		target := shownURL(s.Written.URL)
+		target := daemon.ShownURL(s.Written.URL)
 		if s.Written.Command != "" {
 			target = strings.Join(append([]string{s.Written.Command}, s.Written.Args...), " ")
 		}
@@ -78,7 +79,7 @@ func collect(v reflect.Value, path string, out *[]setting) {
 		if config.Available(at) {
 			value := render(f.Interface())
 			if at == "store" || at == "redis" {
-				value = shownURL(value) // with a password
+				value = daemon.ShownURL(value) // with a password
 			}
 			*out = append(*out, setting{Path: at, Value: value})
 		}

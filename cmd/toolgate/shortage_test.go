@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -23,7 +24,7 @@ import (
 // until the function that is returned says otherwise.
 func (r *running) shortOf(name string) func(short bool) {
 	var tight atomic.Bool
-	r.operation.headroom.Use(headroom.Options{
+	r.Operation.Headroom.Use(headroom.Options{
 		Every: time.Millisecond, After: time.Millisecond, Back: time.Millisecond,
 		Meters: []headroom.Meter{{Name: name, Read: func() (headroom.Reading, error) {
 			if tight.Load() {
@@ -62,7 +63,7 @@ func TestShortageDegrades(t *testing.T) {
 		if m.Actor != "toolgate" || m.Reason != "disk of /state: almost none" || m.Since == nil {
 			t.Errorf("%+v", m)
 		}
-		if kept, ok, err := r.store.Modes().Current(t.Context()); ok || err != nil {
+		if kept, ok, err := r.Store.Modes().Current(t.Context()); ok || err != nil {
 			t.Errorf("the store has %+v, %v", kept, err)
 		}
 		calls("while it runs short", "governance")
@@ -90,7 +91,7 @@ func TestShortageOfMemoryRefusesLargeMessages(t *testing.T) {
 	h.write(t, servers{"a": fake()}, nil)
 	r := h.newRunning(t)
 	reads := func() error {
-		c := r.messages.Claim("alice")
+		c := r.Messages.Claim("alice")
 		defer c.Release()
 		_, err := c.Read(bytes.NewReader(make([]byte, 1<<20)), 1<<20, 1<<20)
 		return err
@@ -171,7 +172,7 @@ func TestShortageAndPeople(t *testing.T) {
 	short(false)
 	alarm(false)
 	mode("LOCKDOWN", "user ")
-	if got := r.operation.now(); got != "LOCKDOWN" {
+	if got := r.Operation.Now(); got != "LOCKDOWN" {
 		t.Errorf("in force: %s", got)
 	}
 }
@@ -182,7 +183,7 @@ func TestShortageBeforeTheMode(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, nil)
 	r := h.newRunning(t)
-	r.operation.mode.Store(&store.ModeRecord{})
+	r.Operation.Mode.Store(&store.ModeRecord{})
 	r.shortOf("memory")(true)
 	eventually(t, "the mode is DEGRADED", func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == "DEGRADED" })
 	if alarms := r.Status().Alarms; len(alarms) > 0 {
@@ -212,7 +213,7 @@ func TestShortageOfTheProgram(t *testing.T) {
 // What is watched of what a configuration says.
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	state := &stateDir{path: "/state"}
+	state := &daemon.StateDir{Path: "/state"}
 	watched := func(change func(*config.Toolgate)) map[string]bool {
 		c := &config.Config{}
 		c.Toolgate.Store = "sqlite:"
@@ -220,7 +221,7 @@ func TestRoom(t *testing.T) {
 		d.Memory, d.Disk, d.MemoryLimit = 90, 64<<20, 1<<30
 		change(&c.Toolgate)
 		names := map[string]bool{}
-		for _, m := range room(c, state).Meters {
+		for _, m := range daemon.Room(c, state).Meters {
 			if m.Name != "memory of the cgroup" { // as the machine has one or not
 				names[m.Name] = true
 			}

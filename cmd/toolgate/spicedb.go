@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -50,11 +51,11 @@ func asked(c *config.Config) (*spicedb.Phase, error) {
 	if c.Toolgate.SpiceDB.Endpoint == "" {
 		return nil, failure.Newf(failure.Config, "%s names no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
 	}
-	r, err := newRelations(c, surroundings{})
+	r, err := daemon.NewRelations(c, daemon.Surroundings{})
 	if err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
-	return r.phase, nil
+	return r.Phase, nil
 }
 
 // foundProblem is a problem of a SpiceDB as `check` shows it.
@@ -114,7 +115,7 @@ type synced struct {
 }
 
 func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
-	return o.withGateway(ctx, arg, func(ctx context.Context, c *config.Config, control *admin.Client, own *instance) error {
+	return o.withGateway(ctx, arg, func(ctx context.Context, c *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		phase, err := asked(c)
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 func modeOf(t *testing.T, path string) os.FileMode {
@@ -33,8 +34,8 @@ func TestSecretIsMadeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range many {
 		wg.Go(func() {
-			s := &stateDir{path: dir} // as other processes would
-			text, err := s.secret("admin.token")
+			s := &daemon.StateDir{Path: dir} // as other processes would
+			text, err := s.Secret("admin.token")
 			if err != nil {
 				t.Error(err)
 			}
@@ -61,21 +62,21 @@ func TestSecretIsMadeOnce(t *testing.T) {
 	if runtime.GOOS != "windows" && modeOf(t, filepath.Join(dir, "admin.token")) != 0o600 {
 		t.Errorf("mode %v", modeOf(t, filepath.Join(dir, "admin.token")))
 	}
-	other, err := (&stateDir{path: t.TempDir()}).secret("admin.token")
+	other, err := (&daemon.StateDir{Path: t.TempDir()}).Secret("admin.token")
 	if err != nil || other == all[0] {
 		t.Errorf("another folder: the same secret, or %v", err)
 	}
 }
 
 func TestSecretFaults(t *testing.T) {
-	s := &stateDir{path: t.TempDir()}
-	if err := os.Mkdir(filepath.Join(s.path, "admin.token"), 0o700); err != nil {
+	s := &daemon.StateDir{Path: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(s.Path, "admin.token"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := s.secret("admin.token"); err == nil {
+	if text, err := s.Secret("admin.token"); err == nil {
 		t.Errorf("a folder gave the secret %q", text)
 	}
-	if text, err := (&stateDir{path: filepath.Join(s.path, "absent")}).secret("x"); err == nil {
+	if text, err := (&daemon.StateDir{Path: filepath.Join(s.Path, "absent")}).Secret("x"); err == nil {
 		t.Errorf("no folder gave the secret %q", text)
 	}
 }
@@ -91,34 +92,34 @@ func TestOpenState(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	open := func(path string) *stateDir {
+	open := func(path string) *daemon.StateDir {
 		t.Helper()
-		s, err := openState(path)
+		s, err := daemon.OpenState(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	one := open(file)
-	if one.path == open(filepath.Join(root, "b.json")).path || one.path == open("").path {
+	if one.Path == open(filepath.Join(root, "b.json")).Path || one.Path == open("").Path {
 		t.Error("two configurations share a state folder")
 	}
 	t.Chdir(root)
 	for _, same := range []string{"a.json", "./a.json", link, filepath.Join(root, "x", "..", "a.json")} {
-		if got := open(same).path; got != one.path {
-			t.Errorf("%s has the folder %s, not %s", same, got, one.path)
+		if got := open(same).Path; got != one.Path {
+			t.Errorf("%s has the folder %s, not %s", same, got, one.Path)
 		}
 	}
 	if runtime.GOOS == "windows" {
 		return
 	}
-	if got := modeOf(t, one.path); got != 0o700 {
+	if got := modeOf(t, one.Path); got != 0o700 {
 		t.Errorf("mode %v", got)
 	}
-	if err := os.Chmod(one.path, 0o755); err != nil { // what has to be mended
+	if err := os.Chmod(one.Path, 0o755); err != nil { // what has to be mended
 		t.Fatal(err)
 	}
-	if got := modeOf(t, open(file).path); got != 0o700 {
+	if got := modeOf(t, open(file).Path); got != 0o700 {
 		t.Errorf("mode %v of a folder that was open to others", got)
 	}
 }
@@ -126,7 +127,7 @@ func TestOpenState(t *testing.T) {
 func TestStateRoot(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Setenv("TOOLGATE_STATE", "rel")
-		if got, err := stateRoot(); err != nil || !filepath.IsAbs(got) {
+		if got, err := daemon.StateRoot(); err != nil || !filepath.IsAbs(got) {
 			t.Errorf("%s, %v", got, err)
 		}
 		return
@@ -142,7 +143,7 @@ func TestStateRoot(t *testing.T) {
 			t.Setenv("TOOLGATE_STATE", tt.own)
 			t.Setenv("XDG_STATE_HOME", tt.xdg)
 			t.Setenv("HOME", tt.home)
-			got, err := stateRoot()
+			got, err := daemon.StateRoot()
 			if got != tt.want || (err != nil) != (tt.want == "") {
 				t.Errorf("%q, %v; want %q", got, err, tt.want)
 			}
@@ -159,24 +160,24 @@ func TestSocketPath(t *testing.T) {
 	}
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	if short := socketPath("/s/name"); short != "/s/name/control.sock" {
+	if short := daemon.SocketPath("/s/name"); short != "/s/name/control.sock" {
 		t.Errorf("%s", short)
 	}
-	edge := "/" + strings.Repeat("d", maxSocketPath-len("/")-len("/control.sock"))
-	if got := socketPath(edge); len(got) != maxSocketPath || filepath.Dir(got) != edge {
+	edge := "/" + strings.Repeat("d", daemon.MaxSocketPath-len("/")-len("/control.sock"))
+	if got := daemon.SocketPath(edge); len(got) != daemon.MaxSocketPath || filepath.Dir(got) != edge {
 		t.Errorf("at the limit: %s", got)
 	}
-	long := socketPath(edge + "d")
+	long := daemon.SocketPath(edge + "d")
 	if want := filepath.Join(temp, fmt.Sprintf("toolgate-%d", os.Getuid())); filepath.Dir(long) != want {
 		t.Fatalf("beyond the limit: %s", long)
 	}
-	if other := socketPath(edge + "e"); other == long {
+	if other := daemon.SocketPath(edge + "e"); other == long {
 		t.Errorf("two folders share %s", other)
 	}
 	// What the messages say fits, does.
-	root := "/" + strings.Repeat("d", maxStatePath-1)
+	root := "/" + strings.Repeat("d", daemon.MaxStatePath-1)
 	t.Setenv("TOOLGATE_STATE", root)
-	if s, err := findState("x.json"); err != nil || filepath.Dir(s.socket) != s.path || len(s.socket) != maxSocketPath {
+	if s, err := daemon.FindState("x.json"); err != nil || filepath.Dir(s.Socket) != s.Path || len(s.Socket) != daemon.MaxSocketPath {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -206,7 +207,7 @@ func TestSocketDir(t *testing.T) {
 		if err := tt.make(dir); err != nil {
 			t.Fatal(err)
 		}
-		err := makeSocketDir(dir, tt.uid)
+		err := daemon.MakeSocketDir(dir, tt.uid)
 		if (err == nil) != (tt.want == "") {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -216,13 +217,13 @@ func TestSocketDir(t *testing.T) {
 			}
 			continue
 		}
-		for _, part := range []string{dir, tt.want, "remove it", "TOOLGATE_STATE", fmt.Sprint(maxStatePath)} {
+		for _, part := range []string{dir, tt.want, "remove it", "TOOLGATE_STATE", fmt.Sprint(daemon.MaxStatePath)} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q does not say %q", tt.name, err, part)
 			}
 		}
 	}
-	if err := makeSocketDir(filepath.Join(t.TempDir(), "no", "short"), us); err == nil || !strings.Contains(err.Error(), "TOOLGATE_STATE") {
+	if err := daemon.MakeSocketDir(filepath.Join(t.TempDir(), "no", "short"), us); err == nil || !strings.Contains(err.Error(), "TOOLGATE_STATE") {
 		t.Errorf("no place for it: %v", err)
 	}
 }
@@ -250,7 +251,7 @@ func TestDecodeKey(t *testing.T) {
 		{"neither", strings.Repeat("!", 64), ""},
 	}
 	for _, tt := range tests {
-		got, err := decodeKey(tt.text)
+		got, err := daemon.DecodeKey(tt.text)
 		if string(got) != tt.want || (err != nil) != (tt.want == "") {
 			t.Errorf("%s: %q, %v", tt.name, got, err)
 		}
@@ -258,32 +259,32 @@ func TestDecodeKey(t *testing.T) {
 }
 
 func TestKeyring(t *testing.T) {
-	s := &stateDir{path: t.TempDir()}
-	own, err := s.keyring(nil)
+	s := &daemon.StateDir{Path: t.TempDir()}
+	own, err := s.Keyring(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mac := own.MAC("test", []byte("x"))
-	again, err := s.keyring(nil)
+	again, err := s.Keyring(nil)
 	if err != nil || !again.Verify("test", []byte("x"), mac) {
 		t.Errorf("the generated key is another one the next time: %v", err)
 	}
-	other, err := (&stateDir{path: t.TempDir()}).keyring(nil)
+	other, err := (&daemon.StateDir{Path: t.TempDir()}).Keyring(nil)
 	if err != nil || other.Verify("test", []byte("x"), mac) {
 		t.Errorf("two state folders have the same key, or %v", err)
 	}
 
-	file := filepath.Join(s.path, "mine")
+	file := filepath.Join(s.Path, "mine")
 	if err := os.WriteFile(file, []byte(strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SEAL_KEY", strings.Repeat("cd", 32))
 	t.Setenv("SHORT_KEY", "abc")
-	both, err := s.keyring([]config.Key{{ID: "new", Env: "SEAL_KEY"}, {ID: "old", File: file}})
+	both, err := s.Keyring([]config.Key{{ID: "new", Env: "SEAL_KEY"}, {ID: "old", File: file}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := s.keyring([]config.Key{{ID: "old", File: file}})
+	old, err := s.Keyring([]config.Key{{ID: "old", File: file}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,24 +297,24 @@ func TestKeyring(t *testing.T) {
 	for name, keys := range map[string][]config.Key{
 		"the key a":   {{ID: "a", Env: "SHORT_KEY"}},
 		"the key b":   {{ID: "b", Env: "UNSET_KEY"}},
-		"the key c":   {{ID: "c", File: filepath.Join(s.path, "absent")}},
+		"the key c":   {{ID: "c", File: filepath.Join(s.Path, "absent")}},
 		"used twice":  {{ID: "d", File: file}, {ID: "d", Env: "SEAL_KEY"}},
 		"must have 1": {{ID: "", File: file}},
 	} {
-		if k, err := s.keyring(keys); err == nil || !strings.Contains(err.Error(), name) {
+		if k, err := s.Keyring(keys); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, %v", name, k != nil, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(s.path, "seal.key"), []byte("not base64!\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Path, "seal.key"), []byte("not base64!\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.keyring(nil); err == nil || !strings.Contains(err.Error(), "seal.key is damaged") {
+	if _, err := s.Keyring(nil); err == nil || !strings.Contains(err.Error(), "seal.key is damaged") {
 		t.Errorf("a damaged key: %v", err)
 	}
 }
 
 func TestGuardKey(t *testing.T) {
-	s := &stateDir{path: t.TempDir()}
+	s := &daemon.StateDir{Path: t.TempDir()}
 	c := &config.Config{}
 	for _, address := range []string{"", "127.0.0.1:7777", "[::1]:7777", "localhost:7777"} {
 		c.Toolgate.Listen.HTTP = address
@@ -327,17 +328,17 @@ func TestGuardKey(t *testing.T) {
 			t.Errorf("%q: no key, or %v", address, err)
 		}
 	}
-	if entries, err := os.ReadDir(s.path); err != nil || len(entries) != 0 {
+	if entries, err := os.ReadDir(s.Path); err != nil || len(entries) != 0 {
 		t.Errorf("a key that nobody was shown is kept: %v, %v", entries, err)
 	}
 	sum, fresh, err := guardKey(c, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.create(guardKeyFile, sum); err != nil {
+	if err := s.Create(guardKeyFile, sum); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := knownKeys(&c.Toolgate, sum)
+	keys, err := daemon.KnownKeys(&c.Toolgate, sum)
 	if err != nil || keys.Lookup(fresh) == nil {
 		t.Errorf("the key does not fit its hash: %v", err)
 	}
@@ -346,7 +347,7 @@ func TestGuardKey(t *testing.T) {
 		t.Errorf("the next start (-want +got):\n%s", diff)
 	}
 	for _, damaged := range []string{"", "\n", "abc", sum[:62], sum + sum} {
-		if err := os.WriteFile(filepath.Join(s.path, guardKeyFile), []byte(damaged), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.Path, guardKeyFile), []byte(damaged), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if sum, fresh, err := guardKey(c, s); err == nil || sum != "" || fresh != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -52,7 +53,7 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 	if err != nil {
 		return err
 	}
-	state, err := openState(c.Path)
+	state, err := daemon.OpenState(c.Path)
 	if err != nil {
 		return err
 	}
@@ -108,19 +109,19 @@ const takeOverPause = 100 * time.Millisecond
 // joinOrOwn finds the running gateway of a configuration, with which join
 // succeeds, or makes one of its own, which is then not nil. While the state
 // folder is locked by a gateway that cannot be joined, it tries again.
-func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stateDir, attempts int, join func(*admin.Client) error) (*admin.Client, *instance, error) {
-	token, err := state.secret("admin.token")
+func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *daemon.StateDir, attempts int, join func(*admin.Client) error) (*admin.Client, *daemon.Daemon, error) {
+	token, err := state.Secret("admin.token")
 	if err != nil {
 		return nil, nil, err
 	}
-	control := &admin.Client{Path: state.socket, Token: token}
+	control := &admin.Client{Path: state.Socket, Token: token}
 	for attempt := 0; ; attempt++ {
 		switch err := join(control); {
 		case errors.Is(err, admin.ErrNoAnswer) && attempt < attempts: // it is just ending
 		case !errors.Is(err, admin.ErrNotRunning):
 			return control, nil, controlError(err)
 		default:
-			own, err := newInstance(ctx, o.daemon(), c, state, "")
+			own, err := daemon.New(ctx, o.daemon(), c, state, "")
 			if _, busy := errors.AsType[*store.InUseError](err); !busy || attempt >= attempts {
 				return nil, own, err
 			}
@@ -161,19 +162,19 @@ const (
 
 // ownStdio is the gateway of one client, which others may join meanwhile. It
 // returns errGatewayGone when it has made room for another gateway.
-func (o *options) ownStdio(ctx context.Context, in *instance, wait time.Duration, client *relay) error {
-	if _, err := in.identity(apiKey()); err != nil {
-		in.close()
+func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Duration, client *relay) error {
+	if _, err := in.Identity(apiKey()); err != nil {
+		in.Close()
 		return err
 	}
 	if wait > 0 {
-		in.gateway.WaitFirst(wait)
+		in.Gateway.WaitFirst(wait)
 	}
-	in.state.remember(in.config)
+	in.State.Remember(in.Config)
 	room, makeRoom := context.WithCancelCause(ctx)
 	defer makeRoom(nil)
-	in.makeRoom = func() { makeRoom(errGatewayGone) }
-	return in.run(ctx, func(ctx context.Context) error {
+	in.Leave = func() { makeRoom(errGatewayGone) }
+	return in.Run(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		stop := context.AfterFunc(room, func() { cancel(context.Cause(room)) })
@@ -182,17 +183,17 @@ func (o *options) ownStdio(ctx context.Context, in *instance, wait time.Duration
 		defer others.Wait()
 		defer cancel(nil)
 		others.Go(func() {
-			if err := in.serveControl(ctx); err != nil {
-				in.log.Warn("others cannot join this gateway", "err", err)
+			if err := in.ServeControl(ctx); err != nil {
+				in.Log.Warn("others cannot join this gateway", "err", err)
 			}
 		})
 		others.Go(func() {
 			if client.generationNow() > 0 { // the file may have changed under the gateway before
-				_, _ = in.reload(false) // logged there
+				_, _ = in.TakeFile(false) // logged there
 			}
-			_ = in.watchFiles(ctx)
+			_ = in.WatchFiles(ctx)
 		})
-		others.Go(func() { _ = in.watchSignals(ctx) })
+		others.Go(func() { _ = in.WatchSignals(ctx) })
 		for {
 			stream, err := o.stream(ctx, nil, in)
 			if err != nil {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // Nobody is known by new identities before the gate that was made with them is
@@ -24,7 +26,7 @@ func TestIdentitiesComeWithTheirGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, err := newIdentities(&c.Toolgate, "")
+	known, err := daemon.NewIdentities(&c.Toolgate, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,23 +66,23 @@ func TestIdentitiesComeWithTheirGate(t *testing.T) {
 	for tries.Load() == 0 {
 		runtime.Gosched()
 	}
-	before := r.identities.Load()
-	r.swapTo(known)(func() {
+	before := r.Identities.Load()
+	r.SwapTo(known)(func() {
 		from := tries.Load()
 		for n := 0; n < 200_000 && tries.Load() < from+20; n++ { // they try meanwhile, and wait
 			runtime.Gosched()
 		}
 		inForce.Store(true)
 	})
-	before.close()
+	before.Close()
 	if !ask("new") || ask("old") {
 		t.Error("after: the wrong keys are known")
 	}
 	over.Store(true)
 	asking.Wait()
-	r.swapTo(known)(func() {
-		if r.swap.turn.Load() != 2 {
-			t.Errorf("turn %d: what is in force already is replaced", r.swap.turn.Load())
+	r.SwapTo(known)(func() {
+		if r.Swap.Turn.Load() != 2 {
+			t.Errorf("turn %d: what is in force already is replaced", r.Swap.Turn.Load())
 		}
 	})
 }

@@ -51,7 +51,7 @@ func (r *running) postOnce(t *testing.T, key, path, body string, headers ...stri
 		q.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	r.gateway.Handler().ServeHTTP(w, q)
+	r.Gateway.Handler().ServeHTTP(w, q)
 	return &response{w.Code, w.Header(), w.Body.String()}
 }
 
@@ -140,7 +140,7 @@ func TestTwinsLiftNothing(t *testing.T) {
 	}
 	r.settle(t)
 	own := map[string]string{}
-	for _, c := range r.gateway.Capabilities() {
+	for _, c := range r.Gateway.Capabilities() {
 		if c.Kind == mcp.Tool {
 			own[c.Original] = c.Exposed
 		}

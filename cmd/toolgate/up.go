@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/version"
@@ -48,7 +49,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	state, err := openState(c.Path)
+	state, err := daemon.OpenState(c.Path)
 	if err != nil {
 		return err
 	}
@@ -65,14 +66,14 @@ func (o *options) up(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	certs, err := newListenTLS(c)
+	certs, err := daemon.NewListenTLS(c)
 	if err != nil {
 		return err
 	}
-	if problem := certs.problem(time.Now()); problem != "" {
+	if problem := certs.Problem(time.Now()); problem != "" {
 		note("warning: %s", problem)
 	}
-	listener, err := listen(ctx, c)
+	listener, err := daemon.Listen(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -85,15 +86,15 @@ func (o *options) up(ctx context.Context, arg string) error {
 	}
 	if fresh != "" {
 		// Only now is it sure to be shown, and only by the holder of the store.
-		if err := state.create(guardKeyFile, generated); err != nil {
-			in.close()
+		if err := state.Create(guardKeyFile, generated); err != nil {
+			in.Close()
 			return err
 		}
 	}
 	shown := newProgress(o, in)
-	in.onChange = shown.changed
-	state.remember(c)
-	return in.run(ctx, func(ctx context.Context) error {
+	in.OnChange = shown.changed
+	state.Remember(c)
+	return in.Run(ctx, func(ctx context.Context) error {
 		say("toolgate %s  %s\n", version.Version, source(c))
 		if fresh != "" {
 			say("API key (shown once)  %s\n", fresh)
@@ -101,16 +102,16 @@ func (o *options) up(ctx context.Context, arg string) error {
 		group, ctx := errgroup.WithContext(ctx)
 		url := ""
 		if listener != nil {
-			url = serverURL(c, listener.Addr())
-			in.reached(url)
+			url = daemon.ServerURL(c, listener.Addr())
+			in.Reached(url)
 			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
-			door := newFront(listener, certs, connections(&c.Toolgate.Limits), in.log)
-			group.Go(func() error { return door.serve(ctx, in.doors(), in.drainTime) })
+			door := daemon.NewFront(listener, certs, daemon.Connections(&c.Toolgate.Limits), in.Log)
+			group.Go(func() error { return door.Serve(ctx, in.Doors(), in.DrainTime) })
 		}
-		group.Go(func() error { return in.serveControl(ctx) })
-		group.Go(func() error { return in.serveMetrics(ctx) })
-		group.Go(func() error { return in.watchFiles(ctx) })
-		group.Go(func() error { return in.watchSignals(ctx) })
+		group.Go(func() error { return in.ServeControl(ctx) })
+		group.Go(func() error { return in.ServeMetrics(ctx) })
+		group.Go(func() error { return in.WatchFiles(ctx) })
+		group.Go(func() error { return in.WatchSignals(ctx) })
 		group.Go(func() error {
 			shown.introduce(ctx, url, began)
 			return nil
@@ -121,15 +122,15 @@ func (o *options) up(ctx context.Context, arg string) error {
 
 // takePlace makes the gateway of a configuration. One that serves only clients
 // of `toolgate stdio` ends for it, and its clients join this one.
-func (o *options) takePlace(ctx context.Context, c *config.Config, state *stateDir, generated string) (*instance, error) {
-	token, err := state.secret("admin.token")
+func (o *options) takePlace(ctx context.Context, c *config.Config, state *daemon.StateDir, generated string) (*daemon.Daemon, error) {
+	token, err := state.Secret("admin.token")
 	if err != nil {
 		return nil, err
 	}
-	control := &admin.Client{Path: state.socket, Token: token, Timeout: makeRoomTime}
+	control := &admin.Client{Path: state.Socket, Token: token, Timeout: makeRoomTime}
 	told := o.quiet
 	for end := time.Now().Add(takePlaceTime); ; {
-		in, err := newInstance(ctx, o.daemon(), c, state, generated)
+		in, err := daemon.New(ctx, o.daemon(), c, state, generated)
 		held, busy := errors.AsType[*store.InUseError](err)
 		if !busy || time.Now().After(end) {
 			return in, err
@@ -186,11 +187,11 @@ const guardKeyFile = "api-key.sha256"
 // guardKey makes a key for a gateway that others on the network reach and that
 // asks nobody who they are. It returns the key's hash, and its text when it is
 // new and has to be kept.
-func guardKey(c *config.Config, state *stateDir) (sum, fresh string, err error) {
-	if c.Toolgate.Listen.HTTP == "" || loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
+func guardKey(c *config.Config, state *daemon.StateDir) (sum, fresh string, err error) {
+	if c.Toolgate.Listen.HTTP == "" || daemon.Loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
 		return "", "", nil
 	}
-	path := filepath.Join(state.path, guardKeyFile)
+	path := filepath.Join(state.Path, guardKeyFile)
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

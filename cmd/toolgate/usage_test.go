@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // Each message says what happened, where, and what to do.
@@ -93,7 +95,7 @@ func TestKeyMessages(t *testing.T) {
 	h.write(t, servers{"a": fake("one")}, withKeys("alice"))
 	r := h.newRunning(t)
 	for key, want := range map[string]string{"": "asks for an API key; set the variable TOOLGATE_API_KEY", "bob": "does not know the API key in TOOLGATE_API_KEY"} {
-		if _, err := r.identity(key); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "toolgate.auth.keys") || key != "" && strings.Contains(err.Error(), "bob") {
+		if _, err := r.Identity(key); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "toolgate.auth.keys") || key != "" && strings.Contains(err.Error(), "bob") {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
@@ -118,7 +120,7 @@ func TestSimilar(t *testing.T) {
 		{"shwo", "show", true},
 		{"wosh", "show", false},
 	} {
-		if similar(tt.a, tt.b) != tt.want {
+		if daemon.Similar(tt.a, tt.b) != tt.want {
 			t.Errorf("%q, %q: %v", tt.a, tt.b, !tt.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy/auth"
@@ -33,29 +34,29 @@ its servers can have.`,
 			if err != nil {
 				return err
 			}
-			known, err := newIdentities(&c.Toolgate, "")
+			known, err := daemon.NewIdentities(&c.Toolgate, "")
 			if err != nil {
 				return err
 			}
-			known.close()
-			if err := checkDeclared(c); err != nil {
+			known.Close()
+			if err := daemon.CheckDeclared(c); err != nil {
 				return err
 			}
 			if err := checkPlugins(c); err != nil {
 				return err
 			}
-			g, err := newGates(cmd.Context(), c, c.Toolgate.Authenticates(), surroundings{})
+			g, err := daemon.NewGates(cmd.Context(), c, c.Toolgate.Authenticates(), daemon.Surroundings{})
 			if err != nil {
 				return err
 			}
-			if err := checkSeed(cmd.Context(), c, g.catalog.Seed); err != nil {
+			if err := checkSeed(cmd.Context(), c, g.Catalog.Seed); err != nil {
 				return err
 			}
-			if err := checkNames(cmd.Context(), c, mentionedBy(c, g, known.scopes)); err != nil {
+			if err := checkNames(cmd.Context(), c, daemon.MentionedBy(c, g, known.Scopes)); err != nil {
 				return err
 			}
-			if g.policy != nil {
-				for _, w := range g.policy.Warnings() {
+			if g.Policy != nil {
+				for _, w := range g.Policy.Warnings() {
 					note("warning: %s", w)
 				}
 			}
@@ -82,7 +83,7 @@ func validationTable(c *config.Config) table {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		row := checkedServer{Name: s.Key, Namespace: s.Namespace, Transport: string(s.Transport), Status: "ok"}
-		row.Target = shownURL(s.Written.URL)
+		row.Target = daemon.ShownURL(s.Written.URL)
 		if s.Written.Command != "" {
 			row.Target = strings.Join(append([]string{s.Written.Command}, s.Written.Args...), " ")
 		}
@@ -104,7 +105,7 @@ func validationTable(c *config.Config) table {
 	for _, w := range c.Warnings {
 		note("warning: %s", w)
 	}
-	for _, u := range unconfinedOf(c, sandbox.Available) {
+	for _, u := range daemon.UnconfinedOf(c, sandbox.Available) {
 		note("warning: %s", u)
 	}
 	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
@@ -121,15 +122,15 @@ func (o *options) control(arg string) (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := openState(path)
+	state, err := daemon.OpenState(path)
 	if err != nil {
 		return nil, err
 	}
-	token, err := state.secret("admin.token")
+	token, err := state.Secret("admin.token")
 	if err != nil {
 		return nil, err
 	}
-	return &admin.Client{Path: state.socket, Token: token}, nil
+	return &admin.Client{Path: state.Socket, Token: token}, nil
 }
 
 func newConfig(o *options) *cobra.Command {

@@ -7,23 +7,24 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // checkNames holds the names in a configuration against what is known of what
 // its gateway offers.
-func checkNames(ctx context.Context, c *config.Config, m mentioned) error {
-	inv, err := knownOffers(ctx, c)
+func checkNames(ctx context.Context, c *config.Config, m daemon.Mentioned) error {
+	inv, err := daemon.KnownOffers(ctx, c)
 	if err != nil {
 		note("warning: names are checked by the file alone, because what the gateway offers is not known: %v", err)
-		inv = newInventory(c)
+		inv = daemon.NewInventory(c)
 	}
-	if len(inv.servers) == 0 && len(inv.offers) == 0 {
+	if len(inv.Servers) == 0 && len(inv.Offers) == 0 {
 		return nil // which has a warning of its own
 	}
 	var problems []error
-	for _, p := range m.aboutNothing(inv) {
-		problems = append(problems, errors.New(problemText(p)))
+	for _, p := range m.AboutNothing(inv) {
+		problems = append(problems, errors.New(daemon.ProblemText(p)))
 	}
 	return failure.New(failure.Config, errors.Join(problems...))
 }
@@ -34,7 +35,7 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 	if seed == nil {
 		return nil
 	}
-	records, err := knownCatalog(ctx, c)
+	records, err := daemon.KnownCatalog(ctx, c)
 	if err != nil {
 		note("warning: what the seed names is not checked: %v", err)
 		return nil

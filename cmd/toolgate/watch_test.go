@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 // One screen has everything that runs, and says so where nothing does.
@@ -82,12 +83,12 @@ func TestTop(t *testing.T) {
 // However many names are called, few are kept apart.
 func TestActivityIsBounded(t *testing.T) {
 	t.Parallel()
-	var a activity
+	var a daemon.Activity
 	for i := range admin.MaxActivity + 100 {
-		a.count("s", fmt.Sprint("tool", i), audit.OutcomeOK, 1)
+		a.Count("s", fmt.Sprint("tool", i), audit.OutcomeOK, 1)
 	}
-	a.count("s", "", audit.OutcomeDenied, 1)
-	list, calls := a.list(), int64(0)
+	a.Count("s", "", audit.OutcomeDenied, 1)
+	list, calls := a.List(), int64(0)
 	for _, t := range list {
 		calls += t.Calls
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -109,7 +110,7 @@ func yesNo(yes bool) string {
 
 // withExplainer hands over the running gateway, or one that is started for this.
 func (o *options) withExplainer(ctx context.Context, path string, use func(context.Context, admin.Explainer) error) error {
-	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *instance) error {
+	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		if own != nil {
 			return use(ctx, own)
 		}

@@ -1,6 +1,0 @@
-package main
-
-import "os"
-
-// Windows has no SIGHUP; `toolgate reload` is the way there.
-var reloadSignals = []os.Signal{}

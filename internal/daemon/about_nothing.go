@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/capsule"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/proxy/auth"
+)
+
+// Mentioned is everything in a configuration that names tools, prompts,
+// resources or servers. What is nil names none.
+type Mentioned struct {
+	c        *config.Config
+	rules    *governance.Rules
+	scopes   *auth.Scopes
+	capsules *capsule.Phase
+	policy   *opa.Phase
+	builtin  *spicedb.Builtin
+}
+
+func MentionedBy(c *config.Config, g *gates, scopes *auth.Scopes) Mentioned {
+	return Mentioned{c, g.examiner.rules, scopes, g.capsules, g.Policy, g.builtin}
+}
+
+// AboutNothing returns the names that are about nothing that there is or may be.
+// Whoever wrote them protects or allows nothing by them.
+func (m Mentioned) AboutNothing(inv *inventory) []governance.Problem {
+	var problems []governance.Problem
+	for _, p := range governance.Check(m.rules, inv.schemas) {
+		// The gateway's own rule is about everything, whatever that is.
+		if p.Match != "*" && (p.Match == "" || !inv.maybe(p.Match)) {
+			problems = append(problems, p)
+		}
+	}
+	add := func(key, name string, at gate.Rule) {
+		problems = append(problems, governance.Problem{Rule: at, Key: key, Text: nothing(inv, name)})
+	}
+	// Globs of URIs may be about resources that no list has.
+	glob := func(key, glob string, at gate.Rule) {
+		if !strings.Contains(glob, ":") && !inv.maybe(glob) {
+			add(key, glob, at)
+		}
+	}
+	names := inv.names()
+	for _, match := range m.scopes.Unmatched(names) {
+		i := slices.IndexFunc(m.c.Toolgate.Auth.Scopes.Required, func(r config.ScopeRule) bool { return r.Match == match })
+		glob("auth.scopes.required", match, m.at("auth.scopes.required[%d].match", i))
+	}
+	if m.capsules != nil {
+		for _, p := range m.capsules.Unmatched(names) {
+			glob("capsules", string(p.Glob), p.At)
+		}
+	}
+	for i := range m.c.Toolgate.Budgets {
+		if match := m.c.Toolgate.Budgets[i].Match; match != "" && !inv.covers(match) {
+			glob(fmt.Sprintf("budgets[%d].match", i), match, m.at("budgets[%d].match", i))
+		}
+	}
+	for i := range m.c.Toolgate.Rates {
+		if match := m.c.Toolgate.Rates[i].Match; match != "" && match != "*" && !inv.covers(match) {
+			glob(fmt.Sprintf("rates[%d].match", i), match, m.at("rates[%d].match", i))
+		}
+	}
+	for i, match := range m.c.Toolgate.SpiceDB.StrictFor {
+		if !inv.covers(match) {
+			glob("spicedb.strict_for", match, m.at("spicedb.strict_for[%d]", i))
+		}
+	}
+	if m.policy != nil {
+		for _, mention := range m.policy.Mentions() {
+			if !inv.covers(mention.Name) {
+				glob("data."+mention.Key, mention.Name, mention.At)
+			}
+		}
+		problems = append(problems, misspeltData(m.policy)...)
+	}
+	if m.builtin != nil {
+		for _, a := range m.builtin.Absent(inv.there, inv.Servers) {
+			if !inv.maybeObject(&a) {
+				add("spicedb.builtin", a.Object, gate.Rule{File: a.At.File, Line: a.At.Line})
+			}
+		}
+	}
+	return problems
+}
+
+// at is where an element of a list is written.
+func (m Mentioned) at(path string, i int) gate.Rule {
+	o := m.c.Origin(fmt.Sprintf(path, i))
+	return gate.Rule{File: o.File, Line: o.Line}
+}
+
+// nothing says that a name is about nothing, and what it may have been meant for.
+func nothing(inv *inventory, name string) string {
+	text := fmt.Sprintf("%q matches nothing that there is", name)
+	kind, bare, found := strings.Cut(name, ":")
+	if !found {
+		kind, bare = "", name
+	}
+	if near := inv.closest(bare); near != "" {
+		if kind != "" {
+			near = kind + ":" + near
+		}
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return text
+}
+
+// maybeObject tells whether an object may be about something of which nothing is
+// known.
+func (inv *inventory) maybeObject(a *spicedb.Absent) bool {
+	switch {
+	case a.Exposed != "":
+		return inv.maybe(a.Exposed)
+	case a.Server != "":
+		return slices.ContainsFunc(inv.Offers, func(offer string) bool { return strings.HasPrefix(a.Server, offer+"-") })
+	default:
+		return len(inv.unseen) > 0
+	}
+}
+
+// misspeltData finds keys of a policy's data that mean nothing and are like one
+// that does.
+func misspeltData(p *opa.Phase) []governance.Problem {
+	var problems []governance.Problem
+	unread := p.UnreadData()
+	for _, key := range slices.Sorted(maps.Keys(unread)) {
+		for _, meant := range opa.DataKeys() {
+			if misspelt(key, meant) {
+				problems = append(problems, governance.Problem{
+					Rule: unread[key], Key: "data." + key, Text: fmt.Sprintf("nothing reads this key, so that it denies and allows nothing; did you mean %q?", meant),
+				})
+				break
+			}
+		}
+	}
+	return problems
+}

@@ -1,0 +1,267 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/native"
+	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
+)
+
+// application is a configuration on its way to be the running one: everything that
+// is made of it before anything of the running one is touched.
+type application struct {
+	file    *config.Config // as it was read
+	c       *config.Config // with the tools from further files and addresses
+	sources []*toolSource  // where those are from
+	servers []config.Server
+	mounts  []mountOf // of servers
+	native  map[string]native.Spec
+	tools   map[string]*declaredServer
+	gates   *gates
+	limiter *budget.Limiter
+	known   *identities
+	inForce config.Toolgate
+}
+
+// apply makes a configuration the running one: equal servers keep their
+// connections, others start beside them, removed ones finish their calls.
+func (in *Daemon) apply(c *config.Config) error {
+	before := in.Identities.Load()
+	a, err := in.application(c, before)
+	if err != nil {
+		return err
+	}
+	in.Running.Go(func() { a.known.prime(in.ctx, in.Log) })
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	mounts, arguments, err := in.beside(a)
+	if err != nil {
+		return err
+	}
+	next, own := in.nextServers(a, before.Authenticated())
+	removed := in.replaced(next)
+	in.servers, in.Config, in.inForce, in.namespaces = next, a.file, a.c, namespaces(a.servers)
+	in.use(a, next, append(mounts, own...), arguments)
+	if a.known != before {
+		before.Close() // and with them what they knew of tokens
+	}
+	in.runGates(a)
+	if before.Authenticated() { // whoever's key or issuer is gone is served nothing more
+		in.Gateway.EndSessions(a.known.chain.Knows)
+	}
+	for _, old := range removed {
+		in.Running.Go(func() {
+			ctx, cancel := context.WithTimeout(in.ctx, removedTime)
+			defer cancel()
+			old.Drain(ctx)
+			old.stop()
+		})
+	}
+	return nil
+}
+
+// application makes what a configuration asks for, or says why it cannot be the
+// running one.
+func (in *Daemon) application(file *config.Config, before *identities) (a *application, err error) {
+	a = &application{file: file}
+	off := KeepOff(file, OwnFiles(file, in.State))
+	if file.Toolgate.Native.Code != nil { // which takes a while, where a script is in the place of Python
+		python := off.python
+		in.Running.Go(func() { python() })
+	}
+	a.c, a.sources = in.withTools(file, off)
+	off = off.with(a.c)
+	a.inForce = a.c.Toolgate
+	a.inForce.Listen = in.begun.Listen // to the end
+	servers, owners := in.withAdded(a.c)
+	a.servers = servers
+	in.hideSecrets(a.c, servers)
+	if a.limiter, err = in.Budgets.limiter(a.c); err != nil {
+		return nil, err
+	}
+	authenticated := before.Authenticated()
+	if a.gates, err = NewGates(in.ctx, a.c, authenticated && a.inForce.Authenticates(), Surroundings{
+		Log: in.Log, copies: filepath.Join(in.State.Path, "policy"), owners: owners,
+		personal: in.personal(servers),
+		decided:  in.Gateway.Decided, reread: in.Operation.lookAgain, failed: in.Metrics.PolicyFailed, registry: in.registry, relations: &in.Operation.Relations, schemas: in.Operation.schemas,
+		mode: in.Operation.Now, own: off.own, native: in.NativeOperator,
+	}); err != nil {
+		return nil, err
+	}
+	if a.mounts, err = NewMounts(a.c, servers); err != nil {
+		return nil, err
+	}
+	if a.tools, err = in.declaredFor(a.c, off); err != nil {
+		return nil, err
+	}
+	if a.native, err = nativeSpecs(servers, a.c, off); err != nil {
+		return nil, err
+	}
+	if a.known, err = before.next(&a.inForce, in.generated); err != nil {
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", a.c.Path, err))
+	}
+	if authenticated != a.known.Authenticated() {
+		a.known.Close()
+		return nil, failure.Newf(failure.Config, "%s: a running gateway cannot begin or cease to ask who callers are; start it again for that", a.c.Path)
+	}
+	return a, nil
+}
+
+// beside returns what is mounted beside the servers of the file: the tool that asks
+// for further ones, and those that are declared; and what checks arguments. mu is
+// held.
+func (in *Daemon) beside(a *application) (mounts []proxy.Mount, arguments proxy.ArgumentChecker, err error) {
+	arguments = a.gates.examiner
+	if slices.ContainsFunc(a.c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
+		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
+		arguments = enabling{a.gates.chain, shelf{in}, in.Operation.Now, a.gates.examiner}
+	}
+	in.queue.Configure(queueLimits(a.c))
+	declared, err := in.useDeclared(a.c, a.tools)
+	return append(mounts, declared...), arguments, err
+}
+
+// nextServers returns the servers of a configuration, those that are as they were
+// and those that are started now, with their mounts. mu is held.
+func (in *Daemon) nextServers(a *application, authenticated bool) (next map[string]*runningServer, mounts []proxy.Mount) {
+	next = make(map[string]*runningServer, len(a.servers))
+	for i := range a.servers {
+		s := &a.servers[i]
+		running := in.servers[s.Key]
+		if s.Native != nil {
+			if spec := a.native[s.Key]; !running.reuse(spec.Hash()) {
+				running = in.startNative(spec, resilience(s))
+			}
+			a.mounts[i].Native = true
+		} else if spec := UpstreamSpec(s, a.c, authenticated); !running.reuse(fingerprint(spec)) {
+			running = in.startAfter(running, s, &spec)
+		}
+		running.guard.Configure(resilience(s))
+		next[s.Key] = running
+		m := a.mounts[i].on(running.Backend())
+		if to := running.upstream; to != nil {
+			m.Asked, m.Fetched = func(id *gate.Identity) { to.Asked(holder(to, id)) }, s.Fetched()
+			if l, _ := to.Listing(); l == nil {
+				spec := to.Spec()
+				m.Unheard = Unheard{in.Store.Meta(), in.Log}.Was(in.ctx, &spec)
+			}
+		}
+		mounts = append(mounts, in.signedInTo(m, running.source, running.upstream))
+	}
+	return next, mounts
+}
+
+// startAfter starts a server in the place of one, which may be nil. It knows what
+// that knew of its breaker, where it is the same server. mu is held.
+func (in *Daemon) startAfter(before *runningServer, s *config.Server, spec *upstream.Spec) *runningServer {
+	shown, err := in.credentialOf(s, spec)
+	if err != nil && spec.Refused == "" {
+		spec.Refused = err.Error()
+	}
+	running := in.start(*spec, resilience(s), shown)
+	if before != nil && before.upstream != nil && sameServer(before.upstream.Spec(), *spec) {
+		running.guard.Inherit(before.guard)
+	}
+	return running
+}
+
+// replaced returns the servers that run and are not among the next ones. mu is held.
+func (in *Daemon) replaced(next map[string]*runningServer) (removed []*runningServer) {
+	for key, old := range in.servers {
+		if next[key] == old {
+			continue
+		}
+		removed = append(removed, old)
+		if old.sink != nil {
+			old.sink.leave()
+		}
+		if next[key] == nil {
+			in.Metrics.Forget(key)
+		}
+	}
+	return removed
+}
+
+// use has every part of the gateway go by a configuration from now on. mu is held.
+func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
+	c := a.c
+	in.sources.use(a.sources, in.State.Path)
+	in.Natives.use(next)
+	in.Desk.Set(in.approvalSettings(c, a.known.Authenticated()))
+	in.enabling.Store(a.gates.chain)
+	in.lost.use(&c.Toolgate.SpiceDB)
+	in.renameServers(c)
+	in.registry.Configure(a.gates.Catalog)
+	applied := proxy.Config{
+		Mounts: mounts, Chain: a.gates.chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.checker(),
+		Approver: in.Desk, Registry: in.registry, Needs: in.needs, Swap: in.SwapTo(a.known),
+		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
+		Class: a.gates.examiner.classForBudgets, Recording: recording(in.begun.Audit, &in.Hidden),
+		Outputs: OutputChecker{a.gates.examiner.Checker},
+	}
+	in.limiter.Store(a.limiter)
+	in.presented.use(trades(a.servers))
+	if a.gates.capsules != nil { // a nil pointer would be no nil interface
+		applied.Capsules = a.gates.capsules
+	}
+	applied.Listed = in.Operation.use(c, a.gates)
+	in.Gateway.Apply(applied)
+}
+
+// runGates runs what the gates of a configuration do by themselves, in place of
+// those of the one before. mu is held.
+func (in *Daemon) runGates(a *application) {
+	in.Operation.Relations.use(in.ctx, a.gates.relations, &in.Running, func(err error) {
+		in.Log.Error("the relationships are not kept up with any more", "err", err)
+	})
+	if in.stopGates != nil {
+		in.stopGates()
+	}
+	ctx, stop := context.WithCancel(in.ctx)
+	in.stopGates = stop
+	in.Running.Go(func() { a.gates.run(ctx) })
+}
+
+// namespaces returns the namespace of each server.
+func namespaces(servers []config.Server) map[string]string {
+	out := make(map[string]string, len(servers))
+	for i := range servers {
+		out[servers[i].Key] = servers[i].Namespace
+	}
+	return out
+}
+
+// fingerprint tells whether a server must be started anew.
+func fingerprint(s upstream.Spec) string {
+	return fmt.Sprintf("%s %v %v %v %s %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused, s.Plain)
+}
+
+// start makes a server and runs it; mu is held.
+func (in *Daemon) start(spec upstream.Spec, set guard.Settings, shown upstream.Credential) *runningServer {
+	sink := &serverSink{in: in}
+	source, _ := shown.(*credential.Source)
+	server := in.newServer(spec, sink, shown, source)
+	ctx, stop := context.WithCancel(in.ctx)
+	guard := in.guard(server, set)
+	sink.guard = guard
+	sink.count() // before its first change
+	in.Running.Go(func() {
+		_ = server.Run(ctx)
+		if source != nil {
+			source.Close()
+		}
+	})
+	in.Running.Go(func() { _ = guard.Run(ctx) })
+	return &runningServer{federated: serverOf{server}, upstream: server, guard: guard, source: source, sink: sink, hash: fingerprint(spec), stop: stop}
+}

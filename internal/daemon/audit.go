@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// auditPurpose is what the keys of the chain are derived for.
+const auditPurpose = "audit"
+
+// AuditPath is where the audit log of a configuration is.
+func AuditPath(c *config.Config, state *StateDir) string {
+	if path := c.Toolgate.Audit.Path; path != "" {
+		return path
+	}
+	return filepath.Join(state.Path, "audit.jsonl")
+}
+
+// openAudit opens the audit log of the gateway, whose store and keys are there.
+func (in *Daemon) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
+	if !keepsRecords {
+		return audit.Discard(), nil
+	}
+	keys, err := AuditKeys(c, in.State)
+	if err != nil {
+		return nil, err
+	}
+	replica, err := in.State.Replica()
+	if err != nil {
+		return nil, err
+	}
+	o := audit.Options{
+		Logger: in.Log, Mode: audit.BestEffort, Key: keys[0], Earlier: keys[1:], Replica: replica,
+		RotateSize: int64(c.Toolgate.Audit.RotateSize), RotateAge: c.Toolgate.Audit.RotateAge, Keep: c.Toolgate.Retention.Audit,
+		Anchor: func(ctx context.Context, h audit.Head) error {
+			return in.Store.Anchors().Put(ctx, store.Anchor{Replica: h.Replica, Run: h.Run, Chain: h.Chain, Seq: h.Seq, MAC: h.MAC, At: h.Time})
+		},
+	}
+	if c.Toolgate.Audit.Mode == "required" || c.Toolgate.Audit.Mode == "" && authenticated {
+		o.Mode = audit.Required
+	}
+	switch c.Toolgate.Audit.Fsync {
+	case "always":
+		o.Fsync = audit.FsyncAlways
+	case "never":
+		o.Fsync = audit.FsyncNone
+	}
+	l, err := audit.Open(AuditPath(c, in.State), o)
+	if _, held := errors.AsType[*audit.InUseError](err); held {
+		return nil, failure.New(failure.Unreachable, err)
+	}
+	return l, err
+}
+
+// recording is what is to be kept of calls, as it was said at the start.
+func recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
+	r := proxy.Recording{Redact: secrets, Inputs: kept.DecisionInputs}
+	fields := kept.Fields
+	globs := slices.Sorted(maps.Keys(fields))
+	if len(globs) > 0 {
+		r.Fields = func(exposed string) (pointers []string) {
+			for _, glob := range globs {
+				if gate.Glob(glob).Match(exposed) {
+					pointers = append(pointers, fields[glob]...)
+				}
+			}
+			return pointers
+		}
+	}
+	return r
+}
+
+// AuditKeys are the keys of the chain, the one that signs first.
+func AuditKeys(c *config.Config, state *StateDir) ([]audit.Key, error) {
+	ring, err := state.Keyring(c.Toolgate.Keys)
+	if err != nil {
+		return nil, failure.New(failure.Config, err)
+	}
+	derived, err := ring.Derive(auditPurpose)
+	if err != nil {
+		return nil, fmt.Errorf("the keys of the audit log: %w", err)
+	}
+	keys := make([]audit.Key, len(derived))
+	for i, k := range derived {
+		keys[i] = audit.Key{ID: k.ID, Secret: k.Secret}
+	}
+	return keys, nil
+}
+
+// Replica is the name of the gateway among those that share its store; it stays
+// with the state folder.
+func (s *StateDir) Replica() (string, error) {
+	text, err := s.Secret("replica.id")
+	if err != nil {
+		return "", err
+	}
+	return text[:min(len(text), 16)], nil
+}

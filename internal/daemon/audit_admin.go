@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// maxAuditCall bounds the lines that are shown of one call.
+const maxAuditCall = 1000
+
+// errNoAudit is of a gateway that keeps no records.
+var errNoAudit = errors.New("this gateway keeps no audit log")
+
+// readAudit calls fn with the entries of the log until ctx ends. One question is
+// answered at a time: each reads the whole log.
+func (in *Daemon) readAudit(ctx context.Context, found *admin.AuditFound, fn func(*audit.Record)) error {
+	if in.audit.Path() == "" {
+		return errNoAudit
+	}
+	if !in.auditing.TryLock() {
+		return admin.ErrAuditBusy
+	}
+	defer in.auditing.Unlock()
+	files, err := audit.Files(in.audit.Path())
+	if err != nil {
+		return err
+	}
+	err = audit.Read(files, func(r *audit.Record) error {
+		fn(r)
+		return ctx.Err()
+	})
+	if unreadable, ok := errors.AsType[*audit.UnreadableError](err); ok {
+		found.Unreadable = unreadable.Error()
+		return nil
+	}
+	return err
+}
+
+// SearchAudit implements [admin.AuditReader].
+func (in *Daemon) SearchAudit(ctx context.Context, query string, limit int) (found admin.AuditFound, err error) {
+	q, err := audit.ParseQuery(query, time.Now())
+	if err != nil {
+		return found, fmt.Errorf("%w: %w", admin.ErrAuditQuery, err)
+	}
+	found.Entries = []audit.Record{}
+	err = in.readAudit(ctx, &found, func(r *audit.Record) {
+		if r.Event == audit.EventBegin || !q.Matches(r) {
+			return
+		}
+		found.Found++
+		found.Entries = Latest(append(found.Entries, *r), limit)
+	})
+	found.Entries = found.Entries[max(0, len(found.Entries)-limit):]
+	return found, err
+}
+
+// ShowAudit implements [admin.AuditReader].
+func (in *Daemon) ShowAudit(ctx context.Context, id string) (found admin.AuditFound, err error) {
+	err = in.readAudit(ctx, &found, func(r *audit.Record) {
+		if r.CallID != id || id == "" {
+			return
+		}
+		if found.Found++; found.Found <= maxAuditCall {
+			found.Entries = append(found.Entries, *r)
+		}
+	})
+	if err == nil && found.Found == 0 {
+		err = admin.ErrNoCall
+	}
+	return found, err
+}
+
+// VerifyAudit implements [admin.AuditReader].
+func (in *Daemon) VerifyAudit(ctx context.Context) (*audit.Report, error) {
+	if in.audit.Path() == "" {
+		return nil, errNoAudit
+	}
+	if !in.auditing.TryLock() {
+		return nil, admin.ErrAuditBusy
+	}
+	defer in.auditing.Unlock()
+	keys, err := AuditKeys(in.Current(), in.State)
+	if err != nil {
+		return nil, err
+	}
+	replica, err := in.State.Replica()
+	if err != nil {
+		return nil, err
+	}
+	return VerifyAnchored(ctx, in.Store.Anchors(), in.audit.Path(), keys, replica)
+}
+
+// VerifyAnchored verifies an audit log against the anchors of a store.
+func VerifyAnchored(ctx context.Context, anchors *store.Anchors, path string, keys []audit.Key, replica string) (*audit.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, SaveTime)
+	defer cancel()
+	own, err := anchors.List(ctx, replica)
+	if err != nil {
+		return nil, err
+	}
+	others, err := anchors.Others(ctx, replica)
+	if err != nil {
+		return nil, err
+	}
+	return audit.VerifyLog(path, keys, heads(own), heads(others))
+}

@@ -1,0 +1,156 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	_ "time/tzdata" // the zones of windows are the same on every machine
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// budgets are what a gateway keeps of budgets from one configuration to the next.
+type budgets struct {
+	Store   budget.Store
+	Clock   budget.Clock
+	observe func(budget.Event)
+}
+
+// run keeps the store of the budgets tidy until the context ends.
+func (b *budgets) run(ctx context.Context) error {
+	if keeper, ok := b.Store.(interface{ Run(context.Context) error }); ok {
+		return keeper.Run(ctx)
+	}
+	return nil
+}
+
+// limiter is the budgets of a configuration.
+func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
+	t := &c.Toolgate
+	if len(t.Plans)+len(t.Budgets) == 0 {
+		return budget.Unlimited(), nil
+	}
+	if len(t.Plans) > 0 && !b.Store.Exact() && !t.BoundedPlans {
+		return nil, failure.Newf(failure.Config, "%s: the store of this gateway may lose the last charges with the power, which plans do not allow; "+
+			"start it again with durability: full and budgets_in: store, or write bounded_plans: true", c.Path)
+	}
+	s := budget.Settings{
+		Store: b.Store, Clock: &b.Clock, Observe: b.observe,
+		Plans: make(map[string]budget.Plan), Tenants: make(map[string]budget.Tenant),
+	}
+	var err error
+	for i := range t.Budgets {
+		rule, bad := budgetRule(&t.Budgets[i])
+		err = errors.Join(err, bad)
+		s.Rules = append(s.Rules, rule)
+	}
+	for name, p := range t.Plans {
+		plan, bad := budgetPlan(name, p)
+		err = errors.Join(err, bad)
+		s.Plans[name] = plan
+	}
+	for name, own := range t.Tenants {
+		zone, bad := time.LoadLocation(own.Zone)
+		err = errors.Join(err, bad)
+		s.Tenants[name] = budget.Tenant{Plan: own.Plan, Zone: zone}
+	}
+	if err != nil {
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
+	}
+	l, err := budget.New(s)
+	if err != nil {
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
+	}
+	return l, nil
+}
+
+func budgetRule(b *config.Budget) (budget.Rule, error) {
+	window, err := budget.ParseWindow(b.Window)
+	if err != nil {
+		return budget.Rule{}, err
+	}
+	zone, err := time.LoadLocation(b.Zone)
+	if err != nil {
+		return budget.Rule{}, err
+	}
+	rule := budget.Rule{
+		Name: b.Name, Per: budget.Per(b.Per), Unit: budget.Unit(b.Unit), Limit: b.Limit, Window: window, Zone: zone,
+	}
+	if b.Match != "" {
+		rule.Match = gate.Glob(b.Match).Match
+	}
+	return rule, nil
+}
+
+func budgetPlan(name string, p config.Plan) (budget.Plan, error) {
+	window, err := budget.ParseWindow(p.Window)
+	plan := budget.Plan{Name: name, Window: window, Limits: make(map[budget.Unit]int64)}
+	for unit, limit := range map[budget.Unit]*int64{
+		budget.Calls: p.ToolCalls, budget.Cost: p.Cost, budget.Bytes: (*int64)(p.Bytes), budget.Seconds: p.Seconds,
+	} {
+		if limit != nil {
+			plan.Limits[unit] = *limit
+		}
+	}
+	return plan, err
+}
+
+// classForBudgets is the effective class of a tool, in one word.
+func (e *examiner) classForBudgets(r gate.Request, listed []byte) string {
+	return classWord(e.class(&r, listed))
+}
+
+// BudgetUse implements [admin.Budgets].
+func (in *Daemon) BudgetUse(ctx context.Context, q admin.BudgetQuery) ([]admin.BudgetUse, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	limiter := in.limiter.Load()
+	now := limiter.Now()
+	list, err := in.Budgets.Store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
+	if err != nil {
+		return nil, err
+	}
+	uses := make([]admin.BudgetUse, len(list))
+	for i := range list {
+		uses[i] = budgetUse(limiter, &list[i], now)
+	}
+	return uses, nil
+}
+
+// budgetUse is a counter as people see it.
+func budgetUse(l *budget.Limiter, b *budget.Balance, now time.Time) admin.BudgetUse {
+	unit, window := budget.ParseMeasure(b.Measure)
+	per, owner := budget.Owner(b.Key)
+	use := admin.BudgetUse{
+		Budget: b.Budget, Per: string(per), Owner: owner, Key: b.Key, Unit: string(unit), Window: window.String(),
+		Used: unit.Whole(b.Used), Since: b.Start, ResetAt: b.ResetAt,
+	}
+	limit, _, known := l.Limit(b.Counter)
+	if !known || limit == budget.NoLimit {
+		return use
+	}
+	use.Limit = &limit
+	if at, empties := window.EmptyAt(use.Used, limit, b.Start, now); empties && (window.Sliding() || at.Before(b.ResetAt)) {
+		use.EmptyAt = &at
+	}
+	return use
+}
+
+func (in *Daemon) rebuildBudgets(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	lost, ok := in.Budgets.Store.(budget.Rebuilder)
+	if !ok {
+		return "The budgets are in the store, which loses none: there is nothing to rebuild.", nil
+	}
+	if err := lost.Rebuild(ctx); err != nil {
+		return "", err
+	}
+	in.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", Operator())
+	return "The budgets are usable again; what was lost counts as unused.", nil
+}

@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Catalog implements [admin.Cataloger].
+func (in *Daemon) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.CatalogEntry, error) {
+	in.Gateway.Settle(ctx)
+	entries, err := in.registry.Entries(registry.Filter{Server: q.Server, Kind: q.Kind, State: q.State})
+	if err != nil {
+		return nil, err
+	}
+	out := []admin.CatalogEntry{}
+	for i := range entries {
+		out = append(out, catalogEntry(&entries[i]))
+	}
+	return out, nil
+}
+
+// CatalogEntry implements [admin.Cataloger].
+func (in *Daemon) CatalogEntry(ctx context.Context, name, kind string) (admin.CatalogEntry, error) {
+	in.Gateway.Settle(ctx)
+	e, err := in.registry.Entry(ctx, name, kind)
+	if err != nil {
+		return admin.CatalogEntry{}, err
+	}
+	out := catalogEntry(&e)
+	out.Description, out.Definition, out.Held = e.Description, e.Record.Definition, e.Record.HeldDefinition
+	if e.Record.HeldHash != "" {
+		out.Diff = registry.Diff(e.Record.Definition, e.Record.HeldDefinition)
+	}
+	return out, nil
+}
+
+func (in *Daemon) changeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
+	in.Gateway.Settle(ctx)
+	e, err := in.registry.Entry(ctx, c.Name, c.Kind)
+	if err != nil {
+		return admin.CatalogEntry{}, err
+	}
+	if err := in.change(ctx, &e, &c); err != nil {
+		return admin.CatalogEntry{}, fmt.Errorf("%s: %w", e.Name, err)
+	}
+	in.Log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
+	if c.Op == admin.CatalogForget {
+		return catalogEntry(&e), nil
+	}
+	if e, err = in.registry.Entry(ctx, e.ID, ""); err != nil {
+		return admin.CatalogEntry{}, err
+	}
+	return catalogEntry(&e), nil
+}
+
+func (in *Daemon) change(ctx context.Context, e *registry.Entry, c *admin.CatalogChange) error {
+	by := store.Change{Actor: c.Actor, Reason: c.Reason}
+	r := in.registry
+	switch c.Op {
+	case admin.CatalogEnable, admin.CatalogDisable:
+		return r.SetEnabled(ctx, e.ID, c.Op == admin.CatalogEnable, by)
+	case admin.CatalogFlag:
+		return r.Flag(ctx, e.ID, c.Tenant, c.On, by)
+	case admin.CatalogUnflag:
+		return found("it has no flag for the tenant " + c.Tenant)(r.ClearFlag(ctx, e.ID, c.Tenant))
+	case admin.CatalogRestrict:
+		return r.Restrict(ctx, e.ID, c.Persona, by)
+	case admin.CatalogUnrestrict:
+		return found("it has no restriction for the persona " + c.Persona)(r.LiftRestriction(ctx, e.ID, c.Persona))
+	case admin.CatalogClassify:
+		var costly *bool
+		if c.Costly {
+			costly = &c.Costly
+		}
+		return r.SetClass(ctx, e.ID, class(c.Class, c.Risk, costly), by)
+	case admin.CatalogAccept:
+		return r.Accept(ctx, e.ID, c.Hash, by)
+	case admin.CatalogForget:
+		if e.State != store.StateOrphaned {
+			return fmt.Errorf("it is %s, and only what no server offers can be forgotten", e.State)
+		}
+		_, err := r.Forget(ctx, e.ID)
+		return err
+	}
+	return fmt.Errorf("there is no change %q of a catalog", c.Op)
+}
+
+// found makes an error of what was not there.
+func found(missing string) func(bool, error) error {
+	return func(ok bool, err error) error {
+		if err == nil && !ok {
+			return fmt.Errorf("%s", missing)
+		}
+		return err
+	}
+}
+
+func (in *Daemon) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
+	file, err := config.ParseSeed(s.File, s.Data)
+	if err != nil {
+		return admin.CatalogSeeded{}, err
+	}
+	seed, err := seedOf(file)
+	if err != nil {
+		return admin.CatalogSeeded{}, err
+	}
+	in.Gateway.Settle(ctx)
+	unmatched, err := in.registry.Sow(ctx, seed, store.Change{Actor: s.Actor, Reason: s.Reason})
+	if err != nil {
+		return admin.CatalogSeeded{}, err
+	}
+	out := admin.CatalogSeeded{Applied: len(seed.Entries) - len(unmatched), Unmatched: []string{}}
+	for i := range unmatched {
+		out.Unmatched = append(out.Unmatched, fmt.Sprintf("%s: %s", unmatched[i].At.Place(), &unmatched[i]))
+	}
+	return out, nil
+}
+
+// catalogEntry is an entry as the admin API shows it.
+func catalogEntry(e *registry.Entry) admin.CatalogEntry {
+	out := admin.CatalogEntry{
+		ID: e.ID, Name: e.Name, Kind: e.Kind, Server: e.Server, Original: e.Original, DisplayName: e.DisplayName,
+		Category: e.Category, State: e.State, Enabled: e.Enabled, Decided: e.Decided, Class: classWord(e.Class),
+		Said: saidWord(e.Said), Risk: string(e.Class.Risk), HighCost: e.Class.HighCost, Flagged: e.Flagged,
+		Actor: e.Change.Actor, Reason: e.Change.Reason, FirstSeen: e.Record.FirstSeen, ChangedAt: e.Record.ChangedAt,
+		Hash: e.Record.AcceptedHash, HeldHash: e.Record.HeldHash,
+	}
+	for _, f := range e.Flags {
+		if out.Tenants == nil {
+			out.Tenants = make(map[string]bool)
+		}
+		out.Tenants[f.Tenant] = f.Enabled
+	}
+	for _, p := range e.Restrictions {
+		out.DeniedPersonas = append(out.DeniedPersonas, p.Persona)
+	}
+	return out
+}
+
+func classWord(c governance.Class) string {
+	switch {
+	case c.Destructive:
+		return ClassDestructive
+	case c.ReadOnly:
+		return ClassReadOnly
+	}
+	return ClassWrite
+}
+
+// saidWord is what the operator says of a class, empty for nothing.
+func saidWord(c store.Class) string {
+	if c.ReadOnly == nil && c.Destructive == nil {
+		return ""
+	}
+	return classWord(governance.Class{ReadOnly: c.ReadOnly != nil && *c.ReadOnly, Destructive: c.Destructive != nil && *c.Destructive})
+}

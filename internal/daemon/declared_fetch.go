@@ -1,0 +1,206 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/internal/version"
+)
+
+// This file asks addresses for the tools that they declare.
+
+// askForTools asks every address again, for a person who has asked for a reload,
+// and adds to the result what came that waits, and what did not come.
+func (in *Daemon) askForTools(did *admin.Reloaded) {
+	sources := in.sources.all()
+	var waits []chan struct{}
+	for _, s := range sources {
+		s.mu.Lock()
+		if !s.final() {
+			s.next = time.Now()
+			if s.asked == nil {
+				s.asked = make(chan struct{})
+			}
+			waits = append(waits, s.asked)
+		}
+		s.mu.Unlock()
+	}
+	nudge(in.sources.wake)
+	ctx, cancel := context.WithTimeout(in.ctx, reloadWait)
+	defer cancel()
+	for _, answered := range waits {
+		select {
+		case <-answered:
+		case <-ctx.Done():
+		}
+	}
+	did.Pending = append(did.Pending, in.sources.pending()...)
+	for _, s := range sources {
+		s.mu.Lock()
+		if why := strings.TrimPrefix(s.unfit+"; "+s.problem, "; "); why != "" {
+			did.Warnings = append(did.Warnings, "tool_urls "+s.name()+": "+strings.TrimSuffix(why, "; "))
+		}
+		s.mu.Unlock()
+	}
+}
+
+// followTools asks the addresses when it is time to, until the context ends.
+func (in *Daemon) followTools(ctx context.Context) error {
+	for {
+		due, next := in.sources.due(time.Now())
+		if len(due) > 0 {
+			in.fetchTools(ctx, due)
+			continue
+		}
+		var timer <-chan time.Time
+		if !next.IsZero() {
+			timer = time.After(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-in.sources.wake:
+		case <-timer:
+		}
+	}
+}
+
+// due returns the sources that are to be asked now, and when the next one is.
+func (all *toolSources) due(now time.Time) (due []*toolSource, next time.Time) {
+	for _, s := range all.all() {
+		s.mu.Lock()
+		switch {
+		case s.next.IsZero():
+		case !s.next.After(now):
+			due = append(due, s)
+		case next.IsZero() || s.next.Before(next):
+			next = s.next
+		}
+		s.mu.Unlock()
+	}
+	return due, next
+}
+
+// fetchTools asks addresses, and serves what may be served at once: what has the
+// hash that an operator wrote, and the first document of an address.
+func (in *Daemon) fetchTools(ctx context.Context, due []*toolSource) {
+	var group errgroup.Group
+	group.SetLimit(maxFetches)
+	took := make([]bool, len(due))
+	for i, s := range due {
+		group.Go(func() error {
+			data, err := s.fetch(ctx)
+			took[i] = in.toolsAnswered(s, data, err)
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns an error
+	if ctx.Err() == nil && slices.Contains(took, true) {
+		in.reloading.Lock()
+		err := in.apply(in.Current())
+		in.reloading.Unlock()
+		if err != nil {
+			in.Log.Error("the tools of an address are not served yet", "err", err)
+		}
+	}
+	for _, s := range due {
+		s.mu.Lock()
+		if s.asked != nil {
+			close(s.asked)
+			s.asked = nil
+		}
+		s.mu.Unlock()
+	}
+}
+
+// fetch asks an address.
+func (s *toolSource) fetch(ctx context.Context) ([]byte, error) {
+	where, err := egress.ParseTemplate(s.set.URL)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := egress.New(where.Policy())
+	if err != nil {
+		return nil, err
+	}
+	client := egress.NewClient(guard, egress.Limits{Timeout: fetchTime, Body: MaxDocument}, nil)
+	defer client.Close()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.set.URL, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json, application/yaml, text/plain;q=0.9, */*;q=0.5")
+	req.Header.Set("User-Agent", "toolgate/"+version.Version)
+	answer, err := client.Do(ctx, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Status >= 300 && answer.Status < 400:
+		return nil, fmt.Errorf("it answers %d and leads elsewhere; write the address where the document is", answer.Status)
+	case answer.Status != http.StatusOK:
+		return nil, fmt.Errorf("it answers %d", answer.Status)
+	case answer.Cut:
+		return nil, fmt.Errorf("its document is larger than %d bytes", MaxDocument)
+	}
+	return answer.Body, nil
+}
+
+// toolsAnswered notes what an address answered, and tells whether it is in force now.
+func (in *Daemon) toolsAnswered(s *toolSource, data []byte, err error) (took bool) {
+	var doc *toolDocument
+	if err == nil {
+		doc, err = s.read(data)
+	}
+	s.mu.Lock()
+	same := err == nil && s.kept != nil && s.kept.sum == doc.sum
+	s.mu.Unlock()
+	if err == nil && !same {
+		// Beside the tools of the file, so that it does not stand in its own way.
+		c := in.Current()
+		err = fitBeside(c, doc.tools, KeepOff(c, OwnFiles(c, in.State)))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = time.Time{}
+	if s.set.Refresh > 0 {
+		s.next = time.Now().Add(s.set.Refresh)
+	}
+	problem := ""
+	if err != nil {
+		problem = oneLine(err)
+		if s.kept == nil && (s.next.IsZero() || s.set.Refresh > fetchAgain) {
+			s.next = time.Now().Add(fetchAgain)
+		}
+	}
+	if problem != s.problem {
+		s.problem, s.since = problem, time.Now()
+		if problem != "" {
+			in.Log.Warn("an address of tools does not answer as it should", "address", s.name(), "kept", s.kept != nil, "err", problem)
+		}
+	}
+	switch {
+	case err != nil:
+		return false
+	case same:
+		s.waiting = nil
+	case s.kept == nil || s.set.SHA256 != "":
+		s.kept, s.waiting, s.since = doc, nil, time.Now()
+		s.save(in)
+		took = true
+	case s.waiting == nil || s.waiting.sum != doc.sum:
+		s.waiting, s.since = doc, time.Now()
+		in.Log.Warn("waits for `toolgate reload`", "change", s.change())
+	}
+	if s.final() {
+		s.next = time.Time{}
+	}
+	return took
+}

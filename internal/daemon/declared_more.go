@@ -1,0 +1,133 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/native/declared"
+)
+
+// This file puts the tools that are declared elsewhere beside those of the file.
+
+// withTools returns a configuration with the tools of the documents at its
+// addresses, and those of the store, beside its own, and those documents. What does not fit is left out, so
+// that nothing that comes from elsewhere keeps a gateway from starting.
+func (in *Daemon) withTools(file *config.Config, off *keptOff) (*config.Config, []*toolSource) {
+	from := in.sources.of(file, in)
+	full := *file
+	for _, s := range from {
+		tools := s.tools()
+		err := fitBeside(&full, tools, off)
+		if s.refused(err); err == nil {
+			full.Toolgate.Tools = slices.Concat(full.Toolgate.Tools, tools)
+		} else {
+			in.Log.Warn("the tools of an address are not served", "address", s.name(), "err", err)
+		}
+	}
+	in.addStored(&full, off)
+	return &full, from
+}
+
+// withDeclared is the configuration in force, with the tools that are declared
+// elsewhere.
+func (in *Daemon) withDeclared() *config.Config {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return cmp.Or(in.inForce, in.Config)
+}
+
+// fitBeside tells why further tools cannot be served beside those of a configuration,
+// of which off is.
+func fitBeside(c *config.Config, tools []config.DeclaredTool, off *keptOff) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	if err := c.CheckTools(tools); err != nil {
+		return err
+	}
+	with := *c
+	with.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, tools)
+	off = off.with(&with) // what may be written is held against what all are started from
+	if err := off.checkTools(c.Toolgate.Tools); err != nil {
+		return err
+	}
+	alone := with
+	alone.Toolgate.Tools = tools
+	byNamespace, err := declaredTools(&alone, off)
+	if err != nil {
+		return err
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		b, err := declared.New(namespace, byNamespace[namespace])
+		if err != nil {
+			return err
+		}
+		b.Close()
+	}
+	return nil
+}
+
+// toolName is the name of a declared tool with its namespace.
+func toolName(t *config.DeclaredTool) string { return nameOf(t.Namespace) + t.Name }
+
+// toolChanges says for people how tools differ, sorted by name; no value that may
+// be secret is in it.
+func toolChanges(before, after []config.DeclaredTool) []string {
+	old := make(map[string]*config.DeclaredTool, len(before))
+	for i := range before {
+		old[toolName(&before[i])] = &before[i]
+	}
+	var out []string
+	for i := range after {
+		t := &after[i]
+		name := toolName(t)
+		was := old[name]
+		delete(old, name)
+		if was == nil {
+			out = append(out, name+" is new"+shownTarget(nil, t))
+		} else if keys := changedKeys(was, t); len(keys) > 0 {
+			out = append(out, name+" has another "+strings.Join(keys, ", ")+shownTarget(was, t))
+		}
+	}
+	for name := range old {
+		out = append(out, name+" is gone")
+	}
+	slices.Sort(out)
+	return out
+}
+
+// changedKeys are the keys in which two tools differ.
+func changedKeys(a, b *config.DeclaredTool) []string {
+	x, y := reflect.ValueOf(*a), reflect.ValueOf(*b)
+	var out []string
+	for i := range x.NumField() {
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			out = append(out, x.Type().Field(i).Tag.Get("config"))
+		}
+	}
+	return out
+}
+
+// shownTarget says what a tool reaches or runs, where that is not what it was.
+func shownTarget(was, t *config.DeclaredTool) string {
+	switch {
+	case was == nil:
+		return ": " + toolTarget(t)
+	case toolTarget(was) != toolTarget(t):
+		return ": " + toolTarget(was) + " becomes " + toolTarget(t)
+	}
+	return ""
+}
+
+// toolTarget is what a tool reaches or runs.
+func toolTarget(t *config.DeclaredTool) string {
+	if t.Type == "http" {
+		return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), ShownURL(t.URL))
+	}
+	return fmt.Sprintf("%.120q", t.Args)
+}

@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// execution adds a closed call of a tool to the execution log, which nobody waits
+// for. What no server has is no tool.
+func (in *Daemon) execution(e *audit.Entry) {
+	if !executed || e.Method != mcp.MethodToolsCall || e.Server == "" {
+		return
+	}
+	in.executions.Add(store.Execution{
+		At: e.Time, CallID: e.CallID, Server: e.Server, Tool: e.Name, Tenant: e.Principal.Tenant, Persona: e.Principal.Persona,
+		Session: e.Session, Success: e.Outcome == audit.OutcomeOK, ErrorClass: errorClass(e),
+		Duration: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
+		RequestSize: e.BytesIn, ResponseSize: e.BytesOut, ArgsHash: e.ArgsHash,
+	})
+}
+
+// errorClass is why a call is no success: the kind of the refusal, or the outcome.
+func errorClass(e *audit.Entry) string {
+	switch {
+	case e.Outcome == audit.OutcomeOK:
+		return ""
+	case e.Outcome == audit.OutcomeDenied && e.Code != "":
+		return e.Code
+	}
+	return string(e.Outcome)
+}
+
+// ToolUsage implements [admin.UsageReader].
+func (in *Daemon) ToolUsage(ctx context.Context, since time.Time, by []string) ([]admin.ToolUsage, error) {
+	all, err := in.executions.Usage(ctx, since, by...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]admin.ToolUsage, 0, len(all))
+	for i := range all {
+		u := &all[i]
+		one := admin.ToolUsage{
+			Group: map[string]string{}, Calls: u.Calls, Failures: u.Failures, Errors: u.Errors,
+			P50MS: float64(u.P50.Microseconds()) / 1000, P95MS: float64(u.P95.Microseconds()) / 1000, BytesIn: u.BytesIn, BytesOut: u.BytesOut,
+		}
+		for n, name := range by {
+			one.Group[name] = u.Group[n]
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}

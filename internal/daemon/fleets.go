@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
+)
+
+// reached is a server, or the servers of all its callers.
+type reached interface {
+	proxy.Backend
+	proxy.SessionEnder
+	Spec() upstream.Spec
+	Run(ctx context.Context) error
+	Drain(ctx context.Context)
+	Tail() upstream.Tail
+	Renewed(principal string)
+	Wake()
+	// Await waits until it is known what a holder is listed, see [upstream.Server.Await].
+	Await(ctx context.Context, holder string, kind mcp.Capability, key string) error
+	// Listed tells whether a holder is listed something, for which Await does not wait.
+	Listed(holder string, kind mcp.Capability, key string) bool
+	// Asked is told that a holder is shown lists; LookAgain has them read again.
+	Asked(holder string)
+	LookAgain()
+	// Listings returns what is listed to holders; the empty one is everyone.
+	Listings() map[string]*mcp.Listing
+}
+
+// alone is a server with one credential.
+type alone struct{ *upstream.Server }
+
+// Renewed implements reached.
+func (a alone) Renewed(string) { a.Server.Renewed() }
+
+// Await implements reached.
+func (a alone) Await(ctx context.Context, _ string, kind mcp.Capability, key string) error {
+	return a.Server.Await(ctx, kind, key)
+}
+
+// Listed implements reached.
+func (a alone) Listed(_ string, kind mcp.Capability, key string) bool {
+	return a.Server.Listed(kind, key)
+}
+
+// Asked implements reached.
+func (a alone) Asked(string) { a.Server.Asked() }
+
+// Listings implements reached.
+func (a alone) Listings() map[string]*mcp.Listing {
+	l, _ := a.Listing()
+	return map[string]*mcp.Listing{"": l}
+}
+
+// LookAgain has some of the servers that run list again.
+func LookAgain(running []*runningServer, keys []string) {
+	for _, s := range running {
+		if s.upstream != nil && slices.Contains(keys, s.Name()) {
+			s.upstream.LookAgain()
+		}
+	}
+}
+
+// newServer makes what reaches a server: one for all callers, or one for each that
+// has a credential of its own.
+func (in *Daemon) newServer(spec upstream.Spec, sink upstream.Sink, shown upstream.Credential, source *credential.Source) reached {
+	o := upstream.Options{
+		Sink: sink, Credential: shown, Logger: in.Log, SignIn: source != nil && in.offersLink(source),
+		Identity: proxy.Implementation(version.Version),
+	}
+	if source == nil || source.Settings().Shared {
+		in.fleets.Delete(spec.Key)
+		o.Known = in.saver.Load(in.ctx, &spec, "")
+		return alone{upstream.New(spec, o)}
+	}
+	fleet := upstream.NewFleet(spec, upstream.FleetOptions{
+		Options:  o,
+		Known:    func(ctx context.Context, holder string) *mcp.Listing { return in.saver.Load(ctx, &spec, holder) },
+		Relisted: in.Gateway.Decided,
+	})
+	in.fleets.Store(spec.Key, fleet)
+	return fleet
+}
+
+// mostNamed bounds how many callers `ls` names who have to sign in to a server.
+const mostNamed = 20
+
+// signIns says who has signed in to a server at which people do so by themselves, nil
+// for every other server.
+func (s *runningServer) signIns() *admin.SignIns {
+	fleet, ok := s.upstream.(*upstream.Fleet)
+	if !ok || !peopleSignIn(s.source) {
+		return nil
+	}
+	signedIn, needed := fleet.Logins()
+	out := &admin.SignIns{SignedIn: len(signedIn), Needed: len(needed), Who: []string{}}
+	for _, principal := range needed[:min(len(needed), mostNamed)] {
+		if p, ok := gate.ParsePrincipal(principal); ok {
+			out.Who = append(out.Who, p.Subject)
+		}
+	}
+	return out
+}
+
+// because adds to why a server is as it is who has to sign in to it.
+func because(reason string, s *admin.SignIns) string {
+	if s == nil || s.Needed == 0 {
+		return reason
+	}
+	who := strings.Join(s.Who, ", ")
+	if more := s.Needed - len(s.Who); more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s; to sign in: %s", reason, who), "; ")
+}
+
+// catalogKey is the part of a saved catalog's key for a credential.
+func catalogKey(principal string) string {
+	if principal == "" {
+		return CredentialKey
+	}
+	sum := sha256.Sum256([]byte(principal))
+	return "of-" + hex.EncodeToString(sum[:])
+}
+
+// personal are the servers of a configuration that list otherwise for each caller.
+func (in *Daemon) personal(servers []config.Server) map[string]gate.Lister {
+	out := make(map[string]gate.Lister)
+	for i := range servers {
+		if servers[i].AuthPer() == config.PerPrincipal {
+			out[servers[i].Key] = lister{in, servers[i].Key}
+		}
+	}
+	return out
+}
+
+// lister is what a server lists to callers, whichever generation of it runs.
+type lister struct {
+	in  *Daemon
+	key string
+}
+
+func (l lister) fleet() *upstream.Fleet {
+	f, _ := l.in.fleets.Load(l.key)
+	fleet, _ := f.(*upstream.Fleet)
+	return fleet
+}
+
+// Lists implements gate.Lister.
+func (l lister) Lists(id *gate.Identity, kind mcp.Capability, original string) bool {
+	f := l.fleet()
+	return f != nil && f.Lists(holder(f, id), kind, original)
+}
+
+// holder is who shares what a server keeps for a caller.
+func holder(at interface{ Spec() upstream.Spec }, id *gate.Identity) string {
+	spec := at.Spec()
+	return spec.Holder(id.Key(), id.Rights())
+}
+
+// Version implements gate.Lister.
+func (l lister) Version(id *gate.Identity) string {
+	if f := l.fleet(); f != nil {
+		return f.Version(holder(f, id))
+	}
+	return ""
+}

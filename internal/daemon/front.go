@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
+)
+
+// front is a TCP listener with what stands before its requests: the bound of its
+// connections and its certificate.
+type front struct {
+	net.Listener
+	conns *limit.Conns
+	certs *ListenTLS // nil for plain HTTP
+	log   *slog.Logger
+}
+
+// Listen opens the main listener; nil when none is configured.
+func Listen(ctx context.Context, c *config.Config) (net.Listener, error) {
+	if c.Toolgate.Listen.HTTP == "" {
+		return nil, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", c.Toolgate.Listen.HTTP)
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, failure.Newf(failure.Unreachable, "%s is in use; another gateway may be running (try `toolgate ls`), or choose an address with --listen", c.Toolgate.Listen.HTTP)
+		}
+		return nil, failure.Newf(failure.Unreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
+	}
+	return l, nil
+}
+
+// NewFront returns the front of a listener. certs is nil for plain HTTP.
+func NewFront(l net.Listener, certs *ListenTLS, connections int, log *slog.Logger) *front {
+	f := &front{conns: limit.NewConns(connections, log), certs: certs, log: log}
+	f.Listener = f.conns.Listener(l)
+	if certs != nil {
+		certs.Log = log
+		f.Listener = certs.listener(f.Listener)
+	}
+	return f
+}
+
+// Connections is how many connections clients may have: as many as the file says,
+// and no more than half of the files that this process may open, so that servers,
+// the store and the log have the others.
+func Connections(l *config.Limits) int {
+	if most := openFiles(); most > 0 {
+		return max(2, min(l.Connections, most/2))
+	}
+	return l.Connections
+}
+
+// Serve serves the front until the context ends, and then as long as requests need
+// to finish: longer is asked for when the context has ended.
+func (f *front) Serve(ctx context.Context, h http.Handler, longer func() time.Duration) error {
+	server := proxy.NewServer(h)
+	server.ConnState = f.conns.State
+	server.ErrorLog = slog.NewLogLogger(&ServerLog{Log: f.log}, slog.LevelWarn)
+	return serveWith(ctx, server, f, longer)
+}
+
+// serveHTTP serves a listener until the context ends, and then as long as
+// requests need to finish.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	return serveWith(ctx, proxy.NewServer(h), l, func() time.Duration { return 0 })
+}
+
+// serveWith serves a listener by a server until the context ends. Requests may need
+// longer than usual by some time, which is asked for then.
+func serveWith(ctx context.Context, server *http.Server, l net.Listener, longer func() time.Duration) error {
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return admin.ConnContext(limit.ConnContext(ctx, c), c)
+	}
+	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }() // ends with Shutdown below
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), longer()+stopTime)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		server.Close()
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// MaxServerLines bounds how many lines a minute a serverLog writes of what clients
+// cause, such as handshakes that fail.
+const MaxServerLines = 10
+
+// ServerLog writes what the server of the standard library says of connections into
+// the log of the gateway: an [slog.Handler] behind its ErrorLog. It is safe for
+// concurrent use.
+type ServerLog struct {
+	Log *slog.Logger
+
+	mu      sync.Mutex
+	Since   time.Time
+	lines   int
+	dropped int
+}
+
+// Enabled implements [slog.Handler].
+func (s *ServerLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs implements [slog.Handler]; lines of the standard library have none.
+func (s *ServerLog) WithAttrs([]slog.Attr) slog.Handler { return s }
+
+// WithGroup implements [slog.Handler].
+func (s *ServerLog) WithGroup(string) slog.Handler { return s }
+
+// Handle implements [slog.Handler] for one line.
+func (s *ServerLog) Handle(_ context.Context, line slog.Record) error {
+	text := strings.TrimSpace(line.Message)
+	if strings.Contains(text, "panic serving") {
+		s.Log.Error("panic in a request", "err", text)
+		return nil
+	}
+	now := time.Now()
+	s.mu.Lock()
+	dropped := 0
+	if now.Sub(s.Since) >= time.Minute {
+		dropped, s.Since, s.lines, s.dropped = s.dropped, now, 0, 0
+	}
+	s.lines++
+	told := s.lines <= MaxServerLines
+	if !told {
+		s.dropped++
+	}
+	s.mu.Unlock()
+	if dropped > 0 {
+		s.Log.Warn("connections failed that were not logged one by one", "number", dropped)
+	}
+	if told {
+		s.Log.Warn("a connection failed", "err", text)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
+)
+
+// examiner holds calls against the schemas of their tools, the operator's rules
+// and the operating mode.
+type examiner struct {
+	Checker *schema.Checker
+	held    bool // calls are held against the schemas of their tools, also of those of strangers
+	rules   *governance.Rules
+	ruled   bool                                          // there are rules; without, only a mode other than NORMAL matters
+	said    func(server, tool string) governance.Operator // in the file
+	catalog func(capabilityID string) governance.Operator // in the catalog
+	mode    func() governance.Mode
+}
+
+// addExaminer makes what holds calls against schemas and rules. A gateway without a
+// gate and without rules leaves arguments to the servers, but for paths to the
+// gateway's own files, until its mode is another than NORMAL.
+func (g *gates) addExaminer(c *config.Config, authenticated bool, around Surroundings) error {
+	rules := governed(c)
+	guarded := authenticated || g.decides || len(rules) > 0
+	if len(around.own) > 0 && c.Toolgate.Governance.OwnFiles != "allow" {
+		rules = append([]governance.Rule{OwnFilesRule(around.own)}, rules...)
+	}
+	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode}
+	if around.native != nil {
+		e.said = either(e.said, around.native)
+	}
+	e.catalog = func(string) governance.Operator { return governance.Operator{} }
+	if around.registry != nil {
+		e.catalog = around.registry.Operator
+	}
+	checker := around.schemas
+	if checker == nil {
+		checker = schema.New(schema.Options{})
+	}
+	e.Checker, e.held = checker, guarded
+	if e.mode == nil {
+		e.mode = func() governance.Mode { return governance.Normal }
+	}
+	var err error
+	e.rules, err = governance.New(rules, governance.Options{Home: homeDir(), Schemas: checker})
+	g.examiner = e
+	return err
+}
+
+// CheckArguments implements [proxy.ArgumentChecker]: first the schema, then the
+// rules, which may rely on it.
+func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
+	args := schema.ReadArguments(c.Args)
+	prepared := func() (*schema.Schema, error) { return e.Checker.Compile(c.Schema) }
+	if c.Tool && (e.held || c.Native) {
+		s, err := prepared()
+		if err := fits(c, s, err, args); err != nil {
+			return nil, err
+		}
+		prepared = func() (*schema.Schema, error) { return s, nil }
+	}
+	mode := e.mode()
+	if !e.ruled && mode == governance.Normal {
+		return nil, nil
+	}
+	v, class := governance.Verdict{Outcome: governance.Pass}, governance.Class{}
+	if mode != governance.Normal { // which asks nothing about it
+		class = e.class(c.Request, c.Listed)
+	}
+	for _, name := range c.Names().All() { // the strictest counts
+		under := e.rules.Judge(governance.Call{
+			Name: name, Kind: c.Kind, Class: class, Mode: mode,
+			Queued: c.Queued, Arguments: args, Schema: prepared,
+		})
+		if under.Outcome < v.Outcome {
+			v = under
+		}
+	}
+	switch v.Outcome {
+	case governance.Pass:
+		return nil, nil
+	case governance.Ask:
+		return []gate.Demand{{Reason: v.Reason, Rule: v.Rule}}, nil
+	default:
+		refused := refusal.Governed(v.Reason)
+		refused.Rule, refused.Change = v.Rule, v.Change
+		return nil, refused
+	}
+}
+
+// fits holds the arguments of a tool against its schema, which could not be
+// prepared when there is an error.
+func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Arguments) error {
+	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
+		return refusal.Quarantined(c.Exposed, quarantined.Reason, quarantined.Busy)
+	}
+	if err != nil {
+		return err
+	}
+	if result := s.Check(args); !result.Valid {
+		return refusal.BadArguments(result.Text())
+	}
+	return nil
+}
+
+// class is the effective class of what is called: by what the operator says of
+// it in the catalog and, of a tool, under servers.
+func (e *examiner) class(r *gate.Request, listed []byte) governance.Class {
+	said := e.catalog(r.CapabilityID)
+	if r.Kind == mcp.Tool {
+		said = said.With(e.said(r.Server, r.Original))
+	}
+	return e.rules.Class(r.Names(), said, governance.ReadHints(listed))
+}
+
+// cancelled returns the refusal of a running call that a change to a mode ends,
+// nil for one that goes on.
+func (e *examiner) cancelled(call *proxy.RunningCall, to governance.Mode) *refusal.Error {
+	class := e.class(&call.Request, call.Listed)
+	if !slices.ContainsFunc(call.Names().All(), func(name string) bool {
+		return e.rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Class: class}, to)
+	}) {
+		return nil
+	}
+	return refusal.Governed("the gateway went into mode " + string(to) + " while it ran, which cancelled it; what it had done by then is done")
+}

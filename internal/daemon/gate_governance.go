@@ -1,0 +1,282 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/governance"
+)
+
+// governed are the rules of a configuration, sorted by what they are about.
+func governed(c *config.Config) []governance.Rule {
+	g := &c.Toolgate.Governance
+	var rules []governance.Rule
+	for _, match := range slices.Sorted(maps.Keys(g.Tools)) {
+		rules = append(rules, governedTool(c, match, g.Tools[match]))
+	}
+	return append(rules, declaredRules(c)...)
+}
+
+// OwnFilesRule forbids paths to the gateway's own files. Whoever writes them decides
+// what runs, with and without authentication.
+func OwnFilesRule(own []string) governance.Rule {
+	r := governance.Rule{Match: "*", ByName: true}
+	for _, path := range own {
+		r.ForbiddenPaths = append(r.ForbiddenPaths, globbed(path))
+	}
+	return r
+}
+
+func governedTool(c *config.Config, match string, t config.GovernedTool) governance.Rule {
+	dir := ""
+	if c.Path != "" {
+		dir = filepath.Dir(c.Path)
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
+	}
+	r := governance.Rule{
+		Match: match, At: RuleAt(c, "governance.tools."+match+"."), Risk: governance.Risk(t.Risk), Category: t.Category,
+		HighCost: t.HighCost, PathsIn: t.PathsIn, AllowedPaths: inFolder(dir, t.AllowedPaths, false),
+		ForbiddenPaths: inFolder(dir, t.ForbiddenPaths, true), Case: governance.Case(t.Case), MaxBytes: int64(t.MaxBytes),
+		AskIn: modes(t.RequiresApprovalInModes), ForbiddenIn: modes(t.ForbiddenInModes),
+	}
+	r.ReadOnly, r.Destructive = toolClass(t.Class)
+	for _, cmd := range t.Commands {
+		r.Commands = append(r.Commands, governance.Commands{In: cmd.In, Allow: cmd.Allow, Deny: cmd.Deny})
+	}
+	for _, p := range t.Patterns {
+		r.Patterns = append(r.Patterns, governance.Pattern{In: p.In, Match: p.Match, Deny: p.Deny})
+	}
+	return r
+}
+
+// toolClass is what the word of a rule says; nil is nothing said.
+func toolClass(word string) (readOnly, destructive *bool) {
+	switch word {
+	case "read_only":
+		return new(true), new(false)
+	case "write":
+		return new(false), new(false)
+	case "destructive":
+		return new(false), new(true)
+	default:
+		return nil, nil
+	}
+}
+
+func modes(words []string) []governance.Mode {
+	out := make([]governance.Mode, len(words))
+	for i, w := range words {
+		out[i] = governance.Mode(w)
+	}
+	return out
+}
+
+// RuleAt is where a rule is written: its first line.
+func RuleAt(c *config.Config, prefix string) gate.Rule {
+	var at gate.Rule
+	for path, o := range c.Origins {
+		if strings.HasPrefix(path, prefix) && o.Kind == config.OriginFile && (at.Line == 0 || o.Line < at.Line) {
+			at = gate.Rule{File: o.File, Line: o.Line}
+		}
+	}
+	return at
+}
+
+// inFolder makes relative globs those of a folder, nil staying nil. One that
+// forbids and does not begin with a dot holds anywhere, as does one that begins
+// with **.
+func inFolder(dir string, globs []string, forbid bool) []string {
+	if globs == nil || dir == "" {
+		return globs
+	}
+	out := make([]string, len(globs))
+	for i, glob := range globs {
+		slashed := strings.ReplaceAll(glob, `\`, "/")
+		relative := strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || slashed == "." || slashed == ".."
+		relative = relative || !forbid && !anchored(slashed)
+		out[i] = glob
+		if relative {
+			out[i] = filepath.ToSlash(globbed(resolved(dir, &slashed)))
+			if slashed != "" {
+				out[i] += "/" + slashed
+			}
+		}
+	}
+	return out
+}
+
+// resolved returns the folder that a relative glob is in and leaves the glob
+// below it.
+func resolved(dir string, glob *string) string {
+	for {
+		switch first, rest, _ := strings.Cut(*glob, "/"); first {
+		case ".":
+			*glob = rest
+		case "..":
+			dir, *glob = filepath.Dir(dir), rest
+		default:
+			return dir
+		}
+	}
+}
+
+// anchored tells whether a glob says itself where it begins: at a root, in the
+// home directory, at a host, or anywhere.
+func anchored(glob string) bool {
+	for _, prefix := range []string{"/", "~", "$HOME", "${HOME}", "**"} {
+		if strings.HasPrefix(glob, prefix) {
+			return true
+		}
+	}
+	return strings.Contains(glob, "://") || len(glob) > 1 && glob[1] == ':'
+}
+
+// globbed writes a path so that a glob matches just it.
+func globbed(path string) string {
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(path)
+}
+
+func homeDir() string {
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return ""
+	}
+	return home
+}
+
+// operatorClasses is what the annotations under servers say of tools.
+func operatorClasses(c *config.Config) func(server, tool string) governance.Operator {
+	type key struct{ server, tool string }
+	said := make(map[key]governance.Operator)
+	for i := range c.Servers {
+		for name, t := range c.Servers[i].Tools {
+			hints := governance.ReadHints(annotated(t.Annotations))
+			if hints.ReadOnly != nil || hints.Destructive != nil {
+				said[key{c.Servers[i].Key, name}] = governance.Operator{ReadOnly: hints.ReadOnly, Destructive: hints.Destructive}
+			}
+		}
+	}
+	return func(server, tool string) governance.Operator { return said[key{server, tool}] }
+}
+
+// annotated is a tool with nothing but annotations.
+func annotated(annotations json.RawMessage) []byte {
+	if annotations == nil {
+		return nil
+	}
+	return append(append([]byte(`{"annotations":`), annotations...), '}')
+}
+
+// OwnFiles are the files and folders that belong to a gateway: what it is
+// configured by, and what it keeps. Each is named as it was configured and as it
+// really is.
+func OwnFiles(c *config.Config, state *StateDir) []string {
+	t := &c.Toolgate
+	all := slices.Concat([]string{c.Path}, c.Files, []string{
+		state.Path, state.Socket, t.Audit.Path, t.OPA.Path, t.OPA.BundleKey, t.Registry.Seed,
+		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.Listen.TLS.ClientCA, t.SpiceDB.CA,
+	})
+	if path, ok := strings.CutPrefix(t.Store, "sqlite:"); ok && path != "" {
+		all = append(all, path, path+"-wal", path+"-shm", path+"-journal")
+	}
+	for _, plugin := range t.Native.Plugins {
+		all = append(all, plugin.Path)
+	}
+	for _, k := range t.Keys {
+		all = append(all, k.File)
+	}
+	all = append(all, namedFiles(c)...)
+	if self, err := os.Executable(); err == nil {
+		all = append(all, self)
+	}
+	var own []string
+	for _, path := range all {
+		if path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			continue // of a process whose folder is gone
+		}
+		own = append(own, abs)
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			own = append(own, real)
+		}
+	}
+	slices.Sort(own)
+	return slices.Compact(own)
+}
+
+// ruleWatch looks whether the configuration names what there is.
+type ruleWatch struct {
+	// look returns all that is wrong; known is false while that cannot be told.
+	look func(context.Context) (found []governance.Problem, known bool)
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	found []governance.Problem
+}
+
+// run looks whenever the catalog is another, and says what is new, until the
+// context ends.
+func (w *ruleWatch) run(ctx context.Context, alarm func(governance.Problem)) {
+	said := make(map[string]bool)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		found, known := w.look(ctx)
+		if !known {
+			continue
+		}
+		w.mu.Lock()
+		w.found = found
+		w.mu.Unlock()
+		now := make(map[string]bool, len(found))
+		for _, p := range found {
+			if now[p.Error()] = true; !said[p.Error()] {
+				alarm(p)
+			}
+		}
+		said = now
+	}
+}
+
+// changed has the rules looked at again.
+func (w *ruleWatch) changed() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// problems are what was found last, for people.
+func (w *ruleWatch) problems() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, p := range w.found {
+		out = append(out, ProblemText(p))
+	}
+	return out
+}
+
+func ProblemText(p governance.Problem) string {
+	if place := p.Rule.Place(); place != "" {
+		return fmt.Sprintf("%s: %s", place, p.Error())
+	}
+	return p.Error()
+}

@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// addPolicy adds the phase of the Rego policy. In shadow mode it is asked and
+// decides nothing.
+func (g *gates) addPolicy(ctx context.Context, c *config.Config, around Surroundings) (err error) {
+	o := &c.Toolgate.OPA
+	if o.Path == "" && o.Bundle == "" && o.URL == "" {
+		return nil
+	}
+	if g.Policy, err = NewPolicy(ctx, c, around); err != nil {
+		return err
+	}
+	g.phases = append(g.phases, g.Policy)
+	g.decides = g.decides || opa.Mode(o.Mode) != opa.Shadow
+	g.keepers = append(g.keepers, keepingUpTo{g.Policy.Name(), g.Policy.Run})
+	return nil
+}
+
+// listed tells the policy what there is, and what the catalog says of it.
+func (g *gates) listed(names []string) {
+	data := PolicyData(names, g.registry.Listing())
+	err := g.Policy.SetData(data)
+	if err != nil && (data.TenantToolFlags != nil || data.PersonaToolDeny != nil || data.Tools != nil) {
+		// The policy's own files have such a key. Theirs is what it goes by; the
+		// catalog's flags and restrictions are kept by the phase before it.
+		g.log.Warn("the policy's own data have a key of the catalog's, too; it sees its own", "err", err)
+		data.TenantToolFlags, data.PersonaToolDeny, data.Tools = nil, nil, nil
+		err = g.Policy.SetData(data)
+	}
+	if err != nil {
+		g.log.Error("the policy does not take the catalog; it decides by what it had before", "err", err)
+	}
+}
+
+// PolicyData is the catalog as policies see it. Keys of flags and restrictions
+// are given where there are any, so that a policy may have them to itself. What a
+// name says of a tool holds whatever its server lists under the same name besides,
+// such as a prompt: the stricter word counts.
+func PolicyData(names []string, listing []registry.Listed) opa.Data {
+	data := opa.Data{ToolCatalog: make(map[string]opa.Tool, len(names))}
+	for _, name := range names {
+		data.ToolCatalog[name] = opa.Tool{Enabled: true}
+	}
+	seen := map[string]registry.Listed{}
+	for i := range listing {
+		l := listing[i]
+		before, there := data.ToolCatalog[l.Name]
+		if !there {
+			continue
+		}
+		if other, twice := seen[l.Name]; twice {
+			l.Class = l.Class.With(other.Class)
+			if l.Category = cmp.Or(l.Category, other.Category); other.Kind == mcp.Tool.String() {
+				l.Kind, l.Category = other.Kind, cmp.Or(other.Category, l.Category)
+			}
+		}
+		seen[l.Name] = l
+		attributes := map[string]any{
+			"kind": l.Kind, "read_only": l.Class.ReadOnly, "destructive": l.Class.Destructive, "operator_classed": l.Class.OperatorClassed,
+		}
+		for name, value := range map[string]string{"category": l.Category, "risk": string(l.Class.Risk)} {
+			if value != "" {
+				attributes[name] = value
+			}
+		}
+		data.ToolCatalog[l.Name] = opa.Tool{Enabled: l.Enabled && before.Enabled, Attributes: attributes}
+		for tenant, on := range l.Flags {
+			if data.TenantToolFlags == nil {
+				data.TenantToolFlags = map[string]map[string]opa.Flag{}
+			}
+			if data.TenantToolFlags[tenant] == nil {
+				data.TenantToolFlags[tenant] = map[string]opa.Flag{}
+			}
+			if f, twice := data.TenantToolFlags[tenant][l.Name]; twice {
+				on = on && f.Enabled
+			}
+			data.TenantToolFlags[tenant][l.Name] = opa.Flag{Enabled: on}
+		}
+		for _, persona := range l.Personas {
+			if data.PersonaToolDeny == nil {
+				data.PersonaToolDeny = map[string][]string{}
+			}
+			data.PersonaToolDeny[persona] = append(data.PersonaToolDeny[persona], l.Name)
+		}
+	}
+	data.Tools = data.ToolCatalog
+	return data
+}
+
+// policyChanged tells who has to know that the policy decides otherwise.
+func (around Surroundings) policyChanged() {
+	for _, tell := range []func(){around.decided, around.reread} {
+		if tell != nil {
+			tell()
+		}
+	}
+}
+
+// NewPolicy is the policy of a configuration, loaded.
+func NewPolicy(ctx context.Context, c *config.Config, around Surroundings) (*opa.Phase, error) {
+	o := &c.Toolgate.OPA
+	log := around.Log
+	var key []byte
+	if o.BundleKey != "" {
+		var err error
+		if key, err = os.ReadFile(o.BundleKey); err != nil {
+			return nil, fmt.Errorf("opa.bundle_key: %w", err)
+		}
+	}
+	return opa.New(ctx, opa.Options{
+		Path: o.Path, Bundle: o.Bundle, BundleKey: key, URL: o.URL, CopyDir: around.copies, Decision: o.Decision,
+		RegoVersion: opa.RegoVersion(o.RegoVersion), Mode: opa.Mode(o.Mode), Actions: o.Actions,
+		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, OnFailure: around.failed, Logger: log,
+		OnShadow: func(r *gate.Request, would gate.Decision) {
+			log.Info("the policy would have denied this", "action", r.Action, "name", r.Exposed, "caller", r.Identity, "reason", would.Reason)
+		},
+	})
+}

@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/spicedb"
+)
+
+// addRelations adds the phase of relationships: a SpiceDB, or what the file says
+// of who is related to what.
+func (g *gates) addRelations(_ context.Context, c *config.Config, around Surroundings) error {
+	s := &c.Toolgate.SpiceDB
+	switch {
+	case s.Endpoint != "":
+		next, err := NewRelations(c, around)
+		if err != nil {
+			return err
+		}
+		g.relations = around.relations.same(next)
+		g.phases = append(g.phases, g.relations.Phase)
+	case s.Builtin != nil:
+		var err error
+		if g.builtin, err = spicedb.NewBuiltin(mapping(s), builtin(c)); err != nil {
+			return err
+		}
+		g.phases = append(g.phases, g.builtin)
+	default:
+		return nil
+	}
+	g.decides = true
+	return nil
+}
+
+// relations are a phase that asks a SpiceDB, and what it was made of.
+type relations struct {
+	Phase    *spicedb.Phase
+	settings config.SpiceDB
+	ca       string        // hash of the file of authorities, which may change alone
+	stop     func()        // ends Run; nil until it has begun
+	ended    chan struct{} // closed when Run has
+}
+
+// NewRelations makes the phase of a configuration. It neither connects nor
+// starts a goroutine, so that it may be dropped again.
+func NewRelations(c *config.Config, around Surroundings) (*relations, error) {
+	s := &c.Toolgate.SpiceDB
+	r := &relations{settings: *s}
+	o := spicedb.Options{
+		Endpoint: s.Endpoint, Token: s.Token.Reveal(), Mapping: mapping(s), Strict: s.Strict, StrictFor: strictFor(s.StrictFor),
+		CallTimeout: s.Timeouts.Call, ListTimeout: s.Timeouts.List, CacheEntries: s.Cache,
+		OnChange: around.decided, Logger: around.Log,
+	}
+	var err error
+	if s.Zone != "" {
+		if o.Zone, err = time.LoadLocation(s.Zone); err != nil {
+			return nil, fmt.Errorf("%s: spicedb.zone: %w", c.Origin("spicedb.zone"), err)
+		}
+	}
+	if s.TLS == nil || *s.TLS {
+		if o.TLS, r.ca, err = authorities(s.CA); err != nil {
+			return nil, fmt.Errorf("%s: spicedb.ca: %w", c.Origin("spicedb.ca"), err)
+		}
+	}
+	r.Phase, err = spicedb.New(o)
+	return r, err
+}
+
+// authorities is how a server is verified: by the authorities of a PEM file, or
+// by those of the system. It returns the hash of the file besides.
+func authorities(path string) (*tls.Config, string, error) {
+	verify := &tls.Config{MinVersion: tls.VersionTLS12}
+	if path == "" {
+		return verify, "", nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	verify.RootCAs = x509.NewCertPool()
+	if !verify.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, "", errors.New(path + " holds no certificate; write the PEM file of the authorities")
+	}
+	sum := sha256.Sum256(pem)
+	return verify, hex.EncodeToString(sum[:]), nil
+}
+
+// strictFor tells of which requests the answers are not kept; nil is none.
+func strictFor(globs []string) func(*gate.Request) bool {
+	if len(globs) == 0 {
+		return nil
+	}
+	return func(r *gate.Request) bool {
+		return slices.ContainsFunc(globs, func(g string) bool { return r.Names().Restricted(gate.Glob(g)) })
+	}
+}
+
+// mapping is what a configuration says the schema calls things.
+func mapping(s *config.SpiceDB) spicedb.Mapping {
+	return spicedb.Mapping{
+		Object: s.Object, Permission: s.Permission, ViewPermission: s.ViewPermission, ObjectID: s.ObjectID,
+		Prompt: s.Prompt, Resource: s.Resource, ResourcePermission: s.ResourcePermission, ResourceID: s.ResourceID,
+		Subject: s.Subject, SubjectID: s.SubjectID, Server: s.Server, ServerID: s.ServerID, ServerRelation: s.ServerRelation,
+		Grant: s.Grant, ResourceGrant: s.ResourceGrant, Ban: s.Ban,
+	}
+}
+
+// builtin is who may do what by a configuration, each with its line.
+func builtin(c *config.Config) spicedb.Config {
+	b := c.Toolgate.SpiceDB.Builtin
+	const at = "spicedb.builtin."
+	out := spicedb.Config{
+		Teams: make(map[string]spicedb.Team), Tenants: make(map[string]spicedb.Tenant), Servers: make(map[string]spicedb.Server),
+		Tools: objects(c, at+"tools", b.Tools), Prompts: objects(c, at+"prompts", b.Prompts), Resources: objects(c, at+"resources", b.Resources),
+		Relations: entries(c, at+"relations", b.Relations),
+	}
+	for name, t := range b.Teams {
+		out.Teams[name] = spicedb.Team{Members: entries(c, at+"teams."+name+".members", t.Members)}
+	}
+	for name, t := range b.Tenants {
+		path := at + "tenants." + name
+		out.Tenants[name] = spicedb.Tenant{Admins: entries(c, path+".admins", t.Admins), Members: entries(c, path+".members", t.Members)}
+	}
+	for name, s := range b.Servers {
+		out.Servers[name] = spicedb.Server{Tenant: s.Tenant, Executors: entries(c, at+"servers."+name+".executors", s.Executors)}
+	}
+	return out
+}
+
+func objects(c *config.Config, at string, all map[string]config.ObjectRelations) map[string]spicedb.Object {
+	out := make(map[string]spicedb.Object, len(all))
+	for id, o := range all {
+		path := at + "." + id
+		out[id] = spicedb.Object{
+			Owners: entries(c, path+".owners", o.Owners), Executors: entries(c, path+".executors", o.Executors),
+			Banned: entries(c, path+".banned", o.Banned),
+		}
+	}
+	return out
+}
+
+func entries(c *config.Config, path string, texts []string) []spicedb.Entry {
+	out := make([]spicedb.Entry, len(texts))
+	for i, text := range texts {
+		at := c.Origin(fmt.Sprintf("%s[%d]", path, i))
+		out[i] = spicedb.Entry{Text: text, File: at.File, Line: at.Line}
+	}
+	return out
+}
+
+// relationsKeeper keeps the phase in force, with its connection and what it has
+// kept, over reloads that do not change its settings.
+type relationsKeeper struct {
+	mu      sync.Mutex
+	Current *relations // nil where none is in force
+}
+
+// same returns the phase in force where it was made of the same as another one,
+// else the other one. A nil keeper has none in force.
+func (k *relationsKeeper) same(next *relations) *relations {
+	if k == nil {
+		return next
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.Current != nil && k.Current.ca == next.ca && reflect.DeepEqual(k.Current.settings, next.settings) {
+		return k.Current
+	}
+	return next
+}
+
+// use puts a phase in force, nil for none, and runs it until the context ends or
+// another one takes its place. The one before goes on for as long as questions
+// to it may be under way. running waits for all that is started.
+func (k *relationsKeeper) use(ctx context.Context, next *relations, running *sync.WaitGroup, failed func(error)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := k.Current
+	if old == next {
+		return
+	}
+	k.Current = next
+	if next != nil {
+		life, stop := context.WithCancel(ctx)
+		next.stop, next.ended = stop, make(chan struct{})
+		running.Go(func() {
+			defer close(next.ended)
+			if err := next.Phase.Run(life); err != nil && life.Err() == nil {
+				failed(err)
+			}
+		})
+	}
+	if old == nil {
+		return
+	}
+	running.Go(func() {
+		select {
+		case <-time.After(old.patience()):
+		case <-ctx.Done():
+		}
+		old.close()
+	})
+}
+
+// patience is longer than any question to the phase takes.
+func (r *relations) patience() time.Duration {
+	return time.Second + cmp.Or(r.settings.Timeouts.Call, time.Second) + cmp.Or(r.settings.Timeouts.List, time.Second)
+}
+
+// close ends the phase and its connection.
+func (r *relations) close() {
+	r.stop()
+	<-r.ended
+	_ = r.Phase.Close() // of a connection that nobody uses
+}
+
+// end closes the phase in force; its Run must have been told to end.
+func (k *relationsKeeper) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.Current != nil {
+		k.Current.close()
+		k.Current = nil
+	}
+}
+
+// Status is the health of the phase in force; nil where none is.
+func (k *relationsKeeper) Status() *spicedb.Status {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.Current == nil {
+		return nil
+	}
+	s := k.Current.Phase.Status()
+	return &s
+}

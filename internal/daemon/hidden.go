@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/proxy/redact"
+)
+
+const (
+	// MaxRetired is how many secrets are hidden still that have come out of use: what
+	// they were used for may be told of a moment later. The oldest is forgotten first.
+	MaxRetired = 256
+	// hideTime bounds the search in a text that is shown to somebody.
+	hideTime = 50 * time.Millisecond
+)
+
+// Hidden are the secrets that the gateway shows nobody: in its log, its audit log,
+// and in what it says of its servers. It is safe for concurrent use. The zero value
+// hides what has the shape of a credential.
+type Hidden struct {
+	found atomic.Pointer[redact.Redactor]
+
+	// Held are the secrets that no file has: those of servers that callers sign in to,
+	// all that are in use and those that were lately.
+	Held redact.Set
+
+	mu      sync.Mutex
+	retired []string // the latest last
+}
+
+// Use makes these the secrets of the settings.
+func (h *Hidden) Use(known []string, log *slog.Logger) {
+	const most = redact.MaxSecrets
+	if len(known) > most {
+		log.Warn("there are more secrets than can be kept out of logs", "secrets", len(known), "kept_out", most)
+	}
+	// There is no error: there are no patterns, and not too many secrets.
+	if r, err := redact.New(redact.Options{Tokens: true, Secrets: known[:min(len(known), most)], Set: &h.Held}); err == nil {
+		h.found.Store(r)
+	}
+}
+
+// Learn hides a secret that came into use, until a while after retire is called, once.
+func (h *Hidden) Learn(secret string) (retire func()) {
+	h.Held.Add(secret)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.retired) == MaxRetired {
+			h.Held.Remove(h.retired[0])
+			h.retired = slices.Delete(h.retired, 0, 1)
+		}
+		h.retired = append(h.retired, secret)
+	}
+}
+
+func (h *Hidden) redactor() *redact.Redactor {
+	if r := h.found.Load(); r != nil {
+		return r
+	}
+	r, _ := redact.New(redact.Options{Tokens: true, Set: &h.Held}) // without patterns there is no error
+	h.found.CompareAndSwap(nil, r)
+	return r
+}
+
+// Text implements [logs.Redactor] and [proxy.Redactor].
+func (h *Hidden) Text(text string, until time.Time) (string, int, error) {
+	return h.redactor().Text(text, until)
+}
+
+// Value implements [proxy.Redactor].
+func (h *Hidden) Value(value []byte, until time.Time) ([]byte, int, error) {
+	return h.redactor().Value(value, until)
+}
+
+// Shown is a text as it may be shown to somebody.
+func (h *Hidden) Shown(text string) string {
+	if text == "" {
+		return ""
+	}
+	clean, _, err := h.Text(text, time.Now().Add(hideTime))
+	if err != nil {
+		return "(left out: looking for secrets in it takes too long)"
+	}
+	return logs.Printable(clean)
+}
+
+// lines are those of a server as they may be shown.
+func (h *Hidden) lines(of admin.ServerLogs) admin.ServerLogs {
+	lines := make([]string, len(of.Lines))
+	for i, line := range of.Lines {
+		lines[i] = h.Shown(line)
+	}
+	of.Lines = lines
+	return of
+}
+
+// hideSecrets keeps the secrets of the settings in force out of what is shown.
+func (in *Daemon) hideSecrets(c *config.Config, servers []config.Server) {
+	in.Hidden.Use(KnownSecrets(&c.Toolgate, servers, os.LookupEnv), in.Log)
+	if in.logs != nil {
+		in.logs.Redact(&in.Hidden)
+	}
+}

@@ -1,0 +1,257 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/native/enable"
+)
+
+// inventory is what is known of what a gateway offers.
+type inventory struct {
+	there   []gate.Request    // every capability, without a caller
+	schemas map[string][]byte // of the tools, by every name that rules are about
+	Servers []string          // keys of all servers, of those as well of which nothing is known
+	unseen  []string          // beginnings of the names of which nothing is known
+	Offers  []string          // keys of servers that may be added
+}
+
+// NewInventory is the inventory of a configuration of which nothing is known but
+// itself: names may be of any of its servers, and of those that may be added.
+func NewInventory(c *config.Config) *inventory {
+	inv := &inventory{schemas: map[string][]byte{}}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Offer == nil {
+			inv.Servers, inv.unseen = append(inv.Servers, s.Key), append(inv.unseen, nameOf(s.Namespace))
+			continue
+		}
+		inv.Offers = append(inv.Offers, s.Key)
+		inv.unseen = append(inv.unseen, addedPrefix(s.Key))
+	}
+	inv.addDeclared(c)
+	if len(inv.Offers) > 0 {
+		inv.unseen = append(inv.unseen, nameOf(enable.Name))
+	}
+	return inv
+}
+
+// nameOf is how the names of a namespace begin.
+func nameOf(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return namespace + "__"
+}
+
+// add adds a capability that there is.
+func (inv *inventory) add(r gate.Request, schema []byte) {
+	inv.there = append(inv.there, r)
+	if r.Kind != mcp.Tool {
+		return
+	}
+	for _, name := range r.Names().All() {
+		inv.schemas[name] = schema
+	}
+}
+
+// seen takes a server out of those of which nothing is known.
+func (inv *inventory) seen(namespace string) {
+	if i := slices.Index(inv.unseen, nameOf(namespace)); i >= 0 {
+		inv.unseen = slices.Delete(inv.unseen, i, i+1)
+	}
+}
+
+// names are the names and URIs that there are.
+func (inv *inventory) names() []gate.Names {
+	names := make([]gate.Names, len(inv.there))
+	for i := range inv.there {
+		names[i] = inv.there[i].Names()
+	}
+	return names
+}
+
+// covers tells whether a name or glob is about something that there is.
+func (inv *inventory) covers(glob string) bool {
+	return slices.ContainsFunc(inv.there, func(r gate.Request) bool { return r.Names().Restricted(gate.Glob(glob)) })
+}
+
+// maybe tells whether a name or glob may be about something of which nothing is
+// known.
+func (inv *inventory) maybe(glob string) bool {
+	return slices.ContainsFunc(inv.unseen, func(begin string) bool {
+		return Begins(glob, begin) || Begins(glob, strings.TrimSuffix(begin, "__")+"+") // a URI
+	})
+}
+
+// closest is a name that one may have been meant for; empty for none.
+func (inv *inventory) closest(name string) string {
+	for i := range inv.there {
+		if misspelt(name, inv.there[i].Exposed) {
+			return inv.there[i].Exposed
+		}
+	}
+	return ""
+}
+
+// Begins tells whether a glob covers any text that begins in some way.
+func Begins(glob, beginning string) bool {
+	at := map[int]bool{0: true} // places in the glob
+	for i := range len(beginning) {
+		next := map[int]bool{}
+		for from := range at {
+			for p := from; p < len(glob); p++ {
+				star := glob[p] == '*'
+				switch {
+				case star:
+					next[p] = true
+				case glob[p] == '?' || glob[p] == beginning[i]:
+					next[p+1] = true
+				}
+				if !star {
+					break
+				}
+			}
+		}
+		at = next
+	}
+	return len(at) > 0
+}
+
+// KnownOffers is the inventory of the gateway that runs with a configuration,
+// or that was kept when one last did.
+func KnownOffers(ctx context.Context, c *config.Config) (*inventory, error) {
+	inv := NewInventory(c)
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	err := inv.ask(ctx, c)
+	if err == nil || !errors.Is(err, admin.ErrNotRunning) {
+		return inv, err
+	}
+	return inv, inv.recall(ctx, c)
+}
+
+// checkTime bounds the questions for what a gateway offers.
+const checkTime = 5 * time.Second
+
+// ask asks the running gateway.
+func (inv *inventory) ask(ctx context.Context, c *config.Config) error {
+	state, err := FindState(c.Path)
+	if err != nil {
+		return err
+	}
+	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
+	if err != nil {
+		return admin.ErrNotRunning // nor has there been any with this configuration
+	}
+	control := &admin.Client{Path: state.Socket, Token: strings.TrimSpace(string(token)), Timeout: checkTime}
+	status, err := control.Status(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := control.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range status.Servers {
+		if s.State == mcp.Ready.String() || s.Tools+s.Prompts+s.Resources+s.Templates > 0 {
+			inv.seen(s.Namespace)
+		}
+		if !slices.Contains(inv.Servers, s.Name) {
+			inv.Servers = append(inv.Servers, s.Name)
+		}
+	}
+	for _, one := range all {
+		kind, _ := kindNamed(one.Kind)
+		inv.add(gate.Request{Kind: kind, Server: one.Server, Original: one.Original, Exposed: one.Name, Plain: one.Plain, CapabilityID: one.CapabilityID}, one.Schema)
+	}
+	inv.seen(enable.Name)
+	return nil
+}
+
+// recall reads the catalog that the store kept. A server whose names there are
+// not those of the configuration of now is one of which nothing is known.
+func (inv *inventory) recall(ctx context.Context, c *config.Config) error {
+	records, err := KnownCatalog(ctx, c)
+	if err != nil {
+		return err
+	}
+	byServer := map[string][]*store.RegistryRecord{}
+	for i := range records {
+		r := &records[i]
+		if _, named := kindNamed(r.Kind); named && r.State != store.StateOrphaned {
+			byServer[r.Server] = append(byServer[r.Server], r)
+		}
+	}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		kept := byServer[s.Key]
+		if len(kept) == 0 || s.Offer != nil || s.Disabled || slices.ContainsFunc(kept, func(r *store.RegistryRecord) bool { return !NamedNow(s, r) }) {
+			continue
+		}
+		inv.seen(s.Namespace)
+		for _, r := range kept {
+			kind, _ := kindNamed(r.Kind)
+			inv.add(gate.Request{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Name, CapabilityID: r.ID}, r.Schema)
+		}
+	}
+	return nil
+}
+
+// NamedNow tells whether a record has the name that its server's settings give it
+// now, as far as that depends on them.
+func NamedNow(s *config.Server, r *store.RegistryRecord) bool {
+	if kind, _ := kindNamed(r.Kind); kind != mcp.Tool && kind != mcp.Prompt {
+		return s.Namespace == "" || strings.Contains(r.Name, s.Namespace+"+")
+	}
+	plain := nameOf(s.Namespace) + cmp.Or(s.Tools[r.Original].Rename, r.Original)
+	const tail = 8 // "_" and 7 characters, of a name that had to be changed
+	changed := len(r.Name) > tail && r.Name[len(r.Name)-tail] == '_'
+	return r.Name == plain || changed && strings.HasPrefix(r.Name, nameOf(s.Namespace))
+}
+
+// kindNamed is the kind of a word; ok is false for none.
+func kindNamed(word string) (kind mcp.Capability, ok bool) {
+	i := slices.IndexFunc(mcp.Capabilities[:], func(k mcp.Capability) bool { return k.String() == word })
+	if i < 0 {
+		return 0, false
+	}
+	return mcp.Capabilities[i], true
+}
+
+// offered is the inventory of this gateway; nil while a server is not heard of.
+func (in *Daemon) offered(ctx context.Context) *inventory {
+	if !in.Settled() {
+		return nil
+	}
+	in.Gateway.Settle(ctx)
+	inv := NewInventory(in.withDeclared())
+	inv.seen("") // the documents at addresses
+	in.mu.Lock()
+	namespaces := in.namespaces
+	in.mu.Unlock()
+	for _, s := range in.List() {
+		if l, _ := s.Listing(); l != nil {
+			inv.seen(namespaces[s.Name()])
+		}
+		if !slices.Contains(inv.Servers, s.Name()) {
+			inv.Servers = append(inv.Servers, s.Name())
+		}
+	}
+	inv.seen(enable.Name)
+	for _, c := range in.Gateway.Capabilities() {
+		inv.add(gate.Request{Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID}, c.Schema)
+	}
+	return inv
+}

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"math"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/headroom"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
+)
+
+// messages bounds the memory of the messages of clients: as the file says, within a
+// quarter of the memory that this process may use, so that it is still there when
+// they are worked on.
+func messages(l *config.Limits) *limit.Bytes {
+	most := int64(l.Bodies)
+	if memory := headroom.MemoryLimit(); memory > 0 {
+		most = min(most, int64(min(memory/4, math.MaxInt64)))
+	}
+	return limit.NewBytes(most, int64(l.Body))
+}
+
+// gatewayLimits sets the limits of what clients may use, less those of sessions.
+func gatewayLimits(to *proxy.Limits, l *config.Limits) {
+	to.Body, to.Depth = int(l.Body), l.Depth
+	to.InFlight, to.Batch, to.Listens, to.Watches = l.InFlight, l.Batch, l.Listens, l.Watches
+	to.Queue, to.QueueBytes = l.ClientQueue, int(l.ClientQueueBytes)
+	to.Page, to.PageBytes, to.Instructions = l.Page, int(l.PageBytes), int(l.Instructions)
+	to.NotificationsPerSecond, to.Questions = l.NotificationsPerSecond, l.QuestionsPerCall
+	to.Rounds, to.RoundsPerPrincipal, to.RoundTime = l.Rounds, max(l.RoundsPerPrincipal, 2*l.ParkedPerPrincipal), l.RoundTime
+	to.ParkedPerPrincipal, to.ParkedPerServer = l.ParkedPerPrincipal, l.ParkedPerServer
+	to.Replay, to.ReplayTime = int(l.Replay), l.ReplayTime
+	to.Tasks, to.TasksPerPrincipal, to.ListenTasks = l.Tasks, l.TasksPerPrincipal, l.TasksPerListen
+	to.KeptResults, to.KeptResultsPerPrincipal, to.KeptResultsTime = int(l.KeptResults), int(l.KeptResultsPerPrincipal), l.KeptResultsTime
+}

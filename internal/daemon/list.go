@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Status implements admin.Gateway.
+func (in *Daemon) Status() admin.Status {
+	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
+	in.Operation.status(&out)
+	if in.rates.meter.Down() {
+		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, p := range in.pending {
+		if p.Server == "" {
+			out.Pending = append(out.Pending, p.What)
+		}
+	}
+	out.Pending = append(out.Pending, in.sources.pending()...)
+	out.AtNextStart = append(out.AtNextStart, in.later...)
+	return out
+}
+
+// Servers returns the state of every server, sorted by name.
+func (in *Daemon) Servers() []admin.Server {
+	running := in.List()
+	in.mu.Lock()
+	namespaces := in.namespaces
+	waiting := make(map[string][]string) // by server
+	for _, p := range in.pending {
+		if p.Server != "" {
+			waiting[p.Server] = append(waiting[p.Server], p.What)
+		}
+	}
+	in.mu.Unlock()
+	out := make([]admin.Server, 0, len(running))
+	for _, s := range running {
+		l, status := s.Listing()
+		row := admin.Server{
+			Name: s.Name(), Kind: s.Kind(), State: status.State.String(), Reason: status.Reason,
+			Seconds: time.Since(status.Since).Seconds(), Tokens: ListingTokens(l),
+		}
+		row.Namespace, row.Sandbox = namespaces[s.Name()], layersOf(s)
+		if l != nil {
+			row.Stale, row.Era, row.Version = l.Stale, l.Era.String(), string(l.Version)
+			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])
+			row.Resources, row.Templates = len(l.Items[mcp.Resource]), len(l.Items[mcp.Template])
+		}
+		row.SignIns = s.signIns()
+		row.Reason = because(row.Reason, row.SignIns)
+		var why string
+		if row.Breaker, why = breakerState(s.guard); why != "" {
+			row.Reason = strings.TrimPrefix(row.Reason+"; "+why, "; ")
+		}
+		if changes := waiting[s.Name()]; changes != nil {
+			row.Pending = changes
+			row.Reason = strings.TrimPrefix(row.Reason+"; "+pendingReason(changes), "; ")
+			delete(waiting, s.Name())
+		}
+		out = append(out, row)
+	}
+	out = append(out, in.declaredRows()...)
+	out = append(out, in.sources.rows()...)
+	for i := range out { // what servers print is in it
+		out[i].Reason = in.Hidden.Shown(out[i].Reason)
+	}
+	for name, changes := range waiting {
+		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
+	}
+	slices.SortFunc(out, func(a, b admin.Server) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// pendingReason says what an automatic reload has left undone (DESIGN 7).
+func pendingReason(changes []string) string {
+	return "waits for `toolgate reload`: " + strings.Join(changes, ", ")
+}

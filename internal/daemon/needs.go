@@ -1,0 +1,25 @@
+package daemon
+
+import (
+	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// Words for what a gateway needs to decide.
+const (
+	needStore   = "store"
+	needSpiceDB = "spicedb"
+)
+
+// needs is what the gateway needs to decide, and whether it is there: the SpiceDB
+// only where the configuration has one.
+func (in *Daemon) needs() []proxy.Need {
+	all := []proxy.Need{
+		{Name: needStore, OK: in.Operation.storeDown.Load() == nil},
+		{Name: registry.Name, OK: in.registry.Healthy() == nil},
+	}
+	if s := in.Operation.Relations.Status(); s != nil {
+		all = append(all, proxy.Need{Name: needSpiceDB, OK: s.OK})
+	}
+	return all
+}

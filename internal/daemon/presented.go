@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+const (
+	// maxPresented bounds how many tokens are held.
+	maxPresented = 10_000
+	// maxPresentedEach bounds how many of them are of one principal.
+	maxPresentedEach = 100
+)
+
+// presented holds the tokens that callers proved their identities with, for servers
+// that they are traded for: each is traded for the requests that it came with. It
+// holds nothing unless it is told to, and never longer than a token is good. The
+// zero value holds nothing.
+type presented struct {
+	keep atomic.Bool
+	mu   sync.Mutex
+	// byToken has each by what stands for it, see [gate.Identity].
+	byToken map[string]token
+	// latest is the newest token of each set of rights, for what the gateway asks a
+	// server apart from requests.
+	latest map[string]string
+	of     map[string][]string // tokens by principal, oldest first
+}
+
+type token struct {
+	text, principal, rights string
+	until                   time.Time
+}
+
+func (t *token) over(now time.Time) bool { return !t.until.IsZero() && now.After(t.until) }
+
+// use begins to hold tokens, or ends it.
+func (p *presented) use(keep bool) {
+	p.keep.Store(keep)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !keep {
+		p.byToken, p.latest, p.of = nil, nil, nil
+	}
+}
+
+// trades tells whether some server is shown what callers' own tokens are traded
+// for.
+func trades(list []config.Server) bool {
+	return slices.ContainsFunc(list, func(s config.Server) bool { return tradesCallers(&s) })
+}
+
+// tradesCallers tells whether a server is shown what callers' own tokens are traded
+// for.
+func tradesCallers(s *config.Server) bool {
+	return s.AuthMode() == config.AuthExchanged && s.Auth.Exchange.Subject == ""
+}
+
+// heard notes the token of a request that was let in by it. API keys, which no
+// issuer has given, are traded for nothing.
+func (p *presented) heard(r *http.Request, g *auth.Grant) {
+	if !p.keep.Load() || g.Identity == nil || g.Identity.Token == "" {
+		return
+	}
+	if text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		until := g.Expires
+		if until.IsZero() {
+			until = g.Until
+		}
+		p.note(g.Identity, text, until)
+	}
+}
+
+// note takes the token of a caller who was let in by it until a time.
+func (p *presented) note(id *gate.Identity, text string, until time.Time) {
+	if !p.keep.Load() || text == "" {
+		return
+	}
+	t := token{text: text, principal: id.Key(), rights: id.Rights(), until: until}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byToken == nil {
+		p.byToken, p.latest, p.of = make(map[string]token), make(map[string]string), make(map[string][]string)
+	}
+	if _, known := p.byToken[id.Token]; !known {
+		for len(p.of[t.principal]) >= maxPresentedEach {
+			p.forget(p.of[t.principal][0])
+		}
+		if len(p.byToken) >= maxPresented {
+			p.tidy(time.Now())
+		}
+		if len(p.byToken) >= maxPresented {
+			return
+		}
+		p.of[t.principal] = append(p.of[t.principal], id.Token)
+	}
+	p.byToken[id.Token] = t
+	p.latest[t.rights] = id.Token
+}
+
+// tidy forgets the tokens whose time is over; mu is held.
+func (p *presented) tidy(now time.Time) {
+	for name, t := range p.byToken {
+		if t.over(now) {
+			p.forget(name)
+		}
+	}
+}
+
+// forget takes a token out; mu is held.
+func (p *presented) forget(name string) {
+	t := p.byToken[name]
+	delete(p.byToken, name)
+	if p.latest[t.rights] == name {
+		delete(p.latest, t.rights)
+	}
+	own := slices.DeleteFunc(p.of[t.principal], func(other string) bool { return other == name })
+	if p.of[t.principal] = own; len(own) == 0 {
+		delete(p.of, t.principal)
+	}
+}
+
+// key names the token that a request to a server needs, which implements the key of
+// a credential: the one that the request came with, or where that is over, and for
+// what the gateway asks by itself, the newest with the same rights.
+func (p *presented) key(spec *upstream.Spec) func(ctx context.Context, holder string) string {
+	return func(ctx context.Context, holder string) string {
+		_, rights := spec.Held(holder)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		name := upstream.TokenOf(ctx)
+		if t, ok := p.byToken[name]; ok && t.rights == rights && !t.over(time.Now()) {
+			return name
+		}
+		newest := p.latest[rights]
+		if t := p.byToken[newest]; newest != "" && t.over(time.Now()) {
+			p.forget(newest)
+			return ""
+		}
+		return newest
+	}
+}
+
+// text returns the token that a name stands for.
+func (p *presented) text(name string) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t, ok := p.byToken[name]
+	if ok && t.over(time.Now()) {
+		p.forget(name)
+		return "", false
+	}
+	return t.text, ok
+}

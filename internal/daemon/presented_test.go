@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+// TestPresentedTokens: what is held is bounded for each caller and in all, never
+// longer than it is good, and found by the token or by its rights alone.
+func TestPresentedTokens(t *testing.T) {
+	var p presented
+	id := func(subject, token string, scopes ...string) *gate.Identity {
+		return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: subject}, Scopes: scopes, Token: token})
+	}
+	later := time.Now().Add(time.Hour)
+	p.note(id("a", "0"), "nothing is held before it is asked for", later)
+	if _, ok := p.text("0"); ok {
+		t.Error("a token is held that nobody needs")
+	}
+	p.use(true)
+	spec := upstream.Spec{PerRights: true}
+	key := p.key(&spec)
+	broad, narrow := id("a", "1", "read", "admin"), id("a", "2", "read")
+	p.note(broad, "broad", later)
+	p.note(narrow, "narrow", later)
+	for _, who := range []*gate.Identity{broad, narrow} {
+		if got := key(context.Background(), spec.Holder(who.Key(), who.Rights())); got != who.Token {
+			t.Errorf("apart from requests %v is shown %q", who.Scopes, got)
+		}
+	}
+	if got := key(context.Background(), spec.Holder("a", "other rights")); got != "" {
+		t.Errorf("for rights that nobody has shown there is %q", got)
+	}
+	p.note(id("b", "over", "read"), "over", time.Now().Add(-time.Second))
+	if _, ok := p.text("over"); ok {
+		t.Error("a token is held that is not good any more")
+	}
+	for i := range 3 * maxPresentedEach {
+		p.note(id("many", fmt.Sprint("m", i), fmt.Sprint("s", i)), "x", later)
+	}
+	if len(p.of[id("many", "").Key()]) != maxPresentedEach || len(p.byToken) != maxPresentedEach+2 || len(p.latest) != len(p.byToken) {
+		t.Errorf("%d tokens of one caller, %d and %d in all", len(p.of[id("many", "").Key()]), len(p.byToken), len(p.latest))
+	}
+	for i := range maxPresented {
+		p.note(id(fmt.Sprint("c", i), fmt.Sprint("c", i)), "x", later)
+	}
+	if len(p.byToken) != maxPresented {
+		t.Errorf("%d tokens are held", len(p.byToken))
+	}
+	if text, ok := p.text("2"); !ok || text != "narrow" {
+		t.Error("who comes late displaces others")
+	}
+	p.use(false)
+	if len(p.byToken)+len(p.of)+len(p.latest) != 0 {
+		t.Error("tokens are held that nobody needs any more")
+	}
+}
+
+// Apart from requests the newest token of some rights is shown as long as it is good,
+// and forgotten then.
+func TestPresentedTokensGetOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p presented
+		p.use(true)
+		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: "a"}, Token: "1"})
+		p.note(id, "text", time.Now().Add(time.Minute))
+		spec := upstream.Spec{PerRights: true}
+		key := p.key(&spec)
+		shown := func() string { return key(t.Context(), spec.Holder(id.Key(), id.Rights())) }
+		time.Sleep(time.Minute)
+		if got := shown(); got != "1" {
+			t.Errorf("while it is good, %q is shown", got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := shown(); got != "" {
+			t.Errorf("when it is over, %q is shown", got)
+		}
+		if len(p.byToken)+len(p.of)+len(p.latest) != 0 {
+			t.Errorf("held on to: %v", p.byToken)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/budget/redis"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// rates are what a gateway keeps of how often calls were made. They live on from
+// one configuration to the next.
+type rates struct {
+	meter *rate.Meter
+	redis *redis.Client // nil where none is configured
+
+	mu    sync.Mutex
+	inUse atomic.Pointer[rate.Limiter] // where there are native tools, which have rates of themselves
+}
+
+// newRates makes those of a configuration. Redis is not waited for: a gateway
+// starts without it.
+func newRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*rates, error) {
+	r := &rates{}
+	var shared rate.Shared
+	if address := c.Toolgate.Redis; address != "" {
+		client, err := redis.New(address, redis.Timeouts{})
+		if err != nil {
+			return nil, fmt.Errorf("%s: redis: %w", c.Path, err)
+		}
+		r.redis, shared = client, client.Rates()
+		metrics.Redis(true)
+	}
+	r.meter = rate.NewMeter(rate.NewLocal(0), shared, func(up bool, err error) {
+		metrics.Redis(up)
+		if up {
+			log.Info("Redis answers again: rates are shared")
+			return
+		}
+		log.Error("Redis does not answer: each gateway holds rates by itself until it does", "err", err)
+	})
+	return r, nil
+}
+
+// close lets go of Redis; nil has nothing to let go of.
+func (r *rates) close() {
+	if r != nil && r.redis != nil {
+		_ = r.redis.Close() // nothing is written on the way
+	}
+}
+
+// budgetEpoch keeps the epoch of budgets that are in Redis in the store, whose
+// loss is another one.
+type budgetEpoch struct{ meta *store.Meta }
+
+const epochEntry = "budget/redis_epoch"
+
+// Known implements [redis.Epochs].
+func (e budgetEpoch) Known(ctx context.Context) (string, error) {
+	epoch, _, err := e.meta.Get(ctx, epochEntry)
+	return string(epoch), err
+}
+
+// Remember implements [redis.Epochs].
+func (e budgetEpoch) Remember(ctx context.Context, epoch string) error {
+	return e.meta.Put(ctx, epochEntry, []byte(epoch))
+}
+
+// limiter is the rates of a configuration, nil where there are none.
+func (r *rates) limiter(c *config.Config) proxy.RateLimiter {
+	rules := rateRules(c)
+	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Native != nil }) {
+		r.renew(rules, nil)
+		return r
+	}
+	limiter := r.meter.Limiter(rules)
+	if len(rules) == 0 {
+		return nil // not a limiter without rules, which would be asked
+	}
+	return limiter
+}
+
+// renew makes rules those in force where there are native tools.
+func (r *rates) renew(file, own []rate.Rule) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inUse.Store(r.meter.Limiter(slices.Concat(file, own)))
+}
+
+// Take implements [proxy.RateLimiter].
+func (r *rates) Take(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Take(ctx, c) }
+
+// Look implements [proxy.RateLimiter].
+func (r *rates) Look(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Look(ctx, c) }
+
+// rateRules are the rules of a configuration.
+func rateRules(c *config.Config) []rate.Rule {
+	var rules []rate.Rule
+	for _, r := range c.Toolgate.Rates {
+		rule := rate.Rule{Name: r.Name, Rate: rate.Rate{Limit: r.Limit, Window: r.Window}}
+		for _, per := range r.Per {
+			rule.Per = append(rule.Per, rate.Dimension(per))
+		}
+		if glob := gate.Glob(r.Match); glob != "*" {
+			rule.Match = func(call *rate.Call) bool {
+				return gate.Names{Exposed: call.Exposed, Plain: call.Plain}.Restricted(glob)
+			}
+		}
+		rules = append(rules, rule)
+	}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		for _, tool := range slices.Sorted(maps.Keys(s.Tools)) {
+			limit := s.Tools[tool].RateLimitPerHour
+			if limit == 0 {
+				continue
+			}
+			rules = append(rules, rate.Rule{
+				Name: "tool " + strconv.Quote(s.Key) + " " + strconv.Quote(tool),
+				Per:  []rate.Dimension{rate.PerTool}, Rate: rate.Rate{Limit: limit, Window: time.Hour},
+				Match: func(call *rate.Call) bool {
+					return call.Server == s.Key && call.Original == tool && call.Kind == "tool"
+				},
+			})
+		}
+	}
+	return rules
+}
+
+// floods are the limits of what clients send besides calls.
+func floods(l *config.Limits) proxy.Floods {
+	return proxy.Floods{
+		Lists: l.ListsPerMinute, Initializes: l.InitializesPerMinute, Notifications: l.NotificationsPerMinute,
+		Cancels: l.CancelsPerMinute, Completions: l.CompletionsPerMinute, Unknown: l.UnknownPerMinute,
+		AuthFailures: l.AuthFailuresPerMinute, IdenticalCalls: l.IdenticalCalls,
+	}
+}

@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+)
+
+// TakeFile reads the file again and returns what it did. An automatic reload
+// never starts or changes a command, argument, environment, URL or plugin; what
+// waits is in the result.
+func (in *Daemon) TakeFile(manual bool) (admin.Reloaded, error) {
+	did, err := in.reloadFile(manual)
+	if err == nil && manual {
+		in.askForTools(&did)
+	}
+	return did, err
+}
+
+func (in *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
+	in.reloading.Lock()
+	defer in.reloading.Unlock()
+	defer func() { in.Metrics.Reloaded(err) }()
+	old := in.Current()
+	read, err := in.Opts.Read(old.Path)
+	if err != nil {
+		in.Log.Error("reload refused; the old configuration goes on", "err", err)
+		return admin.Reloaded{}, err
+	}
+	next, pending := read, []config.Pending(nil)
+	if !manual {
+		next, pending = config.Merge(old, read)
+	}
+	var accepted []string
+	if manual {
+		taken, end := in.sources.accept()
+		accepted = taken
+		defer func() { end(in, err == nil) }()
+		in.lost.forget()
+		if err := in.audit.Reopen(); err != nil {
+			in.Log.Error("the audit log", "err", err)
+		}
+	}
+	if err := in.apply(next); err != nil {
+		in.Log.Error("reload refused; the old configuration goes on", "err", err)
+		return admin.Reloaded{}, err
+	}
+	in.warnUnconfined(in.withDeclared())
+	later := atNextStart(&in.begun, &read.Toolgate)
+	// What a running gateway cannot take over does not wait for a reload.
+	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && StartOnly(p.What) })
+	in.mu.Lock()
+	in.pending, in.later = pending, later
+	in.mu.Unlock()
+	in.State.Remember(next)
+	for _, p := range pending {
+		in.Log.Warn("waits for `toolgate reload`", "change", p.String())
+	}
+	in.Log.Info("configuration reloaded", "file", read.Path)
+	for _, path := range later {
+		in.Log.Warn("takes effect at the next start", "setting", path)
+	}
+	return admin.Reloaded{
+		File: read.Path, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
+		Warnings: in.lost.problems(),
+	}, nil
+}
+
+// startSettings are the settings that a gateway reads only when it starts, each
+// with everything below it. All others are taken over by a reload.
+var startSettings = []string{
+	"listen", "store", "durability", "redis", "budgets_in", "keys", "audit", "retention", "log", "telemetry", "feedback",
+	"governance.mode", "auth.mtls.required",
+	"limits.body", "limits.bodies", "limits.connections", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
+	"limits.parked_per_principal", "limits.parked_per_server",
+	"limits.kept_results", "limits.kept_results_per_principal", "limits.kept_results_time",
+	"limits.in_flight", "limits.batch", "limits.listens", "limits.watches", "limits.client_queue", "limits.client_queue_bytes",
+	"limits.page", "limits.page_bytes", "limits.instructions", "limits.notifications_per_second", "limits.questions_per_call",
+	"limits.rounds", "limits.rounds_per_principal", "limits.round_time", "limits.replay", "limits.replay_time",
+	"limits.tasks", "limits.tasks_per_principal", "limits.tasks_per_listen",
+}
+
+// StartOnly tells whether a setting is read only at the start.
+func StartOnly(path string) bool {
+	return slices.ContainsFunc(startSettings, func(s string) bool { return path == s || strings.HasPrefix(path, s+".") })
+}
+
+// atNextStart names the settings that differ from those at the start and that a
+// running gateway cannot take over, sorted.
+func atNextStart(begun, now *config.Toolgate) []string {
+	return slices.DeleteFunc(ChangedSettings(begun, now), func(path string) bool { return !StartOnly(path) })
+}
+
+// applied says what a reload changed, sorted: servers first.
+func applied(old, next *config.Config) []string {
+	changes := config.Diff(old, next)
+	out := []string{}
+	add := func(key string, what ...string) {
+		if len(what) > 0 {
+			out = append(out, "server "+key+": "+strings.Join(what, ", "))
+		}
+	}
+	for _, key := range changes.Added {
+		add(key, "added")
+	}
+	for _, key := range changes.Removed {
+		add(key, "removed")
+	}
+	for _, c := range changes.Changed {
+		add(c.Key, slices.Concat(c.Now, c.Pending)...)
+	}
+	slices.Sort(out)
+	for _, path := range ChangedSettings(&old.Toolgate, &next.Toolgate) {
+		if !StartOnly(path) {
+			out = append(out, "setting "+path)
+		}
+	}
+	return out
+}
+
+func pendingTexts(pending []config.Pending) []string {
+	out := make([]string, 0, len(pending))
+	for _, p := range pending {
+		out = append(out, p.String())
+	}
+	return out
+}

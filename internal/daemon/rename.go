@@ -1,0 +1,161 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// This file sees to it that a renamed server, namespace or tool keeps what was
+// said of it, or that its operator hears what it does not keep.
+
+// renameServers gives what the store keeps of servers to those that they are
+// called now.
+func (in *Daemon) renameServers(c *config.Config) {
+	for i := range c.Servers {
+		from, to := c.Servers[i].RenamedFrom, c.Servers[i].Key
+		if from == "" {
+			continue
+		}
+		log := in.Log.With("server", to, "renamed_from", from)
+		moved, taken, err := in.registry.RenameServer(in.ctx, from, to)
+		switch {
+		case err != nil:
+			log.Error("what is kept of a renamed server stays with its former name; reload to try again", "err", err)
+		case moved:
+			log.Info("a server was renamed; flags, restrictions and accepted definitions are its own")
+			in.lost.server(&c.Toolgate.SpiceDB, from, to)
+		case taken:
+			log.Warn("something was kept of a renamed server under its new name already; what was kept before stays with the former one")
+		}
+	}
+}
+
+// mostLost is how many objects are named, and remembered, in all.
+const mostLost = 20
+
+// lostRelations are objects of relations that are about nothing any more,
+// because what they are named after has another name. A grant that is lost takes
+// something away; a ban that is lost gives it back. It is safe for concurrent
+// use.
+type lostRelations struct {
+	log *slog.Logger
+
+	mu       sync.Mutex
+	settings config.SpiceDB // in force
+	texts    []string
+	more     int
+}
+
+// use takes over settings. What was lost before is forgotten where a person
+// asked for them.
+func (l *lostRelations) use(s *config.SpiceDB) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settings = *s
+}
+
+// forget lets go of what was lost until now.
+func (l *lostRelations) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.texts, l.more = nil, 0
+}
+
+// problems are what was lost, for people.
+func (l *lostRelations) problems() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := slices.Clone(l.texts)
+	if l.more > 0 {
+		out = append(out, fmt.Sprintf("spicedb.object_id: ... and %d more", l.more))
+	}
+	return out
+}
+
+// server notes that a server has another key.
+func (l *lostRelations) server(s *config.SpiceDB, from, to string) {
+	if s.Endpoint == "" && s.Builtin == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := mapping(s)
+	for key, id := range map[string]string{"object_id": m.ObjectID, "resource_id": m.ResourceID, "server_id": m.ServerID} {
+		if strings.Contains(id, "server") || id == "" && key != "object_id" {
+			l.add(fmt.Sprintf("spicedb.%s: ids have the server's name in them, which is %s and was %s: write its relations anew, %s", key, to, from, keepAll))
+		}
+	}
+}
+
+const keepAll = "or name objects after {capability}, which no rename changes"
+
+// renamed is told of what has another name. It does not block.
+func (l *lostRelations) renamed(all []registry.Rename) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.settings
+	if s.Endpoint == "" && s.Builtin == nil {
+		return
+	}
+	var was, is []spicedb.Capability
+	for _, r := range all {
+		one := spicedb.Capability{
+			Kind: kindOf(r.Kind), Server: r.Server, Original: r.Original, Exposed: r.Is.Exposed, Plain: r.Is.Plain, CapabilityID: r.ID, Tenant: "any",
+		}
+		is = append(is, one)
+		if one.Exposed, one.Plain = r.Was, ""; hashOf(r.Was, r.Is.Stable()) {
+			one.Exposed = r.Is.Stable() // a twin is gone, which changes no id
+		}
+		was = append(was, one)
+	}
+	before, err := spicedb.ObjectIDs(mapping(s), was)
+	if err != nil {
+		return // such a mapping is not in force
+	}
+	after, err := spicedb.ObjectIDs(mapping(s), is)
+	if err != nil {
+		return
+	}
+	for i := range before {
+		if before[i] != after[i] && before[i] != "" {
+			l.add(fmt.Sprintf("spicedb.object_id: relations of %s are not in force, because it is %s now: "+
+				"write them anew, or name objects after {server}/{original}, which no rename of a tool or namespace changes", before[i], after[i]))
+		}
+	}
+}
+
+// add notes one; mu is held.
+func (l *lostRelations) add(text string) {
+	if slices.Contains(l.texts, text) {
+		return
+	}
+	if len(l.texts) == mostLost {
+		l.more++
+		return
+	}
+	l.texts = append(l.texts, text)
+	l.log.Warn("a rename has left relations behind", "what", text)
+}
+
+// hashOf tells whether a name is what another becomes beside a twin.
+func hashOf(name, plain string) bool {
+	tail, ok := strings.CutPrefix(name, plain+"_")
+	return ok && len(tail) == len("pgfvt7i")
+}
+
+func kindOf(word string) mcp.Capability {
+	for _, kind := range mcp.Capabilities {
+		if kind.String() == word {
+			return kind
+		}
+	}
+	return mcp.NoCapability
+}

@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/redact"
+)
+
+// resultRules makes what is done with the results of a server: of everything in
+// it, and of single tools.
+type resultRules struct {
+	settings config.Toolgate
+	secrets  []string // of the file
+}
+
+func newResultRules(c *config.Config, servers []config.Server) *resultRules {
+	return &resultRules{settings: c.Toolgate, secrets: KnownSecrets(&c.Toolgate, servers, os.LookupEnv)}
+}
+
+// NewMounts returns how the servers are shown and used, without their backends.
+func NewMounts(c *config.Config, servers []config.Server) ([]mountOf, error) {
+	rules := newResultRules(c, servers)
+	made := make([]mountOf, len(servers))
+	for i := range servers {
+		m := mount(&servers[i], nil, &c.Toolgate.Limits)
+		if err := rules.apply(&m, &servers[i]); err != nil {
+			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
+		}
+		made[i] = mountOf(m)
+	}
+	return made, nil
+}
+
+// mountOf is a mount without its backend.
+type mountOf proxy.Mount
+
+// on returns the mount of a backend.
+func (m mountOf) on(b proxy.Backend) proxy.Mount {
+	m.Backend = b
+	return proxy.Mount(m)
+}
+
+// apply puts the rules of a server into its mount.
+func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
+	own := s.Results.Over(r.settings.Results)
+	var err error
+	if m.Results, err = r.rules(own); err != nil {
+		return fmt.Errorf("results of the server %s: %w", s.Key, err)
+	}
+	for name, t := range s.Tools {
+		if !t.Results.Written() {
+			continue
+		}
+		rules, err := r.rules(t.Results.Over(own))
+		if err != nil {
+			return fmt.Errorf("results of the tool %s of the server %s: %w", name, s.Key, err)
+		}
+		shape := m.Tools[name]
+		shape.Results = &rules
+		m.Tools[name] = shape
+	}
+	return nil
+}
+
+// rules are the settings of one level as the gateway takes them.
+func (r *resultRules) rules(c config.Results) (proxy.ResultRules, error) {
+	out := proxy.ResultRules{MaxBytes: int(c.MaxBytes), MaxRedact: int(r.settings.Limits.Redact), RedactTime: r.settings.Limits.RedactTime}
+	switch c.ValidateOutput {
+	case "warn":
+		out.Output = proxy.OutputWarn
+	case "enforce":
+		out.Output = proxy.OutputEnforce
+	}
+	switch c.Larger {
+	case "keep":
+		out.Larger = proxy.KeepLarger
+	case "refuse":
+		out.Larger = proxy.RefuseLarger
+	}
+	o := redact.Options{Tokens: c.Redact.Tokens != nil && *c.Redact.Tokens}
+	for _, value := range c.Redact.Values {
+		o.Secrets = append(o.Secrets, value.Reveal())
+	}
+	if c.Redact.Secrets != nil && *c.Redact.Secrets {
+		o.Secrets = append(o.Secrets, r.secrets...)
+	}
+	for _, p := range c.Redact.Patterns {
+		o.Patterns = append(o.Patterns, redact.Pattern{Name: p.Name, Match: p.Match})
+	}
+	found, err := redact.New(o)
+	if err != nil {
+		return out, err
+	}
+	if found != nil { // a nil pointer would be no nil interface
+		out.Redact = found
+	}
+	return out, nil
+}
+
+// harmless are headers of servers whose values are no secrets.
+var harmless = []string{"accept", "accept-encoding", "accept-language", "content-type", "user-agent"}
+
+// KnownSecrets are the values in the settings of a gateway and its servers that
+// nobody is to read, sorted.
+func KnownSecrets(t *config.Toolgate, servers []config.Server, lookup func(string) (string, bool)) []string {
+	known := map[string]bool{}
+	add := func(value string) {
+		if value != "" {
+			known[value] = true
+		}
+	}
+	for i := range servers {
+		s := &servers[i]
+		for name, value := range s.Headers {
+			if !slices.Contains(harmless, strings.ToLower(name)) {
+				add(value.Reveal())
+			}
+		}
+		for name, value := range s.Env {
+			secretsOfVariable(name, value.Reveal(), add)
+		}
+		for _, name := range s.EnvInherit {
+			if value, ok := lookup(name); ok {
+				secretsOfVariable(name, value, add)
+			}
+		}
+	}
+	secretsIn(reflect.ValueOf(t).Elem(), add)
+	for i := range servers {
+		secretsOfURL(servers[i].URL, add)
+	}
+	for _, text := range []string{t.Redis, t.Store, t.Feedback.Webhook, t.Approvals.Webhook.URL, t.Telemetry.OTLP} {
+		secretsOfURL(text, add)
+	}
+	return slices.Sorted(maps.Keys(known))
+}
+
+// secretsIn finds the secrets below a value of the configuration. Those of maps
+// are told from settings by their names; what is to be taken out of results alone
+// is not looked at.
+func secretsIn(v reflect.Value, add func(string)) {
+	switch v.Kind() {
+	case reflect.String:
+		if secret, ok := reflect.TypeAssert[config.Secret](v); ok {
+			add(secret.Reveal())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			switch value := v.Field(i); {
+			case !field.IsExported() || value.Type() == reflect.TypeFor[config.Redact]():
+			case value.Type() == reflect.TypeFor[map[string]config.Secret]():
+				for name, secret := range value.Interface().(map[string]config.Secret) {
+					switch {
+					case field.Name == "Env":
+						secretsOfVariable(name, secret.Reveal(), add)
+					case !slices.Contains(harmless, strings.ToLower(name)):
+						add(secret.Reveal())
+					}
+				}
+			default:
+				secretsIn(value, add)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			secretsIn(v.Index(i), add)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			secretsIn(v.MapIndex(key), add)
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			secretsIn(v.Elem(), add)
+		}
+	default: // holds none
+	}
+}
+
+// OutputChecker holds structured content against the schemas that servers list for it.
+type OutputChecker struct{ checker *schema.Checker }
+
+// CheckOutput implements [proxy.OutputChecker].
+func (o OutputChecker) CheckOutput(text, value []byte) ([]string, error) {
+	s, err := o.compile(text)
+	if err != nil {
+		return nil, err
+	}
+	result := s.Check(schema.ReadArguments(value))
+	if result.Valid {
+		return nil, nil
+	}
+	problems := make([]string, 0, len(result.Problems)+1)
+	for _, p := range result.Problems {
+		said := strings.ReplaceAll(p.Problem, "the arguments", "it") // which it is not about
+		problems = append(problems, "structuredContent"+p.Pointer+": "+said)
+	}
+	if result.More > 0 {
+		problems = append(problems, fmt.Sprintf("and %d more", result.More))
+	}
+	return problems, nil
+}
+
+// Ready implements [proxy.OutputChecker].
+func (o OutputChecker) Ready(text []byte) error {
+	_, err := o.compile(text)
+	return err
+}
+
+func (o OutputChecker) compile(text []byte) (*schema.Schema, error) {
+	s, err := o.checker.Compile(text)
+	if q, ok := errors.AsType[*schema.Quarantined](err); ok {
+		return nil, fmt.Errorf("the schema was refused: %s", q.Reason)
+	}
+	return s, err
+}

@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+)
+
+var userInfo = regexp.MustCompile(`//[^/?#]*@`)
+
+// ShownURL returns a URL without what may be a secret in it: a user with a
+// password, and the query.
+func ShownURL(raw string) string {
+	raw = userInfo.ReplaceAllString(raw, "//[redacted]@")
+	if path, _, ok := strings.Cut(raw, "?"); ok {
+		return path + "?[redacted]"
+	}
+	return raw
+}
+
+// ChangedSettings are the paths of the settings that differ, sorted.
+func ChangedSettings(a, b *config.Toolgate) []string {
+	left, right := reflect.ValueOf(*a), reflect.ValueOf(*b)
+	var out []string
+	var compare func(x, y reflect.Value, path string)
+	compare = func(x, y reflect.Value, path string) {
+		for i := range x.NumField() {
+			name := x.Type().Field(i).Tag.Get("config")
+			at := strings.TrimPrefix(path+"."+name, ".")
+			switch {
+			case name == "" || at == "servers":
+			case x.Field(i).Kind() == reflect.Struct:
+				compare(x.Field(i), y.Field(i), at)
+			case config.Available(at) && !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()):
+				out = append(out, at)
+			}
+		}
+	}
+	compare(left, right, "")
+	slices.Sort(out)
+	return out
+}

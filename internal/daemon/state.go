@@ -1,0 +1,266 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/seal"
+)
+
+// StateDir is where one configuration keeps what outlives a run: the store,
+// the audit log, the generated keys and the admin token. It belongs to its
+// user alone.
+type StateDir struct {
+	Path   string
+	Socket string
+}
+
+// FindState returns the state folder of a configuration, which need not exist.
+func FindState(configPath string) (*StateDir, error) {
+	root, err := StateRoot()
+	if err != nil {
+		return nil, err
+	}
+	name := "default"
+	if configPath != "" {
+		abs, err := filepath.Abs(configPath)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", configPath, err)
+		}
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			abs = real
+		}
+		sum := sha256.Sum256([]byte(abs))
+		name = hex.EncodeToString(sum[:8])
+	}
+	s := &StateDir{Path: filepath.Join(root, name)}
+	s.Socket = SocketPath(s.Path)
+	return s, nil
+}
+
+// OpenState returns the state folder of a configuration, made if absent.
+func OpenState(configPath string) (*StateDir, error) {
+	s, err := FindState(configPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.Path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state folder: %w; set TOOLGATE_STATE to a folder that you may write to", err)
+	}
+	if err := makePrivate(s.Path); err != nil {
+		return nil, err
+	}
+	if filepath.Dir(s.Socket) != s.Path {
+		if err := MakeSocketDir(filepath.Dir(s.Socket), os.Getuid()); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// makePrivate takes from others what an earlier umask or a person gave them.
+func makePrivate(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		err = os.Chmod(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("make the state folder private: %w", err)
+	}
+	return nil
+}
+
+func StateRoot() (string, error) {
+	if dir := os.Getenv("TOOLGATE_STATE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "toolgate"), nil
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		dir, err := os.UserConfigDir()
+		return filepath.Join(dir, "toolgate", "state"), err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the state folder: %w; set TOOLGATE_STATE", err)
+	}
+	return filepath.Join(home, ".local", "state", "toolgate"), nil
+}
+
+// MaxSocketPath is the shortest limit of the systems for a socket's path.
+const MaxSocketPath = 100
+
+// SocketPath returns where the control socket of a state folder is: in it, or
+// in a short folder of the user where that path is too long.
+func SocketPath(dir string) string {
+	path := filepath.Join(dir, "control.sock")
+	if len(path) <= MaxSocketPath {
+		return path
+	}
+	sum := sha256.Sum256([]byte(dir))
+	short := filepath.Join(os.TempDir(), "toolgate-"+strconv.Itoa(os.Getuid()))
+	return filepath.Join(short, hex.EncodeToString(sum[:8])+".sock")
+}
+
+// MakeSocketDir makes the short folder, or checks the one that is there:
+// everybody may make one of that name where temporary files are. Only a folder
+// itself, of the user and for the user alone, is used.
+func MakeSocketDir(dir string, uid int) error {
+	err := os.Mkdir(dir, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the folder of the control socket: %w; set TOOLGATE_STATE to a short path, so that the socket fits into it", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("look at the folder of the control socket: %w", err)
+	}
+	fault := ""
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		fault = "is a link"
+	case !info.IsDir():
+		fault = "is no folder"
+	case !ownedBy(info, uid):
+		fault = "belongs to another user"
+	case runtime.GOOS != "windows" && info.Mode().Perm() != 0o700:
+		fault = fmt.Sprintf("has the mode %#o instead of 0700, so that others reach it", info.Mode().Perm())
+	default:
+		return nil
+	}
+	return failure.Newf(failure.Config, "%s, for the control socket, %s; remove it, or set TOOLGATE_STATE to a path of at most %d characters, so that it is not needed",
+		dir, fault, MaxStatePath)
+}
+
+// MaxStatePath is how long TOOLGATE_STATE may be for the control socket to fit
+// into the folder of a configuration below it.
+const MaxStatePath = MaxSocketPath - len("/0123456789abcdef/control.sock")
+
+// Secret returns the contents of a secret file, made with random text the
+// first time.
+func (s *StateDir) Secret(name string) (string, error) {
+	path := filepath.Join(s.Path, name)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
+	if err := s.Create(name, base64.RawURLEncoding.EncodeToString(random[:])); err != nil {
+		return "", err
+	}
+	text, err = os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Create makes a file of one line that only its user reads: wholly or not at
+// all. Whoever is first wins; where the file exists, it stays as it is.
+func (s *StateDir) Create(name, line string) error {
+	path := filepath.Join(s.Path, name)
+	temp, err := os.CreateTemp(s.Path, name+".*") // created with mode 0600
+	if err != nil {
+		return fmt.Errorf("make %s: %w", path, err)
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.WriteString(line + "\n")
+	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make %s: %w", path, err)
+	}
+	return nil
+}
+
+// replace makes a file of one line that only its user reads, in the place of
+// the one that is there.
+func (s *StateDir) replace(name, line string) error {
+	path := filepath.Join(s.Path, name)
+	temp, err := os.CreateTemp(s.Path, name+".*") // created with mode 0600
+	if err != nil {
+		return fmt.Errorf("make %s: %w", path, err)
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.WriteString(line + "\n")
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(temp.Name(), path)
+}
+
+// Keyring returns the keys that seal what clients carry: the configured ones,
+// or one of the state folder's own.
+func (s *StateDir) Keyring(configured []config.Key) (*seal.Keyring, error) {
+	if len(configured) == 0 {
+		text, err := s.Secret("seal.key")
+		if err != nil {
+			return nil, err
+		}
+		secret, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			return nil, fmt.Errorf("the key in %s is damaged: %w; remove the file, and the next start makes a new one (open cursors and sessions end with the old one)", filepath.Join(s.Path, "seal.key"), err)
+		}
+		return seal.NewKeyring(seal.Key{ID: "local", Secret: secret})
+	}
+	keys := make([]seal.Key, len(configured))
+	for i, k := range configured {
+		text := os.Getenv(k.Env)
+		if k.Env != "" && text == "" {
+			return nil, fmt.Errorf("the key %s: the variable %s is not set; set it, or name a file under toolgate.keys", k.ID, k.Env)
+		}
+		if k.File != "" {
+			raw, err := os.ReadFile(k.File)
+			if err != nil {
+				return nil, fmt.Errorf("the key %s: %w; make the file, such as with `openssl rand -hex 32`, or name another under toolgate.keys", k.ID, err)
+			}
+			text = string(raw)
+		}
+		secret, err := DecodeKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("the key %s: %w; make one such as with `openssl rand -hex 32`", k.ID, err)
+		}
+		keys[i] = seal.Key{ID: k.ID, Secret: secret}
+	}
+	return seal.NewKeyring(keys...)
+}
+
+// DecodeKey reads a key of 32 raw bytes, or of at least 32 in hexadecimal or in
+// base64. Hexadecimal that is too short is neither raw nor base64: it has half the bits.
+func DecodeKey(text string) ([]byte, error) {
+	raw, err := hex.DecodeString(strings.TrimSpace(text))
+	switch {
+	case err == nil && len(raw) >= 32:
+		return raw, nil
+	case err == nil:
+		return nil, errShortKey
+	case len(text) == 32:
+		return []byte(text), nil
+	}
+	text = strings.TrimSpace(text)
+	for _, coding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if raw, err := coding.DecodeString(text); err == nil && len(raw) >= 32 {
+			return raw, nil
+		}
+	}
+	return nil, errShortKey
+}
+
+var errShortKey = errors.New("needs 32 raw bytes, or at least 32 in hexadecimal or in base64")

@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// MakeRoom implements admin.Gateway: only the gateway of a `toolgate stdio`,
+// whose client can be served by another, ends for one.
+func (in *Daemon) MakeRoom() error {
+	if in.Leave == nil {
+		return fmt.Errorf("process %d serves this configuration already", os.Getpid())
+	}
+	in.Leave()
+	return nil
+}
+
+// ServeStdio implements admin.Gateway.
+func (in *Daemon) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
+	granted, err := in.grant(key)
+	if err != nil {
+		refuse(err)
+		return err
+	}
+	r, w, err := accept()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(in.ctx, cancel)
+	defer stop()
+	ctx, leave := in.whileGranted(ctx, key, granted)
+	defer leave()
+	return in.Gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
+}

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// counting is what the gateway tells of its requests.
+func (in *Daemon) counting() *proxy.Metrics {
+	if !keepsRecords {
+		return nil
+	}
+	return &proxy.Metrics{
+		Call: in.count, Served: in.Metrics.Served, Listed: in.Metrics.Discovered,
+		Sessions: in.Metrics.Sessions, SessionEnded: in.Metrics.SessionEnded,
+		Limited: in.Metrics.Limited, Redacted: in.Metrics.Redacted,
+	}
+}
+
+// count counts one closed call.
+func (in *Daemon) count(e *audit.Entry) {
+	in.execution(e)
+	tool := ""
+	if e.Kind == "tool" && e.Server != "" {
+		tool = e.Name
+	}
+	in.done.Count(e.Server, tool, e.Outcome, e.DurationUS)
+	if e.LeftOut > 0 || e.OutputInvalid {
+		in.Metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
+	}
+	for step := range stepsOf(e) {
+		in.Metrics.Decided(step.Phase, step.Verdict)
+	}
+	in.feeds.tell(e)
+	in.Metrics.Call(&telemetry.Call{
+		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code,
+		Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
+	})
+}
+
+// stepsOf are the steps of a call, each phase in a row once: a phase that denies is
+// followed by the refusal that it leads to.
+func stepsOf(e *audit.Entry) iter.Seq2[*audit.Step, time.Duration] {
+	return func(yield func(step *audit.Step, since time.Duration) bool) {
+		before := int64(0)
+		for i := range e.Steps {
+			if i > 0 && e.Steps[i].Phase == e.Steps[i-1].Phase {
+				continue
+			}
+			if !yield(&e.Steps[i], time.Duration(before)*time.Microsecond) {
+				return
+			}
+			before = e.Steps[i].US
+		}
+	}
+}
+
+// countCharge counts what happened to one charge of a budget.
+func (in *Daemon) countCharge(e budget.Event) {
+	c := telemetry.Charge{Budget: e.Budget, Outcome: string(e.Outcome), Warned: e.Warned}
+	if e.Outcome == budget.Granted && e.Limit > 0 {
+		c.Limited, c.Measure, c.Owner, c.Until = true, e.Measure, e.Key, e.ResetAt
+		c.Left = 1 - float64(e.Used)/float64(e.Limit)
+	}
+	in.Metrics.Budget(&c)
+}
+
+// approvalsPause is how often the open questions are counted besides every time
+// that one comes or goes: they expire, too.
+const approvalsPause = 15 * time.Second
+
+// countApprovals keeps the number of open questions, whoever asked them and
+// wherever they are answered, until the context ends.
+func (in *Daemon) countApprovals(ctx context.Context) error {
+	tick := time.NewTicker(approvalsPause)
+	defer tick.Stop()
+	for {
+		if n, err := in.Store.Approvals().Pending(ctx); err == nil { // else the last known number stands
+			in.Metrics.Approvals(n)
+		}
+		select {
+		case <-tick.C:
+		case <-in.approvalsChanged:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// auditStats is what the audit log has done so far.
+func (in *Daemon) auditStats() telemetry.AuditStats {
+	s := in.audit.Stats()
+	return telemetry.AuditStats{Written: s.Written, Lost: s.Lost}
+}

@@ -1,0 +1,165 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// tracing makes the traces of a configuration; nil where nobody takes them.
+func (in *Daemon) tracing(ctx context.Context, c *config.Config) (*telemetry.Traces, error) {
+	t := &c.Toolgate.Telemetry
+	if t.OTLP == "" {
+		return nil, nil
+	}
+	headers := make(map[string]string, len(t.Headers))
+	for name, value := range t.Headers {
+		headers[name] = value.Reveal()
+	}
+	// What the library has to say goes where everything else is said.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { in.Log.Warn("traces", "err", err) }))
+	traces, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
+		Endpoint: t.OTLP, Headers: headers, Sample: t.Sample, Version: version.Version, Instance: rand.Text(), Logger: in.Log,
+	})
+	if err != nil {
+		return nil, failure.Newf(failure.Config, "%s: telemetry.otlp: %w", c.Path, err)
+	}
+	in.Metrics.WatchTraces(traces.Dropped)
+	return traces, nil
+}
+
+// runTraces sends traces until the context ends. That some cannot be sent is no
+// failure of the gateway.
+func (in *Daemon) runTraces(ctx context.Context) error {
+	if in.traces == nil {
+		return nil
+	}
+	if err := in.traces.Run(ctx); err != nil {
+		in.Log.Warn("the last traces are not sent", "err", err)
+	}
+	return nil
+}
+
+// tracer is traces as the gateway uses them.
+type tracer struct{ traces *telemetry.Traces }
+
+// Begin implements [proxy.Tracer].
+func (t tracer) Begin(traceparent, tracestate string, began time.Time) proxy.Span {
+	span := t.traces.Begin(traceparent, tracestate, began)
+	if span == nil {
+		return nil // a nil pointer would be no nil interface
+	}
+	return &callSpan{Span: span}
+}
+
+// callSpan names things by the semantic conventions for MCP.
+type callSpan struct {
+	*telemetry.Span
+	ended atomic.Bool
+}
+
+// Send implements [proxy.Span].
+func (s *callSpan) Send(e *audit.Entry) (traceparent, tracestate string) {
+	return s.Span.Send(append(named(e, e.OriginalName),
+		attribute.String("mcp.method.name", e.Method), attribute.String("toolgate.server", e.Server))...)
+}
+
+// Received implements [proxy.Span].
+func (s *callSpan) Received(e *audit.Entry, fault *mcp.Error, err error) {
+	s.Span.Received(spanName(e, e.OriginalName), failureOf(fault, err))
+}
+
+// Parked implements [proxy.Span].
+func (s *callSpan) Parked() {
+	if !s.ended.CompareAndSwap(false, true) {
+		return
+	}
+	s.Span.End("input required", "", attribute.String("toolgate.outcome", "input_required"))
+}
+
+// End implements [proxy.Span].
+func (s *callSpan) End(e *audit.Entry) {
+	if !s.ended.CompareAndSwap(false, true) {
+		return
+	}
+	attributes := append(named(e, e.Name),
+		attribute.String("mcp.method.name", e.Method), attribute.String("mcp.protocol.version", e.ProtocolVersion),
+		attribute.String("network.transport", telemetry.Transport(e.Transport)),
+		attribute.String("toolgate.call", e.CallID), attribute.String("toolgate.outcome", string(e.Outcome)),
+	)
+	if e.Server != "" {
+		attributes = append(attributes, attribute.String("toolgate.server", e.Server))
+	}
+	if e.Session != "" { // a hash: the id itself is a credential
+		attributes = append(attributes, attribute.String("mcp.session.id", e.Session))
+	}
+	if n := len(e.Steps); n > 0 && (e.Outcome == audit.OutcomeDenied || e.Outcome == audit.OutcomeError) {
+		attributes = append(attributes, attribute.String("toolgate.phase", e.Steps[n-1].Phase))
+	}
+	s.phases(e)
+	if _, err := strconv.Atoi(e.Code); err == nil {
+		attributes = append(attributes, attribute.String("rpc.response.status_code", e.Code))
+	}
+	s.Span.End(spanName(e, e.Name), telemetry.ErrorType(string(e.Outcome), e.Code), attributes...)
+}
+
+// phases adds a span for each phase of the call. The times of one that went through
+// several requests are those since the first, and tell nothing of this one.
+func (s *callSpan) phases(e *audit.Entry) {
+	if e.Rounds > 0 {
+		return
+	}
+	for step, since := range stepsOf(e) {
+		s.Span.Phase("toolgate "+step.Phase, since, time.Duration(step.US)*time.Microsecond, attribute.String("toolgate.decision", step.Verdict))
+	}
+}
+
+// named are the attributes of what a call names: a tool or prompt that exists.
+// URIs of resources can hold what is nobody's business, and are in the audit log
+// alone.
+func named(e *audit.Entry, name string) []attribute.KeyValue {
+	out := make([]attribute.KeyValue, 0, 12)
+	switch {
+	case e.Server == "":
+	case e.Kind == "tool":
+		out = append(out, attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", name))
+	case e.Kind == "prompt":
+		out = append(out, attribute.String("gen_ai.prompt.name", name))
+	}
+	return out
+}
+
+// spanName is the method with the name of a tool or prompt that exists.
+func spanName(e *audit.Entry, name string) string {
+	if e.Server == "" || e.Kind != "tool" && e.Kind != "prompt" || name == "" {
+		return e.Method
+	}
+	return e.Method + " " + name
+}
+
+// failureOf is the error.type of a request to a server.
+func failureOf(fault *mcp.Error, err error) string {
+	switch failed := (*mcp.Failure)(nil); {
+	case errors.As(err, &failed):
+		return string(failed.Kind)
+	case err != nil:
+		return "cancelled"
+	case fault != nil:
+		return telemetry.ErrorType("error", strconv.Itoa(fault.Code))
+	}
+	return ""
+}

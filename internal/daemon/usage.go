@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"strings"
+)
+
+// Similar tells whether a name may be meant for another: one begins like the
+// other, or it may be misspelt.
+func Similar(a, b string) bool {
+	x, y := strings.ToLower(a), strings.ToLower(b)
+	if max(len(x), len(y)) <= maxSpelling && min(len(x), len(y)) >= 3 && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) {
+		return true
+	}
+	return misspelt(a, b)
+}
+
+// maxSpelling is the longest name that is compared, in bytes.
+const maxSpelling = 100
+
+// misspelt tells whether a name may be another one in which few characters
+// differ or are swapped.
+func misspelt(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	if max(len(a), len(b)) > maxSpelling {
+		return false
+	}
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, next[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)] <= max(1, len(b)/4)
+}

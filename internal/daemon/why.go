@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// Why implements [admin.Explainer].
+func (in *Daemon) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
+	id, assumed, err := in.asked(q.As, q.Assumed)
+	if err != nil {
+		return admin.Why{}, err
+	}
+	in.Gateway.Settle(ctx)
+	w := in.Gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name, q.Args)
+	if w == nil {
+		return admin.Why{}, in.unknownName(q.Name)
+	}
+	return admin.Why{
+		Name: w.Exposed, Kind: w.Kind.String(), Server: w.Server, Original: w.Original, CapabilityID: w.CapabilityID,
+		Caller: callerName(id), Assumed: assumed, View: verdict(&w.View), Call: verdict(&w.Call),
+	}, nil
+}
+
+// WhoCan implements [admin.Explainer].
+func (in *Daemon) WhoCan(ctx context.Context, name string, besides *admin.Caller) ([]admin.WhoCan, error) {
+	all := in.callers()
+	if besides != nil && in.isKnown(besides) {
+		besides = nil
+	}
+	if besides != nil {
+		id, err := in.assume(besides)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, id)
+	}
+	in.Gateway.Settle(ctx)
+	out := []admin.WhoCan{}
+	for i, id := range all {
+		w := in.Gateway.Why(ctx, id, proxy.Scope{}, name, nil)
+		if w == nil {
+			return nil, in.unknownName(name)
+		}
+		who := admin.WhoCan{
+			Caller: callerName(id), Assumed: besides != nil && i == len(all)-1,
+			View: w.View.Effect == gate.Allow, Call: w.Call.Effect == gate.Allow, Asks: w.Call.Asks,
+		}
+		if !who.Call || who.Asks {
+			who.Reason = w.Call.Reason
+		}
+		out = append(out, who)
+	}
+	return out, nil
+}
+
+// unknownName is the error of a name that nothing has, with the nearest one.
+func (in *Daemon) unknownName(name string) error {
+	for _, known := range in.Gateway.Names() {
+		if Similar(name, known) {
+			return failure.Newf(failure.Usage, "nothing is named %s; did you mean %s?", name, known)
+		}
+	}
+	return failure.Newf(failure.Usage, "nothing is named %s; `toolgate tools` lists what there is", name)
+}
+
+// callers are all whom the gateway knows by name, sorted.
+func (in *Daemon) callers() []*gate.Identity {
+	known := in.Identities.Load()
+	switch keys := known.chain.Keys(); {
+	case !known.Authenticated():
+		return []*gate.Identity{gate.NewIdentity(gate.Identity{Principal: gate.Local})}
+	case keys != nil:
+		return keys.Identities()
+	}
+	return nil
+}
+
+// Caller returns the identity that a person names by the id of an API key or by
+// its subject.
+func (in *Daemon) Caller(name string) (*gate.Identity, error) {
+	all := in.callers()
+	if !in.Identities.Load().Authenticated() {
+		if name != "" && name != gate.Local.Subject {
+			return nil, failure.Newf(failure.Usage, "without authentication everyone is %s; leave --as out", gate.Local.Subject)
+		}
+		return all[0], nil
+	}
+	var names []string
+	for _, id := range all {
+		key, _, _ := strings.Cut(id.Credential, ":")
+		if name != "" && (name == key || name == id.Subject) {
+			return id, nil
+		}
+		names = append(names, key)
+	}
+	if len(names) == 0 {
+		return nil, failure.Newf(failure.Usage, "this gateway knows its callers by their tokens alone; say with --as SUBJECT whom you mean, and with --tenant, --groups and so on what the token would say")
+	}
+	return nil, failure.Newf(failure.Usage, "--as names nobody known; write one of %s", strings.Join(names, ", "))
+}
+
+func callerName(id *gate.Identity) string {
+	if id.Tenant == gate.DefaultTenant {
+		return id.Subject
+	}
+	return fmt.Sprintf("%s of %s", id.Subject, id.Tenant)
+}
+
+func verdict(v *proxy.Verdict) admin.WhyVerdict {
+	effect := func(e gate.Effect, asks bool) string {
+		if asks {
+			return "ask"
+		}
+		return e.String()
+	}
+	out := admin.WhyVerdict{Effect: effect(v.Effect, v.Asks), Reason: v.Reason, Steps: []admin.WhyStep{}}
+	for i := range v.Steps {
+		s := &v.Steps[i]
+		step := admin.WhyStep{Phase: s.Phase, Effect: effect(s.Effect, s.Asks), Reason: s.Reason, Revision: s.Revision, Question: s.Question}
+		for _, r := range s.Rules {
+			step.Rules = append(step.Rules, r.String())
+		}
+		if s.Change != nil {
+			step.Change = s.Change.Text
+		}
+		if s.Err != nil {
+			step.Error = s.Err.Error()
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+// This file is the composition root: it turns a configuration, which is plain
+// data, into the parts of a gateway. No other package knows both.
+
+// UpstreamSpec is a server of the configuration as package upstream takes it.
+func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstream.Spec {
+	env := make(map[string]string, len(s.Env))
+	for name, value := range s.Env {
+		env[name] = value.Reveal()
+	}
+	headers := make(map[string]string, len(s.Headers))
+	for name, value := range s.Headers {
+		headers[name] = value.Reveal()
+	}
+	limits := c.Toolgate.Limits
+	spec := upstream.Spec{
+		Key:        s.Key,
+		Transport:  upstream.Transport(s.Transport),
+		Command:    s.Command,
+		Args:       s.Args,
+		Dir:        s.Cwd,
+		Env:        upstream.Environment(env, s.EnvInherit, os.LookupEnv),
+		URL:        s.URL,
+		Headers:    headers,
+		Credential: credentialName(s),
+		Isolation:  upstream.Isolation(s.Isolation),
+		PerRights:  tradesCallers(s),
+		Off:        s.Disabled,
+		Questions: upstream.Questions{
+			Sampling:    s.ClientRequests.Sampling.Allowed(),
+			Elicitation: s.ClientRequests.Elicitation.Allowed(),
+			Roots:       s.ClientRequests.Roots.Allowed(),
+		},
+		Timeouts: upstream.Timeouts{
+			Start: s.Timeouts.Start, List: s.Timeouts.List, Call: s.Timeouts.Call, Idle: s.Timeouts.Idle, Hard: s.Timeouts.Hard,
+		},
+		Limits: upstream.Limits{
+			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
+			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
+			Events: limits.NotificationsPerCall,
+		},
+	}
+	if s.Refused != nil {
+		spec.Refused = s.Refused.Error()
+	}
+	if !authenticated {
+		spec.Local = gate.Local.Key()
+	}
+	switch s.PlainCatalog {
+	case config.PlainAlways:
+		spec.Plain = upstream.PlainAlways
+	case config.PlainAuto:
+		spec.Plain = upstream.PlainAuto
+	case config.PlainNever:
+		spec.Plain = upstream.PlainNever
+	}
+	switch s.Protocol {
+	case config.ProtocolLegacy:
+		spec.Era = mcp.Legacy
+	case config.ProtocolModern:
+		spec.Era = mcp.Modern
+	case config.ProtocolAuto:
+		spec.Era = mcp.EraUnknown
+	}
+	return spec
+}
+
+// mount is how a server of the configuration is shown and used.
+func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount {
+	m := proxy.Mount{
+		Backend:     b,
+		Namespace:   s.Namespace,
+		Include:     s.Include,
+		Exclude:     s.Exclude,
+		Concurrency: s.Concurrency,
+		Queue:       limits.Queue,
+		Hard:        s.Timeouts.Hard,
+		Result:      int(limits.Result),
+		PerSession:  s.Isolation == config.IsolationSession,
+		PerRights:   tradesCallers(s),
+		Questions: proxy.Questions{
+			Sampling:    s.ClientRequests.Sampling.Allowed(),
+			Elicitation: s.ClientRequests.Elicitation.Allowed(),
+			Roots:       s.ClientRequests.Roots.Allowed(),
+		},
+		URLHosts:         s.ClientRequests.URLHosts,
+		QuestionsPerHour: s.ClientRequests.PerHour,
+	}
+	for name, t := range s.Tools {
+		shape := proxy.ToolShape{
+			Hidden: t.Hidden, Rename: t.Rename, Description: t.Description, Annotations: t.Annotations,
+			Timeout: t.Timeout, Idle: t.Idle, Hard: t.Hard, Cost: t.Cost,
+		}
+		for arg, a := range t.Args {
+			if shape.Arguments == nil {
+				shape.Arguments = make(map[string]proxy.ArgumentShape)
+			}
+			shape.Arguments[arg] = proxy.ArgumentShape{Fixed: a.Fixed, Default: a.Default, Hidden: a.Hidden}
+		}
+		if m.Tools == nil {
+			m.Tools = make(map[string]proxy.ToolShape)
+		}
+		m.Tools[name] = shape
+	}
+	return m
+}
+
+// Loopback tells whether an address is of this machine alone.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// gatewayOptions are the options of the gateway that come from the file.
+func gatewayOptions(c *config.Config) proxy.Options {
+	l := c.Toolgate.Limits
+	o := proxy.Options{
+		Version:   version.Version,
+		NameHash:  opa.KeyHash,
+		PublicURL: c.Toolgate.Listen.PublicURL,
+		Hosts:     c.Toolgate.Listen.Hosts,
+		Origins:   c.Toolgate.Listen.Origins,
+		Limits: proxy.Limits{
+			Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
+		},
+	}
+	gatewayLimits(&o.Limits, &l)
+	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
+		o.Hosts = append([]string{u.Host}, o.Hosts...)
+	}
+	return o
+}
+
+// ServerURL is where clients reach a listener.
+func ServerURL(c *config.Config, address net.Addr) string {
+	if u := c.Toolgate.Listen.PublicURL; u != "" {
+		return u
+	}
+	scheme := "http"
+	if c.Toolgate.Listen.TLS.Cert != "" {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s", scheme, address)
+}
