@@ -3,21 +3,9 @@
 package main
 
 import (
-	"context"
-	"log" //nolint:depguard // its output is made safe here, and nothing is written to it
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/cmd/toolgate/cli"
 )
 
-func main() {
-	log.SetOutput(logs.NewWriter(os.Stderr)) // what libraries have to say
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newRoot().ExecuteContext(ctx)
-	stop()
-	admin.EndAdopted()
-	os.Exit(report(err))
-}
+func main() { os.Exit(cli.Main()) }

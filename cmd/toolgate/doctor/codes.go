@@ -203,7 +203,7 @@ and says what does not work and what to do. It starts no server and changes
 nothing. Each finding has a code that keeps its meaning; ` + "`toolgate doctor explain CODE`" + `
 prints what stands here. With a finding of the level error it ends with exit code 2.
 
-This page is written from the table of the program (` + "`go generate ./cmd/toolgate`" + `).
+This page is written from the table of the program (` + "`go generate ./cmd/toolgate/cli`" + `).
 `
 	if _, err := io.WriteString(w, head); err != nil {
 		return err

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+func newApprovals(o *options) *cobra.Command {
+	var path, state string
+	c := &cobra.Command{
+		Use:   "approvals",
+		Short: "Answer calls that wait for the approval of a person",
+		Long: `List and answer the calls that wait for the approval of a person. Where a group
+has to answer, the variable TOOLGATE_API_KEY says who you are.`,
+	}
+	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	ls := &cobra.Command{
+		Use: "ls", Short: "List the calls that wait, or with --state those that did", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{"pending", "granted", "denied", "used", "expired", "all"}, state) {
+				return failure.Newf(failure.Usage, "--state %q is none of pending, granted, denied, used, expired and all", state)
+			}
+			return o.withControl(path, func(control *admin.Client) error {
+				items, err := control.Approvals(cmd.Context(), strings.TrimPrefix(state, "all"))
+				if err != nil {
+					return err
+				}
+				return o.print(os.Stdout, approvalTable(items))
+			})
+		},
+	}
+	ls.Flags().StringVar(&state, "state", "pending", "pending, granted, denied, used, expired or all")
+	show := &cobra.Command{
+		Use: "show ID", Short: "Show a call with its arguments", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withControl(path, func(control *admin.Client) error {
+				item, err := control.Approval(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return o.print(os.Stdout, approvalDetails(&item))
+			})
+		},
+	}
+	answer := func(do, short, long string) *cobra.Command {
+		said := admin.Answer{Do: do}
+		d := &cobra.Command{
+			Use: do + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return o.withControl(path, func(control *admin.Client) error {
+					said.Key = apiKey()
+					item, err := control.Answer(cmd.Context(), args[0], said)
+					if err != nil {
+						return err
+					}
+					return o.print(os.Stdout, approvalTable([]approval.Item{item}))
+				})
+			},
+		}
+		d.Flags().StringVar(&said.Reason, "reason", "", "why, for the record and, for a denial, for the caller")
+		if do == admin.Approve {
+			d.Flags().StringVar(&said.Hash, "hash", "", "the `hash` of the arguments, as show prints it; needed where they are not shown in full")
+		}
+		return d
+	}
+	for _, sub := range []*cobra.Command{
+		ls, show,
+		answer(admin.Approve, "Let a call be made, once", `Let a call be made, once, with the arguments that were asked about. Where show does not
+show all of them, --hash says that these are meant: compare it with the hash of the
+arguments that the caller names.`),
+		answer(admin.Deny, "Refuse a call", `Refuse a call. The same call, of the same caller with the same arguments, is then refused
+with the reason for as long as approvals.valid says, without anybody being asked.`),
+		answer(admin.Retract, "Take a denial back", `Take a denial back before it expires: the next such call is asked about anew.`),
+	} {
+		o.outputFlag(sub)
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+// withControl hands over the control side of the running gateway.
+func (o *options) withControl(path string, use func(*admin.Client) error) error {
+	control, err := o.control(path)
+	if err != nil {
+		return err
+	}
+	err = use(control)
+	if errors.Is(err, admin.ErrNotRunning) {
+		return o.notRunning(path)
+	}
+	if _, coded := errors.AsType[*failure.Error](err); err == nil || coded {
+		return err
+	}
+	return controlError(err)
+}
+
+func approvalTable(items []approval.Item) table {
+	t := table{header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, wide: 2, data: append([]approval.Item{}, items...)}
+	for i := range items {
+		item := &items[i]
+		decided := item.DecidedBy
+		if item.Reason != "" {
+			decided += ": " + item.Reason
+		}
+		t.rows = append(t.rows, []string{
+			item.ID, item.State, item.Tool, item.Subject + " of " + item.Tenant, answers(item.By),
+			item.ExpiresAt.Local().Format(time.DateTime), notShown(item, ": ") + item.Arguments, decided,
+		})
+		t.names = append(t.names, item.ID)
+	}
+	return t
+}
+
+// notShown says how much of the arguments is missing where they are shown, and what
+// goes after it; empty where they are whole.
+func notShown(item *approval.Item, after string) string {
+	if item.ArgsMissing == 0 || item.State != string(gate.ApprovalPending) && item.State != string(gate.ApprovalGranted) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d bytes are not shown", item.ArgsMissing, item.ArgsBytes) + after
+}
+
+// answers names those who may answer, for each demand.
+func answers(by [][]string) string {
+	demands := make([]string, len(by))
+	for i, one := range by {
+		demands[i] = strings.Join(one, " or ")
+	}
+	return strings.Join(demands, ", and ")
+}
+
+func approvalDetails(item *approval.Item) table {
+	t := table{header: []string{item.ID, item.State}, data: item, names: []string{item.ID}}
+	row := func(name, value string) {
+		if value != "" {
+			t.rows = append(t.rows, []string{name, value})
+		}
+	}
+	missing := notShown(item, "; approve needs --hash")
+	row("arguments", missing)
+	row("tool", item.Tool)
+	row("server", item.Server)
+	row("caller", item.Subject+" of "+item.Tenant)
+	row("issuer", item.Issuer)
+	for _, reason := range item.Reasons {
+		row("because", reason)
+	}
+	row("answers", answers(item.By))
+	row("asked", item.AskedAt.Local().Format(time.DateTime))
+	row("until", item.ExpiresAt.Local().Format(time.DateTime))
+	row("decided by", item.DecidedBy)
+	row("reason", item.Reason)
+	for i, line := range strings.Split(indented(item.Arguments), "\n") {
+		name := ""
+		if i == 0 {
+			name = "arguments"
+		}
+		if line != "" {
+			t.rows = append(t.rows, []string{name, line})
+		}
+	}
+	row("hash", item.ArgsHash)
+	row("arguments", missing)
+	return t
+}
+
+// indented is JSON for people.
+func indented(raw string) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(json.RawMessage(raw)); err != nil {
+		return raw
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}

@@ -1,0 +1,451 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/version"
+)
+
+const (
+	// auditLimit is how many entries are shown unless more are asked for.
+	auditLimit = 50
+	// tailEvery is how often a log that is followed is looked at.
+	tailEvery = 250 * time.Millisecond
+)
+
+func newAuditCommand(o *options) *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Ask what happened, and verify that nobody changed the record of it",
+		Long: `Ask the audit log of a configuration what happened, and verify that nobody
+changed it. The files are read as they are, also while a gateway writes them.
+
+A query is a number of terms that must all hold: a field, one of = != ~ !~ < > <=
+>=, and a value, in double quotes where it has spaces. ~ is "contains". The fields
+are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
+		Example: "  toolgate audit search 'decision=deny tool~github since=24h'\n  toolgate audit show m7f2k-1a\n  toolgate audit verify",
+	}
+	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	c.AddCommand(newAuditSearch(o, &path), newAuditShow(o, &path), newAuditTail(o, &path), newAuditVerify(o, &path), newAuditExport(o, &path))
+	return c
+}
+
+// auditFiles are the files of the audit log of a configuration.
+func (o *options) auditFiles(path string) (*config.Config, *daemon.StateDir, []string, error) {
+	c, err := o.loadConfig(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	state, err := daemon.FindState(c.Path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	files, err := audit.Files(daemon.AuditPath(c, state))
+	if err == nil && len(files) == 0 {
+		err = os.ErrNotExist
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = failure.New(failure.Unreachable, &noAuditError{c, state})
+	}
+	return c, state, files, err
+}
+
+// noAuditError says that a configuration has no audit log.
+type noAuditError struct {
+	config *config.Config
+	state  *daemon.StateDir
+}
+
+// Error implements error.
+func (e *noAuditError) Error() string {
+	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration makes one", daemon.AuditPath(e.config, e.state))
+}
+
+// parseQuery reads the arguments of a command as one query.
+func parseQuery(args []string) (*audit.Query, error) {
+	q, err := audit.ParseQuery(strings.Join(args, " "), time.Now())
+	return q, failure.New(failure.Usage, err)
+}
+
+func newAuditSearch(o *options, path *string) *cobra.Command {
+	limit := auditLimit
+	c := &cobra.Command{
+		Use:   "search [QUERY]",
+		Short: "List the entries that fit a query, the latest last",
+		RunE: func(_ *cobra.Command, args []string) error {
+			q, err := parseQuery(args)
+			if err != nil {
+				return err
+			}
+			_, _, files, err := o.auditFiles(*path)
+			if err != nil {
+				return err
+			}
+			found, all := []audit.Record{}, 0
+			err = told(audit.Read(files, func(r *audit.Record) error {
+				if r.Event == audit.EventBegin || !q.Matches(r) {
+					return nil
+				}
+				all++
+				found = daemon.Latest(append(found, *r), limit)
+				return nil
+			}))
+			if limit > 0 {
+				found = found[max(0, len(found)-limit):]
+			}
+			if err != nil {
+				return err
+			}
+			if err := o.print(os.Stdout, auditTable(found)); err != nil {
+				return err
+			}
+			if len(found) < all && (o.output == "table" || o.output == "wide") {
+				fmt.Fprintf(os.Stderr, "the last %d of %d entries; --limit 0 shows all\n", len(found), all)
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", limit, "show the last `n` entries; 0 for all")
+	o.outputFlag(c)
+	return c
+}
+
+func auditTable(found []audit.Record) table {
+	t := table{
+		header: []string{"TIME", "WHO", "CLIENT", "NAME", "DECISION", "OUTCOME", "PHASE", "RULE", "MS", "ID", "SERVER", "TENANT", "PERSONA", "CODE", "TRACE"},
+		wide:   5, data: found,
+	}
+	for i := range found {
+		r := &found[i]
+		by := r.Decider()
+		t.rows = append(t.rows, []string{
+			r.Time.Local().Format(time.DateTime), r.Principal.Subject, orDash(r.Client.Name), orDash(r.Name), r.Decision(), string(r.Outcome),
+			orDash(by.Phase), orDash(shortened(by.Rule)), milliseconds(r.DurationUS), orDash(r.CallID), orDash(r.Server),
+			orDash(r.Principal.Tenant), orDash(r.Principal.Persona), orDash(r.Code), orDash(r.TraceID),
+		})
+		t.names = append(t.names, r.CallID)
+	}
+	return t
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// shortened is what of a text fits a column.
+func shortened(text string) string {
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+func milliseconds(us int64) string { return fmt.Sprintf("%.1f", float64(us)/1000) }
+
+func newAuditShow(o *options, path *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all that is kept of a call: what each phase said, and when",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, _, files, err := o.auditFiles(*path)
+			if err != nil {
+				return err
+			}
+			found := []audit.Record{}
+			err = told(audit.Read(files, func(r *audit.Record) error {
+				if r.CallID == args[0] {
+					found = append(found, *r)
+				}
+				return nil
+			}))
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				return failure.Newf(failure.Usage, "the audit log has no call %q; `toolgate audit search` lists what it has, with -o name the ids alone", args[0])
+			}
+			return o.print(os.Stdout, callTable(found))
+		},
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// callTable shows the lines of one call as what was said, one after the other.
+func callTable(found []audit.Record) table {
+	t := table{header: []string{"WHAT", "VALUE"}, data: found, names: []string{found[0].CallID}}
+	row := func(what, value string) {
+		if value != "" {
+			t.rows = append(t.rows, []string{what, value})
+		}
+	}
+	r := &found[len(found)-1]
+	row("id", r.CallID)
+	row("begun", map[bool]string{true: found[0].Time.Local().Format(time.RFC3339Nano)}[found[0].Event == audit.EventBegin])
+	row("ended", map[bool]string{true: r.Time.Local().Format(time.RFC3339Nano)}[r.Event != audit.EventBegin])
+	row("who", r.Principal.Subject+" of "+r.Principal.Tenant+" (by "+r.Principal.Issuer+")")
+	row("persona", r.Principal.Persona)
+	row("groups", strings.Join(r.Principal.Groups, ", "))
+	row("plan", r.Principal.Plan)
+	row("client", strings.TrimSpace(r.Client.Name+" "+r.Client.Version))
+	row("session", r.Session)
+	row("spoken", strings.TrimSpace(r.Transport+" "+r.Era+" "+r.ProtocolVersion))
+	row("method", r.Method)
+	row(r.Kind, r.Name)
+	row("at", strings.TrimSpace(r.Server+" "+r.OriginalName))
+	row("capability", r.CapabilityID)
+	row("arguments", r.ArgsHash)
+	for _, f := range r.Fields {
+		row("  "+f.Pointer, f.Value)
+	}
+	for _, s := range r.Steps {
+		row(fmt.Sprintf("phase %s", s.Phase), strings.TrimSpace(fmt.Sprintf("%s after %s ms  %s  %s", s.Verdict, milliseconds(s.US), s.Rule, s.Revision)))
+	}
+	for _, b := range r.Budgets {
+		row("budget "+b.Name, fmt.Sprintf("%d %s of %s, %d of %d used", b.Amount, b.Unit, b.Key, b.Used, b.Limit))
+	}
+	row("breaker", r.Breaker)
+	row("outcome", strings.TrimSpace(string(r.Outcome)+" "+r.Code))
+	row("reason", r.Reason)
+	row("took", milliseconds(r.DurationUS)+" ms, "+milliseconds(r.UpstreamUS)+" of that upstream")
+	row("bytes", fmt.Sprintf("%d in, %d out", r.BytesIn, r.BytesOut))
+	row("trace", r.TraceID)
+	for i := range found {
+		row("line", fmt.Sprintf("%d of %s, %s", found[i].Seq, found[i].File, found[i].Event))
+	}
+	return t
+}
+
+func newAuditTail(o *options, path *string) *cobra.Command {
+	n, follow := 10, false
+	c := &cobra.Command{
+		Use:   "tail [QUERY]",
+		Short: "Show the last entries, and those that come with -f",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := parseQuery(args)
+			if err != nil {
+				return err
+			}
+			if n < 0 {
+				return failure.Newf(failure.Usage, "-n %d: it is a number of entries, 0 or more", n)
+			}
+			cfg, state, _, err := o.auditFiles(*path)
+			if err != nil {
+				return err
+			}
+			last, keep := []audit.Record{}, max(1, n)
+			var log audit.Follower
+			read := func() error {
+				return told(log.Read(daemon.AuditPath(cfg, state), func(r *audit.Record) error {
+					if r.Event == audit.EventBegin || !q.Matches(r) {
+						return nil
+					}
+					last = daemon.Latest(append(last, *r), keep)
+					return nil
+				}))
+			}
+			if err := read(); err != nil {
+				return err
+			}
+			last, keep = last[max(0, len(last)-n):], 0
+			if err := o.print(os.Stdout, auditTable(last)); err != nil || !follow {
+				return err
+			}
+			last = last[:0]
+			return followAudit(cmd.Context(), read, func() error {
+				defer func() { last = last[:0] }()
+				return o.printMore(auditTable(last))
+			})
+		},
+	}
+	c.Flags().IntVarP(&n, "lines", "n", n, "begin with the last `n` entries")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with those that come, until interrupted")
+	o.outputFlag(c)
+	return c
+}
+
+// followAudit reads on in the files of a log until ctx ends.
+func followAudit(ctx context.Context, read, show func() error) error {
+	tick := time.NewTicker(tailEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := errors.Join(read(), show()); err != nil {
+			return err
+		}
+	}
+}
+
+// told says that there are lines which cannot be read, and returns any other error:
+// those that can be are shown.
+func told(err error) error {
+	if unreadable, ok := errors.AsType[*audit.UnreadableError](err); ok {
+		fmt.Fprintln(os.Stderr, "toolgate:", unreadable)
+		return nil
+	}
+	return err
+}
+
+// printMore prints the rows of a table without its header.
+func (o *options) printMore(t table) error {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	if o.output == "table" || o.output == "wide" {
+		t.header = make([]string, len(t.header))
+		for _, row := range t.rows {
+			columns := len(row)
+			if o.output != "wide" {
+				columns -= t.wide
+			}
+			if _, err := fmt.Println(printable(strings.Join(row[:columns], "  "))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return o.print(os.Stdout, t)
+}
+
+func newAuditVerify(o *options, path *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Find what was changed, removed, inserted or cut off in the audit log",
+		Long: `Hold every line of the audit log, in all its files, to its MAC and to the line
+before it, and the end of each run of the gateway to the anchor that the store
+keeps of it. What a running gateway has not anchored yet, at most 10 s, can be cut
+off unseen. The exit code is 1 when something was found, also when no file is there
+any more of a log that the store knows.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, state, _, err := o.auditFiles(*path)
+			none, isNone := errors.AsType[*noAuditError](err)
+			if err != nil && !isNone {
+				return err
+			}
+			report, bad := verifyAudit(cmd.Context(), c, state)
+			switch {
+			case isNone && (bad != nil || report.Anchors == 0): // nobody knows of one
+				return failure.New(failure.Unreachable, none)
+			case bad != nil:
+				return bad
+			}
+			if err := o.print(os.Stdout, verifyTable(report)); err != nil {
+				return err
+			}
+			if n := len(report.Findings); n > 0 {
+				return failure.Newf(failure.Usage, "the audit log is not as the gateway wrote it: %d findings", n)
+			}
+			return nil
+		},
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// verifyAudit verifies the audit log of a configuration. The store comes first: where
+// there is none, nothing is made in the state folder.
+func verifyAudit(ctx context.Context, c *config.Config, state *daemon.StateDir) (*audit.Report, error) {
+	reading, err := daemon.StoreForReading(c)
+	if err != nil {
+		return nil, err
+	}
+	opening, cancel := context.WithTimeout(ctx, daemon.SaveTime)
+	defer cancel()
+	s, err := store.Open(opening, reading)
+	if err != nil {
+		return nil, failure.New(failure.Unreachable, fmt.Errorf("read the anchors of the audit log: %w", err))
+	}
+	defer s.Close()
+	keys, err := daemon.AuditKeys(c, state)
+	if err != nil {
+		return nil, err
+	}
+	replica, err := state.Replica()
+	if err != nil {
+		return nil, err
+	}
+	report, err := daemon.VerifyAnchored(ctx, s.Anchors(), daemon.AuditPath(c, state), keys, replica)
+	return report, failure.New(failure.Unreachable, err)
+}
+
+func verifyTable(r *audit.Report) table {
+	verdict := "verified"
+	if len(r.Findings) > 0 {
+		verdict = "CHANGED"
+	}
+	t := table{header: []string{"AUDIT LOG", verdict}, data: r, names: []string{verdict}, rows: [][]string{
+		{"files", fmt.Sprint(r.Files)},
+		{"lines", fmt.Sprint(r.Lines)},
+		{"calls", fmt.Sprint(r.Calls)},
+		{"open", fmt.Sprint(r.Open)},
+		{"given up", fmt.Sprint(r.Lost)},
+		{"anchors", fmt.Sprint(r.Anchors)},
+		{"head", fmt.Sprintf("%d %s", r.Last, r.Head)},
+	}}
+	for _, f := range r.Findings {
+		t.rows = append(t.rows, []string{fmt.Sprintf("%s:%d", cmp.Or(f.File, "-"), f.Line), fmt.Sprintf("line %d: %s", f.Seq, f.Text)})
+	}
+	return t
+}
+
+func newAuditExport(o *options, path *string) *cobra.Command {
+	format := "jsonl"
+	c := &cobra.Command{
+		Use:   "export [QUERY]",
+		Short: "Write the entries that fit a query as JSON lines, CSV or OCSF",
+		Long: `Write the entries that fit a query to standard output: as JSON lines as they are in
+the log, as CSV, or as events of the class API Activity (6003) of the Open
+Cybersecurity Schema Framework, one JSON object per line. The lines that begin
+calls are left out unless the query names an event.`,
+		Example: "  toolgate audit export --format csv since=7d > week.csv",
+		RunE: func(_ *cobra.Command, args []string) error {
+			q, err := parseQuery(args)
+			if err != nil {
+				return err
+			}
+			write, end, err := audit.NewExporter(os.Stdout, format, version.Version)
+			if err != nil {
+				return failure.New(failure.Usage, err)
+			}
+			_, _, files, err := o.auditFiles(*path)
+			if err != nil {
+				return err
+			}
+			begins := strings.Contains(strings.Join(args, " "), "event")
+			err = told(audit.Read(files, func(r *audit.Record) error {
+				if r.Event == audit.EventBegin && !begins || !q.Matches(r) {
+					return nil
+				}
+				return write(r)
+			}))
+			return errors.Join(err, end())
+		},
+	}
+	c.Flags().StringVar(&format, "format", format, "jsonl, csv or ocsf")
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(audit.Formats, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}

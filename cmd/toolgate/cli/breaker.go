@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+func newBreakerCommand(o *options) *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use:   "breaker",
+		Short: "Show and reset the circuit breakers of servers and tools",
+		Long: `Show and reset the circuit breakers of the running gateway. A server that keeps
+failing is not called for a while, and its calls are answered at once; it stays
+listed.`,
+	}
+	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	ls := &cobra.Command{
+		Use: "ls", Short: "List the circuit breakers with their state", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.withControl(path, func(control *admin.Client) error {
+				all, err := control.Breakers(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return o.print(os.Stdout, breakerTable(all))
+			})
+		},
+	}
+	reset := &cobra.Command{
+		Use: "reset SERVER [TOOL]", Short: "Close the circuit breakers of a server, or that of one tool",
+		Long: `Close all circuit breakers of a server, or that of one tool of it, named as the
+server does, and forget what was counted. The next call is made.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tool := ""
+			if len(args) > 1 {
+				if tool = args[1]; tool == "" {
+					return failure.New(failure.Usage, errors.New("the name of the tool is empty"))
+				}
+			}
+			return o.withControl(path, func(control *admin.Client) error {
+				all, err := control.ResetBreaker(cmd.Context(), args[0], tool)
+				if err != nil {
+					return err
+				}
+				return o.print(os.Stdout, breakerTable(slices.DeleteFunc(all, func(b admin.Breaker) bool { return b.Server != args[0] })))
+			})
+		},
+	}
+	for _, sub := range []*cobra.Command{ls, reset} {
+		o.outputFlag(sub)
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+func breakerTable(all []admin.Breaker) table {
+	t := table{
+		header: []string{"SERVER", "TOOL", "STATE", "IN STATE", "LEFT", "OPENED", "FAILURES", "LAST FAILURE"},
+		data:   map[string]any{"breakers": append([]admin.Breaker{}, all...)},
+	}
+	for _, b := range all {
+		tool, left := b.Tool, "-"
+		if tool == "" {
+			tool = "-"
+		}
+		if b.Until != nil {
+			left = seconds(max(0, time.Until(*b.Until).Seconds()))
+		}
+		t.rows = append(t.rows, []string{
+			b.Server, tool, b.State, seconds(time.Since(b.Since).Seconds()), left,
+			fmt.Sprint(b.Opens), fmt.Sprint(b.Failures), b.Why,
+		})
+		t.names = append(t.names, strings.TrimSuffix(b.Server+" "+b.Tool, " "))
+	}
+	return t
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/admin"
+)
+
+func newBudgetCommand(o *options) *cobra.Command {
+	var path string
+	c := &cobra.Command{Use: "budget", Short: "Show who has used how much of plans and budgets"}
+	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	c.AddCommand(newBudgetList(o, &path), newBudgetRebuild(o, &path))
+	return c
+}
+
+func newBudgetList(o *options, path *string) *cobra.Command {
+	var q admin.BudgetQuery
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "ls",
+		Short: "List what is used of every plan and budget, when it resets, and when it will be empty",
+		Long: `List what is used of every plan and budget, by whom, when it resets, and when
+nothing will be left at the pace so far. Budgets of which nothing is used are
+not listed.`,
+		Example: "  toolgate budget ls\n  toolgate budget ls --budget plan --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				o.output = "json"
+			}
+			return o.withControl(*path, func(control *admin.Client) error {
+				uses, err := control.BudgetUse(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				if len(uses) == admin.MaxBudgetUses {
+					note("only the first %d are shown; choose with --budget and --key", len(uses))
+				}
+				return o.print(os.Stdout, budgetTable(uses))
+			})
+		},
+	}
+	c.Flags().StringVar(&q.Budget, "budget", "", "only the budget of this `name`; plan is what plans count")
+	c.Flags().StringVar(&q.Key, "key", "", "only of the owner with this `key`, as -o wide shows it")
+	c.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	o.outputFlag(c)
+	return c
+}
+
+func newBudgetRebuild(o *options, path *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rebuild",
+		Short: "Begin anew where what was used is lost",
+		Long: `Make a store of budgets usable again that has lost what was used: what is lost
+counts as unused from then on. Until that is decided, everything that has a
+limit is refused.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.withControl(*path, func(control *admin.Client) error {
+				did, err := control.RebuildBudgets(cmd.Context())
+				if err == nil {
+					say("%s\n", did)
+				}
+				return err
+			})
+		},
+	}
+}
+
+func budgetTable(uses []admin.BudgetUse) table {
+	t := table{
+		header: []string{"BUDGET", "OWNER", "USED", "LIMIT", "UNIT", "WINDOW", "RESETS", "EMPTY", "KEY"}, wide: 1,
+		data: append([]admin.BudgetUse{}, uses...),
+	}
+	for i := range uses {
+		u := &uses[i]
+		limit := "-"
+		if u.Limit != nil {
+			limit = strconv.FormatInt(*u.Limit, 10)
+		}
+		t.rows = append(t.rows, []string{
+			u.Budget, u.Per + " " + strings.Join(u.Owner, " "), strconv.FormatInt(u.Used, 10), limit, u.Unit, u.Window,
+			u.ResetAt.Local().Format(time.DateTime), emptyText(u), u.Key,
+		})
+		t.names = append(t.names, u.Budget+" "+u.Key)
+	}
+	return t
+}
+
+// emptyText says when nothing will be left.
+func emptyText(u *admin.BudgetUse) string {
+	switch {
+	case u.Limit == nil:
+		return "-"
+	case u.Used >= *u.Limit:
+		return "now"
+	case u.EmptyAt == nil:
+		return "lasts"
+	}
+	return u.EmptyAt.Local().Format(time.DateTime)
+}

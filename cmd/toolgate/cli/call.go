@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
+)
+
+func newCall(o *options) *cobra.Command {
+	var arguments, path string
+	c := &cobra.Command{
+		Use:   "call TOOL [NAME=VALUE ...]",
+		Short: "Call a tool through the gateway",
+		Long: `Call a tool through the gateway, with everything that a client's call passes.
+A value that is valid JSON is sent as such, everything else as text.`,
+		Example: "  toolgate call demo__add a=2 b=40\n  toolgate call files__read_file --json '{\"path\":\"README.md\"}'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			params, err := callParams(args[0], args[1:], arguments)
+			if err != nil {
+				return err
+			}
+			return o.withClient(cmd.Context(), path, func(ctx context.Context, client *lineClient, status statusFunc) error {
+				result, err := client.request(ctx, mcp.MethodToolsCall, params)
+				if err != nil {
+					return explainUnknown(ctx, args[0], refusedError(err), client, status)
+				}
+				return o.showResult(result)
+			})
+		},
+	}
+	c.Flags().StringVar(&arguments, "json", "", "arguments as a JSON `object`")
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	c.ValidArgsFunction = o.completeTools(&path)
+	o.outputFlag(c)
+	return c
+}
+
+// explainUnknown says more of a tool that the gateway does not know: which
+// one may have been meant, and which servers offer nothing now.
+func explainUnknown(ctx context.Context, tool string, err error, client *lineClient, status statusFunc) error {
+	if fault, ok := errors.AsType[*mcp.Error](err); !ok || fault.Message != "Unknown tool: "+tool {
+		return err
+	}
+	hint := ""
+	tools, listErr := client.all(ctx, mcp.Tool)
+	if listErr != nil {
+		return err
+	}
+	for _, raw := range tools {
+		if name, _ := mcp.LookupString(raw, "name"); hint == "" && daemon.Similar(tool, name) {
+			hint = fmt.Sprintf("; did you mean %s?", name)
+		}
+	}
+	for _, why := range status.absent(ctx) {
+		hint += "; " + why
+	}
+	return failure.Newf(failure.Tool, "%w%s; `toolgate tools` lists what there is", err, hint)
+}
+
+// callParams builds the params of tools/call.
+func callParams(tool string, pairs []string, object string) ([]byte, error) {
+	arguments := []byte("{}")
+	if object != "" {
+		if err := mcp.Validate([]byte(object), mcp.Limits{}); err != nil || !mcp.IsObject([]byte(object)) {
+			return nil, failure.Newf(failure.Usage, "--json must be a JSON object, such as --json '{\"a\": 2}'")
+		}
+		arguments = []byte(object)
+	}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, failure.Newf(failure.Usage, "%q is not NAME=VALUE; write each argument of the tool as such, or all of them with --json", pair)
+		}
+		raw := []byte(value)
+		if mcp.Validate(raw, mcp.Limits{}) != nil {
+			raw = mcp.Quote(value)
+		}
+		arguments = mcp.SetMember(arguments, name, bytes.TrimSpace(raw))
+	}
+	params := append([]byte(`{"name":`), mcp.Quote(tool)...)
+	params = append(append(append(params, `,"arguments":`...), arguments...), '}')
+	return params, nil
+}
+
+// showResult prints a tool's result: its texts for a person, or all of it.
+func (o *options) showResult(result []byte) error {
+	failed := string(mcp.Lookup(result, "isError")) == "true"
+	refused := mcp.Lookup(result, "_meta", refusal.Key)
+	switch o.output {
+	case "json":
+		var out bytes.Buffer
+		if err := json.Indent(&out, result, "", "  "); err != nil {
+			return err
+		}
+		fmt.Printf("%s\n", shownJSON(out.Bytes()))
+	case "yaml":
+		if err := writeYAML(os.Stdout, json.RawMessage(result)); err != nil {
+			return err
+		}
+	default:
+		content, screen := mcp.Lookup(result, "content"), term.IsTerminal(int(os.Stdout.Fd()))
+		for e := range mcp.Elements(content) {
+			block := e.Of(content)
+			if text, ok := mcp.LookupString(block, "text"); ok {
+				if screen { // a program gets the text as it is
+					text = shown(text)
+				}
+				fmt.Println(text)
+				continue
+			}
+			kind, _ := mcp.LookupString(block, "type")
+			say("[%s, %d bytes]\n", kind, len(block))
+		}
+	}
+	if !failed {
+		return nil
+	}
+	if refused != nil {
+		return refusedExit(refused, errors.New("the gateway refused the call"))
+	}
+	return failure.Newf(failure.Tool, "the tool reports an error")
+}
+
+// refusedError gives an error of the gateway its exit code.
+func refusedError(err error) error {
+	var fault *mcp.Error
+	if !errors.As(err, &fault) {
+		return err
+	}
+	if fault.Data != nil && mcp.Lookup(fault.Data, "kind") != nil {
+		return refusedExit(fault.Data, err)
+	}
+	return failure.New(failure.Tool, err)
+}
+
+// refusedExit maps the kind of a refusal to an exit code.
+func refusedExit(facts []byte, err error) error {
+	kind, _ := mcp.LookupString(facts, "kind")
+	switch kind {
+	case "denied", "insufficient_scope", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
+		return failure.New(failure.Denied, err)
+	case "budget", "plan_unknown", "budget_unavailable", "rate_limited", "repeated_call", "too_many_calls":
+		return failure.New(failure.Budget, err)
+	case "breaker_open":
+		return failure.New(failure.Breaker, err)
+	case string(mcp.FailLogin):
+		return failure.New(failure.Auth, err)
+	case string(mcp.FailUnavailable), string(mcp.FailTimeout), string(mcp.FailDisabled), string(mcp.FailBusy):
+		return failure.New(failure.Unreachable, err)
+	}
+	return failure.New(failure.Tool, err)
+}

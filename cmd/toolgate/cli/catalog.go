@@ -1,0 +1,479 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// catalogOptions are the flags that the commands about the catalog share.
+type catalogOptions struct {
+	*options
+	path   string
+	kind   string
+	reason string
+}
+
+func newCatalog(o *options) *cobra.Command {
+	c := &catalogOptions{options: o}
+	root := &cobra.Command{
+		Use:   "catalog",
+		Short: "See and decide what of the servers is served, and to whom",
+		Long: `See and decide what of the servers is served, and to whom. The catalog has every
+tool, prompt, resource and template that a server ever listed, with the
+definition that was accepted of it. The commands talk to the running gateway; all
+gateways that share its store follow within a second.
+
+A NAME is the one that clients know, a capability id, or SERVER/ORIGINAL.`,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&c.path, "file", "", "configuration `file`, like the argument of up")
+	flags.StringVar(&c.kind, "kind", "", "tool, prompt, resource or template, where a `kind` must be said")
+	root.AddCommand(
+		c.ls(), c.show(), c.diff(), c.enable(), c.disable(), c.flag(), c.restrict(), c.class(), c.accept(), c.seed(), c.orphans(),
+	)
+	return root
+}
+
+// running calls use with the client of the running gateway.
+func (c *catalogOptions) running(use func(*admin.Client) error) error {
+	control, err := c.control(c.path)
+	if err != nil {
+		return err
+	}
+	err = use(control)
+	coded, ours := errors.AsType[*failure.Error](err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, admin.ErrNotRunning):
+		return c.notRunning(c.path)
+	case ours:
+		return coded
+	}
+	return controlError(err)
+}
+
+func (c *catalogOptions) ls() *cobra.Command {
+	q := admin.CatalogQuery{}
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the catalog",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q.Kind = c.kind
+			return c.list(cmd.Context(), q)
+		},
+	}
+	cmd.Flags().StringVar(&q.Server, "server", "", "what this `server` offers alone")
+	cmd.Flags().StringVar(&q.State, "state", "", "active, held, orphaned or refused ones alone")
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{store.StateActive, store.StateHeld, store.StateOrphaned, "refused"}, cobra.ShellCompDirectiveNoFileComp))
+	c.outputFlag(cmd)
+	return cmd
+}
+
+func (c *catalogOptions) list(ctx context.Context, q admin.CatalogQuery) error {
+	return c.running(func(control *admin.Client) error {
+		all, err := control.Catalog(ctx, q)
+		if err != nil {
+			return err
+		}
+		return c.print(os.Stdout, catalogTable(all))
+	})
+}
+
+// catalogTable shows entries of the catalog.
+func catalogTable(all []admin.CatalogEntry) table {
+	t := table{
+		header: []string{"NAME", "KIND", "STATE", "ENABLED", "CLASS", "TENANTS", "KEPT FROM", "FLAGGED", "SERVER", "CATEGORY", "CHANGED BY", "ID"},
+		wide:   4, data: all,
+	}
+	for i := range all {
+		e := &all[i]
+		flagged := ""
+		if len(e.Flagged) > 0 {
+			flagged = firstLine(strings.Join(e.Flagged, "; "), 60)
+		}
+		var tenants []string
+		for _, tenant := range slices.Sorted(maps.Keys(e.Tenants)) {
+			tenants = append(tenants, tenant+"="+onOff(e.Tenants[tenant]))
+		}
+		enabled := onOff(e.Enabled)
+		if !e.Decided {
+			enabled += " (default)"
+		}
+		t.rows = append(t.rows, []string{
+			safe(e.Name), e.Kind, e.State, enabled, e.Class, strings.Join(tenants, " "), strings.Join(e.DeniedPersonas, " "),
+			flagged, e.Server, e.Category, e.Actor, e.ID,
+		})
+		t.names = append(t.names, e.Name)
+	}
+	return t
+}
+
+// safe makes a name of a server fit for a terminal.
+func safe(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func (c *catalogOptions) show() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show what the catalog has of one capability, with its definitions",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.running(func(control *admin.Client) error {
+				e, err := control.CatalogEntry(cmd.Context(), args[0], c.kind)
+				if err != nil {
+					return err
+				}
+				return c.print(os.Stdout, entryTable(&e))
+			})
+		},
+	}
+	c.outputFlag(cmd)
+	return cmd
+}
+
+// entryTable shows one entry, a line for each thing known of it.
+func entryTable(e *admin.CatalogEntry) table {
+	t := table{header: []string{"WHAT", "VALUE"}, data: e, names: []string{e.Name}}
+	add := func(what, value string) {
+		if value != "" {
+			t.rows = append(t.rows, []string{what, value})
+		}
+	}
+	add("name", safe(e.Name))
+	add("id", e.ID)
+	add("kind", e.Kind)
+	add("server", e.Server)
+	add("original", safe(e.Original))
+	add("title", safe(e.DisplayName))
+	add("category", e.Category)
+	add("state", e.State)
+	add("enabled", map[bool]string{true: onOff(e.Enabled), false: onOff(e.Enabled) + " (default)"}[e.Decided])
+	add("class", e.Class)
+	add("said", e.Said)
+	add("risk", e.Risk)
+	for _, why := range e.Flagged {
+		add("flagged", why)
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(e.Tenants)) {
+		add("tenant "+tenant, onOff(e.Tenants[tenant]))
+	}
+	for _, persona := range e.DeniedPersonas {
+		add("kept from", persona)
+	}
+	add("changed by", strings.TrimSuffix(e.Actor+": "+e.Reason, ": "))
+	add("first seen", e.FirstSeen.Format(time.RFC3339))
+	add("accepted", e.Hash)
+	add("held", e.HeldHash)
+	definition := e.Definition
+	if definition == nil {
+		definition = e.Held
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(registry.Pretty(definition), "\n"), "\n") {
+		t.rows = append(t.rows, []string{map[bool]string{true: "definition"}[i == 0], line})
+	}
+	return t
+}
+
+func (c *catalogOptions) diff() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "diff NAME...", Short: "Show what is held against what was accepted",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.running(func(control *admin.Client) error {
+				for _, name := range args {
+					e, err := control.CatalogEntry(cmd.Context(), name, c.kind)
+					if err != nil {
+						return err
+					}
+					if e.HeldHash == "" {
+						note("%s: nothing is held", e.Name)
+						continue
+					}
+					printDiff(&e)
+				}
+				return nil
+			})
+		},
+	}
+	return cmd
+}
+
+// printDiff shows what would be accepted.
+func printDiff(e *admin.CatalogEntry) {
+	say("%s  %s\n", safe(e.Name), e.HeldHash)
+	for _, why := range e.Flagged {
+		say("flagged: %s\n", why)
+	}
+	say("%s", e.Diff)
+}
+
+// changing is a command that changes each of the capabilities in its arguments.
+func (c *catalogOptions) changing(use, short string, change func(args []string) (names []string, change admin.CatalogChange, err error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, what, err := change(args)
+			if err != nil {
+				return err
+			}
+			return c.running(func(control *admin.Client) error {
+				all := []admin.CatalogEntry{}
+				for _, name := range names {
+					what.Name = name
+					e, err := c.apply(cmd.Context(), control, what)
+					if err != nil {
+						return err
+					}
+					all = append(all, e)
+				}
+				return c.print(os.Stdout, catalogTable(all))
+			})
+		},
+	}
+	c.reasonFlag(cmd)
+	c.outputFlag(cmd)
+	return cmd
+}
+
+func (c *catalogOptions) reasonFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.reason, "reason", "", "`why`, which is kept with the change")
+}
+
+// apply makes one change in the name of who runs the command.
+func (c *catalogOptions) apply(ctx context.Context, control *admin.Client, what admin.CatalogChange) (admin.CatalogEntry, error) {
+	what.Kind, what.Actor, what.Reason = c.kind, actor(), c.reason
+	return control.ChangeCatalog(ctx, what)
+}
+
+// actor is who runs a command.
+func actor() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}
+
+func (c *catalogOptions) enable() *cobra.Command {
+	return c.changing("enable NAME...", "Switch capabilities on for everyone who has no flag", func(args []string) ([]string, admin.CatalogChange, error) {
+		return args, admin.CatalogChange{Op: admin.CatalogEnable}, nil
+	})
+}
+
+func (c *catalogOptions) disable() *cobra.Command {
+	return c.changing("disable NAME...", "Switch capabilities off for everyone who has no flag", func(args []string) ([]string, admin.CatalogChange, error) {
+		return args, admin.CatalogChange{Op: admin.CatalogDisable}, nil
+	})
+}
+
+func (c *catalogOptions) flag() *cobra.Command {
+	var tenant string
+	cmd := c.changing("flag NAME... on|off|clear", "Switch capabilities on or off for one tenant, whatever the catalog says", func(args []string) ([]string, admin.CatalogChange, error) {
+		last := len(args) - 1
+		what := admin.CatalogChange{Op: admin.CatalogFlag, Tenant: tenant, On: args[last] == "on"}
+		switch {
+		case tenant == "":
+			return nil, what, failure.Newf(failure.Usage, "--tenant says for whom")
+		case last < 1 || !slices.Contains([]string{"on", "off", "clear"}, args[last]):
+			return nil, what, failure.Newf(failure.Usage, "after the names comes on, off or clear, such as in `toolgate catalog flag NAME off --tenant %s`", tenant)
+		case args[last] == "clear":
+			what.Op = admin.CatalogUnflag
+		}
+		return args[:last], what, nil
+	})
+	cmd.Flags().StringVar(&tenant, "tenant", "", "the `tenant`")
+	return cmd
+}
+
+func (c *catalogOptions) restrict() *cobra.Command {
+	var persona string
+	var lift bool
+	cmd := c.changing("restrict NAME...", "Keep a persona away from capabilities", func(args []string) ([]string, admin.CatalogChange, error) {
+		if persona == "" {
+			return nil, admin.CatalogChange{}, failure.Newf(failure.Usage, "--persona says whom")
+		}
+		op := admin.CatalogRestrict
+		if lift {
+			op = admin.CatalogUnrestrict
+		}
+		return args, admin.CatalogChange{Op: op, Persona: persona}, nil
+	})
+	cmd.Flags().StringVar(&persona, "persona", "", "the `persona`")
+	cmd.Flags().BoolVar(&lift, "lift", false, "lift the restriction instead")
+	return cmd
+}
+
+func (c *catalogOptions) class() *cobra.Command {
+	var risk string
+	var costly bool
+	words := []string{daemon.ClassReadOnly, daemon.ClassWrite, daemon.ClassDestructive, "unknown"}
+	cmd := c.changing("class NAME... CLASS", "Say what capabilities do: read-only, write, destructive or unknown", func(args []string) ([]string, admin.CatalogChange, error) {
+		last := len(args) - 1
+		what := admin.CatalogChange{Op: admin.CatalogClassify, Class: args[last], Risk: risk, Costly: costly}
+		switch {
+		case last < 1 || !slices.Contains(words, args[last]):
+			return nil, what, failure.Newf(failure.Usage, "after the names comes one of %s", strings.Join(words, ", "))
+		case risk != "" && !slices.Contains([]string{"low", "medium", "high"}, risk):
+			return nil, what, failure.Newf(failure.Usage, "--risk is low, medium or high")
+		case what.Class == "unknown":
+			what.Class = ""
+		}
+		return args[:last], what, nil
+	})
+	cmd.Flags().StringVar(&risk, "risk", "", "`risk` of calling it: low, medium or high")
+	cmd.Flags().BoolVar(&costly, "high-cost", false, "not to be called while resources are short")
+	return cmd
+}
+
+func (c *catalogOptions) accept() *cobra.Command {
+	var all bool
+	var server, hash string
+	cmd := &cobra.Command{
+		Use: "accept NAME...", Short: "Accept held definitions, which are then served",
+		Long: `Accept held definitions, which are then served. What is accepted is printed, and
+is exactly that: a definition that its server changes meanwhile stays held.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0 && !all && server == "":
+				return failure.Newf(failure.Usage, "name what to accept, or --server SERVER, or --all; `toolgate catalog ls --state held` lists it")
+			case len(args) > 0 && (all || server != ""):
+				return failure.Newf(failure.Usage, "names do not go with --all and --server")
+			case hash != "" && len(args) != 1:
+				return failure.Newf(failure.Usage, "--hash is of one definition; name one")
+			}
+			return c.running(func(control *admin.Client) error {
+				ctx := cmd.Context()
+				if len(args) == 0 {
+					waiting, err := control.Catalog(ctx, admin.CatalogQuery{Server: server, Kind: c.kind, State: store.StateHeld})
+					if err != nil {
+						return err
+					}
+					for i := range waiting {
+						args = append(args, waiting[i].ID)
+					}
+				}
+				return c.acceptEach(ctx, control, args, hash)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "accept everything that is held")
+	cmd.Flags().StringVar(&server, "server", "", "accept what is held of this `server`")
+	cmd.Flags().StringVar(&hash, "hash", "", "accept only the definition with this `hash`, as diff shows it")
+	c.reasonFlag(cmd)
+	c.outputFlag(cmd)
+	return cmd
+}
+
+// acceptEach accepts what is held of each name, and just what it has printed.
+func (c *catalogOptions) acceptEach(ctx context.Context, control *admin.Client, names []string, hash string) error {
+	accepted := []admin.CatalogEntry{}
+	for _, name := range names {
+		e, err := control.CatalogEntry(ctx, name, c.kind)
+		if err != nil {
+			return err
+		}
+		if e.HeldHash == "" {
+			return failure.Newf(failure.Usage, "%s: %w", e.Name, registry.ErrNotHeld)
+		}
+		if c.output == "table" || c.output == "wide" {
+			printDiff(&e)
+		}
+		looked := e.HeldHash
+		if hash != "" {
+			looked = hash
+		}
+		done, err := c.apply(ctx, control, admin.CatalogChange{Op: admin.CatalogAccept, Name: e.ID, Hash: looked})
+		if err != nil {
+			return err
+		}
+		accepted = append(accepted, done)
+	}
+	return c.print(os.Stdout, catalogTable(accepted))
+}
+
+func (c *catalogOptions) seed() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "seed FILE", Short: "Apply a seed file to what is in the catalog, over what was decided before",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := os.ReadFile(args[0])
+			if err != nil {
+				return failure.Newf(failure.Config, "read the seed: %w", err)
+			}
+			return c.running(func(control *admin.Client) error {
+				did, err := control.SeedCatalog(cmd.Context(), admin.CatalogSeed{File: args[0], Data: data, Actor: actor(), Reason: c.reason})
+				if _, asked := errors.AsType[*admin.QuestionError](err); asked {
+					return failure.New(failure.Config, err)
+				} else if err != nil {
+					return err
+				}
+				t := table{header: []string{"SEED", "APPLIED", "UNMATCHED"}, data: did, names: did.Unmatched}
+				t.rows = append(t.rows, []string{args[0], strconv.Itoa(did.Applied), strconv.Itoa(len(did.Unmatched))})
+				if err := c.print(os.Stdout, t); err != nil {
+					return err
+				}
+				if len(did.Unmatched) > 0 {
+					return failure.Newf(failure.Config, "nothing in the catalog is named as in %s", strings.Join(did.Unmatched, ", "))
+				}
+				return nil
+			})
+		},
+	}
+	c.reasonFlag(cmd)
+	c.outputFlag(cmd)
+	return cmd
+}
+
+func (c *catalogOptions) orphans() *cobra.Command {
+	var forget bool
+	cmd := &cobra.Command{
+		Use: "orphans", Short: "List what no server offers any more",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			return c.running(func(control *admin.Client) error {
+				all, err := control.Catalog(ctx, admin.CatalogQuery{Kind: c.kind, State: store.StateOrphaned})
+				if err != nil {
+					return err
+				}
+				if forget {
+					for i := range all {
+						if _, err := c.apply(ctx, control, admin.CatalogChange{Op: admin.CatalogForget, Name: all[i].ID}); err != nil {
+							return err
+						}
+					}
+				}
+				return c.print(os.Stdout, catalogTable(all))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&forget, "forget", false, "take them out of the catalog; when they come back they are new")
+	c.reasonFlag(cmd)
+	c.outputFlag(cmd)
+	return cmd
+}

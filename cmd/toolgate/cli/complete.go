@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// completeTime is how long the shell waits for names from the running gateway.
+// Without one, or in time, there are none; nothing is started or printed.
+const completeTime = 500 * time.Millisecond
+
+// completeTools completes the first argument of a command to a tool of the
+// gateway of a configuration, and those behind it to the arguments of the tool.
+func (o *options) completeTools(path *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp
+		tools := o.runningTools(cmd.Context(), *path)
+		if len(args) == 0 {
+			var out []cobra.Completion
+			for _, raw := range tools {
+				if name, _ := mcp.LookupString(raw, "name"); strings.HasPrefix(name, begun) {
+					text, _ := mcp.LookupString(raw, "description")
+					out = append(out, describe(name, text))
+				}
+			}
+			return out, none
+		}
+		for _, raw := range tools {
+			if name, _ := mcp.LookupString(raw, "name"); name == args[0] {
+				return completeArguments(raw, args[1:], begun), none | cobra.ShellCompDirectiveNoSpace
+			}
+		}
+		return nil, none
+	}
+}
+
+// completeArguments returns the arguments of a tool that are not given yet.
+func completeArguments(tool []byte, given []string, begun string) []cobra.Completion {
+	properties := mcp.Lookup(tool, "inputSchema", "properties")
+	if !mcp.IsObject(properties) {
+		return nil
+	}
+	var out []cobra.Completion
+	for m := range mcp.Members(properties) {
+		name, err := mcp.Unquote([]byte(`"` + string(m.KeyText.Of(properties)) + `"`))
+		if err != nil || !strings.HasPrefix(name+"=", begun) ||
+			slices.ContainsFunc(given, func(pair string) bool { return strings.HasPrefix(pair, name+"=") }) {
+			continue
+		}
+		text, _ := mcp.LookupString(m.Value.Of(properties), "description")
+		out = append(out, describe(name+"=", text))
+	}
+	return out
+}
+
+// describe is a completion with a description of one line, both without control
+// characters, which the texts of a server may have.
+func describe(name, text string) cobra.Completion {
+	clean := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r < ' ' || r >= 0x7f && r < 0xa0 {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	name, text = clean(name), clean(firstLine(text, 60))
+	if text == "" {
+		return name
+	}
+	return cobra.CompletionWithDesc(name, text)
+}
+
+// runningTools lists the tools of the running gateway of a configuration; none
+// when there is no gateway.
+func (o *options) runningTools(ctx context.Context, path string) [][]byte {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	control := o.completionControl(path)
+	if control == nil {
+		return nil
+	}
+	stream, err := control.Stdio(ctx, apiKey())
+	if err != nil {
+		return nil
+	}
+	defer stream.Close()
+	tools, err := newLineClient(stream).all(ctx, mcp.Tool)
+	if err != nil {
+		return nil
+	}
+	return tools
+}
+
+// completionControl is the client for the gateway of a configuration; nil when
+// there is surely none. It makes no file or folder.
+func (o *options) completionControl(arg string) *admin.Client {
+	path, err := o.findFile(arg)
+	if err != nil {
+		return nil
+	}
+	state, err := daemon.FindState(path)
+	if err != nil {
+		return nil
+	}
+	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
+	if err != nil {
+		return nil
+	}
+	return &admin.Client{Path: state.Socket, Token: strings.TrimSpace(string(token)), Timeout: completeTime}
+}
+
+// completeServers completes the first argument to a server of the running gateway.
+func (o *options) completeServers(path *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp
+		control := o.completionControl(*path)
+		if len(args) > 0 || control == nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		status, err := control.Status(ctx)
+		if err != nil {
+			return nil, none
+		}
+		var out []cobra.Completion
+		for i := range status.Servers {
+			out = append(out, describe(status.Servers[i].Name, status.Servers[i].State))
+		}
+		return out, none
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// loadConfig finds and reads the configuration of a command. An empty argument
+// and no file anywhere give the demo.
+func (o *options) loadConfig(arg string) (*config.Config, error) {
+	path, err := o.findFile(arg)
+	if err != nil {
+		return nil, err
+	}
+	return o.readConfig(path)
+}
+
+// findFile finds the configuration of a command; empty for the demo.
+func (o *options) findFile(arg string) (string, error) {
+	userDir, _ := os.UserConfigDir()
+	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	return path, failure.New(failure.Config, err)
+}
+
+func (o *options) readConfig(path string) (*config.Config, error) {
+	return o.readConfigWith(path, promptInput)
+}
+
+// findOwnFile finds the configuration of a command that clients start in folders of
+// others: a file that is in the working folder and was not chosen is named, and not
+// used.
+func (o *options) findOwnFile(arg string) (string, error) {
+	userDir, _ := os.UserConfigDir()
+	path, err := config.FindOwnFile(arg, o.config, userDir, os.LookupEnv)
+	if err != nil {
+		return "", failure.New(failure.Config, err)
+	}
+	if arg == "" && o.config == "" && os.Getenv("TOOLGATE_CONFIG") == "" {
+		noteUnused(path)
+	}
+	return path, nil
+}
+
+// noteUnused names a configuration in the working folder that is not the one in use.
+func noteUnused(path string) {
+	here, err := os.Stat(config.FileName)
+	if err != nil {
+		return
+	}
+	if used, err := os.Stat(path); err == nil && os.SameFile(here, used) {
+		return
+	}
+	if abs, err := filepath.Abs(config.FileName); err == nil {
+		note("%s is not used: clients start this command in folders of others, where a file would choose what runs; to use it, write toolgate stdio %s", abs, abs)
+	}
+}
+
+// readConfigWith reads a configuration and asks a person by means of ask; nil asks
+// nobody.
+func (o *options) readConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
+	flags := maps.Clone(o.set)
+	if o.listen != "" {
+		if flags == nil {
+			flags = make(map[string]string)
+		}
+		flags["listen.http"] = o.listen
+	}
+	lookup, beside, err := variables(path)
+	if err != nil {
+		return nil, failure.New(failure.Config, err)
+	}
+	opts := config.Options{LookupEnv: lookup, Environ: os.Environ(), Flags: flags, Input: ask}
+	if self, err := os.Executable(); err == nil {
+		opts.Self = append(opts.Self, self)
+	}
+	var c *config.Config
+	if path == "" {
+		c, err = config.Default(opts)
+		if err == nil {
+			err = addDemo(c)
+		}
+	} else {
+		c, err = config.Load(path, opts)
+	}
+	if err != nil {
+		return nil, failure.New(failure.Config, err)
+	}
+	if beside != "" {
+		c.Files = append(c.Files, beside)
+	}
+	if err := onlyOwn(c); err != nil {
+		return nil, failure.New(failure.Config, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// This file keeps the tools that administrators declare in the store, for every
+// gateway that shares it.
+
+// newDeclaring are the commands for the tools of the store.
+func newDeclaring(o *options) []*cobra.Command {
+	var path, reason string
+	declare := &cobra.Command{
+		Use:   "declare DOCUMENT",
+		Short: "Declare the tools of a document in the store of the running gateway",
+		Long: `Declare the tools of a document, which is like a file of tool_files without
+variables and relative paths, in the store of the running gateway: for every
+gateway that shares it, and in place of those of the same names. All of them are
+declared, or none.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := os.ReadFile(args[0])
+			if err != nil {
+				return failure.New(failure.Config, err)
+			}
+			return o.withControl(path, func(control *admin.Client) error {
+				did, err := control.DeclareTools(cmd.Context(), admin.Declaration{File: args[0], Data: data, Reason: reason})
+				if err != nil {
+					return err
+				}
+				for _, what := range did.Changes {
+					say("%s\n", what)
+				}
+				return nil
+			})
+		},
+	}
+	undeclare := &cobra.Command{
+		Use: "undeclare NAME", Short: "Take a tool out of the store of the running gateway", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withControl(path, func(control *admin.Client) error {
+				if err := control.UndeclareTool(cmd.Context(), args[0], reason); err != nil {
+					return err
+				}
+				say("%s is no longer declared\n", args[0])
+				return nil
+			})
+		},
+	}
+	list := &cobra.Command{
+		Use: "declared", Short: "List the tools that are declared in the store of the running gateway", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.withControl(path, func(control *admin.Client) error {
+				all, err := control.DeclaredTools(cmd.Context())
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"TOOL", "TYPE", "TARGET", "BY", "PROBLEM"}, data: all}
+				for _, d := range all {
+					t.rows = append(t.rows, []string{d.Name, d.Type, d.Target, d.Actor, d.Problem})
+					t.names = append(t.names, d.Name)
+				}
+				return o.print(os.Stdout, t)
+			})
+		},
+	}
+	o.outputFlag(list)
+	for _, c := range []*cobra.Command{declare, undeclare} {
+		c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	}
+	all := []*cobra.Command{declare, undeclare, list}
+	for _, c := range all {
+		c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	}
+	return all
+}

@@ -1,0 +1,219 @@
+//go:build !windows
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// declaring is a toolgate section with declared tools.
+func declaring(tools ...map[string]any) map[string]any { return map[string]any{"tools": tools} }
+
+// properties is a schema with required texts.
+func properties(names ...string) map[string]any {
+	p := map[string]any{}
+	for _, name := range names {
+		p[name] = map[string]any{"type": "string", "maxLength": 100}
+	}
+	return map[string]any{"type": "object", "properties": p, "required": names, "additionalProperties": false}
+}
+
+// Declared tools are listed and called as all others, behind the same gate, and
+// changed by a person alone.
+func TestDeclaredTools(t *testing.T) {
+	t.Setenv("STATUS_TOKEN", "canary-of-a-token") // which every process of this test has
+	asked := make(chan string, 10)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + " " + r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"page":{"name":%q,"you":%q}}`, strings.TrimPrefix(r.URL.Path, "/"), r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(service.Close)
+	status := map[string]any{
+		"name": "status", "type": "http", "url": service.URL + "/{id}", "headers": map[string]any{"Authorization": "Bearer ${STATUS_TOKEN}"},
+		"answer": "/page", "input_schema": properties("id"), "class": "read_only", "risk": "low",
+	}
+	shout := map[string]any{"name": "say", "namespace": "own", "type": "command", "sandbox": "auto", "args": []any{"echo", "{word}"}, "input_schema": properties("word")}
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, declaring(status, shout))
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	if got := text(t, c, "tools__status", `{"id":"main"}`); got != `{"name":"main","you":"[redacted]"}` {
+		t.Error(got)
+	}
+	if got := <-asked; got != "/main Bearer canary-of-a-token" {
+		t.Error(got)
+	}
+	if got := text(t, c, "own__say", `{"word":"a b; id"}`); got != "a b; id\n" {
+		t.Errorf("%q", got)
+	}
+	for _, args := range []string{`{}`, `{"id":5}`, `{"id":"x","more":1}`, `{"id":"` + strings.Repeat("x", 101) + `"}`} {
+		if got := tried(t.Context(), c, "tools__status", args); got == "ok" {
+			t.Errorf("%s is taken", args)
+		}
+	}
+	if got := text(t, c, "tools__status", `{"id":"../admin"}`); !strings.Contains(got, "may not hold slashes") {
+		t.Error(got)
+	}
+	if len(asked) != 0 {
+		t.Errorf("the service was asked for %s", <-asked)
+	}
+
+	rows := map[string]string{}
+	for _, s := range r.Servers() {
+		rows[s.Name] = fmt.Sprintf("%s %s %d", s.Kind, s.State, s.Tools)
+	}
+	if rows["tools"] != "declared ready 1" || rows["own"] != "declared ready 1" {
+		t.Errorf("%v", rows)
+	}
+	records, _, err := r.Store.Registry().List(t.Context(), store.RegistryFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	providers := map[string]string{}
+	for i := range records {
+		providers[records[i].Name] = records[i].Provider
+	}
+	if providers["tools__status"] != store.ProviderExternal || providers["own__say"] != store.ProviderNative {
+		t.Errorf("%v", providers)
+	}
+
+	// Nothing that nobody asked for changes what is reached or run.
+	elsewhere := map[string]any{"name": "status", "type": "http", "url": "http://127.0.0.1:1/{id}", "input_schema": properties("id")}
+	h.write(t, servers{"a": fake()}, declaring(elsewhere, shout))
+	done, err := r.TakeFile(false)
+	if err != nil || !strings.Contains(strings.Join(done.Pending, " "), "setting tools") {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if got := text(t, c, "tools__status", `{"id":"main"}`); !strings.Contains(got, `"main"`) {
+		t.Error(got)
+	}
+	h.write(t, servers{"a": fake()}, declaring(shout))
+	if _, err := r.TakeFile(true); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t)
+	if got := tried(t.Context(), c, "tools__status", `{"id":"main"}`); got == "ok" {
+		t.Error("a tool that was taken out is there")
+	}
+	if got := text(t, c, "own__say", `{"word":"still"}`); got != "still\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What a declaration has wrong is said when it is read, by validate as by a start.
+func TestDeclaredToolsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	command := func(more map[string]any) map[string]any {
+		out := map[string]any{"name": "x", "type": "command", "sandbox": "auto", "args": []any{"echo"}}
+		maps.Copy(out, more)
+		return out
+	}
+	link := filepath.Join(h.dir, "link")
+	if err := os.Symlink(h.dir, link); err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	for name, tc := range map[string]struct {
+		tool map[string]any
+		want string
+	}{
+		"the folder of the file":    {command(map[string]any{"write": []any{h.dir}}), "the gateway's own"},
+		"the file itself":           {command(map[string]any{"write": []any{h.file}}), "the gateway's own"},
+		"by a link":                 {command(map[string]any{"write": []any{link}}), "the gateway's own"},
+		"above it":                  {command(map[string]any{"write": []any{"/"}}), "the gateway's own"},
+		"read":                      {command(map[string]any{"read": []any{h.dir}}), "the gateway's own"},
+		"its working folder":        {command(map[string]any{"cwd": h.dir}), "the gateway's own"},
+		"no program":                {command(map[string]any{"args": []any{"no-such-program"}}), "no-such-program is not there"},
+		"a pattern of another kind": {command(map[string]any{"input_schema": map[string]any{"type": "object", "properties": map[string]any{"x": map[string]any{"type": "string", "pattern": "^(?!-).*$"}}}}), "cannot be checked"},
+		"a broken schema":           {command(map[string]any{"input_schema": map[string]any{"type": "object", "properties": map[string]any{"x": map[string]any{"type": "strin"}}}}), "input_schema"},
+		"a shell":                   {command(map[string]any{"args": []any{"sh", "-c", "echo {x}"}, "input_schema": properties("x")}), "run as code"},
+		"a host":                    {map[string]any{"name": "x", "type": "http", "url": "https://{h}/", "input_schema": properties("h")}, "in its host"},
+		"no url":                    {map[string]any{"name": "x", "type": "http"}, "url"},
+		"a key of the other kind":   {map[string]any{"name": "x", "type": "http", "url": "https://a.example", "args": []any{"x"}}, "it is of tools with type: command"},
+		"a server's namespace":      {command(map[string]any{"namespace": "a"}), "is that of the server a"},
+		"the gateway's namespace":   {command(map[string]any{"namespace": "toolgate"}), "the gateway's own"},
+		"a long name":               {command(map[string]any{"name": strings.Repeat("x", 40)}), "more than 45 characters"},
+		"what is granted":           {command(map[string]any{"write": []any{outside}}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.write(t, servers{"a": fake()}, declaring(tc.tool))
+			c, err := config.Load(h.file, config.Options{LookupEnv: os.LookupEnv})
+			if err == nil {
+				err = daemon.CheckDeclared(c)
+			}
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%v; want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// What a tool may write is held against what a configuration has started from at each
+// reload, also where the tools are the same as before.
+func TestServersAreNotStartedFromWhatToolsWrite(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	shared := filepath.Join(h.dir, "shared")
+	program := filepath.Join(shared, "server.sh")
+	if err := errors.Join(os.Mkdir(shared, 0o700), os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	tools := map[string]any{"tools": []any{map[string]any{"name": "one", "type": "command", "sandbox": "auto", "args": []any{"echo", "one"}, "write": []any{shared}}}}
+	h.write(t, servers{"a": fake()}, tools)
+	r := h.newRunning(t)
+	h.write(t, servers{"a": fake(), "b": map[string]any{"command": program}}, tools)
+	if _, err := r.TakeFile(true); err == nil || !strings.Contains(err.Error(), shared) || !strings.Contains(err.Error(), "is started") {
+		t.Errorf("%v", err)
+	}
+	if got := text(t, r.client(t, &options{}), "tools__one", "{}"); got != "one\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Files of tools are read with the file, and watched and kept like it.
+func TestToolFiles(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	more := filepath.Join(h.dir, "more.yaml")
+	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, sandbox: auto, args: [echo, one] }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.write(t, servers{"a": fake()}, map[string]any{"tool_files": []any{"more.yaml"}})
+	r := h.newRunning(t)
+	c := r.client(t, &options{})
+	if got := text(t, c, "tools__one", "{}"); got != "one\n" {
+		t.Errorf("%q", got)
+	}
+	if own := strings.Join(daemon.OwnFiles(r.Current(), r.State), " "); !strings.Contains(own, more) {
+		t.Errorf("%s is none of the gateway's own files", more)
+	}
+	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, sandbox: auto, args: [echo, two] }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.TakeFile(false); err != nil || len(done.Pending) == 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if got := text(t, c, "tools__one", "{}"); got != "one\n" {
+		t.Errorf("%q", got)
+	}
+	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, arg: [echo] }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.TakeFile(true); err == nil || !strings.Contains(err.Error(), more) || !strings.Contains(err.Error(), "arg") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func newDoctor(o *options) *cobra.Command {
+	var offline bool
+	c := &cobra.Command{
+		Use:   "doctor [FILE]",
+		Short: "Find out what does not work, and what to do about it",
+		Long: `Look at a configuration, at this machine and at the clients on it, and say what
+does not work and what to do. No server is started and nothing is changed; servers
+that are elsewhere are sent one ping with the headers of the file. Every finding
+has a code; see docs/doctor.md, or toolgate doctor explain CODE.`,
+		Example: "  toolgate doctor\n  toolgate doctor explain TG2101",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e := &examination{o: o, offline: offline, now: time.Now()}
+			e.run(cmd.Context(), file(args))
+			return o.printChecks(e.checks)
+		},
+	}
+	c.Flags().BoolVar(&offline, "offline", false, "ask nobody over the network")
+	o.outputFlag(c)
+	explain := &cobra.Command{
+		Use:   "explain CODE",
+		Short: "Say what a code means and what to do",
+		Args:  cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var out []cobra.Completion
+			for _, code := range doctor.Codes() {
+				out = append(out, describe(code.ID, code.Title))
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			code, ok := doctor.Find(strings.ToUpper(args[0]))
+			if !ok {
+				return failure.Newf(failure.Usage, "there is no code %s; see `toolgate doctor codes`", args[0])
+			}
+			say("%s  %s (%s)\n\n%s\n\nWhat to do: %s\n", code.ID, code.Title, code.Level, code.Means, code.Fix)
+			return nil
+		},
+	}
+	codes := &cobra.Command{
+		Use:   "codes",
+		Short: "List all codes",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			t := table{header: []string{"CODE", "LEVEL", "FINDING"}}
+			for _, code := range doctor.Codes() {
+				t.rows = append(t.rows, []string{code.ID, string(code.Level), code.Title})
+				t.names = append(t.names, code.ID)
+			}
+			t.data = map[string]any{"codes": doctor.Codes()}
+			return o.print(os.Stdout, t)
+		},
+	}
+	o.outputFlag(codes)
+	c.AddCommand(explain, codes)
+	return c
+}
+
+// printChecks prints what was found. With an error among it the exit code is that
+// of a configuration.
+func (o *options) printChecks(checks []doctor.Check) error {
+	t := table{header: []string{"LEVEL", "CODE", "SUBJECT", "WHAT"}}
+	found := []doctor.Finding{}
+	for _, c := range checks {
+		if len(c.Findings) == 0 {
+			t.rows = append(t.rows, []string{"ok", "", c.What, c.Note})
+		}
+		for _, f := range c.Findings {
+			found = append(found, f)
+			t.rows = append(t.rows, []string{string(f.Level), f.Code, f.Subject, firstLine(f.What, 100)})
+			t.names = append(t.names, f.Code)
+		}
+	}
+	wrong, warnings := doctor.Errors(checks)
+	t.data = map[string]any{"checks": checks, "findings": found, "errors": wrong, "warnings": warnings}
+	if err := o.print(os.Stdout, t); err != nil {
+		return err
+	}
+	if o.output == "table" || o.output == "wide" {
+		for _, f := range found {
+			say("\n%s %s: %s\n  fix: %s\n", f.Code, f.Subject, f.What, f.Fix)
+		}
+		say("\n%d ok, %d warnings, %d errors\n", len(checks)-failing(checks), warnings, wrong)
+	}
+	if wrong > 0 {
+		return failure.Newf(failure.Config, "%d errors were found; `toolgate doctor explain CODE` says more", wrong)
+	}
+	return nil
+}
+
+func failing(checks []doctor.Check) int {
+	n := 0
+	for _, c := range checks {
+		if len(c.Findings) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// examination looks at everything, one thing after the other.
+type examination struct {
+	o       *options
+	offline bool
+	now     time.Time
+	checks  []doctor.Check
+	offsets map[string]time.Duration // of the clocks of others, by who they are
+	ready   map[string]bool          // servers that the running gateway uses
+}
+
+func (e *examination) add(what, remark string, found ...doctor.Finding) {
+	if found == nil {
+		found = []doctor.Finding{}
+	}
+	e.checks = append(e.checks, doctor.Check{What: what, Note: remark, Findings: found})
+}
+
+func (e *examination) run(ctx context.Context, arg string) {
+	e.offsets = map[string]time.Duration{}
+	path, err := e.o.findFile(arg)
+	if err != nil {
+		e.add("configuration", "", doctor.Found(doctor.CodeFile, "configuration", err.Error(), ""))
+		return
+	}
+	e.otherFiles(arg, path)
+	e.clients()
+	c, err := e.o.readConfigWith(path, nil)
+	if err != nil {
+		e.add("configuration", "", fileFindings(path, err)...)
+		return
+	}
+	e.configuration(c)
+	state, err := daemon.FindState(c.Path)
+	if err != nil {
+		e.add("state folder", "", doctor.Found(doctor.CodeState, "TOOLGATE_STATE", err.Error(), ""))
+		return
+	}
+	running := e.running(ctx, state)
+	e.state(ctx, c, state, running)
+	e.listeners(ctx, c, running)
+	e.gate(ctx, c)
+	for i := range c.Servers {
+		e.server(ctx, c, &c.Servers[i])
+	}
+	for _, name := range slices.Sorted(keysOf(c.Toolgate.Native.Plugins)) {
+		p := c.Toolgate.Native.Plugins[name]
+		e.add("plugin "+name, p.Path, doctor.Plugin(name, p.Path, p.SHA256)...)
+	}
+	e.confinement(c)
+	e.issuers(ctx, c)
+	if len(e.offsets) > 0 {
+		e.add("clock", fmt.Sprintf("compared with %d servers", len(e.offsets)), doctor.Clocks(e.offsets)...)
+	}
+}
+
+// fileFindings are the findings of a configuration that is not used.
+func fileFindings(path string, err error) []doctor.Finding {
+	faults := faultsOf(err)
+	out := make([]doctor.Finding, 0, len(faults))
+	for _, fault := range faults {
+		code := doctor.CodeFile
+		switch {
+		case errors.Is(fault, config.ErrNamespace):
+			code = doctor.CodeNamespace
+		case errors.Is(fault, config.ErrUnset):
+			code = doctor.CodeUnset
+		}
+		subject, fix := path, ""
+		if e, ok := errors.AsType[*config.Error](fault); ok {
+			if e.Key != "" {
+				subject = e.Key
+			}
+			fix = e.Hint
+		}
+		out = append(out, doctor.Found(code, subject, fault.Error(), sentence(fix)))
+	}
+	return out
+}
+
+// faultsOf are the faults that an error of package config joins.
+func faultsOf(err error) []error {
+	if e, ok := err.(*failure.Error); ok { //nolint:errorlint // this layer alone is taken off
+		return faultsOf(e.Err)
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()
+	}
+	return []error{err}
+}
+
+// sentence begins a hint with a capital letter and ends it with a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+// configuration judges a file that can be used.
+func (e *examination) configuration(c *config.Config) {
+	var found []doctor.Finding
+	name := c.Path
+	if name == "" {
+		name = "none: the built-in demo"
+	} else if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
+		found = append(found, doctor.Found(doctor.CodeNoServers, c.Path, noServers(c), ""))
+	}
+	if c.Path != "" && runtime.GOOS != "windows" {
+		if info, err := os.Stat(c.Path); err == nil && info.Mode().Perm()&0o077 != 0 {
+			if where := literalSecret(c); where != "" {
+				found = append(found, doctor.Found(doctor.CodeReadable, where,
+					fmt.Sprintf("%s spells out a credential and has the mode %#o", c.Path, info.Mode().Perm()), ""))
+			}
+		}
+	}
+	e.add("configuration", fmt.Sprintf("%s, %d servers", name, len(c.Servers)), found...)
+}
+
+// running asks for the gateway of the configuration; nil where none answers.
+func (e *examination) running(ctx context.Context, state *daemon.StateDir) *admin.Status {
+	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
+	if err != nil {
+		return nil
+	}
+	control := &admin.Client{Path: state.Socket, Token: strings.TrimSpace(string(token)), Timeout: 5 * time.Second}
+	status, err := control.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	var found []doctor.Finding
+	if status.NotReady != "" {
+		found = append(found, doctor.Found(doctor.CodeNotReady, status.NotReady, status.Detail, ""))
+	}
+	e.ready = map[string]bool{}
+	for i := range status.Servers {
+		e.ready[status.Servers[i].Name] = status.Servers[i].State == mcp.Ready.String()
+		if s := &status.Servers[i]; s.State == "failed" || s.Breaker != "" {
+			found = append(found, doctor.Found(doctor.CodeFailing, s.Name, s.Reason, ""))
+		}
+	}
+	for _, f := range status.PolicyFailures {
+		found = append(found, doctor.Found(doctor.CodePolicyFails, f.Name, f.What, ""))
+	}
+	e.add("running gateway", fmt.Sprintf("%d servers", len(status.Servers)), found...)
+	return &status
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// Exit codes (DESIGN 11). Scripts may rely on them.
+const (
+	exitOK = iota
+	exitUsage
+	exitConfig
+	exitAuth
+	exitUnreachable
+	exitTool
+	exitDenied
+	exitBudget
+	exitBreaker
+)
+
+// exitCode is that of an error; ours is false of one that no kind was given to.
+func exitCode(err error) (code int, ours bool) {
+	known, ok := errors.AsType[*failure.Error](err)
+	if !ok {
+		return exitUsage, false
+	}
+	for _, c := range exitCodes {
+		if c.kind == known.Kind {
+			return c.code, true
+		}
+	}
+	return exitUsage, true
+}
+
+// report prints an error for a person and returns the exit code.
+func report(err error) int {
+	code, ours := exitCode(err)
+	if err == nil || !ours && errors.Is(err, context.Canceled) {
+		return exitOK
+	}
+	fsay(os.Stderr, "toolgate: %v\n", err)
+	return code
+}
+
+// exitCodes is what each exit code says, in order. Scripts may rely on them.
+var exitCodes = []struct {
+	code        int
+	kind        failure.Kind
+	name, means string
+}{
+	{exitOK, 0, "ok", "The command did what it was asked for."},
+	{exitUsage, failure.Usage, "usage", "The command line is wrong, or what it names does not exist. Nothing was done."},
+	{exitConfig, failure.Config, "configuration", "The configuration cannot be used, or `doctor`, `lint` or `validate` has found errors in it."},
+	{exitAuth, failure.Auth, "authentication", "Who asks is not known, or may not do this."},
+	{exitUnreachable, failure.Unreachable, "unreachable", "A gateway, a server or a service does not answer, or what is needed is held by another process."},
+	{exitTool, failure.Tool, "tool error", "The tool, or its server, has answered with an error."},
+	{exitDenied, failure.Denied, "denied", "The gateway does not allow the call, or it waits for an approval."},
+	{exitBudget, failure.Budget, "budget or rate", "A budget is used up, or there were too many calls."},
+	{exitBreaker, failure.Breaker, "breaker", "The circuit breaker of the server is open."},
+}
+
+// exitCodesText lists the exit codes for the help of the program.
+func exitCodesText() string {
+	parts := make([]string, len(exitCodes))
+	for i, c := range exitCodes {
+		parts[i] = fmt.Sprintf("%d %s", c.code, c.name)
+	}
+	return "Exit codes: " + strings.Join(parts, ", ") + "."
+}
+
+// writeExitCodes writes the page about them.
+func writeExitCodes(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Exit codes\n\nEvery command ends with one of these; scripts may rely on them. What is wrong stands\non standard error in one sentence.\n\n| code | name | meaning |\n|---|---|---|\n")
+	for _, c := range exitCodes {
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.code, c.name, c.means)
+	}
+	b.WriteString("\nThis page is written from the program (`go generate ./cmd/toolgate/cli`).\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

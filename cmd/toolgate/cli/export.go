@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func newExport(o *options) *cobra.Command {
+	format := "mcp"
+	c := &cobra.Command{
+		Use:   "export [FILE]",
+		Short: "Print the definitions of the tools, for programs that do not speak MCP",
+		Long: `Print the definitions of the tools that the caller sees, as JSON: with --format mcp
+as a tools/list answers them, with --format openai as the list of functions that
+the API of OpenAI, and of many others, takes as "tools". A call of one of them is
+then a tools/call under the same name.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			export := exporters[format]
+			if export == nil {
+				return failure.Newf(failure.Usage, "--format %s: write mcp or openai", format)
+			}
+			return o.withClient(cmd.Context(), file(args), func(ctx context.Context, client *lineClient, _ statusFunc) error {
+				items, err := client.all(ctx, mcp.Tool)
+				if err != nil {
+					return refusedError(err)
+				}
+				var out bytes.Buffer
+				if err := json.Indent(&out, export(items), "", "  "); err != nil {
+					return fmt.Errorf("write the definitions: %w", err)
+				}
+				out.WriteByte('\n')
+				_, err = out.WriteTo(os.Stdout)
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", format, "mcp or openai")
+	return c
+}
+
+// exporters make JSON of tools as they are listed. What is in a definition is
+// copied as it is.
+var exporters = map[string]func(items [][]byte) []byte{
+	"mcp": func(items [][]byte) []byte {
+		return append(append([]byte(`{"tools":[`), bytes.Join(items, []byte(","))...), "]}"...)
+	},
+	"openai": func(items [][]byte) []byte {
+		functions := make([][]byte, len(items))
+		for i, raw := range items {
+			functions[i] = openAIFunction(raw)
+		}
+		return append(append([]byte("["), bytes.Join(functions, []byte(","))...), ']')
+	},
+}
+
+// openAIFunction is a tool as a function: what that has no place for is left out.
+func openAIFunction(tool []byte) []byte {
+	name, _ := mcp.LookupString(tool, "name")
+	description, _ := mcp.LookupString(tool, "description")
+	title, _ := mcp.LookupString(tool, "title")
+	out := append([]byte(`{"type":"function","function":{"name":`), mcp.Quote(name)...)
+	if text := cmp.Or(description, title); text != "" {
+		out = append(append(out, `,"description":`...), mcp.Quote(text)...)
+	}
+	if schema := mcp.Lookup(tool, "inputSchema"); mcp.IsObject(schema) {
+		if mcp.Lookup(schema, "properties") == nil { // which is needed there
+			schema = mcp.SetMember(schema, "properties", []byte("{}"))
+		}
+		out = append(append(out, `,"parameters":`...), schema...)
+	}
+	return append(out, "}}"...)
+}

@@ -1,0 +1,134 @@
+//go:build !windows
+
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+)
+
+// shBlocks are the commands in the sh blocks of a page, in order.
+func shBlocks(page string) []string {
+	var out []string
+	inside := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case line == "```sh":
+			inside = true
+		case strings.HasPrefix(line, "```"):
+			inside = false
+		case inside && line != "" && !strings.HasPrefix(line, "#"):
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// installed is a home in which toolgate is installed, for commands of a page.
+func installed(t *testing.T) *home {
+	t.Helper()
+	h := newHome(t)
+	h.file = h.path("work/toolgate.yaml")
+	if err := os.MkdirAll(h.path("bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(h.path("work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, h.path("bin/toolgate")); err != nil {
+		t.Fatal(err)
+	}
+	h.env["PATH"] = h.path("bin") + ":" + os.Getenv("PATH")
+	return h
+}
+
+// shell runs one command of a page as a person in the folder work would.
+func (h *home) shell(t *testing.T, command string) outcome {
+	t.Helper()
+	env := make([]string, 0, len(h.env))
+	for _, name := range slices.Sorted(maps.Keys(h.env)) {
+		env = append(env, name+"="+h.env[name])
+	}
+	return runShell(t, h.path("work"), env, command)
+}
+
+// Every command of every client's page does what it says, and at the end the file
+// is as it was.
+func TestClientPages(t *testing.T) {
+	t.Parallel()
+	for _, c := range clients.All() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "clients", c.Name+".md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := installed(t)
+			h.env["TOOLGATE_LISTEN_HTTP"] = "127.0.0.1:7777" // named, and not listened on
+			h.write(t, servers{"notes": fake()}, nil)
+			commands := shBlocks(string(page))
+			if len(commands) < 4 {
+				t.Fatalf("the page has the commands %v", commands)
+			}
+			for _, command := range commands {
+				if strings.Contains(command, " lint ") {
+					h.env["TOOLGATE_LISTEN_HTTP"] = "" // it starts a gateway of its own
+				}
+				o := h.shell(t, command)
+				if o.code != exitOK {
+					t.Errorf("%s: %+v", command, o)
+				}
+			}
+			for _, f := range c.Files {
+				path := f.In(clients.Places{Home: h.dir, Config: h.path("config"), Project: h.path("work")})
+				if text, err := os.ReadFile(path); err == nil {
+					t.Errorf("%s is left: %s", path, text)
+				}
+			}
+		})
+	}
+}
+
+// The commands of the tutorial run as they stand, one after the other. One that
+// serves goes on beside those that follow.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := installed(t)
+	h.env["TOOLGATE_LISTEN_HTTP"] = "127.0.0.1:0"
+	h.keep(t, ".cursor/mcp.json", fmt.Sprintf(`{"mcpServers":{"notes":{"command":%q,"args":[%q],"env":{"NOTES_TOKEN":"abcdefghijklmnop"}}}}`, os.Args[0], fakeserver.Command), 0o600)
+	for _, command := range shBlocks(string(page)) {
+		if command == "toolgate up" {
+			dir := h.dir
+			h.dir = h.path("work")
+			p := h.start(t, "up")
+			h.dir = dir
+			p.says(t, p.out, `(?m)^ready `)
+			defer func() {
+				if code := p.stop(t, syscall.SIGTERM); code != exitOK {
+					t.Errorf("the gateway ends with %d", code)
+				}
+			}()
+			continue
+		}
+		if o := h.shell(t, command); o.code != exitOK {
+			t.Errorf("%s: %+v", command, o)
+		}
+	}
+	if text := h.text(t, h.file); strings.Contains(text, "abcdefghijklmnop") {
+		t.Errorf("the token is in the file: %s", text)
+	}
+}

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+func newImport(o *options) *cobra.Command {
+	var write bool
+	c := &cobra.Command{
+		Use:   "import [CLIENT | FILE ...]",
+		Short: "Bring the servers of your clients into the file",
+		Long: `Read the files of the clients on this machine, or of those that are named, and plan
+to write their servers into the configuration file. Credentials that are spelt out
+there become references: they go into the .env file beside the configuration,
+which only you may read. Nothing is written without --write; then the
+configuration as it was is kept beside it. The clients' own files stay as they are.`,
+		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return o.importServers(args, write)
+		},
+		ValidArgsFunction: completeClients,
+	}
+	c.Flags().BoolVar(&write, "write", false, "write what is planned")
+	o.outputFlag(c)
+	return c
+}
+
+// What is done with a server that was found.
+const (
+	importNew    = "new"
+	importSame   = "there already"
+	importRename = "new, under another name"
+	importNot    = "left out"
+)
+
+// imported is a server that was found, and what is done with it.
+type imported struct {
+	Name    string   `json:"name"` // in the configuration
+	Client  string   `json:"client"`
+	File    string   `json:"file"`
+	Action  string   `json:"action"`
+	Reason  string   `json:"reason,omitempty"`
+	Secrets []string `json:"secrets"` // variables that credentials have become
+
+	entry edit.Map
+}
+
+// importPlan is what an import does.
+type importPlan struct {
+	items []imported
+	taken map[string]string // text of an entry by name
+	spare map[string]string // name by namespace
+	kept  map[string]string // variables of the file beside the configuration
+	added []string          // those among them that are new
+}
+
+func (o *options) importServers(args []string, write bool) error {
+	files, err := importFiles(args)
+	if err != nil {
+		return err
+	}
+	path, before, section, err := o.ownFile()
+	if err != nil {
+		return err
+	}
+	plan := &importPlan{taken: map[string]string{}, spare: map[string]string{}, kept: map[string]string{}}
+	if err := plan.existing(path, before); err != nil {
+		return err
+	}
+	for _, f := range files {
+		plan.read(f, path)
+	}
+	after := before
+	for i := range plan.items {
+		item := &plan.items[i]
+		if item.Action != importNew && item.Action != importRename {
+			continue
+		}
+		if after, err = edit.Set(path, after, section, item.Name, item.entry); err != nil {
+			return failure.Newf(failure.Config, "add %s to %s: %w", item.Name, path, err)
+		}
+	}
+	if err := o.checkText(path, after, plan.kept); err != nil {
+		return failure.Newf(failure.Config, "the file could not be used then: %w", err)
+	}
+	changes := string(before) != string(after)
+	if write && changes {
+		if err := plan.write(path, before, after); err != nil {
+			return err
+		}
+	}
+	return o.printPlan(plan, files, path, write, changes)
+}
+
+// importFiles are the files of the clients that were named, of all by default, and
+// files that were named themselves.
+func importFiles(args []string) ([]clients.Found, error) {
+	if len(args) == 0 {
+		return clients.Installed(places(here())), nil
+	}
+	var out []clients.Found
+	for _, arg := range args {
+		if c, ok := clients.Find(arg); ok {
+			found := c.Existing(places(here()))
+			if len(found) == 0 {
+				return nil, failure.Newf(failure.Config, "%s has no file on this machine", c.Title)
+			}
+			out = append(out, found...)
+			continue
+		}
+		if _, err := os.Stat(arg); err != nil {
+			if _, unknown := clientNamed(arg); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `/\.`) {
+				return nil, unknown
+			}
+			return nil, failure.New(failure.Config, err)
+		}
+		out = append(out, clients.Found{Client: &clients.Client{Name: "file", Title: arg}, Path: arg})
+	}
+	return out, nil
+}
+
+// existing notes what the configuration has.
+func (p *importPlan) existing(path string, data []byte) error {
+	if len(data) > 0 {
+		c, err := config.Parse(path, data, config.Options{Raw: true})
+		if err != nil {
+			return failure.New(failure.Config, err)
+		}
+		for i := range c.Servers {
+			s := &c.Servers[i]
+			p.taken[s.Key], p.spare[s.Namespace] = entryText(importEntry(s)), s.Key
+		}
+	}
+	kept, err := config.ReadEnvFile(variablesFile(path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return failure.New(failure.Config, err)
+	default:
+		p.kept = kept
+	}
+	return nil
+}
+
+// read plans what becomes of the servers of a file.
+func (p *importPlan) read(f clients.Found, target string) {
+	note := func(name, reason string) {
+		p.items = append(p.items, imported{Name: name, Client: f.Client.Name, File: f.Path, Action: importNot, Reason: reason, Secrets: []string{}})
+	}
+	if a, err := os.Stat(f.Path); err == nil {
+		if b, err := os.Stat(target); err == nil && os.SameFile(a, b) {
+			return
+		}
+	}
+	self, _ := os.Executable() // unknown, the name toolgate still is
+	c, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
+	if err != nil {
+		if data, readErr := config.ReadRegular(f.Path); readErr == nil {
+			if _, syntax := config.ParseDocument(f.Path, data); syntax == nil {
+				return // a file of settings without servers
+			}
+		}
+		note("", faultsOf(err)[0].Error())
+		return
+	}
+	for _, s := range c.Skipped {
+		note(s.Key, s.Reason)
+	}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Refused != nil {
+			note(s.Key, faultsOf(s.Refused)[0].Error())
+			continue
+		}
+		p.add(s, f)
+	}
+}
+
+func (p *importPlan) add(s *config.Server, f clients.Found) {
+	item := imported{Name: s.Key, Client: f.Client.Name, File: f.Path, Action: importNew, Secrets: []string{}}
+	item.Secrets = append(item.Secrets, p.moveSecrets(s)...)
+	item.entry = importEntry(s)
+	text := entryText(item.entry)
+	for n := 1; ; n++ {
+		there, taken := p.taken[item.Name]
+		if taken && there == text {
+			item.Action, item.Secrets = importSame, []string{}
+			break
+		}
+		if !taken && p.spare[config.Namespace(item.Name)] == "" {
+			break
+		}
+		item.Action, item.Reason = importRename, "another server is called "+s.Key
+		item.Name = s.Key + "-" + f.Client.Name
+		if n > 1 {
+			item.Name += fmt.Sprint("-", n)
+		}
+	}
+	p.taken[item.Name], p.spare[config.Namespace(item.Name)] = text, item.Name
+	p.items = append(p.items, item)
+}
+
+// importEntry is a server as it is written into a configuration: in one spelling,
+// whatever its client's is.
+func importEntry(s *config.Server) edit.Map {
+	var m edit.Map
+	if s.Transport == config.TransportStdio {
+		m = edit.Map{{Key: "command", Value: s.Command}}
+		if len(s.Args) > 0 {
+			m = append(m, edit.Field{Key: "args", Value: s.Args})
+		}
+		if s.Cwd != "" {
+			m = append(m, edit.Field{Key: "cwd", Value: s.Cwd})
+		}
+		m = appendTexts(m, "env", daemon.Revealed(s.Env))
+		if len(s.EnvInherit) > 0 {
+			m = append(m, edit.Field{Key: "env_vars", Value: s.EnvInherit})
+		}
+	} else {
+		if s.Transport != config.TransportAuto {
+			m = append(m, edit.Field{Key: "type", Value: string(s.Transport)})
+		}
+		m = append(m, edit.Field{Key: "url", Value: s.URL})
+		m = appendTexts(m, "headers", daemon.Revealed(s.Headers))
+	}
+	if s.Include != nil {
+		m = append(m, edit.Field{Key: "include", Value: s.Include})
+	}
+	if len(s.Exclude) > 0 {
+		m = append(m, edit.Field{Key: "exclude", Value: s.Exclude})
+	}
+	if s.Timeouts.Call != config.DefaultCall {
+		m = append(m, edit.Field{Key: "timeout", Value: int(s.Timeouts.Call.Milliseconds())})
+	}
+	if s.Disabled {
+		m = append(m, edit.Field{Key: "disabled", Value: true})
+	}
+	return m
+}
+
+func entryText(m edit.Map) string { return edit.Text("x.json", nil, "x", m) }
+
+// write writes the configuration and its variables; the file as it was is kept.
+func (p *importPlan) write(path string, before, after []byte) error {
+	if len(p.added) > 0 {
+		name, err := followed(variablesFile(path))
+		if err != nil {
+			return err
+		}
+		text, err := config.ReadRegular(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return failure.New(failure.Config, err)
+		}
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			text = append(text, '\n')
+		}
+		for _, key := range p.added {
+			text = append(text, key+"="+envQuote(p.kept[key])+"\n"...)
+		}
+		if err := writeFile(name, text, 0o600); err != nil {
+			return err
+		}
+	}
+	if before != nil {
+		if err := writeFile(backupName(path, after), before, 0o600); err != nil {
+			return err
+		}
+	}
+	return replaceFile(path, after)
+}
+
+// envQuote writes a value as env files have it.
+func envQuote(value string) string {
+	if !strings.ContainsAny(value, "'\n\r") {
+		return "'" + value + "'"
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(value) + `"`
+}
+
+// importFile is a file that was looked at, as it is printed.
+type importFile struct {
+	Client string `json:"client"`
+	File   string `json:"file"`
+}
+
+func (o *options) printPlan(p *importPlan, files []clients.Found, path string, written, changes bool) error {
+	t := table{header: []string{"SERVER", "CLIENT", "ACTION", "SECRETS", "FILE", "REASON"}}
+	looked := []importFile{}
+	for _, f := range files {
+		looked = append(looked, importFile{f.Client.Name, f.Path})
+	}
+	added := 0
+	for i := range p.items {
+		item := &p.items[i]
+		if item.Action == importNew || item.Action == importRename {
+			added++
+		}
+		t.rows = append(t.rows, []string{item.Name, item.Client, item.Action, strings.Join(item.Secrets, ","), item.File, item.Reason})
+		t.names = append(t.names, item.Name)
+	}
+	t.data = map[string]any{
+		"file": path, "files": looked, "servers": append([]imported{}, p.items...), "variables": append([]string{}, p.added...),
+		"variables_file": variablesFile(path), "written": written && changes,
+	}
+	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+		return err
+	}
+	switch {
+	case len(files) == 0:
+		say("no client with a file was found on this machine\n")
+	case !changes:
+		say("nothing is new; %s stays as it is\n", path)
+	case written:
+		say("%d servers are in %s now", added, path)
+		if len(p.added) > 0 {
+			say(", their credentials in %s", variablesFile(path))
+		}
+		say(". Next: toolgate connect CLIENT --only\n")
+	default:
+		say("Plan: %d servers into %s", added, path)
+		if len(p.added) > 0 {
+			say(", %d credentials into %s", len(p.added), variablesFile(path))
+		}
+		say(". Nothing is written; run it with --write.\n")
+	}
+	return nil
+}

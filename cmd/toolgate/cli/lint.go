@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func newLint(o *options) *cobra.Command {
+	var names []string
+	c := &cobra.Command{
+		Use:   "lint [FILE]",
+		Short: "Hold the tools against what clients take",
+		Long: `List the tools as clients see them, and say which of them a client shortens, leaves
+out or takes for another: by their number, names, descriptions and schemas. With a
+problem of a client that was named the exit code is that of a configuration.
+
+Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
+		Example: "  toolgate lint --client cursor,codex",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chosen := clients.All()
+			if len(names) > 0 {
+				chosen = chosen[:0]
+				for _, name := range names {
+					client, err := clientNamed(name)
+					if err != nil {
+						return err
+					}
+					chosen = append(chosen, client)
+				}
+			}
+			return o.withClient(cmd.Context(), file(args), func(ctx context.Context, client *lineClient, _ statusFunc) error {
+				return o.lint(ctx, client, chosen, len(names) > 0)
+			})
+		},
+	}
+	c.Flags().StringSliceVar(&names, "client", nil, "`clients` to look at; without it all")
+	_ = c.RegisterFlagCompletionFunc("client", completeClients)
+	o.outputFlag(c)
+	return c
+}
+
+func (o *options) lint(ctx context.Context, client *lineClient, chosen []*clients.Client, named bool) error {
+	items, err := client.all(ctx, mcp.Tool)
+	if err != nil {
+		return refusedError(err)
+	}
+	tools := make([]clients.Tool, len(items))
+	for i, raw := range items {
+		tools[i].Name, _ = mcp.LookupString(raw, "name")
+		tools[i].Description, _ = mcp.LookupString(raw, "description")
+		tools[i].Schema = mcp.Lookup(raw, "inputSchema")
+	}
+	problems := []clients.Problem{}
+	t := table{header: []string{"CLIENT", "RULE", "TOOL", "WHAT", "FIX"}, wide: 1}
+	for _, c := range chosen {
+		for _, p := range c.Lint(tools) {
+			problems = append(problems, p)
+			t.rows = append(t.rows, []string{p.Client, p.Rule, p.Tool, p.What, p.Fix})
+			t.names = append(t.names, p.Client+" "+p.Rule+" "+p.Tool)
+		}
+	}
+	t.data = map[string]any{"tools": len(tools), "problems": problems}
+	if len(problems) > 0 || o.output != "table" && o.output != "wide" {
+		if err := o.print(os.Stdout, t); err != nil {
+			return err
+		}
+	}
+	if o.output == "table" || o.output == "wide" {
+		say("%d tools, %d clients, %d problems\n", len(tools), len(chosen), len(problems))
+	}
+	if named && len(problems) > 0 {
+		return failure.Newf(failure.Config, "%d problems", len(problems))
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func newList(o *options) *cobra.Command {
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:     "ls [FILE]",
+		Aliases: []string{"list"},
+		Short:   "List the servers with their state",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.awaitRunning(cmd.Context(), file(args), wait); err != nil {
+				return err
+			}
+			return o.withGateway(cmd.Context(), file(args), func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+				if own != nil {
+					return o.printStatus(own.Status())
+				}
+				status, err := control.Status(ctx)
+				if err != nil {
+					return controlError(err)
+				}
+				return o.printStatus(status)
+			})
+		},
+	}
+	c.Flags().DurationVar(&wait, "wait", 0, "wait for a running gateway until no server of it is starting")
+	o.outputFlag(c)
+	return c
+}
+
+// awaitRunning waits until a gateway of the configuration runs and none of its
+// servers is starting; a wait of 0 does not.
+func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	control, err := o.control(arg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	last := admin.ErrNotRunning // what the latest full answer lacked
+	for {
+		status, err := control.Status(ctx)
+		switch {
+		case err == nil && !slices.ContainsFunc(status.Servers, func(s admin.Server) bool { return s.State == mcp.Starting.String() }):
+			return nil
+		case err == nil:
+			last = errStarting
+		case ctx.Err() == nil:
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(last, admin.ErrNotRunning) {
+				last = o.notRunning(arg)
+			}
+			return failure.Newf(failure.Unreachable, "after %v: %w", wait, last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+var errStarting = errors.New("a server is still starting; see `toolgate ls`, or wait longer")
+
+// notRunning says which gateway is not running, and how to start it.
+func (o *options) notRunning(arg string) error {
+	path, err := o.findFile(arg)
+	switch {
+	case err != nil:
+		return err
+	case path == "":
+		return failure.Newf(failure.Unreachable, "%w; start one with `toolgate up`", admin.ErrNotRunning)
+	}
+	return failure.Newf(failure.Unreachable, "%w, %s; start one with `toolgate up %s`", admin.ErrNotRunning, path, path)
+}
+
+// printStatus prints the servers, and below them for a person what waits.
+func (o *options) printStatus(s admin.Status) error {
+	t := serverTable(s.Servers)
+	s.Servers = append([]admin.Server{}, s.Servers...)
+	t.data = s
+	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+		return err
+	}
+	if len(s.Pending) > 0 {
+		say("waits for `toolgate reload`:\n")
+		for _, path := range s.Pending {
+			say("  setting %s\n", path)
+		}
+	}
+	for _, row := range laterRows(s.AtNextStart) {
+		say("%s\n", row[0])
+	}
+	printOperation(&s)
+	return nil
+}
+
+func serverTable(servers []admin.Server) table {
+	t := table{
+		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "IN STATE", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES", "SANDBOX"},
+		wide:   6,
+	}
+	for _, s := range servers {
+		state := s.State
+		if s.Stale && s.State != "stale" {
+			state += " (last known)"
+		}
+		if s.Breaker != "" {
+			state += " (breaker " + s.Breaker + ")"
+		}
+		t.rows = append(t.rows, []string{
+			s.Name, s.Kind, state, fmt.Sprint(s.Tools), short(s.Tokens), seconds(s.Seconds), s.Reason,
+			s.Namespace, s.Era, s.Version, fmt.Sprint(s.Prompts), fmt.Sprint(s.Resources + s.Templates), s.Sandbox,
+		})
+		t.names = append(t.names, s.Name)
+	}
+	return t
+}
+
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", s)
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+func newTools(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tools [FILE]",
+		Short: "List the tools as clients see them, with what they cost in tokens",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withClient(cmd.Context(), file(args), o.tools)
+		},
+	}
+	o.outputFlag(c)
+	c.AddCommand(newExport(o))
+	c.AddCommand(newDeclaring(o)...)
+	return c
+}
+
+// withClient calls use with an MCP client of the gateway of a configuration,
+// and with what tells the state of that.
+func (o *options) withClient(ctx context.Context, arg string, use func(context.Context, *lineClient, statusFunc) error) error {
+	return o.withGateway(ctx, arg, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+		stream, err := o.stream(ctx, control, own)
+		if err != nil {
+			return err
+		}
+		defer stream.Close()
+		client := newLineClient(stream)
+		if !o.quiet {
+			client.progress = func(message string) { note("%s", message) }
+		}
+		return use(ctx, client, func(ctx context.Context) (admin.Status, error) {
+			if own != nil {
+				return own.Status(), nil
+			}
+			return control.Status(ctx)
+		})
+	})
+}
+
+// statusFunc returns the state of a gateway.
+type statusFunc func(context.Context) (admin.Status, error)
+
+// absent says of each server that offers nothing now why that is.
+func (f statusFunc) absent(ctx context.Context) []string {
+	status, err := f(ctx)
+	if err != nil {
+		return nil // the command itself says more
+	}
+	var out []string
+	for _, s := range status.Servers {
+		if s.State != mcp.Ready.String() && s.State != mcp.Disabled.String() && !s.Stale {
+			out = append(out, strings.TrimSuffix(fmt.Sprintf("server %s is %s: %s", s.Name, s.State, s.Reason), ": "))
+		}
+	}
+	return out
+}
+
+// toolRow is a tool as `tools` shows it.
+type toolRow struct {
+	Name        string `json:"name"`
+	Tokens      int    `json:"tokens"`
+	ReadOnly    *bool  `json:"read_only,omitempty"`
+	Description string `json:"description"`
+}
+
+func (o *options) tools(ctx context.Context, client *lineClient, status statusFunc) error {
+	items, err := client.all(ctx, mcp.Tool)
+	if err != nil {
+		return refusedError(err)
+	}
+	rows := make([]toolRow, 0, len(items))
+	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}}
+	total := 0
+	for _, raw := range items {
+		row := toolRow{Tokens: daemon.ToolTokens(raw)}
+		row.Name, _ = mcp.LookupString(raw, "name")
+		row.Description, _ = mcp.LookupString(raw, "description")
+		readOnly := "-"
+		if hint := mcp.Lookup(raw, "annotations", "readOnlyHint"); hint != nil {
+			yes := string(hint) == "true"
+			row.ReadOnly = &yes
+			readOnly = map[bool]string{true: "yes", false: "no"}[yes]
+		}
+		total += row.Tokens
+		rows = append(rows, row)
+		t.rows = append(t.rows, []string{row.Name, fmt.Sprint(row.Tokens), readOnly, firstLine(row.Description, 72)})
+		t.names = append(t.names, row.Name)
+	}
+	warnings := limitWarnings(t.names)
+	t.data = map[string]any{"tools": rows, "tokens": total, "warnings": append([]string{}, warnings...)}
+	if err := o.print(os.Stdout, t); err != nil {
+		return err
+	}
+	if o.output == "table" || o.output == "wide" {
+		say("%d tools, about %s tokens\n", len(rows), short(total))
+		for _, w := range slices.Concat(status.absent(ctx), warnings) {
+			note("warning: %s", w)
+		}
+	}
+	return nil
+}
+
+// firstLine returns the beginning of a text on one line.
+func firstLine(text string, most int) string {
+	runes := []rune(text)
+	for i, r := range runes {
+		if r == '\n' || r == '\r' {
+			runes = runes[:i]
+			break
+		}
+	}
+	if len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return string(runes)
+}
+
+// note writes one line for a person to stderr.
+func note(format string, args ...any) {
+	fsay(os.Stderr, format+"\n", args...)
+}

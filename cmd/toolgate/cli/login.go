@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/upstream/oauth"
+)
+
+// loginPause is how often a login is asked about that happens in a browser.
+const loginPause = 250 * time.Millisecond
+
+// asFlags are whose credential is meant.
+func asFlags(c *cobra.Command, who *admin.Who) {
+	c.Flags().StringVar(&who.Subject, "as", "", "whose credential is meant: the `subject` of a caller")
+	c.Flags().StringVar(&who.Tenant, "tenant", "", "`tenant` of that caller")
+	c.Flags().StringVar(&who.Issuer, "issuer", "", "`issuer` of that caller, if it does not use an API key of the file")
+}
+
+// whom fills in what the flags leave out.
+func whom(who admin.Who) (admin.Who, error) {
+	switch {
+	case who.Subject == "" && who != (admin.Who{}):
+		return who, failure.Newf(failure.Usage, "--tenant and --issuer say more of the caller of --as; add it")
+	case who.Subject != "" && who.Issuer == "":
+		who.Issuer = auth.KeyIssuer
+	}
+	return who, nil
+}
+
+// withLogins runs something with a running gateway, or with one of its own.
+func (o *options) withLogins(ctx context.Context, path string, use func(ctx context.Context, l admin.Logins) error) error {
+	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+		var err error
+		if own != nil {
+			err = use(ctx, own)
+		} else {
+			err = use(ctx, control)
+		}
+		if _, coded := errors.AsType[*failure.Error](err); err == nil || coded {
+			return err
+		}
+		if control != nil {
+			return controlError(err)
+		}
+		return failure.New(failure.Auth, err)
+	})
+}
+
+func newLogin(o *options) *cobra.Command {
+	var path string
+	var who admin.Who
+	var noBrowser bool
+	c := &cobra.Command{
+		Use:   "login SERVER",
+		Short: "Sign in to a server",
+		Long: `Sign in to a server. The browser is opened at its authorization server; on a
+machine without one, open the printed address elsewhere and paste the address that
+you are sent back to, even if the browser says that it cannot be reached. Where the
+server wants an API key, it is asked for.`,
+		Example: "  toolgate login linear\n  toolgate login linear --as alice",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			as, err := whom(who)
+			if err != nil {
+				return err
+			}
+			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
+				begun, err := l.BeginLogin(ctx, args[0], as)
+				if err != nil {
+					return err
+				}
+				switch begun.Mode {
+				case "key":
+					err = o.enterKey(ctx, l, args[0], as, cmd.InOrStdin())
+				case "oauth":
+					err = o.signIn(ctx, l, args[0], as, begun, cmd.InOrStdin(), !noBrowser)
+				default:
+					return failure.Newf(failure.Usage, "nobody signs in to %s: the gateway has its tokens by itself (auth.mode: %s)", args[0], begun.Mode)
+				}
+				if err == nil {
+					say("signed in to %s\n", args[0])
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	c.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address and open nothing")
+	asFlags(c, &who)
+	return c
+}
+
+// enterKey asks for a key, without showing it.
+func (o *options) enterKey(ctx context.Context, l admin.Logins, server string, as admin.Who, in io.Reader) error {
+	var key []byte
+	var err error
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(os.Stderr, "API key for %s: ", server)
+		key, err = term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(os.Stderr)
+	} else {
+		key, err = bufio.NewReader(io.LimitReader(in, 64<<10)).ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the key: %w", err)
+	}
+	return l.EnterKey(ctx, server, as, string(key))
+}
+
+// signIn sends the browser away and waits until it has come back, to the gateway or
+// by what is pasted.
+func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as admin.Who, begun admin.Begun, in io.Reader, browser bool) error {
+	began := time.Now()
+	say("open  %s\n", begun.URL)
+	if browser {
+		openBrowser(ctx, begun.URL)
+	}
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintln(os.Stderr, "waiting for the browser; on another machine, paste the address that it is sent back to:")
+	}
+	pasted := make(chan string, 1)
+	go func() { // ends with the input, or with the process
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			if text := strings.TrimSpace(lines.Text()); text != "" {
+				pasted <- text
+				return
+			}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, daemon.ReturnTime)
+	defer cancel()
+	tick := time.NewTicker(loginPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return failure.Newf(failure.Auth, "nobody has signed in to %s in time", server)
+		case address := <-pasted:
+			return l.FinishLogin(ctx, address)
+		case <-tick.C:
+		}
+		list, err := l.Logins(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list, func(e admin.Login) bool {
+			whose := as == (admin.Who{}) || e.Who == as.Subject && e.Issuer == as.Issuer
+			return e.Server == server && whose && e.State == "signed_in" && e.Since != nil && e.Since.After(began)
+		}) {
+			return nil
+		}
+	}
+}
+
+// openBrowser opens an address, which is one of http or https; that it is one is
+// checked again before a program is given it. Failing to is no error: the address
+// is printed.
+func openBrowser(ctx context.Context, address string) {
+	if oauth.CheckBrowserURL(address) != nil {
+		return
+	}
+	name, args := "xdg-open", []string{address}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	if cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }() // ends with the program that was opened
+	}
+}
+
+func newLogout(o *options) *cobra.Command {
+	var path string
+	var who admin.Who
+	c := &cobra.Command{
+		Use: "logout SERVER", Short: "Forget a login, and have its tokens revoked", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			as, err := whom(who)
+			if err != nil {
+				return err
+			}
+			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
+				had, err := l.Logout(ctx, args[0], as)
+				if err == nil && !had {
+					return failure.Newf(failure.Auth, "nobody was signed in to %s", args[0])
+				}
+				if err == nil {
+					say("signed out of %s\n", args[0])
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	asFlags(c, &who)
+	return c
+}
+
+func newLogins(o *options) *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use: "logins", Short: "List who is signed in where, and who has to", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
+				list, err := l.Logins(ctx)
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"SERVER", "WHO", "STATE", "SINCE", "WHY", "TENANT", "ISSUER", "AT"}, wide: 3, data: list}
+				for _, e := range list {
+					since := ""
+					if e.Since != nil {
+						since = e.Since.Local().Format(time.DateTime)
+					}
+					t.rows = append(t.rows, []string{e.Server, e.Who, e.State, since, e.Why, e.Tenant, e.Issuer, e.At})
+					t.names = append(t.names, e.Server)
+				}
+				return o.print(os.Stdout, t)
+			})
+		},
+	}
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+func newModeCommand(o *options) *cobra.Command {
+	var reason, path string
+	c := &cobra.Command{
+		Use:   "mode [MODE]",
+		Short: "Show or set the operating mode",
+		Long: `Show the operating mode of a gateway, or set it. It is kept in the store and
+counts for every gateway that shares that, at once and after a new start.
+
+  NORMAL    everything
+  ALERT     what is destructive or of high risk needs an approval
+  DEGRADED  no queued and no high-cost calls
+  LOCKDOWN  only what the operator classed read-only and of low risk; calls of
+            other classes that run are cancelled
+  RECOVERY  as ALERT, with half the concurrency
+
+A gateway in mode NORMAL that runs short of memory or disk is in mode DEGRADED by
+itself until there is enough again, or until somebody sets another mode; the
+actor of it is toolgate, and it is not kept in the store.`,
+		Example:   "  toolgate mode\n  toolgate mode LOCKDOWN --reason 'an agent deletes what it should not'",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: []string{"NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := o.changeMode(cmd.Context(), path, file(args), reason)
+			if err != nil {
+				return err
+			}
+			return o.print(os.Stdout, modeTable(&m))
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the mode")
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+// changeMode sets the mode, empty for none, and returns the one in force: that
+// of the running gateway, or that of the store where none runs.
+func (o *options) changeMode(ctx context.Context, path, mode, reason string) (admin.Mode, error) {
+	if mode == "" && reason != "" {
+		return admin.Mode{}, failure.Newf(failure.Usage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
+	}
+	control, err := o.control(path)
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	m, err := useMode(ctx, control, mode, reason)
+	if !errors.Is(err, admin.ErrNotRunning) {
+		return m, controlError(err)
+	}
+	c, err := o.loadConfig(path)
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	state, err := daemon.OpenState(c.Path)
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	in, err := daemon.New(ctx, o.daemon(), c, state, "")
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	defer in.Close()
+	return useMode(ctx, in, mode, reason)
+}
+
+func useMode(ctx context.Context, k admin.ModeKeeper, mode, reason string) (admin.Mode, error) {
+	if mode == "" {
+		return k.Mode(ctx)
+	}
+	return k.SetMode(ctx, mode, reason)
+}
+
+func modeTable(m *admin.Mode) table {
+	t := table{header: []string{"MODE", "SINCE", "ACTOR", "REASON"}, data: m, names: []string{m.Mode}}
+	since := "-"
+	if m.Since != nil {
+		since = m.Since.Local().Format(time.DateTime)
+	}
+	t.rows = [][]string{{m.Mode, since, m.Actor, m.Reason}}
+	return t
+}
+
+// printOperation prints what is not as usual.
+func printOperation(s *admin.Status) {
+	if m := s.Mode; m != nil && m.Mode != string(governance.Normal) {
+		by := ""
+		if m.Since != nil {
+			by = fmt.Sprintf(" since %s, by %s: %s", m.Since.Local().Format(time.DateTime), m.Actor, m.Reason)
+		}
+		say("mode %s%s\n", m.Mode, by)
+	}
+	if s.NotReady != "" {
+		say("not ready: %s: %s\n", s.NotReady, s.Detail)
+	}
+	for _, a := range s.Alarms {
+		say("alarm: %s\n", a)
+	}
+}

@@ -1,0 +1,157 @@
+//go:build !windows
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native"
+)
+
+// pythonHere is the interpreter of this machine.
+func pythonHere(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("python3", "-I", "-S", "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// A script in the place of Python is asked once which interpreter it stands for;
+// one that does not say is named to the caller, with the key to be set.
+func TestNativePythonShim(t *testing.T) {
+	t.Parallel()
+	python := pythonHere(t)
+	for name, c := range map[string]struct{ body, want string }{
+		"stands for it": {"#!/bin/sh\nexec " + python + ` "$@"` + "\n", `"stdout":"42\n"`},
+		"says nothing":  {"#!/bin/sh\nexit 1\n", ""},
+		"says nonsense": {"#!/bin/sh\necho '[\"relative\", \"\", \"\"]'\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			shim := h.path("python3")
+			if err := os.WriteFile(shim, []byte(c.body), 0o700); err != nil { //nolint:gosec // it is run
+				t.Fatal(err)
+			}
+			got, library := daemon.RealPython(shim)
+			if c.want == "" {
+				if got != shim || library != nil {
+					t.Errorf("it stands for %s %s", got, library)
+				}
+				return
+			}
+			if got != filepath.Clean(python) {
+				t.Errorf("it stands for %s, not %s", got, python)
+			}
+			var named config.Config
+			named.Toolgate.Native.Code = &config.NativeCode{Python: shim}
+			fixed := daemon.KeepOff(&named, nil).Started()
+			for _, path := range append(library, got, shim) {
+				if !slices.Contains(fixed, path) {
+					t.Errorf("tools may change %s, from which Python is started: %q", path, fixed)
+				}
+			}
+			h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"sandbox": "auto", "python": shim}}, nil))
+			client := h.newRunning(t).client(t, &options{})
+			if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, c.want) {
+				t.Error(got)
+			}
+		})
+	}
+	h := newHome(t)
+	h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"sandbox": "auto", "python": h.path("none")}}, nil))
+	client := h.newRunning(t).client(t, &options{})
+	if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "native.code.python") {
+		t.Error(got)
+	}
+}
+
+// Tools of a group that is queued run from the pool, and their server has tasks.
+func TestNativeQueue(t *testing.T) {
+	t.Parallel()
+	for _, queued := range []bool{true, false} {
+		t.Run(fmt.Sprint(queued), func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			h.write(t, servers{}, withNative(map[string]any{"code": map[string]any{"sandbox": "auto", "python": pythonHere(t), "queue": queued}}, nil))
+			r := h.newRunning(t)
+			client := r.client(t, &options{})
+			if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "42") {
+				t.Error(got)
+			}
+			l, _ := r.Natives.Get("code").Backend().Listing()
+			if has := mcp.Lookup(l.Capabilities, "extensions", mcp.ExtensionTasks) != nil; has != queued {
+				t.Errorf("capabilities %s", l.Capabilities)
+			}
+			if said := r.NativeOperator("code", "execute"); said.HighCost != queued {
+				t.Errorf("%+v", said)
+			}
+		})
+	}
+}
+
+// A plugin is granted nothing of the gateway's own, nor what something is started
+// from, its own script included; with the mode off nothing is granted at all.
+func TestNativePluginGrants(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	script := h.path("plugin/tool.py")
+	if err := os.MkdirAll(filepath.Dir(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(script, []byte("pass\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	goHere, err := exec.LookPath("go") // some program that is in PATH wherever the tests run
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		key, path, want string
+	}{
+		"the configuration": {"read", h.dir, "the gateway's own"},
+		"what holds it":     {"write", h.dir, "the gateway's own"},
+		"its own script":    {"write", h.path("plugin"), "is started"},
+		"its own modules":   {"read", h.path("plugin"), ""},
+		"a program's place": {"write", filepath.Dir(goHere), "is started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := map[string]any{"path": pythonHere(t), "sha256": strings.Repeat("ab", 32), "args": []string{script}, c.key: []string{c.path}}
+			for _, mode := range []string{"auto", "off"} {
+				plugin["sandbox"] = mode
+				h.write(t, servers{}, withNative(map[string]any{"plugins": map[string]any{"x": plugin}}, nil))
+				read, err := config.Load(h.file, config.Options{LookupEnv: os.LookupEnv})
+				if err != nil {
+					t.Fatal(err)
+				}
+				state, err := daemon.FindState(read.Path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := read.Toolgate.Native.Plugins["x"]
+				spec, err := daemon.PluginSpec(native.Spec{Key: "x"}, &x, read, daemon.KeepOff(read, daemon.OwnFiles(read, state)))
+				want := c.want
+				if mode == "off" {
+					want = ""
+				}
+				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("%s: %v; want %s", mode, err, want)
+				}
+				if mode == "auto" && err == nil && (len(spec.Policy.Run) == 0 || !spec.Policy.Temp) {
+					t.Errorf("%+v", spec.Policy)
+				}
+			}
+		})
+	}
+}

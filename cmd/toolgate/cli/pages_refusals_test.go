@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// refusalTexts say what each kind of refusal means and what to do. The kinds
+// themselves, with their codes and phases, are read from the source.
+var refusalTexts = map[string]string{
+	"approval_denied":        "A person has said no. Do not ask again for the same: the answer stays until the time in the text (`approvals.valid`), unless somebody takes it back with `toolgate approvals retract`.",
+	"approval_needed":        "The call needs an approval that cannot be waited for here. Make it as a plain call.",
+	"approval_pending":       "A person has been asked. Make the same call again later; its grant is kept for it.",
+	"audit_unavailable":      "The record of calls cannot be written, and `audit.mode` requires it. See `toolgate doctor`, TG3203.",
+	"authz_misconfigured":    "The SpiceDB cannot answer what is asked. See `toolgate spicedb check`.",
+	"authz_unavailable":      "The authorization service does not answer. Try again.",
+	"breaker_open":           "The server, or the tool, keeps failing and is left alone for a while. See `toolgate breaker`.",
+	"budget":                 "A plan or budget is used up. The refusal says when it resets; see `toolgate budget ls`.",
+	"budget_unavailable":     "What was used cannot be counted at the moment. Try again.",
+	"call_lost":              "The call that this answer belongs to is no longer open, or was given up because its question was open for long and other calls needed its connection. Begin it anew.",
+	"denied":                 "A capsule, the catalog, relations or the policy do not allow the call. See `toolgate why`.",
+	"gateway_busy":           "The gateway holds as many bytes of messages as it may, or is short of memory. Try again in a moment.",
+	"governance":             "The operator's rules, or the operating mode, do not allow the call. See `toolgate why NAME`, with the arguments, and `toolgate mode`.",
+	"insufficient_scope":     "The token lacks a scope. Get one with the scopes that the answer names.",
+	"internal":               "The gateway could not handle the call. Its log says why.",
+	"invalid_arguments":      "The arguments do not fit the schema of the tool. The text says what is wrong with each.",
+	"invalid_output":         "The server has answered what its own schema does not allow, and the file says to refuse that.",
+	"needs_login":            "The server wants a credential that the gateway does not have, or refuses the one it has; where it wants more rights for this call, the other calls go on. See `toolgate doctor`, TG2202.",
+	"plan_unknown":           "The caller's plan is not in the file.",
+	"policy_error":           "The policy could not decide. The gateway's log says why.",
+	"question_refused":       "The server asked something that may not be passed on, and could not go on without.",
+	"rate_limited":           "Too many calls in the time. The refusal says when to try again.",
+	"registry_unavailable":   "The gateway's store does not answer. Try again.",
+	"repeated_call":          "The same call is made over and over. Change something, or wait.",
+	"result_too_large":       "The answer is larger than may be passed on, or than can be looked through in time. Ask for less.",
+	"schema_busy":            "The schema of the tool is being prepared. Try again.",
+	"schema_refused":         "The schema of the tool cannot be used, so that the tool is not called. See `toolgate catalog`.",
+	"shutting_down":          "The gateway is about to end. Try again in a moment.",
+	"store_unavailable":      "The gateway's store does not answer. Try again.",
+	"task_cancelled":         "The task was cancelled at its server.",
+	"too_many_calls":         "The caller has too many calls under way. Wait for one to end.",
+	"too_many_open_calls":    "The caller has too many calls that wait for its answers. Answer or give up some.",
+	"too_many_sessions":      "All sessions of the caller, or of the gateway, have something under way. End one, or wait and try again.",
+	"too_many_subscriptions": "The caller has too many subscriptions. End some.",
+	"upstream_busy":          "The server has no place for another call now. Try again.",
+	"upstream_disabled":      "The server is switched off, or cannot be started as it is written.",
+	"upstream_error":         "The server has answered what is no MCP, or has failed.",
+	"upstream_gone":          "The connection that the call must take is no more. Begin a new session.",
+	"upstream_timeout":       "The server has not answered in time.",
+	"upstream_too_large":     "The server's answer is beyond the limit of one message.",
+	"upstream_unavailable":   "The server is not connected, or the connection was lost. See `toolgate ls`.",
+}
+
+// kindInSource is a kind as the source has it.
+type kindInSource struct {
+	codes, phases map[string]bool
+}
+
+// refusalKinds reads the kinds of refusals, with their codes and phases, from the
+// source of the packages that make them.
+func refusalKinds() (map[string]*kindInSource, error) {
+	constants := map[string]string{}
+	var literals []*ast.CompositeLit
+	for _, dir := range []string{"../../../proxy/refusal", "../../../internal/mcp"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.ValueSpec:
+					for i, name := range n.Names {
+						if i < len(n.Values) {
+							if lit, ok := n.Values[i].(*ast.BasicLit); ok {
+								constants[name.Name] = strings.Trim(lit.Value, `"`)
+							}
+						}
+					}
+				case *ast.CompositeLit:
+					if id, ok := n.Type.(*ast.Ident); ok && id.Name == "Error" {
+						literals = append(literals, n)
+					}
+				}
+				return true
+			})
+		}
+	}
+	kinds := map[string]*kindInSource{}
+	add := func(kind, code, phase string) {
+		k := kinds[kind]
+		if k == nil {
+			k = &kindInSource{map[string]bool{}, map[string]bool{}}
+			kinds[kind] = k
+		}
+		if code != "" {
+			k.codes[code] = true
+		}
+		if phase != "" {
+			k.phases[phase] = true
+		}
+	}
+	value := func(e ast.Expr) string {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			return strings.Trim(e.Value, `"`)
+		case *ast.Ident:
+			return constants[e.Name]
+		}
+		return ""
+	}
+	for _, lit := range literals {
+		fields := map[string]string{}
+		for _, e := range lit.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				if key, ok := kv.Key.(*ast.Ident); ok {
+					fields[key.Name] = value(kv.Value)
+				}
+			}
+		}
+		if fields["Kind"] != "" {
+			add(fields["Kind"], fields["Code"], fields["Phase"])
+		}
+	}
+	for name, kind := range constants { // of servers that fail
+		if strings.HasPrefix(name, "Fail") && strings.Contains("upstream_ needs_", kind[:min(len(kind), strings.Index(kind+"_", "_")+1)]) && kind != "" {
+			add(kind, constants["CodeUnavailable"], "upstream")
+		}
+	}
+	for _, kind := range []string{"authz_unavailable", "authz_misconfigured", "registry_unavailable"} { // reasons of phases, see refusal.Undecided
+		add(kind, constants["CodeUnavailable"], "")
+	}
+	return kinds, nil
+}
+
+// writeRefusals writes the page of refusals.
+func writeRefusals(w io.Writer) error {
+	kinds, err := refusalKinds()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString(`# Refusals
+
+Where the gateway does not answer a call with the server's own answer, a client gets
+a refusal: for a tool a result with ` + "`isError`" + `, whose text a model can act on, and with the
+facts in ` + "`_meta[\"dev.toolgate/refusal\"]`" + `; for everything else, and where the gateway itself
+cannot decide, a JSON-RPC error with the code below and the facts in ` + "`data`" + `. The kind is
+stable: clients and scripts may go by it. The record of calls has it as the code of the
+entry. A server cannot say the like: keys of ` + "`_meta`" + ` that begin with ` + "`dev.toolgate/`" + ` are not
+passed on, nor the data of an error in the form of a refusal.
+
+What does not exist and what the caller may not see is answered alike, as the protocol
+says of what is unknown (-32602), and is no refusal.
+
+| kind | code | phase | what it means, and what to do |
+|---|---|---|---|
+`)
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		k := kinds[kind]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", kind, strings.Join(slices.Sorted(maps.Keys(k.codes)), ", "),
+			strings.Join(slices.Sorted(maps.Keys(k.phases)), ", "), refusalTexts[kind])
+	}
+	b.WriteString("\nThis page is written from the source (`go generate ./cmd/toolgate/cli`).\n")
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// Every kind of refusal has a text, and every text a kind.
+func TestRefusalsAreExplained(t *testing.T) {
+	t.Parallel()
+	kinds, err := refusalKinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, k := range kinds {
+		if refusalTexts[kind] == "" {
+			t.Errorf("the refusal %s is not explained", kind)
+		}
+		for code := range k.codes {
+			if n, err := strconv.Atoi(code); err != nil || n < 1001 || n > 1007 {
+				t.Errorf("%s has the code %q", kind, code)
+			}
+		}
+	}
+	for kind := range refusalTexts {
+		if kinds[kind] == nil {
+			t.Errorf("there is no refusal %s", kind)
+		}
+	}
+}

@@ -1,0 +1,351 @@
+//go:build !windows
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 30 * time.Second
+
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// home is a person's world: a folder, a configuration and an environment.
+type home struct {
+	dir, file string
+	env       map[string]string
+}
+
+// newHome makes one whose paths are short enough for sockets.
+func newHome(t *testing.T) *home {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tg") //nolint:usetesting // the path of t.TempDir is too long for a socket on some systems
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return &home{dir: dir, file: filepath.Join(dir, "toolgate.yaml"), env: map[string]string{
+		"HOME": dir, "PATH": os.Getenv("PATH"), "TMPDIR": dir, "XDG_CONFIG_HOME": filepath.Join(dir, "config"),
+		"TOOLGATE_STATE": filepath.Join(dir, "state"), "TOOLGATE_LISTEN_METRICS": "", "TOOLGATE_LISTEN_HTTP": "127.0.0.1:0",
+	}}
+}
+
+func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
+
+// fake is the entry of a server of the test's own.
+func fake(args ...string) map[string]any {
+	return map[string]any{"command": os.Args[0], "args": append([]string{fakeserver.Command}, args...)}
+}
+
+type servers map[string]map[string]any
+
+// write writes the configuration. Whoever watches sees all of it or nothing.
+func (h *home) write(t *testing.T, s servers, toolgate map[string]any) {
+	t.Helper()
+	file := map[string]any{"mcpServers": s}
+	if toolgate != nil {
+		file["toolgate"] = toolgate
+	}
+	text, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.writeText(t, string(text))
+}
+
+func (h *home) writeText(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(h.file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(h.file+".new", h.file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *home) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = h.dir
+	for _, name := range slices.Sorted(maps.Keys(h.env)) {
+		cmd.Env = append(cmd.Env, name+"="+h.env[name])
+	}
+	return cmd
+}
+
+// outcome is what a command left.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// run runs a command to its end, with text as its input.
+func (h *home) runWith(t *testing.T, text string, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := h.command(ctx, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), &out, &errs
+	err := cmd.Run()
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) || ctx.Err() != nil {
+		t.Fatalf("toolgate %v: %v\n%s", args, err, errs.String())
+	}
+	if strings.Contains(errs.String(), "DATA RACE") {
+		t.Errorf("toolgate %v: %s", args, errs.String())
+	}
+	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+func (h *home) run(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return h.runWith(t, "", args...)
+}
+
+// ok runs a command that must succeed and returns its output.
+func (h *home) ok(t *testing.T, args ...string) string {
+	t.Helper()
+	o := h.run(t, args...)
+	if o.code != exitOK {
+		t.Fatalf("toolgate %v: exit code %d\n%s%s", args, o.code, o.stdout, o.stderr)
+	}
+	return o.stdout
+}
+
+// pid calls the tool of a fake server that tells its process id.
+func (h *home) pid(t *testing.T, server string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(h.ok(t, "call", server+"__pid", "--file", h.file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// servers asks the running gateway for its servers, by name.
+func (h *home) servers(t *testing.T) map[string]admin.Server {
+	t.Helper()
+	var list struct{ Servers []admin.Server }
+	if err := json.Unmarshal([]byte(h.ok(t, "ls", h.file, "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]admin.Server, len(list.Servers))
+	for _, s := range list.Servers {
+		out[s.Name] = s
+	}
+	return out
+}
+
+// transcript is what a process writes, for whoever waits for something in it.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (tr *transcript) Write(p []byte) (int, error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.text.Write(p)
+}
+
+func (tr *transcript) String() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.text.String()
+}
+
+// process is a command that runs beside the test.
+type process struct {
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	out, err *transcript
+	ended    chan struct{}
+}
+
+// start starts a command. When the test is over it must have ended.
+func (h *home) start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: h.command(context.WithoutCancel(t.Context()), args...), out: &transcript{}, err: &transcript{}, ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
+	p.cmd.WaitDelay = patience
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ends with the process, which the cleanup ends
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-p.ended:
+		default:
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-p.ended:
+			case <-time.After(patience):
+				_ = p.cmd.Process.Kill()
+				<-p.ended
+				t.Errorf("toolgate %v did not end", args)
+			}
+		}
+		if strings.Contains(p.err.String(), "DATA RACE") || t.Failed() {
+			t.Logf("toolgate %v:\n%s%s", args, p.out, p.err)
+		}
+		if strings.Contains(p.err.String(), "DATA RACE") {
+			t.Error("data race")
+		}
+	})
+	return p
+}
+
+// says waits for a match in a transcript and returns its groups.
+func (p *process) says(t *testing.T, where *transcript, pattern string) []string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	var found []string
+	eventually(t, "output like "+pattern, func() bool {
+		found = re.FindStringSubmatch(where.String())
+		if found != nil {
+			return true
+		}
+		select {
+		case <-p.ended:
+			if found = re.FindStringSubmatch(where.String()); found == nil {
+				t.Fatalf("ended without %s:\n%s%s", pattern, p.out, p.err)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+	return found
+}
+
+// stop asks the process to end and returns its exit code.
+func (p *process) stop(t *testing.T, sig syscall.Signal) int {
+	t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	return p.wait(t)
+}
+
+func (p *process) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatal("the process does not end")
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// up starts a gateway, waits until every server is known and returns its URL.
+func (h *home) up(t *testing.T, args ...string) (*process, string) {
+	t.Helper()
+	p := h.start(t, append([]string{"up", h.file}, args...)...)
+	p.says(t, p.out, `(?m)^ready `)
+	return p, p.says(t, p.out, `(https?://\S+)/mcp `)[1]
+}
+
+// post sends one request of 2026-07-28.
+func post(t *testing.T, client *http.Client, url, key, method, name, params string) (int, []byte) {
+	t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%q:%q,%q:{}}}}`,
+		method, params, mcp.MetaVersion, mcp.LatestModern, mcp.MetaCapabilities)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set(mcp.HeaderVersion, string(mcp.LatestModern))
+	r.Header.Set(mcp.HeaderMethod, method)
+	if name != "" {
+		r.Header.Set(mcp.HeaderName, name)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, answer
+}
+
+// newClient returns a client whose connections end with the test.
+func newClient(t *testing.T) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// alive tells whether a process runs; one that only nobody has waited for does
+// not.
+func alive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	return !bytes.HasPrefix(after, []byte("Z"))
+}
+
+// sockets lists what is left of control sockets.
+func (h *home) sockets(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(h.dir, "state", "*", "*.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

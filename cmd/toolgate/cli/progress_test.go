@@ -1,0 +1,93 @@
+//go:build !windows
+
+package cli
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/internal/version"
+)
+
+func TestProgressOnATerminal(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	broken := h.path("broken")
+	h.write(t, servers{"a": fake("broken=" + broken), "off": {"command": "x", "disabled": true}}, nil)
+	r := h.newRunning(t)
+	var out strings.Builder
+	p := &progress{in: r.Daemon, out: &out, tty: true, last: make(map[string]string)}
+	p.changed()
+	if out.Len() != 0 {
+		t.Errorf("shown too early: %q", out.String())
+	}
+	p.show()
+	table := out.String()
+	if !strings.HasPrefix(table, "SERVER ") || strings.Count(table, "\n") != 3 || strings.Contains(table, "\x1b") {
+		t.Errorf("first: %q", table)
+	}
+	out.Reset()
+	p.changed()
+	if again, ok := strings.CutPrefix(out.String(), "\x1b[3A\x1b[J"); !ok || strings.Count(again, "\n") != 3 {
+		t.Errorf("redrawn: %q", out.String())
+	}
+	// Then other lines may follow the table, and only what is new is said.
+	p.settle()
+	out.Reset()
+	p.changed()
+	if out.Len() != 0 {
+		t.Errorf("nothing new: %q", out.String())
+	}
+	if err := os.WriteFile(broken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.write(t, servers{"a": fake("broken="+broken, "other"), "off": {"command": "x", "disabled": true}}, nil)
+	if _, err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t)
+	p.changed()
+	if !regexp.MustCompile(`\A(failed|stale) +a +stdio .*broken.*\n\z`).MatchString(out.String()) {
+		t.Errorf("a change after the table: %q", out.String())
+	}
+	out.Reset()
+	silent := &progress{in: r.Daemon, out: &out, quiet: true, last: make(map[string]string)}
+	silent.show()
+	if out.Len() != 0 {
+		t.Errorf("quiet: %q", out.String())
+	}
+}
+
+// The default address may be another gateway's; one that was asked for may not.
+func TestMetricsAddressInUse(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for kind, code := range map[config.OriginKind]int{config.OriginDefault: exitOK, config.OriginFile: exitUnreachable, config.OriginEnv: exitUnreachable} {
+		c, err := config.Default(config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Toolgate.Listen.Metrics = taken.Addr().String()
+		c.Origins["listen.metrics"] = config.Origin{Kind: kind}
+		in := &daemon.Daemon{Config: c, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.New(version.Version)}
+		err = in.ServeMetrics(t.Context())
+		if got, ours := exitCode(err); ours != (code != exitOK) || ours && got != code {
+			t.Errorf("%v: %v", kind, err)
+		}
+	}
+	// No address, no listener, whatever else there is.
+	if err := (&daemon.Daemon{Config: &config.Config{}}).ServeMetrics(t.Context()); err != nil {
+		t.Errorf("no address: %v", err)
+	}
+}

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// relay is the one client of a `toolgate stdio`, beside whichever gateway
+// serves it: its own or another's. When that gateway goes away, the client
+// stays, and the next one is told what the client had told the last; see
+// relaystate.go for what is kept. At most one serve runs at a time.
+type relay struct {
+	in    io.Reader
+	out   io.Writer
+	limit int // bytes of a line of the client
+
+	begin sync.Once
+	lines chan []byte   // of the client; closed at the end of its input
+	done  chan struct{} // closed by close
+	over  atomic.Bool   // the client's input has ended
+
+	brief int // streams in a row that ended soon after their beginning
+
+	writing sync.Mutex // one line to the client at a time
+
+	relayState
+}
+
+// newRelay returns a relay that reads its client's lines from in and writes to
+// out. depth is how deep a message may be nested.
+func newRelay(in io.Reader, out io.Writer, limit, depth int) *relay {
+	return &relay{
+		in: in, out: out, limit: limit, lines: make(chan []byte), done: make(chan struct{}),
+		relayState: newRelayState(mcp.Limits{Depth: depth}),
+	}
+}
+
+// close ends what still waits to hand over a line. A read that blocks for ever
+// ends with the process.
+func (r *relay) close() { close(r.done) }
+
+// errGatewayGone tells that a gateway has gone away before its client.
+var errGatewayGone = errors.New("the gateway is gone")
+
+const (
+	// briefTime is how long a stream lives that counts as one.
+	briefTime = time.Second
+	// mostBrief is how many streams in a row may end sooner.
+	mostBrief = 10
+	// lastLines is how long a stream may still say something after a write to
+	// it has failed, or after the command was told to end.
+	lastLines = time.Second
+)
+
+// serve carries lines between the client and one gateway until the client has
+// ended and has its answers, which is nil, until the context ends, or until the
+// gateway goes away, which is errGatewayGone. By then everything in flight is
+// answered or kept for the next gateway.
+func (r *relay) serve(ctx context.Context, stream io.ReadWriteCloser) error {
+	r.begin.Do(func() { go r.read() }) // ends with the input, or with close
+	defer stream.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- r.fromGateway(stream) }() // ends with the stream, which is closed below
+	began := time.Now()
+	err := r.resume(stream)
+	lines := r.lines
+	for err == nil {
+		select {
+		case line, ok := <-lines:
+			if ok {
+				err = r.send(stream, line)
+				continue
+			}
+			lines = nil
+			if half, ok := stream.(interface{ CloseWrite() error }); ok {
+				_ = half.CloseWrite()
+			}
+		case err := <-ended:
+			return r.after(err, time.Since(began))
+		case <-ctx.Done():
+			stream.Close()
+			err = context.Cause(ctx)
+		}
+	}
+	// What the gateway said before is still delivered.
+	timer := time.AfterFunc(lastLines, func() { stream.Close() })
+	defer timer.Stop()
+	select {
+	case gone := <-ended:
+		if ctx.Err() == nil {
+			return r.after(gone, time.Since(began))
+		}
+	case <-time.After(2 * lastLines): // the client does not read
+	}
+	if ctx.Err() == nil || errors.Is(err, errGatewayGone) {
+		return r.after(nil, time.Since(began))
+	}
+	return err
+}
+
+// after decides what the end of a stream means.
+func (r *relay) after(err error, lived time.Duration) error {
+	if err != nil {
+		return err
+	}
+	lost := r.lost(r.over.Load())
+	if err := r.write(lost...); err != nil {
+		return err
+	}
+	if r.over.Load() {
+		if len(lost) > 0 {
+			return failure.Newf(failure.Unreachable, "the gateway went away before it had answered everything")
+		}
+		return nil
+	}
+	r.brief++
+	if lived >= briefTime {
+		r.brief = 0
+	}
+	if r.brief > mostBrief {
+		return failure.Newf(failure.Unreachable, "every gateway ends this client's connection at once; look at the gateway's log, then start this client again")
+	}
+	return errGatewayGone
+}
+
+// giveUp answers what no gateway will.
+func (r *relay) giveUp() { _ = r.write(r.lost(true)...) }
+
+// read takes the client's lines until its input ends.
+func (r *relay) read() {
+	defer close(r.lines)
+	defer r.over.Store(true)
+	in := bufio.NewReaderSize(r.in, 64<<10)
+	for {
+		line, err := readBounded(in, r.limit)
+		if errors.Is(err, errLongLine) {
+			fault := mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a line of more than %d bytes (limits.body)", r.limit)
+			if r.write(mcp.AppendFault(nil, "", fault)) != nil {
+				return
+			}
+			continue
+		}
+		if len(line) > 0 {
+			select {
+			case r.lines <- line:
+			case <-r.done:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+var errLongLine = errors.New("line too long")
+
+// readBounded returns the next line without its end, in memory of its own. A
+// line beyond the limit is read to its end and dropped.
+func readBounded(in *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > limit+1 {
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = in.ReadSlice('\n')
+			}
+			return nil, cmp.Or(err, errLongLine)
+		}
+		line = append(line, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		return bytes.TrimSpace(line), err
+	}
+}
+
+// send passes a line of the client to the gateway. A line that was surely not
+// delivered whole is kept for the next one.
+func (r *relay) send(stream io.Writer, line []byte) error {
+	out := r.fromClient(line)
+	if out == nil {
+		return nil
+	}
+	if n, err := stream.Write(append(out, '\n')); err != nil {
+		if n < len(out) {
+			r.keep(line)
+		}
+		return errGatewayGone
+	}
+	return nil
+}
+
+// resume tells a gateway what the client told those before it.
+func (r *relay) resume(stream io.Writer) error {
+	greeting, again := r.catchUp()
+	for _, line := range greeting {
+		if _, err := stream.Write(append(line, '\n')); err != nil {
+			for _, line := range again {
+				r.keep(line)
+			}
+			return errGatewayGone
+		}
+	}
+	for i, line := range again {
+		if err := r.send(stream, line); err != nil {
+			for _, line := range again[i+1:] {
+				r.keep(line)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// fromGateway passes the gateway's lines to the client; their sizes are the
+// gateway's to bound. It returns nil when the stream ends. What comes without an
+// end of line is half a message of a gateway that died, and dropped.
+func (r *relay) fromGateway(stream io.Reader) error {
+	in := bufio.NewReaderSize(stream, 64<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return nil //nolint:nilerr // however it ended
+		}
+		out, err := r.toClient(line[:len(line)-1])
+		if err != nil {
+			return err
+		}
+		if err := r.write(out...); err != nil {
+			return err
+		}
+	}
+}
+
+// write writes lines to the client. Each must be followed by nothing in its
+// memory that is still needed.
+func (r *relay) write(lines ...[]byte) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	for _, line := range lines {
+		if _, err := r.out.Write(append(line, '\n')); err != nil {
+			return fmt.Errorf("write to the client: %w", err)
+		}
+	}
+	return nil
+}

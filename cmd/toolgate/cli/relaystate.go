@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// relayState is what has to be known of a client so that it can go on with
+// another gateway: what is in flight in both directions, and what a legacy
+// client has said once for its whole session. A modern client says everything
+// with every request. Its size is bounded by the gateway, which takes a bounded
+// number of requests and subscriptions of a client.
+type relayState struct {
+	limits mcp.Limits
+	prefix string // of the ids of our own requests; nobody else guesses it
+
+	mu         sync.Mutex
+	generation int               // gateways before this one
+	seq        int               // of requests
+	flying     map[string]flying // requests of the client without an answer, by id
+	asked      map[string]mcp.ID // questions to the client without an answer: the gateway's id by that which the client sees
+	again      [][]byte          // lines of the client for the next gateway, in order
+
+	hello       []byte // params of the client's initialize, once it has succeeded
+	version     string // that it resulted in
+	initialized bool   // the client has said so
+	level       []byte // params of logging/setLevel
+	subscribed  map[string][]byte
+}
+
+// flying is a request without an answer.
+type flying struct {
+	seq    int
+	id     mcp.ID
+	method string
+	params []byte // of what changes the session
+	line   []byte // to send again; nil for what may have an effect
+}
+
+func newRelayState(limits mcp.Limits) relayState {
+	return relayState{
+		limits: limits, prefix: "toolgate-stdio-" + rand.Text(),
+		flying: make(map[string]flying), asked: make(map[string]mcp.ID), subscribed: make(map[string][]byte),
+	}
+}
+
+// generationNow tells how many gateways the client had before this one.
+func (s *relayState) generationNow() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.generation
+}
+
+// repeatable tells whether a request can be sent to a second gateway without
+// anything happening twice.
+func repeatable(method string) bool {
+	switch method {
+	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe,
+		mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResources, mcp.MethodTemplates:
+		return true
+	}
+	return false
+}
+
+// fromClient takes a line of the client and returns what the gateway gets of
+// it, nil for nothing. What is no message is the gateway's to refuse.
+func (s *relayState) fromClient(raw []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	batch, ok, err := mcp.SplitBatch(raw, s.limits, len(raw))
+	switch {
+	case err != nil:
+		return raw
+	case !ok:
+		return s.sent(raw, true)
+	}
+	var out [][]byte
+	same := true
+	for _, one := range batch {
+		got := s.sent(one, false)
+		same = same && bytes.Equal(got, one)
+		if got != nil {
+			out = append(out, got)
+		}
+	}
+	switch {
+	case same:
+		return raw
+	case len(out) == 0:
+		return nil
+	}
+	return append(append([]byte{'['}, bytes.Join(out, []byte{','})...), ']')
+}
+
+// sent notes one message of the client; mu is held.
+func (s *relayState) sent(raw []byte, alone bool) []byte {
+	msg, err := mcp.Parse(raw, s.limits)
+	if err != nil {
+		return raw
+	}
+	switch msg.Kind {
+	case mcp.KindRequest:
+		s.seq++
+		f := flying{seq: s.seq, id: msg.ID, method: msg.Method}
+		if alone && repeatable(msg.Method) {
+			f.line = raw
+		}
+		switch msg.Method {
+		case mcp.MethodInitialize, mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+			if msg.Meta(mcp.MetaVersion) == nil {
+				f.params = msg.Params()
+			}
+		}
+		s.flying[msg.ID.Key()] = f
+	case mcp.KindNotification:
+		switch msg.Method {
+		case mcp.NotifyInitialized:
+			s.initialized = true
+		case mcp.NotifyCancelled: // nobody waits for the answer any more
+			if id, ok := mcp.ParseID(msg.Param("requestId")); ok {
+				delete(s.flying, id.Key())
+			}
+		}
+	case mcp.KindResponse:
+		return s.answered(raw, &msg)
+	case mcp.KindInvalid: // is an error
+	}
+	return raw
+}
+
+// answered returns a client's answer as its gateway knows it. What an earlier
+// gateway asked is nothing to this one.
+func (s *relayState) answered(raw []byte, msg *mcp.Message) []byte {
+	id, ok := s.asked[msg.ID.Key()]
+	delete(s.asked, msg.ID.Key())
+	switch {
+	case !ok && s.generation > 0:
+		return nil
+	case !ok || s.generation == 0:
+		return raw
+	case msg.Fault() != nil:
+		return mcp.AppendFault(nil, id, mcp.ParseError(msg.Fault()))
+	}
+	return mcp.AppendResult(nil, id, msg.Result())
+}
+
+// toClient takes a line of the gateway and returns what the client gets. The
+// error is for a gateway that does not go on with the client's session.
+func (s *relayState) toClient(raw []byte) ([][]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limits := mcp.Limits{LoneSurrogates: true}
+	if batch, ok, err := mcp.SplitBatch(raw, limits, len(raw)); ok || err != nil {
+		for _, one := range batch {
+			if msg, err := mcp.Parse(one, limits); err == nil && msg.Kind == mcp.KindResponse {
+				s.settled(&msg)
+			}
+		}
+		return [][]byte{raw}, nil
+	}
+	msg, err := mcp.Parse(raw, limits)
+	if err != nil {
+		return [][]byte{raw}, nil // the client's to judge
+	}
+	switch {
+	case msg.Kind == mcp.KindResponse && strings.HasPrefix(msg.ID.Key(), `"`+s.prefix):
+		return s.ours(&msg)
+	case msg.Kind == mcp.KindResponse:
+		s.settled(&msg)
+	case msg.Kind == mcp.KindRequest:
+		id := s.shown(msg.ID)
+		s.asked[id.Key()] = msg.ID
+		if id != msg.ID {
+			raw = mcp.AppendRequest(nil, id, msg.Method, msg.Params())
+		}
+	case msg.Method == mcp.NotifyCancelled:
+		if id, ok := mcp.ParseID(msg.Param("requestId")); ok {
+			shown := s.shown(id)
+			delete(s.asked, shown.Key())
+			if shown != id {
+				raw = mcp.AppendNotification(nil, msg.Method, mcp.SetMember(msg.Params(), "requestId", []byte(shown)))
+			}
+		}
+	}
+	return [][]byte{raw}, nil
+}
+
+// shown is the id of a gateway's question as the client sees it: gateways
+// number alike, and the client may still answer an earlier one.
+func (s *relayState) shown(id mcp.ID) mcp.ID {
+	if s.generation == 0 {
+		return id
+	}
+	return mcp.StringID(fmt.Sprintf("%d:%s", s.generation, id))
+}
+
+// settled notes an answer to the client.
+func (s *relayState) settled(msg *mcp.Message) {
+	f, ok := s.flying[msg.ID.Key()]
+	delete(s.flying, msg.ID.Key())
+	if !ok || f.params == nil || msg.Fault() != nil {
+		return
+	}
+	uri := string(mcp.Lookup(f.params, "uri"))
+	switch f.method {
+	case mcp.MethodInitialize:
+		s.hello = f.params
+		s.version, _ = mcp.LookupString(msg.Result(), "protocolVersion")
+	case mcp.MethodSetLevel:
+		s.level = f.params
+	case mcp.MethodSubscribe:
+		s.subscribed[uri] = f.params
+	case mcp.MethodUnsubscribe:
+		delete(s.subscribed, uri)
+	}
+}
+
+// greetID is the end of the id of the initialize that is said for the client.
+const greetID = "-initialize"
+
+// ours takes an answer to what was said for the client. A new gateway may
+// list other things than the last, so that the client is told to look again.
+func (s *relayState) ours(msg *mcp.Message) ([][]byte, error) {
+	if !strings.HasSuffix(msg.ID.Key(), greetID) {
+		return nil, nil
+	}
+	version, _ := mcp.LookupString(msg.Result(), "protocolVersion")
+	switch {
+	case msg.Fault() != nil:
+		return nil, failure.Newf(failure.Unreachable, "the gateway that took over does not go on with this client's session: %w; start this client again", mcp.ParseError(msg.Fault()))
+	case version != s.version:
+		return nil, failure.Newf(failure.Unreachable, "the gateway that took over speaks %s, and this client agreed on %s; start this client again", version, s.version)
+	}
+	var out [][]byte
+	for _, c := range []struct{ capability, method string }{
+		{"tools", mcp.NotifyToolsChanged}, {"prompts", mcp.NotifyPromptsChanged}, {"resources", mcp.NotifyResourcesChanged},
+	} {
+		if string(mcp.Lookup(msg.Result(), "capabilities", c.capability, "listChanged")) == "true" && s.initialized {
+			out = append(out, mcp.AppendNotification(nil, c.method, nil))
+		}
+	}
+	return out, nil
+}
+
+// keep puts a line of the client aside for the next gateway. Its request, if it
+// is one, is no longer in flight.
+func (s *relayState) keep(line []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	messages, ok, err := mcp.SplitBatch(line, s.limits, len(line))
+	if !ok || err != nil {
+		messages = [][]byte{line}
+	}
+	for _, one := range messages {
+		if msg, err := mcp.Parse(one, s.limits); err == nil && msg.Kind == mcp.KindRequest {
+			delete(s.flying, msg.ID.Key())
+		}
+	}
+	s.again = append(s.again, line)
+}
+
+// Codes and kinds of the answers for requests that lost their gateway
+// (DESIGN 13).
+const (
+	codeGatewayLost = 1001
+	kindGatewayLost = "gateway_lost"
+)
+
+// lost is called when a gateway has gone. It returns what the client has to be
+// told: of each request in flight that it has failed, and of each question that
+// its answer is not waited for. What can be repeated is kept for the next
+// gateway, unless there is none.
+func (s *relayState) lost(last bool) [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out, again [][]byte
+	for _, f := range slices.SortedFunc(maps.Values(s.flying), func(a, b flying) int { return cmp.Compare(a.seq, b.seq) }) {
+		switch {
+		case f.method == mcp.MethodListen && last: // it ends with its client and has no answer
+		case f.method == mcp.MethodListen:
+			out = append(out, mcp.AppendFault(nil, f.id, lostFault(false)))
+		case f.line == nil:
+			out = append(out, mcp.AppendFault(nil, f.id, lostFault(true)))
+		case last:
+			out = append(out, mcp.AppendFault(nil, f.id, lostFault(false)))
+		default:
+			again = append(again, f.line)
+		}
+	}
+	again = append(again, s.again...)
+	if last {
+		for _, line := range again {
+			if msg, err := mcp.Parse(line, s.limits); err == nil && msg.Kind == mcp.KindRequest {
+				out = append(out, mcp.AppendFault(nil, msg.ID, lostFault(false)))
+			}
+		}
+		again = nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.asked)) {
+		params := append(append([]byte(`{"requestId":`), idOf(key)...), `,"reason":"the gateway that asked is gone"}`...)
+		out = append(out, mcp.AppendNotification(nil, mcp.NotifyCancelled, params))
+	}
+	clear(s.flying)
+	clear(s.asked)
+	s.again = again
+	s.generation++
+	return out
+}
+
+// idOf returns an id with a key.
+func idOf(key string) mcp.ID {
+	if text, ok := strings.CutPrefix(key, `"`); ok {
+		return mcp.StringID(text)
+	}
+	return mcp.ID(key)
+}
+
+// lostFault is the answer to a request whose gateway has gone.
+func lostFault(mayHaveRun bool) *mcp.Error {
+	text := "The gateway went away before it answered; the request may have run, so check that before you repeat it"
+	if !mayHaveRun {
+		text = "The gateway went away before it answered; nothing was run, and the request can be repeated"
+	}
+	return &mcp.Error{
+		Code: codeGatewayLost, Message: text,
+		Data: fmt.Appendf(nil, `{"kind":%q,"code":%d,"phase":"connection","may_have_run":%t}`, kindGatewayLost, codeGatewayLost, mayHaveRun),
+	}
+}
+
+// catchUp returns what a new gateway has to be told first: the session of a
+// legacy client, with requests of our own, and then lines of the client.
+func (s *relayState) catchUp() (greeting, again [][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again, s.again = s.again, nil
+	if s.generation == 0 {
+		return nil, again
+	}
+	say := func(end, method string, params []byte) {
+		id := mcp.StringID(fmt.Sprintf("%s-%d%s", s.prefix, s.generation, end))
+		greeting = append(greeting, mcp.AppendRequest(nil, id, method, params))
+	}
+	initialized := mcp.AppendNotification(nil, mcp.NotifyInitialized, nil)
+	if s.hello == nil {
+		if s.initialized { // behind the initialize that is among them
+			again = append(again, initialized)
+		}
+		return nil, again
+	}
+	say(greetID, mcp.MethodInitialize, s.hello)
+	if s.initialized {
+		greeting = append(greeting, initialized)
+	}
+	if s.level != nil {
+		say("-level", mcp.MethodSetLevel, s.level)
+	}
+	for _, uri := range slices.Sorted(maps.Keys(s.subscribed)) {
+		say("-subscribe-"+fmt.Sprint(len(greeting)), mcp.MethodSubscribe, s.subscribed[uri])
+	}
+	return greeting, again
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/daemon"
+)
+
+// options are the flags that all commands share.
+type options struct {
+	config  string
+	listen  string
+	output  string
+	verbose bool
+	quiet   bool
+	set     map[string]string
+
+	// awaits is of commands that serve: they start without their database, and
+	// refuse what needs it until it is there.
+	awaits bool
+}
+
+func newRoot() *cobra.Command {
+	o := &options{}
+	root := &cobra.Command{
+		Use:   "toolgate",
+		Short: "One gateway between MCP clients and everything they can call",
+		Long: `toolgate stands between MCP clients and MCP servers. It takes a client's own
+configuration file, runs every server in it, and offers all of them behind one
+URL or one stdio process.
+
+` + exitCodesText(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(flagError)
+	flags := root.PersistentFlags()
+	flags.StringVarP(&o.config, "config", "c", "", "configuration `file`: a client's own or a toolgate.yaml")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log everything")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log errors only and show no progress")
+	flags.StringToStringVar(&o.set, "set", nil, "override a `setting`, such as limits.body=1MiB")
+	root.AddCommand(
+		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
+		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
+		newLogin(o), newLogout(o), newLogins(o),
+		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o), newAuditCommand(o), newUsageCommand(o),
+		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(), newHealthcheck(),
+	)
+	root.InitDefaultCompletionCmd()
+	explainUsage(root)
+	return root
+}
+
+// daemon is what a gateway takes from the flags.
+func (o *options) daemon() daemon.Options {
+	return daemon.Options{Log: o.logger, Read: o.readConfig, Awaits: o.awaits}
+}
+
+// outputFlag adds -o to a command.
+func (o *options) outputFlag(c *cobra.Command) {
+	c.PreRunE = func(*cobra.Command, []string) error { return checkOutput(o.output) }
+	c.Flags().StringVarP(&o.output, "output", "o", envOr("TOOLGATE_OUTPUT", "table"), "table, wide, json, yaml or name")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+// file returns the argument that names a configuration file, if one is given.
+func file(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func newSpiceDBCommand(o *options) *cobra.Command {
+	c := &cobra.Command{Use: "spicedb", Short: "Work with the SpiceDB of a configuration"}
+	check := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Ask the SpiceDB whether it can answer what toolgate asks",
+		Long: `Ask the SpiceDB of a configuration whether it answers, whether its schema has
+the types and permissions that are asked for, whether its caveats take what is
+sent, and whether it can be watched. Nothing is written.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.checkSpiceDB(cmd.Context(), file(args)) },
+	}
+	o.outputFlag(check)
+	var dry bool
+	sync := &cobra.Command{
+		Use:   "sync [FILE]",
+		Short: "Write to the SpiceDB which tool is on which server",
+		Long: `Write, for every tool, prompt and resource that the gateway exposes, which server
+it is on, so that who may execute a server may execute all that it offers. What
+is there already is not written again, and nothing is deleted.`,
+		Example: "  toolgate spicedb sync --dry-run",
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.syncSpiceDB(cmd.Context(), file(args), dry) },
+	}
+	sync.Flags().BoolVar(&dry, "dry-run", false, "show what would be written and write nothing")
+	o.outputFlag(sync)
+	c.AddCommand(check, sync)
+	return c
+}
+
+// asked returns the phase that asks the SpiceDB of a configuration. The caller
+// closes it.
+func asked(c *config.Config) (*spicedb.Phase, error) {
+	if c.Toolgate.SpiceDB.Endpoint == "" {
+		return nil, failure.Newf(failure.Config, "%s names no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
+	}
+	r, err := daemon.NewRelations(c, daemon.Surroundings{})
+	if err != nil {
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
+	}
+	return r.Phase, nil
+}
+
+// foundProblem is a problem of a SpiceDB as `check` shows it.
+type foundProblem struct {
+	Level string `json:"level"`
+	What  string `json:"what"`
+	Do    string `json:"do"`
+}
+
+func (o *options) checkSpiceDB(ctx context.Context, arg string) error {
+	c, err := o.loadConfig(arg)
+	if err != nil {
+		return err
+	}
+	phase, err := asked(c)
+	if err != nil {
+		return err
+	}
+	defer phase.Close()
+	found := []foundProblem{}
+	t := table{header: []string{"LEVEL", "PROBLEM", "WHAT TO DO"}}
+	wrong := 0
+	for _, p := range phase.Diagnose(ctx) {
+		row := foundProblem{Level: "error", What: p.What, Do: p.Do}
+		if p.Warning {
+			row.Level = "warning"
+		} else {
+			wrong++
+		}
+		found = append(found, row)
+		t.rows = append(t.rows, []string{row.Level, row.What, row.Do})
+		t.names = append(t.names, row.What)
+	}
+	if len(found) == 0 && (o.output == "table" || o.output == "wide") {
+		say("%s answers, and its schema has what is asked for\n", c.Toolgate.SpiceDB.Endpoint)
+		return nil
+	}
+	t.data = map[string]any{"endpoint": c.Toolgate.SpiceDB.Endpoint, "problems": found}
+	if err := o.print(os.Stdout, t); err != nil {
+		return err
+	}
+	switch {
+	case wrong == 0:
+		return nil
+	case phase.Status().Reason == spicedb.ReasonUnavailable:
+		return failure.Newf(failure.Unreachable, "%s cannot be asked", c.Toolgate.SpiceDB.Endpoint)
+	}
+	return failure.Newf(failure.Config, "%s cannot answer what toolgate asks: %d problems", c.Toolgate.SpiceDB.Endpoint, wrong)
+}
+
+// synced is what `sync` did.
+type synced struct {
+	DryRun    bool     `json:"dry_run"`
+	Written   []string `json:"written"`
+	Kept      int      `json:"kept"`
+	Elsewhere []string `json:"elsewhere"`
+}
+
+func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
+	return o.withGateway(ctx, arg, func(ctx context.Context, c *config.Config, control *admin.Client, own *daemon.Daemon) error {
+		phase, err := asked(c)
+		if err != nil {
+			return err
+		}
+		defer phase.Close()
+		var lister admin.CatalogLister = own
+		if own == nil {
+			lister = control
+		}
+		exposed, err := lister.Capabilities(ctx)
+		if err != nil {
+			return controlError(err)
+		}
+		do := phase.Sync
+		if dry {
+			do = phase.Plan
+		}
+		report, err := do(ctx, onServers(exposed))
+		if err != nil && len(report.Written) == 0 {
+			return failure.New(failure.Unreachable, err)
+		}
+		return errors.Join(o.printSynced(&report, dry), failure.New(failure.Unreachable, err))
+	})
+}
+
+// onServers are capabilities as a sync takes them.
+func onServers(all []admin.Capability) []spicedb.Capability {
+	kinds := make(map[string]mcp.Capability, len(mcp.Capabilities))
+	for _, kind := range mcp.Capabilities {
+		kinds[kind.String()] = kind
+	}
+	out := make([]spicedb.Capability, 0, len(all))
+	for _, c := range all {
+		out = append(out, spicedb.Capability{
+			Kind: kinds[c.Kind], Server: c.Server, Original: c.Original, Exposed: c.Name, Plain: c.Plain, CapabilityID: c.CapabilityID,
+		})
+	}
+	return out
+}
+
+// printSynced prints what was written, or would be.
+func (o *options) printSynced(r *spicedb.SyncReport, dry bool) error {
+	t := table{
+		header: []string{"RELATIONSHIP", "STATE"}, names: r.Written,
+		data: synced{DryRun: dry, Written: append([]string{}, r.Written...), Kept: r.Kept, Elsewhere: append([]string{}, r.Elsewhere...)},
+	}
+	state := "written"
+	if dry {
+		state = "would be written"
+	}
+	for _, w := range r.Written {
+		t.rows = append(t.rows, []string{w, state})
+	}
+	for _, e := range r.Elsewhere {
+		t.rows = append(t.rows, []string{e, "on another server: delete it unless that is meant"})
+	}
+	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+		return err
+	}
+	say("%d %s, %d there already\n", len(r.Written), state, r.Kept)
+	return nil
+}

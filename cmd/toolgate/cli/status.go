@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
+)
+
+func newStatus(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "status [FILE]",
+		Short: "Show the running gateway on one screen",
+		Long: `Show the running gateway of a configuration: its mode, its servers, breakers that
+are not closed, budgets, and what waits for an approval. It starts nothing.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withControl(file(args), func(control *admin.Client) error {
+				now, err := overviewOf(cmd.Context(), control)
+				if err != nil {
+					return err
+				}
+				return o.printOverview(&now)
+			})
+		},
+		ValidArgsFunction: completeFiles,
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// completeFiles completes an argument that is a configuration.
+func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return []cobra.Completion{"yaml", "yml", "json", "jsonc", "toml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// overview is a running gateway at one time. Names of fields stay.
+type overview struct {
+	Mode      string            `json:"mode"`
+	Ready     bool              `json:"ready"`
+	NotReady  string            `json:"not_ready,omitempty"`
+	Detail    string            `json:"detail,omitempty"`
+	Servers   []admin.Server    `json:"servers"`
+	Breakers  []admin.Breaker   `json:"breakers"` // that are not closed
+	Budgets   []admin.BudgetUse `json:"budgets"`
+	Approvals []waiting         `json:"approvals_pending"`
+	Pending   []string          `json:"pending"`
+	NextStart []string          `json:"at_next_start"`
+	Alarms    []string          `json:"alarms"`
+}
+
+// waiting is a call that waits for an approval.
+type waiting struct {
+	ID   string `json:"id"`
+	Tool string `json:"tool"`
+	Who  string `json:"who"`
+}
+
+// overviewOf asks a gateway for all that is on the screen.
+func overviewOf(ctx context.Context, control *admin.Client) (overview, error) {
+	status, err := control.Status(ctx)
+	if err != nil {
+		return overview{}, err
+	}
+	now := overview{
+		Ready: status.NotReady == "", NotReady: status.NotReady, Detail: status.Detail,
+		Servers: append([]admin.Server{}, status.Servers...), Breakers: []admin.Breaker{}, Budgets: []admin.BudgetUse{}, Approvals: []waiting{},
+		Pending: append([]string{}, status.Pending...), NextStart: append([]string{}, status.AtNextStart...), Alarms: append([]string{}, status.Alarms...),
+	}
+	if status.Mode != nil {
+		now.Mode = status.Mode.Mode
+	}
+	breakers, err := control.Breakers(ctx)
+	if err != nil {
+		return overview{}, err
+	}
+	for _, b := range breakers {
+		if b.State != "closed" {
+			now.Breakers = append(now.Breakers, b)
+		}
+	}
+	uses, err := control.BudgetUse(ctx, admin.BudgetQuery{})
+	if err != nil {
+		return overview{}, err
+	}
+	now.Budgets = append(now.Budgets, uses...)
+	items, err := control.Approvals(ctx, string(gate.ApprovalPending))
+	for i := range items {
+		who := items[i].Subject
+		if items[i].Tenant != "" && items[i].Tenant != gate.DefaultTenant {
+			who += " of " + items[i].Tenant
+		}
+		now.Approvals = append(now.Approvals, waiting{items[i].ID, items[i].Tool, who})
+	}
+	return now, err
+}
+
+// printOverview prints the screen; as data the same, and as names the servers.
+func (o *options) printOverview(now *overview) error {
+	t := serverTable(now.Servers)
+	t.data = now
+	if o.output != "table" && o.output != "wide" {
+		return o.print(os.Stdout, t)
+	}
+	state := "ready"
+	if !now.Ready {
+		state = "not ready: " + now.NotReady + ": " + now.Detail
+	}
+	say("mode %s, %s\n\n", now.Mode, printable(state))
+	if err := o.print(os.Stdout, t); err != nil {
+		return err
+	}
+	for _, b := range now.Breakers {
+		say("breaker   %s: %s\n", printable(strings.TrimSuffix(b.Server+" "+b.Tool, " ")), printable(strings.TrimSuffix(b.State+" ("+b.Why+")", " ()")))
+	}
+	if len(now.Budgets) > 0 {
+		say("\n")
+		if err := o.print(os.Stdout, budgetTable(now.Budgets)); err != nil {
+			return err
+		}
+	}
+	for _, w := range now.Approvals {
+		say("approval  %s: %s for %s\n", printable(w.ID), printable(w.Tool), printable(w.Who))
+	}
+	for _, p := range now.Pending {
+		say("pending   %s waits for `toolgate reload`\n", printable(p))
+	}
+	for _, p := range now.NextStart {
+		say("pending   %s waits for the next start\n", printable(p))
+	}
+	for _, a := range now.Alarms {
+		say("alarm     %s\n", printable(a))
+	}
+	return nil
+}

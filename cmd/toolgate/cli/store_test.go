@@ -1,0 +1,164 @@
+//go:build !windows
+
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store/storetest"
+)
+
+// sharing is a toolgate section with a store that gateways share.
+func (h *home) sharing(t *testing.T, url string) map[string]any {
+	t.Helper()
+	if err := os.WriteFile(h.path("seal.key"), []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{"store": url, "keys": []any{map[string]any{"id": "k", "file": h.path("seal.key")}}}
+}
+
+// refusalKind is the kind of the refusal that a JSON-RPC answer is.
+func refusalKind(t *testing.T, answer []byte) string {
+	t.Helper()
+	var a struct {
+		Error struct {
+			Code int
+			Data struct{ Kind string }
+		}
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	if a.Error.Data.Kind != "" && a.Error.Code != 1001 {
+		t.Errorf("code %d: %s", a.Error.Code, answer)
+	}
+	return a.Error.Data.Kind
+}
+
+func get(t *testing.T, client *http.Client, url string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// A gateway whose database is not there yet starts, greets, refuses lists and
+// calls by a reason of their own, and serves as soon as the database is there.
+func TestStartWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartPostgres(t)
+	address := server.URL(t)
+	server.Kill(t)
+	h := newHome(t)
+	section := h.sharing(t, address)
+	section["governance"] = map[string]any{"mode": "ALERT", "tools": map[string]any{"a__pid": readOnly}}
+	h.write(t, servers{"a": fake()}, section)
+	p := h.start(t, "up", h.file)
+	url := p.says(t, p.out, `(https?://\S+)/mcp `)[1]
+	client := newClient(t)
+	h.ok(t, "ls", h.file, "--wait", "30s")
+
+	if code, answer := post(t, client, url, "", mcp.MethodDiscover, "", ""); code != http.StatusOK || refusalKind(t, answer) != "" || !strings.Contains(string(answer), `"tools"`) {
+		t.Errorf("discover: %d %s", code, answer)
+	}
+	for _, tt := range []struct{ method, name, params string }{
+		{mcp.MethodToolsList, "", ""},
+		{mcp.MethodToolsCall, "a__pid", `"name":"a__pid","arguments":{},`},
+	} {
+		if code, answer := post(t, client, url, "", tt.method, tt.name, tt.params); code != http.StatusOK || refusalKind(t, answer) != "registry_unavailable" {
+			t.Errorf("%s: %d %s", tt.method, code, answer)
+		}
+	}
+	if code, word := get(t, client, url+"/readyz"); code != http.StatusServiceUnavailable || strings.TrimSpace(word) != "store" {
+		t.Errorf("readyz: %d %s", code, word)
+	}
+	if code, words := get(t, client, url+"/readyz?verbose"); code != http.StatusServiceUnavailable || words != "store\naudit ok\nstore not ready\nregistry not ready\n" {
+		t.Errorf("readyz, in full: %d %q", code, words)
+	}
+	if code, _ := get(t, client, url+"/livez"); code != http.StatusOK {
+		t.Errorf("livez: %d", code)
+	}
+	if got := h.ok(t, "ls", h.file); !strings.Contains(got, "not ready: store: ") || !strings.Contains(got, "cannot connect") {
+		t.Errorf("ls: %s", got)
+	}
+	for _, args := range [][]string{{"mode"}, {"mode", "LOCKDOWN", "--reason", "x"}} {
+		if o := h.run(t, append(args, "--file", h.file)...); o.code == exitOK || !strings.Contains(o.stderr, "cannot connect") {
+			t.Errorf("%v: exit code %d: %s", args, o.code, o.stderr)
+		}
+	}
+
+	server.Start(t)
+	eventually(t, "it is ready", func() bool { code, _ := get(t, client, url+"/readyz"); return code == http.StatusOK })
+	eventually(t, "calls are made", func() bool {
+		_, answer := post(t, client, url, "", mcp.MethodToolsCall, "a__pid", `"name":"a__pid","arguments":{},`)
+		return refusalKind(t, answer) == "" && !strings.Contains(string(answer), "isError\":true")
+	})
+	eventually(t, "everything is ready", func() bool {
+		code, words := get(t, client, url+"/readyz?verbose")
+		return code == http.StatusOK && words == "ok\naudit ok\nstore ok\nregistry ok\n"
+	})
+	if _, answer := post(t, client, url, "", mcp.MethodToolsList, "", ""); !strings.Contains(string(answer), `"a__pid"`) {
+		t.Errorf("list: %s", answer)
+	}
+	if got := h.ok(t, "mode", "--file", h.file); !strings.Contains(got, "ALERT") || !strings.Contains(got, "configuration") {
+		t.Errorf("mode: %s", got)
+	}
+	if got := h.ok(t, "why", "a__pid", "--file", h.file, "-o", "json"); !strings.Contains(got, `"capability_id": "cap_`) {
+		t.Errorf("without a capability id: %s", got)
+	}
+	h.ok(t, "mode", "NORMAL", "--reason", "it is back", "--file", h.file)
+	text, err := os.ReadFile(auditFile(t, h))
+	if err != nil || strings.Count(string(text), `"code":"registry_unavailable"`) != 1 {
+		t.Errorf("the refused call is not in the audit log once: %v\n%s", err, text)
+	}
+}
+
+// auditFile is the audit log of the one configuration of a home.
+func auditFile(t *testing.T, h *home) string {
+	t.Helper()
+	found, err := filepath.Glob(h.path("state/*/audit.jsonl"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("audit logs %q, %v", found, err)
+	}
+	return found[0]
+}
+
+// What will not pass by itself is said at once: an address that is none, and a
+// server that refuses. Commands that only ask do not wait for a server either.
+func TestStartWithAWrongDatabase(t *testing.T) {
+	t.Parallel()
+	postgres.Exec(t, "postgres", "CREATE ROLE secret; CREATE ROLE gw LOGIN PASSWORD 'right' IN ROLE secret")
+	t.Cleanup(func() { postgres.Exec(t, "postgres", "DROP ROLE gw; DROP ROLE secret") })
+	h := newHome(t)
+	for _, tt := range []struct{ url, command, want string }{
+		{"postgres://u:p@@h/db", "up", "cannot be read"},
+		{"postgres:///db", "up", "names no host"},
+		{postgres.Address("gw", "wrong", "postgres"), "up", "refuses the user or the password"},
+		{postgres.Address("gw", "right", "none"), "up", "the database does not exist"},
+		{"postgres://u@127.0.0.1:1/db", "tools", "cannot connect"},
+	} {
+		h.write(t, servers{"a": fake()}, h.sharing(t, tt.url))
+		o := h.run(t, tt.command, h.file)
+		if o.code == exitOK || !strings.Contains(o.stderr, tt.want) || strings.Contains(o.stderr, "wrong") {
+			t.Errorf("%s with %s: exit code %d: %s", tt.command, tt.url, o.code, o.stderr)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/proxy/auth"
+)
+
+func newUp(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "up [FILE]",
+		Short: "Serve every server of a file behind one URL",
+		Long: `Serve every server of a file behind one URL. The file is a client's own (of
+Claude, Cursor, VS Code, ...) or a toolgate.yaml. Without a file anywhere it
+serves a few built-in demo tools, offline.`,
+		Example: "  toolgate up\n  toolgate up ~/.cursor/mcp.json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.up(cmd.Context(), file(args))
+		},
+	}
+	c.Flags().StringVar(&o.listen, "listen", "", "`address` to listen on instead of the configured one, such as 127.0.0.1:0")
+	return c
+}
+
+func (o *options) up(ctx context.Context, arg string) error {
+	began := time.Now()
+	surviveBrokenPipes()
+	o.awaits = true
+	c, err := o.loadConfig(arg)
+	if err != nil {
+		return err
+	}
+	state, err := daemon.OpenState(c.Path)
+	if err != nil {
+		return err
+	}
+	for _, w := range c.Warnings {
+		note("warning: %s", w)
+	}
+	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
+		note("warning: %s", noServers(c))
+	}
+	for _, s := range c.Skipped {
+		note("skipped: %s (line %d): %s", s.Key, s.Line, s.Reason)
+	}
+	generated, fresh, err := guardKey(c, state)
+	if err != nil {
+		return err
+	}
+	certs, err := daemon.NewListenTLS(c)
+	if err != nil {
+		return err
+	}
+	if problem := certs.Problem(time.Now()); problem != "" {
+		note("warning: %s", problem)
+	}
+	listener, err := daemon.Listen(ctx, c)
+	if err != nil {
+		return err
+	}
+	if listener != nil {
+		defer listener.Close()
+	}
+	in, err := o.takePlace(ctx, c, state, generated)
+	if err != nil {
+		return err
+	}
+	if fresh != "" {
+		// Only now is it sure to be shown, and only by the holder of the store.
+		if err := state.Create(guardKeyFile, generated); err != nil {
+			in.Close()
+			return err
+		}
+	}
+	shown := newProgress(o, in)
+	in.OnChange = shown.changed
+	state.Remember(c)
+	return in.Run(ctx, func(ctx context.Context) error {
+		say("toolgate %s  %s\n", version.Version, source(c))
+		if fresh != "" {
+			say("API key (shown once)  %s\n", fresh)
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		url := ""
+		if listener != nil {
+			url = daemon.ServerURL(c, listener.Addr())
+			in.Reached(url)
+			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
+			door := daemon.NewFront(listener, certs, daemon.Connections(&c.Toolgate.Limits), in.Log)
+			group.Go(func() error { return door.Serve(ctx, in.Doors(), in.DrainTime) })
+		}
+		group.Go(func() error { return in.ServeControl(ctx) })
+		group.Go(func() error { return in.ServeMetrics(ctx) })
+		group.Go(func() error { return in.WatchFiles(ctx) })
+		group.Go(func() error { return in.WatchSignals(ctx) })
+		group.Go(func() error {
+			shown.introduce(ctx, url, began)
+			return nil
+		})
+		return group.Wait()
+	})
+}
+
+// takePlace makes the gateway of a configuration. One that serves only clients
+// of `toolgate stdio` ends for it, and its clients join this one.
+func (o *options) takePlace(ctx context.Context, c *config.Config, state *daemon.StateDir, generated string) (*daemon.Daemon, error) {
+	token, err := state.Secret("admin.token")
+	if err != nil {
+		return nil, err
+	}
+	control := &admin.Client{Path: state.Socket, Token: token, Timeout: makeRoomTime}
+	told := o.quiet
+	for end := time.Now().Add(takePlaceTime); ; {
+		in, err := daemon.New(ctx, o.daemon(), c, state, generated)
+		held, busy := errors.AsType[*store.InUseError](err)
+		if !busy || time.Now().After(end) {
+			return in, err
+		}
+		// Without an answer it is just ending, or another one is starting.
+		answer := control.MakeRoom(ctx)
+		_, stays := errors.AsType[*admin.StaysError](answer)
+		if _, refused := errors.AsType[*admin.RefusedError](answer); stays || refused {
+			return nil, err
+		}
+		if !told {
+			note("waiting for process %d, which holds %s, to end", held.PID, held.Path)
+			told = true
+		}
+		select {
+		case <-time.After(takePlacePause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+const (
+	// takePlaceTime is how long the gateway before may take to end.
+	takePlaceTime = 30 * time.Second
+	// makeRoomTime is how long its answer may take.
+	makeRoomTime = 3 * time.Second
+	// takePlacePause is shorter than that of clients which look for a gateway,
+	// so that they find this one rather than start their own.
+	takePlacePause = takeOverPause / 5
+)
+
+// source names where the configuration came from.
+func source(c *config.Config) string {
+	if c.Path == "" {
+		return "no configuration found: serving the built-in demo"
+	}
+	servers := "servers"
+	if len(c.Servers) == 1 {
+		servers = "server"
+	}
+	return fmt.Sprintf("%d %s from %s", len(c.Servers), servers, c.Path)
+}
+
+// noServers says that a configuration has none, and how one is added.
+func noServers(c *config.Config) string {
+	return c.Path + " names no server to run; add one such as mcpServers: { name: { command: ... } }"
+}
+
+// guardKeyFile is the file of the state folder that holds the hash of the
+// generated API key.
+const guardKeyFile = "api-key.sha256"
+
+// guardKey makes a key for a gateway that others on the network reach and that
+// asks nobody who they are. It returns the key's hash, and its text when it is
+// new and has to be kept.
+func guardKey(c *config.Config, state *daemon.StateDir) (sum, fresh string, err error) {
+	if c.Toolgate.Listen.HTTP == "" || daemon.Loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
+		return "", "", nil
+	}
+	path := filepath.Join(state.Path, guardKeyFile)
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		fresh, sum = auth.Generate()
+		return sum, fresh, nil
+	case err != nil:
+		return "", "", fmt.Errorf("read the generated API key: %w", err)
+	}
+	sum = strings.TrimSpace(string(text))
+	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256.Size {
+		return "", "", failure.Newf(failure.Config, "%s is damaged; remove it, and the next start makes a new key", path)
+	}
+	return sum, "", nil
+}

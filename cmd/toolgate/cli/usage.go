@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// This file says what is wrong with a command line and what to write instead.
+
+// explainUsage makes a command and those below it say how they are written when
+// they are not. A command that only groups others prints its help, or says that
+// there is no such command.
+func explainUsage(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		explainUsage(sub)
+	}
+	if c.HasSubCommands() && !c.Runnable() {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			hint := ""
+			for _, sub := range c.Commands() {
+				if hint == "" && sub.IsAvailableCommand() && daemon.Similar(args[0], sub.Name()) {
+					hint = fmt.Sprintf("; did you mean `%s`?", sub.CommandPath())
+				}
+			}
+			return failure.Newf(failure.Usage, "there is no command `%s %s`%s%s", c.CommandPath(), args[0], hint, seeHelp(c))
+		}
+		return
+	}
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return failure.Newf(failure.Usage, "`%s` %s; write `%s`%s", c.CommandPath(), argsFault(err), strings.TrimSuffix(c.UseLine(), " [flags]"), seeHelp(c))
+			}
+			return nil
+		}
+	}
+}
+
+// argsFault says in plain words how many arguments are wrong.
+func argsFault(err error) string {
+	text := err.Error()
+	var most, got int
+	switch {
+	case strings.HasPrefix(text, "unknown command "):
+		return "takes no arguments"
+	case strings.HasPrefix(text, "requires at least 1 "):
+		return "lacks an argument"
+	}
+	if n, _ := fmt.Sscanf(text, "accepts at most %d arg(s), received %d", &most, &got); n == 2 {
+		return fmt.Sprintf("takes at most %d argument, not %d", most, got)
+	}
+	return text
+}
+
+// flagError explains a flag that cannot be read.
+func flagError(c *cobra.Command, err error) error {
+	text := err.Error()
+	name, ok := strings.CutPrefix(text, "unknown flag: --")
+	if !ok {
+		return failure.Newf(failure.Usage, "%w%s", err, seeHelp(c))
+	}
+	hint := ""
+	for _, known := range flagNames.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
+		if hint == "" && daemon.Similar(name, known[1]) {
+			hint = "; did you mean --" + known[1] + "?"
+		}
+	}
+	return failure.Newf(failure.Usage, "`%s` has no flag --%s%s%s", c.CommandPath(), name, hint, seeHelp(c))
+}
+
+// flagNames finds the names of flags in their descriptions.
+var flagNames = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+
+func seeHelp(c *cobra.Command) string { return fmt.Sprintf("; see `%s --help`", c.CommandPath()) }

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/proxy/auth"
+)
+
+func newValidate(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate [FILE]",
+		Short: "Check a configuration without starting anything",
+		Long: `Check a configuration without starting anything. The names in it, of rules, scopes,
+capsules, policy data and relations, are held against what the gateway offers that
+runs with it, or offered when it last did; without either, against the names that
+its servers can have.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := o.loadConfig(file(args))
+			if err != nil {
+				return err
+			}
+			known, err := daemon.NewIdentities(&c.Toolgate, "")
+			if err != nil {
+				return err
+			}
+			known.Close()
+			if err := daemon.CheckDeclared(c); err != nil {
+				return err
+			}
+			if err := checkPlugins(c); err != nil {
+				return err
+			}
+			g, err := daemon.NewGates(cmd.Context(), c, c.Toolgate.Authenticates(), daemon.Surroundings{})
+			if err != nil {
+				return err
+			}
+			if err := checkSeed(cmd.Context(), c, g.Catalog.Seed); err != nil {
+				return err
+			}
+			if err := checkNames(cmd.Context(), c, daemon.MentionedBy(c, g, known.Scopes)); err != nil {
+				return err
+			}
+			if g.Policy != nil {
+				for _, w := range g.Policy.Warnings() {
+					note("warning: %s", w)
+				}
+			}
+			return o.print(os.Stdout, validationTable(c))
+		},
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// checkedServer is a server as `validate` shows it.
+type checkedServer struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Transport string `json:"transport"`
+	Target    string `json:"target"`
+	Status    string `json:"status"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+func validationTable(c *config.Config) table {
+	t := table{header: []string{"SERVER", "NAMESPACE", "TRANSPORT", "STATUS", "TARGET", "REASON"}}
+	servers := []checkedServer{}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		row := checkedServer{Name: s.Key, Namespace: s.Namespace, Transport: string(s.Transport), Status: "ok"}
+		row.Target = daemon.ShownURL(s.Written.URL)
+		if s.Written.Command != "" {
+			row.Target = strings.Join(append([]string{s.Written.Command}, s.Written.Args...), " ")
+		}
+		switch {
+		case s.Disabled:
+			row.Status = "disabled"
+		case s.Refused != nil:
+			row.Status, row.Reason = "refused", strings.ReplaceAll(s.Refused.Error(), "\n", "; ")
+		}
+		servers = append(servers, row)
+		t.rows = append(t.rows, []string{row.Name, row.Namespace, row.Transport, row.Status, firstLine(row.Target, 60), row.Reason})
+		t.names = append(t.names, row.Name)
+	}
+	skipped := []string{}
+	for _, s := range c.Skipped {
+		skipped = append(skipped, fmt.Sprintf("%s (line %d): %s", s.Key, s.Line, s.Reason))
+		note("skipped: %s", skipped[len(skipped)-1])
+	}
+	for _, w := range c.Warnings {
+		note("warning: %s", w)
+	}
+	for _, u := range daemon.UnconfinedOf(c, sandbox.Available) {
+		note("warning: %s", u)
+	}
+	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
+		note("warning: %s", noServers(c))
+	}
+	t.data = map[string]any{"file": c.Path, "servers": servers, "skipped": skipped}
+	return t
+}
+
+// control returns the client for the gateway of a configuration. The file
+// itself may be broken; it is not read.
+func (o *options) control(arg string) (*admin.Client, error) {
+	path, err := o.findFile(arg)
+	if err != nil {
+		return nil, err
+	}
+	state, err := daemon.OpenState(path)
+	if err != nil {
+		return nil, err
+	}
+	token, err := state.Secret("admin.token")
+	if err != nil {
+		return nil, err
+	}
+	return &admin.Client{Path: state.Socket, Token: token}, nil
+}
+
+func newConfig(o *options) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Show the configuration in force"}
+	var origin bool
+	show := &cobra.Command{
+		Use:   "show [FILE]",
+		Short: "Show every setting, with --origin where it comes from",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := o.loadConfig(file(args))
+			if err != nil {
+				return err
+			}
+			return o.print(os.Stdout, settingsTable(c, origin))
+		},
+	}
+	show.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
+	o.outputFlag(show)
+	schema := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the file, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := os.Stdout.Write(config.Schema())
+			return err
+		},
+	}
+	c.AddCommand(show, schema)
+	return c
+}
+
+func newKey() *cobra.Command {
+	c := &cobra.Command{Use: "key", Short: "API keys"}
+	c.AddCommand(&cobra.Command{
+		Use:   "new",
+		Short: "Make an API key: its text for the client, its SHA-256 for the file",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, sum := auth.Generate()
+			say("key     %s\nsha256  %s\n", text, sum)
+			note("Give the key to the client and write the sha256 under toolgate.auth.keys; the key is not kept.")
+			return nil
+		},
+	})
+	return c
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			revision := ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" {
+						revision = " " + s.Value
+					}
+				}
+			}
+			say("toolgate %s%s %s %s/%s\n", version.Version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+// promptInput asks for a value that a file leaves to its user, when there is a
+// user to ask.
+func promptInput(id, description string, password bool) (string, error) {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return "", errors.New("nobody can be asked: stdin is no terminal")
+	}
+	if description == "" {
+		description = id
+	}
+	fmt.Fprintf(os.Stderr, "%s: ", description)
+	if password {
+		text, err := term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(os.Stderr)
+		return string(text), err
+	}
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err
+}

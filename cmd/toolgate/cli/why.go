@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+func newWhy(o *options) *cobra.Command {
+	var q admin.WhyQuestion
+	var who whoFlags
+	var path, object string
+	c := &cobra.Command{
+		Use:   "why NAME [NAME=VALUE ...]",
+		Short: "Explain whether a tool, prompt or resource can be seen and called",
+		Long: `Explain, step by step, whether a caller may see and call what has an exposed
+name at this moment: the gate, the operating mode and the rules of governance,
+whether an approval would be asked for, rates and budgets; with the rules that
+decided, their file and line, and for a refusal a change that would lift it. Rules
+about arguments count where arguments are given, as for call. No server and nobody
+is asked, and nothing is counted or charged.
+
+The caller is the owner of an API key, or somebody of whom a token would say what
+the flags do.`,
+		Example: "  toolgate why gh__delete_repo --as ci\n  toolgate why gh__delete_repo repo=toolgate --as alice --tenant acme --groups dev,ops",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Name = args[0]
+			if len(args) > 1 || object != "" {
+				params, err := callParams(args[0], args[1:], object)
+				if err != nil {
+					return err
+				}
+				q.Args = mcp.Lookup(params, "arguments")
+			}
+			q.As, q.Assumed = who.caller(cmd)
+			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
+				why, err := e.Why(ctx, q)
+				if err != nil {
+					return err
+				}
+				if why.Assumed {
+					noteAssumed(why.Caller)
+				}
+				return o.print(os.Stdout, whyTable(&why))
+			})
+		},
+	}
+	who.add(c)
+	c.Flags().StringVar(&object, "json", "", "arguments of the call as a JSON `object`")
+	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+func newWhoCan(o *options) *cobra.Command {
+	var flags whoFlags
+	var path string
+	c := &cobra.Command{
+		Use:   "who-can NAME",
+		Short: "List which known callers may see and call a tool, prompt or resource",
+		Long: `List which known callers may see and call what has an exposed name: the owners of
+API keys, and somebody of whom a token would say what the flags do. It holds for this
+moment, with its operating mode, rates and budgets, and whatever the arguments are;
+asks means that an approval is asked for before a call.`,
+		Example: "  toolgate who-can gh__delete_repo\n  toolgate who-can gh__delete_repo --as alice --groups dev",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
+				who, err := e.WhoCan(ctx, args[0], flags.besides(cmd))
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"CALLER", "SEES", "CALLS", "REASON"}, data: who}
+				for _, w := range who {
+					if w.Assumed {
+						noteAssumed(w.Caller)
+					}
+					calls := yesNo(w.Call)
+					if w.Asks {
+						calls = "asks"
+					}
+					t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), calls, w.Reason})
+					t.names = append(t.names, w.Caller)
+				}
+				return o.print(os.Stdout, t)
+			})
+		},
+	}
+	flags.add(c)
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// withExplainer hands over the running gateway, or one that is started for this.
+func (o *options) withExplainer(ctx context.Context, path string, use func(context.Context, admin.Explainer) error) error {
+	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+		if own != nil {
+			return use(ctx, own)
+		}
+		if err := use(ctx, control); err != nil {
+			return controlError(err)
+		}
+		return nil
+	})
+}
+
+// whyTable shows an explanation: a row per phase and action.
+func whyTable(w *admin.Why) table {
+	t := table{header: []string{"ACTION", "PHASE", "SAYS", "REASON", "RULE", "CHANGE"}, data: w}
+	for _, action := range []struct {
+		name    string
+		verdict *admin.WhyVerdict
+	}{{"see", &w.View}, {"call", &w.Call}} {
+		for _, s := range action.verdict.Steps {
+			rule := strings.Join(s.Rules, "; ")
+			if s.Question != "" {
+				rule = s.Question
+			}
+			t.rows = append(t.rows, []string{action.name, s.Phase, s.Effect, joined(s.Reason, s.Error), rule, s.Change})
+		}
+		t.rows = append(t.rows, []string{action.name, "-", action.verdict.Effect, action.verdict.Reason, "", ""})
+		t.names = append(t.names, action.name+" "+action.verdict.Effect)
+	}
+	return t
+}
+
+// joined puts what there is of two texts into one.
+func joined(reason, problem string) string {
+	if reason == "" || problem == "" {
+		return reason + problem
+	}
+	return reason + ": " + problem
+}
