@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -20,7 +21,7 @@ import (
 const auditPurpose = "audit"
 
 // AuditPath is where the audit log of a configuration is.
-func AuditPath(c *config.Config, state *StateDir) string {
+func AuditPath(c *config.Config, state *statedir.Dir) string {
 	if path := c.Toolgate.Audit.Path; path != "" {
 		return path
 	}
@@ -82,7 +83,7 @@ func recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
 }
 
 // AuditKeys are the keys of the chain, the one that signs first.
-func AuditKeys(c *config.Config, state *StateDir) ([]audit.Key, error) {
+func AuditKeys(c *config.Config, state *statedir.Dir) ([]audit.Key, error) {
 	ring, err := state.Keyring(c.Toolgate.Keys)
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
@@ -96,14 +97,4 @@ func AuditKeys(c *config.Config, state *StateDir) ([]audit.Key, error) {
 		keys[i] = audit.Key{ID: k.ID, Secret: k.Secret}
 	}
 	return keys, nil
-}
-
-// Replica is the name of the gateway among those that share its store; it stays
-// with the state folder.
-func (s *StateDir) Replica() (string, error) {
-	text, err := s.Secret("replica.id")
-	if err != nil {
-		return "", err
-	}
-	return text[:min(len(text), 16)], nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
@@ -254,7 +255,7 @@ func newDeclared(c *config.Config, off *keptOff) (map[string]*declaredServer, er
 
 // CheckDeclared checks the declared tools of a configuration that is not run.
 func CheckDeclared(c *config.Config) error {
-	state, err := FindState(c.Path)
+	state, err := statedir.Find(c.Path)
 	if err != nil {
 		return err
 	}

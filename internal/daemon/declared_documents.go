@@ -117,7 +117,7 @@ func (s *toolSource) save(in *Daemon) {
 	k.MAC = in.keys.MAC(documentPurpose, k.authenticated())
 	raw, err := json.Marshal(k)
 	if err == nil {
-		err = in.State.replace(s.file(), base64.StdEncoding.EncodeToString(raw))
+		err = in.State.Replace(s.file(), base64.StdEncoding.EncodeToString(raw))
 	}
 	if err != nil {
 		in.Log.Warn("no copy of tools is kept; the next start has them only when their address answers", "address", s.name(), "err", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 )
 
 // governed are the rules of a configuration, sorted by what they are about.
@@ -181,7 +182,7 @@ func annotated(annotations json.RawMessage) []byte {
 // OwnFiles are the files and folders that belong to a gateway: what it is
 // configured by, and what it keeps. Each is named as it was configured and as it
 // really is.
-func OwnFiles(c *config.Config, state *StateDir) []string {
+func OwnFiles(c *config.Config, state *statedir.Dir) []string {
 	t := &c.Toolgate
 	all := slices.Concat([]string{c.Path}, c.Files, []string{
 		state.Path, state.Socket, t.Audit.Path, t.OPA.Path, t.OPA.BundleKey, t.Registry.Seed,

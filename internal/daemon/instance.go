@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -49,7 +50,7 @@ type Daemon struct {
 	Log        *slog.Logger
 	logs       *logs.Writer // behind log
 	Hidden     Hidden       // from whoever reads what is shown
-	State      *StateDir
+	State      *statedir.Dir
 	Store      *store.Store
 	claim      io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
 	audit      *audit.Log
@@ -146,7 +147,7 @@ type Options struct {
 
 // New opens everything that a gateway needs. What it opened is closed
 // by run, or by close when run is not reached.
-func New(ctx context.Context, o Options, c *config.Config, state *StateDir, generatedKey string) (_ *Daemon, err error) {
+func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, generatedKey string) (_ *Daemon, err error) {
 	in := &Daemon{
 		Opts: o, State: state, Config: c, servers: make(map[string]*runningServer),
 		Metrics: telemetry.New(version.Version), Started: time.Now(), generated: generatedKey, begun: c.Toolgate,
@@ -165,7 +166,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *StateDir, gene
 		in.Log.Warn("what servers have started may outlive a gateway that is killed: its guardian does not run, or has ended and is started again",
 			"err", err, "try", "have the service manager end the whole control group (systemd: KillMode=control-group), and see that the user may run another process")
 	})
-	if in.Store, in.claim, err = openStore(ctx, c, state, in.Log, o.Awaits); err != nil {
+	if in.Store, in.claim, err = statedir.OpenStore(ctx, c, state, in.Log, o.Awaits); err != nil {
 		return nil, err
 	}
 	in.Budgets.Store = sqlstore.New(in.Store, in.Log)
@@ -174,7 +175,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *StateDir, gene
 	in.registry = registry.New(registry.Options{
 		Store: in.Store, Logger: in.Log, OnChange: func() { in.Gateway.Changed("") }, OnRename: in.lost.renamed,
 		OnOutdated: func(servers []string) { LookAgain(in.List(), servers) },
-		Gateway:    sharing(c, state), StandIn: upstream.SignInDefinition(),
+		Gateway:    statedir.Sharing(c, state), StandIn: upstream.SignInDefinition(),
 	})
 	if in.keys, err = state.Keyring(c.Toolgate.Keys); err != nil {
 		return nil, failure.New(failure.Config, err)

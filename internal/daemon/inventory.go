@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/enable"
@@ -147,7 +148,7 @@ const checkTime = 5 * time.Second
 
 // ask asks the running gateway.
 func (inv *inventory) ask(ctx context.Context, c *config.Config) error {
-	state, err := FindState(c.Path)
+	state, err := statedir.Find(c.Path)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (inv *inventory) ask(ctx context.Context, c *config.Config) error {
 // recall reads the catalog that the store kept. A server whose names there are
 // not those of the configuration of now is one of which nothing is known.
 func (inv *inventory) recall(ctx context.Context, c *config.Config) error {
-	records, err := KnownCatalog(ctx, c)
+	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
@@ -43,13 +44,13 @@ const nativeCPU = 720 * time.Hour
 
 // nativeSocketPath is how long the path of the folder of plugin sockets may be for
 // a socket to fit into it.
-const nativeSocketPath = MaxSocketPath - len("/plugin-dir0123456789/plugin0123456789")
+const nativeSocketPath = statedir.MaxSocketPath - len("/plugin-dir0123456789/plugin0123456789")
 
 // newHost makes the host of native tools.
 func newHost(in *Daemon) (*native.Host, error) {
 	folder, short, none := pluginFolder(in.State.Path, os.TempDir(), os.Getuid())
 	if short != "" {
-		if err := MakeSocketDir(short, os.Getuid()); err != nil {
+		if err := statedir.MakeSocketDir(short, os.Getuid()); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +71,7 @@ func pluginFolder(state, temp string, uid int) (folder, short string, err error)
 	if len(below) > nativeSocketPath {
 		return folder, "", fmt.Errorf("the socket of a plugin has no place: its path may have about %d characters, and it would have more in %s and in %s; "+
 			"set TMPDIR to a shorter path, such as /tmp, or TOOLGATE_STATE to one of at most %d characters, and start the gateway again",
-			MaxSocketPath, folder, short, MaxStatePath)
+			statedir.MaxSocketPath, folder, short, statedir.MaxPath)
 	}
 	return below, short, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -96,7 +97,7 @@ func (o *operation) overruled() string {
 }
 
 // Room is what a configuration says is to be watched.
-func Room(c *config.Config, state *StateDir) headroom.Options {
+func Room(c *config.Config, state *statedir.Dir) headroom.Options {
 	d := &c.Toolgate.Governance.Degraded
 	o := headroom.Options{After: d.After, Back: d.Back}
 	if d.Auto != nil && !*d.Auto {
@@ -117,7 +118,7 @@ func Room(c *config.Config, state *StateDir) headroom.Options {
 }
 
 // writtenDirs are the folders that a gateway writes to while it serves.
-func writtenDirs(c *config.Config, state *StateDir) []string {
+func writtenDirs(c *config.Config, state *statedir.Dir) []string {
 	dirs := []string{state.Path}
 	if path, ok := strings.CutPrefix(c.Toolgate.Store, "sqlite:"); ok && path != "" {
 		dirs = append(dirs, filepath.Dir(path))

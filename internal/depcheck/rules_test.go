@@ -221,7 +221,11 @@ var rules = map[string]rule{
 		ours: []string{anything}, others: []string{anything},
 		why: "the composition root wires everything, so that nothing else has to",
 	},
-	"internal/heap":    {why: "is initialised early because it imports nothing"},
+	"internal/heap": {why: "is initialised early because it imports nothing"},
+	"internal/daemon/statedir": {
+		ours: []string{"config", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
+		why:  "where things are kept depends on the file of the configuration alone",
+	},
 	"internal/failure": {why: "who has to act on an error; whoever makes it says so"},
 	"internal/version": {why: "one string"},
 	"internal/seal": {

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/version"
@@ -45,12 +46,12 @@ are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
 }
 
 // auditFiles are the files of the audit log of a configuration.
-func (o *options) auditFiles(path string) (*config.Config, *daemon.StateDir, []string, error) {
+func (o *options) auditFiles(path string) (*config.Config, *statedir.Dir, []string, error) {
 	c, err := o.loadConfig(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	state, err := daemon.FindState(c.Path)
+	state, err := statedir.Find(c.Path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -67,7 +68,7 @@ func (o *options) auditFiles(path string) (*config.Config, *daemon.StateDir, []s
 // noAuditError says that a configuration has no audit log.
 type noAuditError struct {
 	config *config.Config
-	state  *daemon.StateDir
+	state  *statedir.Dir
 }
 
 // Error implements error.
@@ -368,8 +369,8 @@ any more of a log that the store knows.`,
 
 // verifyAudit verifies the audit log of a configuration. The store comes first: where
 // there is none, nothing is made in the state folder.
-func verifyAudit(ctx context.Context, c *config.Config, state *daemon.StateDir) (*audit.Report, error) {
-	reading, err := daemon.StoreForReading(c)
+func verifyAudit(ctx context.Context, c *config.Config, state *statedir.Dir) (*audit.Report, error) {
+	reading, err := statedir.StoreForReading(c)
 	if err != nil {
 		return nil, err
 	}

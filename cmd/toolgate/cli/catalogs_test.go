@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
@@ -37,7 +38,7 @@ func openSaver(t *testing.T, h *home) *daemon.CatalogSaver {
 			t.Error(err)
 		}
 	})
-	keys, err := (&daemon.StateDir{Path: h.path("state")}).Keyring(nil)
+	keys, err := (&statedir.Dir{Path: h.path("state")}).Keyring(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

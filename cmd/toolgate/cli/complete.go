@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -109,7 +109,7 @@ func (o *options) completionControl(arg string) *admin.Client {
 	if err != nil {
 		return nil
 	}
-	state, err := daemon.FindState(path)
+	state, err := statedir.Find(path)
 	if err != nil {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -153,7 +153,7 @@ func (e *examination) run(ctx context.Context, arg string) {
 		return
 	}
 	e.configuration(c)
-	state, err := daemon.FindState(c.Path)
+	state, err := statedir.Find(c.Path)
 	if err != nil {
 		e.add("state folder", "", doctor.Found(doctor.CodeState, "TOOLGATE_STATE", err.Error(), ""))
 		return
@@ -240,7 +240,7 @@ func (e *examination) configuration(c *config.Config) {
 }
 
 // running asks for the gateway of the configuration; nil where none answers.
-func (e *examination) running(ctx context.Context, state *daemon.StateDir) *admin.Status {
+func (e *examination) running(ctx context.Context, state *statedir.Dir) *admin.Status {
 	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
 	if err != nil {
 		return nil

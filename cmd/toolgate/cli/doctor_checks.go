@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -33,7 +34,7 @@ const (
 	minFreePercent = 1
 )
 
-func (e *examination) state(ctx context.Context, c *config.Config, state *daemon.StateDir, running *admin.Status) {
+func (e *examination) state(ctx context.Context, c *config.Config, state *statedir.Dir, running *admin.Status) {
 	found := doctor.Folder(doctor.CodeState, state.Path, state.Path)
 	if len(found) == 0 {
 		dir := state.Path
@@ -80,8 +81,8 @@ func (e *examination) audit(path string, running *admin.Status) {
 
 // store looks at the lock of the store where no gateway of this configuration runs,
 // and opens it for reading where it exists.
-func (e *examination) store(ctx context.Context, c *config.Config, state *daemon.StateDir, running *admin.Status) {
-	reading, err := daemon.StoreForReading(c)
+func (e *examination) store(ctx context.Context, c *config.Config, state *statedir.Dir, running *admin.Status) {
+	reading, err := statedir.StoreForReading(c)
 	if err != nil {
 		e.add("store", "", doctor.Found(doctor.CodeStore, "store", err.Error(), ""))
 		return

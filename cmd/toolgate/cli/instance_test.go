@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -39,7 +40,7 @@ func (h *home) newRunning(t *testing.T) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := &daemon.StateDir{Path: h.path("state"), Socket: h.path("state/control.sock")}
+	state := &statedir.Dir{Path: h.path("state"), Socket: h.path("state/control.sock")}
 	if err := os.MkdirAll(state.Path, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +420,7 @@ func TestNewInstanceFaults(t *testing.T) {
 		if len(c.Toolgate.Auth.Keys) > 0 {
 			c.Toolgate.Auth.Keys[0].SHA256 = "short"
 		}
-		state := &daemon.StateDir{Path: h.dir}
+		state := &statedir.Dir{Path: h.dir}
 		if _, err := daemon.New(t.Context(), o.daemon(), c, state, ""); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
@@ -102,7 +103,7 @@ func (o *options) withGateway(ctx context.Context, arg string, use func(ctx cont
 	if err != nil {
 		return err
 	}
-	state, err := daemon.OpenState(c.Path)
+	state, err := statedir.Open(c.Path)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -68,7 +69,7 @@ func (o *options) changeMode(ctx context.Context, path, mode, reason string) (ad
 	if err != nil {
 		return admin.Mode{}, err
 	}
-	state, err := daemon.OpenState(c.Path)
+	state, err := statedir.Open(c.Path)
 	if err != nil {
 		return admin.Mode{}, err
 	}

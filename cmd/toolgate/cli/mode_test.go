@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -206,7 +207,7 @@ func TestOwnFilesEverywhere(t *testing.T) {
 	c := &config.Config{Path: "/c/toolgate.yaml"}
 	c.Toolgate.Store, c.Toolgate.Registry.Seed, c.Toolgate.Listen.TLS.ClientCA = "sqlite:/d/x.db", "/s/seed.yaml", "/t/clients.pem"
 	c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": {Path: "/p/plugin"}}
-	own := daemon.OwnFiles(c, &daemon.StateDir{Path: "/state", Socket: "/state/socket"})
+	own := daemon.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"})
 	for _, path := range []string{
 		"/c/toolgate.yaml", "/d/x.db", "/d/x.db-wal", "/d/x.db-shm", "/d/x.db-journal", "/s/seed.yaml", "/t/clients.pem", "/p/plugin", "/state",
 	} {
@@ -215,7 +216,7 @@ func TestOwnFilesEverywhere(t *testing.T) {
 		}
 	}
 	c.Toolgate.Store = "postgres://u:hunter2${x@db/toolgate"
-	own = daemon.OwnFiles(c, &daemon.StateDir{Path: "/state", Socket: "/state/socket"})
+	own = daemon.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"})
 	if strings.Contains(strings.Join(own, " "), "hunter2") {
 		t.Errorf("own files %q", own)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
@@ -174,7 +175,7 @@ func TestNativeOwnFiles(t *testing.T) {
 	t.Parallel()
 	c := &config.Config{Path: "/c/toolgate.yaml", Servers: []config.Server{{Command: "/p/server", Args: []string{"/p/server.py"}, Auth: config.ServerAuth{Client: config.AuthClient{Key: "/k/key.pem"}, Assertion: "/w/assertion"}}}}
 	c.Toolgate.ToolFiles = []string{"/t/tools.yaml"}
-	own := strings.Join(daemon.OwnFiles(c, &daemon.StateDir{Path: "/state", Socket: "/state/socket"}), " ")
+	own := strings.Join(daemon.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"}), " ")
 	for _, path := range []string{"/c/toolgate.yaml", "/k/key.pem", "/w/assertion", "/t/tools.yaml"} {
 		if !strings.Contains(own, path) {
 			t.Errorf("%s is not among %s", path, own)

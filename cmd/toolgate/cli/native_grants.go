@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
 )
@@ -20,7 +21,7 @@ func checkPlugins(c *config.Config) error {
 	if len(plugins) == 0 {
 		return nil
 	}
-	state, err := daemon.FindState(c.Path)
+	state, err := statedir.Find(c.Path)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
 )
@@ -135,7 +136,7 @@ func TestNativePluginGrants(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				state, err := daemon.FindState(read.Path)
+				state, err := statedir.Find(read.Path)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -213,7 +214,7 @@ func TestShortageOfTheProgram(t *testing.T) {
 // What is watched of what a configuration says.
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	state := &daemon.StateDir{Path: "/state"}
+	state := &statedir.Dir{Path: "/state"}
 	watched := func(change func(*config.Toolgate)) map[string]bool {
 		c := &config.Config{}
 		c.Toolgate.Store = "sqlite:"

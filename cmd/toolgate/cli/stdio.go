@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -53,7 +54,7 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 	if err != nil {
 		return err
 	}
-	state, err := daemon.OpenState(c.Path)
+	state, err := statedir.Open(c.Path)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ const takeOverPause = 100 * time.Millisecond
 // joinOrOwn finds the running gateway of a configuration, with which join
 // succeeds, or makes one of its own, which is then not nil. While the state
 // folder is locked by a gateway that cannot be joined, it tries again.
-func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *daemon.StateDir, attempts int, join func(*admin.Client) error) (*admin.Client, *daemon.Daemon, error) {
+func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *statedir.Dir, attempts int, join func(*admin.Client) error) (*admin.Client, *daemon.Daemon, error) {
 	token, err := state.Secret("admin.token")
 	if err != nil {
 		return nil, nil, err

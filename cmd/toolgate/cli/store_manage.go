@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -62,7 +62,7 @@ func (o *options) withStore(ctx context.Context, path string, use func(context.C
 	if err != nil {
 		return err
 	}
-	reading, err := daemon.StoreForReading(c)
+	reading, err := statedir.StoreForReading(c)
 	if err != nil {
 		return err
 	}

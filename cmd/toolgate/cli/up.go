@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/version"
@@ -49,7 +50,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	state, err := daemon.OpenState(c.Path)
+	state, err := statedir.Open(c.Path)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 
 // takePlace makes the gateway of a configuration. One that serves only clients
 // of `toolgate stdio` ends for it, and its clients join this one.
-func (o *options) takePlace(ctx context.Context, c *config.Config, state *daemon.StateDir, generated string) (*daemon.Daemon, error) {
+func (o *options) takePlace(ctx context.Context, c *config.Config, state *statedir.Dir, generated string) (*daemon.Daemon, error) {
 	token, err := state.Secret("admin.token")
 	if err != nil {
 		return nil, err
@@ -187,7 +188,7 @@ const guardKeyFile = "api-key.sha256"
 // guardKey makes a key for a gateway that others on the network reach and that
 // asks nobody who they are. It returns the key's hash, and its text when it is
 // new and has to be kept.
-func guardKey(c *config.Config, state *daemon.StateDir) (sum, fresh string, err error) {
+func guardKey(c *config.Config, state *statedir.Dir) (sum, fresh string, err error) {
 	if c.Toolgate.Listen.HTTP == "" || daemon.Loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
 		return "", "", nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy/auth"
@@ -122,7 +123,7 @@ func (o *options) control(arg string) (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := daemon.OpenState(path)
+	state, err := statedir.Open(path)
 	if err != nil {
 		return nil, err
 	}

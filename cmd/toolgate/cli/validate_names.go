@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -35,7 +36,7 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 	if seed == nil {
 		return nil
 	}
-	records, err := daemon.KnownCatalog(ctx, c)
+	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
 		note("warning: what the seed names is not checked: %v", err)
 		return nil

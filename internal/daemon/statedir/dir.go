@@ -1,4 +1,6 @@
-package daemon
+// Package statedir is where a gateway keeps what it needs from one start to the next: a
+// folder for each configuration file, with its keys, its control socket and its store.
+package statedir
 
 import (
 	"crypto/rand"
@@ -19,17 +21,17 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 )
 
-// StateDir is where one configuration keeps what outlives a run: the store,
+// Dir is where one configuration keeps what outlives a run: the store,
 // the audit log, the generated keys and the admin token. It belongs to its
 // user alone.
-type StateDir struct {
+type Dir struct {
 	Path   string
 	Socket string
 }
 
-// FindState returns the state folder of a configuration, which need not exist.
-func FindState(configPath string) (*StateDir, error) {
-	root, err := StateRoot()
+// Find returns the state folder of a configuration, which need not exist.
+func Find(configPath string) (*Dir, error) {
+	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +47,14 @@ func FindState(configPath string) (*StateDir, error) {
 		sum := sha256.Sum256([]byte(abs))
 		name = hex.EncodeToString(sum[:8])
 	}
-	s := &StateDir{Path: filepath.Join(root, name)}
+	s := &Dir{Path: filepath.Join(root, name)}
 	s.Socket = SocketPath(s.Path)
 	return s, nil
 }
 
-// OpenState returns the state folder of a configuration, made if absent.
-func OpenState(configPath string) (*StateDir, error) {
-	s, err := FindState(configPath)
+// Open returns the state folder of a configuration, made if absent.
+func Open(configPath string) (*Dir, error) {
+	s, err := Find(configPath)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,7 @@ func makePrivate(dir string) error {
 	return nil
 }
 
-func StateRoot() (string, error) {
+func Root() (string, error) {
 	if dir := os.Getenv("TOOLGATE_STATE"); dir != "" {
 		return filepath.Abs(dir)
 	}
@@ -141,16 +143,16 @@ func MakeSocketDir(dir string, uid int) error {
 		return nil
 	}
 	return failure.Newf(failure.Config, "%s, for the control socket, %s; remove it, or set TOOLGATE_STATE to a path of at most %d characters, so that it is not needed",
-		dir, fault, MaxStatePath)
+		dir, fault, MaxPath)
 }
 
-// MaxStatePath is how long TOOLGATE_STATE may be for the control socket to fit
+// MaxPath is how long TOOLGATE_STATE may be for the control socket to fit
 // into the folder of a configuration below it.
-const MaxStatePath = MaxSocketPath - len("/0123456789abcdef/control.sock")
+const MaxPath = MaxSocketPath - len("/0123456789abcdef/control.sock")
 
 // Secret returns the contents of a secret file, made with random text the
 // first time.
-func (s *StateDir) Secret(name string) (string, error) {
+func (s *Dir) Secret(name string) (string, error) {
 	path := filepath.Join(s.Path, name)
 	text, err := os.ReadFile(path)
 	if err == nil {
@@ -173,7 +175,7 @@ func (s *StateDir) Secret(name string) (string, error) {
 
 // Create makes a file of one line that only its user reads: wholly or not at
 // all. Whoever is first wins; where the file exists, it stays as it is.
-func (s *StateDir) Create(name, line string) error {
+func (s *Dir) Create(name, line string) error {
 	path := filepath.Join(s.Path, name)
 	temp, err := os.CreateTemp(s.Path, name+".*") // created with mode 0600
 	if err != nil {
@@ -190,9 +192,9 @@ func (s *StateDir) Create(name, line string) error {
 	return nil
 }
 
-// replace makes a file of one line that only its user reads, in the place of
+// Replace makes a file of one line that only its user reads, in the place of
 // the one that is there.
-func (s *StateDir) replace(name, line string) error {
+func (s *Dir) Replace(name, line string) error {
 	path := filepath.Join(s.Path, name)
 	temp, err := os.CreateTemp(s.Path, name+".*") // created with mode 0600
 	if err != nil {
@@ -208,7 +210,7 @@ func (s *StateDir) replace(name, line string) error {
 
 // Keyring returns the keys that seal what clients carry: the configured ones,
 // or one of the state folder's own.
-func (s *StateDir) Keyring(configured []config.Key) (*seal.Keyring, error) {
+func (s *Dir) Keyring(configured []config.Key) (*seal.Keyring, error) {
 	if len(configured) == 0 {
 		text, err := s.Secret("seal.key")
 		if err != nil {
@@ -264,3 +266,13 @@ func DecodeKey(text string) ([]byte, error) {
 }
 
 var errShortKey = errors.New("needs 32 raw bytes, or at least 32 in hexadecimal or in base64")
+
+// Replica is the name of the gateway among those that share its store; it stays
+// with the state folder.
+func (s *Dir) Replica() (string, error) {
+	text, err := s.Secret("replica.id")
+	if err != nil {
+		return "", err
+	}
+	return text[:min(len(text), 16)], nil
+}

@@ -1,4 +1,4 @@
-package cli
+package statedir
 
 import (
 	"encoding/base64"
@@ -12,10 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
 )
 
 func modeOf(t *testing.T, path string) os.FileMode {
@@ -34,7 +31,7 @@ func TestSecretIsMadeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range many {
 		wg.Go(func() {
-			s := &daemon.StateDir{Path: dir} // as other processes would
+			s := &Dir{Path: dir} // as other processes would
 			text, err := s.Secret("admin.token")
 			if err != nil {
 				t.Error(err)
@@ -62,21 +59,21 @@ func TestSecretIsMadeOnce(t *testing.T) {
 	if runtime.GOOS != "windows" && modeOf(t, filepath.Join(dir, "admin.token")) != 0o600 {
 		t.Errorf("mode %v", modeOf(t, filepath.Join(dir, "admin.token")))
 	}
-	other, err := (&daemon.StateDir{Path: t.TempDir()}).Secret("admin.token")
+	other, err := (&Dir{Path: t.TempDir()}).Secret("admin.token")
 	if err != nil || other == all[0] {
 		t.Errorf("another folder: the same secret, or %v", err)
 	}
 }
 
 func TestSecretFaults(t *testing.T) {
-	s := &daemon.StateDir{Path: t.TempDir()}
+	s := &Dir{Path: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(s.Path, "admin.token"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := s.Secret("admin.token"); err == nil {
 		t.Errorf("a folder gave the secret %q", text)
 	}
-	if text, err := (&daemon.StateDir{Path: filepath.Join(s.Path, "absent")}).Secret("x"); err == nil {
+	if text, err := (&Dir{Path: filepath.Join(s.Path, "absent")}).Secret("x"); err == nil {
 		t.Errorf("no folder gave the secret %q", text)
 	}
 }
@@ -92,9 +89,9 @@ func TestOpenState(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	open := func(path string) *daemon.StateDir {
+	open := func(path string) *Dir {
 		t.Helper()
-		s, err := daemon.OpenState(path)
+		s, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +124,7 @@ func TestOpenState(t *testing.T) {
 func TestStateRoot(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Setenv("TOOLGATE_STATE", "rel")
-		if got, err := daemon.StateRoot(); err != nil || !filepath.IsAbs(got) {
+		if got, err := Root(); err != nil || !filepath.IsAbs(got) {
 			t.Errorf("%s, %v", got, err)
 		}
 		return
@@ -143,7 +140,7 @@ func TestStateRoot(t *testing.T) {
 			t.Setenv("TOOLGATE_STATE", tt.own)
 			t.Setenv("XDG_STATE_HOME", tt.xdg)
 			t.Setenv("HOME", tt.home)
-			got, err := daemon.StateRoot()
+			got, err := Root()
 			if got != tt.want || (err != nil) != (tt.want == "") {
 				t.Errorf("%q, %v; want %q", got, err, tt.want)
 			}
@@ -160,24 +157,24 @@ func TestSocketPath(t *testing.T) {
 	}
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	if short := daemon.SocketPath("/s/name"); short != "/s/name/control.sock" {
+	if short := SocketPath("/s/name"); short != "/s/name/control.sock" {
 		t.Errorf("%s", short)
 	}
-	edge := "/" + strings.Repeat("d", daemon.MaxSocketPath-len("/")-len("/control.sock"))
-	if got := daemon.SocketPath(edge); len(got) != daemon.MaxSocketPath || filepath.Dir(got) != edge {
+	edge := "/" + strings.Repeat("d", MaxSocketPath-len("/")-len("/control.sock"))
+	if got := SocketPath(edge); len(got) != MaxSocketPath || filepath.Dir(got) != edge {
 		t.Errorf("at the limit: %s", got)
 	}
-	long := daemon.SocketPath(edge + "d")
+	long := SocketPath(edge + "d")
 	if want := filepath.Join(temp, fmt.Sprintf("toolgate-%d", os.Getuid())); filepath.Dir(long) != want {
 		t.Fatalf("beyond the limit: %s", long)
 	}
-	if other := daemon.SocketPath(edge + "e"); other == long {
+	if other := SocketPath(edge + "e"); other == long {
 		t.Errorf("two folders share %s", other)
 	}
 	// What the messages say fits, does.
-	root := "/" + strings.Repeat("d", daemon.MaxStatePath-1)
+	root := "/" + strings.Repeat("d", MaxPath-1)
 	t.Setenv("TOOLGATE_STATE", root)
-	if s, err := daemon.FindState("x.json"); err != nil || filepath.Dir(s.Socket) != s.Path || len(s.Socket) != daemon.MaxSocketPath {
+	if s, err := Find("x.json"); err != nil || filepath.Dir(s.Socket) != s.Path || len(s.Socket) != MaxSocketPath {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -207,7 +204,7 @@ func TestSocketDir(t *testing.T) {
 		if err := tt.make(dir); err != nil {
 			t.Fatal(err)
 		}
-		err := daemon.MakeSocketDir(dir, tt.uid)
+		err := MakeSocketDir(dir, tt.uid)
 		if (err == nil) != (tt.want == "") {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -217,13 +214,13 @@ func TestSocketDir(t *testing.T) {
 			}
 			continue
 		}
-		for _, part := range []string{dir, tt.want, "remove it", "TOOLGATE_STATE", fmt.Sprint(daemon.MaxStatePath)} {
+		for _, part := range []string{dir, tt.want, "remove it", "TOOLGATE_STATE", fmt.Sprint(MaxPath)} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q does not say %q", tt.name, err, part)
 			}
 		}
 	}
-	if err := daemon.MakeSocketDir(filepath.Join(t.TempDir(), "no", "short"), us); err == nil || !strings.Contains(err.Error(), "TOOLGATE_STATE") {
+	if err := MakeSocketDir(filepath.Join(t.TempDir(), "no", "short"), us); err == nil || !strings.Contains(err.Error(), "TOOLGATE_STATE") {
 		t.Errorf("no place for it: %v", err)
 	}
 }
@@ -251,7 +248,7 @@ func TestDecodeKey(t *testing.T) {
 		{"neither", strings.Repeat("!", 64), ""},
 	}
 	for _, tt := range tests {
-		got, err := daemon.DecodeKey(tt.text)
+		got, err := DecodeKey(tt.text)
 		if string(got) != tt.want || (err != nil) != (tt.want == "") {
 			t.Errorf("%s: %q, %v", tt.name, got, err)
 		}
@@ -259,7 +256,7 @@ func TestDecodeKey(t *testing.T) {
 }
 
 func TestKeyring(t *testing.T) {
-	s := &daemon.StateDir{Path: t.TempDir()}
+	s := &Dir{Path: t.TempDir()}
 	own, err := s.Keyring(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +266,7 @@ func TestKeyring(t *testing.T) {
 	if err != nil || !again.Verify("test", []byte("x"), mac) {
 		t.Errorf("the generated key is another one the next time: %v", err)
 	}
-	other, err := (&daemon.StateDir{Path: t.TempDir()}).Keyring(nil)
+	other, err := (&Dir{Path: t.TempDir()}).Keyring(nil)
 	if err != nil || other.Verify("test", []byte("x"), mac) {
 		t.Errorf("two state folders have the same key, or %v", err)
 	}
@@ -310,52 +307,5 @@ func TestKeyring(t *testing.T) {
 	}
 	if _, err := s.Keyring(nil); err == nil || !strings.Contains(err.Error(), "seal.key is damaged") {
 		t.Errorf("a damaged key: %v", err)
-	}
-}
-
-func TestGuardKey(t *testing.T) {
-	s := &daemon.StateDir{Path: t.TempDir()}
-	c := &config.Config{}
-	for _, address := range []string{"", "127.0.0.1:7777", "[::1]:7777", "localhost:7777"} {
-		c.Toolgate.Listen.HTTP = address
-		if sum, fresh, err := guardKey(c, s); sum != "" || fresh != "" || err != nil {
-			t.Errorf("%q: a key, or %v", address, err)
-		}
-	}
-	for _, address := range []string{"0.0.0.0:0", ":7777", "[::]:7777", "192.0.2.1:7777", "nonsense"} {
-		c.Toolgate.Listen.HTTP = address
-		if sum, fresh, err := guardKey(c, s); sum == "" || fresh == "" || err != nil {
-			t.Errorf("%q: no key, or %v", address, err)
-		}
-	}
-	if entries, err := os.ReadDir(s.Path); err != nil || len(entries) != 0 {
-		t.Errorf("a key that nobody was shown is kept: %v, %v", entries, err)
-	}
-	sum, fresh, err := guardKey(c, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Create(guardKeyFile, sum); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := daemon.KnownKeys(&c.Toolgate, sum)
-	if err != nil || keys.Lookup(fresh) == nil {
-		t.Errorf("the key does not fit its hash: %v", err)
-	}
-	again, none, err := guardKey(c, s)
-	if diff := cmp.Diff([]any{sum, "", nil}, []any{again, none, err}); diff != "" {
-		t.Errorf("the next start (-want +got):\n%s", diff)
-	}
-	for _, damaged := range []string{"", "\n", "abc", sum[:62], sum + sum} {
-		if err := os.WriteFile(filepath.Join(s.Path, guardKeyFile), []byte(damaged), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if sum, fresh, err := guardKey(c, s); err == nil || sum != "" || fresh != "" {
-			t.Errorf("damaged to %q: served with %q", damaged, sum)
-		}
-	}
-	c.Toolgate.Auth.Keys = []config.APIKey{{ID: "a"}}
-	if sum, _, err := guardKey(c, s); sum != "" || err != nil {
-		t.Errorf("with configured keys: %q, %v", sum, err)
 	}
 }

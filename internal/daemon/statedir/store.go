@@ -1,4 +1,4 @@
-package daemon
+package statedir
 
 import (
 	"context"
@@ -11,17 +11,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// openStore opens the store of a configuration: a file, or a database that
+// OpenStore opens the store of a configuration: a file, or a database that
 // several gateways share. With the latter the state folder, which holds the
 // audit log and the control socket of one gateway, is claimed beside it. With
 // await it may be there only later.
-func openStore(ctx context.Context, c *config.Config, state *StateDir, log *slog.Logger, await bool) (_ *store.Store, claim io.Closer, err error) {
+func OpenStore(ctx context.Context, c *config.Config, state *Dir, log *slog.Logger, await bool) (_ *store.Store, claim io.Closer, err error) {
 	own := filepath.Join(state.Path, "store.db")
 	o := store.Options{Logger: log, Await: await, Durable: c.Toolgate.Durability != "normal"}
 	if path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:"); !isFile {
@@ -45,6 +46,9 @@ func openStore(ctx context.Context, c *config.Config, state *StateDir, log *slog
 	return s, claim, nil
 }
 
+// readTime bounds the reading of a store that no gateway has open for this.
+const readTime = 5 * time.Second
+
 // KnownCatalog reads what the store of a configuration has of the catalog,
 // beside whoever writes it. It is nil where there is none yet.
 func KnownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord, error) {
@@ -57,7 +61,7 @@ func KnownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord
 			return nil, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, SaveTime)
+	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	s, err := store.Open(ctx, o)
 	if err != nil {
@@ -76,9 +80,9 @@ func busy(err error) error {
 	return err
 }
 
-// sharing names a gateway among those that share its store; empty where the store
+// Sharing names a gateway among those that share its store; empty where the store
 // is of this one alone.
-func sharing(c *config.Config, state *StateDir) string {
+func Sharing(c *config.Config, state *Dir) string {
 	if strings.HasPrefix(c.Toolgate.Store, "sqlite:") || c.Toolgate.Store == "" {
 		return ""
 	}

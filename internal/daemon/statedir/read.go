@@ -1,4 +1,4 @@
-package daemon
+package statedir
 
 import (
 	"path/filepath"
@@ -18,7 +18,7 @@ func StoreForReading(c *config.Config) (store.Options, error) {
 	case path != "":
 		o.Path = path
 	default:
-		state, err := FindState(c.Path)
+		state, err := Find(c.Path)
 		if err != nil {
 			return o, err
 		}

@@ -1,4 +1,4 @@
-package daemon
+package statedir
 
 import (
 	"crypto/sha256"
@@ -43,6 +43,6 @@ func Digest(c *config.Config) string {
 
 // Remember notes what is in force for whoever takes over. Where it cannot, the
 // next gateway goes on with what it read when it started.
-func (s *StateDir) Remember(c *config.Config) {
-	_ = s.replace(InForceFile, Digest(c))
+func (s *Dir) Remember(c *config.Config) {
+	_ = s.Replace(InForceFile, Digest(c))
 }
