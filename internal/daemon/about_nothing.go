@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -26,8 +27,8 @@ type Mentioned struct {
 	builtin  *spicedb.Builtin
 }
 
-func MentionedBy(c *config.Config, g *gates, scopes *auth.Scopes) Mentioned {
-	return Mentioned{c, g.examiner.rules, scopes, g.capsules, g.Policy, g.builtin}
+func MentionedBy(c *config.Config, g *build.Gates, scopes *auth.Scopes) Mentioned {
+	return Mentioned{c, g.Examiner.Rules, scopes, g.Capsules, g.Policy, g.Builtin}
 }
 
 // AboutNothing returns the names that are about nothing that there is or may be.

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
@@ -25,10 +26,10 @@ type application struct {
 	c       *config.Config // with the tools from further files and addresses
 	sources []*toolSource  // where those are from
 	servers []config.Server
-	mounts  []mountOf // of servers
+	mounts  []build.MountOf // of servers
 	native  map[string]native.Spec
 	tools   map[string]*declaredServer
-	gates   *gates
+	gates   *build.Gates
 	limiter *budget.Limiter
 	known   *identities
 	inForce config.Toolgate
@@ -75,13 +76,13 @@ func (in *Daemon) apply(c *config.Config) error {
 // running one.
 func (in *Daemon) application(file *config.Config, before *identities) (a *application, err error) {
 	a = &application{file: file}
-	off := KeepOff(file, OwnFiles(file, in.State))
+	off := build.KeepOff(file, build.OwnFiles(file, in.State))
 	if file.Toolgate.Native.Code != nil { // which takes a while, where a script is in the place of Python
-		python := off.python
+		python := off.Python
 		in.Running.Go(func() { python() })
 	}
 	a.c, a.sources = in.withTools(file, off)
-	off = off.with(a.c)
+	off = off.With(a.c)
 	a.inForce = a.c.Toolgate
 	a.inForce.Listen = in.begun.Listen // to the end
 	servers, owners := in.withAdded(a.c)
@@ -91,21 +92,21 @@ func (in *Daemon) application(file *config.Config, before *identities) (a *appli
 		return nil, err
 	}
 	authenticated := before.Authenticated()
-	if a.gates, err = NewGates(in.ctx, a.c, authenticated && a.inForce.Authenticates(), Surroundings{
-		Log: in.Log, copies: filepath.Join(in.State.Path, "policy"), owners: owners,
-		personal: in.personal(servers),
-		decided:  in.Gateway.Decided, reread: in.Operation.lookAgain, failed: in.Metrics.PolicyFailed, registry: in.registry, relations: &in.Operation.Relations, schemas: in.Operation.schemas,
-		mode: in.Operation.Now, own: off.own, native: in.NativeOperator,
+	if a.gates, err = build.NewGates(in.ctx, a.c, authenticated && a.inForce.Authenticates(), build.Surroundings{
+		Log: in.Log, Copies: filepath.Join(in.State.Path, "policy"), Owners: owners,
+		Personal: in.personal(servers),
+		Decided:  in.Gateway.Decided, Reread: in.Operation.lookAgain, Failed: in.Metrics.PolicyFailed, Registry: in.registry, Relations: &in.Operation.Relations, Schemas: in.Operation.schemas,
+		Mode: in.Operation.Now, Own: off.Own, Native: in.NativeOperator,
 	}); err != nil {
 		return nil, err
 	}
-	if a.mounts, err = NewMounts(a.c, servers); err != nil {
+	if a.mounts, err = build.NewMounts(a.c, servers); err != nil {
 		return nil, err
 	}
 	if a.tools, err = in.declaredFor(a.c, off); err != nil {
 		return nil, err
 	}
-	if a.native, err = nativeSpecs(servers, a.c, off); err != nil {
+	if a.native, err = build.NativeSpecs(servers, a.c, off); err != nil {
 		return nil, err
 	}
 	if a.known, err = before.next(&a.inForce, in.generated); err != nil {
@@ -122,12 +123,12 @@ func (in *Daemon) application(file *config.Config, before *identities) (a *appli
 // for further ones, and those that are declared; and what checks arguments. mu is
 // held.
 func (in *Daemon) beside(a *application) (mounts []proxy.Mount, arguments proxy.ArgumentChecker, err error) {
-	arguments = a.gates.examiner
+	arguments = a.gates.Examiner
 	if slices.ContainsFunc(a.c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
 		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
-		arguments = enabling{a.gates.chain, shelf{in}, in.Operation.Now, a.gates.examiner}
+		arguments = enabling{a.gates.Chain, shelf{in}, in.Operation.Now, a.gates.Examiner}
 	}
-	in.queue.Configure(queueLimits(a.c))
+	in.queue.Configure(build.QueueLimits(a.c))
 	declared, err := in.useDeclared(a.c, a.tools)
 	return append(mounts, declared...), arguments, err
 }
@@ -144,12 +145,12 @@ func (in *Daemon) nextServers(a *application, authenticated bool) (next map[stri
 				running = in.startNative(spec, resilience(s))
 			}
 			a.mounts[i].Native = true
-		} else if spec := UpstreamSpec(s, a.c, authenticated); !running.reuse(fingerprint(spec)) {
+		} else if spec := build.UpstreamSpec(s, a.c, authenticated); !running.reuse(fingerprint(spec)) {
 			running = in.startAfter(running, s, &spec)
 		}
 		running.guard.Configure(resilience(s))
 		next[s.Key] = running
-		m := a.mounts[i].on(running.Backend())
+		m := a.mounts[i].On(running.Backend())
 		if to := running.upstream; to != nil {
 			m.Asked, m.Fetched = func(id *gate.Identity) { to.Asked(holder(to, id)) }, s.Fetched()
 			if l, _ := to.Listing(); l == nil {
@@ -199,21 +200,21 @@ func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []p
 	in.sources.use(a.sources, in.State.Path)
 	in.Natives.use(next)
 	in.Desk.Set(in.approvalSettings(c, a.known.Authenticated()))
-	in.enabling.Store(a.gates.chain)
+	in.enabling.Store(a.gates.Chain)
 	in.lost.use(&c.Toolgate.SpiceDB)
 	in.renameServers(c)
 	in.registry.Configure(a.gates.Catalog)
 	applied := proxy.Config{
-		Mounts: mounts, Chain: a.gates.chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.checker(),
+		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.checker(),
 		Approver: in.Desk, Registry: in.registry, Needs: in.needs, Swap: in.SwapTo(a.known),
-		Rates: in.rates.limiter(c), Floods: floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
-		Class: a.gates.examiner.classForBudgets, Recording: recording(in.begun.Audit, &in.Hidden),
-		Outputs: OutputChecker{a.gates.examiner.Checker},
+		Rates: in.rates.Limiter(c), Floods: build.Floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
+		Class: classOf(a.gates.Examiner), Recording: recording(in.begun.Audit, &in.Hidden),
+		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker},
 	}
 	in.limiter.Store(a.limiter)
 	in.presented.use(trades(a.servers))
-	if a.gates.capsules != nil { // a nil pointer would be no nil interface
-		applied.Capsules = a.gates.capsules
+	if a.gates.Capsules != nil { // a nil pointer would be no nil interface
+		applied.Capsules = a.gates.Capsules
 	}
 	applied.Listed = in.Operation.use(c, a.gates)
 	in.Gateway.Apply(applied)
@@ -222,7 +223,7 @@ func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []p
 // runGates runs what the gates of a configuration do by themselves, in place of
 // those of the one before. mu is held.
 func (in *Daemon) runGates(a *application) {
-	in.Operation.Relations.use(in.ctx, a.gates.relations, &in.Running, func(err error) {
+	in.Operation.Relations.Use(in.ctx, a.gates.Relations, &in.Running, func(err error) {
 		in.Log.Error("the relationships are not kept up with any more", "err", err)
 	})
 	if in.stopGates != nil {
@@ -230,7 +231,7 @@ func (in *Daemon) runGates(a *application) {
 	}
 	ctx, stop := context.WithCancel(in.ctx)
 	in.stopGates = stop
-	in.Running.Go(func() { a.gates.run(ctx) })
+	in.Running.Go(func() { a.gates.Run(ctx) })
 }
 
 // namespaces returns the namespace of each server.

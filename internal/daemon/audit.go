@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
@@ -30,7 +31,7 @@ func AuditPath(c *config.Config, state *statedir.Dir) string {
 
 // openAudit opens the audit log of the gateway, whose store and keys are there.
 func (in *Daemon) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
-	if !keepsRecords {
+	if !build.KeepsRecords {
 		return audit.Discard(), nil
 	}
 	keys, err := AuditKeys(c, in.State)

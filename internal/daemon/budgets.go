@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -100,9 +101,9 @@ func budgetPlan(name string, p config.Plan) (budget.Plan, error) {
 	return plan, err
 }
 
-// classForBudgets is the effective class of a tool, in one word.
-func (e *examiner) classForBudgets(r gate.Request, listed []byte) string {
-	return classWord(e.class(&r, listed))
+// classOf tells budgets the effective class of a tool, in one word.
+func classOf(e *build.Examiner) func(gate.Request, []byte) string {
+	return func(r gate.Request, listed []byte) string { return classWord(e.Class(&r, listed)) }
 }
 
 // BudgetUse implements [admin.Budgets].

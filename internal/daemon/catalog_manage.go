@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -78,7 +79,7 @@ func (in *Daemon) change(ctx context.Context, e *registry.Entry, c *admin.Catalo
 		if c.Costly {
 			costly = &c.Costly
 		}
-		return r.SetClass(ctx, e.ID, class(c.Class, c.Risk, costly), by)
+		return r.SetClass(ctx, e.ID, build.Class(c.Class, c.Risk, costly), by)
 	case admin.CatalogAccept:
 		return r.Accept(ctx, e.ID, c.Hash, by)
 	case admin.CatalogForget:
@@ -106,7 +107,7 @@ func (in *Daemon) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.C
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}
-	seed, err := seedOf(file)
+	seed, err := build.SeedOf(file)
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}
@@ -146,11 +147,11 @@ func catalogEntry(e *registry.Entry) admin.CatalogEntry {
 func classWord(c governance.Class) string {
 	switch {
 	case c.Destructive:
-		return ClassDestructive
+		return build.ClassDestructive
 	case c.ReadOnly:
-		return ClassReadOnly
+		return build.ClassReadOnly
 	}
-	return ClassWrite
+	return build.ClassWrite
 }
 
 // saidWord is what the operator says of a class, empty for nothing.

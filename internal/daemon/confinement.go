@@ -7,20 +7,12 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
 // This file says what this machine makes of the confinement that a configuration
 // asks for.
-
-// runMode is how code and commands are confined that a caller has a say in. Where
-// nothing is written they do not run unconfined.
-func runMode(written config.Sandboxing) sandbox.Mode {
-	if written == "" {
-		return sandbox.Required
-	}
-	return sandbox.Mode(written)
-}
 
 // unconfined is something of a configuration that this machine cannot confine as it
 // should be.
@@ -65,11 +57,11 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 		if n.Container.Runtime != "" {
 			subject += " but for execute"
 		}
-		add(subject, sandbox.Policy{Mode: runMode(n.Sandbox)})
+		add(subject, sandbox.Policy{Mode: build.RunMode(n.Sandbox)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Toolgate.Native.Plugins)) {
 		n := c.Toolgate.Native.Plugins[name]
-		p := nativePolicy(n.Sandbox, &n.Limits)
+		p := build.NativePolicy(n.Sandbox, &n.Limits)
 		if p.Listen = true; n.Network == "full" {
 			p.Network = sandbox.FullNetwork
 		}
@@ -78,7 +70,7 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		if t.Type == "command" {
-			add(fmt.Sprintf("tools[%d] (%s)", i, toolName(t)), sandbox.Policy{Mode: runMode(t.Sandbox)})
+			add(fmt.Sprintf("tools[%d] (%s)", i, toolName(t)), sandbox.Policy{Mode: build.RunMode(t.Sandbox)})
 		}
 	}
 	return out

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -141,23 +140,6 @@ func (v vault) KeepClient(ctx context.Context, issuer, redirect string, body []b
 		return fmt.Errorf("seal a registration: %w", err)
 	}
 	return v.store.Logins().KeepClient(ctx, issuer, redirect, []byte(sealed))
-}
-
-// credentialName names how a server's credential is had, empty for the headers of
-// the file: what changes it makes another server of it.
-func credentialName(s *config.Server) string {
-	if s.AuthMode() == config.AuthStatic {
-		return ""
-	}
-	own := s.Auth
-	text, _ := json.Marshal(own) // of texts alone; secrets are not written
-	h := sha256.New()
-	fmt.Fprintf(h, "%s %s %s", s.AuthMode(), s.AuthPer(), text)
-	for _, secret := range [...]config.Secret{own.Client.Secret, own.Exchange.Client.Secret} {
-		sum := sha256.Sum256([]byte(secret.Reveal()))
-		h.Write(sum[:])
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // credentialOf is the credential of a server: the headers of the file, or what is

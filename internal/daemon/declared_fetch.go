@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/egress"
 	"github.com/toolgate/toolgate/internal/version"
 )
@@ -165,7 +166,7 @@ func (in *Daemon) toolsAnswered(s *toolSource, data []byte, err error) (took boo
 	if err == nil && !same {
 		// Beside the tools of the file, so that it does not stand in its own way.
 		c := in.Current()
-		err = fitBeside(c, doc.tools, KeepOff(c, OwnFiles(c, in.State)))
+		err = fitBeside(c, doc.tools, build.KeepOff(c, build.OwnFiles(c, in.State)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

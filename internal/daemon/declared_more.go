@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/native/declared"
 )
 
@@ -17,7 +18,7 @@ import (
 // withTools returns a configuration with the tools of the documents at its
 // addresses, and those of the store, beside its own, and those documents. What does not fit is left out, so
 // that nothing that comes from elsewhere keeps a gateway from starting.
-func (in *Daemon) withTools(file *config.Config, off *keptOff) (*config.Config, []*toolSource) {
+func (in *Daemon) withTools(file *config.Config, off *build.KeptOff) (*config.Config, []*toolSource) {
 	from := in.sources.of(file, in)
 	full := *file
 	for _, s := range from {
@@ -43,7 +44,7 @@ func (in *Daemon) withDeclared() *config.Config {
 
 // fitBeside tells why further tools cannot be served beside those of a configuration,
 // of which off is.
-func fitBeside(c *config.Config, tools []config.DeclaredTool, off *keptOff) error {
+func fitBeside(c *config.Config, tools []config.DeclaredTool, off *build.KeptOff) error {
 	if len(tools) == 0 {
 		return nil
 	}
@@ -52,13 +53,13 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, off *keptOff) erro
 	}
 	with := *c
 	with.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, tools)
-	off = off.with(&with) // what may be written is held against what all are started from
-	if err := off.checkTools(c.Toolgate.Tools); err != nil {
+	off = off.With(&with) // what may be written is held against what all are started from
+	if err := off.CheckTools(c.Toolgate.Tools); err != nil {
 		return err
 	}
 	alone := with
 	alone.Toolgate.Tools = tools
-	byNamespace, err := declaredTools(&alone, off)
+	byNamespace, err := build.DeclaredTools(&alone, off)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, off *keptOff) erro
 }
 
 // toolName is the name of a declared tool with its namespace.
-func toolName(t *config.DeclaredTool) string { return nameOf(t.Namespace) + t.Name }
+func toolName(t *config.DeclaredTool) string { return build.NameOf(t.Namespace) + t.Name }
 
 // toolChanges says for people how tools differ, sorted by name; no value that may
 // be secret is in it.

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -77,7 +78,7 @@ func (in *Daemon) openTool(r *store.DeclaredRecord) (config.DeclaredTool, error)
 
 // addStored puts the tools of the store beside those of a configuration; what does
 // not fit is left out.
-func (in *Daemon) addStored(c *config.Config, off *keptOff) {
+func (in *Daemon) addStored(c *config.Config, off *build.KeptOff) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	var all []config.DeclaredTool
@@ -189,7 +190,7 @@ func (in *Daemon) declare(ctx context.Context, d *admin.Declaration, by store.Ch
 		}
 	}
 	in.mu.Unlock()
-	if err := fitBeside(&beside, tools, KeepOff(&beside, OwnFiles(&beside, in.State))); err != nil {
+	if err := fitBeside(&beside, tools, build.KeepOff(&beside, build.OwnFiles(&beside, in.State))); err != nil {
 		return admin.Declared{}, err
 	}
 	if err := in.Store.Declared().Put(ctx, records); err != nil {

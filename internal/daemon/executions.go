@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -13,7 +14,7 @@ import (
 // execution adds a closed call of a tool to the execution log, which nobody waits
 // for. What no server has is no tool.
 func (in *Daemon) execution(e *audit.Entry) {
-	if !executed || e.Method != mcp.MethodToolsCall || e.Server == "" {
+	if !build.Executed || e.Method != mcp.MethodToolsCall || e.Server == "" {
 		return
 	}
 	in.executions.Add(store.Execution{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/proxy/redact"
 )
@@ -105,7 +106,7 @@ func (h *Hidden) lines(of admin.ServerLogs) admin.ServerLogs {
 
 // hideSecrets keeps the secrets of the settings in force out of what is shown.
 func (in *Daemon) hideSecrets(c *config.Config, servers []config.Server) {
-	in.Hidden.Use(KnownSecrets(&c.Toolgate, servers, os.LookupEnv), in.Log)
+	in.Hidden.Use(build.KnownSecrets(&c.Toolgate, servers, os.LookupEnv), in.Log)
 	if in.logs != nil {
 		in.logs.Redact(&in.Hidden)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
@@ -84,7 +85,7 @@ type Daemon struct {
 
 	registry   *registry.Registry
 	lost       *lostRelations
-	rates      *rates
+	rates      *build.Rates
 	Operation  *operation                 // the mode, and what it needs; see mode.go
 	Leave      func()                     // ends this gateway for another one; nil where that may not be
 	begun      config.Toolgate            // the settings at the start; some stay in force to the end
@@ -189,7 +190,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		return nil, err
 	}
 	in.Metrics.WatchAudit(in.auditStats)
-	in.queue = queue.New(queueLimits(c), in.Log)
+	in.queue = queue.New(build.QueueLimits(c), in.Log)
 	in.Desk = approval.New(in.Store.Approvals(), in.Log)
 	in.webhook = approval.NewWebhook(in.Log)
 	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
@@ -207,23 +208,23 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	in.sources.wake = make(chan struct{}, 1)
 	in.saver = &CatalogSaver{Store: in.Store, Keys: in.keys, Log: in.Log, Saved: make(map[string]*mcp.Listing), Wake: make(chan struct{}, 1)}
 
-	if in.rates, err = newRates(c, in.Metrics, in.Log); err != nil {
+	if in.rates, err = build.NewRates(c, in.Metrics, in.Log); err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
 	if c.Toolgate.BudgetsIn == "redis" {
-		in.Budgets.Store = in.rates.redis.Budgets(budgetEpoch{in.Store.Meta()})
+		in.Budgets.Store = in.rates.Redis.Budgets(build.BudgetEpoch{Meta: in.Store.Meta()})
 	}
 	if in.Operation, err = newOperation(ctx, in); err != nil {
 		return nil, err
 	}
 	in.onStore[store.TopicMode] = []func(){in.Operation.stored}
 
-	g := gatewayOptions(c)
+	g := build.GatewayOptions(c)
 	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in, in, in.audit, in.keys, in.Log
-	in.Messages = messages(&c.Toolgate.Limits)
+	in.Messages = build.Messages(&c.Toolgate.Limits)
 	g.Messages = in.Messages
 	g.LocalOrigins = known.Authenticated()
-	g.AnyHost = known.Authenticated() && !Loopback(c.Toolgate.Listen.HTTP)
+	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
 	in.executions = in.Store.Executions(c.Toolgate.Retention.Executions)
 	g.UseRound = in.Store.Rounds().Use
@@ -333,7 +334,7 @@ func (in *Daemon) Close() {
 	if known := in.Identities.Load(); known != nil {
 		known.Close()
 	}
-	in.rates.close()
+	in.rates.Close()
 	if in.audit != nil {
 		if err := in.audit.Close(); err != nil {
 			in.Log.Error("close the audit log", "err", err)

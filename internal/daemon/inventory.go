@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -35,7 +36,7 @@ func NewInventory(c *config.Config) *inventory {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		if s.Offer == nil {
-			inv.Servers, inv.unseen = append(inv.Servers, s.Key), append(inv.unseen, nameOf(s.Namespace))
+			inv.Servers, inv.unseen = append(inv.Servers, s.Key), append(inv.unseen, build.NameOf(s.Namespace))
 			continue
 		}
 		inv.Offers = append(inv.Offers, s.Key)
@@ -43,17 +44,9 @@ func NewInventory(c *config.Config) *inventory {
 	}
 	inv.addDeclared(c)
 	if len(inv.Offers) > 0 {
-		inv.unseen = append(inv.unseen, nameOf(enable.Name))
+		inv.unseen = append(inv.unseen, build.NameOf(enable.Name))
 	}
 	return inv
-}
-
-// nameOf is how the names of a namespace begin.
-func nameOf(namespace string) string {
-	if namespace == "" {
-		return ""
-	}
-	return namespace + "__"
 }
 
 // add adds a capability that there is.
@@ -69,7 +62,7 @@ func (inv *inventory) add(r gate.Request, schema []byte) {
 
 // seen takes a server out of those of which nothing is known.
 func (inv *inventory) seen(namespace string) {
-	if i := slices.Index(inv.unseen, nameOf(namespace)); i >= 0 {
+	if i := slices.Index(inv.unseen, build.NameOf(namespace)); i >= 0 {
 		inv.unseen = slices.Delete(inv.unseen, i, i+1)
 	}
 }
@@ -216,10 +209,10 @@ func NamedNow(s *config.Server, r *store.RegistryRecord) bool {
 	if kind, _ := kindNamed(r.Kind); kind != mcp.Tool && kind != mcp.Prompt {
 		return s.Namespace == "" || strings.Contains(r.Name, s.Namespace+"+")
 	}
-	plain := nameOf(s.Namespace) + cmp.Or(s.Tools[r.Original].Rename, r.Original)
+	plain := build.NameOf(s.Namespace) + cmp.Or(s.Tools[r.Original].Rename, r.Original)
 	const tail = 8 // "_" and 7 characters, of a name that had to be changed
 	changed := len(r.Name) > tail && r.Name[len(r.Name)-tail] == '_'
-	return r.Name == plain || changed && strings.HasPrefix(r.Name, nameOf(s.Namespace))
+	return r.Name == plain || changed && strings.HasPrefix(r.Name, build.NameOf(s.Namespace))
 }
 
 // kindNamed is the kind of a word; ok is false for none.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -13,7 +14,7 @@ import (
 func (in *Daemon) Status() admin.Status {
 	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
 	in.Operation.status(&out)
-	if in.rates.meter.Down() {
+	if in.rates.Meter.Down() {
 		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
 	}
 	in.mu.Lock()
@@ -45,7 +46,7 @@ func (in *Daemon) Servers() []admin.Server {
 		l, status := s.Listing()
 		row := admin.Server{
 			Name: s.Name(), Kind: s.Kind(), State: status.State.String(), Reason: status.Reason,
-			Seconds: time.Since(status.Since).Seconds(), Tokens: ListingTokens(l),
+			Seconds: time.Since(status.Since).Seconds(), Tokens: build.ListingTokens(l),
 		}
 		row.Namespace, row.Sandbox = namespaces[s.Name()], layersOf(s)
 		if l != nil {

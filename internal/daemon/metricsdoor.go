@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/daemon/build"
 )
 
 // metricsDoor locks the metrics of a listener: they name tools and callers'
@@ -14,7 +16,7 @@ import (
 // page from elsewhere cannot take (DNS rebinding); every other listener asks for
 // the admin token as a bearer token.
 func metricsDoor(inside http.Handler, address, token string) http.Handler {
-	local := Loopback(address)
+	local := build.Loopback(address)
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
@@ -38,18 +39,18 @@ const (
 type operation struct {
 	in        *Daemon
 	modes     *store.Modes
-	Relations relationsKeeper
+	Relations build.RelationsKeeper
 	schemas   *schema.Checker
 
 	changed   chan struct{}                    // capacity 1: a mode was set in the store
 	setting   sync.Mutex                       // one change of the mode at a time
 	Mode      atomic.Pointer[store.ModeRecord] // that of the store
 	Headroom  headroom.Watcher
-	short     atomic.Pointer[shortage]  // nil while there is enough of everything; see shortage.go
-	Examiner  atomic.Pointer[examiner]  // of the configuration in force
-	watch     atomic.Pointer[ruleWatch] // of its rules
-	policy    atomic.Pointer[opa.Phase] // of it; nil when none is configured
-	storeDown atomic.Pointer[error]     // why the store does not answer; nil while it does
+	short     atomic.Pointer[shortage]        // nil while there is enough of everything; see shortage.go
+	Examiner  atomic.Pointer[build.Examiner]  // of the configuration in force
+	watch     atomic.Pointer[build.RuleWatch] // of its rules
+	policy    atomic.Pointer[opa.Phase]       // of it; nil when none is configured
+	storeDown atomic.Pointer[error]           // why the store does not answer; nil while it does
 }
 
 // newOperation reads the mode in force. Without a store that could tell it there
@@ -57,8 +58,8 @@ type operation struct {
 func newOperation(ctx context.Context, in *Daemon) (*operation, error) {
 	o := &operation{in: in, modes: in.Store.Modes(), schemas: schema.New(schema.Options{}), changed: make(chan struct{}, 1)}
 	o.Headroom.Logger = in.Log
-	o.Examiner.Store(&examiner{said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
-	o.Mode.Store(&store.ModeRecord{})                                                                  // which denies every call
+	o.Examiner.Store(&build.Examiner{Said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
+	o.Mode.Store(&store.ModeRecord{})                                                                        // which denies every call
 	err := o.begin(ctx)
 	if errors.Is(err, store.ErrAway) {
 		o.storeDown.Store(&err)
@@ -95,27 +96,27 @@ func (o *operation) Now() governance.Mode { return governance.Mode(o.inForce().M
 
 // use takes over the gate of a configuration that is about to be applied, and
 // returns who is told of the names that there are.
-func (o *operation) use(c *config.Config, g *gates) (listed func([]string)) {
+func (o *operation) use(c *config.Config, g *build.Gates) (listed func([]string)) {
 	o.Headroom.Use(Room(c, o.in.State))
-	o.Examiner.Store(g.examiner)
+	o.Examiner.Store(g.Examiner)
 	o.policy.Store(g.Policy)
-	watch := &ruleWatch{look: o.nameless(c, g), wake: make(chan struct{}, 1)}
+	watch := &build.RuleWatch{Look: o.nameless(c, g), Wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
-	g.keepers = append(g.keepers, keepingUpTo{"governance", func(ctx context.Context) error {
-		watch.run(ctx, func(p governance.Problem) { o.in.Log.Warn("a rule cannot be meant so", "rule", ProblemText(p)) })
+	g.Keepers = append(g.Keepers, build.KeepingUpTo{What: "governance", Run: func(ctx context.Context) error {
+		watch.Run(ctx, func(p governance.Problem) { o.in.Log.Warn("a rule cannot be meant so", "rule", build.ProblemText(p)) })
 		return nil
 	}})
 	return func(names []string) {
 		if g.Policy != nil {
-			g.listed(names)
+			g.Listed(names)
 		}
-		watch.changed()
+		watch.Changed()
 	}
 }
 
 // nameless returns what finds the names in a configuration that are about nothing
 // that there is.
-func (o *operation) nameless(c *config.Config, g *gates) func(context.Context) ([]governance.Problem, bool) {
+func (o *operation) nameless(c *config.Config, g *build.Gates) func(context.Context) ([]governance.Problem, bool) {
 	return func(ctx context.Context) ([]governance.Problem, bool) {
 		inv := o.in.offered(ctx)
 		if inv == nil || len(inv.there) == 0 {
@@ -128,14 +129,14 @@ func (o *operation) nameless(c *config.Config, g *gates) func(context.Context) (
 // lookAgain has the names in the configuration looked at again.
 func (o *operation) lookAgain() {
 	if watch := o.watch.Load(); watch != nil {
-		watch.changed()
+		watch.Changed()
 	}
 }
 
 // run looks whether the store answers, and takes over the mode that others set
 // in it, until the context ends. Then the connection to SpiceDB is closed.
 func (o *operation) run(ctx context.Context) error {
-	defer o.Relations.end()
+	defer o.Relations.End()
 	o.act(o.Now())
 	var probing sync.WaitGroup
 	defer probing.Wait()
@@ -228,7 +229,7 @@ func (o *operation) act(mode governance.Mode) {
 	o.in.Metrics.Mode(string(mode))
 	o.in.Gateway.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.Examiner.Load()
-	n := o.in.Gateway.CancelCalls(func(call *proxy.RunningCall) *refusal.Error { return examiner.cancelled(call, mode) })
+	n := o.in.Gateway.CancelCalls(func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, mode) })
 	if n > 0 {
 		o.in.Log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
 	}
@@ -238,7 +239,7 @@ func (o *operation) act(mode governance.Mode) {
 	o.in.Running.Go(func() { // ends with its deadline
 		ctx, cancel := context.WithTimeout(o.in.ctxOrBackground(), cancelTime)
 		defer cancel()
-		n := o.in.Gateway.CancelTasks(ctx, func(call *proxy.RunningCall) *refusal.Error { return examiner.cancelled(call, mode) })
+		n := o.in.Gateway.CancelTasks(ctx, func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, mode) })
 		if n > 0 {
 			o.in.Log.Warn("tasks cancelled at their servers by the operating mode", "mode", mode, "tasks", n)
 		}
@@ -273,7 +274,7 @@ func (o *operation) status(out *admin.Status) {
 		}
 	}
 	if watch := o.watch.Load(); watch != nil {
-		out.Alarms = append(watch.problems(), o.in.lost.problems()...)
+		out.Alarms = append(watch.Problems(), o.in.lost.problems()...)
 		if stricter := o.in.registry.Stricter(); stricter != "" {
 			out.Alarms = append(out.Alarms, stricter)
 		}

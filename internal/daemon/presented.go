@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -57,13 +58,7 @@ func (p *presented) use(keep bool) {
 // trades tells whether some server is shown what callers' own tokens are traded
 // for.
 func trades(list []config.Server) bool {
-	return slices.ContainsFunc(list, func(s config.Server) bool { return tradesCallers(&s) })
-}
-
-// tradesCallers tells whether a server is shown what callers' own tokens are traded
-// for.
-func tradesCallers(s *config.Server) bool {
-	return s.AuthMode() == config.AuthExchanged && s.Auth.Exchange.Subject == ""
+	return slices.ContainsFunc(list, func(s config.Server) bool { return build.TradesCallers(&s) })
 }
 
 // heard notes the token of a request that was let in by it. API keys, which no

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -87,7 +88,7 @@ func (l *lostRelations) server(s *config.SpiceDB, from, to string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := mapping(s)
+	m := build.Mapping(s)
 	for key, id := range map[string]string{"object_id": m.ObjectID, "resource_id": m.ResourceID, "server_id": m.ServerID} {
 		if strings.Contains(id, "server") || id == "" && key != "object_id" {
 			l.add(fmt.Sprintf("spicedb.%s: ids have the server's name in them, which is %s and was %s: write its relations anew, %s", key, to, from, keepAll))
@@ -116,11 +117,11 @@ func (l *lostRelations) renamed(all []registry.Rename) {
 		}
 		was = append(was, one)
 	}
-	before, err := spicedb.ObjectIDs(mapping(s), was)
+	before, err := spicedb.ObjectIDs(build.Mapping(s), was)
 	if err != nil {
 		return // such a mapping is not in force
 	}
-	after, err := spicedb.ObjectIDs(mapping(s), is)
+	after, err := spicedb.ObjectIDs(build.Mapping(s), is)
 	if err != nil {
 		return
 	}

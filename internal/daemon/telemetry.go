@@ -7,13 +7,14 @@ import (
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/proxy"
 )
 
 // counting is what the gateway tells of its requests.
 func (in *Daemon) counting() *proxy.Metrics {
-	if !keepsRecords {
+	if !build.KeepsRecords {
 		return nil
 	}
 	return &proxy.Metrics{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -49,7 +50,7 @@ func (in *Daemon) serveAdmin(ctx context.Context, token string) error {
 	if address == "" {
 		return nil
 	}
-	if !Loopback(address) && in.begun.Listen.TLS.Cert == "" {
+	if !build.Loopback(address) && in.begun.Listen.TLS.Cert == "" {
 		return failure.Newf(failure.Config, "listen.admin: %s is not of this machine alone, where the admin token would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
 	}
 	var lc net.ListenConfig

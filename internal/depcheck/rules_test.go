@@ -222,6 +222,10 @@ var rules = map[string]rule{
 		why: "the composition root wires everything, so that nothing else has to",
 	},
 	"internal/heap": {why: "is initialised early because it imports nothing"},
+	"internal/daemon/build": {
+		ours: []string{anything}, others: []string{anything},
+		why: "makes parts of settings, so that it knows both, and all of them",
+	},
 	"internal/daemon/statedir": {
 		ours: []string{"config", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
 		why:  "where things are kept depends on the file of the configuration alone",

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -309,7 +310,7 @@ func TestPolicyDataOfTwoKinds(t *testing.T) {
 		Class: governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low},
 	}
 	for _, listing := range [][]registry.Listed{{tool, prompt}, {prompt, tool}} {
-		data := daemon.PolicyData([]string{"a__pay"}, listing)
+		data := build.PolicyData([]string{"a__pay"}, listing)
 		want := map[string]any{
 			"kind": "tool", "category": "money", "risk": "high", "destructive": true, "read_only": false, "operator_classed": true,
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -55,7 +56,7 @@ func specOf(t *testing.T, h *home, key string) upstream.Spec {
 	if !ok {
 		t.Fatalf("no server %s", key)
 	}
-	return daemon.UpstreamSpec(&s, c, false)
+	return build.UpstreamSpec(&s, c, false)
 }
 
 func TestCatalogsAreGenuineOrNotServed(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
@@ -25,12 +26,12 @@ func TestCodeAndCommandsMustBeConfined(t *testing.T) {
 		}
 		h := newHome(t)
 		c := configOf(t, h, fmt.Sprintf("toolgate:\n  native: { code: { timeout: 1s%[1]s } }\n  tools: [{ name: say, type: command, args: [echo]%[1]s }]\n", set))
-		off := daemon.KeepOff(c, nil)
-		settings := daemon.CodeSettings(c.Toolgate.Native.Code, off)
+		off := build.KeepOff(c, nil)
+		settings := build.CodeSettings(c.Toolgate.Native.Code, off)
 		if got := settings["sandbox"]; got != want {
 			t.Errorf("code with %q: %v, want %v", written, got, want)
 		}
-		command, err := daemon.DeclaredCommand(c, &c.Toolgate.Tools[0], off)
+		command, err := build.DeclaredCommand(c, &c.Toolgate.Tools[0], off)
 		if err != nil || command.Policy.Mode != want {
 			t.Errorf("a command with %q: %+v, %v, want %v", written, command, err, want)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -198,7 +199,7 @@ func TestToolFiles(t *testing.T) {
 	if got := text(t, c, "tools__one", "{}"); got != "one\n" {
 		t.Errorf("%q", got)
 	}
-	if own := strings.Join(daemon.OwnFiles(r.Current(), r.State), " "); !strings.Contains(own, more) {
+	if own := strings.Join(build.OwnFiles(r.Current(), r.State), " "); !strings.Contains(own, more) {
 		t.Errorf("%s is none of the gateway's own files", more)
 	}
 	if err := os.WriteFile(more, []byte("tools:\n  - { name: one, type: command, sandbox: auto, args: [echo, two] }\n"), 0o600); err != nil {

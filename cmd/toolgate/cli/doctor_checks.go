@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
@@ -135,7 +136,7 @@ func (e *examination) listeners(ctx context.Context, c *config.Config, running *
 			e.add(try[0], try[1], doctor.Listen(ctx, try[0], try[1])...)
 		}
 	}
-	if l.HTTP != "" && !daemon.Loopback(l.HTTP) && !c.Toolgate.Authenticates() {
+	if l.HTTP != "" && !build.Loopback(l.HTTP) && !c.Toolgate.Authenticates() {
 		e.add("authentication", "", doctor.Found(doctor.CodeOpen, "listen.http", l.HTTP+" is not of this machine alone, and nothing authenticates callers", ""))
 	}
 	if l.TLS.Cert != "" {
@@ -151,7 +152,7 @@ func (e *examination) gate(ctx context.Context, c *config.Config) {
 		return
 	}
 	known.Close()
-	g, err := daemon.NewGates(ctx, c, c.Toolgate.Authenticates(), daemon.Surroundings{Log: slog.New(slog.DiscardHandler)})
+	g, err := build.NewGates(ctx, c, c.Toolgate.Authenticates(), build.Surroundings{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		code, subject := doctor.CodeGate, "gate"
 		if errors.Is(err, opa.ErrNoDecision) {
@@ -167,7 +168,7 @@ func (e *examination) gate(ctx context.Context, c *config.Config) {
 	}
 	if len(inv.Servers)+len(inv.Offers) > 0 {
 		for _, p := range daemon.MentionedBy(c, g, known.Scopes).AboutNothing(inv) {
-			found = append(found, doctor.Found(doctor.CodeNames, p.Key, daemon.ProblemText(p), ""))
+			found = append(found, doctor.Found(doctor.CodeNames, p.Key, build.ProblemText(p), ""))
 		}
 	}
 	e.add("gate", "", found...)
@@ -232,7 +233,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 				found = append(found, doctor.Found(doctor.CodeNoFolder, s.Key, s.Cwd+" is no folder", ""))
 			}
 		}
-		spec := daemon.UpstreamSpec(s, c, false)
+		spec := build.UpstreamSpec(s, c, false)
 		path, err := spec.Executable()
 		found = append(found, doctor.Command(s.Key, s.Command, path, err)...)
 		e.add(what, path, found...)

@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 )
 
 func keysOf[M ~map[string]V, V any](m M) iter.Seq[string] { return maps.Keys(m) }
@@ -154,5 +154,5 @@ func secretValue(name, value string) bool {
 	if value == "" || placeholder.MatchString(value) {
 		return false
 	}
-	return daemon.SecretName(strings.ReplaceAll(name, "-", "_")) && len(value) >= 6 || daemon.LooksSecret(value)
+	return build.SecretName(strings.ReplaceAll(name, "-", "_")) && len(value) >= 6 || build.LooksSecret(value)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -221,7 +222,7 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}}
 	total := 0
 	for _, raw := range items {
-		row := toolRow{Tokens: daemon.ToolTokens(raw)}
+		row := toolRow{Tokens: build.ToolTokens(raw)}
 		row.Name, _ = mcp.LookupString(raw, "name")
 		row.Description, _ = mcp.LookupString(raw, "description")
 		readOnly := "-"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -195,7 +195,7 @@ func TestGovernedPaths(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s", tt.tool, tt.arguments, got, tt.want)
 		}
 	}
-	if got := daemon.OwnFiles(r.Current(), r.State); !slices.Contains(got, h.file) || !slices.Contains(got, r.State.Path) {
+	if got := build.OwnFiles(r.Current(), r.State); !slices.Contains(got, h.file) || !slices.Contains(got, r.State.Path) {
 		t.Errorf("own files %q", got)
 	}
 }
@@ -207,7 +207,7 @@ func TestOwnFilesEverywhere(t *testing.T) {
 	c := &config.Config{Path: "/c/toolgate.yaml"}
 	c.Toolgate.Store, c.Toolgate.Registry.Seed, c.Toolgate.Listen.TLS.ClientCA = "sqlite:/d/x.db", "/s/seed.yaml", "/t/clients.pem"
 	c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": {Path: "/p/plugin"}}
-	own := daemon.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"})
+	own := build.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"})
 	for _, path := range []string{
 		"/c/toolgate.yaml", "/d/x.db", "/d/x.db-wal", "/d/x.db-shm", "/d/x.db-journal", "/s/seed.yaml", "/t/clients.pem", "/p/plugin", "/state",
 	} {
@@ -216,11 +216,11 @@ func TestOwnFilesEverywhere(t *testing.T) {
 		}
 	}
 	c.Toolgate.Store = "postgres://u:hunter2${x@db/toolgate"
-	own = daemon.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"})
+	own = build.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"})
 	if strings.Contains(strings.Join(own, " "), "hunter2") {
 		t.Errorf("own files %q", own)
 	}
-	if _, err := governance.New([]governance.Rule{daemon.OwnFilesRule(own)}, governance.Options{}); err != nil {
+	if _, err := governance.New([]governance.Rule{build.OwnFilesRule(own)}, governance.Options{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
@@ -175,14 +175,14 @@ func TestNativeOwnFiles(t *testing.T) {
 	t.Parallel()
 	c := &config.Config{Path: "/c/toolgate.yaml", Servers: []config.Server{{Command: "/p/server", Args: []string{"/p/server.py"}, Auth: config.ServerAuth{Client: config.AuthClient{Key: "/k/key.pem"}, Assertion: "/w/assertion"}}}}
 	c.Toolgate.ToolFiles = []string{"/t/tools.yaml"}
-	own := strings.Join(daemon.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"}), " ")
+	own := strings.Join(build.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"}), " ")
 	for _, path := range []string{"/c/toolgate.yaml", "/k/key.pem", "/w/assertion", "/t/tools.yaml"} {
 		if !strings.Contains(own, path) {
 			t.Errorf("%s is not among %s", path, own)
 		}
 	}
 	if runtime.GOOS == "linux" {
-		fixed := strings.Join(daemon.KeepOff(c, nil).Started(), " ")
+		fixed := strings.Join(build.KeepOff(c, nil).Started(), " ")
 		for _, path := range []string{"/p/server", "/p/server.py", "/usr/bin"} {
 			if !strings.Contains(fixed, path) {
 				t.Errorf("%s is not among %s", path, fixed)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
@@ -25,7 +25,7 @@ func checkPlugins(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	off := daemon.KeepOff(c, daemon.OwnFiles(c, state))
+	off := build.KeepOff(c, build.OwnFiles(c, state))
 	var wrong []error
 	for _, key := range slices.Sorted(maps.Keys(plugins)) {
 		n := plugins[key]
@@ -43,7 +43,7 @@ func checkPlugins(c *config.Config) error {
 				}
 			}
 		}
-		if _, err := daemon.PluginSpec(native.Spec{Key: key}, &n, c, off); err != nil {
+		if _, err := build.PluginSpec(native.Spec{Key: key}, &n, c, off); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s%w", placeOf(c, prefix), err))
 		}
 	}
@@ -52,7 +52,7 @@ func checkPlugins(c *config.Config) error {
 
 // placeOf is where a file says something, before what is wrong with it.
 func placeOf(c *config.Config, prefix string) string {
-	if at := daemon.RuleAt(c, prefix); at.Line > 0 {
+	if at := build.RuleAt(c, prefix); at.Line > 0 {
 		return fmt.Sprintf("%s:%d: ", at.File, at.Line)
 	}
 	return c.Path + ": "

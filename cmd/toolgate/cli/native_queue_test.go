@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
@@ -45,7 +45,7 @@ func TestNativePythonShim(t *testing.T) {
 			if err := os.WriteFile(shim, []byte(c.body), 0o700); err != nil { //nolint:gosec // it is run
 				t.Fatal(err)
 			}
-			got, library := daemon.RealPython(shim)
+			got, library := build.RealPython(shim)
 			if c.want == "" {
 				if got != shim || library != nil {
 					t.Errorf("it stands for %s %s", got, library)
@@ -57,7 +57,7 @@ func TestNativePythonShim(t *testing.T) {
 			}
 			var named config.Config
 			named.Toolgate.Native.Code = &config.NativeCode{Python: shim}
-			fixed := daemon.KeepOff(&named, nil).Started()
+			fixed := build.KeepOff(&named, nil).Started()
 			for _, path := range append(library, got, shim) {
 				if !slices.Contains(fixed, path) {
 					t.Errorf("tools may change %s, from which Python is started: %q", path, fixed)
@@ -141,7 +141,7 @@ func TestNativePluginGrants(t *testing.T) {
 					t.Fatal(err)
 				}
 				x := read.Toolgate.Native.Plugins["x"]
-				spec, err := daemon.PluginSpec(native.Spec{Key: "x"}, &x, read, daemon.KeepOff(read, daemon.OwnFiles(read, state)))
+				spec, err := build.PluginSpec(native.Spec{Key: "x"}, &x, read, build.KeepOff(read, build.OwnFiles(read, state)))
 				want := c.want
 				if mode == "off" {
 					want = ""

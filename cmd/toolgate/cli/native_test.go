@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 )
 
 // withNative is a configuration with native tools.
@@ -121,7 +121,7 @@ func TestNativePluginFails(t *testing.T) {
 			t.Error(s.Reason)
 		}
 	}
-	if own := daemon.OwnFiles(r.Current(), r.State); !slices.Contains(own, program) {
+	if own := build.OwnFiles(r.Current(), r.State); !slices.Contains(own, program) {
 		t.Error("the plugin is not one of the gateway's own files")
 	}
 }

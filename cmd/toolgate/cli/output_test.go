@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -61,13 +61,13 @@ func TestShort(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	bare := daemon.ToolTokens([]byte(`{"name":"a","inputSchema":{}}`))
-	longer := daemon.ToolTokens([]byte(`{"name":"a","description":"` + strings.Repeat("w", 448) + `","inputSchema":{}}`))
-	unseen := daemon.ToolTokens([]byte(`{"name":"a","inputSchema":{},"outputSchema":{"x":"` + strings.Repeat("word ", 90) + `"},"_meta":{}}`))
+	bare := build.ToolTokens([]byte(`{"name":"a","inputSchema":{}}`))
+	longer := build.ToolTokens([]byte(`{"name":"a","description":"` + strings.Repeat("w", 448) + `","inputSchema":{}}`))
+	unseen := build.ToolTokens([]byte(`{"name":"a","inputSchema":{},"outputSchema":{"x":"` + strings.Repeat("word ", 90) + `"},"_meta":{}}`))
 	if bare < 5 || longer-bare != 100 || unseen != bare {
 		t.Errorf("bare %d, with a text of 100 tokens %d, with what no model sees %d", bare, longer, unseen)
 	}
-	if daemon.ListingTokens(nil) != 0 {
+	if build.ListingTokens(nil) != 0 {
 		t.Error("nothing costs something")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/audit"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -61,7 +61,7 @@ audit verify tells.`,
 			next := *c
 			next.Toolgate.OPA.Path, next.Toolgate.OPA.Bundle, next.Toolgate.OPA.URL = args[0], "", ""
 			next.Toolgate.OPA.Mode = string(opa.Enforce)
-			policy, err := daemon.NewPolicy(cmd.Context(), &next, daemon.Surroundings{Log: slog.New(slog.DiscardHandler)})
+			policy, err := build.NewPolicy(cmd.Context(), &next, build.Surroundings{Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				return failure.New(failure.Config, err)
 			}
@@ -74,7 +74,7 @@ audit verify tells.`,
 			if err != nil {
 				return err
 			}
-			if err := policy.SetData(daemon.PolicyData(names, nil)); err != nil {
+			if err := policy.SetData(build.PolicyData(names, nil)); err != nil {
 				return failure.New(failure.Config, fmt.Errorf("the policy does not take the names of the tools: %w", err))
 			}
 			got, err := log.replay(cmd.Context(), policy, keys)

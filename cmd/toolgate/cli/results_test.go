@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -48,7 +48,7 @@ toolgate:
         loud: { results: { validate_output: enforce, max_bytes: 20KiB, larger: refuse, redact: { secrets: false, patterns: [{ name: own, match: "OWN-[0-9]" }] } } }
         plain: { cost: 2 }
 `, nil)
-	made, err := daemon.NewMounts(c, c.Servers)
+	made, err := build.NewMounts(c, c.Servers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ toolgate:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
-	off, err := daemon.NewMounts(parsed(t, "mcpServers: { a: { command: x } }", nil), []config.Server{{Key: "a"}})
+	off, err := build.NewMounts(parsed(t, "mcpServers: { a: { command: x } }", nil), []config.Server{{Key: "a"}})
 	if err != nil || off[0].Results.Redact != nil || off[0].Results.Output != proxy.OutputUnchecked || off[0].Results.MaxBytes != 0 {
 		t.Errorf("nothing is written, and it is %+v, %v", off[0].Results, err)
 	}
@@ -109,7 +109,7 @@ toolgate:
   spicedb: { endpoint: "localhost:1", token: spice-token }
 `, nil)
 	env := map[string]string{"MY_SECRET": "inherited", "MY_LANG": "inherited-too", "OTHER_SECRET": "not-ours"}
-	got := daemon.KnownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	got := build.KnownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	want := []string{":cache-of-a", "Bearer of-b", "cache-of-a", "client-secret", "env-of-u", "header-of-t", "in-the-url", "inherited", "key-of-a", "me:pass+word", "own-of-b", "pass%2Bword", "pass+word", "pass-of-a", "pat-of-a", "query-of-t", "spice-token", "store-password", "u:store-password"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -51,7 +52,7 @@ func asked(c *config.Config) (*spicedb.Phase, error) {
 	if c.Toolgate.SpiceDB.Endpoint == "" {
 		return nil, failure.Newf(failure.Config, "%s names no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
 	}
-	r, err := daemon.NewRelations(c, daemon.Surroundings{})
+	r, err := build.NewRelations(c, build.Surroundings{})
 	if err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}

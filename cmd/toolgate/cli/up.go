@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
@@ -103,7 +104,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		group, ctx := errgroup.WithContext(ctx)
 		url := ""
 		if listener != nil {
-			url = daemon.ServerURL(c, listener.Addr())
+			url = build.ServerURL(c, listener.Addr())
 			in.Reached(url)
 			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
 			door := daemon.NewFront(listener, certs, daemon.Connections(&c.Toolgate.Limits), in.Log)
@@ -189,7 +190,7 @@ const guardKeyFile = "api-key.sha256"
 // asks nobody who they are. It returns the key's hash, and its text when it is
 // new and has to be kept.
 func guardKey(c *config.Config, state *statedir.Dir) (sum, fresh string, err error) {
-	if c.Toolgate.Listen.HTTP == "" || daemon.Loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
+	if c.Toolgate.Listen.HTTP == "" || build.Loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
 		return "", "", nil
 	}
 	path := filepath.Join(state.Path, guardKeyFile)

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/version"
@@ -46,7 +47,7 @@ its servers can have.`,
 			if err := checkPlugins(c); err != nil {
 				return err
 			}
-			g, err := daemon.NewGates(cmd.Context(), c, c.Toolgate.Authenticates(), daemon.Surroundings{})
+			g, err := build.NewGates(cmd.Context(), c, c.Toolgate.Authenticates(), build.Surroundings{})
 			if err != nil {
 				return err
 			}

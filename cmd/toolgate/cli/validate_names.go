@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 )
@@ -25,7 +26,7 @@ func checkNames(ctx context.Context, c *config.Config, m daemon.Mentioned) error
 	}
 	var problems []error
 	for _, p := range m.AboutNothing(inv) {
-		problems = append(problems, errors.New(daemon.ProblemText(p)))
+		problems = append(problems, errors.New(build.ProblemText(p)))
 	}
 	return failure.New(failure.Config, errors.Join(problems...))
 }

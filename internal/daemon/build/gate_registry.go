@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 
 // addRegistry adds the phase of the capability catalog. It only restricts, so
 // that it decides nothing for others.
-func (g *gates) addRegistry(_ context.Context, c *config.Config, around Surroundings) (err error) {
+func (g *Gates) addRegistry(_ context.Context, c *config.Config, around Surroundings) (err error) {
 	if g.Catalog, err = registrySettings(c, g.authenticated); err != nil {
 		return err
 	}
-	if g.registry = around.registry; g.registry != nil {
+	if g.registry = around.Registry; g.registry != nil {
 		g.phases = append(g.phases, g.registry.Phase())
 	}
 	return nil
@@ -48,18 +48,18 @@ func registrySettings(c *config.Config, authenticated bool) (registry.Settings, 
 	if err != nil {
 		return s, err
 	}
-	s.Seed, err = seedOf(file)
+	s.Seed, err = SeedOf(file)
 	return s, err
 }
 
-// seedOf is a seed file as the registry takes it.
-func seedOf(file *config.Seed) (*registry.Seed, error) {
+// SeedOf is a seed file as the registry takes it.
+func SeedOf(file *config.Seed) (*registry.Seed, error) {
 	seed := &registry.Seed{}
 	for i := range file.Capabilities {
 		c := &file.Capabilities[i]
 		seed.Entries = append(seed.Entries, registry.SeedEntry{
 			Name: c.Name, Server: c.Server, Original: c.Original, Kind: c.Kind, Enabled: c.Enabled,
-			DisplayName: c.DisplayName, Category: c.Category, Class: class(c.Class, c.Risk, c.HighCost), Definition: c.Definition,
+			DisplayName: c.DisplayName, Category: c.Category, Class: Class(c.Class, c.Risk, c.HighCost), Definition: c.Definition,
 			Tenants: c.Tenants, DenyPersonas: c.DenyPersonas, At: gate.Rule{File: file.File, Line: file.Line(i), Text: c.Name + c.Original},
 		})
 	}
@@ -76,8 +76,8 @@ const (
 	ClassDestructive = "destructive"
 )
 
-// class is what an operator says of a capability; an empty word says nothing.
-func class(word, risk string, highCost *bool) store.Class {
+// Class is what an operator says of a capability; an empty word says nothing.
+func Class(word, risk string, highCost *bool) store.Class {
 	c := store.Class{Risk: risk, HighCost: highCost}
 	switch word {
 	case ClassReadOnly:

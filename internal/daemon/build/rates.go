@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"context"
@@ -20,30 +20,30 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// rates are what a gateway keeps of how often calls were made. They live on from
+// Rates are what a gateway keeps of how often calls were made. They live on from
 // one configuration to the next.
-type rates struct {
-	meter *rate.Meter
-	redis *redis.Client // nil where none is configured
+type Rates struct {
+	Meter *rate.Meter
+	Redis *redis.Client // nil where none is configured
 
 	mu    sync.Mutex
 	inUse atomic.Pointer[rate.Limiter] // where there are native tools, which have rates of themselves
 }
 
-// newRates makes those of a configuration. Redis is not waited for: a gateway
+// NewRates makes those of a configuration. Redis is not waited for: a gateway
 // starts without it.
-func newRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*rates, error) {
-	r := &rates{}
+func NewRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*Rates, error) {
+	r := &Rates{}
 	var shared rate.Shared
 	if address := c.Toolgate.Redis; address != "" {
 		client, err := redis.New(address, redis.Timeouts{})
 		if err != nil {
 			return nil, fmt.Errorf("%s: redis: %w", c.Path, err)
 		}
-		r.redis, shared = client, client.Rates()
+		r.Redis, shared = client, client.Rates()
 		metrics.Redis(true)
 	}
-	r.meter = rate.NewMeter(rate.NewLocal(0), shared, func(up bool, err error) {
+	r.Meter = rate.NewMeter(rate.NewLocal(0), shared, func(up bool, err error) {
 		metrics.Redis(up)
 		if up {
 			log.Info("Redis answers again: rates are shared")
@@ -54,59 +54,59 @@ func newRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*
 	return r, nil
 }
 
-// close lets go of Redis; nil has nothing to let go of.
-func (r *rates) close() {
-	if r != nil && r.redis != nil {
-		_ = r.redis.Close() // nothing is written on the way
+// Close lets go of Redis; nil has nothing to let go of.
+func (r *Rates) Close() {
+	if r != nil && r.Redis != nil {
+		_ = r.Redis.Close() // nothing is written on the way
 	}
 }
 
-// budgetEpoch keeps the epoch of budgets that are in Redis in the store, whose
+// BudgetEpoch keeps the epoch of budgets that are in Redis in the store, whose
 // loss is another one.
-type budgetEpoch struct{ meta *store.Meta }
+type BudgetEpoch struct{ Meta *store.Meta }
 
 const epochEntry = "budget/redis_epoch"
 
 // Known implements [redis.Epochs].
-func (e budgetEpoch) Known(ctx context.Context) (string, error) {
-	epoch, _, err := e.meta.Get(ctx, epochEntry)
+func (e BudgetEpoch) Known(ctx context.Context) (string, error) {
+	epoch, _, err := e.Meta.Get(ctx, epochEntry)
 	return string(epoch), err
 }
 
 // Remember implements [redis.Epochs].
-func (e budgetEpoch) Remember(ctx context.Context, epoch string) error {
-	return e.meta.Put(ctx, epochEntry, []byte(epoch))
+func (e BudgetEpoch) Remember(ctx context.Context, epoch string) error {
+	return e.Meta.Put(ctx, epochEntry, []byte(epoch))
 }
 
-// limiter is the rates of a configuration, nil where there are none.
-func (r *rates) limiter(c *config.Config) proxy.RateLimiter {
-	rules := rateRules(c)
+// Limiter is the rates of a configuration, nil where there are none.
+func (r *Rates) Limiter(c *config.Config) proxy.RateLimiter {
+	rules := RateRules(c)
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Native != nil }) {
-		r.renew(rules, nil)
+		r.Renew(rules, nil)
 		return r
 	}
-	limiter := r.meter.Limiter(rules)
+	limiter := r.Meter.Limiter(rules)
 	if len(rules) == 0 {
 		return nil // not a limiter without rules, which would be asked
 	}
 	return limiter
 }
 
-// renew makes rules those in force where there are native tools.
-func (r *rates) renew(file, own []rate.Rule) {
+// Renew makes rules those in force where there are native tools.
+func (r *Rates) Renew(file, own []rate.Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.inUse.Store(r.meter.Limiter(slices.Concat(file, own)))
+	r.inUse.Store(r.Meter.Limiter(slices.Concat(file, own)))
 }
 
 // Take implements [proxy.RateLimiter].
-func (r *rates) Take(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Take(ctx, c) }
+func (r *Rates) Take(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Take(ctx, c) }
 
 // Look implements [proxy.RateLimiter].
-func (r *rates) Look(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Look(ctx, c) }
+func (r *Rates) Look(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Look(ctx, c) }
 
-// rateRules are the rules of a configuration.
-func rateRules(c *config.Config) []rate.Rule {
+// RateRules are the rules of a configuration.
+func RateRules(c *config.Config) []rate.Rule {
 	var rules []rate.Rule
 	for _, r := range c.Toolgate.Rates {
 		rule := rate.Rule{Name: r.Name, Rate: rate.Rate{Limit: r.Limit, Window: r.Window}}
@@ -139,8 +139,8 @@ func rateRules(c *config.Config) []rate.Rule {
 	return rules
 }
 
-// floods are the limits of what clients send besides calls.
-func floods(l *config.Limits) proxy.Floods {
+// Floods are the limits of what clients send besides calls.
+func Floods(l *config.Limits) proxy.Floods {
 	return proxy.Floods{
 		Lists: l.ListsPerMinute, Initializes: l.InitializesPerMinute, Notifications: l.NotificationsPerMinute,
 		Cancels: l.CancelsPerMinute, Completions: l.CompletionsPerMinute, Unknown: l.UnknownPerMinute,

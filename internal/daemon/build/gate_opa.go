@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 
 // addPolicy adds the phase of the Rego policy. In shadow mode it is asked and
 // decides nothing.
-func (g *gates) addPolicy(ctx context.Context, c *config.Config, around Surroundings) (err error) {
+func (g *Gates) addPolicy(ctx context.Context, c *config.Config, around Surroundings) (err error) {
 	o := &c.Toolgate.OPA
 	if o.Path == "" && o.Bundle == "" && o.URL == "" {
 		return nil
@@ -25,12 +25,12 @@ func (g *gates) addPolicy(ctx context.Context, c *config.Config, around Surround
 	}
 	g.phases = append(g.phases, g.Policy)
 	g.decides = g.decides || opa.Mode(o.Mode) != opa.Shadow
-	g.keepers = append(g.keepers, keepingUpTo{g.Policy.Name(), g.Policy.Run})
+	g.Keepers = append(g.Keepers, KeepingUpTo{What: g.Policy.Name(), Run: g.Policy.Run})
 	return nil
 }
 
-// listed tells the policy what there is, and what the catalog says of it.
-func (g *gates) listed(names []string) {
+// Listed tells the policy what there is, and what the catalog says of it.
+func (g *Gates) Listed(names []string) {
 	data := PolicyData(names, g.registry.Listing())
 	err := g.Policy.SetData(data)
 	if err != nil && (data.TenantToolFlags != nil || data.PersonaToolDeny != nil || data.Tools != nil) {
@@ -102,7 +102,7 @@ func PolicyData(names []string, listing []registry.Listed) opa.Data {
 
 // policyChanged tells who has to know that the policy decides otherwise.
 func (around Surroundings) policyChanged() {
-	for _, tell := range []func(){around.decided, around.reread} {
+	for _, tell := range []func(){around.Decided, around.Reread} {
 		if tell != nil {
 			tell()
 		}
@@ -121,9 +121,9 @@ func NewPolicy(ctx context.Context, c *config.Config, around Surroundings) (*opa
 		}
 	}
 	return opa.New(ctx, opa.Options{
-		Path: o.Path, Bundle: o.Bundle, BundleKey: key, URL: o.URL, CopyDir: around.copies, Decision: o.Decision,
+		Path: o.Path, Bundle: o.Bundle, BundleKey: key, URL: o.URL, CopyDir: around.Copies, Decision: o.Decision,
 		RegoVersion: opa.RegoVersion(o.RegoVersion), Mode: opa.Mode(o.Mode), Actions: o.Actions,
-		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, OnFailure: around.failed, Logger: log,
+		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, OnFailure: around.Failed, Logger: log,
 		OnShadow: func(r *gate.Request, would gate.Decision) {
 			log.Info("the policy would have denied this", "action", r.Action, "name", r.Exposed, "caller", r.Identity, "reason", would.Reason)
 		},

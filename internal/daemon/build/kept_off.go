@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"fmt"
@@ -7,39 +7,39 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// keptOff is what the programs of one configuration are kept off: the gateway's own
+// KeptOff is what the programs of one configuration are kept off: the gateway's own
 // files, and what servers and tools are started from. What takes work to find is found
 // when it is first asked for, and once: a configuration that is applied later has
 // another one, as there may be something else by then.
-type keptOff struct {
-	own []string
-	// python is the interpreter of native.code with the folders of its modules, empty
+type KeptOff struct {
+	Own []string
+	// Python is the interpreter of native.code with the folders of its modules, empty
 	// where that is not configured.
-	python func() (path string, library []string)
+	Python func() (path string, library []string)
 	// Started are what things are started from.
 	Started func() []string
 }
 
 // KeepOff is what the programs of a configuration are kept off. own are the gateway's
 // own files.
-func KeepOff(c *config.Config, own []string) *keptOff {
-	k := &keptOff{own: own, python: sync.OnceValues(func() (string, []string) {
+func KeepOff(c *config.Config, own []string) *KeptOff {
+	k := &KeptOff{Own: own, Python: sync.OnceValues(func() (string, []string) {
 		if code := c.Toolgate.Native.Code; code != nil {
 			return RealPython(codePython(code))
 		}
 		return "", nil
 	})}
-	return k.with(c)
+	return k.With(c)
 }
 
-// with is the same for a configuration that differs in its declared tools alone.
-func (k *keptOff) with(c *config.Config) *keptOff {
-	return &keptOff{own: k.own, python: k.python, Started: sync.OnceValue(func() []string { return startedFrom(c, k.python) })}
+// With is the same for a configuration that differs in its declared tools alone.
+func (k *KeptOff) With(c *config.Config) *KeptOff {
+	return &KeptOff{Own: k.Own, Python: k.Python, Started: sync.OnceValue(func() []string { return startedFrom(c, k.Python) })}
 }
 
 // check refuses folders for writing that hold what something is started from, or lie
 // in it: whoever can write that chooses what runs.
-func (k *keptOff) check(write []string) error {
+func (k *KeptOff) check(write []string) error {
 	if len(write) == 0 {
 		return nil
 	}
@@ -55,8 +55,8 @@ func (k *keptOff) check(write []string) error {
 	return nil
 }
 
-// checkTools is check for the folders that declared tools may write.
-func (k *keptOff) checkTools(tools []config.DeclaredTool) error {
+// CheckTools is check for the folders that declared tools may write.
+func (k *KeptOff) CheckTools(tools []config.DeclaredTool) error {
 	for i := range tools {
 		if err := k.check(tools[i].Write); err != nil {
 			return fmt.Errorf("the tool %s: %w", tools[i].Name, err)

@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"errors"
@@ -28,24 +28,24 @@ func newResultRules(c *config.Config, servers []config.Server) *resultRules {
 }
 
 // NewMounts returns how the servers are shown and used, without their backends.
-func NewMounts(c *config.Config, servers []config.Server) ([]mountOf, error) {
+func NewMounts(c *config.Config, servers []config.Server) ([]MountOf, error) {
 	rules := newResultRules(c, servers)
-	made := make([]mountOf, len(servers))
+	made := make([]MountOf, len(servers))
 	for i := range servers {
 		m := mount(&servers[i], nil, &c.Toolgate.Limits)
 		if err := rules.apply(&m, &servers[i]); err != nil {
 			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 		}
-		made[i] = mountOf(m)
+		made[i] = MountOf(m)
 	}
 	return made, nil
 }
 
-// mountOf is a mount without its backend.
-type mountOf proxy.Mount
+// MountOf is a mount without its backend.
+type MountOf proxy.Mount
 
-// on returns the mount of a backend.
-func (m mountOf) on(b proxy.Backend) proxy.Mount {
+// On returns the mount of a backend.
+func (m MountOf) On(b proxy.Backend) proxy.Mount {
 	m.Backend = b
 	return proxy.Mount(m)
 }
@@ -189,7 +189,7 @@ func secretsIn(v reflect.Value, add func(string)) {
 }
 
 // OutputChecker holds structured content against the schemas that servers list for it.
-type OutputChecker struct{ checker *schema.Checker }
+type OutputChecker struct{ Checker *schema.Checker }
 
 // CheckOutput implements [proxy.OutputChecker].
 func (o OutputChecker) CheckOutput(text, value []byte) ([]string, error) {
@@ -219,7 +219,7 @@ func (o OutputChecker) Ready(text []byte) error {
 }
 
 func (o OutputChecker) compile(text []byte) (*schema.Schema, error) {
-	s, err := o.checker.Compile(text)
+	s, err := o.Checker.Compile(text)
 	if q, ok := errors.AsType[*schema.Quarantined](err); ok {
 		return nil, fmt.Errorf("the schema was refused: %s", q.Reason)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 // PluginSpec makes the spec of a plugin of others out of what is the same for all
 // native tools.
-func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *keptOff) (native.Spec, error) {
+func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *KeptOff) (native.Spec, error) {
 	spec.Shipped = false
 	spec.Path, spec.SHA256, spec.Args, spec.AutoMTLS = n.Path, n.SHA256, n.Args, n.AutoMTLS == nil || *n.AutoMTLS
 	spec.Config, spec.Timeouts.Start = n.Config, n.StartTimeout
@@ -23,7 +23,7 @@ func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *keptO
 		env[name] = value.Reveal()
 	}
 	spec.Env = upstream.Environment(env, nil, os.LookupEnv)
-	p := nativePolicy(n.Sandbox, &n.Limits)
+	p := NativePolicy(n.Sandbox, &n.Limits)
 	p.Read, p.Write, p.Run, p.Temp = n.Read, n.Write, n.Run, true
 	if n.Network == "full" {
 		p.Network = sandbox.FullNetwork
@@ -43,15 +43,15 @@ func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *keptO
 
 // pluginKeepsOff refuses a plugin that would get at the gateway's own files. The
 // programs of plugins are no secrets: they may be read and run, and changed by none.
-func pluginKeepsOff(p *sandbox.Policy, c *config.Config, off *keptOff) error {
+func pluginKeepsOff(p *sandbox.Policy, c *config.Config, off *KeptOff) error {
 	programs := make([]string, 0, 2*len(c.Toolgate.Native.Plugins))
 	for _, other := range c.Toolgate.Native.Plugins {
 		programs = append(programs, other.Path, realPath(other.Path))
 	}
-	secret := slices.DeleteFunc(slices.Clone(off.own), func(path string) bool { return slices.Contains(programs, path) })
+	secret := slices.DeleteFunc(slices.Clone(off.Own), func(path string) bool { return slices.Contains(programs, path) })
 	return cmp.Or(
 		keepsOff(&sandbox.Policy{Read: p.Read, Run: p.Run}, secret),
-		keepsOff(&sandbox.Policy{Write: p.Write}, off.own),
+		keepsOff(&sandbox.Policy{Write: p.Write}, off.Own),
 		off.check(p.Write),
 	)
 }

@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// examiner holds calls against the schemas of their tools, the operator's rules
+// Examiner holds calls against the schemas of their tools, the operator's rules
 // and the operating mode.
-type examiner struct {
+type Examiner struct {
 	Checker *schema.Checker
 	held    bool // calls are held against the schemas of their tools, also of those of strangers
-	rules   *governance.Rules
+	Rules   *governance.Rules
 	ruled   bool                                          // there are rules; without, only a mode other than NORMAL matters
-	said    func(server, tool string) governance.Operator // in the file
+	Said    func(server, tool string) governance.Operator // in the file
 	catalog func(capabilityID string) governance.Operator // in the catalog
 	mode    func() governance.Mode
 }
@@ -29,21 +29,21 @@ type examiner struct {
 // addExaminer makes what holds calls against schemas and rules. A gateway without a
 // gate and without rules leaves arguments to the servers, but for paths to the
 // gateway's own files, until its mode is another than NORMAL.
-func (g *gates) addExaminer(c *config.Config, authenticated bool, around Surroundings) error {
+func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroundings) error {
 	rules := governed(c)
 	guarded := authenticated || g.decides || len(rules) > 0
-	if len(around.own) > 0 && c.Toolgate.Governance.OwnFiles != "allow" {
-		rules = append([]governance.Rule{OwnFilesRule(around.own)}, rules...)
+	if len(around.Own) > 0 && c.Toolgate.Governance.OwnFiles != "allow" {
+		rules = append([]governance.Rule{OwnFilesRule(around.Own)}, rules...)
 	}
-	e := &examiner{ruled: len(rules) > 0, said: operatorClasses(c), mode: around.mode}
-	if around.native != nil {
-		e.said = either(e.said, around.native)
+	e := &Examiner{ruled: len(rules) > 0, Said: operatorClasses(c), mode: around.Mode}
+	if around.Native != nil {
+		e.Said = either(e.Said, around.Native)
 	}
 	e.catalog = func(string) governance.Operator { return governance.Operator{} }
-	if around.registry != nil {
-		e.catalog = around.registry.Operator
+	if around.Registry != nil {
+		e.catalog = around.Registry.Operator
 	}
-	checker := around.schemas
+	checker := around.Schemas
 	if checker == nil {
 		checker = schema.New(schema.Options{})
 	}
@@ -52,14 +52,14 @@ func (g *gates) addExaminer(c *config.Config, authenticated bool, around Surroun
 		e.mode = func() governance.Mode { return governance.Normal }
 	}
 	var err error
-	e.rules, err = governance.New(rules, governance.Options{Home: homeDir(), Schemas: checker})
-	g.examiner = e
+	e.Rules, err = governance.New(rules, governance.Options{Home: homeDir(), Schemas: checker})
+	g.Examiner = e
 	return err
 }
 
 // CheckArguments implements [proxy.ArgumentChecker]: first the schema, then the
 // rules, which may rely on it.
-func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
+func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
 	args := schema.ReadArguments(c.Args)
 	prepared := func() (*schema.Schema, error) { return e.Checker.Compile(c.Schema) }
 	if c.Tool && (e.held || c.Native) {
@@ -75,10 +75,10 @@ func (e *examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	}
 	v, class := governance.Verdict{Outcome: governance.Pass}, governance.Class{}
 	if mode != governance.Normal { // which asks nothing about it
-		class = e.class(c.Request, c.Listed)
+		class = e.Class(c.Request, c.Listed)
 	}
 	for _, name := range c.Names().All() { // the strictest counts
-		under := e.rules.Judge(governance.Call{
+		under := e.Rules.Judge(governance.Call{
 			Name: name, Kind: c.Kind, Class: class, Mode: mode,
 			Queued: c.Queued, Arguments: args, Schema: prepared,
 		})
@@ -113,24 +113,40 @@ func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Argumen
 	return nil
 }
 
-// class is the effective class of what is called: by what the operator says of
+// Class is the effective class of what is called: by what the operator says of
 // it in the catalog and, of a tool, under servers.
-func (e *examiner) class(r *gate.Request, listed []byte) governance.Class {
+func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 	said := e.catalog(r.CapabilityID)
 	if r.Kind == mcp.Tool {
-		said = said.With(e.said(r.Server, r.Original))
+		said = said.With(e.Said(r.Server, r.Original))
 	}
-	return e.rules.Class(r.Names(), said, governance.ReadHints(listed))
+	return e.Rules.Class(r.Names(), said, governance.ReadHints(listed))
 }
 
-// cancelled returns the refusal of a running call that a change to a mode ends,
+// Cancelled returns the refusal of a running call that a change to a mode ends,
 // nil for one that goes on.
-func (e *examiner) cancelled(call *proxy.RunningCall, to governance.Mode) *refusal.Error {
-	class := e.class(&call.Request, call.Listed)
+func (e *Examiner) Cancelled(call *proxy.RunningCall, to governance.Mode) *refusal.Error {
+	class := e.Class(&call.Request, call.Listed)
 	if !slices.ContainsFunc(call.Names().All(), func(name string) bool {
-		return e.rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Class: class}, to)
+		return e.Rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Class: class}, to)
 	}) {
 		return nil
 	}
 	return refusal.Governed("the gateway went into mode " + string(to) + " while it ran, which cancelled it; what it had done by then is done")
+}
+
+// either is what is said in one of two places, and where the first says nothing of
+// a class, that of the second.
+func either(first, second func(server, tool string) governance.Operator) func(server, tool string) governance.Operator {
+	return func(server, tool string) governance.Operator {
+		said, also := first(server, tool), second(server, tool)
+		if said.ReadOnly == nil && said.Destructive == nil {
+			said.ReadOnly, said.Destructive = also.ReadOnly, also.Destructive
+		}
+		said.HighCost = said.HighCost || also.HighCost
+		if said.Risk == "" {
+			said.Risk = also.Risk
+		}
+		return said
+	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"context"
@@ -219,27 +219,27 @@ func OwnFiles(c *config.Config, state *statedir.Dir) []string {
 	return slices.Compact(own)
 }
 
-// ruleWatch looks whether the configuration names what there is.
-type ruleWatch struct {
-	// look returns all that is wrong; known is false while that cannot be told.
-	look func(context.Context) (found []governance.Problem, known bool)
-	wake chan struct{} // capacity 1
+// RuleWatch looks whether the configuration names what there is.
+type RuleWatch struct {
+	// Look returns all that is wrong; known is false while that cannot be told.
+	Look func(context.Context) (found []governance.Problem, known bool)
+	Wake chan struct{} // capacity 1
 
 	mu    sync.Mutex
 	found []governance.Problem
 }
 
-// run looks whenever the catalog is another, and says what is new, until the
+// Run looks whenever the catalog is another, and says what is new, until the
 // context ends.
-func (w *ruleWatch) run(ctx context.Context, alarm func(governance.Problem)) {
+func (w *RuleWatch) Run(ctx context.Context, alarm func(governance.Problem)) {
 	said := make(map[string]bool)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.wake:
+		case <-w.Wake:
 		}
-		found, known := w.look(ctx)
+		found, known := w.Look(ctx)
 		if !known {
 			continue
 		}
@@ -256,16 +256,16 @@ func (w *ruleWatch) run(ctx context.Context, alarm func(governance.Problem)) {
 	}
 }
 
-// changed has the rules looked at again.
-func (w *ruleWatch) changed() {
+// Changed has the rules looked at again.
+func (w *RuleWatch) Changed() {
 	select {
-	case w.wake <- struct{}{}:
+	case w.Wake <- struct{}{}:
 	default:
 	}
 }
 
-// problems are what was found last, for people.
-func (w *ruleWatch) problems() []string {
+// Problems are what was found last, for people.
+func (w *RuleWatch) Problems() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string

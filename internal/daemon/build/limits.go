@@ -1,18 +1,20 @@
-package daemon
+package build
 
 import (
 	"math"
+	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/headroom"
+	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// messages bounds the memory of the messages of clients: as the file says, within a
+// Messages bounds the memory of the messages of clients: as the file says, within a
 // quarter of the memory that this process may use, so that it is still there when
 // they are worked on.
-func messages(l *config.Limits) *limit.Bytes {
+func Messages(l *config.Limits) *limit.Bytes {
 	most := int64(l.Bodies)
 	if memory := headroom.MemoryLimit(); memory > 0 {
 		most = min(most, int64(min(memory/4, math.MaxInt64)))
@@ -33,3 +35,12 @@ func gatewayLimits(to *proxy.Limits, l *config.Limits) {
 	to.Tasks, to.TasksPerPrincipal, to.ListenTasks = l.Tasks, l.TasksPerPrincipal, l.TasksPerListen
 	to.KeptResults, to.KeptResultsPerPrincipal, to.KeptResultsTime = int(l.KeptResults), int(l.KeptResultsPerPrincipal), l.KeptResultsTime
 }
+
+// QueueLimits are those of the configuration.
+func QueueLimits(c *config.Config) queue.Limits {
+	q := c.Toolgate.Queue
+	return queue.Limits{Workers: q.Workers, Waiting: q.Waiting, PerPrincipal: q.WaitingPerPrincipal, Keep: q.Keep, Hard: DeclaredHard}
+}
+
+// DeclaredHard bounds a call of a declared tool whatever its timeout.
+const DeclaredHard = 25 * time.Hour

@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"github.com/toolgate/toolgate/config"

@@ -1,11 +1,11 @@
 //go:build bench
 
-package cli
+package build
 
 import "os"
 
 // What internal/bench says is kept: "nothing", "no executions", or everything.
 var (
-	keepsRecords = os.Getenv("BENCH_KEEPS") != "nothing"
-	executed     = os.Getenv("BENCH_KEEPS") == ""
+	KeepsRecords = os.Getenv("BENCH_KEEPS") != "nothing"
+	Executed     = os.Getenv("BENCH_KEEPS") == ""
 )

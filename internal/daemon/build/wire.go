@@ -1,6 +1,9 @@
-package daemon
+package build
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/url"
@@ -40,7 +43,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Headers:    headers,
 		Credential: credentialName(s),
 		Isolation:  upstream.Isolation(s.Isolation),
-		PerRights:  tradesCallers(s),
+		PerRights:  TradesCallers(s),
 		Off:        s.Disabled,
 		Questions: upstream.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),
@@ -93,7 +96,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 		Hard:        s.Timeouts.Hard,
 		Result:      int(limits.Result),
 		PerSession:  s.Isolation == config.IsolationSession,
-		PerRights:   tradesCallers(s),
+		PerRights:   TradesCallers(s),
 		Questions: proxy.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),
 			Elicitation: s.ClientRequests.Elicitation.Allowed(),
@@ -131,8 +134,8 @@ func Loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// gatewayOptions are the options of the gateway that come from the file.
-func gatewayOptions(c *config.Config) proxy.Options {
+// GatewayOptions are the options of the gateway that come from the file.
+func GatewayOptions(c *config.Config) proxy.Options {
 	l := c.Toolgate.Limits
 	o := proxy.Options{
 		Version:   version.Version,
@@ -161,4 +164,27 @@ func ServerURL(c *config.Config, address net.Addr) string {
 		scheme = "https"
 	}
 	return fmt.Sprintf("%s://%s", scheme, address)
+}
+
+// credentialName names how a server's credential is had, empty for the headers of
+// the file: what changes it makes another server of it.
+func credentialName(s *config.Server) string {
+	if s.AuthMode() == config.AuthStatic {
+		return ""
+	}
+	own := s.Auth
+	text, _ := json.Marshal(own) // of texts alone; secrets are not written
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %s %s", s.AuthMode(), s.AuthPer(), text)
+	for _, secret := range [...]config.Secret{own.Client.Secret, own.Exchange.Client.Secret} {
+		sum := sha256.Sum256([]byte(secret.Reveal()))
+		h.Write(sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// TradesCallers tells whether a server is shown what callers' own tokens are traded
+// for.
+func TradesCallers(s *config.Server) bool {
+	return s.AuthMode() == config.AuthExchanged && s.Auth.Exchange.Subject == ""
 }

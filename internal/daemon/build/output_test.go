@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 // TestOutputChecker holds values of every kind against schemas of every kind.
 func TestOutputChecker(t *testing.T) {
 	t.Parallel()
-	o := OutputChecker{schema.New(schema.Options{})}
+	o := OutputChecker{Checker: schema.New(schema.Options{})}
 	const counted = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
 	for _, tt := range []struct{ schema, value, problem, err string }{
 		{counted, `{"n":1}`, "", ""},

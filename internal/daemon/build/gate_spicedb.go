@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 
 // addRelations adds the phase of relationships: a SpiceDB, or what the file says
 // of who is related to what.
-func (g *gates) addRelations(_ context.Context, c *config.Config, around Surroundings) error {
+func (g *Gates) addRelations(_ context.Context, c *config.Config, around Surroundings) error {
 	s := &c.Toolgate.SpiceDB
 	switch {
 	case s.Endpoint != "":
@@ -30,14 +30,14 @@ func (g *gates) addRelations(_ context.Context, c *config.Config, around Surroun
 		if err != nil {
 			return err
 		}
-		g.relations = around.relations.same(next)
-		g.phases = append(g.phases, g.relations.Phase)
+		g.Relations = around.Relations.same(next)
+		g.phases = append(g.phases, g.Relations.Phase)
 	case s.Builtin != nil:
 		var err error
-		if g.builtin, err = spicedb.NewBuiltin(mapping(s), builtin(c)); err != nil {
+		if g.Builtin, err = spicedb.NewBuiltin(Mapping(s), builtin(c)); err != nil {
 			return err
 		}
-		g.phases = append(g.phases, g.builtin)
+		g.phases = append(g.phases, g.Builtin)
 	default:
 		return nil
 	}
@@ -60,9 +60,9 @@ func NewRelations(c *config.Config, around Surroundings) (*relations, error) {
 	s := &c.Toolgate.SpiceDB
 	r := &relations{settings: *s}
 	o := spicedb.Options{
-		Endpoint: s.Endpoint, Token: s.Token.Reveal(), Mapping: mapping(s), Strict: s.Strict, StrictFor: strictFor(s.StrictFor),
+		Endpoint: s.Endpoint, Token: s.Token.Reveal(), Mapping: Mapping(s), Strict: s.Strict, StrictFor: strictFor(s.StrictFor),
 		CallTimeout: s.Timeouts.Call, ListTimeout: s.Timeouts.List, CacheEntries: s.Cache,
-		OnChange: around.decided, Logger: around.Log,
+		OnChange: around.Decided, Logger: around.Log,
 	}
 	var err error
 	if s.Zone != "" {
@@ -108,8 +108,8 @@ func strictFor(globs []string) func(*gate.Request) bool {
 	}
 }
 
-// mapping is what a configuration says the schema calls things.
-func mapping(s *config.SpiceDB) spicedb.Mapping {
+// Mapping is what a configuration says the schema calls things.
+func Mapping(s *config.SpiceDB) spicedb.Mapping {
 	return spicedb.Mapping{
 		Object: s.Object, Permission: s.Permission, ViewPermission: s.ViewPermission, ObjectID: s.ObjectID,
 		Prompt: s.Prompt, Resource: s.Resource, ResourcePermission: s.ResourcePermission, ResourceID: s.ResourceID,
@@ -161,16 +161,16 @@ func entries(c *config.Config, path string, texts []string) []spicedb.Entry {
 	return out
 }
 
-// relationsKeeper keeps the phase in force, with its connection and what it has
+// RelationsKeeper keeps the phase in force, with its connection and what it has
 // kept, over reloads that do not change its settings.
-type relationsKeeper struct {
+type RelationsKeeper struct {
 	mu      sync.Mutex
 	Current *relations // nil where none is in force
 }
 
 // same returns the phase in force where it was made of the same as another one,
 // else the other one. A nil keeper has none in force.
-func (k *relationsKeeper) same(next *relations) *relations {
+func (k *RelationsKeeper) same(next *relations) *relations {
 	if k == nil {
 		return next
 	}
@@ -182,10 +182,10 @@ func (k *relationsKeeper) same(next *relations) *relations {
 	return next
 }
 
-// use puts a phase in force, nil for none, and runs it until the context ends or
+// Use puts a phase in force, nil for none, and runs it until the context ends or
 // another one takes its place. The one before goes on for as long as questions
 // to it may be under way. running waits for all that is started.
-func (k *relationsKeeper) use(ctx context.Context, next *relations, running *sync.WaitGroup, failed func(error)) {
+func (k *RelationsKeeper) Use(ctx context.Context, next *relations, running *sync.WaitGroup, failed func(error)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old := k.Current
@@ -227,8 +227,8 @@ func (r *relations) close() {
 	_ = r.Phase.Close() // of a connection that nobody uses
 }
 
-// end closes the phase in force; its Run must have been told to end.
-func (k *relationsKeeper) end() {
+// End closes the phase in force; its Run must have been told to end.
+func (k *RelationsKeeper) End() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.Current != nil {
@@ -238,7 +238,7 @@ func (k *relationsKeeper) end() {
 }
 
 // Status is the health of the phase in force; nil where none is.
-func (k *relationsKeeper) Status() *spicedb.Status {
+func (k *RelationsKeeper) Status() *spicedb.Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.Current == nil {

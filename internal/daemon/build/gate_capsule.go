@@ -1,4 +1,4 @@
-package daemon
+package build
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 )
 
 // addCapsules adds the phase of the named sets of capabilities.
-func (g *gates) addCapsules(_ context.Context, c *config.Config, _ Surroundings) (err error) {
+func (g *Gates) addCapsules(_ context.Context, c *config.Config, _ Surroundings) (err error) {
 	if len(c.Toolgate.Capsules) == 0 {
 		return nil
 	}
-	if g.capsules, err = newCapsules(c); err != nil {
+	if g.Capsules, err = newCapsules(c); err != nil {
 		return err
 	}
-	g.phases, g.decides = append(g.phases, g.capsules), true
+	g.phases, g.decides = append(g.phases, g.Capsules), true
 	return nil
 }
 

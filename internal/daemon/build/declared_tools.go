@@ -1,0 +1,206 @@
+package build
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/declared"
+)
+
+// DeclaredTools are the tools of a configuration by namespace. No command
+// gets at what it is kept off. The error says everything that is wrong with them.
+func DeclaredTools(c *config.Config, off *KeptOff) (map[string][]declared.Tool, error) {
+	out := make(map[string][]declared.Tool)
+	checker := schema.New(schema.Options{})
+	var wrong []error
+	for i := range c.Toolgate.Tools {
+		t := &c.Toolgate.Tools[i]
+		made, err := declaredTool(c, t, off)
+		err = errors.Join(err, declaredSchemas(checker, t))
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("the tool %s: %w", t.Name, err))
+			continue
+		}
+		out[t.Namespace] = append(out[t.Namespace], made)
+	}
+	return out, errors.Join(wrong...)
+}
+
+// declaredSchemas refuses schemas of which a part would not be checked: an
+// operator who wrote it counts on all of it.
+func declaredSchemas(checker *schema.Checker, t *config.DeclaredTool) error {
+	var wrong []error
+	for name, raw := range map[string][]byte{"input_schema": t.InputSchema, "output_schema": t.OutputSchema} {
+		if len(raw) == 0 {
+			continue
+		}
+		s, err := checker.Compile(raw)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
+		} else if left := s.Partial(); len(left) > 0 {
+			wrong = append(wrong, fmt.Errorf("%s: this cannot be checked, write it in another way: %s", name, strings.Join(left, "; ")))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func declaredTool(c *config.Config, t *config.DeclaredTool, off *KeptOff) (declared.Tool, error) {
+	readOnly, destructive := toolClass(t.Class)
+	out := declared.Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema,
+		ReadOnly: readOnly, Destructive: destructive, Timeout: t.Timeout, MaxBytes: int64(t.MaxBytes), Answer: t.Answer,
+		OpenWorld: new(t.Type == "http" || t.Network == "full"),
+	}
+	if t.Idempotent {
+		out.Idempotent = new(true)
+	}
+	if t.Type == "http" {
+		out.HTTP = &declared.HTTP{
+			Method: t.Method, URL: t.URL, Headers: Revealed(t.Headers), Query: Revealed(t.Query), HeaderTemplates: t.HeaderTemplates,
+			Body: t.Body, Redirects: t.Redirects,
+		}
+		for _, text := range t.AllowAddresses {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil {
+				return out, fmt.Errorf("allow_addresses: %w", err)
+			}
+			out.HTTP.Allow = append(out.HTTP.Allow, prefix)
+		}
+		return out, nil
+	}
+	var err error
+	out.Command, err = DeclaredCommand(c, t, off)
+	return out, err
+}
+
+// systemPrograms are the folders of the programs of the system.
+var systemPrograms = []string{"/usr/local/bin", "/usr/bin", "/bin"}
+
+func DeclaredCommand(c *config.Config, t *config.DeclaredTool, off *KeptOff) (*declared.Command, error) {
+	program, err := programPath(c, t.Args[0])
+	if err != nil {
+		return nil, err
+	}
+	p := sandbox.Policy{
+		Mode: RunMode(t.Sandbox), Read: slices.Clone(t.Read), Write: t.Write, Run: t.Run, Temp: true,
+		CPU: t.Limits.CPU, Memory: int64(t.Limits.Memory), FileSize: int64(t.Limits.FileSize), Files: t.Limits.Files, Processes: t.Limits.Processes,
+	}
+	if t.Network == "full" {
+		p.Network = sandbox.FullNetwork
+	}
+	if t.Cwd != "" {
+		p.Read = append(p.Read, t.Cwd)
+	}
+	if err := cmp.Or(keepsOff(&p, off.Own), off.check(p.Write)); err != nil {
+		return nil, err
+	}
+	if p.Run == nil && runtime.GOOS != "windows" {
+		for _, folder := range systemPrograms {
+			if _, err := os.Stat(folder); err == nil {
+				p.Run = append(p.Run, folder)
+			}
+		}
+	}
+	return &declared.Command{
+		Args: append([]string{program}, t.Args[1:]...), Dashes: t.Dashes, Stdin: t.Stdin, Env: Revealed(t.Env), Dir: t.Cwd, Policy: p,
+	}, nil
+}
+
+// programPath is where a program is: with a slash relative to the file, else in
+// the gateway's PATH.
+func programPath(c *config.Config, name string) (string, error) {
+	path := name
+	if strings.ContainsRune(name, '/') || strings.ContainsRune(name, filepath.Separator) {
+		if !filepath.IsAbs(name) && c.Path != "" {
+			path = filepath.Join(filepath.Dir(c.Path), name)
+		}
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", fmt.Errorf("the program %s is not there or cannot be run; write its path: %w", name, err)
+	}
+	return filepath.Abs(found)
+}
+
+// keepsOff refuses a command that would get at the gateway's own files: whoever
+// can write them chooses what runs, and whoever reads them has its secrets.
+func keepsOff(p *sandbox.Policy, own []string) error {
+	self, _ := os.Executable()
+	real, _ := filepath.EvalSymlinks(self)
+	for _, grant := range []struct {
+		key   string
+		paths []string
+	}{{"write", p.Write}, {"read or cwd", p.Read}, {"run", p.Run}} {
+		for _, path := range grant.paths {
+			for _, form := range []string{path, realPath(path)} {
+				for _, mine := range own {
+					if grant.key != "write" && (mine == self || mine == real) {
+						continue // the program itself holds no secret
+					}
+					if inside(mine, form) || inside(form, mine) {
+						return fmt.Errorf("%s: %s would give a program of the configuration the gateway's own %s; move one of them", grant.key, path, mine)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// realPath is a path without symbolic links, as far as it exists.
+func realPath(path string) string {
+	rest := ""
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+// inside tells whether a path is a folder or in it.
+func inside(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// declaredRules are what the declarations say of their tools, as rules.
+func declaredRules(c *config.Config) []governance.Rule {
+	var rules []governance.Rule
+	for i := range c.Toolgate.Tools {
+		t := &c.Toolgate.Tools[i]
+		r := governance.Rule{
+			Match: NameOf(t.Namespace) + t.Name, At: RuleAt(c, fmt.Sprintf("tools[%d].", i)), Risk: governance.Risk(t.Risk), Category: t.Category,
+			HighCost: t.Queue, // which mode DEGRADED has none of
+		}
+		r.ReadOnly, r.Destructive = toolClass(t.Class)
+		if t.Approval {
+			r.AskIn = governance.Modes()
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// NameOf is how the names of a namespace begin.
+func NameOf(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return namespace + "__"
+}

@@ -1,0 +1,24 @@
+package build
+
+import (
+	"context"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+)
+
+// addOwners adds the phase of servers that belong to who added them.
+func (g *Gates) addOwners(_ context.Context, _ *config.Config, around Surroundings) error {
+	if len(around.Owners) > 0 {
+		g.phases = append(g.phases, gate.NewOwners(around.Owners))
+	}
+	return nil
+}
+
+// addPersonal adds the phase of servers that list otherwise for each caller.
+func (g *Gates) addPersonal(_ context.Context, _ *config.Config, around Surroundings) error {
+	if len(around.Personal) > 0 {
+		g.phases = append(g.phases, gate.NewPersonal(around.Personal))
+	}
+	return nil
+}
