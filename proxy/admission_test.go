@@ -265,7 +265,7 @@ func TestScopesTellNothingOfWhatIsHidden(t *testing.T) {
 // it has nothing of the other's session, replay, subscription, cursor, call,
 // parked call or task.
 func TestSameSubjectOfOthers(t *testing.T) {
-	people := names{"alice": person("alice")}
+	people := bearers{"alice": person("alice")}
 	for name, p := range map[string]gate.Principal{
 		"tenant": {Issuer: "test", Tenant: "globex", Subject: "alice"},
 		"issuer": {Issuer: "test2", Subject: "alice"},

@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 )
 
 // Catalog is everything that is exposed, by kind and name. It is immutable, but
@@ -175,16 +175,7 @@ func (s *served) renderItem(r *Route, raw []byte) []byte {
 	if r.Kind != mcp.Tool {
 		return mcp.SetMember(raw, r.Kind.KeyMember(), mcp.Quote(r.Exposed))
 	}
-	out := r.shape.render(raw, r.Exposed)
-	if s.mount.Namespace == "" {
-		return out
-	}
-	w := uriWalk{namespace: s.mount.Namespace, raw: out}
-	w.app(w.member(w.all(), "_meta"))
-	if len(w.edits) == 0 {
-		return out
-	}
-	return mcp.Splice(out, w.edits...)
+	return names.ExposeApp(s.mount.Namespace, r.shape.render(raw, r.Exposed))
 }
 
 // newCatalog merges what the backends offer.
@@ -224,17 +215,14 @@ func newCatalog(servers []*served) *Catalog {
 // form that another server's names have. It is not offered then: no server may
 // take the place of another.
 func (c *Catalog) claimed(r *Route) bool {
-	prefix, _, ok := strings.Cut(r.Exposed, "__")
-	if r.Kind == mcp.Resource || r.Kind == mcp.Template {
-		prefix, ok = namespaceOf(r.Exposed)
-	}
+	prefix, ok := names.Namespace(r.Kind, r.Exposed)
 	return ok && prefix != "" && c.byPrefix[prefix] != nil
 }
 
 // resolve returns the route of an exposed name within a scope, nil when there
 // is none. A resource that is not listed is routed by its namespace, because
 // it may come out of a template; one whose URI leads elsewhere than it says,
-// see [direct], is not.
+// see [names.Direct], is not.
 func (c *Catalog) resolve(kind mcp.Capability, name string, scope Scope) *Route {
 	r := c.lists[kind].byName[name]
 	if r == nil && kind == mcp.Resource {
@@ -248,14 +236,14 @@ func (c *Catalog) resolve(kind mcp.Capability, name string, scope Scope) *Route 
 
 func (c *Catalog) unlisted(uri string) *Route {
 	s := c.byPrefix[""]
-	if ns, ok := namespaceOf(uri); ok && c.byPrefix[ns] != nil {
+	if ns, ok := names.Namespace(mcp.Resource, uri); ok && c.byPrefix[ns] != nil {
 		s = c.byPrefix[ns]
 	}
 	if s == nil {
 		return nil
 	}
-	original, ok := originalURI(s.mount.Namespace, uri)
-	if !ok || !direct(original) || !s.listing.Declares("resources") {
+	original, ok := names.Original(s.mount.Namespace, uri)
+	if !ok || !names.Direct(original) || !s.listing.Declares("resources") {
 		return nil
 	}
 	return &Route{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri, to: s}

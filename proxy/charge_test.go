@@ -343,7 +343,7 @@ func TestPlanAndClass(t *testing.T) {
 	r.Apply(config)
 	alice := person("alice")
 	alice.Plan = "gold"
-	r.opts.Authenticator.(names)["alice"] = alice
+	r.opts.Authenticator.(bearers)["alice"] = alice
 	w := r.modern("1", "tools/call", `"name":"s__echo"`)
 	if !strings.Contains(w.text(), `"isError":true`) || !strings.Contains(w.text(), `"kind":"plan_unknown","code":1006,"phase":"budget"`) {
 		t.Errorf("a plan that nobody configured: %s", w.text())

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 )
 
 // A question without params goes out with empty ones: a client of the Go SDK fails
@@ -39,7 +40,7 @@ func TestUnknownResourcesOfAModernServer(t *testing.T) {
 			b := newScript(t, "s", mcp.Modern, `resource {"uri":"x:none","name":"none"}`)
 			b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { return fault(mcp.Modern, tt.fault), nil }
 			r := newRig(t, mounted(b))
-			uri := exposedURI("s", "x:none")
+			uri := names.URI("s", "x:none")
 			if got := r.legacy(r.open(), "1", "resources/read", `{"uri":"`+uri+`"}`).text(); !strings.Contains(got, tt.legacy) {
 				t.Errorf("a legacy client gets %s, want %s", got, tt.legacy)
 			}
@@ -64,7 +65,7 @@ func TestResourcesOfAppsAreExposed(t *testing.T) {
 		"the result": r.modern("1", "tools/call", `"name":"s__app"`).text(),
 	} {
 		for _, uri := range []string{"ui://a/1", "ui://a/2", "ui://a/3"} {
-			if strings.Contains(got, `"`+uri+`"`) || !strings.Contains(got, `"`+exposedURI("s", uri)+`"`) {
+			if strings.Contains(got, `"`+uri+`"`) || !strings.Contains(got, `"`+names.URI("s", uri)+`"`) {
 				t.Errorf("%s names %s as it is at the server: %s", what, uri, got)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -115,7 +116,7 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 	fault := *g.redaction(r, entry).fault(got.Fault)
 	fault.Origin = mcp.OriginServer
 	if x.Message.Method == mcp.MethodRead {
-		exposeMissing(r, &fault)
+		names.ExposeMissing(r.Exposed, r.Original, &fault)
 	}
 	switch {
 	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern: // libraries of both eras say it in either
@@ -133,19 +134,6 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 		fault.Code, fault.Raw = mcp.CodeInvalidParams, nil // 2026-07-28 basic, Error Codes: replaced by -32602
 	}
 	return &fault
-}
-
-// exposeMissing writes the URI of the resource that a server does not have, in the
-// error of resources/read that says so, as the client asked for it.
-func exposeMissing(r *Route, fault *mcp.Error) {
-	uri, named := mcp.LookupString(fault.Data, "uri")
-	if !named || r.Exposed == r.Original || uri != r.Original || fault.Code != mcp.CodeResourceNotFound && fault.Code != mcp.CodeInvalidParams {
-		return
-	}
-	fault.Data = mcp.SetMember(fault.Data, "uri", mcp.Quote(r.Exposed))
-	if fault.Raw != nil {
-		fault.Raw = mcp.SetMember(fault.Raw, "data", fault.Data)
-	}
 }
 
 // hopCode tells whether 2026-07-28 gives a code a meaning that is of one hop alone. In

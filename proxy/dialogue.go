@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 )
 
 // dialogue is what a server says and asks during one call, on its way to the
@@ -182,7 +183,7 @@ func questionFor(client *Exchange, namespace, method string, params []byte) []by
 	if !mcp.IsObject(params) {
 		params = nil // null is none
 	}
-	params = mcp.RewriteMeta(exposeURIs(namespace, method, params), nil)
+	params = mcp.RewriteMeta(names.ExposeURIs(namespace, method, params), nil)
 	params = downgraded(client.Version, method, params)
 	if client.Era == mcp.Modern { // 2026-07-28 changelog: both are gone
 		params = mcp.RemoveMember(mcp.RemoveMember(params, "elicitationId"), "task")
@@ -191,10 +192,7 @@ func questionFor(client *Exchange, namespace, method string, params []byte) []by
 		if client.Version < mcp.V20251125 {
 			params = mcp.RemoveMember(params, "mode") // only forms are left
 		}
-		w := uriWalk{namespace: namespace, raw: params}
-		if w.asker(w.member(w.all(), "message")); namespace != "" && len(w.edits) > 0 {
-			params = mcp.Splice(params, w.edits...)
-		}
+		params = names.ExposeAsker(namespace, params)
 	}
 	if len(params) == 0 {
 		return nil

@@ -217,10 +217,10 @@ func person(name string) *gate.Identity {
 	return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "test", Subject: name}})
 }
 
-// names authenticates `Bearer NAME` for the people it knows.
-type names map[string]*gate.Identity
+// bearers authenticates `Bearer NAME` for the people it knows.
+type bearers map[string]*gate.Identity
 
-func (n names) Authenticate(r *http.Request) (*gate.Identity, error) {
+func (n bearers) Authenticate(r *http.Request) (*gate.Identity, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		return nil, gate.ErrNoCredential
@@ -279,7 +279,7 @@ func newRig(t testing.TB, mounts []Mount, changes ...func(*Options, *Config)) *r
 	}
 	r := &rig{t: t, journal: &journal{}, log: &syncBuffer{}}
 	r.ledger = &ledger{journal: r.journal}
-	people := names{"alice": person("alice"), "bob": person("bob")}
+	people := bearers{"alice": person("alice"), "bob": person("bob")}
 	opts := Options{
 		Authenticator: people, Auditor: r.ledger, Keys: keys, Version: "1.0.0",
 		Logger: slog.New(slog.NewTextHandler(r.log, nil)),

@@ -18,7 +18,7 @@ import (
 
 func TestNewWantsItsParts(t *testing.T) {
 	whole := func() Options {
-		return Options{Authenticator: names{}, Auditor: &ledger{}, Keys: &seal.Keyring{}, Logger: slog.New(slog.DiscardHandler)}
+		return Options{Authenticator: bearers{}, Auditor: &ledger{}, Keys: &seal.Keyring{}, Logger: slog.New(slog.DiscardHandler)}
 	}
 	if _, err := New(whole()); err != nil {
 		t.Errorf("with all parts: %v", err)

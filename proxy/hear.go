@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 )
 
 // This file finds out who hears of what servers say outside of calls.
@@ -78,10 +79,10 @@ func (g *Gateway) resourceUpdated(ev *mcp.Event) {
 	if !ok || s == nil {
 		return
 	}
-	params := mcp.RewriteMeta(exposeURIs(s.mount.Namespace, mcp.NotifyResourceUpdated, ev.Params), nil)
+	params := mcp.RewriteMeta(names.ExposeURIs(s.mount.Namespace, mcp.NotifyResourceUpdated, ev.Params), nil)
 	for _, c := range g.concerned(ev, uri) {
-		if g.hears(c.who, ev.Rights, exposedURI(s.mount.Namespace, c.uri)) &&
-			(c.uri == uri || g.hears(c.who, ev.Rights, exposedURI(s.mount.Namespace, uri))) {
+		if g.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, c.uri)) &&
+			(c.uri == uri || g.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, uri))) {
 			c.who.updated(params)
 		}
 	}

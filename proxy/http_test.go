@@ -429,21 +429,3 @@ func TestPagesOfThisMachine(t *testing.T) {
 		}
 	}
 }
-
-// What servers take for another resource than it says is refused.
-func TestIndirectURIs(t *testing.T) {
-	for _, uri := range []string{
-		"file:///ok/readme%00", "file:///ok/readme%2500.txt", "file:///ok/..;/secret/key", "file:///ok/..;a=1/key", "file:///ok/..%3b/key",
-		"file:///ok/%2e%2e%3Bx/key", "file:///ok/.;/key", "file:///ok/..", "file:///ok/%252e%252e/key",
-		"file:///ok/..%09/x", "file:///ok/%c0%ae%c0%ae/x", "file:///ok/a%0ab", "file:///ok/%E2%80%AE", "file:///ok/\u202e", "file:///ok/%c2%85", "file:///ok/%7f", "file:///ok/\xc0\xae",
-	} {
-		if direct(uri) {
-			t.Errorf("%s is taken", uri)
-		}
-	}
-	for _, uri := range []string{"file:///ok/read;me", "file:///ok/a;v=1/b", "file:///ok/..a/b", "mem://a%20b", "x:;", "file:///ok/%C3%A9/é", "x://100%"} {
-		if !direct(uri) {
-			t.Errorf("%s is refused", uri)
-		}
-	}
-}

@@ -13,36 +13,6 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func TestExposedName(t *testing.T) {
-	long := strings.Repeat("x", 41)
-	tests := []struct {
-		name, namespace, original string
-		twin                      bool
-		want                      string
-	}{
-		{"lossless", "gh", "create_issue-2", false, "gh__create_issue-2"},
-		{"just long enough", "gh", long, false, "gh__" + long},
-		{"cut", "gh", long + "y", false, "gh__" + long[:33] + "_5z375vy"},
-		{"sanitised", "gh", "a.b", false, "gh__a_b_kmnaec4"},
-		{"not ASCII", "gh", "größe", false, ""},
-		{"the shape of a changed name", "gh", "a_b_kmnaec4", false, "gh__a_b_kmnaec4"},
-		{"twin", "gh", "Read", true, ""},
-		{"no namespace", "", "any thing/ü", false, "any thing/ü"},
-	}
-	for _, tt := range tests {
-		got := exposedName(tt.namespace, "github", tt.original, tt.twin)
-		if tt.want == "" {
-			if !regexp.MustCompile(`^gh__[A-Za-z0-9_-]*_[a-z2-7]{7}$`).MatchString(got) {
-				t.Errorf("%s: %q has no hash", tt.name, got)
-			}
-			continue
-		}
-		if got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
 var exposable = regexp.MustCompile(`^[A-Za-z0-9_-]{1,45}$`)
 
 // Names never depend on other servers, fit every client, and lead back to the
@@ -153,73 +123,6 @@ func TestNoNamespace(t *testing.T) {
 	}
 	if len(one.seen("")) != 2 || len(two.seen("")) != 0 {
 		t.Errorf("%d calls of the first, %d of the second; want 2 and 0", len(one.seen("")), len(two.seen("")))
-	}
-}
-
-func TestURIRoundTrip(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 6))
-	pieces := []string{"file://", "ui://", "+", "a", "/", "é", "%2f", "{x}", "gh", "gh+", "ui:", "//", "?", "#", ":"}
-	for range 5000 {
-		var b strings.Builder
-		for range random.IntN(6) {
-			b.WriteString(pieces[random.IntN(len(pieces))])
-		}
-		uri := b.String()
-		for _, namespace := range []string{"", "gh", "a-b"} {
-			exposed := exposedURI(namespace, uri)
-			back, ok := originalURI(namespace, exposed)
-			if !ok || back != uri {
-				t.Fatalf("%q in %q is exposed as %q, which leads back to %q, %t", uri, namespace, exposed, back, ok)
-			}
-			if namespace == "" {
-				continue
-			}
-			if ns, ok := namespaceOf(exposed); !ok || ns != namespace {
-				t.Fatalf("%q names the namespace %q, want %q", exposed, ns, namespace)
-			}
-			if strings.HasPrefix(uri, "ui://") != strings.HasPrefix(exposed, "ui://") {
-				t.Fatalf("%q is exposed as %q", uri, exposed)
-			}
-		}
-	}
-	if got := exposedURI("gh", "file:///x"); got != "gh+file:///x" {
-		t.Errorf("%q", got)
-	}
-	if got := exposedURI("gh", "ui://app/x"); got != "ui://gh+app/x" {
-		t.Errorf("%q", got)
-	}
-	if _, ok := originalURI("gh", "hub+file:///x"); ok {
-		t.Error("the URI of another namespace was taken")
-	}
-}
-
-func TestExposeURIs(t *testing.T) {
-	tests := []struct{ name, method, in, want string }{
-		{
-			"tool result", mcp.MethodToolsCall,
-			`{"uri":"no","content":[{"type":"resource_link", "uri" : "file:///a"},{"type":"resource","resource":{"uri":"ui://x"}},{"type":"text","text":"uri\"","uri":"no"},{"type":"other","uri":"no"},7],"structuredContent":{"uri":"no"}}`,
-			`{"uri":"no","content":[{"type":"resource_link", "uri" : "n+file:///a"},{"type":"resource","resource":{"uri":"ui://n+x"}},{"type":"text","text":"uri\"","uri":"no"},{"type":"other","uri":"no"},7],"structuredContent":{"uri":"no"}}`,
-		},
-		{"escapes", mcp.MethodToolsCall, `{"content":[{"type":"resource_link","uri":"\u0075i://x"},{"type":"resource_link","uri":"f\u003aé"}]}`, `{"content":[{"type":"resource_link","uri":"ui://n+x"},{"type":"resource_link","uri":"n+f\u003aé"}]}`},
-		{"odd types", mcp.MethodToolsCall, `{"content":[{"type":"resource_link","uri":7},{"type":"resource"},{"type":"resource","resource":[{"uri":"x"}]},{"uri":"x"}]}`, `{"content":[{"type":"resource_link","uri":7},{"type":"resource"},{"type":"resource","resource":[{"uri":"x"}]},{"uri":"x"}]}`},
-		{"nested tool result", mcp.MethodSampling, `{"messages":[{"content":{"type":"tool_result","content":[{"type":"resource_link","uri":"a:b"}]}}]}`, `{"messages":[{"content":{"type":"tool_result","content":[{"type":"resource_link","uri":"n+a:b"}]}}]}`},
-		{"prompt", mcp.MethodPromptsGet, `{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"a:b"}}},{"content":[{"type":"resource_link","uri":"a:c"}]}]}`, `{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"n+a:b"}}},{"content":[{"type":"resource_link","uri":"n+a:c"}]}]}`},
-		{"read", mcp.MethodRead, `{"contents":[{"uri":"a:b","text":"x"},{"text":"y","uri":"ui://z"}]}`, `{"contents":[{"uri":"n+a:b","text":"x"},{"text":"y","uri":"ui://n+z"}]}`},
-		{"updated", mcp.NotifyResourceUpdated, `{"uri":"a:b"}`, `{"uri":"n+a:b"}`},
-		{"another method", mcp.MethodComplete, `{"uri":"a:b"}`, `{"uri":"a:b"}`},
-	}
-	for _, tt := range tests {
-		if got := string(exposeURIs("n", tt.method, []byte(tt.in))); got != tt.want {
-			t.Errorf("%s: %s\nwant %s", tt.name, got, tt.want)
-		}
-		in := []byte(tt.in)
-		if got := exposeURIs("", tt.method, in); &got[0] != &in[0] {
-			t.Errorf("%s: without a namespace the bytes were copied", tt.name)
-		}
-	}
-	plain := []byte(`{"content":[{"type":"text","text":"x"}]}`)
-	if got := exposeURIs("n", mcp.MethodToolsCall, plain); &got[0] != &plain[0] {
-		t.Error("a result without URIs was copied")
 	}
 }
 

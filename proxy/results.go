@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -120,7 +121,7 @@ func (g *Gateway) treat(x *Exchange, r *Route, entry *audit.Entry, method string
 			return nil, nil, err
 		}
 	}
-	clean = exposeURIs(r.to.mount.Namespace, method, clean)
+	clean = names.ExposeURIs(r.to.mount.Namespace, method, clean)
 	if rules.MaxBytes > 0 && len(clean) > rules.MaxBytes && method == mcp.MethodToolsCall {
 		if clean, err = g.fit(x, r, entry, rules, clean, &notes); err != nil {
 			return nil, nil, err

@@ -27,7 +27,7 @@ var (
 
 // twoTokens lets both in, and administrators alone to what is called so.
 func twoTokens(o *Options, c *Config) {
-	o.Authenticator = names{"broad": broad, "narrow": narrow}
+	o.Authenticator = bearers{"broad": broad, "narrow": narrow}
 	c.Chain = gate.NewChain(rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
 		if strings.Contains(r.Original, "admin") && !slices.Contains(r.Identity.Groups, "admin") {
 			return gate.Decision{Reason: "for administrators"}, nil

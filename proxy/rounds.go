@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -279,7 +280,7 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 		return nil, err
 	}
 	if way != wayParked && !own { // else the questions are in the client's form already
-		result = exposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
+		result = names.ExposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
 }

@@ -152,7 +152,7 @@ func TestSessionsUnderWayStay(t *testing.T) {
 // its own, else of a caller that has more.
 func TestSessionsOfOthersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		people := names{}
+		people := bearers{}
 		for _, name := range []string{"alice", "bob", "carol", "dave"} {
 			people[name] = person(name)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -346,7 +347,7 @@ func (g *Gateway) exposeTask(x *Exchange, r *Route, entry *audit.Entry, sealed s
 		return nil, err
 	}
 	clean := g.redaction(r, entry)
-	state = exposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, sealed))))
+	state = names.ExposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, sealed))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
 		inner, note, err := g.treat(x, r, entry, mcp.MethodToolsCall, inner)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 )
 
 // This file names what a server offers: each under one name, and no two that
@@ -44,7 +45,7 @@ func (s *served) names(kind mcp.Capability) map[string]gate.Names {
 		for i := range l.Items[kind] {
 			original := l.Items[kind][i].Key
 			if kind != mcp.Tool && kind != mcp.Prompt {
-				named[original] = gate.Names{Exposed: exposedURI(s.mount.Namespace, original)}
+				named[original] = gate.Names{Exposed: names.URI(s.mount.Namespace, original)}
 				continue
 			}
 			c := s.claim(kind, original)
@@ -60,7 +61,7 @@ func (s *served) names(kind mcp.Capability) map[string]gate.Names {
 	for plain, c := range taken {
 		named[c.original] = gate.Names{Exposed: plain}
 		if folded[strings.ToLower(plain)] > 1 && !c.renamed {
-			if own := exposedName(s.mount.Namespace, s.backend.Name(), c.original, true); own != plain {
+			if own := names.Exposed(s.mount.Namespace, s.backend.Name(), c.original, true); own != plain {
 				named[c.original] = gate.Names{Exposed: own, Plain: plain}
 			}
 		}
@@ -93,7 +94,7 @@ func (s *served) claim(kind mcp.Capability, original string) claim {
 	if shape := s.shape(kind, original); shape != nil && shape.Rename != "" {
 		shown, c.renamed = shape.Rename, true
 	}
-	c.plain = exposedName(s.mount.Namespace, s.backend.Name(), shown, false)
+	c.plain = names.Exposed(s.mount.Namespace, s.backend.Name(), shown, false)
 	c.changed = !strings.HasSuffix(c.plain, shown)
 	return c
 }

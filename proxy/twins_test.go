@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 )
 
 // named maps the tools at a server to all their names.
@@ -20,7 +21,7 @@ func named(r *rig) map[string][]string {
 // A name that a neighbour has changed keeps its plain one; no two tools of a
 // server ever share either; the operator's names are never changed.
 func TestTwinsKeepTheirPlainNames(t *testing.T) {
-	hashed := func(original string) string { return exposedName("s", "s", original, true) }
+	hashed := func(original string) string { return names.Exposed("s", "s", original, true) }
 	for _, tt := range []struct {
 		name    string
 		tools   []string

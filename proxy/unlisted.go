@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -77,10 +77,7 @@ func (g *Gateway) know(ctx context.Context, b Backend) {
 
 // claims returns the server in scope whose a name would be, nil for none.
 func (c *Catalog) claims(kind mcp.Capability, name string, scope Scope) *served {
-	prefix, _, ok := strings.Cut(name, "__")
-	if kind == mcp.Resource || kind == mcp.Template {
-		prefix, ok = namespaceOf(name)
-	}
+	prefix, ok := names.Namespace(kind, name)
 	s := c.byPrefix[""]
 	if ok && c.byPrefix[prefix] != nil {
 		s = c.byPrefix[prefix]

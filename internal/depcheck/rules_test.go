@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/redact", "proxy/refusal"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -45,6 +45,10 @@ var rules = map[string]rule{
 		why:  "what a refusal says follows from who refuses: the gate, a budget or a backend",
 	},
 	"proxy/limit": {why: "how much clients may make a gateway hold is arithmetic; whose it is, is handed in"},
+	"proxy/names": {
+		ours: []string{"internal/mcp"},
+		why:  "a name that clients see depends on its own server alone, and never on who else is there or who asks",
+	},
 	"proxy/redact": {
 		ours: []string{"internal/mcp"},
 		why:  "what a secret looks like depends on nobody who calls or is called",

@@ -1,18 +1,19 @@
-package proxy
+package names
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// exposeURIs returns a result or params with every URI of the server exposed
+// ExposeURIs returns a result or params with every URI of the server exposed
 // under its namespace. Where none can appear the same bytes come back.
-func exposeURIs(namespace, method string, object []byte) []byte {
+func ExposeURIs(namespace, method string, object []byte) []byte {
 	if namespace == "" || !bytes.Contains(object, []byte(`uri"`)) && (method != mcp.MethodToolsCall || !mayNameApp(object)) {
 		return object
 	}
-	var w uriWalk
+	var w walk
 	w.namespace, w.raw = namespace, object
 	switch method {
 	case mcp.MethodRead:
@@ -25,10 +26,7 @@ func exposeURIs(namespace, method string, object []byte) []byte {
 	case mcp.NotifyResourceUpdated:
 		w.uri(w.member(w.all(), "uri"))
 	}
-	if len(w.edits) == 0 {
-		return object
-	}
-	return mcp.Splice(object, w.edits...)
+	return w.edited()
 }
 
 // mayNameApp tells whether an object may name the resource of an app.
@@ -38,20 +36,55 @@ func mayNameApp(object []byte) bool {
 
 // app is the resource of an MCP App in the _meta of a tool or a result, in the
 // spellings of the extension and of the one that was before it.
-func (w *uriWalk) app(meta mcp.Span) {
+func (w *walk) app(meta mcp.Span) {
 	w.uri(w.member(w.member(meta, "ui"), "resourceUri"))
 	w.uri(w.member(meta, "ui/resourceUri"))
 	w.uri(w.member(meta, "openai/outputTemplate"))
 }
 
-// exposeQuestions returns a result that asks for input with every URI of the
+// ExposeApp returns a tool with the URI of the MCP App in its _meta exposed under the
+// namespace. A tool without one comes back as the same bytes.
+func ExposeApp(namespace string, tool []byte) []byte {
+	if namespace == "" {
+		return tool
+	}
+	w := walk{namespace: namespace, raw: tool}
+	w.app(w.member(w.all(), "_meta"))
+	return w.edited()
+}
+
+// ExposeAsker returns the params of an elicitation with the server named in front of
+// its message. Without a namespace the same bytes come back.
+func ExposeAsker(namespace string, params []byte) []byte {
+	if namespace == "" {
+		return params
+	}
+	w := walk{namespace: namespace, raw: params}
+	w.asker(w.member(w.all(), "message"))
+	return w.edited()
+}
+
+// ExposeMissing writes the URI of the resource that a server does not have, in the
+// error of resources/read that says so, as the client asked for it. It changes the error.
+func ExposeMissing(exposed, original string, fault *mcp.Error) {
+	uri, named := mcp.LookupString(fault.Data, "uri")
+	if !named || exposed == original || uri != original || fault.Code != mcp.CodeResourceNotFound && fault.Code != mcp.CodeInvalidParams {
+		return
+	}
+	fault.Data = mcp.SetMember(fault.Data, "uri", mcp.Quote(exposed))
+	if fault.Raw != nil {
+		fault.Raw = mcp.SetMember(fault.Raw, "data", fault.Data)
+	}
+}
+
+// ExposeQuestions returns a result that asks for input with every URI of the
 // server in its questions exposed under the namespace, and with the server
 // named where a user is asked something.
-func exposeQuestions(namespace string, result []byte) []byte {
+func ExposeQuestions(namespace string, result []byte) []byte {
 	if namespace == "" {
 		return result
 	}
-	w := uriWalk{namespace: namespace, raw: result}
+	w := walk{namespace: namespace, raw: result}
 	requests := w.member(w.all(), "inputRequests")
 	for m := range mcp.Members(requests.Of(result)) {
 		at := mcp.Span{Start: requests.Start + m.Value.Start, End: requests.Start + m.Value.End}
@@ -62,23 +95,28 @@ func exposeQuestions(namespace string, result []byte) []byte {
 			w.asker(w.member(w.member(at, "params"), "message"))
 		}
 	}
-	if len(w.edits) == 0 {
-		return result
-	}
-	return mcp.Splice(result, w.edits...)
+	return w.edited()
 }
 
-// uriWalk collects the edits of one object.
-type uriWalk struct {
+// walk collects the edits of one object.
+type walk struct {
 	namespace string
 	raw       []byte
 	edits     []mcp.Edit
 }
 
-func (w *uriWalk) all() mcp.Span { return mcp.Span{Start: 0, End: len(w.raw)} }
+// edited returns the object with the edits, or the same bytes where there are none.
+func (w *walk) edited() []byte {
+	if len(w.edits) == 0 {
+		return w.raw
+	}
+	return mcp.Splice(w.raw, w.edits...)
+}
+
+func (w *walk) all() mcp.Span { return mcp.Span{Start: 0, End: len(w.raw)} }
 
 // member returns the place of a member of the object at a place.
-func (w *uriWalk) member(at mcp.Span, key string) mcp.Span {
+func (w *walk) member(at mcp.Span, key string) mcp.Span {
 	if at.Absent() {
 		return mcp.Span{}
 	}
@@ -89,7 +127,7 @@ func (w *uriWalk) member(at mcp.Span, key string) mcp.Span {
 	return mcp.Span{Start: at.Start + s.Start, End: at.Start + s.End}
 }
 
-func (w *uriWalk) each(at mcp.Span, visit func(mcp.Span)) {
+func (w *walk) each(at mcp.Span, visit func(mcp.Span)) {
 	if at.Absent() {
 		return
 	}
@@ -99,7 +137,7 @@ func (w *uriWalk) each(at mcp.Span, visit func(mcp.Span)) {
 }
 
 // messages are those of a prompt or of a sampling request.
-func (w *uriWalk) messages(of mcp.Span) {
+func (w *walk) messages(of mcp.Span) {
 	w.each(w.member(of, "messages"), func(at mcp.Span) {
 		content := w.member(at, "content")
 		if mcp.IsArray(content.Of(w.raw)) {
@@ -112,7 +150,7 @@ func (w *uriWalk) messages(of mcp.Span) {
 
 // block is one content block: a resource link has a URI, an embedded resource
 // one inside.
-func (w *uriWalk) block(at mcp.Span) {
+func (w *walk) block(at mcp.Span) {
 	kind := w.member(at, "type")
 	switch string(kind.Of(w.raw)) {
 	case `"resource_link"`:
@@ -126,18 +164,36 @@ func (w *uriWalk) block(at mcp.Span) {
 
 // asker puts the namespace in front of a message to a user (2026-07-28
 // client/elicitation: it must be clear which server asks).
-func (w *uriWalk) asker(at mcp.Span) {
+func (w *walk) asker(at mcp.Span) {
 	if text := at.Of(w.raw); len(text) > 0 && text[0] == '"' {
 		begin := mcp.Span{Start: at.Start + 1, End: at.Start + 1}
 		w.edits = append(w.edits, mcp.Edit{Span: begin, New: []byte("[" + w.namespace + "] ")})
 	}
 }
 
-func (w *uriWalk) uri(at mcp.Span) {
+func (w *walk) uri(at mcp.Span) {
 	if at.Absent() {
 		return
 	}
 	if edit, ok := uriEdit(w.namespace, w.raw, at); ok {
 		w.edits = append(w.edits, edit)
 	}
+}
+
+// uriEdit returns the edit that exposes the URI in a string token of a message.
+func uriEdit(namespace string, raw []byte, at mcp.Span) (mcp.Edit, bool) {
+	token := at.Of(raw)
+	uri, err := mcp.Unquote(token)
+	if err != nil {
+		return mcp.Edit{}, false
+	}
+	if bytes.HasPrefix(token, []byte(`"`+uiScheme)) {
+		place := at.Start + 1 + len(uiScheme)
+		return mcp.Edit{Span: mcp.Span{Start: place, End: place}, New: []byte(namespace + "+")}, true
+	}
+	if strings.HasPrefix(uri, uiScheme) { // written with escapes
+		return mcp.Edit{Span: at, New: mcp.Quote(URI(namespace, uri))}, true
+	}
+	place := at.Start + 1
+	return mcp.Edit{Span: mcp.Span{Start: place, End: place}, New: []byte(namespace + "+")}, true
 }
