@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/toolgate/toolgate/config"
@@ -26,15 +25,10 @@ type administrator struct {
 // Admit implements [admin.Admitter]. A token is judged as one of the main
 // endpoint.
 func (in *Daemon) Admit(r *http.Request) (admin.Gateway, error) {
-	known := in.Identities.Load()
-	if !known.Authenticated() {
+	if !in.Identities.Authenticated() {
 		return nil, gate.ErrBadCredential
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), grantTime)
-	defer cancel()
-	g, err := in.identify((&http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: mainEndpoint}, Header: http.Header{"Authorization": r.Header["Authorization"]}, TLS: r.TLS,
-	}).WithContext(ctx))
+	g, err := in.Identities.Bearer(r)
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return nil, errors.Join(admin.ErrLater, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
@@ -31,19 +32,19 @@ type application struct {
 	tools   map[string]*declaredServer
 	gates   *build.Gates
 	limiter *budget.Limiter
-	known   *identities
+	known   *identity.Set
 	inForce config.Toolgate
 }
 
 // apply makes a configuration the running one: equal servers keep their
 // connections, others start beside them, removed ones finish their calls.
 func (in *Daemon) apply(c *config.Config) error {
-	before := in.Identities.Load()
+	before := in.Identities.InForce()
 	a, err := in.application(c, before)
 	if err != nil {
 		return err
 	}
-	in.Running.Go(func() { a.known.prime(in.ctx, in.Log) })
+	in.Running.Go(func() { a.known.Prime(in.ctx, in.Log) })
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	mounts, arguments, err := in.beside(a)
@@ -59,7 +60,7 @@ func (in *Daemon) apply(c *config.Config) error {
 	}
 	in.runGates(a)
 	if before.Authenticated() { // whoever's key or issuer is gone is served nothing more
-		in.Gateway.EndSessions(a.known.chain.Knows)
+		in.Gateway.EndSessions(a.known.Knows)
 	}
 	for _, old := range removed {
 		in.Running.Go(func() {
@@ -74,7 +75,7 @@ func (in *Daemon) apply(c *config.Config) error {
 
 // application makes what a configuration asks for, or says why it cannot be the
 // running one.
-func (in *Daemon) application(file *config.Config, before *identities) (a *application, err error) {
+func (in *Daemon) application(file *config.Config, before *identity.Set) (a *application, err error) {
 	a = &application{file: file}
 	off := build.KeepOff(file, build.OwnFiles(file, in.State))
 	if file.Toolgate.Native.Code != nil { // which takes a while, where a script is in the place of Python
@@ -109,7 +110,7 @@ func (in *Daemon) application(file *config.Config, before *identities) (a *appli
 	if a.native, err = build.NativeSpecs(servers, a.c, off); err != nil {
 		return nil, err
 	}
-	if a.known, err = before.next(&a.inForce, in.generated); err != nil {
+	if a.known, err = before.Next(&a.inForce, in.generated); err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", a.c.Path, err))
 	}
 	if authenticated != a.known.Authenticated() {
@@ -166,7 +167,7 @@ func (in *Daemon) nextServers(a *application, authenticated bool) (next map[stri
 // startAfter starts a server in the place of one, which may be nil. It knows what
 // that knew of its breaker, where it is the same server. mu is held.
 func (in *Daemon) startAfter(before *runningServer, s *config.Server, spec *upstream.Spec) *runningServer {
-	shown, err := in.credentialOf(s, spec)
+	shown, err := in.SignIn.Credential(s, spec)
 	if err != nil && spec.Refused == "" {
 		spec.Refused = err.Error()
 	}
@@ -205,14 +206,14 @@ func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []p
 	in.renameServers(c)
 	in.registry.Configure(a.gates.Catalog)
 	applied := proxy.Config{
-		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.checker(),
-		Approver: in.Desk, Registry: in.registry, Needs: in.needs, Swap: in.SwapTo(a.known),
+		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
+		Approver: in.Desk, Registry: in.registry, Needs: in.needs, Swap: in.Identities.SwapTo(a.known),
 		Rates: in.rates.Limiter(c), Floods: build.Floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class: classOf(a.gates.Examiner), Recording: recording(in.begun.Audit, &in.Hidden),
 		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker},
 	}
 	in.limiter.Store(a.limiter)
-	in.presented.use(trades(a.servers))
+	in.Identities.Tokens.Use(tradesTokens(a.servers))
 	if a.gates.Capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = a.gates.Capsules
 	}
@@ -265,4 +266,10 @@ func (in *Daemon) start(spec upstream.Spec, set guard.Settings, shown upstream.C
 	})
 	in.Running.Go(func() { _ = guard.Run(ctx) })
 	return &runningServer{federated: serverOf{server}, upstream: server, guard: guard, source: source, sink: sink, hash: fingerprint(spec), stop: stop}
+}
+
+// tradesTokens tells whether some server is shown what callers' own tokens are traded
+// for.
+func tradesTokens(list []config.Server) bool {
+	return slices.ContainsFunc(list, func(s config.Server) bool { return build.TradesCallers(&s) })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/signin"
 )
 
 // approvalSettings is what a configuration says of approvals. Without
@@ -42,13 +43,13 @@ func (in *Daemon) Doors() http.Handler {
 		return a.Webhook.Secret.Reveal()
 	}
 	gateway := in.Gateway.Handler()
-	answers, signIn := in.Gateway.CountFailures(in.Desk.Callback(secret, in.decideByWebhook)), in.Gateway.CountFailures(in.signIn())
+	answers, signIn := in.Gateway.CountFailures(in.Desk.Callback(secret, in.decideByWebhook)), in.Gateway.CountFailures(in.SignIn)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)
 			return
 		}
-		if strings.HasPrefix(r.URL.Path, signInPath) {
+		if strings.HasPrefix(r.URL.Path, signin.Path) {
 			signIn.ServeHTTP(w, r)
 			return
 		}
@@ -73,8 +74,8 @@ func (in *Daemon) Approval(ctx context.Context, id string) (approval.Item, error
 // its owner as well.
 func (in *Daemon) Answer(ctx context.Context, id string, said admin.Answer) (approval.Item, error) {
 	who := approval.Answerer{Name: gate.ByOperator, Operator: true, Hash: said.Hash}
-	if said.Key != "" && in.Identities.Load().Authenticated() {
-		owner, err := in.Identity(said.Key)
+	if said.Key != "" && in.Identities.Authenticated() {
+		owner, err := in.Identities.Identity(ctx, said.Key)
 		if err != nil {
 			return approval.Item{}, errors.Join(approval.ErrNotYours, err)
 		}

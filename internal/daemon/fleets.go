@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
@@ -77,7 +78,7 @@ func LookAgain(running []*runningServer, keys []string) {
 // has a credential of its own.
 func (in *Daemon) newServer(spec upstream.Spec, sink upstream.Sink, shown upstream.Credential, source *credential.Source) reached {
 	o := upstream.Options{
-		Sink: sink, Credential: shown, Logger: in.Log, SignIn: source != nil && in.offersLink(source),
+		Sink: sink, Credential: shown, Logger: in.Log, SignIn: source != nil && in.SignIn.OffersLink(source),
 		Identity: proxy.Implementation(version.Version),
 	}
 	if source == nil || source.Settings().Shared {
@@ -101,7 +102,7 @@ const mostNamed = 20
 // for every other server.
 func (s *runningServer) signIns() *admin.SignIns {
 	fleet, ok := s.upstream.(*upstream.Fleet)
-	if !ok || !peopleSignIn(s.source) {
+	if !ok || !signin.ByPeople(s.source) {
 		return nil
 	}
 	signedIn, needed := fleet.Logins()

@@ -22,6 +22,8 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
@@ -83,19 +85,17 @@ type Daemon struct {
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
-	registry   *registry.Registry
-	lost       *lostRelations
-	rates      *build.Rates
-	Operation  *operation                 // the mode, and what it needs; see mode.go
-	Leave      func()                     // ends this gateway for another one; nil where that may not be
-	begun      config.Toolgate            // the settings at the start; some stay in force to the end
-	Identities atomic.Pointer[identities] // in force; with or without authentication from the start to the end
-	Swap       swap                       // of the identities, with the gate
-	reach      atomic.Pointer[string]     // where browsers of this machine reach the main listener; nil for nowhere
-	opening    sync.Mutex                 // of the loopback port for those who come back
-	fleets     sync.Map                   // of servers at which callers sign in by themselves, by server
-	presented  presented                  // tokens of callers, for servers that they are traded for
-	generated  string                     // hash of the key that was made for the listener; empty for none
+	registry        *registry.Registry
+	lost            *lostRelations
+	rates           *build.Rates
+	Operation       *operation       // the mode, and what it needs; see mode.go
+	Leave           func()           // ends this gateway for another one; nil where that may not be
+	begun           config.Toolgate  // the settings at the start; some stay in force to the end
+	Identities      *identity.Keeper // who callers are
+	SignIn          *signin.Service  // where people sign in to servers
+	signin.Commands                  // and the commands that do
+	fleets          sync.Map         // of servers at which callers sign in by themselves, by server
+	generated       string           // hash of the key that was made for the listener; empty for none
 
 	ctx     context.Context // of run
 	Running sync.WaitGroup  // servers
@@ -181,14 +181,16 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if in.keys, err = state.Keyring(c.Toolgate.Keys); err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
-	known, err := NewIdentities(&c.Toolgate, generatedKey)
+	known, err := identity.NewSet(&c.Toolgate, generatedKey)
 	if err != nil {
 		return nil, err
 	}
-	in.Identities.Store(known)
+	in.Identities = identity.NewKeeper(known, in.Log)
 	if in.audit, err = in.openAudit(c, known.Authenticated()); err != nil {
 		return nil, err
 	}
+	in.SignIn = in.signInService()
+	in.Commands = signin.Commands{Service: in.SignIn}
 	in.Metrics.WatchAudit(in.auditStats)
 	in.queue = queue.New(build.QueueLimits(c), in.Log)
 	in.Desk = approval.New(in.Store.Approvals(), in.Log)
@@ -220,7 +222,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	in.onStore[store.TopicMode] = []func(){in.Operation.stored}
 
 	g := build.GatewayOptions(c)
-	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in, in, in.audit, in.keys, in.Log
+	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in.Identities, in.Identities, in.audit, in.keys, in.Log
 	in.Messages = build.Messages(&c.Toolgate.Limits)
 	g.Messages = in.Messages
 	g.LocalOrigins = known.Authenticated()
@@ -295,6 +297,7 @@ func (in *Daemon) Run(ctx context.Context, serve func(context.Context) error) er
 	group.Go(func() error { return in.followTools(gctx) })
 	group.Go(func() error { return in.followDeclared(gctx) })
 	group.Go(func() error { return in.Gateway.Run(gctx) })
+	group.Go(func() error { return in.SignIn.Run(gctx) })
 	group.Go(func() error { return in.saver.Run(gctx, in) })
 	group.Go(func() error { return in.Budgets.run(gctx) })
 	group.Go(func() error { return in.registry.Run(gctx) })
@@ -331,8 +334,8 @@ func (in *Daemon) Close() {
 	if in.unguard != nil {
 		in.unguard()
 	}
-	if known := in.Identities.Load(); known != nil {
-		known.Close()
+	if in.Identities != nil {
+		in.Identities.InForce().Close()
 	}
 	in.rates.Close()
 	if in.audit != nil {

@@ -122,7 +122,7 @@ func (o *operation) nameless(c *config.Config, g *build.Gates) func(context.Cont
 		if inv == nil || len(inv.there) == 0 {
 			return nil, false
 		}
-		return MentionedBy(c, g, o.in.Identities.Load().Scopes).AboutNothing(inv), true
+		return MentionedBy(c, g, o.in.Identities.InForce().Scopes).AboutNothing(inv), true
 	}
 }
 
@@ -349,4 +349,12 @@ func (in *Daemon) Capabilities(ctx context.Context) ([]admin.Capability, error) 
 		})
 	}
 	return all, nil
+}
+
+// ctxOrBackground is the context of run, or of nothing before it.
+func (in *Daemon) ctxOrBackground() context.Context {
+	if in.ctx != nil {
+		return in.ctx
+	}
+	return context.Background()
 }

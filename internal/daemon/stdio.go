@@ -21,7 +21,7 @@ func (in *Daemon) MakeRoom() error {
 
 // ServeStdio implements admin.Gateway.
 func (in *Daemon) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
-	granted, err := in.grant(key)
+	granted, err := in.Identities.Grant(ctx, key)
 	if err != nil {
 		refuse(err)
 		return err
@@ -34,7 +34,7 @@ func (in *Daemon) ServeStdio(ctx context.Context, key string, accept func() (io.
 	defer cancel()
 	stop := context.AfterFunc(in.ctx, cancel)
 	defer stop()
-	ctx, leave := in.whileGranted(ctx, key, granted)
+	ctx, leave := in.Identities.WhileGranted(ctx, key, granted)
 	defer leave()
 	return in.Gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -13,7 +12,7 @@ import (
 
 // Why implements [admin.Explainer].
 func (in *Daemon) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
-	id, assumed, err := in.asked(q.As, q.Assumed)
+	id, assumed, err := in.Identities.Asked(q.As, q.Assumed)
 	if err != nil {
 		return admin.Why{}, err
 	}
@@ -30,12 +29,12 @@ func (in *Daemon) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, erro
 
 // WhoCan implements [admin.Explainer].
 func (in *Daemon) WhoCan(ctx context.Context, name string, besides *admin.Caller) ([]admin.WhoCan, error) {
-	all := in.callers()
-	if besides != nil && in.isKnown(besides) {
+	all := in.Identities.Callers()
+	if besides != nil && in.Identities.IsKnown(besides) {
 		besides = nil
 	}
 	if besides != nil {
-		id, err := in.assume(besides)
+		id, err := in.Identities.Impersonate(besides)
 		if err != nil {
 			return nil, err
 		}
@@ -68,42 +67,6 @@ func (in *Daemon) unknownName(name string) error {
 		}
 	}
 	return failure.Newf(failure.Usage, "nothing is named %s; `toolgate tools` lists what there is", name)
-}
-
-// callers are all whom the gateway knows by name, sorted.
-func (in *Daemon) callers() []*gate.Identity {
-	known := in.Identities.Load()
-	switch keys := known.chain.Keys(); {
-	case !known.Authenticated():
-		return []*gate.Identity{gate.NewIdentity(gate.Identity{Principal: gate.Local})}
-	case keys != nil:
-		return keys.Identities()
-	}
-	return nil
-}
-
-// Caller returns the identity that a person names by the id of an API key or by
-// its subject.
-func (in *Daemon) Caller(name string) (*gate.Identity, error) {
-	all := in.callers()
-	if !in.Identities.Load().Authenticated() {
-		if name != "" && name != gate.Local.Subject {
-			return nil, failure.Newf(failure.Usage, "without authentication everyone is %s; leave --as out", gate.Local.Subject)
-		}
-		return all[0], nil
-	}
-	var names []string
-	for _, id := range all {
-		key, _, _ := strings.Cut(id.Credential, ":")
-		if name != "" && (name == key || name == id.Subject) {
-			return id, nil
-		}
-		names = append(names, key)
-	}
-	if len(names) == 0 {
-		return nil, failure.Newf(failure.Usage, "this gateway knows its callers by their tokens alone; say with --as SUBJECT whom you mean, and with --tenant, --groups and so on what the token would say")
-	}
-	return nil, failure.Newf(failure.Usage, "--as names nobody known; write one of %s", strings.Join(names, ", "))
 }
 
 func callerName(id *gate.Identity) string {

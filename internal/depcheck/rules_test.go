@@ -230,6 +230,14 @@ var rules = map[string]rule{
 		ours: []string{anything}, others: []string{anything},
 		why: "makes parts of settings, so that it knows both, and all of them",
 	},
+	"internal/daemon/identity": {
+		ours: []string{"config", "gate", "internal/admin", "internal/failure", "proxy", "proxy/auth", "upstream"},
+		why:  "who is known follows from the settings and the request; no server is started for it and nothing is stored",
+	},
+	"internal/daemon/signin": {
+		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth"},
+		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
+	},
 	"internal/daemon/statedir": {
 		ours: []string{"config", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
 		why:  "where things are kept depends on the file of the configuration alone",

@@ -240,7 +240,7 @@ func TestNamesAboutNothingWidenNothing(t *testing.T) {
 		change(section)
 		h.write(t, servers{"a": fake()}, section)
 		r := h.newRunning(t)
-		id, err := r.Caller("k")
+		id, err := r.Identities.Caller("k")
 		if err != nil {
 			t.Fatal(err)
 		}

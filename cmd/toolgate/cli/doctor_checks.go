@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
@@ -146,7 +147,7 @@ func (e *examination) listeners(ctx context.Context, c *config.Config, running *
 
 // gate makes what decides about calls, as a start would.
 func (e *examination) gate(ctx context.Context, c *config.Config) {
-	known, err := daemon.NewIdentities(&c.Toolgate, "")
+	known, err := identity.NewSet(&c.Toolgate, "")
 	if err != nil {
 		e.add("authentication", "", doctor.Found(doctor.CodeIdentity, "auth", err.Error(), ""))
 		return

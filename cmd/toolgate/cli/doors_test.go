@@ -30,8 +30,8 @@ func TestOpenDoorsCheckWhatIsCheapFirst(t *testing.T) {
 	r := h.newRunning(t)
 	over := httptest.NewServer(r.Doors())
 	defer over.Close()
-	r.Reached(over.URL)
-	sealed, err := r.SignInLink("a", "nobody")
+	r.SignIn.Reached(over.URL)
+	sealed, err := r.SignIn.Link("a", "nobody")
 	if err != nil {
 		t.Fatal(err)
 	}

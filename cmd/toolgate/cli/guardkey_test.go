@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 )
 
@@ -37,7 +37,7 @@ func TestGuardKey(t *testing.T) {
 	if err := s.Create(guardKeyFile, sum); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := daemon.KnownKeys(&c.Toolgate, sum)
+	keys, err := identity.NewKeys(&c.Toolgate, sum)
 	if err != nil || keys.Lookup(fresh) == nil {
 		t.Errorf("the key does not fit its hash: %v", err)
 	}

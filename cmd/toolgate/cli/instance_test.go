@@ -322,14 +322,14 @@ func TestReloadOfKeys(t *testing.T) {
 	admitted := func() []string {
 		var out []string
 		for _, key := range []string{"alice", "bob", "carol"} {
-			_, lineErr := r.Identity(key)
+			_, lineErr := r.Identities.Identity(t.Context(), key)
 			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/mcp", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
 			q.RemoteAddr = "127.0.0.1:9"
 			q.Header.Set("Authorization", "Bearer "+key)
-			if _, err := r.Authenticate(q); (err == nil) != (lineErr == nil) {
+			if _, err := r.Identities.Authenticate(q); (err == nil) != (lineErr == nil) {
 				t.Errorf("%s: over HTTP %v, over a line %v", key, err, lineErr)
 			}
 			if lineErr == nil {
@@ -365,7 +365,7 @@ func TestReloadOfKeys(t *testing.T) {
 	if diff := cmp.Diff([]string{"alice", "carol"}, admitted()); diff != "" {
 		t.Errorf("at last (-want +got):\n%s", diff)
 	}
-	if id, err := r.Identity(""); err == nil {
+	if id, err := r.Identities.Identity(t.Context(), ""); err == nil {
 		t.Errorf("no key is %v", id)
 	}
 }
@@ -376,7 +376,7 @@ func TestIdentityWithoutKeys(t *testing.T) {
 	h.write(t, servers{}, nil)
 	r := h.newRunning(t)
 	for _, key := range []string{"", "anything"} {
-		if id, err := r.Identity(key); err != nil || id.Principal != gate.Local {
+		if id, err := r.Identities.Identity(t.Context(), key); err != nil || id.Principal != gate.Local {
 			t.Errorf("%q: %v, %v", key, id, err)
 		}
 	}

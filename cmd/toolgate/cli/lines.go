@@ -156,7 +156,7 @@ func (o *options) stream(ctx context.Context, control *admin.Client, own *daemon
 		stream, err := control.Stdio(ctx, key)
 		return stream, controlError(err)
 	}
-	id, err := own.Identity(key)
+	id, err := own.Identities.Identity(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream/oauth"
@@ -149,7 +150,7 @@ func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as 
 			}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, daemon.ReturnTime)
+	ctx, cancel := context.WithTimeout(ctx, signin.ReturnTime)
 	defer cancel()
 	tick := time.NewTicker(loginPause)
 	defer tick.Stop()

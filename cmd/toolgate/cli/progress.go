@@ -120,7 +120,7 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 		return
 	}
 	say("ready    in %s\n", seconds(time.Since(began).Seconds()))
-	if p.in.Current().Path == "" && !p.in.Identities.Load().Authenticated() && url != "" {
+	if p.in.Current().Path == "" && !p.in.Identities.Authenticated() && url != "" {
 		selfTest(ctx, url)
 	}
 }

@@ -164,7 +164,7 @@ const (
 // ownStdio is the gateway of one client, which others may join meanwhile. It
 // returns errGatewayGone when it has made room for another gateway.
 func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Duration, client *relay) error {
-	if _, err := in.Identity(apiKey()); err != nil {
+	if _, err := in.Identities.Identity(ctx, apiKey()); err != nil {
 		in.Close()
 		return err
 	}

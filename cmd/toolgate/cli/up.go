@@ -105,7 +105,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		url := ""
 		if listener != nil {
 			url = build.ServerURL(c, listener.Addr())
-			in.Reached(url)
+			in.SignIn.Reached(url)
 			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
 			door := daemon.NewFront(listener, certs, daemon.Connections(&c.Toolgate.Limits), in.Log)
 			group.Go(func() error { return door.Serve(ctx, in.Doors(), in.DrainTime) })

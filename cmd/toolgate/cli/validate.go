@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/version"
@@ -36,7 +37,7 @@ its servers can have.`,
 			if err != nil {
 				return err
 			}
-			known, err := daemon.NewIdentities(&c.Toolgate, "")
+			known, err := identity.NewSet(&c.Toolgate, "")
 			if err != nil {
 				return err
 			}

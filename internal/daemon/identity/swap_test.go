@@ -1,16 +1,17 @@
-//go:build !windows
-
-package cli
+package identity
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/config"
 )
 
 // Nobody is known by new identities before the gate that was made with them is
@@ -18,18 +19,17 @@ import (
 // never meets the old gate.
 func TestIdentitiesComeWithTheirGate(t *testing.T) {
 	t.Parallel()
-	h := newHome(t)
-	h.write(t, servers{}, withKeys("old"))
-	r := h.newRunning(t)
-	h.write(t, servers{}, withKeys("new"))
-	c, err := (&options{quiet: true}).readConfig(h.file)
-	if err != nil {
-		t.Fatal(err)
+	set := func(name string) *Set {
+		var settings config.Toolgate
+		settings.Auth.Keys = []config.APIKey{{ID: name, SHA256: sum(name), Subject: name}}
+		s, err := NewSet(&settings, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
 	}
-	known, err := daemon.NewIdentities(&c.Toolgate, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, known := NewKeeper(set("old"), slog.New(slog.DiscardHandler)), set("new")
 	ask := func(key string) bool {
 		q, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://127.0.0.1/mcp", http.NoBody)
 		if err != nil {
@@ -38,7 +38,7 @@ func TestIdentitiesComeWithTheirGate(t *testing.T) {
 		}
 		q.RemoteAddr = "127.0.0.1:9"
 		q.Header.Set("Authorization", "Bearer "+key)
-		_, err = r.Authenticate(q)
+		_, err = k.Authenticate(q)
 		return err == nil
 	}
 	if !ask("old") || ask("new") {
@@ -66,8 +66,8 @@ func TestIdentitiesComeWithTheirGate(t *testing.T) {
 	for tries.Load() == 0 {
 		runtime.Gosched()
 	}
-	before := r.Identities.Load()
-	r.SwapTo(known)(func() {
+	before := k.InForce()
+	k.SwapTo(known)(func() {
 		from := tries.Load()
 		for n := 0; n < 200_000 && tries.Load() < from+20; n++ { // they try meanwhile, and wait
 			runtime.Gosched()
@@ -80,9 +80,14 @@ func TestIdentitiesComeWithTheirGate(t *testing.T) {
 	}
 	over.Store(true)
 	asking.Wait()
-	r.SwapTo(known)(func() {
-		if r.Swap.Turn.Load() != 2 {
-			t.Errorf("turn %d: what is in force already is replaced", r.Swap.Turn.Load())
+	k.SwapTo(known)(func() {
+		if k.swap.turn.Load() != 2 {
+			t.Errorf("turn %d: what is in force already is replaced", k.swap.turn.Load())
 		}
 	})
+}
+
+func sum(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
 }

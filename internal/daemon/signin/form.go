@@ -1,4 +1,4 @@
-package daemon
+package signin
 
 import (
 	"crypto/rand"
@@ -36,11 +36,11 @@ const (
 
 // form is what a form of a page carries, so that no other page's is taken, and none
 // twice.
-func (d *signInDoor) form(what, sealed, browser string) string {
+func (s *Service) form(what, sealed, browser string) string {
 	head := make([]byte, formHead)
 	_, _ = rand.Read(head[:16]) // never fails
 	binary.BigEndian.PutUint64(head[16:], uint64(time.Now().Add(formTime).Unix()))
-	return hex.EncodeToString(append(head, d.in.keys.MAC(macForm, formData(what, sealed, browser, head))...))
+	return hex.EncodeToString(append(head, s.o.Keys.MAC(macForm, formData(what, sealed, browser, head))...))
 }
 
 // formData is what a form is bound to.
@@ -50,13 +50,13 @@ func formData(what, sealed, browser string, head []byte) []byte {
 
 // ownForm tells whether a form is of a page that this browser was shown for this link,
 // and not too long ago.
-func (d *signInDoor) ownForm(r *http.Request, sealed, browser string) bool {
+func (s *Service) ownForm(r *http.Request, sealed, browser string) bool {
 	what := formConsent
 	if r.PostForm.Has("proof") {
 		what = formProof
 	}
 	head, mac, ok := sentForm(r)
-	return ok && d.in.keys.Verify(macForm, formData(what, sealed, browser, head), mac) && time.Now().Before(formEnd(head))
+	return ok && s.o.Keys.Verify(macForm, formData(what, sealed, browser, head), mac) && time.Now().Before(formEnd(head))
 }
 
 // sentForm reads what a form carries.
@@ -76,16 +76,16 @@ func formEnd(head []byte) time.Time {
 // firstSent tells whether a form of this browser's is sent for the first time; where
 // it is not, the page says so. Forms count for the principal of their link, so that
 // who sends many keeps nobody else from signing in.
-func (d *signInDoor) firstSent(w http.ResponseWriter, r *http.Request, l *link, what string) bool {
+func (s *Service) firstSent(w http.ResponseWriter, r *http.Request, l *link, what string) bool {
 	head, _, _ := sentForm(r) // which is one: see ownForm
 	id := sha256.Sum256(head)
-	first, err := d.in.Store.Logins().Spend(r.Context(), what+"\x00"+l.Principal, hex.EncodeToString(id[:]), formEnd(head).Add(formGrace))
+	first, err := s.o.Store.Logins().Spend(r.Context(), what+"\x00"+l.Principal, hex.EncodeToString(id[:]), formEnd(head).Add(formGrace))
 	if err != nil {
-		d.fail(w, l.Server, fmt.Errorf("take a form: %w", err))
+		s.fail(w, l.Server, fmt.Errorf("take a form: %w", err))
 		return false
 	}
 	if !first {
-		d.say(w, http.StatusConflict, "This form was sent already", "It is good for one time. If you are not signed in, open the link again.")
+		s.say(w, http.StatusConflict, "This form was sent already", "It is good for one time. If you are not signed in, open the link again.")
 	}
 	return first
 }

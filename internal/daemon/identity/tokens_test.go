@@ -1,4 +1,4 @@
-package daemon
+package identity
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 // TestPresentedTokens: what is held is bounded for each caller and in all, never
 // longer than it is good, and found by the token or by its rights alone.
 func TestPresentedTokens(t *testing.T) {
-	var p presented
+	var p Tokens
 	id := func(subject, token string, scopes ...string) *gate.Identity {
 		return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: subject}, Scopes: scopes, Token: token})
 	}
 	later := time.Now().Add(time.Hour)
 	p.note(id("a", "0"), "nothing is held before it is asked for", later)
-	if _, ok := p.text("0"); ok {
+	if _, ok := p.Text("0"); ok {
 		t.Error("a token is held that nobody needs")
 	}
-	p.use(true)
+	p.Use(true)
 	spec := upstream.Spec{PerRights: true}
-	key := p.key(&spec)
+	key := p.Key(&spec)
 	broad, narrow := id("a", "1", "read", "admin"), id("a", "2", "read")
 	p.note(broad, "broad", later)
 	p.note(narrow, "narrow", later)
@@ -38,7 +38,7 @@ func TestPresentedTokens(t *testing.T) {
 		t.Errorf("for rights that nobody has shown there is %q", got)
 	}
 	p.note(id("b", "over", "read"), "over", time.Now().Add(-time.Second))
-	if _, ok := p.text("over"); ok {
+	if _, ok := p.Text("over"); ok {
 		t.Error("a token is held that is not good any more")
 	}
 	for i := range 3 * maxPresentedEach {
@@ -53,10 +53,10 @@ func TestPresentedTokens(t *testing.T) {
 	if len(p.byToken) != maxPresented {
 		t.Errorf("%d tokens are held", len(p.byToken))
 	}
-	if text, ok := p.text("2"); !ok || text != "narrow" {
+	if text, ok := p.Text("2"); !ok || text != "narrow" {
 		t.Error("who comes late displaces others")
 	}
-	p.use(false)
+	p.Use(false)
 	if len(p.byToken)+len(p.of)+len(p.latest) != 0 {
 		t.Error("tokens are held that nobody needs any more")
 	}
@@ -67,12 +67,12 @@ func TestPresentedTokens(t *testing.T) {
 func TestPresentedTokensGetOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var p presented
-		p.use(true)
+		var p Tokens
+		p.Use(true)
 		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: "a"}, Token: "1"})
 		p.note(id, "text", time.Now().Add(time.Minute))
 		spec := upstream.Spec{PerRights: true}
-		key := p.key(&spec)
+		key := p.Key(&spec)
 		shown := func() string { return key(t.Context(), spec.Holder(id.Key(), id.Rights())) }
 		time.Sleep(time.Minute)
 		if got := shown(); got != "1" {

@@ -1,4 +1,4 @@
-package daemon
+package identity
 
 import (
 	"context"
@@ -9,9 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -23,11 +21,11 @@ const (
 	maxPresentedEach = 100
 )
 
-// presented holds the tokens that callers proved their identities with, for servers
+// Tokens holds the tokens that callers proved their identities with, for servers
 // that they are traded for: each is traded for the requests that it came with. It
 // holds nothing unless it is told to, and never longer than a token is good. The
 // zero value holds nothing.
-type presented struct {
+type Tokens struct {
 	keep atomic.Bool
 	mu   sync.Mutex
 	// byToken has each by what stands for it, see [gate.Identity].
@@ -45,8 +43,8 @@ type token struct {
 
 func (t *token) over(now time.Time) bool { return !t.until.IsZero() && now.After(t.until) }
 
-// use begins to hold tokens, or ends it.
-func (p *presented) use(keep bool) {
+// Use begins to hold tokens, or ends it.
+func (p *Tokens) Use(keep bool) {
 	p.keep.Store(keep)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,15 +53,9 @@ func (p *presented) use(keep bool) {
 	}
 }
 
-// trades tells whether some server is shown what callers' own tokens are traded
-// for.
-func trades(list []config.Server) bool {
-	return slices.ContainsFunc(list, func(s config.Server) bool { return build.TradesCallers(&s) })
-}
-
 // heard notes the token of a request that was let in by it. API keys, which no
 // issuer has given, are traded for nothing.
-func (p *presented) heard(r *http.Request, g *auth.Grant) {
+func (p *Tokens) heard(r *http.Request, g *auth.Grant) {
 	if !p.keep.Load() || g.Identity == nil || g.Identity.Token == "" {
 		return
 	}
@@ -77,7 +69,7 @@ func (p *presented) heard(r *http.Request, g *auth.Grant) {
 }
 
 // note takes the token of a caller who was let in by it until a time.
-func (p *presented) note(id *gate.Identity, text string, until time.Time) {
+func (p *Tokens) note(id *gate.Identity, text string, until time.Time) {
 	if !p.keep.Load() || text == "" {
 		return
 	}
@@ -104,7 +96,7 @@ func (p *presented) note(id *gate.Identity, text string, until time.Time) {
 }
 
 // tidy forgets the tokens whose time is over; mu is held.
-func (p *presented) tidy(now time.Time) {
+func (p *Tokens) tidy(now time.Time) {
 	for name, t := range p.byToken {
 		if t.over(now) {
 			p.forget(name)
@@ -113,7 +105,7 @@ func (p *presented) tidy(now time.Time) {
 }
 
 // forget takes a token out; mu is held.
-func (p *presented) forget(name string) {
+func (p *Tokens) forget(name string) {
 	t := p.byToken[name]
 	delete(p.byToken, name)
 	if p.latest[t.rights] == name {
@@ -125,10 +117,10 @@ func (p *presented) forget(name string) {
 	}
 }
 
-// key names the token that a request to a server needs, which implements the key of
+// Key names the token that a request to a server needs, which implements the key of
 // a credential: the one that the request came with, or where that is over, and for
 // what the gateway asks by itself, the newest with the same rights.
-func (p *presented) key(spec *upstream.Spec) func(ctx context.Context, holder string) string {
+func (p *Tokens) Key(spec *upstream.Spec) func(ctx context.Context, holder string) string {
 	return func(ctx context.Context, holder string) string {
 		_, rights := spec.Held(holder)
 		p.mu.Lock()
@@ -146,8 +138,8 @@ func (p *presented) key(spec *upstream.Spec) func(ctx context.Context, holder st
 	}
 }
 
-// text returns the token that a name stands for.
-func (p *presented) text(name string) (string, bool) {
+// Text returns the token that a name stands for.
+func (p *Tokens) Text(name string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t, ok := p.byToken[name]

@@ -1,0 +1,100 @@
+package signin
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
+	"github.com/toolgate/toolgate/upstream/oauth"
+)
+
+// Credential makes the credential of a server: the headers of the file, or what is
+// had of an authorization server or a person. The error says what is wrong with
+// the configuration of the latter.
+func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (upstream.Credential, error) {
+	if of.AuthMode() == config.AuthStatic {
+		return upstream.NewStatic(spec.Headers), nil
+	}
+	client, err := egressFor(of)
+	if err != nil {
+		return nil, err
+	}
+	set := credential.Settings{
+		Server: of.Key, URL: of.URL, Mode: credential.Mode(of.AuthMode()), Shared: of.AuthPer() == config.PerShared,
+		Headers: http.Header(upstream.NewStatic(spec.Headers)), Issuer: of.Auth.Issuer, Scopes: of.Auth.Scopes,
+		Header: "Authorization", Prefix: "Bearer ", Binding: credential.Binding(of.Auth.DPoP), Assertion: of.Auth.Assertion,
+	}
+	if of.Auth.Header != "" {
+		set.Header, set.Prefix = of.Auth.Header, ""
+	}
+	if of.Auth.Prefix != nil {
+		set.Prefix = *of.Auth.Prefix
+	}
+	if set.Client, err = registration(&of.Auth.Client, of.Auth.Issuer); err != nil {
+		return nil, fmt.Errorf("auth.client: %w", err)
+	}
+	if set.Mode == credential.Exchange {
+		x := &of.Auth.Exchange
+		set.IDP, set.Audience, set.Grant = x.Issuer, x.Audience, oauth.TypeAccess
+		if set.IDPClient, err = registration(&x.Client, x.Issuer); err != nil {
+			return nil, fmt.Errorf("auth.exchange.client: %w", err)
+		}
+		if x.Grant == "id_jag" {
+			set.Grant = oauth.TypeIDJAG
+		}
+		set.Subject = s.subject(x)
+		if spec.PerRights {
+			set.Key = s.o.Callers.Tokens.Key(spec)
+		}
+	}
+	return credential.New(set, client, credential.Options{
+		Vault: vault{s.o.Store, s.o.Keys, s.o.Log}, Logger: s.o.Log, Changed: s.o.Changed, Hide: s.o.Hide,
+	}), nil
+}
+
+// registration is a client of the configuration, nil where there is none.
+func registration(c *config.AuthClient, issuer string) (*oauth.Registration, error) {
+	if c.ID == "" {
+		return nil, nil
+	}
+	r := &oauth.Registration{Issuer: issuer, ID: c.ID, Secret: c.Secret.Reveal(), Method: c.Auth}
+	if c.Key != "" {
+		text, err := os.ReadFile(c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read the key: %w", err)
+		}
+		if r.Key, err = oauth.ParseKey(text, c.KeyID); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Key, err)
+		}
+		if r.Method == "" {
+			r.Method = oauth.AuthKey
+		}
+	}
+	return r, nil
+}
+
+// subject returns what proves a caller to an identity provider.
+func (s *Service) subject(x *config.AuthExchange) func(principal string) (string, string, bool) {
+	kind := map[string]string{"access_token": oauth.TypeAccess, "id_token": oauth.TypeID, "jwt": oauth.TypeJWT}[x.SubjectType]
+	if kind == "" {
+		if kind = oauth.TypeAccess; x.Grant == "id_jag" {
+			kind = oauth.TypeID
+		}
+	}
+	return func(principal string) (string, string, bool) {
+		if x.Subject == "" {
+			token, ok := s.o.Callers.Tokens.Text(principal)
+			return token, kind, ok
+		}
+		text, err := os.ReadFile(x.Subject)
+		if err != nil {
+			s.o.Log.Warn("the token to be traded cannot be read", "err", err)
+			return "", "", false
+		}
+		return strings.TrimSpace(string(text)), kind, true
+	}
+}

@@ -1,0 +1,173 @@
+package signin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/upstream/credential"
+	"github.com/toolgate/toolgate/upstream/oauth"
+)
+
+// Options are what sign-in needs of a running gateway. All of it is needed but
+// PublicURL.
+type Options struct {
+	Callers *identity.Keeper
+	Store   *store.Store
+	Keys    *seal.Keyring
+	Log     *slog.Logger
+	// PublicURL is where browsers reach the gateway; where it is empty that is what
+	// [Service.Reached] was told.
+	PublicURL string
+	// Servers returns the servers that run.
+	Servers func() []Server
+	// Changed takes the news of another credential of a principal for a server.
+	Changed func(server, principal string)
+	// Hide keeps a secret out of whatever is shown, until a while after retire is
+	// called.
+	Hide func(secret string) (retire func())
+	// Serve serves a listener until the context ends.
+	Serve func(ctx context.Context, l net.Listener, h http.Handler) error
+}
+
+// Server is one that runs, as far as signing in to it goes.
+type Server struct {
+	Name string
+	// Source is what the server is shown, nil where the headers of the file are all.
+	Source *credential.Source
+	// Waiting returns the principals who have to sign in to it; nil is nobody.
+	Waiting func() []string
+}
+
+// Service is where people sign in to servers: the pages that a browser sees, the links
+// that lead there, and the credentials that come of it. It is safe for concurrent use.
+// Make one with [New]; [Service.Run] runs it.
+type Service struct {
+	o       Options
+	reach   atomic.Pointer[string] // where browsers of this machine reach the gateway; nil for nowhere
+	opening sync.Mutex             // of the loopback port for those who come back
+	ports   chan net.Listener      // those that Run is to serve
+}
+
+// New returns the service of a gateway.
+func New(o Options) *Service { return &Service{o: o, ports: make(chan net.Listener)} }
+
+// flow brings people to authorization servers and back.
+func (s *Service) flow() *credential.Desk {
+	return &credential.Desk{Name: "toolgate", Options: credential.Options{
+		Vault: vault{s.o.Store, s.o.Keys, s.o.Log}, Logger: s.o.Log, Changed: s.o.Changed,
+	}}
+}
+
+// source returns the credential of a server, nil where it has none of its own.
+func (s *Service) source(server string) *credential.Source {
+	for _, running := range s.o.Servers() {
+		if running.Name == server {
+			return running.Source
+		}
+	}
+	return nil
+}
+
+// Reached notes where the main listener is.
+func (s *Service) Reached(at string) { s.reach.Store(&at) }
+
+// base is where browsers reach the gateway, empty for nowhere that is known.
+func (s *Service) base() string {
+	if public := s.o.PublicURL; public != "" {
+		return strings.TrimRight(public, "/")
+	}
+	at := s.reach.Load()
+	if at == nil {
+		return ""
+	}
+	u, err := url.Parse(*at)
+	if err != nil || !oauth.ThisMachine(u.Hostname()) {
+		return ""
+	}
+	return *at
+}
+
+// way is how people come back to a gateway that browsers reach at an address.
+func way(base, browser string) credential.Way {
+	w := credential.Way{Redirect: base + callbackPath, Browser: browser}
+	if strings.HasPrefix(base, "https://") {
+		w.Document = base + documentPath
+	}
+	return w
+}
+
+// returning is where those come back who sign in on the command line: to the
+// gateway, or where browsers do not reach it to a port of this machine, which is
+// there for as long as a login may take.
+func (s *Service) returning(ctx context.Context) (string, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if base := s.base(); base != "" {
+		return base, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("open a port for the browser to come back to: %w", err)
+	}
+	select {
+	case s.ports <- l:
+	case <-ctx.Done():
+		l.Close()
+		return "", ctx.Err()
+	}
+	base := "http://" + l.Addr().String()
+	s.Reached(base)
+	return base, nil
+}
+
+// Run serves the ports that logins on the command line need, until the context ends.
+func (s *Service) Run(ctx context.Context) error {
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-s.ports:
+			serving.Go(func() { s.serve(ctx, l) })
+		}
+	}
+}
+
+// serve serves a port for as long as a login may take.
+func (s *Service) serve(ctx context.Context, l net.Listener) {
+	ctx, cancel := context.WithTimeout(ctx, ReturnTime)
+	defer cancel()
+	if err := s.o.Serve(ctx, l, s); err != nil {
+		s.o.Log.Warn("the port for browsers is gone", "err", err)
+	}
+	s.reach.Store(nil)
+}
+
+// ReturnTime is how long the port for browsers is open.
+const ReturnTime = 15 * time.Minute
+
+// OffersLink tells whether a person may be sent a link for a server: it is their own
+// credential, or nobody is told apart.
+func (s *Service) OffersLink(source *credential.Source) bool {
+	return ByPeople(source) && (!source.Settings().Shared || !s.o.Callers.Authenticated())
+}
+
+// ByPeople tells whether people provide a server's credential.
+func ByPeople(s *credential.Source) bool {
+	people := []credential.Mode{credential.OAuth, credential.APIKey}
+	return s != nil && slices.Contains(people, s.Settings().Mode)
+}
