@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -166,18 +165,4 @@ func declaredLayers(b *declared.Backend) string {
 		return ""
 	}
 	return layersText(layers)
-}
-
-// addDeclared adds the declared tools to what is known of a configuration.
-func (inv *inventory) addDeclared(c *config.Config) {
-	if len(c.Toolgate.ToolURLs) > 0 {
-		inv.unseen = append(inv.unseen, build.NameOf("")) // what they hold may have any name
-	}
-	for i := range c.Toolgate.Tools {
-		t := &c.Toolgate.Tools[i]
-		if !slices.Contains(inv.Servers, t.Namespace) {
-			inv.Servers = append(inv.Servers, t.Namespace)
-		}
-		inv.add(gate.Request{Kind: mcp.Tool, Server: t.Namespace, Original: t.Name, Exposed: build.NameOf(t.Namespace) + t.Name}, t.InputSchema)
-	}
 }

@@ -49,6 +49,9 @@ func NewInventory(c *config.Config) *inventory {
 	return inv
 }
 
+// Empty tells whether nothing is known to be there, as of a nil inventory.
+func (inv *inventory) Empty() bool { return inv == nil || len(inv.there) == 0 }
+
 // add adds a capability that there is.
 func (inv *inventory) add(r gate.Request, schema []byte) {
 	inv.there = append(inv.there, r)
@@ -224,28 +227,16 @@ func kindNamed(word string) (kind mcp.Capability, ok bool) {
 	return mcp.Capabilities[i], true
 }
 
-// offered is the inventory of this gateway; nil while a server is not heard of.
-func (in *Daemon) offered(ctx context.Context) *inventory {
-	if !in.Settled() {
-		return nil
+// addDeclared adds the declared tools to what is known of a configuration.
+func (inv *inventory) addDeclared(c *config.Config) {
+	if len(c.Toolgate.ToolURLs) > 0 {
+		inv.unseen = append(inv.unseen, build.NameOf("")) // what they hold may have any name
 	}
-	in.Gateway.Settle(ctx)
-	inv := NewInventory(in.withDeclared())
-	inv.seen("") // the documents at addresses
-	in.mu.Lock()
-	namespaces := in.namespaces
-	in.mu.Unlock()
-	for _, s := range in.List() {
-		if l, _ := s.Listing(); l != nil {
-			inv.seen(namespaces[s.Name()])
+	for i := range c.Toolgate.Tools {
+		t := &c.Toolgate.Tools[i]
+		if !slices.Contains(inv.Servers, t.Namespace) {
+			inv.Servers = append(inv.Servers, t.Namespace)
 		}
-		if !slices.Contains(inv.Servers, s.Name()) {
-			inv.Servers = append(inv.Servers, s.Name())
-		}
+		inv.add(gate.Request{Kind: mcp.Tool, Server: t.Namespace, Original: t.Name, Exposed: build.NameOf(t.Namespace) + t.Name}, t.InputSchema)
 	}
-	inv.seen(enable.Name)
-	for _, c := range in.Gateway.Capabilities() {
-		inv.add(gate.Request{Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID}, c.Schema)
-	}
-	return inv
 }

@@ -119,7 +119,7 @@ func (o *operation) use(c *config.Config, g *build.Gates) (listed func([]string)
 func (o *operation) nameless(c *config.Config, g *build.Gates) func(context.Context) ([]governance.Problem, bool) {
 	return func(ctx context.Context) ([]governance.Problem, bool) {
 		inv := o.in.offered(ctx)
-		if inv == nil || len(inv.there) == 0 {
+		if inv.Empty() {
 			return nil, false
 		}
 		return MentionedBy(c, g, o.in.Identities.InForce().Scopes).AboutNothing(inv), true

@@ -143,12 +143,6 @@ func AddedNamespace(offer, key string) string {
 // seven.
 const addedTail = 8
 
-// addedPrefix is how the namespaces of the servers of an offer begin.
-func addedPrefix(offer string) string {
-	own := config.Namespace(offer)
-	return strings.TrimRight(own[:min(len(own), 20-addedTail)], "-") + "-"
-}
-
 // shelf implements [enable.Shelf] for a gateway.
 type shelf struct{ in *Daemon }
 
