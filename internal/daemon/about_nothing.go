@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/spelling"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -135,7 +136,7 @@ func misspeltData(p *opa.Phase) []governance.Problem {
 	unread := p.UnreadData()
 	for _, key := range slices.Sorted(maps.Keys(unread)) {
 		for _, meant := range opa.DataKeys() {
-			if misspelt(key, meant) {
+			if spelling.Misspelt(key, meant) {
 				problems = append(problems, governance.Problem{
 					Rule: unread[key], Key: "data." + key, Text: fmt.Sprintf("nothing reads this key, so that it denies and allows nothing; did you mean %q?", meant),
 				})

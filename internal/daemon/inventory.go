@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/spelling"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/enable"
 )
@@ -95,7 +96,7 @@ func (inv *inventory) maybe(glob string) bool {
 // closest is a name that one may have been meant for; empty for none.
 func (inv *inventory) closest(name string) string {
 	for i := range inv.there {
-		if misspelt(name, inv.there[i].Exposed) {
+		if spelling.Misspelt(name, inv.there[i].Exposed) {
 			return inv.there[i].Exposed
 		}
 	}

@@ -139,10 +139,6 @@ func AddedNamespace(offer, key string) string {
 	return addedPrefix(offer) + key[len(key)-addedTail+1:]
 }
 
-// addedTail is how many characters tell the servers of one offer apart: "-" and
-// seven.
-const addedTail = 8
-
 // shelf implements [enable.Shelf] for a gateway.
 type shelf struct{ in *Daemon }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/spelling"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -62,7 +63,7 @@ func (in *Daemon) WhoCan(ctx context.Context, name string, besides *admin.Caller
 // unknownName is the error of a name that nothing has, with the nearest one.
 func (in *Daemon) unknownName(name string) error {
 	for _, known := range in.Gateway.Names() {
-		if Similar(name, known) {
+		if spelling.Similar(name, known) {
 			return failure.Newf(failure.Usage, "nothing is named %s; did you mean %s?", name, known)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/spelling"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -60,7 +60,7 @@ func explainUnknown(ctx context.Context, tool string, err error, client *lineCli
 		return err
 	}
 	for _, raw := range tools {
-		if name, _ := mcp.LookupString(raw, "name"); hint == "" && daemon.Similar(tool, name) {
+		if name, _ := mcp.LookupString(raw, "name"); hint == "" && spelling.Similar(tool, name) {
 			hint = fmt.Sprintf("; did you mean %s?", name)
 		}
 	}

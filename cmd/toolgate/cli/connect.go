@@ -17,8 +17,8 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/spelling"
 )
 
 // connection is what `connect` was asked for.
@@ -92,7 +92,7 @@ func clientNamed(name string) (*clients.Client, error) {
 	}
 	hint := ""
 	for _, known := range clients.Names() {
-		if hint == "" && daemon.Similar(name, known) {
+		if hint == "" && spelling.Similar(name, known) {
 			hint = "; did you mean " + known + "?"
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/spelling"
 )
 
 // This file says what is wrong with a command line and what to write instead.
@@ -28,7 +28,7 @@ func explainUsage(c *cobra.Command) {
 			}
 			hint := ""
 			for _, sub := range c.Commands() {
-				if hint == "" && sub.IsAvailableCommand() && daemon.Similar(args[0], sub.Name()) {
+				if hint == "" && sub.IsAvailableCommand() && spelling.Similar(args[0], sub.Name()) {
 					hint = fmt.Sprintf("; did you mean `%s`?", sub.CommandPath())
 				}
 			}
@@ -71,7 +71,7 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	hint := ""
 	for _, known := range flagNames.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
-		if hint == "" && daemon.Similar(name, known[1]) {
+		if hint == "" && spelling.Similar(name, known[1]) {
 			hint = "; did you mean --" + known[1] + "?"
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/spelling"
 )
 
 // Each message says what happened, where, and what to do.
@@ -120,7 +120,7 @@ func TestSimilar(t *testing.T) {
 		{"shwo", "show", true},
 		{"wosh", "show", false},
 	} {
-		if daemon.Similar(tt.a, tt.b) != tt.want {
+		if spelling.Similar(tt.a, tt.b) != tt.want {
 			t.Errorf("%q, %q: %v", tt.a, tt.b, !tt.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package daemon
+package spelling
 
 import (
 	"strings"
@@ -11,15 +11,15 @@ func Similar(a, b string) bool {
 	if max(len(x), len(y)) <= maxSpelling && min(len(x), len(y)) >= 3 && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) {
 		return true
 	}
-	return misspelt(a, b)
+	return Misspelt(a, b)
 }
 
 // maxSpelling is the longest name that is compared, in bytes.
 const maxSpelling = 100
 
-// misspelt tells whether a name may be another one in which few characters
+// Misspelt tells whether a name may be another one in which few characters
 // differ or are swapped.
-func misspelt(a, b string) bool {
+func Misspelt(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	if max(len(a), len(b)) > maxSpelling {
 		return false
