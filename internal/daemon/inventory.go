@@ -41,7 +41,7 @@ func NewInventory(c *config.Config) *inventory {
 			continue
 		}
 		inv.Offers = append(inv.Offers, s.Key)
-		inv.unseen = append(inv.unseen, addedPrefix(s.Key))
+		inv.unseen = append(inv.unseen, build.AddedPrefix(s.Key))
 	}
 	inv.addDeclared(c)
 	if len(inv.Offers) > 0 {

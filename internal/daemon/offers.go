@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/enable"
@@ -136,7 +137,7 @@ func addedKey(principal, offer string, arguments []byte) string {
 
 // AddedNamespace is the namespace of such a server, within 20 characters.
 func AddedNamespace(offer, key string) string {
-	return addedPrefix(offer) + key[len(key)-addedTail+1:]
+	return build.AddedPrefix(offer) + key[len(key)-build.AddedTail+1:]
 }
 
 // shelf implements [enable.Shelf] for a gateway.
