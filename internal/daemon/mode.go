@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
@@ -122,7 +123,7 @@ func (o *operation) nameless(c *config.Config, g *build.Gates) func(context.Cont
 		if inv.Empty() {
 			return nil, false
 		}
-		return MentionedBy(c, g, o.in.Identities.InForce().Scopes).AboutNothing(inv), true
+		return references.By(c, g, o.in.Identities.InForce().Scopes).Dangling(inv), true
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -39,7 +39,7 @@ func TestBegins(t *testing.T) {
 		{"x*", "gh__", false},
 		{"gh?x*", "gh__", false},
 	} {
-		if got := daemon.Begins(tt.glob, tt.beginning); got != tt.want {
+		if got := references.Begins(tt.glob, tt.beginning); got != tt.want {
 			t.Errorf("%q may begin with %q: %t", tt.glob, tt.beginning, got)
 		}
 	}
@@ -55,7 +55,7 @@ func FuzzBegins(f *testing.F) {
 			return
 		}
 		for i := range len(text) + 1 {
-			if !daemon.Begins(glob, text[:i]) {
+			if !references.Begins(glob, text[:i]) {
 				t.Errorf("%q covers %q, but may not begin with %q", glob, text, text[:i])
 			}
 		}
@@ -293,7 +293,7 @@ func TestNamedNow(t *testing.T) {
 		{mcp.Resource, "ui://x", "ui://gh+x", true},
 	} {
 		r := &store.RegistryRecord{Kind: tt.kind.String(), Original: tt.original, Name: tt.name}
-		if got := daemon.NamedNow(s, r); got != tt.want {
+		if got := references.NamedNow(s, r); got != tt.want {
 			t.Errorf("%s %s as %s: %t", tt.kind, tt.original, tt.name, got)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
@@ -163,12 +164,12 @@ func (e *examination) gate(ctx context.Context, c *config.Config) {
 		return
 	}
 	var found []doctor.Finding
-	inv, err := daemon.KnownOffers(ctx, c)
+	inv, err := references.Known(ctx, c)
 	if err != nil {
-		inv = daemon.NewInventory(c)
+		inv = references.NewInventory(c)
 	}
 	if len(inv.Servers)+len(inv.Offers) > 0 {
-		for _, p := range daemon.MentionedBy(c, g, known.Scopes).AboutNothing(inv) {
+		for _, p := range references.By(c, g, known.Scopes).Dangling(inv) {
 			found = append(found, doctor.Found(doctor.CodeNames, p.Key, build.ProblemText(p), ""))
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/version"
@@ -55,7 +56,7 @@ its servers can have.`,
 			if err := checkSeed(cmd.Context(), c, g.Catalog.Seed); err != nil {
 				return err
 			}
-			if err := checkNames(cmd.Context(), c, daemon.MentionedBy(c, g, known.Scopes)); err != nil {
+			if err := checkNames(cmd.Context(), c, references.By(c, g, known.Scopes)); err != nil {
 				return err
 			}
 			if g.Policy != nil {

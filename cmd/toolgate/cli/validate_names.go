@@ -7,25 +7,25 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // checkNames holds the names in a configuration against what is known of what
 // its gateway offers.
-func checkNames(ctx context.Context, c *config.Config, m daemon.Mentioned) error {
-	inv, err := daemon.KnownOffers(ctx, c)
+func checkNames(ctx context.Context, c *config.Config, m references.Mentioned) error {
+	inv, err := references.Known(ctx, c)
 	if err != nil {
 		note("warning: names are checked by the file alone, because what the gateway offers is not known: %v", err)
-		inv = daemon.NewInventory(c)
+		inv = references.NewInventory(c)
 	}
 	if len(inv.Servers) == 0 && len(inv.Offers) == 0 {
 		return nil // which has a warning of its own
 	}
 	var problems []error
-	for _, p := range m.AboutNothing(inv) {
+	for _, p := range m.Dangling(inv) {
 		problems = append(problems, errors.New(build.ProblemText(p)))
 	}
 	return failure.New(failure.Config, errors.Join(problems...))

@@ -1,4 +1,4 @@
-package daemon
+package references
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 )
 
-// inventory is what is known of what a gateway offers.
-type inventory struct {
+// Inventory is what is known of what a gateway offers.
+type Inventory struct {
 	there   []gate.Request    // every capability, without a caller
 	schemas map[string][]byte // of the tools, by every name that rules are about
 	Servers []string          // keys of all servers, of those as well of which nothing is known
@@ -32,8 +32,8 @@ type inventory struct {
 
 // NewInventory is the inventory of a configuration of which nothing is known but
 // itself: names may be of any of its servers, and of those that may be added.
-func NewInventory(c *config.Config) *inventory {
-	inv := &inventory{schemas: map[string][]byte{}}
+func NewInventory(c *config.Config) *Inventory {
+	inv := &Inventory{schemas: map[string][]byte{}}
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		if s.Offer == nil {
@@ -51,10 +51,10 @@ func NewInventory(c *config.Config) *inventory {
 }
 
 // Empty tells whether nothing is known to be there, as of a nil inventory.
-func (inv *inventory) Empty() bool { return inv == nil || len(inv.there) == 0 }
+func (inv *Inventory) Empty() bool { return inv == nil || len(inv.there) == 0 }
 
-// add adds a capability that there is.
-func (inv *inventory) add(r gate.Request, schema []byte) {
+// Add adds a capability that there is.
+func (inv *Inventory) Add(r gate.Request, schema []byte) {
 	inv.there = append(inv.there, r)
 	if r.Kind != mcp.Tool {
 		return
@@ -64,15 +64,15 @@ func (inv *inventory) add(r gate.Request, schema []byte) {
 	}
 }
 
-// seen takes a server out of those of which nothing is known.
-func (inv *inventory) seen(namespace string) {
+// Seen takes a server out of those of which nothing is known.
+func (inv *Inventory) Seen(namespace string) {
 	if i := slices.Index(inv.unseen, build.NameOf(namespace)); i >= 0 {
 		inv.unseen = slices.Delete(inv.unseen, i, i+1)
 	}
 }
 
 // names are the names and URIs that there are.
-func (inv *inventory) names() []gate.Names {
+func (inv *Inventory) names() []gate.Names {
 	names := make([]gate.Names, len(inv.there))
 	for i := range inv.there {
 		names[i] = inv.there[i].Names()
@@ -81,20 +81,20 @@ func (inv *inventory) names() []gate.Names {
 }
 
 // covers tells whether a name or glob is about something that there is.
-func (inv *inventory) covers(glob string) bool {
+func (inv *Inventory) covers(glob string) bool {
 	return slices.ContainsFunc(inv.there, func(r gate.Request) bool { return r.Names().Restricted(gate.Glob(glob)) })
 }
 
 // maybe tells whether a name or glob may be about something of which nothing is
 // known.
-func (inv *inventory) maybe(glob string) bool {
+func (inv *Inventory) maybe(glob string) bool {
 	return slices.ContainsFunc(inv.unseen, func(begin string) bool {
 		return Begins(glob, begin) || Begins(glob, strings.TrimSuffix(begin, "__")+"+") // a URI
 	})
 }
 
 // closest is a name that one may have been meant for; empty for none.
-func (inv *inventory) closest(name string) string {
+func (inv *Inventory) closest(name string) string {
 	for i := range inv.there {
 		if spelling.Misspelt(name, inv.there[i].Exposed) {
 			return inv.there[i].Exposed
@@ -127,9 +127,9 @@ func Begins(glob, beginning string) bool {
 	return len(at) > 0
 }
 
-// KnownOffers is the inventory of the gateway that runs with a configuration,
+// Known is the inventory of the gateway that runs with a configuration,
 // or that was kept when one last did.
-func KnownOffers(ctx context.Context, c *config.Config) (*inventory, error) {
+func Known(ctx context.Context, c *config.Config) (*Inventory, error) {
 	inv := NewInventory(c)
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -144,7 +144,7 @@ func KnownOffers(ctx context.Context, c *config.Config) (*inventory, error) {
 const checkTime = 5 * time.Second
 
 // ask asks the running gateway.
-func (inv *inventory) ask(ctx context.Context, c *config.Config) error {
+func (inv *Inventory) ask(ctx context.Context, c *config.Config) error {
 	state, err := statedir.Find(c.Path)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (inv *inventory) ask(ctx context.Context, c *config.Config) error {
 	}
 	for _, s := range status.Servers {
 		if s.State == mcp.Ready.String() || s.Tools+s.Prompts+s.Resources+s.Templates > 0 {
-			inv.seen(s.Namespace)
+			inv.Seen(s.Namespace)
 		}
 		if !slices.Contains(inv.Servers, s.Name) {
 			inv.Servers = append(inv.Servers, s.Name)
@@ -172,15 +172,15 @@ func (inv *inventory) ask(ctx context.Context, c *config.Config) error {
 	}
 	for _, one := range all {
 		kind, _ := kindNamed(one.Kind)
-		inv.add(gate.Request{Kind: kind, Server: one.Server, Original: one.Original, Exposed: one.Name, Plain: one.Plain, CapabilityID: one.CapabilityID}, one.Schema)
+		inv.Add(gate.Request{Kind: kind, Server: one.Server, Original: one.Original, Exposed: one.Name, Plain: one.Plain, CapabilityID: one.CapabilityID}, one.Schema)
 	}
-	inv.seen(enable.Name)
+	inv.Seen(enable.Name)
 	return nil
 }
 
 // recall reads the catalog that the store kept. A server whose names there are
 // not those of the configuration of now is one of which nothing is known.
-func (inv *inventory) recall(ctx context.Context, c *config.Config) error {
+func (inv *Inventory) recall(ctx context.Context, c *config.Config) error {
 	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
 		return err
@@ -198,10 +198,10 @@ func (inv *inventory) recall(ctx context.Context, c *config.Config) error {
 		if len(kept) == 0 || s.Offer != nil || s.Disabled || slices.ContainsFunc(kept, func(r *store.RegistryRecord) bool { return !NamedNow(s, r) }) {
 			continue
 		}
-		inv.seen(s.Namespace)
+		inv.Seen(s.Namespace)
 		for _, r := range kept {
 			kind, _ := kindNamed(r.Kind)
-			inv.add(gate.Request{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Name, CapabilityID: r.ID}, r.Schema)
+			inv.Add(gate.Request{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Name, CapabilityID: r.ID}, r.Schema)
 		}
 	}
 	return nil
@@ -229,7 +229,7 @@ func kindNamed(word string) (kind mcp.Capability, ok bool) {
 }
 
 // addDeclared adds the declared tools to what is known of a configuration.
-func (inv *inventory) addDeclared(c *config.Config) {
+func (inv *Inventory) addDeclared(c *config.Config) {
 	if len(c.Toolgate.ToolURLs) > 0 {
 		inv.unseen = append(inv.unseen, build.NameOf("")) // what they hold may have any name
 	}
@@ -238,6 +238,6 @@ func (inv *inventory) addDeclared(c *config.Config) {
 		if !slices.Contains(inv.Servers, t.Namespace) {
 			inv.Servers = append(inv.Servers, t.Namespace)
 		}
-		inv.add(gate.Request{Kind: mcp.Tool, Server: t.Namespace, Original: t.Name, Exposed: build.NameOf(t.Namespace) + t.Name}, t.InputSchema)
+		inv.Add(gate.Request{Kind: mcp.Tool, Server: t.Namespace, Original: t.Name, Exposed: build.NameOf(t.Namespace) + t.Name}, t.InputSchema)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package references
 
 import (
 	"fmt"
@@ -28,13 +28,13 @@ type Mentioned struct {
 	builtin  *spicedb.Builtin
 }
 
-func MentionedBy(c *config.Config, g *build.Gates, scopes *auth.Scopes) Mentioned {
+func By(c *config.Config, g *build.Gates, scopes *auth.Scopes) Mentioned {
 	return Mentioned{c, g.Examiner.Rules, scopes, g.Capsules, g.Policy, g.Builtin}
 }
 
-// AboutNothing returns the names that are about nothing that there is or may be.
+// Dangling returns the names that are about nothing that there is or may be.
 // Whoever wrote them protects or allows nothing by them.
-func (m Mentioned) AboutNothing(inv *inventory) []governance.Problem {
+func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 	var problems []governance.Problem
 	for _, p := range governance.Check(m.rules, inv.schemas) {
 		// The gateway's own rule is about everything, whatever that is.
@@ -101,7 +101,7 @@ func (m Mentioned) at(path string, i int) gate.Rule {
 }
 
 // nothing says that a name is about nothing, and what it may have been meant for.
-func nothing(inv *inventory, name string) string {
+func nothing(inv *Inventory, name string) string {
 	text := fmt.Sprintf("%q matches nothing that there is", name)
 	kind, bare, found := strings.Cut(name, ":")
 	if !found {
@@ -118,7 +118,7 @@ func nothing(inv *inventory, name string) string {
 
 // maybeObject tells whether an object may be about something of which nothing is
 // known.
-func (inv *inventory) maybeObject(a *spicedb.Absent) bool {
+func (inv *Inventory) maybeObject(a *spicedb.Absent) bool {
 	switch {
 	case a.Exposed != "":
 		return inv.maybe(a.Exposed)
