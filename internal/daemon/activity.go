@@ -5,11 +5,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
-	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // Activity counts what was done with each tool, for `toolgate top`. The zero value
@@ -68,12 +66,6 @@ func (a *Activity) of(key called) *counters {
 	return c
 }
 
-// Activity implements [admin.Watched].
-func (in *Daemon) Activity() admin.Activity {
-	out := admin.Activity{Now: time.Now(), Sessions: in.Gateway.Sessions(), Tools: in.done.List()}
-	return out
-}
-
 func (a *Activity) List() []admin.ToolActivity {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -88,19 +80,4 @@ func (a *Activity) List() []admin.ToolActivity {
 		return cmp.Or(cmp.Compare(x.Server, y.Server), cmp.Compare(x.Tool, y.Tool))
 	})
 	return out
-}
-
-// Logs implements [admin.Watched].
-func (in *Daemon) Logs(server string) (admin.ServerLogs, error) {
-	for _, s := range in.List() {
-		if s.Name() != server {
-			continue
-		}
-		if s.upstream == nil {
-			return in.Hidden.lines(nativeLogs(s)), nil
-		}
-		tail := s.upstream.Tail()
-		return in.Hidden.lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
-	}
-	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
 }

@@ -81,7 +81,7 @@ func (a administrator) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (ad
 // PromoteServer implements [admin.Adder].
 func (a administrator) PromoteServer(ctx context.Context, server, reason string) error {
 	err := a.promote(ctx, server, a.by(reason))
-	return a.audited(a.name(), &changed{what: "servers.promote", server: server, reason: reason, id: a.id}, err)
+	return a.Records.changed(a.name(), &change{what: "servers.promote", server: server, reason: reason, id: a.id}, err)
 }
 
 // Answer implements [admin.Approvals]: as an operator and as whoever it is, so

@@ -30,7 +30,7 @@ func AuditPath(c *config.Config, state *statedir.Dir) string {
 }
 
 // openAudit opens the audit log of the gateway, whose store and keys are there.
-func (in *Daemon) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
+func (in *Records) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
 	if !build.KeepsRecords {
 		return audit.Discard(), nil
 	}

@@ -19,15 +19,15 @@ var errNoAudit = errors.New("this gateway keeps no audit log")
 
 // readAudit calls fn with the entries of the log until ctx ends. One question is
 // answered at a time: each reads the whole log.
-func (in *Daemon) readAudit(ctx context.Context, found *admin.AuditFound, fn func(*audit.Record)) error {
-	if in.audit.Path() == "" {
+func (in Reader) readAudit(ctx context.Context, found *admin.AuditFound, fn func(*audit.Record)) error {
+	if in.r.audit.Path() == "" {
 		return errNoAudit
 	}
-	if !in.auditing.TryLock() {
+	if !in.r.reading.TryLock() {
 		return admin.ErrAuditBusy
 	}
-	defer in.auditing.Unlock()
-	files, err := audit.Files(in.audit.Path())
+	defer in.r.reading.Unlock()
+	files, err := audit.Files(in.r.audit.Path())
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (in *Daemon) readAudit(ctx context.Context, found *admin.AuditFound, fn fun
 }
 
 // SearchAudit implements [admin.AuditReader].
-func (in *Daemon) SearchAudit(ctx context.Context, query string, limit int) (found admin.AuditFound, err error) {
+func (in Reader) SearchAudit(ctx context.Context, query string, limit int) (found admin.AuditFound, err error) {
 	q, err := audit.ParseQuery(query, time.Now())
 	if err != nil {
 		return found, fmt.Errorf("%w: %w", admin.ErrAuditQuery, err)
@@ -61,7 +61,7 @@ func (in *Daemon) SearchAudit(ctx context.Context, query string, limit int) (fou
 }
 
 // ShowAudit implements [admin.AuditReader].
-func (in *Daemon) ShowAudit(ctx context.Context, id string) (found admin.AuditFound, err error) {
+func (in Reader) ShowAudit(ctx context.Context, id string) (found admin.AuditFound, err error) {
 	err = in.readAudit(ctx, &found, func(r *audit.Record) {
 		if r.CallID != id || id == "" {
 			return
@@ -77,23 +77,23 @@ func (in *Daemon) ShowAudit(ctx context.Context, id string) (found admin.AuditFo
 }
 
 // VerifyAudit implements [admin.AuditReader].
-func (in *Daemon) VerifyAudit(ctx context.Context) (*audit.Report, error) {
-	if in.audit.Path() == "" {
+func (in Reader) VerifyAudit(ctx context.Context) (*audit.Report, error) {
+	if in.r.audit.Path() == "" {
 		return nil, errNoAudit
 	}
-	if !in.auditing.TryLock() {
+	if !in.r.reading.TryLock() {
 		return nil, admin.ErrAuditBusy
 	}
-	defer in.auditing.Unlock()
-	keys, err := AuditKeys(in.Current(), in.State)
+	defer in.r.reading.Unlock()
+	keys, err := AuditKeys(in.r.config(), in.r.State)
 	if err != nil {
 		return nil, err
 	}
-	replica, err := in.State.Replica()
+	replica, err := in.r.State.Replica()
 	if err != nil {
 		return nil, err
 	}
-	return VerifyAnchored(ctx, in.Store.Anchors(), in.audit.Path(), keys, replica)
+	return VerifyAnchored(ctx, in.r.Store.Anchors(), in.r.audit.Path(), keys, replica)
 }
 
 // VerifyAnchored verifies an audit log against the anchors of a store.

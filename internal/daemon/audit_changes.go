@@ -3,53 +3,19 @@ package daemon
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/store"
 )
-
-// changed is something that somebody did to the gateway.
-type changed struct {
-	what         string // as in "breaker.reset"
-	name, server string // what it was done to
-	reason       string
-	id           *gate.Identity // of who did it; nil for somebody who is known by the actor alone
-}
-
-// audited writes into the audit log what somebody has done, or has tried to, and
-// returns err.
-func (in *Daemon) audited(actor string, c *changed, err error) error {
-	kind, _, _ := strings.Cut(c.what, ".")
-	e := audit.Entry{
-		Event: audit.EventChange, Time: time.Now(), Principal: audit.Principal{Subject: actor}, Method: "toolgate/" + c.what, Kind: kind,
-		Name: c.name, Server: c.server, Outcome: audit.OutcomeOK, Reason: c.reason,
-	}
-	if c.id != nil {
-		e.Principal = audit.Principal{
-			Issuer: c.id.Issuer, Tenant: c.id.Tenant, Subject: c.id.Subject, Persona: c.id.Persona, Groups: c.id.Groups, Plan: c.id.Plan,
-		}
-	}
-	if err != nil {
-		e.Outcome = audit.OutcomeError
-		e.Reason = strings.TrimPrefix(c.reason+": "+err.Error(), ": ")
-	}
-	e.Name, e.Reason = in.Hidden.Shown(e.Name), in.Hidden.Shown(e.Reason) // people write what they like
-	if lost := in.audit.Append(&e); lost != nil {
-		in.Log.Error("audit entry not kept", "change", c.what, "name", c.name, "actor", actor, "err", lost)
-	}
-	return err
-}
 
 // What an operator of this machine does, who is known by the admin token alone.
 
 // ResetBreaker implements [admin.BreakerKeeper].
 func (in *Daemon) ResetBreaker(server, tool string) error {
-	return in.audited(Operator(), &changed{what: "breaker.reset", name: tool, server: server}, in.resetBreaker(server, tool))
+	return in.Records.changed(Operator(), &change{what: "breaker.reset", name: tool, server: server}, in.resetBreaker(server, tool))
 }
 
 // RebuildBudgets implements [admin.Budgets].
@@ -62,18 +28,18 @@ func (in *Daemon) rebuildBudgetsAs(ctx context.Context, actor string, id *gate.I
 	if _, can := in.Budgets.Store.(budget.Rebuilder); !can && err == nil {
 		return said, nil // nothing was done
 	}
-	return said, in.audited(actor, &changed{what: "budget.rebuild", id: id}, err)
+	return said, in.Records.changed(actor, &change{what: "budget.rebuild", id: id}, err)
 }
 
 // PromoteServer implements [admin.Adder].
 func (in *Daemon) PromoteServer(ctx context.Context, server, reason string) error {
 	err := in.promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
-	return in.audited(Operator(), &changed{what: "servers.promote", server: server, reason: reason}, err)
+	return in.Records.changed(Operator(), &change{what: "servers.promote", server: server, reason: reason}, err)
 }
 
 // RemoveServer implements [admin.Adder].
 func (in *Daemon) RemoveServer(ctx context.Context, server string) error {
-	return in.audited(Operator(), &changed{what: "servers.remove", server: server}, in.removeServer(ctx, server))
+	return in.Records.changed(Operator(), &change{what: "servers.remove", server: server}, in.removeServer(ctx, server))
 }
 
 // Reload implements [admin.Gateway].
@@ -81,7 +47,7 @@ func (in *Daemon) Reload() (admin.Reloaded, error) { return in.reloadAs(Operator
 
 func (in *Daemon) reloadAs(actor string, id *gate.Identity) (admin.Reloaded, error) {
 	did, err := in.TakeFile(true)
-	return did, in.audited(actor, &changed{what: "reload", name: did.File, reason: strings.Join(did.Applied, "; "), id: id}, err)
+	return did, in.Records.changed(actor, &change{what: "reload", name: did.File, reason: strings.Join(did.Applied, "; "), id: id}, err)
 }
 
 // ChangeCatalog implements [admin.Cataloger].
@@ -91,7 +57,7 @@ func (in *Daemon) ChangeCatalog(ctx context.Context, c admin.CatalogChange) (adm
 
 func (in *Daemon) changeCatalogAs(ctx context.Context, c admin.CatalogChange, id *gate.Identity) (admin.CatalogEntry, error) {
 	e, err := in.changeCatalog(ctx, c)
-	return e, in.audited(c.Actor, &changed{what: "catalog." + c.Op, name: c.Name, server: e.Server, reason: c.Reason, id: id}, err)
+	return e, in.Records.changed(c.Actor, &change{what: "catalog." + c.Op, name: c.Name, server: e.Server, reason: c.Reason, id: id}, err)
 }
 
 // SeedCatalog implements [admin.Cataloger].
@@ -101,7 +67,7 @@ func (in *Daemon) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.C
 
 func (in *Daemon) seedCatalogAs(ctx context.Context, s admin.CatalogSeed, id *gate.Identity) (admin.CatalogSeeded, error) {
 	out, err := in.seedCatalog(ctx, s)
-	return out, in.audited(s.Actor, &changed{what: "catalog.seed", name: s.File, reason: s.Reason, id: id}, err)
+	return out, in.Records.changed(s.Actor, &change{what: "catalog.seed", name: s.File, reason: s.Reason, id: id}, err)
 }
 
 // answered writes down how a question about a call was answered.
@@ -114,14 +80,14 @@ func (in *Daemon) answered(who string, id *gate.Identity, item approval.Item, qu
 	if item.Tool != "" {
 		name = item.Tool + " " + question
 	}
-	return item, in.audited(who, &changed{what: what, name: name, reason: reason, id: id}, err)
+	return item, in.Records.changed(who, &change{what: what, name: name, reason: reason, id: id}, err)
 }
 
 // And what somebody with the admin role does.
 
 // ResetBreaker implements [admin.BreakerKeeper].
 func (a administrator) ResetBreaker(server, tool string) error {
-	return a.audited(a.name(), &changed{what: "breaker.reset", name: tool, server: server, id: a.id}, a.resetBreaker(server, tool))
+	return a.Records.changed(a.name(), &change{what: "breaker.reset", name: tool, server: server, id: a.id}, a.resetBreaker(server, tool))
 }
 
 // RebuildBudgets implements [admin.Budgets].
@@ -131,7 +97,7 @@ func (a administrator) RebuildBudgets(ctx context.Context) (string, error) {
 
 // RemoveServer implements [admin.Adder].
 func (a administrator) RemoveServer(ctx context.Context, server string) error {
-	return a.audited(a.name(), &changed{what: "servers.remove", server: server, id: a.id}, a.removeServer(ctx, server))
+	return a.Records.changed(a.name(), &change{what: "servers.remove", server: server, id: a.id}, a.removeServer(ctx, server))
 }
 
 // Reload implements [admin.Gateway].

@@ -213,21 +213,21 @@ func (in *Daemon) undeclare(ctx context.Context, name string) error {
 // DeclareTools implements [admin.Declarer].
 func (in *Daemon) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
 	out, err := in.declare(ctx, &d, store.Change{Actor: gate.ByOperator, Reason: d.Reason})
-	return out, in.audited(Operator(), &changed{what: "tools.declare", name: d.File, reason: d.Reason}, err)
+	return out, in.Records.changed(Operator(), &change{what: "tools.declare", name: d.File, reason: d.Reason}, err)
 }
 
 // UndeclareTool implements [admin.Declarer].
 func (in *Daemon) UndeclareTool(ctx context.Context, name, reason string) error {
-	return in.audited(Operator(), &changed{what: "tools.undeclare", name: name, reason: reason}, in.undeclare(ctx, name))
+	return in.Records.changed(Operator(), &change{what: "tools.undeclare", name: name, reason: reason}, in.undeclare(ctx, name))
 }
 
 // DeclareTools implements [admin.Declarer].
 func (a administrator) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
 	out, err := a.declare(ctx, &d, a.by(d.Reason))
-	return out, a.audited(a.name(), &changed{what: "tools.declare", name: d.File, reason: d.Reason, id: a.id}, err)
+	return out, a.Records.changed(a.name(), &change{what: "tools.declare", name: d.File, reason: d.Reason, id: a.id}, err)
 }
 
 // UndeclareTool implements [admin.Declarer].
 func (a administrator) UndeclareTool(ctx context.Context, name, reason string) error {
-	return a.audited(a.name(), &changed{what: "tools.undeclare", name: name, reason: reason, id: a.id}, a.undeclare(ctx, name))
+	return a.Records.changed(a.name(), &change{what: "tools.undeclare", name: name, reason: reason, id: a.id}, a.undeclare(ctx, name))
 }

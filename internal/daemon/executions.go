@@ -13,7 +13,7 @@ import (
 
 // execution adds a closed call of a tool to the execution log, which nobody waits
 // for. What no server has is no tool.
-func (in *Daemon) execution(e *audit.Entry) {
+func (in *Records) execution(e *audit.Entry) {
 	if !build.Executed || e.Method != mcp.MethodToolsCall || e.Server == "" {
 		return
 	}
@@ -37,8 +37,8 @@ func errorClass(e *audit.Entry) string {
 }
 
 // ToolUsage implements [admin.UsageReader].
-func (in *Daemon) ToolUsage(ctx context.Context, since time.Time, by []string) ([]admin.ToolUsage, error) {
-	all, err := in.executions.Usage(ctx, since, by...)
+func (in Reader) ToolUsage(ctx context.Context, since time.Time, by []string) ([]admin.ToolUsage, error) {
+	all, err := in.r.executions.Usage(ctx, since, by...)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 type feeds []*feedback.Feed
 
 // newFeeds makes those of a configuration.
-func (in *Daemon) newFeeds(c *config.Config) (feeds, error) {
+func (in *Records) newFeeds(c *config.Config) (feeds, error) {
 	f := &c.Toolgate.Feedback
 	var out feeds
 	if f.Webhook != "" {

@@ -2,15 +2,12 @@ package daemon
 
 import (
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/proxy/redact"
 )
@@ -102,12 +99,4 @@ func (h *Hidden) lines(of admin.ServerLogs) admin.ServerLogs {
 	}
 	of.Lines = lines
 	return of
-}
-
-// hideSecrets keeps the secrets of the settings in force out of what is shown.
-func (in *Daemon) hideSecrets(c *config.Config, servers []config.Server) {
-	in.Hidden.Use(build.KnownSecrets(&c.Toolgate, servers, os.LookupEnv), in.Log)
-	if in.logs != nil {
-		in.logs.Redact(&in.Hidden)
-	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
@@ -49,28 +48,24 @@ const removedTime = 10 * time.Second
 // Daemon is one running gateway with all its parts. It is made by
 // newInstance and lives as long as run.
 type Daemon struct {
-	Opts       Options
-	Log        *slog.Logger
-	logs       *logs.Writer // behind log
-	Hidden     Hidden       // from whoever reads what is shown
-	State      *statedir.Dir
-	Store      *store.Store
-	claim      io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
-	audit      *audit.Log
-	auditing   sync.Mutex // held while the audit log is read for an administrator
-	executions *store.Executions
-	keys       *seal.Keyring
-	Metrics    *telemetry.Metrics
-	traces     *telemetry.Traces // nil where nobody takes them
-	feeds      feeds
-	done       Activity
-	Messages   *limit.Bytes // what clients send, as far as it is held
-	Gateway    *proxy.Gateway
-	saver      *CatalogSaver
-	Desk       *approval.Desk
-	webhook    *approval.Webhook
-	Budgets    budgets
-	limiter    atomic.Pointer[budget.Limiter] // in force
+	Opts    Options
+	Log     *slog.Logger
+	logs    *logs.Writer // behind log
+	Hidden  Hidden       // from whoever reads what is shown
+	State   *statedir.Dir
+	Store   *store.Store
+	claim   io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
+	Records *Records  // of calls and changes
+	Reader
+	keys     *seal.Keyring
+	Metrics  *telemetry.Metrics
+	Messages *limit.Bytes // what clients send, as far as it is held
+	Gateway  *proxy.Gateway
+	saver    *CatalogSaver
+	Desk     *approval.Desk
+	webhook  *approval.Webhook
+	Budgets  budgets
+	limiter  atomic.Pointer[budget.Limiter] // in force
 
 	host    *native.Host
 	Natives nativeTools
@@ -78,8 +73,6 @@ type Daemon struct {
 	enable       *enable.Backend
 	enabling     atomic.Pointer[gate.Chain] // decides who may add what; nil denies
 	addedChanged chan struct{}              // capacity 1
-
-	approvalsChanged chan struct{} // capacity 1
 
 	storedChanged chan struct{} // capacity 1
 
@@ -171,7 +164,6 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		return nil, err
 	}
 	in.Budgets.Store = sqlstore.New(in.Store, in.Log)
-	in.Budgets.observe = in.countCharge
 	in.lost = &lostRelations{log: in.Log}
 	in.registry = registry.New(registry.Options{
 		Store: in.Store, Logger: in.Log, OnChange: func() { in.Gateway.Changed("") }, OnRename: in.lost.renamed,
@@ -186,19 +178,21 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		return nil, err
 	}
 	in.Identities = identity.NewKeeper(known, in.Log)
-	if in.audit, err = in.openAudit(c, known.Authenticated()); err != nil {
+	if in.Records, err = OpenRecords(ctx, RecordsOptions{
+		Log: in.Log, Metrics: in.Metrics, Store: in.Store, State: state, Hidden: &in.Hidden, Config: in.Current,
+	}, c, known.Authenticated()); err != nil {
 		return nil, err
 	}
+	in.Reader, in.Budgets.observe = in.Records.Reader(), in.Records.countCharge
 	in.SignIn = in.signInService()
-	in.Commands = signin.Commands{Service: in.SignIn}
-	in.Metrics.WatchAudit(in.auditStats)
+	in.Commands = in.SignIn.Commands()
 	in.queue = queue.New(build.QueueLimits(c), in.Log)
 	in.Desk = approval.New(in.Store.Approvals(), in.Log)
 	in.webhook = approval.NewWebhook(in.Log)
 	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
-	in.approvalsChanged, in.storedChanged = make(chan struct{}, 1), make(chan struct{}, 1)
+	in.storedChanged = make(chan struct{}, 1)
 	in.onStore = map[string][]func(){
-		store.TopicApprovals:   {in.Desk.Changed, func() { nudge(in.approvalsChanged) }},
+		store.TopicApprovals:   {in.Desk.Changed, in.Records.ApprovalsChanged},
 		store.TopicDynamic:     {func() { nudge(in.addedChanged) }},
 		store.TopicDeclared:    {func() { nudge(in.storedChanged) }},
 		store.TopicCredentials: {in.credentialsChanged},
@@ -222,29 +216,19 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	in.onStore[store.TopicMode] = []func(){in.Operation.stored}
 
 	g := build.GatewayOptions(c)
-	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in.Identities, in.Identities, in.audit, in.keys, in.Log
+	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in.Identities, in.Identities, in.Records.Auditor(), in.keys, in.Log
 	in.Messages = build.Messages(&c.Toolgate.Limits)
 	g.Messages = in.Messages
 	g.LocalOrigins = known.Authenticated()
 	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = in.capabilityIDs
-	in.executions = in.Store.Executions(c.Toolgate.Retention.Executions)
 	g.UseRound = in.Store.Rounds().Use
 	g.FirstMissed = func(servers []string) {
 		in.Running.Go(func() {
 			Unheard{in.Store.Meta(), in.Log}.Missed(context.WithoutCancel(in.ctx), specsOf(in.List(), servers))
 		})
 	}
-	g.Metrics = in.counting()
-	if in.traces, err = in.tracing(ctx, c); err != nil {
-		return nil, err
-	}
-	if in.feeds, err = in.newFeeds(c); err != nil {
-		return nil, err
-	}
-	if in.traces != nil { // a nil pointer would be no nil interface
-		g.Tracer = tracer{in.traces}
-	}
+	g.Metrics, g.Tracer = in.Records.Metered(), in.Records.Tracer()
 	if in.Gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -270,10 +254,7 @@ func (in *Daemon) Run(ctx context.Context, serve func(context.Context) error) er
 	last, stopLast := context.WithCancel(context.WithoutCancel(parts))
 	var late errgroup.Group
 	late.Go(func() error { return in.Store.Run(last) })
-	late.Go(func() error { return in.audit.Run(last) })
-	late.Go(func() error { return in.runTraces(last) })
-	late.Go(func() error { return in.executions.Run(last) })
-	late.Go(func() error { return in.feeds.run(last) })
+	late.Go(func() error { return in.Records.Run(last) })
 
 	group, gctx := errgroup.WithContext(parts)
 	in.ctx = gctx
@@ -302,7 +283,7 @@ func (in *Daemon) Run(ctx context.Context, serve func(context.Context) error) er
 	group.Go(func() error { return in.Budgets.run(gctx) })
 	group.Go(func() error { return in.registry.Run(gctx) })
 	group.Go(func() error { return in.Operation.run(gctx) })
-	group.Go(func() error { return in.countApprovals(gctx) })
+	group.Go(func() error { return in.Records.countApprovals(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		select {
@@ -338,10 +319,8 @@ func (in *Daemon) Close() {
 		in.Identities.InForce().Close()
 	}
 	in.rates.Close()
-	if in.audit != nil {
-		if err := in.audit.Close(); err != nil {
-			in.Log.Error("close the audit log", "err", err)
-		}
+	if in.Records != nil {
+		in.Records.Close()
 	}
 	if in.Store != nil {
 		if err := in.Store.Close(); err != nil {

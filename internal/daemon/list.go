@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -82,4 +83,25 @@ func (in *Daemon) Servers() []admin.Server {
 // pendingReason says what an automatic reload has left undone (DESIGN 7).
 func pendingReason(changes []string) string {
 	return "waits for `toolgate reload`: " + strings.Join(changes, ", ")
+}
+
+// Activity implements [admin.Watched].
+func (in *Daemon) Activity() admin.Activity {
+	out := admin.Activity{Now: time.Now(), Sessions: in.Gateway.Sessions(), Tools: in.Records.Tools()}
+	return out
+}
+
+// Logs implements [admin.Watched].
+func (in *Daemon) Logs(server string) (admin.ServerLogs, error) {
+	for _, s := range in.List() {
+		if s.Name() != server {
+			continue
+		}
+		if s.upstream == nil {
+			return in.Hidden.lines(nativeLogs(s)), nil
+		}
+		tail := s.upstream.Tail()
+		return in.Hidden.lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
+	}
+	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
 }

@@ -39,7 +39,7 @@ func (in *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 		accepted = taken
 		defer func() { end(in, err == nil) }()
 		in.lost.forget()
-		if err := in.audit.Reopen(); err != nil {
+		if err := in.Records.Auditor().Reopen(); err != nil {
 			in.Log.Error("the audit log", "err", err)
 		}
 	}

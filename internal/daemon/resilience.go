@@ -105,7 +105,7 @@ func (in *Daemon) noteBreaker(server, tool string, state guard.State, at time.Ti
 		Event: audit.EventChange, Time: at, Principal: audit.Principal{Subject: automatic}, Method: "toolgate/breaker", Kind: "breaker",
 		Server: server, OriginalName: tool, Name: state.String(), Outcome: audit.OutcomeOK, Reason: "the circuit breaker is " + state.String(),
 	}
-	if err := in.audit.Append(&entry); err != nil {
+	if err := in.Records.Auditor().Append(&entry); err != nil {
 		in.Log.Error("audit entry not kept", "breaker", server, "tool", tool, "state", state, "err", err)
 	}
 }

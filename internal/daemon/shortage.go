@@ -55,7 +55,7 @@ func (o *operation) change(by store.Change, how func()) {
 		Event: audit.EventChange, Time: time.Now(), Principal: audit.Principal{Subject: by.Actor}, Method: "toolgate/mode", Kind: "mode", Name: now.Mode,
 		Outcome: audit.OutcomeOK, Reason: by.Reason,
 	}
-	if err := o.in.audit.Append(&entry); err != nil {
+	if err := o.in.Records.Auditor().Append(&entry); err != nil {
 		o.in.Log.Error("audit entry not kept", "mode", now.Mode, "err", err)
 	}
 	o.act(governance.Mode(now.Mode))

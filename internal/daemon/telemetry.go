@@ -12,8 +12,8 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// counting is what the gateway tells of its requests.
-func (in *Daemon) counting() *proxy.Metrics {
+// Metered is what the gateway tells of its requests.
+func (in *Records) Metered() *proxy.Metrics {
 	if !build.KeepsRecords {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (in *Daemon) counting() *proxy.Metrics {
 }
 
 // count counts one closed call.
-func (in *Daemon) count(e *audit.Entry) {
+func (in *Records) count(e *audit.Entry) {
 	in.execution(e)
 	tool := ""
 	if e.Kind == "tool" && e.Server != "" {
@@ -63,7 +63,7 @@ func stepsOf(e *audit.Entry) iter.Seq2[*audit.Step, time.Duration] {
 }
 
 // countCharge counts what happened to one charge of a budget.
-func (in *Daemon) countCharge(e budget.Event) {
+func (in *Records) countCharge(e budget.Event) {
 	c := telemetry.Charge{Budget: e.Budget, Outcome: string(e.Outcome), Warned: e.Warned}
 	if e.Outcome == budget.Granted && e.Limit > 0 {
 		c.Limited, c.Measure, c.Owner, c.Until = true, e.Measure, e.Key, e.ResetAt
@@ -78,7 +78,7 @@ const approvalsPause = 15 * time.Second
 
 // countApprovals keeps the number of open questions, whoever asked them and
 // wherever they are answered, until the context ends.
-func (in *Daemon) countApprovals(ctx context.Context) error {
+func (in *Records) countApprovals(ctx context.Context) error {
 	tick := time.NewTicker(approvalsPause)
 	defer tick.Stop()
 	for {
@@ -87,7 +87,7 @@ func (in *Daemon) countApprovals(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
-		case <-in.approvalsChanged:
+		case <-in.approvals:
 		case <-ctx.Done():
 			return nil
 		}
@@ -95,7 +95,7 @@ func (in *Daemon) countApprovals(ctx context.Context) error {
 }
 
 // auditStats is what the audit log has done so far.
-func (in *Daemon) auditStats() telemetry.AuditStats {
+func (in *Records) auditStats() telemetry.AuditStats {
 	s := in.audit.Stats()
 	return telemetry.AuditStats{Written: s.Written, Lost: s.Lost}
 }

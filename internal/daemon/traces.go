@@ -21,7 +21,7 @@ import (
 )
 
 // tracing makes the traces of a configuration; nil where nobody takes them.
-func (in *Daemon) tracing(ctx context.Context, c *config.Config) (*telemetry.Traces, error) {
+func (in *Records) tracing(ctx context.Context, c *config.Config) (*telemetry.Traces, error) {
 	t := &c.Toolgate.Telemetry
 	if t.OTLP == "" {
 		return nil, nil
@@ -44,7 +44,7 @@ func (in *Daemon) tracing(ctx context.Context, c *config.Config) (*telemetry.Tra
 
 // runTraces sends traces until the context ends. That some cannot be sent is no
 // failure of the gateway.
-func (in *Daemon) runTraces(ctx context.Context) error {
+func (in *Records) runTraces(ctx context.Context) error {
 	if in.traces == nil {
 		return nil
 	}

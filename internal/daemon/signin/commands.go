@@ -17,13 +17,16 @@ import (
 
 // Commands are what `toolgate login`, `logout` and `logins` ask for. They implement
 // [admin.Logins].
-type Commands struct{ *Service }
+type Commands struct{ s *Service }
+
+// Commands returns what the command line asks for.
+func (s *Service) Commands() Commands { return Commands{s} }
 
 var _ admin.Logins = Commands{}
 
 // whose returns the source of a server and the principal that is meant.
 func (c Commands) whose(server string, who admin.Who) (*credential.Source, string, error) {
-	all := c.o.Servers()
+	all := c.s.o.Servers()
 	i := slices.IndexFunc(all, func(running Server) bool { return running.Name == server })
 	if i < 0 {
 		return nil, "", fmt.Errorf("there is no server %q; see `toolgate ls`", server)
@@ -37,7 +40,7 @@ func (c Commands) whose(server string, who admin.Who) (*credential.Source, strin
 		return nil, "", fmt.Errorf("everyone shares one credential of %s (auth.per); leave --as out", server)
 	case set.Shared:
 		return s, "", nil
-	case who == (admin.Who{}) && c.o.Callers.Authenticated():
+	case who == (admin.Who{}) && c.s.o.Callers.Authenticated():
 		return nil, "", fmt.Errorf("everyone has a credential of their own for %s; say whose is meant with --as", server)
 	case who == (admin.Who{}):
 		return s, gate.Local.Key(), nil
@@ -56,13 +59,13 @@ func (c Commands) BeginLogin(ctx context.Context, server string, who admin.Who) 
 	if s.Settings().Mode != credential.OAuth {
 		return begun, nil
 	}
-	base, err := c.returning(ctx)
+	base, err := c.s.returning(ctx)
 	if err != nil {
 		return admin.Begun{}, err
 	}
 	w := way(base, "")
 	begun.Redirect = w.Redirect
-	begun.URL, _, err = c.flow().Begin(ctx, s, principal, w)
+	begun.URL, _, err = c.s.flow().Begin(ctx, s, principal, w)
 	return begun, err
 }
 
@@ -72,8 +75,8 @@ func (c Commands) FinishLogin(ctx context.Context, address string) error {
 	if err != nil || u.RawQuery == "" {
 		return errors.New("that is not the address that the browser was sent back to: it has code= and state= in it")
 	}
-	server, err := c.flow().Finish(ctx, u.Query(), "", c.source)
-	c.o.Log.Info("a login was finished on the command line", "server", server, "err", err)
+	server, err := c.s.flow().Finish(ctx, u.Query(), "", c.s.source)
+	c.s.o.Log.Info("a login was finished on the command line", "server", server, "err", err)
 	return err
 }
 
@@ -83,7 +86,7 @@ func (c Commands) EnterKey(ctx context.Context, server string, who admin.Who, ke
 	if err != nil {
 		return err
 	}
-	return c.flow().Enter(ctx, s, principal, key)
+	return c.s.flow().Enter(ctx, s, principal, key)
 }
 
 // Logout implements [admin.Logins].
@@ -92,17 +95,17 @@ func (c Commands) Logout(ctx context.Context, server string, who admin.Who) (boo
 	if err != nil {
 		return false, err
 	}
-	return c.flow().Leave(ctx, s, principal)
+	return c.s.flow().Leave(ctx, s, principal)
 }
 
 // Logins implements [admin.Logins].
 func (c Commands) Logins(ctx context.Context) ([]admin.Login, error) {
-	kept, err := c.o.Store.Credentials().List(ctx)
+	kept, err := c.s.o.Store.Credentials().List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := []admin.Login{}
-	for _, s := range c.o.Servers() {
+	for _, s := range c.s.o.Servers() {
 		if s.Source == nil {
 			continue
 		}
@@ -125,7 +128,7 @@ func (c Commands) Logins(ctx context.Context) ([]admin.Login, error) {
 			l.State, l.Why = "needs_login", "this caller has not signed in"
 			out, listed = append(out, l), true
 		}
-		if listed || !set.Shared && c.o.Callers.Authenticated() {
+		if listed || !set.Shared && c.s.o.Callers.Authenticated() {
 			continue
 		}
 		principal := ""
