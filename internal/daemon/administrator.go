@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
@@ -81,7 +82,7 @@ func (a administrator) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (ad
 // PromoteServer implements [admin.Adder].
 func (a administrator) PromoteServer(ctx context.Context, server, reason string) error {
 	err := a.promote(ctx, server, a.by(reason))
-	return a.Records.changed(a.name(), &change{what: "servers.promote", server: server, reason: reason, id: a.id}, err)
+	return a.Records.Changed(a.name(), &records.Change{What: "servers.promote", Server: server, Reason: reason, Identity: a.id}, err)
 }
 
 // Answer implements [admin.Approvals]: as an operator and as whoever it is, so

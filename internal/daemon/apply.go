@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
@@ -209,7 +210,7 @@ func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []p
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: in.Desk, Registry: in.registry, Needs: in.needs, Swap: in.Identities.SwapTo(a.known),
 		Rates: in.rates.Limiter(c), Floods: build.Floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
-		Class: classOf(a.gates.Examiner), Recording: recording(in.begun.Audit, &in.Hidden),
+		Class: classOf(a.gates.Examiner), Recording: records.Recording(in.begun.Audit, &in.Hidden),
 		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker},
 	}
 	in.limiter.Store(a.limiter)

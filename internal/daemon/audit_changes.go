@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -15,7 +16,7 @@ import (
 
 // ResetBreaker implements [admin.BreakerKeeper].
 func (in *Daemon) ResetBreaker(server, tool string) error {
-	return in.Records.changed(Operator(), &change{what: "breaker.reset", name: tool, server: server}, in.resetBreaker(server, tool))
+	return in.Records.Changed(Operator(), &records.Change{What: "breaker.reset", Name: tool, Server: server}, in.resetBreaker(server, tool))
 }
 
 // RebuildBudgets implements [admin.Budgets].
@@ -28,18 +29,18 @@ func (in *Daemon) rebuildBudgetsAs(ctx context.Context, actor string, id *gate.I
 	if _, can := in.Budgets.Store.(budget.Rebuilder); !can && err == nil {
 		return said, nil // nothing was done
 	}
-	return said, in.Records.changed(actor, &change{what: "budget.rebuild", id: id}, err)
+	return said, in.Records.Changed(actor, &records.Change{What: "budget.rebuild", Identity: id}, err)
 }
 
 // PromoteServer implements [admin.Adder].
 func (in *Daemon) PromoteServer(ctx context.Context, server, reason string) error {
 	err := in.promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
-	return in.Records.changed(Operator(), &change{what: "servers.promote", server: server, reason: reason}, err)
+	return in.Records.Changed(Operator(), &records.Change{What: "servers.promote", Server: server, Reason: reason}, err)
 }
 
 // RemoveServer implements [admin.Adder].
 func (in *Daemon) RemoveServer(ctx context.Context, server string) error {
-	return in.Records.changed(Operator(), &change{what: "servers.remove", server: server}, in.removeServer(ctx, server))
+	return in.Records.Changed(Operator(), &records.Change{What: "servers.remove", Server: server}, in.removeServer(ctx, server))
 }
 
 // Reload implements [admin.Gateway].
@@ -47,7 +48,7 @@ func (in *Daemon) Reload() (admin.Reloaded, error) { return in.reloadAs(Operator
 
 func (in *Daemon) reloadAs(actor string, id *gate.Identity) (admin.Reloaded, error) {
 	did, err := in.TakeFile(true)
-	return did, in.Records.changed(actor, &change{what: "reload", name: did.File, reason: strings.Join(did.Applied, "; "), id: id}, err)
+	return did, in.Records.Changed(actor, &records.Change{What: "reload", Name: did.File, Reason: strings.Join(did.Applied, "; "), Identity: id}, err)
 }
 
 // ChangeCatalog implements [admin.Cataloger].
@@ -57,7 +58,7 @@ func (in *Daemon) ChangeCatalog(ctx context.Context, c admin.CatalogChange) (adm
 
 func (in *Daemon) changeCatalogAs(ctx context.Context, c admin.CatalogChange, id *gate.Identity) (admin.CatalogEntry, error) {
 	e, err := in.changeCatalog(ctx, c)
-	return e, in.Records.changed(c.Actor, &change{what: "catalog." + c.Op, name: c.Name, server: e.Server, reason: c.Reason, id: id}, err)
+	return e, in.Records.Changed(c.Actor, &records.Change{What: "catalog." + c.Op, Name: c.Name, Server: e.Server, Reason: c.Reason, Identity: id}, err)
 }
 
 // SeedCatalog implements [admin.Cataloger].
@@ -67,7 +68,7 @@ func (in *Daemon) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.C
 
 func (in *Daemon) seedCatalogAs(ctx context.Context, s admin.CatalogSeed, id *gate.Identity) (admin.CatalogSeeded, error) {
 	out, err := in.seedCatalog(ctx, s)
-	return out, in.Records.changed(s.Actor, &change{what: "catalog.seed", name: s.File, reason: s.Reason, id: id}, err)
+	return out, in.Records.Changed(s.Actor, &records.Change{What: "catalog.seed", Name: s.File, Reason: s.Reason, Identity: id}, err)
 }
 
 // answered writes down how a question about a call was answered.
@@ -80,14 +81,14 @@ func (in *Daemon) answered(who string, id *gate.Identity, item approval.Item, qu
 	if item.Tool != "" {
 		name = item.Tool + " " + question
 	}
-	return item, in.Records.changed(who, &change{what: what, name: name, reason: reason, id: id}, err)
+	return item, in.Records.Changed(who, &records.Change{What: what, Name: name, Reason: reason, Identity: id}, err)
 }
 
 // And what somebody with the admin role does.
 
 // ResetBreaker implements [admin.BreakerKeeper].
 func (a administrator) ResetBreaker(server, tool string) error {
-	return a.Records.changed(a.name(), &change{what: "breaker.reset", name: tool, server: server, id: a.id}, a.resetBreaker(server, tool))
+	return a.Records.Changed(a.name(), &records.Change{What: "breaker.reset", Name: tool, Server: server, Identity: a.id}, a.resetBreaker(server, tool))
 }
 
 // RebuildBudgets implements [admin.Budgets].
@@ -97,7 +98,7 @@ func (a administrator) RebuildBudgets(ctx context.Context) (string, error) {
 
 // RemoveServer implements [admin.Adder].
 func (a administrator) RemoveServer(ctx context.Context, server string) error {
-	return a.Records.changed(a.name(), &change{what: "servers.remove", server: server, id: a.id}, a.removeServer(ctx, server))
+	return a.Records.Changed(a.name(), &records.Change{What: "servers.remove", Server: server, Identity: a.id}, a.removeServer(ctx, server))
 }
 
 // Reload implements [admin.Gateway].

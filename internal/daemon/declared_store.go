@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -213,21 +214,21 @@ func (in *Daemon) undeclare(ctx context.Context, name string) error {
 // DeclareTools implements [admin.Declarer].
 func (in *Daemon) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
 	out, err := in.declare(ctx, &d, store.Change{Actor: gate.ByOperator, Reason: d.Reason})
-	return out, in.Records.changed(Operator(), &change{what: "tools.declare", name: d.File, reason: d.Reason}, err)
+	return out, in.Records.Changed(Operator(), &records.Change{What: "tools.declare", Name: d.File, Reason: d.Reason}, err)
 }
 
 // UndeclareTool implements [admin.Declarer].
 func (in *Daemon) UndeclareTool(ctx context.Context, name, reason string) error {
-	return in.Records.changed(Operator(), &change{what: "tools.undeclare", name: name, reason: reason}, in.undeclare(ctx, name))
+	return in.Records.Changed(Operator(), &records.Change{What: "tools.undeclare", Name: name, Reason: reason}, in.undeclare(ctx, name))
 }
 
 // DeclareTools implements [admin.Declarer].
 func (a administrator) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
 	out, err := a.declare(ctx, &d, a.by(d.Reason))
-	return out, a.Records.changed(a.name(), &change{what: "tools.declare", name: d.File, reason: d.Reason, id: a.id}, err)
+	return out, a.Records.Changed(a.name(), &records.Change{What: "tools.declare", Name: d.File, Reason: d.Reason, Identity: a.id}, err)
 }
 
 // UndeclareTool implements [admin.Declarer].
 func (a administrator) UndeclareTool(ctx context.Context, name, reason string) error {
-	return a.Records.changed(a.name(), &change{what: "tools.undeclare", name: name, reason: reason, id: a.id}, a.undeclare(ctx, name))
+	return a.Records.Changed(a.name(), &records.Change{What: "tools.undeclare", Name: name, Reason: reason, Identity: a.id}, a.undeclare(ctx, name))
 }

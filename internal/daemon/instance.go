@@ -21,7 +21,9 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -50,13 +52,13 @@ const removedTime = 10 * time.Second
 type Daemon struct {
 	Opts    Options
 	Log     *slog.Logger
-	logs    *logs.Writer // behind log
-	Hidden  Hidden       // from whoever reads what is shown
+	logs    *logs.Writer   // behind log
+	Hidden  hidden.Secrets // from whoever reads what is shown
 	State   *statedir.Dir
 	Store   *store.Store
-	claim   io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
-	Records *Records  // of calls and changes
-	Reader
+	claim   io.Closer        // keeps other gateways from the state folder where the store does not; nil where it does
+	Records *records.Records // of calls and changes
+	records.Reader
 	keys     *seal.Keyring
 	Metrics  *telemetry.Metrics
 	Messages *limit.Bytes // what clients send, as far as it is held
@@ -178,12 +180,12 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		return nil, err
 	}
 	in.Identities = identity.NewKeeper(known, in.Log)
-	if in.Records, err = OpenRecords(ctx, RecordsOptions{
+	if in.Records, err = records.Open(ctx, records.Options{
 		Log: in.Log, Metrics: in.Metrics, Store: in.Store, State: state, Hidden: &in.Hidden, Config: in.Current,
 	}, c, known.Authenticated()); err != nil {
 		return nil, err
 	}
-	in.Reader, in.Budgets.observe = in.Records.Reader(), in.Records.countCharge
+	in.Reader, in.Budgets.observe = in.Records.Reader(), in.Records.CountCharge
 	in.SignIn = in.signInService()
 	in.Commands = in.SignIn.Commands()
 	in.queue = queue.New(build.QueueLimits(c), in.Log)
@@ -228,7 +230,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 			Unheard{in.Store.Meta(), in.Log}.Missed(context.WithoutCancel(in.ctx), specsOf(in.List(), servers))
 		})
 	}
-	g.Metrics, g.Tracer = in.Records.Metered(), in.Records.Tracer()
+	g.Metrics, g.Tracer = in.Records.Counting(), in.Records.Tracer()
 	if in.Gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
@@ -283,7 +285,6 @@ func (in *Daemon) Run(ctx context.Context, serve func(context.Context) error) er
 	group.Go(func() error { return in.Budgets.run(gctx) })
 	group.Go(func() error { return in.registry.Run(gctx) })
 	group.Go(func() error { return in.Operation.run(gctx) })
-	group.Go(func() error { return in.Records.countApprovals(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		select {

@@ -98,10 +98,10 @@ func (in *Daemon) Logs(server string) (admin.ServerLogs, error) {
 			continue
 		}
 		if s.upstream == nil {
-			return in.Hidden.lines(nativeLogs(s)), nil
+			return in.Hidden.Lines(nativeLogs(s)), nil
 		}
 		tail := s.upstream.Tail()
-		return in.Hidden.lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
+		return in.Hidden.Lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
 	}
 	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
 }

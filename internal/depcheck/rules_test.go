@@ -238,6 +238,26 @@ var rules = map[string]rule{
 		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
 	},
+	"internal/daemon/hidden": {
+		ours: []string{"internal/admin", "internal/logs", "proxy/redact"},
+		why:  "what is secret does not depend on where it would be shown",
+	},
+	"internal/daemon/references": {
+		ours: []string{
+			"config", "gate", "gate/capsule", "gate/governance", "gate/opa", "gate/spicedb", "internal/admin", "internal/daemon/build",
+			"internal/daemon/statedir", "internal/mcp", "internal/spelling", "internal/store", "native/enable", "proxy/auth",
+		},
+		why: "reads every rule that names something, and asks a running gateway or its store what there is",
+	},
+	"internal/daemon/records": {
+		ours: []string{
+			"budget", "config", "gate", "internal/admin", "internal/audit", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir",
+			"internal/failure", "internal/feedback", "internal/mcp", "internal/store", "internal/telemetry", "internal/version", "proxy",
+		},
+		others: []string{"go.opentelemetry.io/otel", "golang.org/x/sync"},
+		why:    "takes a call's one record apart into what is kept of it; x/sync runs the writers",
+	},
+	"internal/spelling": {why: "compares two words"},
 	"internal/daemon/statedir": {
 		ours: []string{"config", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
 		why:  "where things are kept depends on the file of the configuration alone",

@@ -1,3 +1,4 @@
+// Package spelling tells which names may be meant for one another.
 package spelling
 
 import (

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
@@ -55,7 +56,7 @@ func (o *options) auditFiles(path string) (*config.Config, *statedir.Dir, []stri
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	files, err := audit.Files(daemon.AuditPath(c, state))
+	files, err := audit.Files(records.Path(c, state))
 	if err == nil && len(files) == 0 {
 		err = os.ErrNotExist
 	}
@@ -73,7 +74,7 @@ type noAuditError struct {
 
 // Error implements error.
 func (e *noAuditError) Error() string {
-	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration makes one", daemon.AuditPath(e.config, e.state))
+	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration makes one", records.Path(e.config, e.state))
 }
 
 // parseQuery reads the arguments of a command as one query.
@@ -102,7 +103,7 @@ func newAuditSearch(o *options, path *string) *cobra.Command {
 					return nil
 				}
 				all++
-				found = daemon.Latest(append(found, *r), limit)
+				found = records.Latest(append(found, *r), limit)
 				return nil
 			}))
 			if limit > 0 {
@@ -256,11 +257,11 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 			last, keep := []audit.Record{}, max(1, n)
 			var log audit.Follower
 			read := func() error {
-				return told(log.Read(daemon.AuditPath(cfg, state), func(r *audit.Record) error {
+				return told(log.Read(records.Path(cfg, state), func(r *audit.Record) error {
 					if r.Event == audit.EventBegin || !q.Matches(r) {
 						return nil
 					}
-					last = daemon.Latest(append(last, *r), keep)
+					last = records.Latest(append(last, *r), keep)
 					return nil
 				}))
 			}
@@ -381,7 +382,7 @@ func verifyAudit(ctx context.Context, c *config.Config, state *statedir.Dir) (*a
 		return nil, failure.New(failure.Unreachable, fmt.Errorf("read the anchors of the audit log: %w", err))
 	}
 	defer s.Close()
-	keys, err := daemon.AuditKeys(c, state)
+	keys, err := records.Keys(c, state)
 	if err != nil {
 		return nil, err
 	}
@@ -389,7 +390,7 @@ func verifyAudit(ctx context.Context, c *config.Config, state *statedir.Dir) (*a
 	if err != nil {
 		return nil, err
 	}
-	report, err := daemon.VerifyAnchored(ctx, s.Anchors(), daemon.AuditPath(c, state), keys, replica)
+	report, err := records.VerifyAnchored(ctx, s.Anchors(), records.Path(c, state), keys, replica)
 	return report, failure.New(failure.Unreachable, err)
 }
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -92,13 +92,13 @@ func TestHiddenCredentials(t *testing.T) {
 // are, and those that were in use lately.
 func TestHiddenInUse(t *testing.T) {
 	t.Parallel()
-	var h daemon.Hidden
+	var h hidden.Secrets
 	if got := h.Shown("ghp_" + strings.Repeat("Canary", 6)); !strings.Contains(got, "redacted") {
 		t.Errorf("before anything is known: %q", got)
 	}
 	name := func(i int) string { return fmt.Sprintf("learned-%06d", i) }
 	h.Use([]string{"of-the-settings"}, slog.New(slog.DiscardHandler))
-	const many = 20 * daemon.MaxRetired
+	const many = 20 * hidden.MaxRetired
 	var retire []func()
 	for i := range many {
 		retire = append(retire, h.Learn(name(i)))
@@ -119,10 +119,10 @@ func TestHiddenInUse(t *testing.T) {
 	for _, retired := range retire {
 		retired()
 	}
-	requireHidden(false, name(0), name(many-daemon.MaxRetired-1))
-	requireHidden(true, name(1), name(many-daemon.MaxRetired), name(many-1))
+	requireHidden(false, name(0), name(many-hidden.MaxRetired-1))
+	requireHidden(true, name(1), name(many-hidden.MaxRetired), name(many-1))
 	again()
-	if n := h.Held.Len(); n != daemon.MaxRetired {
+	if n := h.Held.Len(); n != hidden.MaxRetired {
 		t.Errorf("%d secrets are remembered", n)
 	}
 }

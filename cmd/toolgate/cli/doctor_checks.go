@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
@@ -56,7 +57,7 @@ func (e *examination) state(ctx context.Context, c *config.Config, state *stated
 		return
 	}
 	e.store(ctx, c, state, running)
-	e.audit(daemon.AuditPath(c, state), running)
+	e.audit(records.Path(c, state), running)
 	if len(c.Toolgate.Keys) > 0 {
 		var found []doctor.Finding
 		if _, err := state.Keyring(c.Toolgate.Keys); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 )
 
 // One screen has everything that runs, and says so where nothing does.
@@ -83,7 +83,7 @@ func TestTop(t *testing.T) {
 // However many names are called, few are kept apart.
 func TestActivityIsBounded(t *testing.T) {
 	t.Parallel()
-	var a daemon.Activity
+	var a records.Activity
 	for i := range admin.MaxActivity + 100 {
 		a.Count("s", fmt.Sprint("tool", i), audit.OutcomeOK, 1)
 	}

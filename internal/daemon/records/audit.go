@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 // auditPurpose is what the keys of the chain are derived for.
 const auditPurpose = "audit"
 
-// AuditPath is where the audit log of a configuration is.
-func AuditPath(c *config.Config, state *statedir.Dir) string {
+// Path is where the audit log of a configuration is.
+func Path(c *config.Config, state *statedir.Dir) string {
 	if path := c.Toolgate.Audit.Path; path != "" {
 		return path
 	}
@@ -30,23 +30,23 @@ func AuditPath(c *config.Config, state *statedir.Dir) string {
 }
 
 // openAudit opens the audit log of the gateway, whose store and keys are there.
-func (in *Records) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
+func (r *Records) openAudit(c *config.Config, authenticated bool) (*audit.Log, error) {
 	if !build.KeepsRecords {
 		return audit.Discard(), nil
 	}
-	keys, err := AuditKeys(c, in.State)
+	keys, err := Keys(c, r.state)
 	if err != nil {
 		return nil, err
 	}
-	replica, err := in.State.Replica()
+	replica, err := r.state.Replica()
 	if err != nil {
 		return nil, err
 	}
 	o := audit.Options{
-		Logger: in.Log, Mode: audit.BestEffort, Key: keys[0], Earlier: keys[1:], Replica: replica,
+		Logger: r.log, Mode: audit.BestEffort, Key: keys[0], Earlier: keys[1:], Replica: replica,
 		RotateSize: int64(c.Toolgate.Audit.RotateSize), RotateAge: c.Toolgate.Audit.RotateAge, Keep: c.Toolgate.Retention.Audit,
 		Anchor: func(ctx context.Context, h audit.Head) error {
-			return in.Store.Anchors().Put(ctx, store.Anchor{Replica: h.Replica, Run: h.Run, Chain: h.Chain, Seq: h.Seq, MAC: h.MAC, At: h.Time})
+			return r.store.Anchors().Put(ctx, store.Anchor{Replica: h.Replica, Run: h.Run, Chain: h.Chain, Seq: h.Seq, MAC: h.MAC, At: h.Time})
 		},
 	}
 	if c.Toolgate.Audit.Mode == "required" || c.Toolgate.Audit.Mode == "" && authenticated {
@@ -58,15 +58,15 @@ func (in *Records) openAudit(c *config.Config, authenticated bool) (*audit.Log, 
 	case "never":
 		o.Fsync = audit.FsyncNone
 	}
-	l, err := audit.Open(AuditPath(c, in.State), o)
+	l, err := audit.Open(Path(c, r.state), o)
 	if _, held := errors.AsType[*audit.InUseError](err); held {
 		return nil, failure.New(failure.Unreachable, err)
 	}
 	return l, err
 }
 
-// recording is what is to be kept of calls, as it was said at the start.
-func recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
+// Recording is what is to be kept of calls, as it was said at the start.
+func Recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
 	r := proxy.Recording{Redact: secrets, Inputs: kept.DecisionInputs}
 	fields := kept.Fields
 	globs := slices.Sorted(maps.Keys(fields))
@@ -83,8 +83,8 @@ func recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
 	return r
 }
 
-// AuditKeys are the keys of the chain, the one that signs first.
-func AuditKeys(c *config.Config, state *statedir.Dir) ([]audit.Key, error) {
+// Keys are the keys of the chain, the one that signs first.
+func Keys(c *config.Config, state *statedir.Dir) ([]audit.Key, error) {
 	ring, err := state.Keyring(c.Toolgate.Keys)
 	if err != nil {
 		return nil, failure.New(failure.Config, err)

@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 )
 
 // tracing makes the traces of a configuration; nil where nobody takes them.
-func (in *Records) tracing(ctx context.Context, c *config.Config) (*telemetry.Traces, error) {
+func (r *Records) tracing(ctx context.Context, c *config.Config) (*telemetry.Traces, error) {
 	t := &c.Toolgate.Telemetry
 	if t.OTLP == "" {
 		return nil, nil
@@ -31,25 +31,25 @@ func (in *Records) tracing(ctx context.Context, c *config.Config) (*telemetry.Tr
 		headers[name] = value.Reveal()
 	}
 	// What the library has to say goes where everything else is said.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { in.Log.Warn("traces", "err", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { r.log.Warn("traces", "err", err) }))
 	traces, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
-		Endpoint: t.OTLP, Headers: headers, Sample: t.Sample, Version: version.Version, Instance: rand.Text(), Logger: in.Log,
+		Endpoint: t.OTLP, Headers: headers, Sample: t.Sample, Version: version.Version, Instance: rand.Text(), Logger: r.log,
 	})
 	if err != nil {
 		return nil, failure.Newf(failure.Config, "%s: telemetry.otlp: %w", c.Path, err)
 	}
-	in.Metrics.WatchTraces(traces.Dropped)
+	r.metrics.WatchTraces(traces.Dropped)
 	return traces, nil
 }
 
 // runTraces sends traces until the context ends. That some cannot be sent is no
 // failure of the gateway.
-func (in *Records) runTraces(ctx context.Context) error {
-	if in.traces == nil {
+func (r *Records) runTraces(ctx context.Context) error {
+	if r.traces == nil {
 		return nil
 	}
-	if err := in.traces.Run(ctx); err != nil {
-		in.Log.Warn("the last traces are not sent", "err", err)
+	if err := r.traces.Run(ctx); err != nil {
+		r.log.Warn("the last traces are not sent", "err", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 type feeds []*feedback.Feed
 
 // newFeeds makes those of a configuration.
-func (in *Records) newFeeds(c *config.Config) (feeds, error) {
+func (r *Records) newFeeds(c *config.Config) (feeds, error) {
 	f := &c.Toolgate.Feedback
 	var out feeds
 	if f.Webhook != "" {
@@ -28,7 +28,7 @@ func (in *Records) newFeeds(c *config.Config) (feeds, error) {
 		if err != nil {
 			return nil, failure.Newf(failure.Config, "%s: feedback: %w", c.Path, err)
 		}
-		out = append(out, feedback.NewFeed("webhook", hook, in.Log))
+		out = append(out, feedback.NewFeed("webhook", hook, r.log))
 	}
 	if k := &f.Kafka; len(k.Brokers) > 0 {
 		o := feedback.KafkaOptions{Brokers: k.Brokers, Topic: k.Topic, Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.Password.Reveal()}
@@ -48,10 +48,10 @@ func (in *Records) newFeeds(c *config.Config) (feeds, error) {
 		if err != nil {
 			return nil, failure.Newf(failure.Config, "%s: feedback.kafka: %w", c.Path, err)
 		}
-		out = append(out, feedback.NewFeed("kafka", kafka, in.Log))
+		out = append(out, feedback.NewFeed("kafka", kafka, r.log))
 	}
 	for _, feed := range out {
-		in.Metrics.WatchFeedback(feed.Name(), func() (sent, dropped uint64) {
+		r.metrics.WatchFeedback(feed.Name(), func() (sent, dropped uint64) {
 			s := feed.Stats()
 			return s.Sent, s.Dropped
 		})

@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 
 // execution adds a closed call of a tool to the execution log, which nobody waits
 // for. What no server has is no tool.
-func (in *Records) execution(e *audit.Entry) {
+func (r *Records) execution(e *audit.Entry) {
 	if !build.Executed || e.Method != mcp.MethodToolsCall || e.Server == "" {
 		return
 	}
-	in.executions.Add(store.Execution{
+	r.executions.Add(store.Execution{
 		At: e.Time, CallID: e.CallID, Server: e.Server, Tool: e.Name, Tenant: e.Principal.Tenant, Persona: e.Principal.Persona,
 		Session: e.Session, Success: e.Outcome == audit.OutcomeOK, ErrorClass: errorClass(e),
 		Duration: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
@@ -37,8 +37,8 @@ func errorClass(e *audit.Entry) string {
 }
 
 // ToolUsage implements [admin.UsageReader].
-func (in Reader) ToolUsage(ctx context.Context, since time.Time, by []string) ([]admin.ToolUsage, error) {
-	all, err := in.r.executions.Usage(ctx, since, by...)
+func (from Reader) ToolUsage(ctx context.Context, since time.Time, by []string) ([]admin.ToolUsage, error) {
+	all, err := from.r.executions.Usage(ctx, since, by...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-package daemon
+// Package hidden keeps the secrets of a gateway out of whatever it shows.
+package hidden
 
 import (
 	"log/slog"
@@ -20,10 +21,10 @@ const (
 	hideTime = 50 * time.Millisecond
 )
 
-// Hidden are the secrets that the gateway shows nobody: in its log, its audit log,
+// Secrets are the secrets that the gateway shows nobody: in its log, its audit log,
 // and in what it says of its servers. It is safe for concurrent use. The zero value
 // hides what has the shape of a credential.
-type Hidden struct {
+type Secrets struct {
 	found atomic.Pointer[redact.Redactor]
 
 	// Held are the secrets that no file has: those of servers that callers sign in to,
@@ -35,7 +36,7 @@ type Hidden struct {
 }
 
 // Use makes these the secrets of the settings.
-func (h *Hidden) Use(known []string, log *slog.Logger) {
+func (h *Secrets) Use(known []string, log *slog.Logger) {
 	const most = redact.MaxSecrets
 	if len(known) > most {
 		log.Warn("there are more secrets than can be kept out of logs", "secrets", len(known), "kept_out", most)
@@ -47,7 +48,7 @@ func (h *Hidden) Use(known []string, log *slog.Logger) {
 }
 
 // Learn hides a secret that came into use, until a while after retire is called, once.
-func (h *Hidden) Learn(secret string) (retire func()) {
+func (h *Secrets) Learn(secret string) (retire func()) {
 	h.Held.Add(secret)
 	return func() {
 		h.mu.Lock()
@@ -60,7 +61,7 @@ func (h *Hidden) Learn(secret string) (retire func()) {
 	}
 }
 
-func (h *Hidden) redactor() *redact.Redactor {
+func (h *Secrets) redactor() *redact.Redactor {
 	if r := h.found.Load(); r != nil {
 		return r
 	}
@@ -70,17 +71,17 @@ func (h *Hidden) redactor() *redact.Redactor {
 }
 
 // Text implements [logs.Redactor] and [proxy.Redactor].
-func (h *Hidden) Text(text string, until time.Time) (string, int, error) {
+func (h *Secrets) Text(text string, until time.Time) (string, int, error) {
 	return h.redactor().Text(text, until)
 }
 
 // Value implements [proxy.Redactor].
-func (h *Hidden) Value(value []byte, until time.Time) ([]byte, int, error) {
+func (h *Secrets) Value(value []byte, until time.Time) ([]byte, int, error) {
 	return h.redactor().Value(value, until)
 }
 
 // Shown is a text as it may be shown to somebody.
-func (h *Hidden) Shown(text string) string {
+func (h *Secrets) Shown(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -91,8 +92,8 @@ func (h *Hidden) Shown(text string) string {
 	return logs.Printable(clean)
 }
 
-// lines are those of a server as they may be shown.
-func (h *Hidden) lines(of admin.ServerLogs) admin.ServerLogs {
+// Lines are those of a server as they may be shown.
+func (h *Secrets) Lines(of admin.ServerLogs) admin.ServerLogs {
 	lines := make([]string, len(of.Lines))
 	for i, line := range of.Lines {
 		lines[i] = h.Shown(line)

@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"context"
@@ -14,20 +14,23 @@ import (
 // maxAuditCall bounds the lines that are shown of one call.
 const maxAuditCall = 1000
 
+// anchorTime bounds the reading of anchors.
+const anchorTime = 5 * time.Second
+
 // errNoAudit is of a gateway that keeps no records.
 var errNoAudit = errors.New("this gateway keeps no audit log")
 
 // readAudit calls fn with the entries of the log until ctx ends. One question is
 // answered at a time: each reads the whole log.
-func (in Reader) readAudit(ctx context.Context, found *admin.AuditFound, fn func(*audit.Record)) error {
-	if in.r.audit.Path() == "" {
+func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, fn func(*audit.Record)) error {
+	if from.r.audit.Path() == "" {
 		return errNoAudit
 	}
-	if !in.r.reading.TryLock() {
+	if !from.r.reading.TryLock() {
 		return admin.ErrAuditBusy
 	}
-	defer in.r.reading.Unlock()
-	files, err := audit.Files(in.r.audit.Path())
+	defer from.r.reading.Unlock()
+	files, err := audit.Files(from.r.audit.Path())
 	if err != nil {
 		return err
 	}
@@ -43,13 +46,13 @@ func (in Reader) readAudit(ctx context.Context, found *admin.AuditFound, fn func
 }
 
 // SearchAudit implements [admin.AuditReader].
-func (in Reader) SearchAudit(ctx context.Context, query string, limit int) (found admin.AuditFound, err error) {
+func (from Reader) SearchAudit(ctx context.Context, query string, limit int) (found admin.AuditFound, err error) {
 	q, err := audit.ParseQuery(query, time.Now())
 	if err != nil {
 		return found, fmt.Errorf("%w: %w", admin.ErrAuditQuery, err)
 	}
 	found.Entries = []audit.Record{}
-	err = in.readAudit(ctx, &found, func(r *audit.Record) {
+	err = from.readAudit(ctx, &found, func(r *audit.Record) {
 		if r.Event == audit.EventBegin || !q.Matches(r) {
 			return
 		}
@@ -61,8 +64,8 @@ func (in Reader) SearchAudit(ctx context.Context, query string, limit int) (foun
 }
 
 // ShowAudit implements [admin.AuditReader].
-func (in Reader) ShowAudit(ctx context.Context, id string) (found admin.AuditFound, err error) {
-	err = in.readAudit(ctx, &found, func(r *audit.Record) {
+func (from Reader) ShowAudit(ctx context.Context, id string) (found admin.AuditFound, err error) {
+	err = from.readAudit(ctx, &found, func(r *audit.Record) {
 		if r.CallID != id || id == "" {
 			return
 		}
@@ -77,28 +80,28 @@ func (in Reader) ShowAudit(ctx context.Context, id string) (found admin.AuditFou
 }
 
 // VerifyAudit implements [admin.AuditReader].
-func (in Reader) VerifyAudit(ctx context.Context) (*audit.Report, error) {
-	if in.r.audit.Path() == "" {
+func (from Reader) VerifyAudit(ctx context.Context) (*audit.Report, error) {
+	if from.r.audit.Path() == "" {
 		return nil, errNoAudit
 	}
-	if !in.r.reading.TryLock() {
+	if !from.r.reading.TryLock() {
 		return nil, admin.ErrAuditBusy
 	}
-	defer in.r.reading.Unlock()
-	keys, err := AuditKeys(in.r.config(), in.r.State)
+	defer from.r.reading.Unlock()
+	keys, err := Keys(from.r.config(), from.r.state)
 	if err != nil {
 		return nil, err
 	}
-	replica, err := in.r.State.Replica()
+	replica, err := from.r.state.Replica()
 	if err != nil {
 		return nil, err
 	}
-	return VerifyAnchored(ctx, in.r.Store.Anchors(), in.r.audit.Path(), keys, replica)
+	return VerifyAnchored(ctx, from.r.store.Anchors(), from.r.audit.Path(), keys, replica)
 }
 
 // VerifyAnchored verifies an audit log against the anchors of a store.
 func VerifyAnchored(ctx context.Context, anchors *store.Anchors, path string, keys []audit.Key, replica string) (*audit.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, SaveTime)
+	ctx, cancel := context.WithTimeout(ctx, anchorTime)
 	defer cancel()
 	own, err := anchors.List(ctx, replica)
 	if err != nil {

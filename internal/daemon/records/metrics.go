@@ -1,4 +1,4 @@
-package daemon
+package records
 
 import (
 	"context"
@@ -12,34 +12,34 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// Metered is what the gateway tells of its requests.
-func (in *Records) Metered() *proxy.Metrics {
+// Counting is what the gateway tells of its requests.
+func (r *Records) Counting() *proxy.Metrics {
 	if !build.KeepsRecords {
 		return nil
 	}
 	return &proxy.Metrics{
-		Call: in.count, Served: in.Metrics.Served, Listed: in.Metrics.Discovered,
-		Sessions: in.Metrics.Sessions, SessionEnded: in.Metrics.SessionEnded,
-		Limited: in.Metrics.Limited, Redacted: in.Metrics.Redacted,
+		Call: r.count, Served: r.metrics.Served, Listed: r.metrics.Discovered,
+		Sessions: r.metrics.Sessions, SessionEnded: r.metrics.SessionEnded,
+		Limited: r.metrics.Limited, Redacted: r.metrics.Redacted,
 	}
 }
 
 // count counts one closed call.
-func (in *Records) count(e *audit.Entry) {
-	in.execution(e)
+func (r *Records) count(e *audit.Entry) {
+	r.execution(e)
 	tool := ""
 	if e.Kind == "tool" && e.Server != "" {
 		tool = e.Name
 	}
-	in.done.Count(e.Server, tool, e.Outcome, e.DurationUS)
+	r.done.Count(e.Server, tool, e.Outcome, e.DurationUS)
 	if e.LeftOut > 0 || e.OutputInvalid {
-		in.Metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
+		r.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
 	}
 	for step := range stepsOf(e) {
-		in.Metrics.Decided(step.Phase, step.Verdict)
+		r.metrics.Decided(step.Phase, step.Verdict)
 	}
-	in.feeds.tell(e)
-	in.Metrics.Call(&telemetry.Call{
+	r.feeds.tell(e)
+	r.metrics.Call(&telemetry.Call{
 		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code,
 		Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
 	})
@@ -62,14 +62,14 @@ func stepsOf(e *audit.Entry) iter.Seq2[*audit.Step, time.Duration] {
 	}
 }
 
-// countCharge counts what happened to one charge of a budget.
-func (in *Records) countCharge(e budget.Event) {
+// CountCharge counts what happened to one charge of a budget.
+func (r *Records) CountCharge(e budget.Event) {
 	c := telemetry.Charge{Budget: e.Budget, Outcome: string(e.Outcome), Warned: e.Warned}
 	if e.Outcome == budget.Granted && e.Limit > 0 {
 		c.Limited, c.Measure, c.Owner, c.Until = true, e.Measure, e.Key, e.ResetAt
 		c.Left = 1 - float64(e.Used)/float64(e.Limit)
 	}
-	in.Metrics.Budget(&c)
+	r.metrics.Budget(&c)
 }
 
 // approvalsPause is how often the open questions are counted besides every time
@@ -78,16 +78,16 @@ const approvalsPause = 15 * time.Second
 
 // countApprovals keeps the number of open questions, whoever asked them and
 // wherever they are answered, until the context ends.
-func (in *Records) countApprovals(ctx context.Context) error {
+func (r *Records) countApprovals(ctx context.Context) error {
 	tick := time.NewTicker(approvalsPause)
 	defer tick.Stop()
 	for {
-		if n, err := in.Store.Approvals().Pending(ctx); err == nil { // else the last known number stands
-			in.Metrics.Approvals(n)
+		if n, err := r.store.Approvals().Pending(ctx); err == nil { // else the last known number stands
+			r.metrics.Approvals(n)
 		}
 		select {
 		case <-tick.C:
-		case <-in.approvals:
+		case <-r.approvals:
 		case <-ctx.Done():
 			return nil
 		}
@@ -95,7 +95,7 @@ func (in *Records) countApprovals(ctx context.Context) error {
 }
 
 // auditStats is what the audit log has done so far.
-func (in *Records) auditStats() telemetry.AuditStats {
-	s := in.audit.Stats()
+func (r *Records) auditStats() telemetry.AuditStats {
+	s := r.audit.Stats()
 	return telemetry.AuditStats{Written: s.Written, Lost: s.Lost}
 }
