@@ -63,7 +63,7 @@ func (a administrator) by(reason string) store.Change {
 
 // SetMode implements [admin.ModeKeeper].
 func (a administrator) SetMode(ctx context.Context, mode, reason string) (admin.Mode, error) {
-	return a.setMode(ctx, mode, a.by(reason))
+	return a.Set(ctx, mode, a.by(reason))
 }
 
 // ChangeCatalog implements [admin.Cataloger], whoever the request says makes the

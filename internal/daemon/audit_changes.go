@@ -16,12 +16,12 @@ import (
 
 // ResetBreaker implements [admin.BreakerKeeper].
 func (in *Daemon) ResetBreaker(server, tool string) error {
-	return in.Records.Changed(Operator(), &records.Change{What: "breaker.reset", Name: tool, Server: server}, in.resetBreaker(server, tool))
+	return in.Records.Changed(admin.Operator(), &records.Change{What: "breaker.reset", Name: tool, Server: server}, in.resetBreaker(server, tool))
 }
 
 // RebuildBudgets implements [admin.Budgets].
 func (in *Daemon) RebuildBudgets(ctx context.Context) (string, error) {
-	return in.rebuildBudgetsAs(ctx, Operator(), nil)
+	return in.rebuildBudgetsAs(ctx, admin.Operator(), nil)
 }
 
 func (in *Daemon) rebuildBudgetsAs(ctx context.Context, actor string, id *gate.Identity) (string, error) {
@@ -35,16 +35,16 @@ func (in *Daemon) rebuildBudgetsAs(ctx context.Context, actor string, id *gate.I
 // PromoteServer implements [admin.Adder].
 func (in *Daemon) PromoteServer(ctx context.Context, server, reason string) error {
 	err := in.promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
-	return in.Records.Changed(Operator(), &records.Change{What: "servers.promote", Server: server, Reason: reason}, err)
+	return in.Records.Changed(admin.Operator(), &records.Change{What: "servers.promote", Server: server, Reason: reason}, err)
 }
 
 // RemoveServer implements [admin.Adder].
 func (in *Daemon) RemoveServer(ctx context.Context, server string) error {
-	return in.Records.Changed(Operator(), &records.Change{What: "servers.remove", Server: server}, in.removeServer(ctx, server))
+	return in.Records.Changed(admin.Operator(), &records.Change{What: "servers.remove", Server: server}, in.removeServer(ctx, server))
 }
 
 // Reload implements [admin.Gateway].
-func (in *Daemon) Reload() (admin.Reloaded, error) { return in.reloadAs(Operator(), nil) }
+func (in *Daemon) Reload() (admin.Reloaded, error) { return in.reloadAs(admin.Operator(), nil) }
 
 func (in *Daemon) reloadAs(actor string, id *gate.Identity) (admin.Reloaded, error) {
 	did, err := in.TakeFile(true)

@@ -152,6 +152,6 @@ func (in *Daemon) rebuildBudgets(ctx context.Context) (string, error) {
 	if err := lost.Rebuild(ctx); err != nil {
 		return "", err
 	}
-	in.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", Operator())
+	in.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())
 	return "The budgets are usable again; what was lost counts as unused.", nil
 }

@@ -214,12 +214,12 @@ func (in *Daemon) undeclare(ctx context.Context, name string) error {
 // DeclareTools implements [admin.Declarer].
 func (in *Daemon) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
 	out, err := in.declare(ctx, &d, store.Change{Actor: gate.ByOperator, Reason: d.Reason})
-	return out, in.Records.Changed(Operator(), &records.Change{What: "tools.declare", Name: d.File, Reason: d.Reason}, err)
+	return out, in.Records.Changed(admin.Operator(), &records.Change{What: "tools.declare", Name: d.File, Reason: d.Reason}, err)
 }
 
 // UndeclareTool implements [admin.Declarer].
 func (in *Daemon) UndeclareTool(ctx context.Context, name, reason string) error {
-	return in.Records.Changed(Operator(), &records.Change{What: "tools.undeclare", Name: name, Reason: reason}, in.undeclare(ctx, name))
+	return in.Records.Changed(admin.Operator(), &records.Change{What: "tools.undeclare", Name: name, Reason: reason}, in.undeclare(ctx, name))
 }
 
 // DeclareTools implements [admin.Declarer].

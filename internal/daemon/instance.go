@@ -38,6 +38,7 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/upstream"
@@ -80,9 +81,10 @@ type Daemon struct {
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
-	registry        *registry.Registry
-	lost            *lostRelations
-	rates           *build.Rates
+	registry *registry.Registry
+	lost     *lostRelations
+	rates    *build.Rates
+	Modes
 	Operation       *operation       // the mode, and what it needs; see mode.go
 	Leave           func()           // ends this gateway for another one; nil where that may not be
 	begun           config.Toolgate  // the settings at the start; some stay in force to the end
@@ -212,10 +214,6 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if c.Toolgate.BudgetsIn == "redis" {
 		in.Budgets.Store = in.rates.Redis.Budgets(build.BudgetEpoch{Meta: in.Store.Meta()})
 	}
-	if in.Operation, err = newOperation(ctx, in); err != nil {
-		return nil, err
-	}
-	in.onStore[store.TopicMode] = []func(){in.Operation.stored}
 
 	g := build.GatewayOptions(c)
 	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in.Identities, in.Identities, in.Records.Auditor(), in.keys, in.Log
@@ -234,6 +232,15 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if in.Gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
+	if in.Operation, err = newOperation(ctx, OperationOptions{
+		Log: in.Log, State: state, Calls: in.Gateway, First: c.Toolgate.Governance.Mode, There: in.offered,
+		Scopes: func() *auth.Scopes { return in.Identities.InForce().Scopes }, Record: in.Records.Auditor().Append,
+		Shown: in.Metrics.Mode, Scarce: in.Messages.Scarce, StoreCame: in.saver.signal,
+	}, in.Store.Modes()); err != nil {
+		return nil, err
+	}
+	in.Modes = in.Operation.Modes()
+	in.onStore[store.TopicMode] = []func(){in.Operation.stored}
 	return in, nil
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 // Status implements admin.Gateway.
 func (in *Daemon) Status() admin.Status {
 	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
-	in.Operation.status(&out)
+	in.Operation.status(&out, append(in.lost.problems(), in.registry.Stricter())...)
 	if in.rates.Meter.Down() {
 		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
 	}
@@ -104,4 +105,16 @@ func (in *Daemon) Logs(server string) (admin.ServerLogs, error) {
 		return in.Hidden.Lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
 	}
 	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
+}
+
+// Capabilities implements [admin.CatalogLister].
+func (in *Daemon) Capabilities(ctx context.Context) ([]admin.Capability, error) {
+	in.Gateway.Settle(ctx)
+	all := []admin.Capability{}
+	for _, c := range in.Gateway.Capabilities() {
+		all = append(all, admin.Capability{
+			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
+		})
+	}
+	return all, nil
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
-	"strconv"
+	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,12 +15,15 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/references"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -34,16 +36,46 @@ const (
 	storePause = time.Second
 )
 
+// Calls are those of the gateway, as far as a mode bears on them.
+type Calls interface {
+	Throttle(t proxy.Throttle)
+	CancelCalls(cancel func(*proxy.RunningCall) *refusal.Error) int
+	CancelTasks(ctx context.Context, cancel func(*proxy.RunningCall) *refusal.Error) int
+}
+
+// OperationOptions are what the operation of a gateway needs of it. All of it is needed
+// but First.
+type OperationOptions struct {
+	Log   *slog.Logger
+	State *statedir.Dir
+	Calls Calls
+	// First is the mode of the very first start; empty is NORMAL.
+	First string
+	// There is the inventory of the gateway; nil while a server is not heard of.
+	There func(ctx context.Context) *references.Inventory
+	// Scopes are the rules for scopes in force; nil is none.
+	Scopes func() *auth.Scopes
+	// Record writes a change of the mode into the audit log.
+	Record func(e *audit.Entry) error
+	// Shown is told of the mode in force.
+	Shown func(mode string)
+	// Scarce is told whether memory runs short.
+	Scarce func(short bool)
+	// StoreCame is told when a store has come that was not there at the start.
+	StoreCame func()
+}
+
 // operation is what a gateway keeps over reloads besides its servers: the
 // operating mode, the connection to SpiceDB, the prepared schemas, and whether
 // it can decide at all.
 type operation struct {
-	in        *Daemon
+	OperationOptions
 	modes     *store.Modes
 	Relations build.RelationsKeeper
 	schemas   *schema.Checker
 
 	changed   chan struct{}                    // capacity 1: a mode was set in the store
+	locked    chan struct{}                    // capacity 1: LOCKDOWN is in force, which tasks at servers end for
 	setting   sync.Mutex                       // one change of the mode at a time
 	Mode      atomic.Pointer[store.ModeRecord] // that of the store
 	Headroom  headroom.Watcher
@@ -56,9 +88,12 @@ type operation struct {
 
 // newOperation reads the mode in force. Without a store that could tell it there
 // is none.
-func newOperation(ctx context.Context, in *Daemon) (*operation, error) {
-	o := &operation{in: in, modes: in.Store.Modes(), schemas: schema.New(schema.Options{}), changed: make(chan struct{}, 1)}
-	o.Headroom.Logger = in.Log
+func newOperation(ctx context.Context, options OperationOptions, modes *store.Modes) (*operation, error) {
+	o := &operation{
+		OperationOptions: options, modes: modes, schemas: schema.New(schema.Options{}),
+		changed: make(chan struct{}, 1), locked: make(chan struct{}, 1),
+	}
+	o.Headroom.Logger = o.Log
 	o.Examiner.Store(&build.Examiner{Said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
 	o.Mode.Store(&store.ModeRecord{})                                                                        // which denies every call
 	err := o.begin(ctx)
@@ -76,7 +111,7 @@ func (o *operation) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the operating mode: %w", err)
 	}
-	if wanted := o.in.begun.Governance.Mode; !kept && wanted != "" {
+	if wanted := o.First; !kept && wanted != "" {
 		by := store.Change{Actor: "configuration", Reason: "the mode of the first start"}
 		if _, err := o.modes.SetIf(ctx, "", wanted, by); err != nil {
 			return err
@@ -98,13 +133,13 @@ func (o *operation) Now() governance.Mode { return governance.Mode(o.inForce().M
 // use takes over the gate of a configuration that is about to be applied, and
 // returns who is told of the names that there are.
 func (o *operation) use(c *config.Config, g *build.Gates) (listed func([]string)) {
-	o.Headroom.Use(Room(c, o.in.State))
+	o.Headroom.Use(Room(c, o.State))
 	o.Examiner.Store(g.Examiner)
 	o.policy.Store(g.Policy)
 	watch := &build.RuleWatch{Look: o.nameless(c, g), Wake: make(chan struct{}, 1)}
 	o.watch.Store(watch)
 	g.Keepers = append(g.Keepers, build.KeepingUpTo{What: "governance", Run: func(ctx context.Context) error {
-		watch.Run(ctx, func(p governance.Problem) { o.in.Log.Warn("a rule cannot be meant so", "rule", build.ProblemText(p)) })
+		watch.Run(ctx, func(p governance.Problem) { o.Log.Warn("a rule cannot be meant so", "rule", build.ProblemText(p)) })
 		return nil
 	}})
 	return func(names []string) {
@@ -119,11 +154,11 @@ func (o *operation) use(c *config.Config, g *build.Gates) (listed func([]string)
 // that there is.
 func (o *operation) nameless(c *config.Config, g *build.Gates) func(context.Context) ([]governance.Problem, bool) {
 	return func(ctx context.Context) ([]governance.Problem, bool) {
-		inv := o.in.offered(ctx)
+		inv := o.There(ctx)
 		if inv.Empty() {
 			return nil, false
 		}
-		return references.By(c, g, o.in.Identities.InForce().Scopes).Dangling(inv), true
+		return references.By(c, g, o.Scopes()).Dangling(inv), true
 	}
 }
 
@@ -142,6 +177,7 @@ func (o *operation) run(ctx context.Context) error {
 	var probing sync.WaitGroup
 	defer probing.Wait()
 	probing.Go(func() { o.probe(ctx) })
+	probing.Go(func() { o.endTasks(ctx) })
 	probing.Go(func() { _ = o.Headroom.Run(ctx, o.runsShort) }) // which has no other end than the context's
 	for {
 		select {
@@ -150,15 +186,18 @@ func (o *operation) run(ctx context.Context) error {
 		case <-o.changed:
 		}
 		if err := o.refresh(ctx); err != nil && ctx.Err() == nil {
-			o.in.Log.Error("the operating mode cannot be read; the one before stays in force", "err", err)
+			o.Log.Error("the operating mode cannot be read; the one before stays in force", "err", err)
 		}
 	}
 }
 
 // stored takes the news that a mode was set in the store.
-func (o *operation) stored() {
+func (o *operation) stored() { wake(o.changed) }
+
+// wake leaves a token unless one is there.
+func wake(c chan struct{}) {
 	select {
-	case o.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -211,7 +250,7 @@ func (o *operation) refresh(ctx context.Context) error {
 			o.short.Store(&shortage{record: s.record, under: o.Mode.Load()})
 		}
 		o.act(o.Now())
-		o.in.saver.signal() // for what could not be saved meanwhile
+		o.StoreCame()
 		return nil
 	}
 	record, kept, err := o.modes.Current(ctx)
@@ -227,24 +266,35 @@ func (o *operation) refresh(ctx context.Context) error {
 // act does what a mode demands of calls that are under way already. The mode is
 // in force by then, so that none slips through between.
 func (o *operation) act(mode governance.Mode) {
-	o.in.Metrics.Mode(string(mode))
-	o.in.Gateway.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
+	o.Shown(string(mode))
+	o.Calls.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.Examiner.Load()
-	n := o.in.Gateway.CancelCalls(func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, mode) })
+	n := o.Calls.CancelCalls(func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, mode) })
 	if n > 0 {
-		o.in.Log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
+		o.Log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
 	}
-	if mode != governance.Lockdown {
-		return
+	if mode == governance.Lockdown {
+		wake(o.locked)
 	}
-	o.in.Running.Go(func() { // ends with its deadline
-		ctx, cancel := context.WithTimeout(o.in.ctxOrBackground(), cancelTime)
-		defer cancel()
-		n := o.in.Gateway.CancelTasks(ctx, func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, mode) })
-		if n > 0 {
-			o.in.Log.Warn("tasks cancelled at their servers by the operating mode", "mode", mode, "tasks", n)
+}
+
+// endTasks ends the tasks at servers that LOCKDOWN does not allow, whenever it comes
+// into force, until the context ends.
+func (o *operation) endTasks(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.locked:
 		}
-	})
+		examiner := o.Examiner.Load()
+		ending, cancel := context.WithTimeout(ctx, cancelTime)
+		n := o.Calls.CancelTasks(ending, func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, governance.Lockdown) })
+		cancel()
+		if n > 0 {
+			o.Log.Warn("tasks cancelled at their servers by the operating mode", "mode", governance.Lockdown, "tasks", n)
+		}
+	}
 }
 
 // missing is one word for what the gateway needs to decide and does not have.
@@ -258,8 +308,8 @@ func (o *operation) missing() string {
 	return ""
 }
 
-// status adds the mode, and what is missing or wrong.
-func (o *operation) status(out *admin.Status) {
+// status adds the mode, and what is missing or wrong, with what is wrong besides.
+func (o *operation) status(out *admin.Status, besides ...string) {
 	if mode := shownMode(o.inForce()); mode.Mode != "" {
 		out.Mode = &mode
 	}
@@ -275,10 +325,7 @@ func (o *operation) status(out *admin.Status) {
 		}
 	}
 	if watch := o.watch.Load(); watch != nil {
-		out.Alarms = append(watch.Problems(), o.in.lost.problems()...)
-		if stricter := o.in.registry.Stricter(); stricter != "" {
-			out.Alarms = append(out.Alarms, stricter)
-		}
+		out.Alarms = append(watch.Problems(), slices.DeleteFunc(besides, func(alarm string) bool { return alarm == "" })...)
 	}
 	if policy := o.policy.Load(); policy != nil {
 		for _, f := range policy.Failures() {
@@ -300,19 +347,20 @@ func shownMode(r *store.ModeRecord) admin.Mode {
 }
 
 // Mode implements [admin.ModeKeeper].
-func (in *Daemon) Mode(context.Context) (admin.Mode, error) {
-	if err := in.Operation.storeDown.Load(); err != nil && in.Operation.Now() == "" {
+func (m Modes) Mode(context.Context) (admin.Mode, error) {
+	if err := m.o.storeDown.Load(); err != nil && m.o.Now() == "" {
 		return admin.Mode{}, fmt.Errorf("the operating mode is not known, and nothing is called: %w", *err)
 	}
-	return shownMode(in.Operation.inForce()), nil
+	return shownMode(m.o.inForce()), nil
 }
 
 // SetMode implements [admin.ModeKeeper].
-func (in *Daemon) SetMode(ctx context.Context, text, reason string) (admin.Mode, error) {
-	return in.setMode(ctx, text, store.Change{Actor: Operator(), Reason: reason})
+func (m Modes) SetMode(ctx context.Context, text, reason string) (admin.Mode, error) {
+	return m.Set(ctx, text, store.Change{Actor: admin.Operator(), Reason: reason})
 }
 
-func (in *Daemon) setMode(ctx context.Context, text string, by store.Change) (admin.Mode, error) {
+// Set sets the mode of all gateways that share the store, in somebody's name.
+func (m Modes) Set(ctx context.Context, text string, by store.Change) (admin.Mode, error) {
 	mode, err := governance.ParseMode(text)
 	switch {
 	case err != nil:
@@ -322,40 +370,27 @@ func (in *Daemon) setMode(ctx context.Context, text string, by store.Change) (ad
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := in.Operation.modes.Set(ctx, string(mode), by); err != nil {
+	if err := m.o.modes.Set(ctx, string(mode), by); err != nil {
 		return admin.Mode{}, err
 	}
-	if err := in.Operation.refresh(ctx); err != nil {
+	if err := m.o.refresh(ctx); err != nil {
 		return admin.Mode{}, err
 	}
-	return in.Mode(ctx)
+	return m.Mode(ctx)
 }
 
-// Operator names who uses the control socket: it takes the gateway's own user
-// alone.
-func Operator() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return "user " + u.Username
-	}
-	return "user " + strconv.Itoa(os.Getuid())
-}
+// Modes are the operating mode as it is asked for and set.
+type Modes struct{ o *operation }
 
-// Capabilities implements [admin.CatalogLister].
-func (in *Daemon) Capabilities(ctx context.Context) ([]admin.Capability, error) {
-	in.Gateway.Settle(ctx)
-	all := []admin.Capability{}
-	for _, c := range in.Gateway.Capabilities() {
-		all = append(all, admin.Capability{
-			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
-		})
-	}
-	return all, nil
-}
+// Modes returns who asks for the mode and sets it.
+func (o *operation) Modes() Modes { return Modes{o} }
 
-// ctxOrBackground is the context of run, or of nothing before it.
-func (in *Daemon) ctxOrBackground() context.Context {
-	if in.ctx != nil {
-		return in.ctx
+var _ admin.ModeKeeper = Modes{}
+
+// StoreDown is why the store does not answer; nil while it does.
+func (o *operation) StoreDown() error {
+	if err := o.storeDown.Load(); err != nil {
+		return *err
 	}
-	return context.Background()
+	return nil
 }

@@ -15,7 +15,7 @@ const (
 // only where the configuration has one.
 func (in *Daemon) needs() []proxy.Need {
 	all := []proxy.Need{
-		{Name: needStore, OK: in.Operation.storeDown.Load() == nil},
+		{Name: needStore, OK: in.Operation.StoreDown() == nil},
 		{Name: registry.Name, OK: in.registry.Healthy() == nil},
 	}
 	if s := in.Operation.Relations.Status(); s != nil {

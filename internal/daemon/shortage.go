@@ -50,20 +50,20 @@ func (o *operation) change(by store.Change, how func()) {
 	if before.Mode == now.Mode && before.At.Equal(now.At) && before.Reason == now.Reason {
 		return
 	}
-	o.in.Log.Warn("operating mode", "mode", now.Mode, "before", before.Mode, "actor", by.Actor, "reason", by.Reason)
+	o.Log.Warn("operating mode", "mode", now.Mode, "before", before.Mode, "actor", by.Actor, "reason", by.Reason)
 	entry := audit.Entry{
 		Event: audit.EventChange, Time: time.Now(), Principal: audit.Principal{Subject: by.Actor}, Method: "toolgate/mode", Kind: "mode", Name: now.Mode,
 		Outcome: audit.OutcomeOK, Reason: by.Reason,
 	}
-	if err := o.in.Records.Auditor().Append(&entry); err != nil {
-		o.in.Log.Error("audit entry not kept", "mode", now.Mode, "err", err)
+	if err := o.Record(&entry); err != nil {
+		o.Log.Error("audit entry not kept", "mode", now.Mode, "err", err)
 	}
 	o.act(governance.Mode(now.Mode))
 }
 
 // runsShort takes over what the gateway runs short of; nothing is the end of it.
 func (o *operation) runsShort(of headroom.Shortage) {
-	o.in.Messages.Scarce(of.OfMemory())
+	o.Scarce(of.OfMemory())
 	o.setting.Lock()
 	defer o.setting.Unlock()
 	before := o.short.Load()
@@ -82,7 +82,7 @@ func (o *operation) runsShort(of headroom.Shortage) {
 	}
 	o.change(s.record.Change, func() { o.short.Store(s) })
 	if !s.counts(o.Mode.Load()) {
-		o.in.Log.Warn("the gateway runs short; the mode that was set stays", "of", of.String(), "mode", o.Mode.Load().Mode)
+		o.Log.Warn("the gateway runs short; the mode that was set stays", "of", of.String(), "mode", o.Mode.Load().Mode)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestAdministrators(t *testing.T) {
 	h.ok(t, "reload", h.file)
 	requireChanges(t, h,
 		"toolgate/mode alice of default", "toolgate/catalog.disable carol", "toolgate/servers.promote alice",
-		"toolgate/breaker.reset alice", "toolgate/reload carol", "toolgate/reload "+daemon.Operator(),
+		"toolgate/breaker.reset alice", "toolgate/reload carol", "toolgate/reload "+admin.Operator(),
 	)
 
 	// Who has the role asks the audit log.
