@@ -97,7 +97,7 @@ func (in *Daemon) application(file *config.Config, before *identity.Set) (a *app
 	if a.gates, err = build.NewGates(in.ctx, a.c, authenticated && a.inForce.Authenticates(), build.Surroundings{
 		Log: in.Log, Copies: filepath.Join(in.State.Path, "policy"), Owners: owners,
 		Personal: in.personal(servers),
-		Decided:  in.Gateway.Decided, Reread: in.Operation.lookAgain, Failed: in.Metrics.PolicyFailed, Registry: in.registry, Relations: &in.Operation.Relations, Schemas: in.Operation.schemas,
+		Decided:  in.Gateway.Decided, Reread: in.Operation.LookAgain, Failed: in.Metrics.PolicyFailed, Registry: in.registry, Relations: &in.Operation.Relations, Schemas: in.Operation.Schemas,
 		Mode: in.Operation.Now, Own: off.Own, Native: in.NativeOperator,
 	}); err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []p
 	if a.gates.Capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = a.gates.Capsules
 	}
-	applied.Listed = in.Operation.use(c, a.gates)
+	applied.Listed = in.Operation.Use(c, a.gates)
 	in.Gateway.Apply(applied)
 }
 

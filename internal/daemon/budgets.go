@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -108,7 +109,7 @@ func classOf(e *build.Examiner) func(gate.Request, []byte) string {
 
 // BudgetUse implements [admin.Budgets].
 func (in *Daemon) BudgetUse(ctx context.Context, q admin.BudgetQuery) ([]admin.BudgetUse, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
 	limiter := in.limiter.Load()
 	now := limiter.Now()
@@ -143,7 +144,7 @@ func budgetUse(l *budget.Limiter, b *budget.Balance, now time.Time) admin.Budget
 }
 
 func (in *Daemon) rebuildBudgets(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
 	lost, ok := in.Budgets.Store.(budget.Rebuilder)
 	if !ok {

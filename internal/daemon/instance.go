@@ -23,6 +23,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -84,15 +85,15 @@ type Daemon struct {
 	registry *registry.Registry
 	lost     *lostRelations
 	rates    *build.Rates
-	Modes
-	Operation       *operation       // the mode, and what it needs; see mode.go
-	Leave           func()           // ends this gateway for another one; nil where that may not be
-	begun           config.Toolgate  // the settings at the start; some stay in force to the end
-	Identities      *identity.Keeper // who callers are
-	SignIn          *signin.Service  // where people sign in to servers
-	signin.Commands                  // and the commands that do
-	fleets          sync.Map         // of servers at which callers sign in by themselves, by server
-	generated       string           // hash of the key that was made for the listener; empty for none
+	operate.Modes
+	Operation       *operate.Operation // the mode, and what it needs; see mode.go
+	Leave           func()             // ends this gateway for another one; nil where that may not be
+	begun           config.Toolgate    // the settings at the start; some stay in force to the end
+	Identities      *identity.Keeper   // who callers are
+	SignIn          *signin.Service    // where people sign in to servers
+	signin.Commands                    // and the commands that do
+	fleets          sync.Map           // of servers at which callers sign in by themselves, by server
+	generated       string             // hash of the key that was made for the listener; empty for none
 
 	ctx     context.Context // of run
 	Running sync.WaitGroup  // servers
@@ -232,7 +233,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if in.Gateway, err = proxy.New(g); err != nil {
 		return nil, err
 	}
-	if in.Operation, err = newOperation(ctx, OperationOptions{
+	if in.Operation, err = operate.New(ctx, operate.Options{
 		Log: in.Log, State: state, Calls: in.Gateway, First: c.Toolgate.Governance.Mode, There: in.offered,
 		Scopes: func() *auth.Scopes { return in.Identities.InForce().Scopes }, Record: in.Records.Auditor().Append,
 		Shown: in.Metrics.Mode, Scarce: in.Messages.Scarce, StoreCame: in.saver.signal,
@@ -240,7 +241,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		return nil, err
 	}
 	in.Modes = in.Operation.Modes()
-	in.onStore[store.TopicMode] = []func(){in.Operation.stored}
+	in.onStore[store.TopicMode] = []func(){in.Operation.ModeChanged}
 	return in, nil
 }
 
@@ -291,7 +292,7 @@ func (in *Daemon) Run(ctx context.Context, serve func(context.Context) error) er
 	group.Go(func() error { return in.saver.Run(gctx, in) })
 	group.Go(func() error { return in.Budgets.run(gctx) })
 	group.Go(func() error { return in.registry.Run(gctx) })
-	group.Go(func() error { return in.Operation.run(gctx) })
+	group.Go(func() error { return in.Operation.Run(gctx) })
 	group.Go(func() error { return rest(gctx) })
 	group.Go(func() error {
 		select {

@@ -15,7 +15,7 @@ import (
 // Status implements admin.Gateway.
 func (in *Daemon) Status() admin.Status {
 	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
-	in.Operation.status(&out, append(in.lost.problems(), in.registry.Stricter())...)
+	in.Operation.Status(&out, append(in.lost.problems(), in.registry.Stricter())...)
 	if in.rates.Meter.Down() {
 		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
 	}

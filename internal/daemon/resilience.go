@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
@@ -102,7 +103,7 @@ func (in *Daemon) guard(b proxy.Backend, set guard.Settings) *guard.Guard {
 // noteBreaker writes the new state of a breaker into the audit log.
 func (in *Daemon) noteBreaker(server, tool string, state guard.State, at time.Time) {
 	entry := audit.Entry{
-		Event: audit.EventChange, Time: at, Principal: audit.Principal{Subject: automatic}, Method: "toolgate/breaker", Kind: "breaker",
+		Event: audit.EventChange, Time: at, Principal: audit.Principal{Subject: operate.Automatic}, Method: "toolgate/breaker", Kind: "breaker",
 		Server: server, OriginalName: tool, Name: state.String(), Outcome: audit.OutcomeOK, Reason: "the circuit breaker is " + state.String(),
 	}
 	if err := in.Records.Auditor().Append(&entry); err != nil {

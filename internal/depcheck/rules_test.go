@@ -242,6 +242,13 @@ var rules = map[string]rule{
 		ours: []string{"internal/admin", "internal/logs", "proxy/redact"},
 		why:  "what is secret does not depend on where it would be shown",
 	},
+	"internal/daemon/operate": {
+		ours: []string{
+			"config", "gate/governance", "gate/opa", "gate/schema", "internal/admin", "internal/audit", "internal/daemon/build", "internal/daemon/references",
+			"internal/daemon/statedir", "internal/failure", "internal/headroom", "internal/store", "proxy", "proxy/auth", "proxy/refusal",
+		},
+		why: "a mode bears on the gate and on calls under way; of the running gateway it is told what it needs",
+	},
 	"internal/daemon/references": {
 		ours: []string{
 			"config", "gate", "gate/capsule", "gate/governance", "gate/opa", "gate/spicedb", "internal/admin", "internal/daemon/build",

@@ -14,7 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
@@ -222,7 +222,7 @@ func TestRoom(t *testing.T) {
 		d.Memory, d.Disk, d.MemoryLimit = 90, 64<<20, 1<<30
 		change(&c.Toolgate)
 		names := map[string]bool{}
-		for _, m := range daemon.Room(c, state).Meters {
+		for _, m := range operate.Room(c, state).Meters {
 			if m.Name != "memory of the cgroup" { // as the machine has one or not
 				names[m.Name] = true
 			}

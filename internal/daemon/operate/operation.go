@@ -1,4 +1,4 @@
-package daemon
+package operate
 
 import (
 	"context"
@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// storeTime bounds one look at the store.
-	storeTime = 5 * time.Second
+	// StoreTime bounds one look at the store.
+	StoreTime = 5 * time.Second
 	// cancelTime bounds the cancelling of tasks at their servers.
 	cancelTime = 30 * time.Second
 	// storePause is how often the store is asked whether it answers.
@@ -43,9 +43,9 @@ type Calls interface {
 	CancelTasks(ctx context.Context, cancel func(*proxy.RunningCall) *refusal.Error) int
 }
 
-// OperationOptions are what the operation of a gateway needs of it. All of it is needed
+// Options are what the operation of a gateway needs of it. All of it is needed
 // but First.
-type OperationOptions struct {
+type Options struct {
 	Log   *slog.Logger
 	State *statedir.Dir
 	Calls Calls
@@ -65,14 +65,14 @@ type OperationOptions struct {
 	StoreCame func()
 }
 
-// operation is what a gateway keeps over reloads besides its servers: the
+// Operation is what a gateway keeps over reloads besides its servers: the
 // operating mode, the connection to SpiceDB, the prepared schemas, and whether
 // it can decide at all.
-type operation struct {
-	OperationOptions
+type Operation struct {
+	Options
 	modes     *store.Modes
 	Relations build.RelationsKeeper
-	schemas   *schema.Checker
+	Schemas   *schema.Checker
 
 	changed   chan struct{}                    // capacity 1: a mode was set in the store
 	locked    chan struct{}                    // capacity 1: LOCKDOWN is in force, which tasks at servers end for
@@ -86,11 +86,11 @@ type operation struct {
 	storeDown atomic.Pointer[error]           // why the store does not answer; nil while it does
 }
 
-// newOperation reads the mode in force. Without a store that could tell it there
+// New reads the mode in force. Without a store that could tell it there
 // is none.
-func newOperation(ctx context.Context, options OperationOptions, modes *store.Modes) (*operation, error) {
-	o := &operation{
-		OperationOptions: options, modes: modes, schemas: schema.New(schema.Options{}),
+func New(ctx context.Context, options Options, modes *store.Modes) (*Operation, error) {
+	o := &Operation{
+		Options: options, modes: modes, Schemas: schema.New(schema.Options{}),
 		changed: make(chan struct{}, 1), locked: make(chan struct{}, 1),
 	}
 	o.Headroom.Logger = o.Log
@@ -106,7 +106,7 @@ func newOperation(ctx context.Context, options OperationOptions, modes *store.Mo
 
 // begin reads the mode to begin with: the store's, and at the very first start
 // that of the configuration.
-func (o *operation) begin(ctx context.Context) error {
+func (o *Operation) begin(ctx context.Context) error {
 	record, kept, err := o.modes.Current(ctx)
 	if err != nil {
 		return fmt.Errorf("read the operating mode: %w", err)
@@ -128,11 +128,11 @@ func (o *operation) begin(ctx context.Context) error {
 }
 
 // Now is the mode in force.
-func (o *operation) Now() governance.Mode { return governance.Mode(o.inForce().Mode) }
+func (o *Operation) Now() governance.Mode { return governance.Mode(o.inForce().Mode) }
 
-// use takes over the gate of a configuration that is about to be applied, and
+// Use takes over the gate of a configuration that is about to be applied, and
 // returns who is told of the names that there are.
-func (o *operation) use(c *config.Config, g *build.Gates) (listed func([]string)) {
+func (o *Operation) Use(c *config.Config, g *build.Gates) (listed func([]string)) {
 	o.Headroom.Use(Room(c, o.State))
 	o.Examiner.Store(g.Examiner)
 	o.policy.Store(g.Policy)
@@ -152,7 +152,7 @@ func (o *operation) use(c *config.Config, g *build.Gates) (listed func([]string)
 
 // nameless returns what finds the names in a configuration that are about nothing
 // that there is.
-func (o *operation) nameless(c *config.Config, g *build.Gates) func(context.Context) ([]governance.Problem, bool) {
+func (o *Operation) nameless(c *config.Config, g *build.Gates) func(context.Context) ([]governance.Problem, bool) {
 	return func(ctx context.Context) ([]governance.Problem, bool) {
 		inv := o.There(ctx)
 		if inv.Empty() {
@@ -162,16 +162,16 @@ func (o *operation) nameless(c *config.Config, g *build.Gates) func(context.Cont
 	}
 }
 
-// lookAgain has the names in the configuration looked at again.
-func (o *operation) lookAgain() {
+// LookAgain has the names in the configuration looked at again.
+func (o *Operation) LookAgain() {
 	if watch := o.watch.Load(); watch != nil {
 		watch.Changed()
 	}
 }
 
-// run looks whether the store answers, and takes over the mode that others set
+// Run looks whether the store answers, and takes over the mode that others set
 // in it, until the context ends. Then the connection to SpiceDB is closed.
-func (o *operation) run(ctx context.Context) error {
+func (o *Operation) Run(ctx context.Context) error {
 	defer o.Relations.End()
 	o.act(o.Now())
 	var probing sync.WaitGroup
@@ -191,8 +191,8 @@ func (o *operation) run(ctx context.Context) error {
 	}
 }
 
-// stored takes the news that a mode was set in the store.
-func (o *operation) stored() { wake(o.changed) }
+// ModeChanged takes the news that a mode was set in the store.
+func (o *Operation) ModeChanged() { wake(o.changed) }
 
 // wake leaves a token unless one is there.
 func wake(c chan struct{}) {
@@ -203,7 +203,7 @@ func wake(c chan struct{}) {
 }
 
 // probe asks the store in intervals whether it answers.
-func (o *operation) probe(ctx context.Context) {
+func (o *Operation) probe(ctx context.Context) {
 	tick := time.NewTicker(storePause)
 	defer tick.Stop()
 	for {
@@ -226,21 +226,21 @@ func (o *operation) probe(ctx context.Context) {
 
 // ask asks the store whether it answers, and for the mode to begin with where it
 // was not there at the start.
-func (o *operation) ask(ctx context.Context) error {
+func (o *Operation) ask(ctx context.Context) error {
 	if o.Mode.Load().Mode == "" {
 		return o.refresh(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, StoreTime)
 	defer cancel()
 	_, _, err := o.modes.Current(ctx)
 	return err
 }
 
 // refresh puts the mode of the store in force.
-func (o *operation) refresh(ctx context.Context) error {
+func (o *Operation) refresh(ctx context.Context) error {
 	o.setting.Lock()
 	defer o.setting.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, StoreTime)
 	defer cancel()
 	if o.Mode.Load().Mode == "" { // the store was not there at the start
 		if err := o.begin(ctx); err != nil {
@@ -265,7 +265,7 @@ func (o *operation) refresh(ctx context.Context) error {
 
 // act does what a mode demands of calls that are under way already. The mode is
 // in force by then, so that none slips through between.
-func (o *operation) act(mode governance.Mode) {
+func (o *Operation) act(mode governance.Mode) {
 	o.Shown(string(mode))
 	o.Calls.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.Examiner.Load()
@@ -280,7 +280,7 @@ func (o *operation) act(mode governance.Mode) {
 
 // endTasks ends the tasks at servers that LOCKDOWN does not allow, whenever it comes
 // into force, until the context ends.
-func (o *operation) endTasks(ctx context.Context) {
+func (o *Operation) endTasks(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -298,7 +298,7 @@ func (o *operation) endTasks(ctx context.Context) {
 }
 
 // missing is one word for what the gateway needs to decide and does not have.
-func (o *operation) missing() string {
+func (o *Operation) missing() string {
 	if o.storeDown.Load() != nil {
 		return "store"
 	}
@@ -308,8 +308,8 @@ func (o *operation) missing() string {
 	return ""
 }
 
-// status adds the mode, and what is missing or wrong, with what is wrong besides.
-func (o *operation) status(out *admin.Status, besides ...string) {
+// Status adds the mode, and what is missing or wrong, with what is wrong besides.
+func (o *Operation) Status(out *admin.Status, besides ...string) {
 	if mode := shownMode(o.inForce()); mode.Mode != "" {
 		out.Mode = &mode
 	}
@@ -368,7 +368,7 @@ func (m Modes) Set(ctx context.Context, text string, by store.Change) (admin.Mod
 	case by.Reason == "":
 		return admin.Mode{}, failure.Newf(failure.Usage, "a mode is set with a reason; add --reason TEXT, which is kept with it")
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, StoreTime)
 	defer cancel()
 	if err := m.o.modes.Set(ctx, string(mode), by); err != nil {
 		return admin.Mode{}, err
@@ -380,15 +380,15 @@ func (m Modes) Set(ctx context.Context, text string, by store.Change) (admin.Mod
 }
 
 // Modes are the operating mode as it is asked for and set.
-type Modes struct{ o *operation }
+type Modes struct{ o *Operation }
 
 // Modes returns who asks for the mode and sets it.
-func (o *operation) Modes() Modes { return Modes{o} }
+func (o *Operation) Modes() Modes { return Modes{o} }
 
 var _ admin.ModeKeeper = Modes{}
 
 // StoreDown is why the store does not answer; nil while it does.
-func (o *operation) StoreDown() error {
+func (o *Operation) StoreDown() error {
 	if err := o.storeDown.Load(); err != nil {
 		return *err
 	}

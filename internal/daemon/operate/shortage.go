@@ -1,4 +1,4 @@
-package daemon
+package operate
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ import (
 // about all gateways that share it. So a gateway that runs short is in the mode
 // DEGRADED without writing that to the store, which may be what has no room.
 
-// automatic is who sets a mode where no person does.
-const automatic = "toolgate"
+// Automatic is who sets a mode where no person does.
+const Automatic = "toolgate"
 
 // shortage is what the gateway runs short of, with the mode that follows.
 type shortage struct {
@@ -29,7 +29,7 @@ type shortage struct {
 }
 
 // inForce is the mode in force. A shortage counts in NORMAL times alone.
-func (o *operation) inForce() *store.ModeRecord {
+func (o *Operation) inForce() *store.ModeRecord {
 	kept := o.Mode.Load()
 	if s := o.short.Load(); s.counts(kept) {
 		return &s.record
@@ -43,7 +43,7 @@ func (s *shortage) counts(kept *store.ModeRecord) bool {
 
 // change puts another mode in force, tells of it, records it and does what it
 // demands of calls under way. setting is held.
-func (o *operation) change(by store.Change, how func()) {
+func (o *Operation) change(by store.Change, how func()) {
 	before := o.inForce()
 	how()
 	now := o.inForce()
@@ -62,18 +62,18 @@ func (o *operation) change(by store.Change, how func()) {
 }
 
 // runsShort takes over what the gateway runs short of; nothing is the end of it.
-func (o *operation) runsShort(of headroom.Shortage) {
+func (o *Operation) runsShort(of headroom.Shortage) {
 	o.Scarce(of.OfMemory())
 	o.setting.Lock()
 	defer o.setting.Unlock()
 	before := o.short.Load()
 	if len(of) == 0 {
-		o.change(store.Change{Actor: automatic, Reason: "there is enough again of what was short"}, func() { o.short.Store(nil) })
+		o.change(store.Change{Actor: Automatic, Reason: "there is enough again of what was short"}, func() { o.short.Store(nil) })
 		return
 	}
 	s := &shortage{
 		record: store.ModeRecord{
-			Mode: string(governance.Degraded), Change: store.Change{Actor: automatic, Reason: of.String()}, At: time.Now(),
+			Mode: string(governance.Degraded), Change: store.Change{Actor: Automatic, Reason: of.String()}, At: time.Now(),
 		},
 		under: o.Mode.Load(),
 	}
@@ -88,7 +88,7 @@ func (o *operation) runsShort(of headroom.Shortage) {
 
 // overruled says what the gateway runs short of while a mode that a person set is
 // in force; empty for nothing.
-func (o *operation) overruled() string {
+func (o *Operation) overruled() string {
 	s, kept := o.short.Load(), o.Mode.Load()
 	if s == nil || s.counts(kept) {
 		return ""
