@@ -81,7 +81,7 @@ func (a administrator) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (ad
 
 // PromoteServer implements [admin.Adder].
 func (a administrator) PromoteServer(ctx context.Context, server, reason string) error {
-	err := a.promote(ctx, server, a.by(reason))
+	err := a.added.Promote(ctx, server, a.by(reason))
 	return a.Records.Changed(a.name(), &records.Change{What: "servers.promote", Server: server, Reason: reason, Identity: a.id}, err)
 }
 

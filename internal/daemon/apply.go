@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -9,10 +10,13 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/records"
+	"github.com/toolgate/toolgate/internal/daemon/tools"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
@@ -26,7 +30,7 @@ import (
 type application struct {
 	file    *config.Config // as it was read
 	c       *config.Config // with the tools from further files and addresses
-	sources []*toolSource  // where those are from
+	sources tools.Sources  // where those are from
 	servers []config.Server
 	mounts  []build.MountOf // of servers
 	native  map[string]native.Spec
@@ -83,11 +87,11 @@ func (in *Daemon) application(file *config.Config, before *identity.Set) (a *app
 		python := off.Python
 		in.Running.Go(func() { python() })
 	}
-	a.c, a.sources = in.withTools(file, off)
+	a.c, a.sources = in.tools.Beside(file, off)
 	off = off.With(a.c)
 	a.inForce = a.c.Toolgate
 	a.inForce.Listen = in.begun.Listen // to the end
-	servers, owners := in.withAdded(a.c)
+	servers, owners := in.added.Beside(a.c)
 	a.servers = servers
 	in.hideSecrets(a.c, servers)
 	if a.limiter, err = in.Budgets.limiter(a.c); err != nil {
@@ -127,8 +131,8 @@ func (in *Daemon) application(file *config.Config, before *identity.Set) (a *app
 func (in *Daemon) beside(a *application) (mounts []proxy.Mount, arguments proxy.ArgumentChecker, err error) {
 	arguments = a.gates.Examiner
 	if slices.ContainsFunc(a.c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
-		mounts = append(mounts, proxy.Mount{Backend: in.enable, Namespace: enable.Name, Native: true})
-		arguments = enabling{a.gates.Chain, shelf{in}, in.Operation.Now, a.gates.Examiner}
+		mounts = append(mounts, proxy.Mount{Backend: in.added.Backend(), Namespace: enable.Name, Native: true})
+		arguments = added.Checker{Chain: a.gates.Chain, Servers: in.added, Mode: in.Operation.Now, Next: a.gates.Examiner}
 	}
 	in.queue.Configure(build.QueueLimits(a.c))
 	declared, err := in.useDeclared(a.c, a.tools)
@@ -199,10 +203,10 @@ func (in *Daemon) replaced(next map[string]*runningServer) (removed []*runningSe
 // use has every part of the gateway go by a configuration from now on. mu is held.
 func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
 	c := a.c
-	in.sources.use(a.sources, in.State.Path)
+	in.tools.Use(a.sources)
 	in.Natives.use(next)
 	in.Desk.Set(in.approvalSettings(c, a.known.Authenticated()))
-	in.enabling.Store(a.gates.Chain)
+	in.added.Use(a.gates.Chain)
 	in.lost.use(&c.Toolgate.SpiceDB)
 	in.renameServers(c)
 	in.registry.Configure(a.gates.Catalog)
@@ -273,4 +277,36 @@ func (in *Daemon) start(spec upstream.Spec, set guard.Settings, shown upstream.C
 // for.
 func tradesTokens(list []config.Server) bool {
 	return slices.ContainsFunc(list, func(s config.Server) bool { return build.TradesCallers(&s) })
+}
+
+// applyIf applies the configuration in force once more, if what load reads has
+// changed what is served besides.
+func (in *Daemon) applyIf(ctx context.Context, load func(context.Context) (changed bool, err error)) error {
+	in.reloading.Lock()
+	defer in.reloading.Unlock()
+	changed, err := load(ctx)
+	if err != nil || !changed {
+		return err
+	}
+	return in.apply(in.Current())
+}
+
+// statusOf tells how a server does that runs.
+func (in *Daemon) statusOf(server string) (status mcp.Status, runs bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	s := in.servers[server]
+	if s == nil {
+		return mcp.Status{}, false
+	}
+	_, status = s.Listing()
+	return status, true
+}
+
+// withDeclared is the configuration in force, with the tools that are declared
+// elsewhere.
+func (in *Daemon) withDeclared() *config.Config {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return cmp.Or(in.inForce, in.Config)
 }

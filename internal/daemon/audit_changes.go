@@ -32,15 +32,20 @@ func (in *Daemon) rebuildBudgetsAs(ctx context.Context, actor string, id *gate.I
 	return said, in.Records.Changed(actor, &records.Change{What: "budget.rebuild", Identity: id}, err)
 }
 
+// AddedServers implements [admin.Adder].
+func (in *Daemon) AddedServers(context.Context) ([]admin.AddedServer, error) {
+	return in.added.All(), nil
+}
+
 // PromoteServer implements [admin.Adder].
 func (in *Daemon) PromoteServer(ctx context.Context, server, reason string) error {
-	err := in.promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
+	err := in.added.Promote(ctx, server, store.Change{Actor: gate.ByOperator, Reason: reason})
 	return in.Records.Changed(admin.Operator(), &records.Change{What: "servers.promote", Server: server, Reason: reason}, err)
 }
 
 // RemoveServer implements [admin.Adder].
 func (in *Daemon) RemoveServer(ctx context.Context, server string) error {
-	return in.Records.Changed(admin.Operator(), &records.Change{What: "servers.remove", Server: server}, in.removeServer(ctx, server))
+	return in.Records.Changed(admin.Operator(), &records.Change{What: "servers.remove", Server: server}, in.added.RemoveAny(ctx, server))
 }
 
 // Reload implements [admin.Gateway].
@@ -98,7 +103,7 @@ func (a administrator) RebuildBudgets(ctx context.Context) (string, error) {
 
 // RemoveServer implements [admin.Adder].
 func (a administrator) RemoveServer(ctx context.Context, server string) error {
-	return a.Records.Changed(a.name(), &records.Change{What: "servers.remove", Server: server, Identity: a.id}, a.removeServer(ctx, server))
+	return a.Records.Changed(a.name(), &records.Change{What: "servers.remove", Server: server, Identity: a.id}, a.added.RemoveAny(ctx, server))
 }
 
 // Reload implements [admin.Gateway].

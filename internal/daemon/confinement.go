@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/tools"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
@@ -70,7 +71,7 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		if t.Type == "command" {
-			add(fmt.Sprintf("tools[%d] (%s)", i, toolName(t)), sandbox.Policy{Mode: build.RunMode(t.Sandbox)})
+			add(fmt.Sprintf("tools[%d] (%s)", i, tools.Name(t)), sandbox.Policy{Mode: build.RunMode(t.Sandbox)})
 		}
 	}
 	return out

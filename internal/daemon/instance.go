@@ -16,10 +16,10 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/budget/sqlstore"
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
@@ -27,6 +27,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/daemon/tools"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -36,7 +37,6 @@ import (
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/native"
-	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
@@ -74,11 +74,8 @@ type Daemon struct {
 	host    *native.Host
 	Natives nativeTools
 
-	enable       *enable.Backend
-	enabling     atomic.Pointer[gate.Chain] // decides who may add what; nil denies
-	addedChanged chan struct{}              // capacity 1
-
-	storedChanged chan struct{} // capacity 1
+	added *added.Servers // by agents
+	tools *tools.Tools   // declared elsewhere
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
@@ -100,23 +97,19 @@ type Daemon struct {
 
 	reloading sync.Mutex // one reload at a time; taken before mu
 
-	mu              sync.Mutex
-	Config          *config.Config
-	servers         map[string]*runningServer
-	declared        map[string]*declaredServer // by namespace
-	inForce         *config.Config             // config, with the tools that are declared elsewhere
-	sources         toolSources                // of those
-	stored          storedTools                // and of those in the store
-	queue           *queue.Pool                // of the calls that run as tasks
-	stopGates       context.CancelFunc
-	namespaces      map[string]string // by server
-	added           []store.DynamicRecord
-	addedGeneration int64
-	pending         []config.Pending
-	later           []string // settings of the file that the next start takes over
-	OnChange        func()   // told when a server has changed; nil for nobody
-	unguard         func()   // ends the guardian, when every server has ended
-	Started         time.Time
+	mu         sync.Mutex
+	Config     *config.Config
+	servers    map[string]*runningServer
+	declared   map[string]*declaredServer // by namespace
+	inForce    *config.Config             // config, with the tools that are declared elsewhere
+	queue      *queue.Pool                // of the calls that run as tasks
+	stopGates  context.CancelFunc
+	namespaces map[string]string // by server
+	pending    []config.Pending
+	later      []string // settings of the file that the next start takes over
+	OnChange   func()   // told when a server has changed; nil for nobody
+	unguard    func()   // ends the guardian, when every server has ended
+	Started    time.Time
 }
 
 // runningServer is a server with what ends it.
@@ -194,19 +187,23 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	in.queue = queue.New(build.QueueLimits(c), in.Log)
 	in.Desk = approval.New(in.Store.Approvals(), in.Log)
 	in.webhook = approval.NewWebhook(in.Log)
-	in.enable, in.addedChanged = enable.New(shelf{in}), make(chan struct{}, 1)
-	in.storedChanged = make(chan struct{}, 1)
+	in.tools = tools.New(tools.Options{
+		Log: in.Log, Store: in.Store.Declared(), Keys: in.keys, State: state, Config: in.Current, InForce: in.withDeclared, Apply: in.applyIf,
+	})
+	in.added = added.New(added.Options{
+		Log: in.Log, Store: in.Store.Dynamic(), Config: in.Current, Apply: in.applyIf, Status: in.statusOf,
+		Settle: func(ctx context.Context) { in.Gateway.Settle(ctx) },
+	})
 	in.onStore = map[string][]func(){
 		store.TopicApprovals:   {in.Desk.Changed, in.Records.ApprovalsChanged},
-		store.TopicDynamic:     {func() { nudge(in.addedChanged) }},
-		store.TopicDeclared:    {func() { nudge(in.storedChanged) }},
+		store.TopicDynamic:     {in.added.StoreChanged},
+		store.TopicDeclared:    {in.tools.StoreChanged},
 		store.TopicCredentials: {in.credentialsChanged},
 		store.TopicRegistry:    {in.registry.Changed}, store.TopicFlags: {in.registry.Changed}, store.TopicRestrictions: {in.registry.Changed},
 	}
 	if in.host, err = newHost(in); err != nil {
 		return nil, err
 	}
-	in.sources.wake = make(chan struct{}, 1)
 	in.saver = &CatalogSaver{Store: in.Store, Keys: in.keys, Log: in.Log, Saved: make(map[string]*mcp.Listing), Wake: make(chan struct{}, 1)}
 
 	if in.rates, err = build.NewRates(c, in.Metrics, in.Log); err != nil {
@@ -268,9 +265,9 @@ func (in *Daemon) Run(ctx context.Context, serve func(context.Context) error) er
 
 	group, gctx := errgroup.WithContext(parts)
 	in.ctx = gctx
-	_, err := in.loadAdded(gctx)
+	_, err := in.added.Load(gctx)
 	if err == nil {
-		_, err = in.loadDeclared(gctx)
+		_, err = in.tools.Load(gctx)
 	}
 	if err == nil {
 		err = in.apply(in.Config)
@@ -284,9 +281,8 @@ func (in *Daemon) Run(ctx context.Context, serve func(context.Context) error) er
 	group.Go(func() error { return in.Store.Watch(gctx, in.storeChanged) })
 	group.Go(func() error { return in.webhook.Run(gctx) })
 	group.Go(func() error { return admin.SweepAdopted(gctx) })
-	group.Go(func() error { return in.followAdded(gctx) })
-	group.Go(func() error { return in.followTools(gctx) })
-	group.Go(func() error { return in.followDeclared(gctx) })
+	group.Go(func() error { return in.added.Run(gctx) })
+	group.Go(func() error { return in.tools.Run(gctx) })
 	group.Go(func() error { return in.Gateway.Run(gctx) })
 	group.Go(func() error { return in.SignIn.Run(gctx) })
 	group.Go(func() error { return in.saver.Run(gctx, in) })

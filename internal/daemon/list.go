@@ -26,7 +26,7 @@ func (in *Daemon) Status() admin.Status {
 			out.Pending = append(out.Pending, p.What)
 		}
 	}
-	out.Pending = append(out.Pending, in.sources.pending()...)
+	out.Pending = append(out.Pending, in.tools.Pending()...)
 	out.AtNextStart = append(out.AtNextStart, in.later...)
 	return out
 }
@@ -70,7 +70,12 @@ func (in *Daemon) Servers() []admin.Server {
 		out = append(out, row)
 	}
 	out = append(out, in.declaredRows()...)
-	out = append(out, in.sources.rows()...)
+	for _, row := range in.tools.Rows() {
+		if len(row.Pending) > 0 {
+			row.Reason = strings.TrimPrefix(row.Reason+"; "+pendingReason(row.Pending), "; ")
+		}
+		out = append(out, row)
+	}
 	for i := range out { // what servers print is in it
 		out[i].Reason = in.Hidden.Shown(out[i].Reason)
 	}

@@ -14,7 +14,7 @@ import (
 func (in *Daemon) TakeFile(manual bool) (admin.Reloaded, error) {
 	did, err := in.reloadFile(manual)
 	if err == nil && manual {
-		in.askForTools(&did)
+		in.tools.Ask(in.ctx, &did)
 	}
 	return did, err
 }
@@ -35,9 +35,9 @@ func (in *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 	}
 	var accepted []string
 	if manual {
-		taken, end := in.sources.accept()
+		taken, end := in.tools.Accept()
 		accepted = taken
-		defer func() { end(in, err == nil) }()
+		defer func() { end(err == nil) }()
 		in.lost.forget()
 		if err := in.Records.Auditor().Reopen(); err != nil {
 			in.Log.Error("the audit log", "err", err)

@@ -2,24 +2,11 @@ package daemon
 
 import (
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
 )
-
-var userInfo = regexp.MustCompile(`//[^/?#]*@`)
-
-// ShownURL returns a URL without what may be a secret in it: a user with a
-// password, and the query.
-func ShownURL(raw string) string {
-	raw = userInfo.ReplaceAllString(raw, "//[redacted]@")
-	if path, _, ok := strings.Cut(raw, "?"); ok {
-		return path + "?[redacted]"
-	}
-	return raw
-}
 
 // ChangedSettings are the paths of the settings that differ, sorted.
 func ChangedSettings(a, b *config.Toolgate) []string {

@@ -238,6 +238,21 @@ var rules = map[string]rule{
 		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
 	},
+	"internal/daemon/added": {
+		ours: []string{
+			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/mcp", "internal/store",
+			"native/enable", "proxy", "proxy/refusal",
+		},
+		why: "asks the gate who may add what; starting what was added is its user's",
+	},
+	"internal/daemon/tools": {
+		ours: []string{
+			"config", "internal/admin", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir", "internal/egress", "internal/mcp",
+			"internal/seal", "internal/store", "internal/version", "native/declared",
+		},
+		others: []string{"golang.org/x/sync"},
+		why:    "fetches and checks what is declared elsewhere; serving it is its user's; x/sync bounds how many are asked at once",
+	},
 	"internal/daemon/hidden": {
 		ours: []string{"internal/admin", "internal/logs", "proxy/redact"},
 		why:  "what is secret does not depend on where it would be shown",

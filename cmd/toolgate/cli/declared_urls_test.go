@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/tools"
 )
 
 // shelfOfTools is a real server of documents; what it answers can be changed. A
@@ -121,7 +121,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	}{
 		"not found": {http.NotFound, "it answers 404"},
 		"huge": {func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "# "+strings.Repeat("x", daemon.MaxDocument)+"\n"+s.document("four"))
+			fmt.Fprint(w, "# "+strings.Repeat("x", tools.MaxDocument)+"\n"+s.document("four"))
 		}, "larger than"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/other.yaml", http.StatusFound)

@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/references"
@@ -106,7 +107,7 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stated
 			return
 		}
 	}
-	shown := daemon.ShownURL(c.Toolgate.Store)
+	shown := hidden.URL(c.Toolgate.Store)
 	if reading.Path != "" {
 		shown = reading.Path
 		if _, err := os.Stat(reading.Path); errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +265,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		// Somebody is signed in, or nobody has to be.
 		return f.Code == doctor.CodeLogin && (e.ready[s.Key] || s.AuthMode() == config.AuthWorkload)
 	})
-	e.add(what, daemon.ShownURL(s.Written.URL), append(found, asked...)...)
+	e.add(what, hidden.URL(s.Written.URL), append(found, asked...)...)
 }
 
 // prober is a client that follows no redirects and keeps nothing.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -93,7 +93,7 @@ func TestServersComeAndGo(t *testing.T) {
 					t.Error(err)
 				}
 				for _, s := range list {
-					name := daemon.AddedNamespace(s.Offer, s.Server) + "__pid"
+					name := added.Namespace(s.Offer, s.Server) + "__pid"
 					switch got := tried(t.Context(), c, name, "{}"); got {
 					case "ok", "approval_pending", "approval_denied", "Unknown tool: " + name:
 					default:

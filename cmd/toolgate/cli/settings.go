@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
 )
 
 // setting is one value of the configuration in force.
@@ -27,7 +27,7 @@ func settingsTable(c *config.Config, origin bool) table {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		base := "servers." + s.Key
-		target := daemon.ShownURL(s.Written.URL)
+		target := hidden.URL(s.Written.URL)
 		if s.Written.Command != "" {
 			target = strings.Join(append([]string{s.Written.Command}, s.Written.Args...), " ")
 		}
@@ -79,7 +79,7 @@ func collect(v reflect.Value, path string, out *[]setting) {
 		if config.Available(at) {
 			value := render(f.Interface())
 			if at == "store" || at == "redis" {
-				value = daemon.ShownURL(value) // with a password
+				value = hidden.URL(value) // with a password
 			}
 			*out = append(*out, setting{Path: at, Value: value})
 		}

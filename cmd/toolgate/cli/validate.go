@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -87,7 +88,7 @@ func validationTable(c *config.Config) table {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		row := checkedServer{Name: s.Key, Namespace: s.Namespace, Transport: string(s.Transport), Status: "ok"}
-		row.Target = daemon.ShownURL(s.Written.URL)
+		row.Target = hidden.URL(s.Written.URL)
 		if s.Written.Command != "" {
 			row.Target = strings.Join(append([]string{s.Written.Command}, s.Written.Args...), " ")
 		}

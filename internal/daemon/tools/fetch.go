@@ -1,4 +1,4 @@
-package daemon
+package tools
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 
 // This file asks addresses for the tools that they declare.
 
-// askForTools asks every address again, for a person who has asked for a reload,
+// Ask asks every address again, for a person who has asked for a reload,
 // and adds to the result what came that waits, and what did not come.
-func (in *Daemon) askForTools(did *admin.Reloaded) {
-	sources := in.sources.all()
+func (t *Tools) Ask(ctx context.Context, did *admin.Reloaded) {
+	sources := t.all()
 	var waits []chan struct{}
 	for _, s := range sources {
 		s.mu.Lock()
@@ -34,8 +34,8 @@ func (in *Daemon) askForTools(did *admin.Reloaded) {
 		}
 		s.mu.Unlock()
 	}
-	nudge(in.sources.wake)
-	ctx, cancel := context.WithTimeout(in.ctx, reloadWait)
+	wake(t.due)
+	ctx, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
 	for _, answered := range waits {
 		select {
@@ -43,7 +43,7 @@ func (in *Daemon) askForTools(did *admin.Reloaded) {
 		case <-ctx.Done():
 		}
 	}
-	did.Pending = append(did.Pending, in.sources.pending()...)
+	did.Pending = append(did.Pending, t.Pending()...)
 	for _, s := range sources {
 		s.mu.Lock()
 		if why := strings.TrimPrefix(s.unfit+"; "+s.problem, "; "); why != "" {
@@ -53,12 +53,12 @@ func (in *Daemon) askForTools(did *admin.Reloaded) {
 	}
 }
 
-// followTools asks the addresses when it is time to, until the context ends.
-func (in *Daemon) followTools(ctx context.Context) error {
+// follow asks the addresses when it is time to, until the context ends.
+func (t *Tools) follow(ctx context.Context) error {
 	for {
-		due, next := in.sources.due(time.Now())
+		due, next := dueNow(t.all(), time.Now())
 		if len(due) > 0 {
-			in.fetchTools(ctx, due)
+			t.fetch(ctx, due)
 			continue
 		}
 		var timer <-chan time.Time
@@ -68,15 +68,15 @@ func (in *Daemon) followTools(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-in.sources.wake:
+		case <-t.due:
 		case <-timer:
 		}
 	}
 }
 
-// due returns the sources that are to be asked now, and when the next one is.
-func (all *toolSources) due(now time.Time) (due []*toolSource, next time.Time) {
-	for _, s := range all.all() {
+// dueNow returns the sources that are to be asked now, and when the next one is.
+func dueNow(all Sources, now time.Time) (due Sources, next time.Time) {
+	for _, s := range all {
 		s.mu.Lock()
 		switch {
 		case s.next.IsZero():
@@ -90,26 +90,24 @@ func (all *toolSources) due(now time.Time) (due []*toolSource, next time.Time) {
 	return due, next
 }
 
-// fetchTools asks addresses, and serves what may be served at once: what has the
+// fetch asks addresses, and serves what may be served at once: what has the
 // hash that an operator wrote, and the first document of an address.
-func (in *Daemon) fetchTools(ctx context.Context, due []*toolSource) {
+func (t *Tools) fetch(ctx context.Context, due Sources) {
 	var group errgroup.Group
 	group.SetLimit(maxFetches)
 	took := make([]bool, len(due))
 	for i, s := range due {
 		group.Go(func() error {
 			data, err := s.fetch(ctx)
-			took[i] = in.toolsAnswered(s, data, err)
+			took[i] = t.answered(s, data, err)
 			return nil
 		})
 	}
 	_ = group.Wait() // none returns an error
 	if ctx.Err() == nil && slices.Contains(took, true) {
-		in.reloading.Lock()
-		err := in.apply(in.Current())
-		in.reloading.Unlock()
+		err := t.o.Apply(ctx, func(context.Context) (bool, error) { return true, nil })
 		if err != nil {
-			in.Log.Error("the tools of an address are not served yet", "err", err)
+			t.o.Log.Error("the tools of an address are not served yet", "err", err)
 		}
 	}
 	for _, s := range due {
@@ -123,7 +121,7 @@ func (in *Daemon) fetchTools(ctx context.Context, due []*toolSource) {
 }
 
 // fetch asks an address.
-func (s *toolSource) fetch(ctx context.Context) ([]byte, error) {
+func (s *source) fetch(ctx context.Context) ([]byte, error) {
 	where, err := egress.ParseTemplate(s.set.URL)
 	if err != nil {
 		return nil, err
@@ -154,9 +152,9 @@ func (s *toolSource) fetch(ctx context.Context) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// toolsAnswered notes what an address answered, and tells whether it is in force now.
-func (in *Daemon) toolsAnswered(s *toolSource, data []byte, err error) (took bool) {
-	var doc *toolDocument
+// answered notes what an address answered, and tells whether it is in force now.
+func (t *Tools) answered(s *source, data []byte, err error) (took bool) {
+	var doc *document
 	if err == nil {
 		doc, err = s.read(data)
 	}
@@ -165,8 +163,8 @@ func (in *Daemon) toolsAnswered(s *toolSource, data []byte, err error) (took boo
 	s.mu.Unlock()
 	if err == nil && !same {
 		// Beside the tools of the file, so that it does not stand in its own way.
-		c := in.Current()
-		err = fitBeside(c, doc.tools, build.KeepOff(c, build.OwnFiles(c, in.State)))
+		c := t.o.Config()
+		err = fitBeside(c, doc.tools, build.KeepOff(c, build.OwnFiles(c, t.o.State)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +182,7 @@ func (in *Daemon) toolsAnswered(s *toolSource, data []byte, err error) (took boo
 	if problem != s.problem {
 		s.problem, s.since = problem, time.Now()
 		if problem != "" {
-			in.Log.Warn("an address of tools does not answer as it should", "address", s.name(), "kept", s.kept != nil, "err", problem)
+			t.o.Log.Warn("an address of tools does not answer as it should", "address", s.name(), "kept", s.kept != nil, "err", problem)
 		}
 	}
 	switch {
@@ -194,11 +192,11 @@ func (in *Daemon) toolsAnswered(s *toolSource, data []byte, err error) (took boo
 		s.waiting = nil
 	case s.kept == nil || s.set.SHA256 != "":
 		s.kept, s.waiting, s.since = doc, nil, time.Now()
-		s.save(in)
+		s.save(&t.o)
 		took = true
 	case s.waiting == nil || s.waiting.sum != doc.sum:
 		s.waiting, s.since = doc, time.Now()
-		in.Log.Warn("waits for `toolgate reload`", "change", s.change())
+		t.o.Log.Warn("waits for `toolgate reload`", "change", s.change())
 	}
 	if s.final() {
 		s.next = time.Time{}

@@ -1,4 +1,4 @@
-package daemon
+package tools
 
 import (
 	"crypto/sha256"
@@ -22,9 +22,9 @@ import (
 // This file checks the documents of tools at addresses, and keeps copies of them.
 
 // read checks a document by itself.
-func (s *toolSource) read(data []byte) (*toolDocument, error) {
+func (s *source) read(data []byte) (*document, error) {
 	sum := sha256.Sum256(data)
-	doc := &toolDocument{sum: hex.EncodeToString(sum[:]), data: data}
+	doc := &document{sum: hex.EncodeToString(sum[:]), data: data}
 	if s.set.SHA256 != "" && !strings.EqualFold(doc.sum, s.set.SHA256) {
 		return nil, fmt.Errorf("its document has the sha256 %s, and not the one that is written", doc.sum)
 	}
@@ -50,7 +50,7 @@ var (
 
 // unpinned refuses what a document may hold only when a person has written its
 // hash: what runs here, and what is reached that others cannot reach.
-func (s *toolSource) unpinned(t *config.DeclaredTool) error {
+func (s *source) unpinned(t *config.DeclaredTool) error {
 	if t.Type != "http" {
 		return errCommand
 	}
@@ -86,13 +86,13 @@ func (k *keptDocument) authenticated() []byte {
 }
 
 // file is the name of the copy in the state folder.
-func (s *toolSource) file() string {
+func (s *source) file() string {
 	sum := sha256.Sum256([]byte(s.set.URL))
 	return "tools-" + hex.EncodeToString(sum[:8])
 }
 
 // load returns the copy that is kept; nil for none.
-func (s *toolSource) load(dir string, keys *seal.Keyring) (*toolDocument, error) {
+func (s *source) load(dir string, keys *seal.Keyring) (*document, error) {
 	text, err := os.ReadFile(filepath.Join(dir, s.file()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
@@ -112,14 +112,14 @@ func (s *toolSource) load(dir string, keys *seal.Keyring) (*toolDocument, error)
 }
 
 // save keeps a copy of what is in force; mu is held.
-func (s *toolSource) save(in *Daemon) {
+func (s *source) save(o *Options) {
 	k := keptDocument{URL: s.set.URL, Data: s.kept.data}
-	k.MAC = in.keys.MAC(documentPurpose, k.authenticated())
+	k.MAC = o.Keys.MAC(documentPurpose, k.authenticated())
 	raw, err := json.Marshal(k)
 	if err == nil {
-		err = in.State.Replace(s.file(), base64.StdEncoding.EncodeToString(raw))
+		err = o.State.Replace(s.file(), base64.StdEncoding.EncodeToString(raw))
 	}
 	if err != nil {
-		in.Log.Warn("no copy of tools is kept; the next start has them only when their address answers", "address", s.name(), "err", err)
+		o.Log.Warn("no copy of tools is kept; the next start has them only when their address answers", "address", s.name(), "err", err)
 	}
 }

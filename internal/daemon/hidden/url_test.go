@@ -1,8 +1,8 @@
-package daemon
+package hidden
 
 import "testing"
 
-func TestShownURL(t *testing.T) {
+func TestURL(t *testing.T) {
 	for raw, want := range map[string]string{
 		"":                                 "",
 		"https://x.example/mcp":            "https://x.example/mcp",
@@ -12,7 +12,7 @@ func TestShownURL(t *testing.T) {
 		"https://x.example/@me":            "https://x.example/@me",
 		"https://${HOST}/mcp?k=${API_KEY}": "https://${HOST}/mcp?[redacted]",
 	} {
-		if got := ShownURL(raw); got != want {
+		if got := URL(raw); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package daemon
+package tools
 
 import (
 	"cmp"
@@ -10,16 +10,18 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/native/declared"
 )
 
 // This file puts the tools that are declared elsewhere beside those of the file.
 
-// withTools returns a configuration with the tools of the documents at its
-// addresses, and those of the store, beside its own, and those documents. What does not fit is left out, so
-// that nothing that comes from elsewhere keeps a gateway from starting.
-func (in *Daemon) withTools(file *config.Config, off *build.KeptOff) (*config.Config, []*toolSource) {
-	from := in.sources.of(file, in)
+// Beside returns a configuration with the tools of the documents at its
+// addresses, and those of the store, beside its own, and what [Tools.Use] takes once that is in
+// force. What does not fit is left out, so that nothing that comes from elsewhere keeps
+// a gateway from starting.
+func (t *Tools) Beside(file *config.Config, off *build.KeptOff) (*config.Config, Sources) {
+	from := t.sourcesOf(file)
 	full := *file
 	for _, s := range from {
 		tools := s.tools()
@@ -27,19 +29,11 @@ func (in *Daemon) withTools(file *config.Config, off *build.KeptOff) (*config.Co
 		if s.refused(err); err == nil {
 			full.Toolgate.Tools = slices.Concat(full.Toolgate.Tools, tools)
 		} else {
-			in.Log.Warn("the tools of an address are not served", "address", s.name(), "err", err)
+			t.o.Log.Warn("the tools of an address are not served", "address", s.name(), "err", err)
 		}
 	}
-	in.addStored(&full, off)
+	t.addStored(&full, off)
 	return &full, from
-}
-
-// withDeclared is the configuration in force, with the tools that are declared
-// elsewhere.
-func (in *Daemon) withDeclared() *config.Config {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return cmp.Or(in.inForce, in.Config)
 }
 
 // fitBeside tells why further tools cannot be served beside those of a configuration,
@@ -73,20 +67,20 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, off *build.KeptOff
 	return nil
 }
 
-// toolName is the name of a declared tool with its namespace.
-func toolName(t *config.DeclaredTool) string { return build.NameOf(t.Namespace) + t.Name }
+// Name is the name of a declared tool with its namespace.
+func Name(t *config.DeclaredTool) string { return build.NameOf(t.Namespace) + t.Name }
 
 // toolChanges says for people how tools differ, sorted by name; no value that may
 // be secret is in it.
 func toolChanges(before, after []config.DeclaredTool) []string {
 	old := make(map[string]*config.DeclaredTool, len(before))
 	for i := range before {
-		old[toolName(&before[i])] = &before[i]
+		old[Name(&before[i])] = &before[i]
 	}
 	var out []string
 	for i := range after {
 		t := &after[i]
-		name := toolName(t)
+		name := Name(t)
 		was := old[name]
 		delete(old, name)
 		if was == nil {
@@ -128,7 +122,7 @@ func shownTarget(was, t *config.DeclaredTool) string {
 // toolTarget is what a tool reaches or runs.
 func toolTarget(t *config.DeclaredTool) string {
 	if t.Type == "http" {
-		return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), ShownURL(t.URL))
+		return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), hidden.URL(t.URL))
 	}
 	return fmt.Sprintf("%.120q", t.Args)
 }

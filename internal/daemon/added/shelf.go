@@ -1,0 +1,204 @@
+package added
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/native/enable"
+)
+
+// Offers are those that the gate lets the caller add, with some arguments. What it
+// cannot decide about at the moment is an error, and no shorter list.
+func (s *Servers) Offers(ctx context.Context) ([]enable.Offer, error) {
+	var out []enable.Offer
+	servers := s.o.Config().Servers
+	for i := range servers {
+		server := &servers[i]
+		may, err := s.offers(ctx, server)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			out = append(out, enable.Offer{Name: server.Key, Description: server.Offer.Description, Arguments: server.Offer.Arguments})
+		}
+	}
+	return out, nil
+}
+
+// mostArguments is how many arguments of an offer the gate is asked about to find
+// out whether the caller may have it with any.
+const mostArguments = 64
+
+// offers tells whether a server of the file can be added.
+func offers(s *config.Server) bool { return s.Offer != nil && s.Refused == nil && !s.Disabled }
+
+// offers tells whether a server is one that the caller may add, with whichever
+// arguments.
+func (s *Servers) offers(ctx context.Context, server *config.Server) (bool, error) {
+	if !offers(server) {
+		return false, nil
+	}
+	if may, err := s.may(ctx, server.Key, nil); may || err != nil {
+		return may, err
+	}
+	all := []map[string]string{{}}
+	for _, name := range slices.Sorted(maps.Keys(server.Offer.Arguments)) {
+		var more []map[string]string
+		for _, so := range all {
+			for _, value := range server.Offer.Arguments[name] {
+				one := maps.Clone(so)
+				one[name] = value
+				more = append(more, one)
+			}
+		}
+		all = more[:min(len(more), mostArguments)]
+	}
+	for _, arguments := range all {
+		if may, err := s.may(ctx, server.Key, arguments); may || err != nil {
+			return may, err
+		}
+	}
+	return false, nil
+}
+
+// shows tells whether the caller may add a server with some arguments.
+func (s *Servers) shows(ctx context.Context, name string) bool {
+	server, ok := s.o.Config().Server(name)
+	if !ok {
+		return false
+	}
+	may, err := s.offers(ctx, &server)
+	return may && err == nil
+}
+
+// may asks the gate whether the caller may add a server with arguments, nil for
+// those that nobody has chosen yet.
+func (s *Servers) may(ctx context.Context, server string, arguments map[string]string) (bool, error) {
+	id, capsule := gate.CallerOf(ctx)
+	if id == nil {
+		return false, nil
+	}
+	q := gate.Request{Identity: id, Capsule: capsule}
+	if arguments != nil {
+		var err error
+		if q.Args, err = json.Marshal(map[string]any{"name": server, "arguments": arguments}); err != nil {
+			return false, fmt.Errorf("ask about the server %s: %w", server, err)
+		}
+	}
+	d := s.chain.Load().Decide(ctx, addition(&q, server))
+	return permits(d), d.Err
+}
+
+// permits tells whether a decision lets a server be added: no phase denies it.
+func permits(d gate.Decision) bool {
+	return d.Err == nil && (d.Effect == gate.Allow || d.Phase == "")
+}
+
+// addition is the question whether a server may be added, for the caller of
+// another one. No phase is about such a server itself.
+func addition(of *gate.Request, server string) *gate.Request {
+	q := *of
+	q.Action, q.Kind, q.CapabilityID, q.Plain = gate.Enable, mcp.NoCapability, "", ""
+	q.Server, q.Original, q.Exposed = server, server, server
+	return &q
+}
+
+// Added implements [enable.Shelf].
+func (s *Servers) Added(_ context.Context, principal string) ([]enable.Added, error) {
+	var out []enable.Added
+	added := s.records()
+	for i := range added {
+		if r := &added[i]; !r.Promoted && r.Owner.Principal == principal {
+			out = append(out, s.describe(r))
+		}
+	}
+	return out, nil
+}
+
+// describe shows a server that was added as it is.
+func (s *Servers) describe(r *store.DynamicRecord) enable.Added {
+	out := enable.Added{
+		Server: r.Server, Offer: r.Entry, Arguments: readArguments(r.Arguments),
+		Prefix: Namespace(r.Entry, r.Server) + "__", State: "not served",
+	}
+	if status, runs := s.o.Status(r.Server); runs {
+		out.State, out.Reason = status.State.String(), status.Reason
+	}
+	return out
+}
+
+// Add implements [enable.Shelf].
+func (s *Servers) Add(ctx context.Context, principal, offer string, arguments map[string]string) (enable.Added, error) {
+	who, ok := gate.ParsePrincipal(principal)
+	if !ok {
+		return enable.Added{}, fmt.Errorf("add the server %s: the caller has no principal", offer)
+	}
+	raw, err := json.Marshal(arguments) // sorted by name
+	if err != nil {
+		return enable.Added{}, fmt.Errorf("add the server %s: %w", offer, err)
+	}
+	switch may, err := s.may(ctx, offer, arguments); {
+	case err != nil:
+		return enable.Added{}, err
+	case !may:
+		return enable.Added{}, enable.Unknown(offer)
+	}
+	r := store.DynamicRecord{
+		Server: addedKey(principal, offer, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal},
+		Entry: offer, Arguments: raw, Change: store.Change{Actor: approval.Name(&gate.Identity{Principal: who}), Reason: "add_server"},
+	}
+	_, err = s.o.Store.Add(ctx, r, s.o.Config().Toolgate.Limits.AddedPerPrincipal) // one that is there already is fine
+	switch {
+	case errors.Is(err, store.ErrTooMany):
+		return enable.Added{}, enable.Problem("You have added as many servers as you may; remove one with remove_server first.")
+	case err != nil:
+		return enable.Added{}, err
+	}
+	if err := s.apply(ctx); err != nil {
+		return enable.Added{}, err
+	}
+	return s.settled(ctx, &r), nil
+}
+
+// settled waits a while for a new server to list what it has.
+func (s *Servers) settled(ctx context.Context, r *store.DynamicRecord) enable.Added {
+	ctx, cancel := context.WithTimeout(ctx, addWait)
+	defer cancel()
+	tick := time.NewTicker(addPoll)
+	defer tick.Stop()
+	for {
+		now := s.describe(r)
+		if now.State != mcp.Starting.String() {
+			s.o.Settle(ctx) // so that the next list has it
+			return now
+		}
+		select {
+		case <-ctx.Done():
+			return now
+		case <-tick.C:
+		}
+	}
+}
+
+// Remove implements [enable.Shelf].
+func (s *Servers) Remove(ctx context.Context, principal, server string) error {
+	who, _ := gate.ParsePrincipal(principal)
+	ok, err := s.o.Store.RemoveOwn(ctx, server, store.Owner{Tenant: who.Tenant, Principal: principal})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return enable.Problem("You have added no server of this name; find_servers lists those that you have.")
+	}
+	return s.apply(ctx)
+}

@@ -1,0 +1,18 @@
+package hidden
+
+import (
+	"regexp"
+	"strings"
+)
+
+var userInfo = regexp.MustCompile(`//[^/?#]*@`)
+
+// URL returns a URL without what may be a secret in it: a user with a
+// password, and the query.
+func URL(raw string) string {
+	raw = userInfo.ReplaceAllString(raw, "//[redacted]@")
+	if path, _, ok := strings.Cut(raw, "?"); ok {
+		return path + "?[redacted]"
+	}
+	return raw
+}

@@ -1,0 +1,205 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// declaredPurpose separates what seals them from all other seals: they may hold
+// credentials, and who writes into the store may not choose what runs.
+const declaredPurpose = seal.Kept + "declared tool"
+
+// storedTool is a tool of the store.
+type storedTool struct {
+	record  store.DeclaredRecord
+	tool    config.DeclaredTool
+	problem string // why it is not served
+}
+
+// Load reads the tools of the store and tells whether they are not what
+// they were. Of a store that was not there at the start there are none, until that
+// tells of some.
+func (t *Tools) Load(ctx context.Context) (changed bool, err error) {
+	records, generation, err := t.o.Store.List(ctx)
+	if errors.Is(err, store.ErrAway) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the tools that are declared in the store: %w", err)
+	}
+	list := make([]storedTool, len(records))
+	for i := range records {
+		list[i].record = records[i]
+		if list[i].tool, err = t.open(&records[i]); err != nil {
+			list[i].problem = oneLine(err)
+			t.o.Log.Warn("a tool of the store is not served", "tool", records[i].Name, "err", err)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	changed = generation != t.generation
+	t.stored, t.generation = list, generation
+	return changed, nil
+}
+
+// open returns the tool of a record.
+func (t *Tools) open(r *store.DeclaredRecord) (config.DeclaredTool, error) {
+	data, err := t.o.Keys.Open(declaredPurpose, r.Name, string(r.Body))
+	if err != nil {
+		return config.DeclaredTool{}, errors.New("it was not declared with a key of this gateway; set the same toolgate.keys on all that share the store")
+	}
+	tools, err := config.ParseTools("the store", data)
+	i := slices.IndexFunc(tools, func(tool config.DeclaredTool) bool { return Name(&tool) == r.Name })
+	if err == nil && i < 0 {
+		err = errors.New("its document has no such tool")
+	}
+	if err != nil {
+		return config.DeclaredTool{}, err
+	}
+	return tools[i], nil
+}
+
+// addStored puts the tools of the store beside those of a configuration; what does
+// not fit is left out.
+func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []config.DeclaredTool
+	for i := range t.stored {
+		if s := &t.stored[i]; s.tool.Name != "" {
+			s.problem = ""
+			all = append(all, s.tool)
+		}
+	}
+	if fitBeside(c, all, off) == nil {
+		c.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, all)
+		return
+	}
+	for i := range t.stored {
+		s := &t.stored[i]
+		if s.tool.Name == "" {
+			continue
+		}
+		one := []config.DeclaredTool{s.tool}
+		if err := fitBeside(c, one, off); err != nil {
+			s.problem = oneLine(err)
+			t.o.Log.Warn("a tool of the store is not served", "tool", s.record.Name, "err", err)
+			continue
+		}
+		c.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, one)
+	}
+}
+
+// followStore keeps up with the tools of the store, until the context ends.
+func (t *Tools) followStore(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.changed:
+			if err := t.apply(ctx); err != nil && ctx.Err() == nil {
+				t.o.Log.Error("tools that were declared in the store are not served yet", "err", err)
+				select { // before it is tried again
+				case <-ctx.Done():
+				case <-time.After(applyPause):
+				}
+			}
+		}
+	}
+}
+
+// apply serves what the store holds now.
+func (t *Tools) apply(ctx context.Context) error {
+	loaded := false
+	err := t.o.Apply(ctx, func(ctx context.Context) (bool, error) {
+		changed, err := t.Load(ctx)
+		loaded = err == nil
+		return changed, err
+	})
+	if err != nil && loaded {
+		t.mu.Lock()
+		t.generation = notServed
+		t.mu.Unlock()
+		t.StoreChanged()
+	}
+	return err
+}
+
+// Stored are the tools of the store, for an administrator.
+func (t *Tools) Stored() []admin.DeclaredTool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]admin.DeclaredTool, 0, len(t.stored))
+	for i := range t.stored {
+		s := &t.stored[i]
+		one := admin.DeclaredTool{
+			Name: s.record.Name, Type: s.tool.Type, Problem: s.problem, Actor: s.record.Actor, Reason: s.record.Reason, ChangedAt: s.record.ChangedAt,
+		}
+		if s.tool.Name != "" {
+			one.Target = toolTarget(&s.tool)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// Declare keeps tools in the store and serves them.
+func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Change) (admin.Declared, error) {
+	tools, err := config.ParseTools(d.File, d.Data)
+	if err != nil {
+		return admin.Declared{}, err
+	}
+	if len(tools) == 0 {
+		return admin.Declared{}, fmt.Errorf("%s has no tools", d.File)
+	}
+	records := make([]store.DeclaredRecord, len(tools))
+	for i := range tools {
+		name := Name(&tools[i])
+		sealed, err := t.o.Keys.Seal(declaredPurpose, name, d.Data)
+		if err != nil {
+			return admin.Declared{}, err
+		}
+		records[i] = store.DeclaredRecord{Name: name, Body: []byte(sealed), Change: by}
+	}
+	// They stand beside all others, but in the place of those of their names here.
+	t.mu.Lock()
+	beside := *t.o.InForce()
+	var before []config.DeclaredTool
+	for i := range t.stored {
+		s := &t.stored[i]
+		same := func(tool config.DeclaredTool) bool { return Name(&tool) == s.record.Name }
+		if s.problem == "" && slices.ContainsFunc(tools, same) {
+			before = append(before, s.tool)
+			beside.Toolgate.Tools = slices.DeleteFunc(slices.Clone(beside.Toolgate.Tools), same)
+		}
+	}
+	t.mu.Unlock()
+	if err := fitBeside(&beside, tools, build.KeepOff(&beside, build.OwnFiles(&beside, t.o.State))); err != nil {
+		return admin.Declared{}, err
+	}
+	if err := t.o.Store.Put(ctx, records); err != nil {
+		return admin.Declared{}, err
+	}
+	return admin.Declared{Changes: append([]string{}, toolChanges(before, tools)...)}, t.apply(ctx)
+}
+
+// Undeclare removes a tool from the store and serves it no more.
+func (t *Tools) Undeclare(ctx context.Context, name string) error {
+	ok, err := t.o.Store.Remove(ctx, name)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %.100q; `toolgate tools declared` lists those that are", admin.ErrNoTool, name)
+	}
+	if err != nil {
+		return err
+	}
+	return t.apply(ctx)
+}
