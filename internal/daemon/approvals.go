@@ -61,27 +61,31 @@ func (in *Daemon) Doors() http.Handler {
 const maxListed = 200
 
 // Approvals implements [admin.Approvals].
-func (in *Daemon) Approvals(ctx context.Context, state string) ([]approval.Item, error) {
-	return in.Desk.List(ctx, state, maxListed)
+func (ctl *Control) Approvals(ctx context.Context, state string) ([]approval.Item, error) {
+	return ctl.in.Desk.List(ctx, state, maxListed)
 }
 
 // Approval implements [admin.Approvals].
-func (in *Daemon) Approval(ctx context.Context, id string) (approval.Item, error) {
-	return in.Desk.Get(ctx, id)
+func (ctl *Control) Approval(ctx context.Context, id string) (approval.Item, error) {
+	return ctl.in.Desk.Get(ctx, id)
 }
 
-// Answer implements [admin.Approvals]: as the operator, and with an API key as
-// its owner as well.
-func (in *Daemon) Answer(ctx context.Context, id string, said admin.Answer) (approval.Item, error) {
+// Answer implements [admin.Approvals]. An operator who has an API key answers as its
+// owner as well. Somebody with the admin role answers as an operator and as whoever it
+// is, so that it never counts for a call of their own.
+func (ctl *Control) Answer(ctx context.Context, id string, said admin.Answer) (approval.Item, error) {
 	who := approval.Answerer{Name: gate.ByOperator, Operator: true, Hash: said.Hash}
-	if said.Key != "" && in.Identities.Authenticated() {
-		owner, err := in.Identities.Identity(ctx, said.Key)
+	switch {
+	case ctl.by.id != nil:
+		who.Name, who.Identity = ctl.by.name(), ctl.by.id
+	case said.Key != "" && ctl.in.Identities.Authenticated():
+		owner, err := ctl.in.Identities.Identity(ctx, said.Key)
 		if err != nil {
 			return approval.Item{}, errors.Join(approval.ErrNotYours, err)
 		}
 		who.Identity, who.Name = owner, approval.Name(owner)
 	}
-	return in.answerAs(ctx, id, said, who)
+	return ctl.in.answerAs(ctx, id, said, who)
 }
 
 // answerAs is the answer of somebody, and its line in the audit log.

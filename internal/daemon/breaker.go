@@ -11,9 +11,9 @@ import (
 )
 
 // Breakers implements [admin.BreakerKeeper].
-func (in *Daemon) Breakers() []admin.Breaker {
+func (ctl *Control) Breakers() []admin.Breaker {
 	out := []admin.Breaker{}
-	guards := in.guards()
+	guards := ctl.in.guards()
 	for _, server := range slices.Sorted(maps.Keys(guards)) {
 		for _, b := range guards[server].Breakers() {
 			one := admin.Breaker{
@@ -28,15 +28,15 @@ func (in *Daemon) Breakers() []admin.Breaker {
 	return out
 }
 
-func (in *Daemon) resetBreaker(server, tool string) error {
-	guard := in.guards()[server]
+func (ctl *Control) resetBreaker(server, tool string) error {
+	guard := ctl.in.guards()[server]
 	if guard == nil {
 		return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
 	}
 	if !guard.Reset(tool) {
 		return fmt.Errorf("the tool %q of the server %s has no circuit breaker of its own; leave it out to reset all of the server", tool, server)
 	}
-	in.Log.Info("circuit breaker reset by the operator", "server", server, "tool", tool)
+	ctl.in.Log.Info("circuit breaker reset by the operator", "server", server, "tool", tool)
 	return nil
 }
 

@@ -108,12 +108,12 @@ func classOf(e *build.Examiner) func(gate.Request, []byte) string {
 }
 
 // BudgetUse implements [admin.Budgets].
-func (in *Daemon) BudgetUse(ctx context.Context, q admin.BudgetQuery) ([]admin.BudgetUse, error) {
+func (ctl *Control) BudgetUse(ctx context.Context, q admin.BudgetQuery) ([]admin.BudgetUse, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	limiter := in.limiter.Load()
+	limiter := ctl.in.limiter.Load()
 	now := limiter.Now()
-	list, err := in.Budgets.Store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
+	list, err := ctl.in.Budgets.Store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
 	if err != nil {
 		return nil, err
 	}
@@ -143,16 +143,16 @@ func budgetUse(l *budget.Limiter, b *budget.Balance, now time.Time) admin.Budget
 	return use
 }
 
-func (in *Daemon) rebuildBudgets(ctx context.Context) (string, error) {
+func (ctl *Control) rebuildBudgets(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	lost, ok := in.Budgets.Store.(budget.Rebuilder)
+	lost, ok := ctl.in.Budgets.Store.(budget.Rebuilder)
 	if !ok {
 		return "The budgets are in the store, which loses none: there is nothing to rebuild.", nil
 	}
 	if err := lost.Rebuild(ctx); err != nil {
 		return "", err
 	}
-	in.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())
+	ctl.in.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())
 	return "The budgets are usable again; what was lost counts as unused.", nil
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // Catalog implements [admin.Cataloger].
-func (in *Daemon) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.CatalogEntry, error) {
-	in.Gateway.Settle(ctx)
-	entries, err := in.registry.Entries(registry.Filter{Server: q.Server, Kind: q.Kind, State: q.State})
+func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.CatalogEntry, error) {
+	ctl.in.Gateway.Settle(ctx)
+	entries, err := ctl.in.registry.Entries(registry.Filter{Server: q.Server, Kind: q.Kind, State: q.State})
 	if err != nil {
 		return nil, err
 	}
@@ -27,9 +27,9 @@ func (in *Daemon) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.Ca
 }
 
 // CatalogEntry implements [admin.Cataloger].
-func (in *Daemon) CatalogEntry(ctx context.Context, name, kind string) (admin.CatalogEntry, error) {
-	in.Gateway.Settle(ctx)
-	e, err := in.registry.Entry(ctx, name, kind)
+func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.CatalogEntry, error) {
+	ctl.in.Gateway.Settle(ctx)
+	e, err := ctl.in.registry.Entry(ctx, name, kind)
 	if err != nil {
 		return admin.CatalogEntry{}, err
 	}
@@ -41,28 +41,28 @@ func (in *Daemon) CatalogEntry(ctx context.Context, name, kind string) (admin.Ca
 	return out, nil
 }
 
-func (in *Daemon) changeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
-	in.Gateway.Settle(ctx)
-	e, err := in.registry.Entry(ctx, c.Name, c.Kind)
+func (ctl *Control) changeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
+	ctl.in.Gateway.Settle(ctx)
+	e, err := ctl.in.registry.Entry(ctx, c.Name, c.Kind)
 	if err != nil {
 		return admin.CatalogEntry{}, err
 	}
-	if err := in.change(ctx, &e, &c); err != nil {
+	if err := ctl.change(ctx, &e, &c); err != nil {
 		return admin.CatalogEntry{}, fmt.Errorf("%s: %w", e.Name, err)
 	}
-	in.Log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
+	ctl.in.Log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
 	if c.Op == admin.CatalogForget {
 		return catalogEntry(&e), nil
 	}
-	if e, err = in.registry.Entry(ctx, e.ID, ""); err != nil {
+	if e, err = ctl.in.registry.Entry(ctx, e.ID, ""); err != nil {
 		return admin.CatalogEntry{}, err
 	}
 	return catalogEntry(&e), nil
 }
 
-func (in *Daemon) change(ctx context.Context, e *registry.Entry, c *admin.CatalogChange) error {
+func (ctl *Control) change(ctx context.Context, e *registry.Entry, c *admin.CatalogChange) error {
 	by := store.Change{Actor: c.Actor, Reason: c.Reason}
-	r := in.registry
+	r := ctl.in.registry
 	switch c.Op {
 	case admin.CatalogEnable, admin.CatalogDisable:
 		return r.SetEnabled(ctx, e.ID, c.Op == admin.CatalogEnable, by)
@@ -102,7 +102,7 @@ func found(missing string) func(bool, error) error {
 	}
 }
 
-func (in *Daemon) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
+func (ctl *Control) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
 	file, err := config.ParseSeed(s.File, s.Data)
 	if err != nil {
 		return admin.CatalogSeeded{}, err
@@ -111,8 +111,8 @@ func (in *Daemon) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.C
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}
-	in.Gateway.Settle(ctx)
-	unmatched, err := in.registry.Sow(ctx, seed, store.Change{Actor: s.Actor, Reason: s.Reason})
+	ctl.in.Gateway.Settle(ctx)
+	unmatched, err := ctl.in.registry.Sow(ctx, seed, store.Change{Actor: s.Actor, Reason: s.Reason})
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}

@@ -52,15 +52,14 @@ const removedTime = 10 * time.Second
 // Daemon is one running gateway with all its parts. It is made by
 // newInstance and lives as long as run.
 type Daemon struct {
-	Opts    Options
-	Log     *slog.Logger
-	logs    *logs.Writer   // behind log
-	Hidden  hidden.Secrets // from whoever reads what is shown
-	State   *statedir.Dir
-	Store   *store.Store
-	claim   io.Closer        // keeps other gateways from the state folder where the store does not; nil where it does
-	Records *records.Records // of calls and changes
-	records.Reader
+	Opts     Options
+	Log      *slog.Logger
+	logs     *logs.Writer   // behind log
+	Hidden   hidden.Secrets // from whoever reads what is shown
+	State    *statedir.Dir
+	Store    *store.Store
+	claim    io.Closer        // keeps other gateways from the state folder where the store does not; nil where it does
+	Records  *records.Records // of calls and changes
 	keys     *seal.Keyring
 	Metrics  *telemetry.Metrics
 	Messages *limit.Bytes // what clients send, as far as it is held
@@ -79,18 +78,16 @@ type Daemon struct {
 
 	onStore map[string][]func() // by topic of the store; complete before run
 
-	registry *registry.Registry
-	lost     *lostRelations
-	rates    *build.Rates
-	operate.Modes
-	Operation       *operate.Operation // the mode, and what it needs; see mode.go
-	Leave           func()             // ends this gateway for another one; nil where that may not be
-	begun           config.Toolgate    // the settings at the start; some stay in force to the end
-	Identities      *identity.Keeper   // who callers are
-	SignIn          *signin.Service    // where people sign in to servers
-	signin.Commands                    // and the commands that do
-	fleets          sync.Map           // of servers at which callers sign in by themselves, by server
-	generated       string             // hash of the key that was made for the listener; empty for none
+	registry   *registry.Registry
+	lost       *lostRelations
+	rates      *build.Rates
+	Operation  *operate.Operation // the mode, and what it needs; see mode.go
+	Leave      func()             // ends this gateway for another one; nil where that may not be
+	begun      config.Toolgate    // the settings at the start; some stay in force to the end
+	Identities *identity.Keeper   // who callers are
+	SignIn     *signin.Service    // where people sign in to servers
+	fleets     sync.Map           // of servers at which callers sign in by themselves, by server
+	generated  string             // hash of the key that was made for the listener; empty for none
 
 	ctx     context.Context // of run
 	Running sync.WaitGroup  // servers
@@ -181,9 +178,8 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	}, c, known.Authenticated()); err != nil {
 		return nil, err
 	}
-	in.Reader, in.Budgets.observe = in.Records.Reader(), in.Records.CountCharge
+	in.Budgets.observe = in.Records.CountCharge
 	in.SignIn = in.signInService()
-	in.Commands = in.SignIn.Commands()
 	in.queue = queue.New(build.QueueLimits(c), in.Log)
 	in.Desk = approval.New(in.Store.Approvals(), in.Log)
 	in.webhook = approval.NewWebhook(in.Log)
@@ -237,7 +233,6 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	}, in.Store.Modes()); err != nil {
 		return nil, err
 	}
-	in.Modes = in.Operation.Modes()
 	in.onStore[store.TopicMode] = []func(){in.Operation.ModeChanged}
 	return in, nil
 }

@@ -13,36 +13,36 @@ import (
 )
 
 // Status implements admin.Gateway.
-func (in *Daemon) Status() admin.Status {
-	out := admin.Status{Servers: in.Servers(), Pending: []string{}, AtNextStart: []string{}}
-	in.Operation.Status(&out, append(in.lost.problems(), in.registry.Stricter())...)
-	if in.rates.Meter.Down() {
+func (ctl *Control) Status() admin.Status {
+	out := admin.Status{Servers: ctl.Servers(), Pending: []string{}, AtNextStart: []string{}}
+	ctl.in.Operation.Status(&out, append(ctl.in.lost.problems(), ctl.in.registry.Stricter())...)
+	if ctl.in.rates.Meter.Down() {
 		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, p := range in.pending {
+	ctl.in.mu.Lock()
+	defer ctl.in.mu.Unlock()
+	for _, p := range ctl.in.pending {
 		if p.Server == "" {
 			out.Pending = append(out.Pending, p.What)
 		}
 	}
-	out.Pending = append(out.Pending, in.tools.Pending()...)
-	out.AtNextStart = append(out.AtNextStart, in.later...)
+	out.Pending = append(out.Pending, ctl.in.tools.Pending()...)
+	out.AtNextStart = append(out.AtNextStart, ctl.in.later...)
 	return out
 }
 
 // Servers returns the state of every server, sorted by name.
-func (in *Daemon) Servers() []admin.Server {
-	running := in.List()
-	in.mu.Lock()
-	namespaces := in.namespaces
+func (ctl *Control) Servers() []admin.Server {
+	running := ctl.in.List()
+	ctl.in.mu.Lock()
+	namespaces := ctl.in.namespaces
 	waiting := make(map[string][]string) // by server
-	for _, p := range in.pending {
+	for _, p := range ctl.in.pending {
 		if p.Server != "" {
 			waiting[p.Server] = append(waiting[p.Server], p.What)
 		}
 	}
-	in.mu.Unlock()
+	ctl.in.mu.Unlock()
 	out := make([]admin.Server, 0, len(running))
 	for _, s := range running {
 		l, status := s.Listing()
@@ -69,15 +69,15 @@ func (in *Daemon) Servers() []admin.Server {
 		}
 		out = append(out, row)
 	}
-	out = append(out, in.declaredRows()...)
-	for _, row := range in.tools.Rows() {
+	out = append(out, ctl.in.declaredRows()...)
+	for _, row := range ctl.in.tools.Rows() {
 		if len(row.Pending) > 0 {
 			row.Reason = strings.TrimPrefix(row.Reason+"; "+pendingReason(row.Pending), "; ")
 		}
 		out = append(out, row)
 	}
 	for i := range out { // what servers print is in it
-		out[i].Reason = in.Hidden.Shown(out[i].Reason)
+		out[i].Reason = ctl.in.Hidden.Shown(out[i].Reason)
 	}
 	for name, changes := range waiting {
 		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
@@ -92,31 +92,31 @@ func pendingReason(changes []string) string {
 }
 
 // Activity implements [admin.Watched].
-func (in *Daemon) Activity() admin.Activity {
-	out := admin.Activity{Now: time.Now(), Sessions: in.Gateway.Sessions(), Tools: in.Records.Tools()}
+func (ctl *Control) Activity() admin.Activity {
+	out := admin.Activity{Now: time.Now(), Sessions: ctl.in.Gateway.Sessions(), Tools: ctl.in.Records.Tools()}
 	return out
 }
 
 // Logs implements [admin.Watched].
-func (in *Daemon) Logs(server string) (admin.ServerLogs, error) {
-	for _, s := range in.List() {
+func (ctl *Control) Logs(server string) (admin.ServerLogs, error) {
+	for _, s := range ctl.in.List() {
 		if s.Name() != server {
 			continue
 		}
 		if s.upstream == nil {
-			return in.Hidden.Lines(nativeLogs(s)), nil
+			return ctl.in.Hidden.Lines(nativeLogs(s)), nil
 		}
 		tail := s.upstream.Tail()
-		return in.Hidden.Lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
+		return ctl.in.Hidden.Lines(admin.ServerLogs{Server: server, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}), nil
 	}
 	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
 }
 
 // Capabilities implements [admin.CatalogLister].
-func (in *Daemon) Capabilities(ctx context.Context) ([]admin.Capability, error) {
-	in.Gateway.Settle(ctx)
+func (ctl *Control) Capabilities(ctx context.Context) ([]admin.Capability, error) {
+	ctl.in.Gateway.Settle(ctx)
 	all := []admin.Capability{}
-	for _, c := range in.Gateway.Capabilities() {
+	for _, c := range ctl.in.Gateway.Capabilities() {
 		all = append(all, admin.Capability{
 			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
 		})

@@ -11,17 +11,17 @@ import (
 
 // MakeRoom implements admin.Gateway: only the gateway of a `toolgate stdio`,
 // whose client can be served by another, ends for one.
-func (in *Daemon) MakeRoom() error {
-	if in.Leave == nil {
+func (ctl *Control) MakeRoom() error {
+	if ctl.in.Leave == nil {
 		return fmt.Errorf("process %d serves this configuration already", os.Getpid())
 	}
-	in.Leave()
+	ctl.in.Leave()
 	return nil
 }
 
 // ServeStdio implements admin.Gateway.
-func (in *Daemon) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
-	granted, err := in.Identities.Grant(ctx, key)
+func (ctl *Control) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
+	granted, err := ctl.in.Identities.Grant(ctx, key)
 	if err != nil {
 		refuse(err)
 		return err
@@ -32,9 +32,9 @@ func (in *Daemon) ServeStdio(ctx context.Context, key string, accept func() (io.
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(in.ctx, cancel)
+	stop := context.AfterFunc(ctl.in.ctx, cancel)
 	defer stop()
-	ctx, leave := in.Identities.WhileGranted(ctx, key, granted)
+	ctx, leave := ctl.in.Identities.WhileGranted(ctx, key, granted)
 	defer leave()
-	return in.Gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
+	return ctl.in.Gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
 }

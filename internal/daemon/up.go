@@ -37,7 +37,7 @@ func (in *Daemon) ServeControl(ctx context.Context) error {
 	}
 	defer os.Remove(in.State.Socket)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serveHTTP(ctx, l, admin.Handler(in, token)) })
+	group.Go(func() error { return serveHTTP(ctx, l, admin.Handler(in.Control(), token)) })
 	group.Go(func() error { return in.serveAdmin(ctx, token) })
 	return group.Wait()
 }
@@ -63,7 +63,7 @@ func (in *Daemon) serveAdmin(ctx context.Context, token string) error {
 		l.Close()
 		return err
 	}
-	return NewFront(l, certs, sideConnections, in.Log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(in, token))), func() time.Duration { return 0 })
+	return NewFront(l, certs, sideConnections, in.Log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(in.Control(), token))), func() time.Duration { return 0 })
 }
 
 // ServeMetrics serves /metrics on its own address. The default address may be

@@ -12,15 +12,15 @@ import (
 )
 
 // Why implements [admin.Explainer].
-func (in *Daemon) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
-	id, assumed, err := in.Identities.Asked(q.As, q.Assumed)
+func (ctl *Control) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
+	id, assumed, err := ctl.in.Identities.Asked(q.As, q.Assumed)
 	if err != nil {
 		return admin.Why{}, err
 	}
-	in.Gateway.Settle(ctx)
-	w := in.Gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name, q.Args)
+	ctl.in.Gateway.Settle(ctx)
+	w := ctl.in.Gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name, q.Args)
 	if w == nil {
-		return admin.Why{}, in.unknownName(q.Name)
+		return admin.Why{}, ctl.unknownName(q.Name)
 	}
 	return admin.Why{
 		Name: w.Exposed, Kind: w.Kind.String(), Server: w.Server, Original: w.Original, CapabilityID: w.CapabilityID,
@@ -29,24 +29,24 @@ func (in *Daemon) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, erro
 }
 
 // WhoCan implements [admin.Explainer].
-func (in *Daemon) WhoCan(ctx context.Context, name string, besides *admin.Caller) ([]admin.WhoCan, error) {
-	all := in.Identities.Callers()
-	if besides != nil && in.Identities.IsKnown(besides) {
+func (ctl *Control) WhoCan(ctx context.Context, name string, besides *admin.Caller) ([]admin.WhoCan, error) {
+	all := ctl.in.Identities.Callers()
+	if besides != nil && ctl.in.Identities.IsKnown(besides) {
 		besides = nil
 	}
 	if besides != nil {
-		id, err := in.Identities.Impersonate(besides)
+		id, err := ctl.in.Identities.Impersonate(besides)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, id)
 	}
-	in.Gateway.Settle(ctx)
+	ctl.in.Gateway.Settle(ctx)
 	out := []admin.WhoCan{}
 	for i, id := range all {
-		w := in.Gateway.Why(ctx, id, proxy.Scope{}, name, nil)
+		w := ctl.in.Gateway.Why(ctx, id, proxy.Scope{}, name, nil)
 		if w == nil {
-			return nil, in.unknownName(name)
+			return nil, ctl.unknownName(name)
 		}
 		who := admin.WhoCan{
 			Caller: callerName(id), Assumed: besides != nil && i == len(all)-1,
@@ -61,8 +61,8 @@ func (in *Daemon) WhoCan(ctx context.Context, name string, besides *admin.Caller
 }
 
 // unknownName is the error of a name that nothing has, with the nearest one.
-func (in *Daemon) unknownName(name string) error {
-	for _, known := range in.Gateway.Names() {
+func (ctl *Control) unknownName(name string) error {
+	for _, known := range ctl.in.Gateway.Names() {
 		if spelling.Similar(name, known) {
 			return failure.Newf(failure.Usage, "nothing is named %s; did you mean %s?", name, known)
 		}

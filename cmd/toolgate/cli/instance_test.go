@@ -29,6 +29,7 @@ import (
 // running is an instance inside the test's process.
 type running struct {
 	*daemon.Daemon
+	*daemon.Control
 	end func() error
 }
 
@@ -67,7 +68,7 @@ func (h *home) newRunning(t *testing.T) *running {
 		}
 	})
 	<-began
-	r := &running{in, end}
+	r := &running{in, in.Control(), end}
 	r.settle(t)
 	return r
 }

@@ -32,7 +32,7 @@ func newList(o *options) *cobra.Command {
 			}
 			return o.withGateway(cmd.Context(), file(args), func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 				if own != nil {
-					return o.printStatus(own.Status())
+					return o.printStatus(own.Control().Status())
 				}
 				status, err := control.Status(ctx)
 				if err != nil {
@@ -180,7 +180,7 @@ func (o *options) withClient(ctx context.Context, arg string, use func(context.C
 		}
 		return use(ctx, client, func(ctx context.Context) (admin.Status, error) {
 			if own != nil {
-				return own.Status(), nil
+				return own.Control().Status(), nil
 			}
 			return control.Status(ctx)
 		})

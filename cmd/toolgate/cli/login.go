@@ -51,7 +51,7 @@ func (o *options) withLogins(ctx context.Context, path string, use func(ctx cont
 	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		var err error
 		if own != nil {
-			err = use(ctx, own)
+			err = use(ctx, own.Control())
 		} else {
 			err = use(ctx, control)
 		}

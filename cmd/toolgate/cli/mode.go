@@ -78,7 +78,7 @@ func (o *options) changeMode(ctx context.Context, path, mode, reason string) (ad
 		return admin.Mode{}, err
 	}
 	defer in.Close()
-	return useMode(ctx, in, mode, reason)
+	return useMode(ctx, in.Control(), mode, reason)
 }
 
 func useMode(ctx context.Context, k admin.ModeKeeper, mode, reason string) (admin.Mode, error) {

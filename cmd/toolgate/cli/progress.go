@@ -52,7 +52,7 @@ func (p *progress) changed() {
 	if p.quiet || !p.shown {
 		return
 	}
-	servers := p.in.Servers()
+	servers := p.in.Control().Servers()
 	if p.tty && !p.done {
 		p.redraw(servers)
 		return

@@ -122,9 +122,9 @@ func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
 			return err
 		}
 		defer phase.Close()
-		var lister admin.CatalogLister = own
-		if own == nil {
-			lister = control
+		var lister admin.CatalogLister = control
+		if own != nil {
+			lister = own.Control()
 		}
 		exposed, err := lister.Capabilities(ctx)
 		if err != nil {

@@ -112,7 +112,7 @@ func yesNo(yes bool) string {
 func (o *options) withExplainer(ctx context.Context, path string, use func(context.Context, admin.Explainer) error) error {
 	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		if own != nil {
-			return use(ctx, own)
+			return use(ctx, own.Control())
 		}
 		if err := use(ctx, control); err != nil {
 			return controlError(err)
