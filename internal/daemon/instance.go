@@ -340,15 +340,6 @@ func (in *Daemon) storeChanged(topic string, _ int64) {
 	}
 }
 
-// nudge leaves a token unless one is there: the reader of one looks at
-// everything.
-func nudge(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
-
 // Changed implements upstream.Sink.
 func (in *Daemon) Changed(server string) {
 	in.Gateway.Changed(server)

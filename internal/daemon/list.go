@@ -12,8 +12,14 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
+// statusTime bounds how long a status waits for the catalog.
+const statusTime = time.Second
+
 // Status implements admin.Gateway.
 func (ctl *Control) Status() admin.Status {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
+	defer cancel()
+	ctl.in.Gateway.Settle(ctx) // what is shown as ready can be called
 	out := admin.Status{Servers: ctl.Servers(), Pending: []string{}, AtNextStart: []string{}}
 	ctl.in.Operation.Status(&out, append(ctl.in.lost.problems(), ctl.in.registry.Stricter())...)
 	if ctl.in.rates.Meter.Down() {
