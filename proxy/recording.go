@@ -7,6 +7,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/redact"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 type Recording struct {
 	// Redact takes secrets out of what others say in an entry; nil takes nothing
 	// out.
-	Redact Redactor
+	Redact redact.Filter
 	// Fields are the JSON pointers of the arguments that are kept of a tool, by
 	// its exposed name; nil keeps none.
 	Fields func(exposed string) []string
@@ -104,7 +105,7 @@ func OpenInputs(k *seal.Keyring, call, sealed string) ([]byte, error) {
 
 // keptArgument is the argument at a pointer (RFC 6901), of objects alone: a
 // string as it is, anything else as JSON, without secrets.
-func keptArgument(args []byte, pointer string, r Redactor) (string, bool) {
+func keptArgument(args []byte, pointer string, r redact.Filter) (string, bool) {
 	value := args
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		value = mcp.Lookup(value, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))

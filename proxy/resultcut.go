@@ -112,7 +112,7 @@ func (c *cutting) block(block []byte) {
 // textIn returns the place of the text of a block or of the resource in it.
 func textIn(block []byte) mcp.Span {
 	var at mcp.Span
-	switch string(blockType(block)) {
+	switch string(mcp.BlockType(block)) {
 	case "text":
 		at = mcp.LookupSpan(block, "text")
 	case "resource":

@@ -184,7 +184,7 @@ func (r *keptResult) render(result []byte) {
 	for e := range mcp.Elements(content) {
 		block := e.Of(content)
 		mime, _ := mcp.LookupString(block, "mimeType")
-		switch kind := string(blockType(block)); {
+		switch kind := string(mcp.BlockType(block)); {
 		case kind == "text" && !textIn(block).Absent():
 			text := mcp.Lookup(block, "text")
 			add("text/plain", "text", text, len(text)-2)

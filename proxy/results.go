@@ -3,11 +3,11 @@ package proxy
 import (
 	"bytes"
 	"strconv"
-	"time"
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
+	"github.com/toolgate/toolgate/proxy/redact"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -22,13 +22,8 @@ type ResultRules struct {
 	// fit the outputSchema which its server lists.
 	Output OutputCheck
 	// Redact takes secrets out of results, errors, progress and log messages of
-	// calls; nil takes nothing out.
-	Redact Redactor
-	// MaxRedact is the most bytes that are looked through for secrets; more is
-	// not passed on. 8 MiB when zero.
-	MaxRedact int
-	// RedactTime is how long that may take; 5 s when zero.
-	RedactTime time.Duration
+	// calls.
+	Redact redact.Messages
 	// MaxBytes is the largest result of a tool; 0 is any.
 	MaxBytes int
 	// Larger is what happens to larger ones.
@@ -55,16 +50,6 @@ const (
 	RefuseLarger                     // it is refused
 )
 
-// Redactor takes secrets out. It is safe for concurrent use.
-type Redactor interface {
-	// Value returns a validated JSON value without the secrets in its strings
-	// and keys, and how many there were; the same bytes where there is none. The
-	// error says that it could not be looked through until the time.
-	Value(value []byte, until time.Time) (clean []byte, n int, err error)
-	// Text is Value for a text.
-	Text(text string, until time.Time) (clean string, n int, err error)
-}
-
 // OutputChecker holds structured content against the schema that a server lists
 // for it. It is safe for concurrent use and bounds its own waits.
 type OutputChecker interface {
@@ -75,13 +60,8 @@ type OutputChecker interface {
 	Ready(schema []byte) error
 }
 
-const (
-	// ResultKey is the member of _meta that says what was done with a result.
-	ResultKey = "dev.toolgate/result"
-
-	defaultMaxRedact  = 8 << 20
-	defaultRedactTime = 5 * time.Second
-)
+// ResultKey is the member of _meta that says what was done with a result.
+const ResultKey = "dev.toolgate/result"
 
 // results are the rules for what the route leads to.
 func (r *Route) results() *ResultRules {

@@ -13,10 +13,13 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/redact"
 )
 
 // canary takes out one word.
 type canary struct{}
+
+var canaries = redact.Messages{Filter: canary{}}
 
 const secretWord, secretMark = "hunter2x", "***"
 
@@ -81,7 +84,7 @@ func resultOf(w *recorder) string { return string(mcp.Lookup([]byte(w.text()), "
 // TestResultsStayAsTheyAre: without rules, and with rules that find nothing, a
 // result is the same bytes.
 func TestResultsStayAsTheyAre(t *testing.T) {
-	schema := ResultRules{Output: OutputEnforce, Redact: canary{}, MaxBytes: 1 << 20, Larger: KeepLarger}
+	schema := ResultRules{Output: OutputEnforce, Redact: canaries, MaxBytes: 1 << 20, Larger: KeepLarger}
 	for _, raw := range []string{
 		`{"content":[]}`, `{}`, `{ "content" : [ {"type":"text" ,"text":"\u0041\ud800 1.0"} ], "x":9007199254740993, "structuredContent":{"b":1.50,"a":1e400}}`,
 		`{"structuredContent":null,"content":null}`, `{"content":[1,"two",null,{"type":7},{"type":"video","data":"?"},[]],"isError":"no"}`,
@@ -129,7 +132,7 @@ func TestRedactedResults(t *testing.T) {
 	} {
 		answer := result(mcp.Legacy, tt.in)
 		var counted int
-		r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canary{}}), func(o *Options, _ *Config) {
+		r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}), func(o *Options, _ *Config) {
 			o.Metrics = &Metrics{Redacted: func(_ string, n int) { counted += n }}
 		})
 		got := resultOf(r.legacy(r.open(), "1", tt.method, `{`+tt.params+`}`))
@@ -147,7 +150,7 @@ func TestRedactedResults(t *testing.T) {
 // else that is in them.
 func TestRedactedErrors(t *testing.T) {
 	answer := fault(mcp.Legacy, `{"code":-7,"message":"no hunter2x","data":{"a":"hunter2x","b":1.0},"hunter2x":"hunter2x"}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canary{}}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}))
 	session := r.open()
 	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-7,"message":"no ***","data":{"a":"***","b":1.0},"hunter2x":"***"}}`
 	if got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text(); got != want {
@@ -168,7 +171,7 @@ func TestRedactedErrors(t *testing.T) {
 // TestTooLargeToRedact: what is not looked through is not passed on.
 func TestTooLargeToRedact(t *testing.T) {
 	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 3000)+`hunter2x"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canary{}, MaxRedact: 2000}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: redact.Messages{Filter: canary{}, MaxBytes: 2000}}))
 	got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`).text()
 	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact") || strings.Contains(got, "aaa") {
 		t.Errorf("got %s", got)
@@ -185,7 +188,7 @@ func TestTooLargeToRedact(t *testing.T) {
 // TestTooSlowToRedact: what was not looked through in time is not passed on.
 func TestTooSlowToRedact(t *testing.T) {
 	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"it is slow hunter2x"},{"type":"text","text":"fast"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canary{}}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}))
 	session := r.open()
 	got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text()
 	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact_time") || strings.Contains(got, secretWord) {
@@ -221,7 +224,7 @@ func TestRedactedOnTheWay(t *testing.T) {
 				_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}`))
 				return result(era, `{"content":[]}`), nil
 			}
-			r := newRig(t, mounted(b), withResults(ResultRules{Redact: canary{}})).run()
+			r := newRig(t, mounted(b), withResults(ResultRules{Redact: canaries})).run()
 			c := r.stdio(person("alice"))
 			c.send(initBody, request("2", "logging/setLevel", `{"level":"debug"}`))
 			synctest.Wait()
@@ -243,7 +246,7 @@ func TestRedactedOnTheWay(t *testing.T) {
 func TestRedactedNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, `"status":"working","statusMessage":"hunter2x"`)
-		r := newRig(t, mounted(b.script), withResults(ResultRules{Redact: canary{}})).run()
+		r := newRig(t, mounted(b.script), withResults(ResultRules{Redact: canaries})).run()
 		c := r.stdio(person("alice"))
 		c.send(initBody, request("1", "logging/setLevel", `{"level":"debug"}`), request("2", "tools/call", `{"name":"s__job","task":{"ttl":60000}}`))
 		synctest.Wait()
@@ -265,7 +268,7 @@ func TestTaskResults(t *testing.T) {
 	const big = `"result":{"content":[{"type":"text","text":"hunter2x `
 	whole := strings.Repeat("word ", 2000)
 	b := newWorker(t, mcp.Modern, `"status":"completed",`+big+whole+`"}]}`)
-	r := newRig(t, mounted(b.script), withResults(ResultRules{Redact: canary{}, MaxBytes: 4096, Larger: KeepLarger}))
+	r := newRig(t, mounted(b.script), withResults(ResultRules{Redact: canaries, MaxBytes: 4096, Larger: KeepLarger}))
 	id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
 	var uris []string
 	for range 2 { // looked at twice, kept once
@@ -301,8 +304,8 @@ func TestOutputCheck(t *testing.T) {
 		{"no checker", "typed", bad, ResultRules{Output: OutputEnforce}, nil, bad, false, audit.OutcomeOK},
 		{"failed", "typed", `{"content":[],"isError":true}`, ResultRules{Output: OutputEnforce}, schemaStub{}, `{"content":[],"isError":true}`, false, audit.OutcomeToolError},
 		{"warn", "typed", bad, ResultRules{Output: OutputWarn}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong hunter2x"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong hunter2x\"}"]}}}`, true, audit.OutcomeOK},
-		{"warn and redact", "typed", bad, ResultRules{Output: OutputWarn, Redact: canary{}}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong ***"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong ***\"}"]}}}`, true, audit.OutcomeOK},
-		{"enforce", "typed", bad, ResultRules{Output: OutputEnforce, Redact: canary{}}, schemaStub{}, `does not fit its own output schema, so that it is not passed on. What the tool did is done; other arguments may give data that fits.\n- structuredContent/a: is {\"a\":\"wrong ***\"}"}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"invalid_output","code":1001,"phase":"results"`, true, audit.OutcomeError},
+		{"warn and redact", "typed", bad, ResultRules{Output: OutputWarn, Redact: canaries}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong ***"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong ***\"}"]}}}`, true, audit.OutcomeOK},
+		{"enforce", "typed", bad, ResultRules{Output: OutputEnforce, Redact: canaries}, schemaStub{}, `does not fit its own output schema, so that it is not passed on. What the tool did is done; other arguments may give data that fits.\n- structuredContent/a: is {\"a\":\"wrong ***\"}"}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"invalid_output","code":1001,"phase":"results"`, true, audit.OutcomeError},
 		{"missing", "typed", `{"content":[]}`, ResultRules{Output: OutputEnforce}, schemaStub{}, `structuredContent: is missing`, true, audit.OutcomeError},
 		{"cannot check", "typed", good, ResultRules{Output: OutputEnforce}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeError},
 		{"cannot check, warn", "typed", good, ResultRules{Output: OutputWarn}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeOK},
@@ -317,7 +320,7 @@ func TestOutputCheck(t *testing.T) {
 			if e := r.ledger.all()[0]; e.OutputInvalid != tt.invalid || e.Outcome != tt.outcome {
 				t.Errorf("the entry is %+v", e)
 			}
-			if tt.rules.Redact != nil && strings.Contains(got+r.log.String(), secretWord) {
+			if tt.rules.Redact.Filter != nil && strings.Contains(got+r.log.String(), secretWord) {
 				t.Errorf("it says %s, and the log %s", got, r.log.String())
 			}
 		})
@@ -327,7 +330,7 @@ func TestOutputCheck(t *testing.T) {
 // TestRulesOfATool replace those of its server.
 func TestRulesOfATool(t *testing.T) {
 	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"hunter2x"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canary{}}), func(_ *Options, c *Config) {
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}), func(_ *Options, c *Config) {
 		c.Mounts[0].Tools = map[string]ToolShape{"typed": {Results: &ResultRules{}}, "echo": {Cost: 2}}
 	})
 	session := r.open()

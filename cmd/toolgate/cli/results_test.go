@@ -71,10 +71,10 @@ toolgate:
 	}
 	got := map[string]shown{}
 	for name, r := range rules {
-		clean, _, _ := r.Redact.Text(text+" "+jwt, time.Now().Add(time.Hour))
+		clean, _, _ := r.Redact.Filter.Text(text+" "+jwt, time.Now().Add(time.Hour))
 		got[name] = shown{r.Output, r.Larger, r.MaxBytes, clean}
-		if r.MaxRedact != 1<<20 {
-			t.Errorf("%s looks through %d bytes", name, r.MaxRedact)
+		if r.Redact.MaxBytes != 1<<20 {
+			t.Errorf("%s looks through %d bytes", name, r.Redact.MaxBytes)
 		}
 	}
 	want := map[string]shown{
@@ -86,7 +86,7 @@ toolgate:
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 	off, err := build.NewMounts(parsed(t, "mcpServers: { a: { command: x } }", nil), []config.Server{{Key: "a"}})
-	if err != nil || off[0].Results.Redact != nil || off[0].Results.Output != proxy.OutputUnchecked || off[0].Results.MaxBytes != 0 {
+	if err != nil || off[0].Results.Redact.Filter != nil || off[0].Results.Output != proxy.OutputUnchecked || off[0].Results.MaxBytes != 0 {
 		t.Errorf("nothing is written, and it is %+v, %v", off[0].Results, err)
 	}
 }

@@ -74,7 +74,7 @@ func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 
 // rules are the settings of one level as the gateway takes them.
 func (r *resultRules) rules(c config.Results) (proxy.ResultRules, error) {
-	out := proxy.ResultRules{MaxBytes: int(c.MaxBytes), MaxRedact: int(r.settings.Limits.Redact), RedactTime: r.settings.Limits.RedactTime}
+	out := proxy.ResultRules{MaxBytes: int(c.MaxBytes), Redact: redact.Messages{MaxBytes: int(r.settings.Limits.Redact), Time: r.settings.Limits.RedactTime}}
 	switch c.ValidateOutput {
 	case "warn":
 		out.Output = proxy.OutputWarn
@@ -102,7 +102,7 @@ func (r *resultRules) rules(c config.Results) (proxy.ResultRules, error) {
 		return out, err
 	}
 	if found != nil { // a nil pointer would be no nil interface
-		out.Redact = found
+		out.Redact.Filter = found
 	}
 	return out, nil
 }

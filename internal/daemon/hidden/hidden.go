@@ -70,12 +70,12 @@ func (h *Secrets) redactor() *redact.Redactor {
 	return r
 }
 
-// Text implements [logs.Redactor] and [proxy.Redactor].
+// Text implements [logs.Redactor] and [redact.Filter].
 func (h *Secrets) Text(text string, until time.Time) (string, int, error) {
 	return h.redactor().Text(text, until)
 }
 
-// Value implements [proxy.Redactor].
+// Value implements [redact.Filter].
 func (h *Secrets) Value(value []byte, until time.Time) ([]byte, int, error) {
 	return h.redactor().Value(value, until)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/redact"
 )
 
 // auditPurpose is what the keys of the chain are derived for.
@@ -66,7 +67,7 @@ func (r *Records) openAudit(c *config.Config, authenticated bool) (*audit.Log, e
 }
 
 // Recording is what is to be kept of calls, as it was said at the start.
-func Recording(kept config.Audit, secrets proxy.Redactor) proxy.Recording {
+func Recording(kept config.Audit, secrets redact.Filter) proxy.Recording {
 	r := proxy.Recording{Redact: secrets, Inputs: kept.DecisionInputs}
 	fields := kept.Fields
 	globs := slices.Sorted(maps.Keys(fields))
