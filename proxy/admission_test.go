@@ -120,7 +120,7 @@ func TestCallsEndWithTheVerdict(t *testing.T) {
 				ended = append(ended, context.Cause(ctx))
 				return mcp.Answer{}, context.Cause(ctx)
 			case <-time.After(5 * time.Minute):
-				return result(mcp.Legacy, `{"content":[]}`), nil
+				return answered(mcp.Legacy, `{"content":[]}`), nil
 			}
 		}
 		r := newRig(t, mounted(b), lending(l), func(o *Options, _ *Config) { o.Limits.JSONWait = time.Hour }).run()

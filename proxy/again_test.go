@@ -274,7 +274,7 @@ func TestSessionEndsWhileItSubscribes(t *testing.T) {
 			if call.Method == mcp.MethodSubscribe {
 				<-took
 			}
-			return result(mcp.Legacy, `{}`), nil
+			return answered(mcp.Legacy, `{}`), nil
 		}
 		r := newRig(t, mounted(b)).run()
 		session := r.open()

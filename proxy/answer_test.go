@@ -20,7 +20,7 @@ func slowly(era mcp.Era, after time.Duration, progress ...time.Duration) func(co
 			call.Notify(mcp.NotifyProgress, []byte(`{"progress":1}`))
 		}
 		time.Sleep(time.Until(began.Add(after)))
-		return result(era, `{"content":[]}`), nil
+		return answered(era, `{"content":[]}`), nil
 	}
 }
 
@@ -91,7 +91,7 @@ func TestLateNotifications(t *testing.T) {
 		b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
 			late = call.Notify
 			call.Notify(mcp.NotifyProgress, []byte(`{"progress":1}`))
-			return result(mcp.Modern, `{"content":[]}`), nil
+			return answered(mcp.Modern, `{"content":[]}`), nil
 		}
 		r := newRig(t, mounted(b)).run()
 		w := r.do(modernRequest(modernBody("1", "tools/call", `"name":"s__slow"`, `"progressToken":1`)))

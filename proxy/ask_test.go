@@ -22,7 +22,7 @@ func questioner(t *testing.T, era mcp.Era, method, params string) *script {
 		if refused != nil {
 			answer = refused.Append(nil)
 		}
-		return result(era, `{"content":[],"said":`+string(answer)+`}`), nil
+		return answered(era, `{"content":[],"said":`+string(answer)+`}`), nil
 	}
 	return b
 }

@@ -56,7 +56,7 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 				return l.Healthy() != nil
 			})
 		}
-		return result(mcp.Legacy, `{"content":[{"type":"text","text":"done"}]}`), nil
+		return answered(mcp.Legacy, `{"content":[{"type":"text","text":"done"}]}`), nil
 	}
 	r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Auditor = l })
 	session := r.open()

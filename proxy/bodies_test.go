@@ -87,7 +87,7 @@ func TestMessagesCountWhileTheyAreHandled(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		<-release
-		return result(mcp.Legacy, `{"content":[]}`), nil
+		return answered(mcp.Legacy, `{"content":[]}`), nil
 	}
 	bound := limit.NewBytes(8<<20, 1<<20)
 	r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Messages = bound })

@@ -18,9 +18,9 @@ func rounded(t *testing.T, results ...string) *script {
 	b := newScript(t, "s", mcp.Modern, tool("ask"), `prompt {"name":"ask"}`, `resource {"uri":"file:///ask","name":"r"}`)
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
 		if n := len(b.seen(call.Method)) - 1; n < len(results) {
-			return result(mcp.Modern, results[n]), nil
+			return answered(mcp.Modern, results[n]), nil
 		}
-		return result(mcp.Modern, `{"resultType":"complete","content":[],"said":`+string(mcp.Lookup(call.Params, "inputResponses"))+`}`), nil
+		return answered(mcp.Modern, `{"resultType":"complete","content":[],"said":`+string(mcp.Lookup(call.Params, "inputResponses"))+`}`), nil
 	}
 	return b
 }
@@ -217,7 +217,7 @@ func TestReadIsFresh(t *testing.T) {
 	} {
 		b := newScript(t, "s", mcp.Modern, `resource {"uri":"file:///a","name":"r"}`)
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			return result(mcp.Modern, `{"resultType":"complete","cacheScope":"public"`+tt.given+`,"contents":[]}`), nil
+			return answered(mcp.Modern, `{"resultType":"complete","cacheScope":"public"`+tt.given+`,"contents":[]}`), nil
 		}
 		w := newRig(t, mounted(b)).modern("1", "resources/read", `"uri":"s+file:///a"`+tt.members)
 		got := mcp.Lookup([]byte(w.text()), "result")

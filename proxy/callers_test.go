@@ -116,7 +116,7 @@ func TestCallsPerPrincipalFollowTheConfiguration(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"))
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			<-hold
-			return result(mcp.Modern, `{"content":[]}`), nil
+			return answered(mcp.Modern, `{"content":[]}`), nil
 		}
 		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 })
 		call := func() *recorder {
@@ -243,7 +243,7 @@ func TestCallerIsToldOfItsOwnCalls(t *testing.T) {
 		hold := make(chan struct{})
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			<-hold
-			return result(mcp.Modern, `{"content":[]}`), nil
+			return answered(mcp.Modern, `{"content":[]}`), nil
 		}
 		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 })
 		first, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__a"`, "")))
@@ -273,7 +273,7 @@ func TestQuestionsThatOutliveTheirCall(t *testing.T) {
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			call.Ask(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`), func([]byte, *mcp.Error) {})
 			time.Sleep(time.Millisecond)
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 2 }).run()
 		c := r.stdio(person("alice"))

@@ -67,7 +67,7 @@ func TestWhatCallsCost(t *testing.T) {
 	answer := func(text string) func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		return func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			<-time.After(1500 * time.Millisecond)
-			return result(mcp.Legacy, text), nil
+			return answered(mcp.Legacy, text), nil
 		}
 	}
 	failing := func(delivered bool) func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -119,7 +119,7 @@ func TestResultLargerThanWhatIsLeft(t *testing.T) {
 		store := new(budgettest.Memory)
 		b := newScript(t, "s", era, tool("echo"))
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			return result(era, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 200)+`"}]}`), nil
+			return answered(era, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 200)+`"}]}`), nil
 		}
 		r := charging(t, b, store, tariff(10, 10, 400, 1000)...)
 		call := func() string { return r.modern("1", "tools/call", `"name":"s__echo"`).text() }
@@ -145,7 +145,7 @@ func TestTimeOfACallIsWhatIsLeft(t *testing.T) {
 		b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
 			select {
 			case <-time.After(40 * time.Second):
-				return result(mcp.Modern, `{"resultType":"complete","content":[]}`), nil
+				return answered(mcp.Modern, `{"resultType":"complete","content":[]}`), nil
 			case <-ctx.Done():
 				return mcp.Answer{}, context.Cause(ctx)
 			}
@@ -296,7 +296,7 @@ func TestWarningsInResults(t *testing.T) {
 		store := new(budgettest.Memory)
 		b := newScript(t, "s", era, tool("echo"))
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			return result(era, `{"content":[],"n":9007199254740993,"_meta":{"own":1}}`), nil
+			return answered(era, `{"content":[],"n":9007199254740993,"_meta":{"own":1}}`), nil
 		}
 		r := charging(t, b, store, tariff(5, 1000, 100_000, 10_000)...)
 		for i := 1; i <= 5; i++ {

@@ -57,7 +57,7 @@ func TestResourcesOfAppsAreExposed(t *testing.T) {
 	const metas = `{"ui":{"resourceUri":"ui://a/1"},"ui/resourceUri":"ui://a/2","openai/outputTemplate":"ui://a/3"}`
 	b := newScript(t, "s", mcp.Modern, `tool {"name":"app","inputSchema":{"type":"object"},"_meta":`+metas+`}`)
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-		return result(mcp.Modern, `{"resultType":"complete","content":[],"_meta":`+metas+`}`), nil
+		return answered(mcp.Modern, `{"resultType":"complete","content":[],"_meta":`+metas+`}`), nil
 	}
 	r := newRig(t, mounted(b))
 	for what, got := range map[string]string{
@@ -143,7 +143,7 @@ func TestMissingResourcesAreNamedAsAskedFor(t *testing.T) {
 func TestLegacyResultsCarryNoState(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-		return result(mcp.Legacy, `{"resultType":"complete","content":[],"inputRequests":{"q":{}},"requestState":"raw","own":1}`), nil
+		return answered(mcp.Legacy, `{"resultType":"complete","content":[],"inputRequests":{"q":{}},"requestState":"raw","own":1}`), nil
 	}
 	r := newRig(t, mounted(b))
 	for client, got := range map[string]string{

@@ -22,7 +22,7 @@ func TestDrainWaitsForCalls(t *testing.T) {
 			b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
 				select {
 				case <-time.After(time.Minute):
-					return result(mcp.Legacy, `{"content":[]}`), nil
+					return answered(mcp.Legacy, `{"content":[]}`), nil
 				case <-ctx.Done():
 					return mcp.Answer{}, context.Cause(ctx)
 				}

@@ -49,7 +49,7 @@ func (b *script) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	b.got = append(b.got, seen)
 	b.mu.Unlock()
 	if b.reply == nil {
-		return result(b.era(), `{}`), nil
+		return answered(b.era(), `{}`), nil
 	}
 	return b.reply(ctx, call)
 }
@@ -115,7 +115,7 @@ func newScript(t testing.TB, name string, era mcp.Era, items ...string) *script 
 
 func tool(name string) string { return `tool {"name":"` + name + `","inputSchema":{"type":"object"}}` }
 
-func result(era mcp.Era, raw string) mcp.Answer {
+func answered(era mcp.Era, raw string) mcp.Answer {
 	return mcp.Answer{Result: []byte(raw), Era: era}
 }
 

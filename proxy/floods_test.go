@@ -134,7 +134,7 @@ func TestCancelFlood(t *testing.T) {
 			case <-ctx.Done():
 				return mcp.Answer{}, context.Cause(ctx)
 			case <-time.After(time.Second):
-				return result(mcp.Legacy, `{"content":[]}`), nil
+				return answered(mcp.Legacy, `{"content":[]}`), nil
 			}
 		}
 		r := newRig(t, mounted(b), bounded(Floods{Cancels: 5})).run()

@@ -103,7 +103,7 @@ func TestRunEnds(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"), `resource {"uri":"x:y","name":"r"}`)
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			if call.Method != mcp.MethodToolsCall {
-				return result(mcp.Legacy, `{}`), nil
+				return answered(mcp.Legacy, `{}`), nil
 			}
 			<-ctx.Done()
 			return mcp.Answer{}, context.Cause(ctx)

@@ -158,7 +158,7 @@ func TestRetriesAreOneCall(t *testing.T) {
 			if made++; made < 3 {
 				return mcp.Answer{}, &unreached
 			}
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		r := noted(t, b, nil, nil, behindGuard(&g))
 		session := r.open()

@@ -91,7 +91,7 @@ func TestNewsComeBeforeAnswers(t *testing.T) {
 			if call.Method == mcp.MethodToolsCall {
 				r.Happened(messageOf("s", "first"))
 			}
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		c := r.stdio(person("alice"))
 		c.send(initBody, request("1", "logging/setLevel", `{"level":"info"}`))

@@ -25,7 +25,7 @@ func TestOnlyTheGatewaySpeaksAsTheGateway(t *testing.T) {
 			if call.Method == mcp.MethodPromptsGet {
 				return fault(era, `{"code":1004,"message":"m","data":{"kind":"approval_pending","code":1004}}`), nil
 			}
-			return result(era, `{"content":[],"_meta":{`+forged+`}}`), nil
+			return answered(era, `{"content":[],"_meta":{`+forged+`}}`), nil
 		}
 		r := newRig(t, mounted(b))
 		session := r.open()

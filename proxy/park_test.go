@@ -21,7 +21,7 @@ func inquirer(t *testing.T, questions ...string) *script {
 	b := newScript(t, "s", mcp.Legacy, tool("ask"), tool("plain"), `prompt {"name":"ask"}`, `resource {"uri":"file:///ask","name":"r"}`)
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		if call.Key == "plain" {
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		said := []string{}
 		for _, round := range questions {
@@ -47,7 +47,7 @@ func inquirer(t *testing.T, questions ...string) *script {
 		if ctx.Err() != nil {
 			return mcp.Answer{}, context.Cause(ctx)
 		}
-		return result(mcp.Legacy, `{"content":[],"said":[`+strings.Join(said, ",")+`]}`), nil
+		return answered(mcp.Legacy, `{"content":[],"said":[`+strings.Join(said, ",")+`]}`), nil
 	}
 	return b
 }
@@ -361,7 +361,7 @@ func TestProgressOfAPark(t *testing.T) {
 			defer cancel()
 			_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
 			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":7,"progress":2}`))
-			return result(mcp.Legacy, `{"content":[],"waited":`+fmt.Sprint(ctx.Err() != nil)+`}`), nil
+			return answered(mcp.Legacy, `{"content":[],"waited":`+fmt.Sprint(ctx.Err() != nil)+`}`), nil
 		}
 		r := newRig(t, mounted(b)).run()
 		call := func(token, state string) *recorder {
@@ -399,7 +399,7 @@ func TestURLsFirst(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("ask"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		if len(b.seen("")) > 1 {
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		return fault(mcp.Legacy, `{"code":-32042,"message":"first","data":{"elicitations":[{"mode":"url","message":"log in","url":"https://x.example/","elicitationId":"e"}]}}`), nil
 	}

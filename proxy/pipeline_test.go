@@ -65,7 +65,7 @@ func noted(t *testing.T, b *script, verdict func(*gate.Request) (gate.Decision, 
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		j.add("backend %s", call.Key)
 		if answer == nil {
-			return result(b.era(), `{"content":[]}`), nil
+			return answered(b.era(), `{"content":[]}`), nil
 		}
 		return answer(ctx, call)
 	}
@@ -158,7 +158,7 @@ func TestPipeline(t *testing.T) {
 		{name: "an error of another kind", reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { return mcp.Answer{}, errBoom }, steps: "gate view, gate request, charge call-1 1, backend echo", outcome: audit.OutcomeError, code: "internal", answer: `"error":{"code":1001,`},
 		{
 			name: "tool error", reply: func(context.Context, *mcp.Call) (mcp.Answer, error) {
-				return result(mcp.Legacy, `{"content":[],"isError":true}`), nil
+				return answered(mcp.Legacy, `{"content":[],"isError":true}`), nil
 			},
 			steps: "gate view, gate request, charge call-1 1, backend echo", outcome: audit.OutcomeToolError, answer: `"result":{"content":[],"isError":true}`,
 		},
@@ -231,7 +231,7 @@ func TestSlotIsBetweenArgumentsAndCharge(t *testing.T) {
 		release := make(chan struct{})
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			<-release
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		r := noted(t, b, nil, nil, func(_ *Options, c *Config) {
 			c.Mounts[0].Concurrency, c.Mounts[0].Queue = 1, 1
@@ -289,7 +289,7 @@ func TestGivenUpWhileWaiting(t *testing.T) {
 		release := make(chan struct{})
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			<-release
-			return result(mcp.Modern, `{"content":[]}`), nil
+			return answered(mcp.Modern, `{"content":[]}`), nil
 		}
 		r := noted(t, b, nil, nil, func(_ *Options, c *Config) { c.Mounts[0].Concurrency = 1 })
 		first, _ := r.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__echo"`, "")))
@@ -318,7 +318,7 @@ func TestPanicIsAlone(t *testing.T) {
 		if call.Key == "panic" {
 			panic("on purpose")
 		}
-		return result(mcp.Modern, `{"content":[]}`), nil
+		return answered(mcp.Modern, `{"content":[]}`), nil
 	}
 	r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.Mounts[0].Concurrency, c.Mounts[0].Queue = 2, 40 })
 	var all sync.WaitGroup

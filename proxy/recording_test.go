@@ -12,7 +12,7 @@ import (
 // A secret in the name or URI of what a server lists is in no entry, although the
 // name is known and has an id: it is the server's word.
 func TestSecretsInNamesThatAreKnown(t *testing.T) {
-	answer := result(mcp.Legacy, `{"content":[],"contents":[],"messages":[]}`)
+	answer := answered(mcp.Legacy, `{"content":[],"contents":[],"messages":[]}`)
 	b := newScript(t, "s", mcp.Legacy, tool(secretWord), tool("echo"), `prompt {"name":"`+secretWord+`"}`, `resource {"uri":"db://u:`+secretWord+`@h/a","name":"a"}`,
 		`template {"uriTemplate":"db://u:`+secretWord+`@h/{x}","name":"t"}`)
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { return answer, nil }

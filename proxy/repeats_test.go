@@ -80,7 +80,7 @@ func TestIdenticalCallsAtOnce(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"))
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			time.Sleep(time.Second)
-			return result(mcp.Modern, `{"content":[]}`), nil
+			return answered(mcp.Modern, `{"content":[]}`), nil
 		}
 		r := newRig(t, mounted(b), bounded(Floods{IdenticalCalls: 2}))
 		refused := make(chan bool, 20)

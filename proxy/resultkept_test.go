@@ -31,7 +31,7 @@ func keptAs(w *recorder) string {
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := strings.Repeat(`line \u0041\n`, 400)
-		answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+lines+`"}]}`)
+		answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+lines+`"}]}`)
 		r := keeping(t, &answer)
 		session := r.open()
 		first := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`)
@@ -81,7 +81,7 @@ func TestKeptResults(t *testing.T) {
 // TestKeptResultsOfOthers: to everyone else, and to the caller who may not use
 // the tool any more, a kept result is what never was, byte for byte.
 func TestKeptResultsOfOthers(t *testing.T) {
-	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
 	var mu sync.Mutex
 	denied := map[gate.Action]bool{}
 	r := keeping(t, &answer, func(_ *Options, c *Config) {
@@ -149,7 +149,7 @@ func TestKeptResultsOfOthers(t *testing.T) {
 // TestKeptWithoutAServer: a URI of a kept result never reaches a server, not even
 // one that is mounted without a namespace.
 func TestKeptWithoutAServer(t *testing.T) {
-	answer := result(mcp.Legacy, `{"contents":[]}`)
+	answer := answered(mcp.Legacy, `{"contents":[]}`)
 	b := reporter(t, mcp.Legacy, &answer)
 	r := newRig(t, []Mount{{Backend: b}})
 	if got := r.modern("1", "resources/read", `"uri":"toolgate://results/x"`).text(); !strings.Contains(got, "Unknown resource") {
@@ -167,7 +167,7 @@ func TestKeptWithoutAServer(t *testing.T) {
 // TestKeptParts: a result of several parts is a resource of several.
 func TestKeptParts(t *testing.T) {
 	embedded := `{"type":"resource","resource":{"uri":"s+x:/a","text":"e"}}`
-	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 3000)+`"},{"type":"image","mimeType":"image/png","data":"AAEC"},{"type":"resource","resource":{"uri":"x:/a","text":"e"}},7],"structuredContent":{"a":1.50}}`)
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 3000)+`"},{"type":"image","mimeType":"image/png","data":"AAEC"},{"type":"resource","resource":{"uri":"x:/a","text":"e"}},7],"structuredContent":{"a":1.50}}`)
 	r := keeping(t, &answer)
 	uri := keptAs(r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`))
 	want := `{"contents":[{"uri":"` + uri + `","mimeType":"application/json","text":"{\"a\":1.50}"},` +
@@ -182,7 +182,7 @@ func TestKeptParts(t *testing.T) {
 
 // TestKeptForOldClients: a revision without resource links is told in words.
 func TestKeptForOldClients(t *testing.T) {
-	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
 	r := keeping(t, &answer)
 	w := r.post(strings.Replace(initBody, "2025-11-25", "2024-11-05", 1))
 	if !strings.Contains(w.text(), `"resources":{`) {

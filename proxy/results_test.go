@@ -92,7 +92,7 @@ func TestResultsStayAsTheyAre(t *testing.T) {
 		`{"content":{"type":"text","text":"not a list"},"_meta":1}`,
 	} {
 		for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
-			answer := result(era, raw)
+			answer := answered(era, raw)
 			var got []string
 			for _, rules := range []ResultRules{{}, schema} {
 				r := newRig(t, mounted(reporter(t, era, &answer)), withResults(rules))
@@ -130,7 +130,7 @@ func TestRedactedResults(t *testing.T) {
 		{"prompts/get", `"name":"s__ask"`, `{"description":"hunter2x","messages":[{"role":"user","content":{"type":"text","text":"hunter2x"}},"hunter2x",{"role":"hunter2x","x":"hunter2x"}]}`, `{"description":"***","messages":[{"role":"user","content":{"type":"text","text":"***"}},"***",{"role":"hunter2x","x":"***"}]}`, 4},
 		{"resources/read", `"uri":"s+file:///a"`, `{"contents":[{"uri":"file:///a","text":"hunter2x"},{"uri":"file:///b","blob":"` + text + `"}]}`, `{"contents":[{"uri":"s+file:///a","text":"***"},{"uri":"s+file:///b","blob":"` + mixed + `"}]}`, 2},
 	} {
-		answer := result(mcp.Legacy, tt.in)
+		answer := answered(mcp.Legacy, tt.in)
 		var counted int
 		r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}), func(o *Options, _ *Config) {
 			o.Metrics = &Metrics{Redacted: func(_ string, n int) { counted += n }}
@@ -170,7 +170,7 @@ func TestRedactedErrors(t *testing.T) {
 
 // TestTooLargeToRedact: what is not looked through is not passed on.
 func TestTooLargeToRedact(t *testing.T) {
-	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 3000)+`hunter2x"}]}`)
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 3000)+`hunter2x"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: redact.Messages{Filter: canary{}, MaxBytes: 2000}}))
 	got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`).text()
 	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact") || strings.Contains(got, "aaa") {
@@ -187,14 +187,14 @@ func TestTooLargeToRedact(t *testing.T) {
 
 // TestTooSlowToRedact: what was not looked through in time is not passed on.
 func TestTooSlowToRedact(t *testing.T) {
-	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"it is slow hunter2x"},{"type":"text","text":"fast"}]}`)
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"it is slow hunter2x"},{"type":"text","text":"fast"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}))
 	session := r.open()
 	got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text()
 	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact_time") || strings.Contains(got, secretWord) {
 		t.Errorf("got %s", got)
 	}
-	answer = result(mcp.Legacy, `{"contents":[{"uri":"x:/","blob":"c2xvdw=="}]}`)
+	answer = answered(mcp.Legacy, `{"contents":[{"uri":"x:/","blob":"c2xvdw=="}]}`)
 	if got := r.legacy(session, "2", "resources/read", `{"uri":"s+file:///a"}`).text(); !strings.Contains(got, "limits.redact_time") {
 		t.Errorf("got %s", got)
 	}
@@ -212,17 +212,17 @@ func TestRedactedOnTheWay(t *testing.T) {
 			b := newScript(t, "s", era, tool("echo"))
 			b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 				if mcp.Lookup(call.Params, "inputResponses") != nil {
-					return result(era, `{"resultType":"complete","content":[]}`), nil
+					return answered(era, `{"resultType":"complete","content":[]}`), nil
 				}
 				if call.Notify != nil {
 					call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":1,"progress":1,"message":"hunter2x"}`))
 					call.Notify(mcp.NotifyMessage, []byte(`{"level":"error","data":{"a":"hunter2x"}}`))
 				}
 				if era == mcp.Modern {
-					return result(era, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}},"m":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hunter2x"}}],"systemPrompt":"hunter2x","maxTokens":1}}}}`), nil
+					return answered(era, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}},"m":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hunter2x"}}],"systemPrompt":"hunter2x","maxTokens":1}}}}`), nil
 				}
 				_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}`))
-				return result(era, `{"content":[]}`), nil
+				return answered(era, `{"content":[]}`), nil
 			}
 			r := newRig(t, mounted(b), withResults(ResultRules{Redact: canaries})).run()
 			c := r.stdio(person("alice"))
@@ -311,7 +311,7 @@ func TestOutputCheck(t *testing.T) {
 		{"cannot check, warn", "typed", good, ResultRules{Output: OutputWarn}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			answer := result(mcp.Legacy, tt.in)
+			answer := answered(mcp.Legacy, tt.in)
 			r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(tt.rules), func(_ *Options, c *Config) { c.Outputs = tt.checker })
 			got := resultOf(r.legacy(r.open(), "1", "tools/call", `{"name":"s__`+tt.tool+`"}`))
 			if !strings.Contains(got, tt.out) {
@@ -329,7 +329,7 @@ func TestOutputCheck(t *testing.T) {
 
 // TestRulesOfATool replace those of its server.
 func TestRulesOfATool(t *testing.T) {
-	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"hunter2x"}]}`)
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"hunter2x"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}), func(_ *Options, c *Config) {
 		c.Mounts[0].Tools = map[string]ToolShape{"typed": {Results: &ResultRules{}}, "echo": {Cost: 2}}
 	})
@@ -361,7 +361,7 @@ func TestCutResults(t *testing.T) {
 		{"odd blocks", "echo", `{"content":["` + text(9000) + `",{"type":"text","text":7,"x":"` + text(9000) + `"}]}`, []string{"2 other block(s)"}, []string{"0123"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			answer := result(mcp.Legacy, tt.in)
+			answer := answered(mcp.Legacy, tt.in)
 			r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{MaxBytes: 4096}))
 			got := resultOf(r.legacy(r.open(), "1", "tools/call", `{"name":"s__`+tt.tool+`"}`))
 			for _, part := range append(tt.has, `"dev.toolgate/result":{"bytes":`, `"limit":4096,"left_out":`) {
@@ -440,7 +440,7 @@ func TestCutsAreValid(t *testing.T) {
 // TestRefusedResults: what is too large is not passed on where the operator
 // wants that.
 func TestRefusedResults(t *testing.T) {
-	answer := result(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{MaxBytes: 4096, Larger: RefuseLarger}))
 	got := resultOf(r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`))
 	if strings.Contains(got, "xxx") || !strings.Contains(got, `The result of s__echo has 5039 bytes, and may have 4096 (max_bytes under results of the server s), so that it is not passed on.`) || !strings.Contains(got, `"kind":"result_too_large"`) {
@@ -462,7 +462,7 @@ func TestNotificationFloods(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":1,"progress":100}`))
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Limits.NotificationsPerSecond = 10 }).run()
 		c := r.stdio(person("alice"))

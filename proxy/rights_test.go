@@ -45,7 +45,7 @@ func bearing(token string, more ...string) []string {
 func TestRequestsHaveTheRightsOfTheirToken(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("admin"), tool("plain"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-		return result(mcp.Legacy, `{"content":[{"type":"text","text":"ran"}]}`), nil
+		return answered(mcp.Legacy, `{"content":[{"type":"text","text":"ran"}]}`), nil
 	}
 	r := newRig(t, mounted(b), twoTokens, func(o *Options, _ *Config) { o.Limits.InFlight = 1000 }).run()
 	session := r.open(bearing("broad")...)

@@ -30,9 +30,9 @@ func asking(t *testing.T, times int) *script {
 			_, _ = fmt.Sscanf(state, "state/%d", &round)
 		}
 		if round == times {
-			return result(mcp.Modern, `{"resultType":"complete","content":[]}`), nil
+			return answered(mcp.Modern, `{"resultType":"complete","content":[]}`), nil
 		}
-		return result(mcp.Modern, fmt.Sprintf(`{"resultType":"input_required",%s,"requestState":"\u0073tate\/%d"}`, question, round+1)), nil
+		return answered(mcp.Modern, fmt.Sprintf(`{"resultType":"input_required",%s,"requestState":"\u0073tate\/%d"}`, question, round+1)), nil
 	}
 	return b
 }
@@ -218,9 +218,9 @@ func TestNoState(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("ask"))
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
 		if mcp.Lookup(call.Params, "inputResponses") != nil {
-			return result(mcp.Modern, `{"resultType":"complete","content":[]}`), nil
+			return answered(mcp.Modern, `{"resultType":"complete","content":[]}`), nil
 		}
-		return result(mcp.Modern, `{"resultType":"input_required",`+question+`}`), nil
+		return answered(mcp.Modern, `{"resultType":"input_required",`+question+`}`), nil
 	}
 	r := noted(t, b, nil, nil)
 	state := stateOf(t, r.modern("1", "tools/call", `"name":"s__ask"`))
@@ -261,7 +261,7 @@ func TestRefusedQuestions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newScript(t, "s", mcp.Modern, tool("ask"))
-			b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { return result(mcp.Modern, tt.result), nil }
+			b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { return answered(mcp.Modern, tt.result), nil }
 			mounts := mounted(b)
 			mounts[0].Questions = tt.questions
 			r := newRig(t, mounts)
@@ -434,7 +434,7 @@ func TestStateOfAnotherReplica(t *testing.T) {
 func TestQuestionsExposeURIs(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("ask"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-		return result(mcp.Modern, `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}]}},"uri":{"params":{"message":"uri","uri":"u"},"method":"elicitation/create"}}}`), nil
+		return answered(mcp.Modern, `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}]}},"uri":{"params":{"message":"uri","uri":"u"},"method":"elicitation/create"}}}`), nil
 	}
 	w := newRig(t, mounted(b)).modern("1", "tools/call", `"name":"s__ask"`)
 	if !strings.Contains(w.text(), `{"type":"resource_link","uri":"s+file:///a"}`) || !strings.Contains(w.text(), `"uri":"u"`) {
@@ -458,7 +458,7 @@ func TestRoundsAreCapped(t *testing.T) {
 		many = append(many, fmt.Sprintf(`"q%d":{"method":"elicitation/create","params":{"message":"m"}}`, i))
 	}
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-		return result(mcp.Modern, `{"resultType":"input_required","inputRequests":{`+strings.Join(many, ",")+`}}`), nil
+		return answered(mcp.Modern, `{"resultType":"input_required","inputRequests":{`+strings.Join(many, ",")+`}}`), nil
 	}
 	w = newRig(t, mounted(b)).modern("1", "tools/call", `"name":"s__ask"`)
 	if !strings.Contains(w.text(), "asked more than 16 things at once") {

@@ -105,7 +105,7 @@ func TestSessionExpiry(t *testing.T) {
 		release := make(chan struct{})
 		b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
 			<-release
-			return result(mcp.Legacy, `{"content":[]}`), nil
+			return answered(mcp.Legacy, `{"content":[]}`), nil
 		}
 		r := newRig(t, mounted(b)).run()
 		idle, used, streaming, busy := r.open(), r.open(), r.open(), r.open()
@@ -290,7 +290,7 @@ func TestDisconnect(t *testing.T) {
 						cause = context.Cause(ctx)
 						return mcp.Answer{}, cause
 					case <-time.After(time.Minute):
-						return result(era, `{"content":[]}`), nil
+						return answered(era, `{"content":[]}`), nil
 					}
 				}
 				r := newRig(t, mounted(b)).run()
@@ -354,7 +354,7 @@ func TestBatches(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
 		call.Notify(mcp.NotifyProgress, []byte(`{"progress":1}`))
-		return result(mcp.Legacy, `{"content":[]}`), nil
+		return answered(mcp.Legacy, `{"content":[]}`), nil
 	}
 	r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Limits.Batch = 5 })
 	w := r.post(strings.Replace(initBody, "2025-11-25", "2025-03-26", 1))

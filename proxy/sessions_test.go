@@ -82,12 +82,12 @@ func TestSessionsUnderWayStay(t *testing.T) {
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
 		switch {
 		case call.Method == mcp.MethodTaskGet:
-			return result(mcp.Legacy, `{"taskId":"t","status":"`+state+`"}`), nil
+			return answered(mcp.Legacy, `{"taskId":"t","status":"`+state+`"}`), nil
 		case strings.Contains(string(call.Params), `"long"`):
-			return result(mcp.Legacy, `{"task":{"taskId":"t","status":"working"}}`), nil
+			return answered(mcp.Legacy, `{"task":{"taskId":"t","status":"working"}}`), nil
 		}
 		<-release
-		return result(mcp.Legacy, `{"content":[]}`), nil
+		return answered(mcp.Legacy, `{"content":[]}`), nil
 	}
 	r := newRig(t, mounted(b), capped(100, 4))
 	request1 := func(name, more string) string { return request("1", "tools/call", `{"name":"s__`+name+`"`+more+`}`) }

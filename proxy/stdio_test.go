@@ -79,7 +79,7 @@ func TestStdoutHoldsMessagesAlone(t *testing.T) {
 		if call.Key == "panic" {
 			panic("on purpose")
 		}
-		return result(mcp.Legacy, "{\"content\":[\r\n{\"type\":\"text\",\n\"text\":\"\\n\"}]}"), nil
+		return answered(mcp.Legacy, "{\"content\":[\r\n{\"type\":\"text\",\n\"text\":\"\\n\"}]}"), nil
 	}
 	r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Limits.Body = 1000 })
 	long := request("9", "tools/call", `{"name":"s__echo","arguments":{"a":"`+strings.Repeat("x", 70_000)+`"}}`)

@@ -80,7 +80,7 @@ func (w *worker) answer(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
 	case call.Method == mcp.MethodToolsCall:
 		return w.call(call, era), nil
 	case call.Method == mcp.MethodTaskList:
-		return result(era, `{"tasks":[{"taskId":"own 1","status":"working"},{"taskId":"own 2","status":"working"},{"taskId":"own 9","status":"working"}]}`), nil
+		return answered(era, `{"tasks":[{"taskId":"own 1","status":"working"},{"taskId":"own 2","status":"working"},{"taskId":"own 9","status":"working"}]}`), nil
 	case !strings.HasPrefix(id, "own ") || w.looks[id] < 0:
 		return fault(era, `{"code":-32602,"message":"no such task"}`), nil
 	case call.Method == mcp.MethodTaskGet:
@@ -90,7 +90,7 @@ func (w *worker) answer(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
 		}
 		state := w.states[min(w.looks[id], len(w.states)-1)]
 		w.looks[id]++
-		return result(era, `{"taskId":"`+id+`",`+state+`}`), nil
+		return answered(era, `{"taskId":"`+id+`",`+state+`}`), nil
 	case call.Method == mcp.MethodTaskUpdate:
 		w.answers = append(w.answers, string(mcp.Lookup(call.Params, "inputResponses")))
 	case call.Method == mcp.MethodTaskResult:
@@ -102,11 +102,11 @@ func (w *worker) answer(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
 				return mcp.Answer{}, err
 			}
 		}
-		return result(era, `{"content":[],"task":"`+id+`","_meta":{"a":1,"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}}}`), nil
+		return answered(era, `{"content":[],"task":"`+id+`","_meta":{"a":1,"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}}}`), nil
 	case call.Method == mcp.MethodTaskCancel && era == mcp.Legacy:
-		return result(era, `{"taskId":"`+id+`","status":"cancelled"}`), nil
+		return answered(era, `{"taskId":"`+id+`","status":"cancelled"}`), nil
 	}
-	return result(era, `{"resultType":"complete"}`), nil
+	return answered(era, `{"resultType":"complete"}`), nil
 }
 
 func (w *worker) call(call *mcp.Call, era mcp.Era) mcp.Answer {
@@ -118,14 +118,14 @@ func (w *worker) call(call *mcp.Call, era mcp.Era) mcp.Answer {
 	case call.Key == "only" && !wants:
 		return fault(era, `{"code":-32021,"message":"tasks","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`)
 	case call.Key == "never" || !wants:
-		return result(era, `{"content":[]}`)
+		return answered(era, `{"content":[]}`)
 	}
 	w.made++
 	state := fmt.Sprintf(`{"taskId":"own %d","status":"working","pollIntervalMs":200,"pollInterval":200,"ttl":60000`, w.made)
 	if era == mcp.Legacy {
-		return result(era, `{"task":`+state+`},"_meta":{"io.modelcontextprotocol/model-immediate-response":"soon","io.modelcontextprotocol/related-task":{"taskId":"own"}}}`)
+		return answered(era, `{"task":`+state+`},"_meta":{"io.modelcontextprotocol/model-immediate-response":"soon","io.modelcontextprotocol/related-task":{"taskId":"own"}}}`)
 	}
-	return result(era, state+`,"resultType":"task","requestState":"x","inputRequests":{}}`)
+	return answered(era, state+`,"resultType":"task","requestState":"x","inputRequests":{}}`)
 }
 
 // tasked serves one request of a modern client that declares tasks.
@@ -370,7 +370,7 @@ func TestTasksThatAreNone(t *testing.T) {
 	for _, id := range []string{`""`, `7`, `null`, `"` + strings.Repeat("x", maxTaskRef) + `"`} {
 		b := newWorker(t, mcp.Modern, working)
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			return result(mcp.Modern, `{"resultType":"task","taskId":`+id+`}`), nil
+			return answered(mcp.Modern, `{"resultType":"task","taskId":`+id+`}`), nil
 		}
 		r := newRig(t, mounted(b.script))
 		for _, got := range []*recorder{r.tasked("1", "tools/call", `"name":"s__job"`), r.modern("1", "tools/call", `"name":"s__job"`)} {
@@ -391,7 +391,7 @@ func TestRoundThatBecomesTask(t *testing.T) {
 	b := newWorker(t, mcp.Modern, working)
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		if call.Method == mcp.MethodToolsCall && mcp.Lookup(call.Params, "inputResponses") == nil {
-			return result(mcp.Modern, asks(`"q":{"method":"elicitation/create","params":{"message":"who?"}}`, `"s"`)), nil
+			return answered(mcp.Modern, asks(`"q":{"method":"elicitation/create","params":{"message":"who?"}}`, `"s"`)), nil
 		}
 		return b.serve(ctx, call)
 	}

@@ -332,7 +332,7 @@ func TestDrivenAfterRounds(t *testing.T) {
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			got, err := b.serve(ctx, call)
 			if taskOf(&got) != nil && mcp.Lookup(call.Params, "inputResponses") == nil {
-				return result(mcp.Modern, asks(`"q":{"method":"elicitation/create","params":{"message":"who?","requestedSchema":{}}}`, `"s"`)), nil
+				return answered(mcp.Modern, asks(`"q":{"method":"elicitation/create","params":{"message":"who?","requestedSchema":{}}}`, `"s"`)), nil
 			}
 			return got, err
 		}
@@ -352,7 +352,7 @@ func TestDrivenAfterRounds(t *testing.T) {
 			t.Errorf("called %d times, want without tasks, with them, and with the answer", n)
 		}
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			return result(mcp.Modern, `{"resultType":"task","taskId":"own 1","status":"working"}`), nil
+			return answered(mcp.Modern, `{"resultType":"task","taskId":"own 1","status":"working"}`), nil
 		}
 		c.send(request("2", "tools/call", `{"name":"s__job"}`))
 		synctest.Wait()

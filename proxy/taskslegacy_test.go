@@ -282,9 +282,9 @@ func TestTaskPages(t *testing.T) {
 			_, _ = fmt.Sscan(cursor, &page)
 		}
 		if page == 40 {
-			return result(mcp.Legacy, `{"tasks":[{"taskId":"own 1"}]}`), nil
+			return answered(mcp.Legacy, `{"tasks":[{"taskId":"own 1"}]}`), nil
 		}
-		return result(mcp.Legacy, fmt.Sprintf(`{"tasks":[{"taskId":"own 1","page":%d}],"nextCursor":"%d"}`, page, page+1)), nil
+		return answered(mcp.Legacy, fmt.Sprintf(`{"tasks":[{"taskId":"own 1","page":%d}],"nextCursor":"%d"}`, page, page+1)), nil
 	}
 	r := newRig(t, mounted(b.script))
 	session, bob := r.open(), r.open("Authorization", "Bearer bob")
@@ -307,7 +307,7 @@ func TestTaskPages(t *testing.T) {
 		t.Errorf("%d tasks in %d answers, want 41 in 3", tasks, answers)
 	}
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-		return result(mcp.Legacy, `{"tasks":[],"nextCursor":"same"}`), nil
+		return answered(mcp.Legacy, `{"tasks":[],"nextCursor":"same"}`), nil
 	}
 	if got := r.legacy(session, "1", "tasks/list", "").text(); got != `{"jsonrpc":"2.0","id":1,"result":{"tasks":[]}}` {
 		t.Errorf("a server that repeats its cursor: %s", got)

@@ -124,7 +124,7 @@ func TestEverySpanEnds(t *testing.T) {
 		"panic": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("boom") }, last: `end error`},
 		"ended": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { return mcp.Answer{}, context.Cause(ended) }, last: `end cancelled`},
 		"question": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			return result(mcp.Modern, `{"resultType":"input_required","inputRequests":{}}`), nil
+			return answered(mcp.Modern, `{"resultType":"input_required","inputRequests":{}}`), nil
 		}, last: `parked`},
 	} {
 		b := newScript(t, "s", mcp.Modern, tool("echo"))

@@ -271,7 +271,7 @@ func (c *conversation) reply(ctx context.Context, call *mcp.Call) (mcp.Answer, e
 		c.mu.Unlock()
 		switch verb {
 		case "result":
-			return result(c.era, rest), nil
+			return answered(c.era, rest), nil
 		case "error":
 			return fault(c.era, rest), nil
 		case "notify":
