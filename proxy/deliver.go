@@ -48,7 +48,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	if got.Era == mcp.Legacy { // they mean nothing there, and no state reaches a client unsealed
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 	}
-	result, note, err := g.treat(x, r, &rec.entry, call.Method, result)
+	result, note, err := g.filterResult(x, r, &rec.entry, call.Method, result)
 	if err != nil {
 		return g.refuse(x, rec.refused(err))
 	}

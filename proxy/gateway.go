@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // Gateway serves clients over all transports. Make one with [New], give it
@@ -45,7 +46,7 @@ type Gateway struct {
 	asked       hourly
 	tasks       taskBook
 	begun       taskBook // of the extension
-	keptResults *keptResults
+	keptResults *result.Store
 
 	first *firstLists
 
@@ -87,7 +88,7 @@ func New(opts Options) (*Gateway, error) {
 	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.begun = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
-	g.keptResults = newKeptResults(&opts.Limits)
+	g.keptResults = result.NewStore(result.StoreLimits{Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime})
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
 	var instance [8]byte
@@ -147,7 +148,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.tasks.sweep(now)
 			g.begun.sweep(now)
 			g.repeats.sweep(now)
-			g.keptResults.sweep(now)
+			g.keptResults.Sweep(now)
 		}
 	}
 }

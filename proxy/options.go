@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // Backend is what an upstream server and the native host both are. It is safe
@@ -308,7 +309,7 @@ type Mount struct {
 	Hard   time.Duration
 	Result int
 	// Results say what is done with what the server answers.
-	Results ResultRules
+	Results result.Rules
 	// SignIn sends callers to where they sign in to the server; nil sends nobody.
 	SignIn SignIn
 	// SignInTool is the definition of the tool by whose call that happens while nothing
@@ -359,7 +360,7 @@ type Config struct {
 	Arguments ArgumentChecker
 	// Outputs checks the structured content of tools where the rules of a mount
 	// want that; nil checks nothing.
-	Outputs OutputChecker
+	Outputs result.OutputChecker
 	// Needs returns what the gateway needs to decide, each with whether it is
 	// there; one that is not makes /readyz red. It does not block. Nil is nothing.
 	Needs func() []Need

@@ -12,17 +12,18 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // keeping is a rig of a legacy server whose answer is larger than 2 KiB and kept.
 func keeping(t testing.TB, answer *mcp.Answer, changes ...func(*Options, *Config)) *rig {
-	rules := withResults(ResultRules{MaxBytes: 2048, Larger: KeepLarger})
+	rules := withResults(result.Rules{MaxBytes: 2048, Larger: result.KeepLarger})
 	return newRig(t, mounted(reporter(t, mcp.Legacy, answer)), append([]func(*Options, *Config){rules}, changes...)...)
 }
 
 // keptAs is the URI under which an answer says that the whole is kept.
 func keptAs(w *recorder) string {
-	uri, _ := mcp.LookupString([]byte(resultOf(w)), "_meta", ResultKey, "resource")
+	uri, _ := mcp.LookupString([]byte(resultOf(w)), "_meta", result.Key, "resource")
 	return uri
 }
 
@@ -37,7 +38,7 @@ func TestKeptResults(t *testing.T) {
 		first := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`)
 		uri := keptAs(first)
 		link := `{"type":"resource_link","uri":"` + uri + `","name":"s__echo result","description":"The whole result of this call, until 2000-01-01T00:15:00Z.","mimeType":"text/plain","size":5200}`
-		if !strings.HasPrefix(uri, keptURI) || len(uri) != len(keptURI)+32 || !strings.Contains(resultOf(first), link) {
+		if !strings.HasPrefix(uri, result.URIPrefix) || len(uri) != len(result.URIPrefix)+32 || !strings.Contains(resultOf(first), link) {
 			t.Fatalf("got %s\nwant the link %s", resultOf(first), link)
 		}
 		if !strings.Contains(resultOf(first), "The whole result is kept as the resource "+uri+" until 2000-01-01T00:15:00Z; only this caller can read it.") {
@@ -52,10 +53,11 @@ func TestKeptResults(t *testing.T) {
 		if !strings.Contains(got, `"contents":[{"uri":"`+uri+`"`) || !strings.Contains(got, `"ttlMs":840000`) || !strings.Contains(got, `"cacheScope":"private"`) || !strings.Contains(got, `"resultType":"complete"`) {
 			t.Errorf("read %s", got)
 		}
-		if got := r.legacy(session, "4", "resources/list", "").text(); strings.Contains(got, keptURI) {
+		if got := r.legacy(session, "4", "resources/list", "").text(); strings.Contains(got, result.URIPrefix) {
 			t.Errorf("listed: %s", got)
 		}
-		if again := keptAs(r.legacy(session, "5", "tools/call", `{"name":"s__echo"}`)); again != uri || r.keptResults.bytes != len(want)-len(`{"contents":}`) {
+		again := keptAs(r.legacy(session, "5", "tools/call", `{"name":"s__echo"}`))
+		if _, bytes := r.keptResults.Len(); again != uri || bytes != len(want)-len(`{"contents":}`) {
 			t.Errorf("the same result is kept as %s too", again)
 		}
 		e := r.ledger.all()[1]
@@ -71,9 +73,9 @@ func TestKeptResults(t *testing.T) {
 		if got := r.legacy(r.open(), "6", "resources/read", `{"uri":"`+uri+`"}`).text(); !strings.Contains(got, `"Unknown resource: `) {
 			t.Errorf("got %s", got)
 		}
-		r.keptResults.sweep(time.Now())
-		if k := r.keptResults; k.bytes != 0 || len(k.all) != 0 || len(k.of) != 0 {
-			t.Errorf("%d bytes are left", k.bytes)
+		r.keptResults.Sweep(time.Now())
+		if n, bytes := r.keptResults.Len(); n != 0 || bytes != 0 {
+			t.Errorf("%d results of %d bytes are left", n, bytes)
 		}
 	})
 }
@@ -100,7 +102,7 @@ func TestKeptResultsOfOthers(t *testing.T) {
 		denied[action] = on
 	}
 	uri := keptAs(r.modern("1", "tools/call", `"name":"s__echo"`))
-	never := keptURI + strings.Repeat("a", 32)
+	never := result.URIPrefix + strings.Repeat("a", 32)
 	read := func(uri string, headers ...string) string {
 		t.Helper()
 		w := r.modern("1", "resources/read", `"uri":"`+uri+`"`, headers...)
@@ -124,7 +126,7 @@ func TestKeptResultsOfOthers(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	deny(gate.Call, false)
-	for _, other := range []string{uri + "/", uri + "/1", uri + "?", keptURI, strings.ToUpper(uri)} {
+	for _, other := range []string{uri + "/", uri + "/1", uri + "?", result.URIPrefix, strings.ToUpper(uri)} {
 		if got := read(other); !strings.Contains(got, "Unknown resource") {
 			t.Errorf("%s: got %s", other, got)
 		}
@@ -202,66 +204,11 @@ func TestResourcesAreDeclared(t *testing.T) {
 		b.offer(t, mcp.Legacy, `{"tools":{}}`, tool("echo"))
 		mounts := mounted(b)
 		if keeps {
-			mounts[0].Tools = map[string]ToolShape{"x": {}, "echo": {Results: &ResultRules{MaxBytes: 1, Larger: KeepLarger}}}
+			mounts[0].Tools = map[string]ToolShape{"x": {}, "echo": {Results: &result.Rules{MaxBytes: 1, Larger: result.KeepLarger}}}
 		}
 		r := newRig(t, mounts)
 		if got := r.post(initBody).text(); strings.Contains(got, `"resources":`) != keeps {
 			t.Errorf("kept %v: %s", keeps, got)
 		}
-	}
-}
-
-// TestKeptResultsAreBounded: for each caller and in all. Who has most gives way.
-func TestKeptResultsAreBounded(t *testing.T) {
-	k := newKeptResults(&Limits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour})
-	route := &Route{Server: "s", Original: "t"}
-	keep := func(who string, n, size int) *keptResult {
-		return k.keep(who, who, route, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, n, strings.Repeat("x", size)))
-	}
-	there := func(kept *keptResult) bool { return k.find(kept.principal, kept.uri(), time.Now()) != nil }
-	if keep("a", 0, 7000) != nil {
-		t.Error("kept beyond the limit of one caller")
-	}
-	a := []*keptResult{keep("a", 1, 2500), keep("a", 2, 2500), keep("a", 3, 2500)}
-	if there(a[0]) || !there(a[1]) || !there(a[2]) {
-		t.Error("the oldest does not give way")
-	}
-	b := []*keptResult{keep("b", 1, 2500), keep("b", 2, 2500)}
-	if there(a[1]) || !there(a[2]) || !there(b[0]) || !there(b[1]) {
-		t.Error("who has most does not give way")
-	}
-	if k.find("a", b[0].uri(), time.Now()) != nil || b[0].id == keep("a", 1, 2000).id {
-		t.Error("the result of another is found")
-	}
-	if k.bytes > k.most {
-		t.Errorf("%d bytes", k.bytes)
-	}
-	if other := newKeptResults(&Limits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour}); other.keep("b", "b", route, []byte(`{"content":[]}`)).id == k.keep("b", "b", route, []byte(`{"content":[]}`)).id {
-		t.Error("an id can be guessed from the result")
-	}
-}
-
-// TestKeptResultsAtOnce keeps, reads and sweeps from many sides.
-func TestKeptResultsAtOnce(t *testing.T) {
-	k := newKeptResults(&Limits{KeptResults: 20_000, KeptResultsPerPrincipal: 4_000, KeptResultsTime: time.Hour})
-	var all sync.WaitGroup
-	for who := range 8 {
-		all.Go(func() {
-			name := fmt.Sprint(who)
-			for i := range 200 {
-				kept := k.keep(name, name, &Route{Server: "s", Original: "t"}, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, i%50, strings.Repeat("x", 100*(i%9))))
-				if found := k.find(name, kept.uri(), time.Now()); found != nil && found.principal != name {
-					t.Error("the result of another is found")
-				}
-				if i%20 == 0 {
-					k.sweep(time.Now().Add(2 * time.Hour))
-				}
-			}
-		})
-	}
-	all.Wait()
-	k.sweep(time.Now().Add(2 * time.Hour))
-	if k.bytes != 0 || len(k.all) != 0 || len(k.of) != 0 {
-		t.Errorf("%d bytes in %d results are left", k.bytes, len(k.all))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/redact"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // canary takes out one word.
@@ -60,7 +60,7 @@ func (s schemaStub) Ready(schema []byte) error {
 }
 
 // withResults gives the first mount rules and the gateway a checker.
-func withResults(rules ResultRules) func(*Options, *Config) {
+func withResults(rules result.Rules) func(*Options, *Config) {
 	return func(_ *Options, c *Config) { c.Mounts[0].Results, c.Outputs = rules, schemaStub{} }
 }
 
@@ -84,7 +84,7 @@ func resultOf(w *recorder) string { return string(mcp.Lookup([]byte(w.text()), "
 // TestResultsStayAsTheyAre: without rules, and with rules that find nothing, a
 // result is the same bytes.
 func TestResultsStayAsTheyAre(t *testing.T) {
-	schema := ResultRules{Output: OutputEnforce, Redact: canaries, MaxBytes: 1 << 20, Larger: KeepLarger}
+	schema := result.Rules{Output: result.OutputEnforce, Redact: canaries, MaxBytes: 1 << 20, Larger: result.KeepLarger}
 	for _, raw := range []string{
 		`{"content":[]}`, `{}`, `{ "content" : [ {"type":"text" ,"text":"\u0041\ud800 1.0"} ], "x":9007199254740993, "structuredContent":{"b":1.50,"a":1e400}}`,
 		`{"structuredContent":null,"content":null}`, `{"content":[1,"two",null,{"type":7},{"type":"video","data":"?"},[]],"isError":"no"}`,
@@ -94,7 +94,7 @@ func TestResultsStayAsTheyAre(t *testing.T) {
 		for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 			answer := answered(era, raw)
 			var got []string
-			for _, rules := range []ResultRules{{}, schema} {
+			for _, rules := range []result.Rules{{}, schema} {
 				r := newRig(t, mounted(reporter(t, era, &answer)), withResults(rules))
 				for _, call := range []func(string) *recorder{
 					func(name string) *recorder { return r.modern("1", "tools/call", `"name":"`+name+`"`) },
@@ -132,7 +132,7 @@ func TestRedactedResults(t *testing.T) {
 	} {
 		answer := answered(mcp.Legacy, tt.in)
 		var counted int
-		r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}), func(o *Options, _ *Config) {
+		r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}), func(o *Options, _ *Config) {
 			o.Metrics = &Metrics{Redacted: func(_ string, n int) { counted += n }}
 		})
 		got := resultOf(r.legacy(r.open(), "1", tt.method, `{`+tt.params+`}`))
@@ -150,7 +150,7 @@ func TestRedactedResults(t *testing.T) {
 // else that is in them.
 func TestRedactedErrors(t *testing.T) {
 	answer := fault(mcp.Legacy, `{"code":-7,"message":"no hunter2x","data":{"a":"hunter2x","b":1.0},"hunter2x":"hunter2x"}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}))
 	session := r.open()
 	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-7,"message":"no ***","data":{"a":"***","b":1.0},"hunter2x":"***"}}`
 	if got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text(); got != want {
@@ -171,7 +171,7 @@ func TestRedactedErrors(t *testing.T) {
 // TestTooLargeToRedact: what is not looked through is not passed on.
 func TestTooLargeToRedact(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 3000)+`hunter2x"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: redact.Messages{Filter: canary{}, MaxBytes: 2000}}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: redact.Messages{Filter: canary{}, MaxBytes: 2000}}))
 	got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`).text()
 	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact") || strings.Contains(got, "aaa") {
 		t.Errorf("got %s", got)
@@ -188,7 +188,7 @@ func TestTooLargeToRedact(t *testing.T) {
 // TestTooSlowToRedact: what was not looked through in time is not passed on.
 func TestTooSlowToRedact(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"it is slow hunter2x"},{"type":"text","text":"fast"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}))
 	session := r.open()
 	got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text()
 	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact_time") || strings.Contains(got, secretWord) {
@@ -224,7 +224,7 @@ func TestRedactedOnTheWay(t *testing.T) {
 				_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}`))
 				return answered(era, `{"content":[]}`), nil
 			}
-			r := newRig(t, mounted(b), withResults(ResultRules{Redact: canaries})).run()
+			r := newRig(t, mounted(b), withResults(result.Rules{Redact: canaries})).run()
 			c := r.stdio(person("alice"))
 			c.send(initBody, request("2", "logging/setLevel", `{"level":"debug"}`))
 			synctest.Wait()
@@ -246,7 +246,7 @@ func TestRedactedOnTheWay(t *testing.T) {
 func TestRedactedNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, `"status":"working","statusMessage":"hunter2x"`)
-		r := newRig(t, mounted(b.script), withResults(ResultRules{Redact: canaries})).run()
+		r := newRig(t, mounted(b.script), withResults(result.Rules{Redact: canaries})).run()
 		c := r.stdio(person("alice"))
 		c.send(initBody, request("1", "logging/setLevel", `{"level":"debug"}`), request("2", "tools/call", `{"name":"s__job","task":{"ttl":60000}}`))
 		synctest.Wait()
@@ -268,18 +268,18 @@ func TestTaskResults(t *testing.T) {
 	const big = `"result":{"content":[{"type":"text","text":"hunter2x `
 	whole := strings.Repeat("word ", 2000)
 	b := newWorker(t, mcp.Modern, `"status":"completed",`+big+whole+`"}]}`)
-	r := newRig(t, mounted(b.script), withResults(ResultRules{Redact: canaries, MaxBytes: 4096, Larger: KeepLarger}))
+	r := newRig(t, mounted(b.script), withResults(result.Rules{Redact: canaries, MaxBytes: 4096, Larger: result.KeepLarger}))
 	id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
 	var uris []string
 	for range 2 { // looked at twice, kept once
 		got := resultOf(r.tasked("2", "tasks/get", ofTask(id)))
-		uri, _ := mcp.LookupString([]byte(got), "result", "_meta", ResultKey, "resource")
+		uri, _ := mcp.LookupString([]byte(got), "result", "_meta", result.Key, "resource")
 		if strings.Contains(got, secretWord) || !strings.Contains(got, secretMark) || len(got) > 5000 || uri == "" {
 			t.Errorf("got %s", got)
 		}
 		uris = append(uris, uri)
 	}
-	if uris[0] != uris[1] || len(r.keptResults.all) != 1 {
+	if n, _ := r.keptResults.Len(); uris[0] != uris[1] || n != 1 {
 		t.Errorf("kept as %s", uris)
 	}
 	if got := resultOf(r.modern("3", "resources/read", `"uri":"`+uris[0]+`"`)); !strings.Contains(got, whole) || strings.Contains(got, secretWord) {
@@ -292,23 +292,23 @@ func TestOutputCheck(t *testing.T) {
 	const good, bad = `{"content":[],"structuredContent":{"a":1}}`, `{"content":[],"structuredContent":{"a":"wrong hunter2x"},"_meta":{"x":1}}`
 	for _, tt := range []struct {
 		name, tool, in string
-		rules          ResultRules
-		checker        OutputChecker
+		rules          result.Rules
+		checker        result.OutputChecker
 		out            string // a part of the result
 		invalid        bool
 		outcome        audit.Outcome
 	}{
-		{"good", "typed", good, ResultRules{Output: OutputEnforce}, schemaStub{}, good, false, audit.OutcomeOK},
-		{"unchecked", "typed", bad, ResultRules{}, schemaStub{}, bad, false, audit.OutcomeOK},
-		{"no schema", "echo", bad, ResultRules{Output: OutputEnforce}, schemaStub{}, bad, false, audit.OutcomeOK},
-		{"no checker", "typed", bad, ResultRules{Output: OutputEnforce}, nil, bad, false, audit.OutcomeOK},
-		{"failed", "typed", `{"content":[],"isError":true}`, ResultRules{Output: OutputEnforce}, schemaStub{}, `{"content":[],"isError":true}`, false, audit.OutcomeToolError},
-		{"warn", "typed", bad, ResultRules{Output: OutputWarn}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong hunter2x"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong hunter2x\"}"]}}}`, true, audit.OutcomeOK},
-		{"warn and redact", "typed", bad, ResultRules{Output: OutputWarn, Redact: canaries}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong ***"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong ***\"}"]}}}`, true, audit.OutcomeOK},
-		{"enforce", "typed", bad, ResultRules{Output: OutputEnforce, Redact: canaries}, schemaStub{}, `does not fit its own output schema, so that it is not passed on. What the tool did is done; other arguments may give data that fits.\n- structuredContent/a: is {\"a\":\"wrong ***\"}"}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"invalid_output","code":1001,"phase":"results"`, true, audit.OutcomeError},
-		{"missing", "typed", `{"content":[]}`, ResultRules{Output: OutputEnforce}, schemaStub{}, `structuredContent: is missing`, true, audit.OutcomeError},
-		{"cannot check", "typed", good, ResultRules{Output: OutputEnforce}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeError},
-		{"cannot check, warn", "typed", good, ResultRules{Output: OutputWarn}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeOK},
+		{"good", "typed", good, result.Rules{Output: result.OutputEnforce}, schemaStub{}, good, false, audit.OutcomeOK},
+		{"unchecked", "typed", bad, result.Rules{}, schemaStub{}, bad, false, audit.OutcomeOK},
+		{"no schema", "echo", bad, result.Rules{Output: result.OutputEnforce}, schemaStub{}, bad, false, audit.OutcomeOK},
+		{"no checker", "typed", bad, result.Rules{Output: result.OutputEnforce}, nil, bad, false, audit.OutcomeOK},
+		{"failed", "typed", `{"content":[],"isError":true}`, result.Rules{Output: result.OutputEnforce}, schemaStub{}, `{"content":[],"isError":true}`, false, audit.OutcomeToolError},
+		{"warn", "typed", bad, result.Rules{Output: result.OutputWarn}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong hunter2x"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong hunter2x\"}"]}}}`, true, audit.OutcomeOK},
+		{"warn and redact", "typed", bad, result.Rules{Output: result.OutputWarn, Redact: canaries}, schemaStub{}, `{"content":[],"structuredContent":{"a":"wrong ***"},"_meta":{"x":1,"dev.toolgate/result":{"output":"invalid","problems":["structuredContent/a: is {\"a\":\"wrong ***\"}"]}}}`, true, audit.OutcomeOK},
+		{"enforce", "typed", bad, result.Rules{Output: result.OutputEnforce, Redact: canaries}, schemaStub{}, `does not fit its own output schema, so that it is not passed on. What the tool did is done; other arguments may give data that fits.\n- structuredContent/a: is {\"a\":\"wrong ***\"}"}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"invalid_output","code":1001,"phase":"results"`, true, audit.OutcomeError},
+		{"missing", "typed", `{"content":[]}`, result.Rules{Output: result.OutputEnforce}, schemaStub{}, `structuredContent: is missing`, true, audit.OutcomeError},
+		{"cannot check", "typed", good, result.Rules{Output: result.OutputEnforce}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeError},
+		{"cannot check, warn", "typed", good, result.Rules{Output: result.OutputWarn}, schemaStub{errors.New("it is odd")}, `cannot be checked, because it is odd`, true, audit.OutcomeOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			answer := answered(mcp.Legacy, tt.in)
@@ -330,8 +330,8 @@ func TestOutputCheck(t *testing.T) {
 // TestRulesOfATool replace those of its server.
 func TestRulesOfATool(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"hunter2x"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{Redact: canaries}), func(_ *Options, c *Config) {
-		c.Mounts[0].Tools = map[string]ToolShape{"typed": {Results: &ResultRules{}}, "echo": {Cost: 2}}
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}), func(_ *Options, c *Config) {
+		c.Mounts[0].Tools = map[string]ToolShape{"typed": {Results: &result.Rules{}}, "echo": {Cost: 2}}
 	})
 	session := r.open()
 	if got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text(); strings.Contains(got, secretWord) {
@@ -362,7 +362,7 @@ func TestCutResults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			answer := answered(mcp.Legacy, tt.in)
-			r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{MaxBytes: 4096}))
+			r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{MaxBytes: 4096}))
 			got := resultOf(r.legacy(r.open(), "1", "tools/call", `{"name":"s__`+tt.tool+`"}`))
 			for _, part := range append(tt.has, `"dev.toolgate/result":{"bytes":`, `"limit":4096,"left_out":`) {
 				if !strings.Contains(got, part) {
@@ -379,7 +379,7 @@ func TestCutResults(t *testing.T) {
 			}
 			checkCut(t, tt.in, got, 4096)
 			e := r.ledger.all()[0]
-			if left := string(mcp.Lookup([]byte(got), "_meta", ResultKey, "left_out")); left != fmt.Sprint(e.LeftOut) || e.LeftOut == 0 {
+			if left := string(mcp.Lookup([]byte(got), "_meta", result.Key, "left_out")); left != fmt.Sprint(e.LeftOut) || e.LeftOut == 0 {
 				t.Errorf("the entry says %d was left out, the result %s", e.LeftOut, left)
 			}
 		})
@@ -396,52 +396,11 @@ func checkCut(t *testing.T, in, got string, most int) {
 	}
 }
 
-// TestCutsAreValid cuts results made at random at sizes made at random.
-func TestCutsAreValid(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 7))
-	pieces := []string{"a", " ", `\n`, `\\`, `\"`, `\u0041`, `\ud83d\ude00`, `\ud83d`, `\udc00`, "é", "€", "😀", `\/`, "word "}
-	word := func(n int) string {
-		var b strings.Builder
-		for range n {
-			b.WriteString(pieces[random.IntN(len(pieces))])
-		}
-		return b.String()
-	}
-	b := &script{name: "s"}
-	r := newRig(t, mounted(b))
-	r.keptResults.most, r.keptResults.mostOfOne = 1<<20, 1<<16
-	for range 2000 {
-		var blocks []string
-		for range random.IntN(5) {
-			text := word(random.IntN(3000))
-			blocks = append(blocks, []string{
-				`{"type":"text","text":"` + text + `","annotations":{"a":1}}`, `{"type":"image","data":"AAAA","x":"` + text + `"}`,
-				`{ "type" : "resource", "resource" : { "text" : "` + text + `" , "uri":"x:/"} }`, `"` + text + `"`,
-			}[random.IntN(4)])
-		}
-		in := `{"content":[` + strings.Join(blocks, ",") + `],"structuredContent":["` + word(random.IntN(2000)) + `"],"z":"` + word(random.IntN(2000)) + `"}`
-		rules := &ResultRules{MaxBytes: 2048 + random.IntN(8000), Larger: LargerResult(random.IntN(2))}
-		if len(in) <= rules.MaxBytes {
-			continue
-		}
-		route := &Route{to: &served{mount: &Mount{}}, Server: "s", Original: "t", Exposed: "s__t", item: []byte(`{"outputSchema":{}}`)}
-		var notes resultNotes
-		out, err := r.fit(&Exchange{Identity: person("alice")}, route, new(audit.Entry), rules, []byte(in), &notes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkCut(t, in, string(mcp.RewriteMeta(out, notes.member())), rules.MaxBytes)
-	}
-	if k := r.keptResults; k.bytes > k.mostOfOne || k.bytes != k.of[person("alice").Key()].bytes || len(k.all) != k.of[person("alice").Key()].list.Len() {
-		t.Errorf("%d bytes are kept", k.bytes)
-	}
-}
-
 // TestRefusedResults: what is too large is not passed on where the operator
 // wants that.
 func TestRefusedResults(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(ResultRules{MaxBytes: 4096, Larger: RefuseLarger}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{MaxBytes: 4096, Larger: result.RefuseLarger}))
 	got := resultOf(r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`))
 	if strings.Contains(got, "xxx") || !strings.Contains(got, `The result of s__echo has 5039 bytes, and may have 4096 (max_bytes under results of the server s), so that it is not passed on.`) || !strings.Contains(got, `"kind":"result_too_large"`) {
 		t.Errorf("got %s", got)
@@ -485,40 +444,15 @@ func TestNotificationFloods(t *testing.T) {
 // TestOutputThatCannotBeChecked: where a result has to fit a schema that cannot
 // be used, the tool is not called at all.
 func TestOutputThatCannotBeChecked(t *testing.T) {
-	for rules, called := range map[OutputCheck]int{OutputUnchecked: 1, OutputWarn: 1, OutputEnforce: 0} {
+	for rules, called := range map[result.OutputMode]int{result.OutputUnchecked: 1, result.OutputWarn: 1, result.OutputEnforce: 0} {
 		b := newScript(t, "s", mcp.Legacy, `tool {"name":"odd","inputSchema":{"type":"object"},"outputSchema":{"refused":1}}`)
-		r := newRig(t, mounted(b), withResults(ResultRules{Output: rules}))
+		r := newRig(t, mounted(b), withResults(result.Rules{Output: rules}))
 		got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__odd"}`).text()
 		if n := len(b.seen(mcp.MethodToolsCall)); n != called {
 			t.Errorf("%v: called %d times: %s", rules, n, got)
 		}
 		if e := r.ledger.all()[0]; called == 0 && (!strings.Contains(got, "The tool s__odd was not called") || e.Code != "schema_refused" || e.Outcome != audit.OutcomeDenied) {
 			t.Errorf("got %s, the entry is %+v", got, e)
-		}
-	}
-}
-
-// TestCutString cuts at every size: what comes out is strict JSON, a beginning of
-// the text, and as long as it may be, less one character or a quarter at a line.
-func TestCutString(t *testing.T) {
-	for _, text := range []string{
-		strings.Repeat(`\ud83d\ude00`, 20), strings.Repeat(`\uD83D\uDE00a`, 20), strings.Repeat("😀", 20), strings.Repeat("€é", 20),
-		strings.Repeat(`\\`, 20), strings.Repeat(`\"a`, 20), strings.Repeat(`ab\n`, 20), strings.Repeat("a", 50), "", `\n`, `\u0041\u00e9`,
-	} {
-		token := []byte(`"` + text + `"`)
-		whole, err := mcp.Unquote(token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for size := 2; size <= len(token)+1; size++ {
-			got := cutString(token, size)
-			if err := mcp.Validate(got, mcp.Limits{}); err != nil || len(got) > size {
-				t.Fatalf("%s in %d bytes is %s: %v", token, size, got, err)
-			}
-			short, _ := mcp.Unquote(got)
-			if !strings.HasPrefix(whole, short) || len(got) < (size-14)*3/4 && len(got) < len(token) {
-				t.Fatalf("%s in %d bytes is %s", token, size, got)
-			}
 		}
 	}
 }

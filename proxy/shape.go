@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // ToolShape changes how one tool is shown and called (DESIGN 6, Shaping).
@@ -19,7 +20,7 @@ type ToolShape struct {
 	Timeout, Idle, Hard time.Duration
 	Cost                int64 // of one call, in cost units; 0 counts as 1
 	// Results replace the rules of the mount; nil keeps them.
-	Results *ResultRules
+	Results *result.Rules
 }
 
 // ArgumentShape changes one argument of a tool.

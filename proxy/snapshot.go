@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // Snapshot is what one request sees from its beginning to its end: the
@@ -23,9 +24,9 @@ type Snapshot struct {
 	class     func(r gate.Request, listed []byte) string
 	recording Recording
 	said      InstructionsKeeper
-	pinned    *gate.Chain   // Chain as it was when the snapshot was made
-	kept      *keptViews    // decisions of Chain; nil keeps none
-	outputs   OutputChecker // nil checks nothing
+	pinned    *gate.Chain          // Chain as it was when the snapshot was made
+	kept      *keptViews           // decisions of Chain; nil keeps none
+	outputs   result.OutputChecker // nil checks nothing
 
 	catalog  *Catalog            // the full one
 	plain    catalogs            // by what a client can be asked

@@ -312,7 +312,7 @@ func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer)
 	case got.Fault != nil:
 		return faulty(g.upstreamFault(x, t.route, &rec.entry, got))
 	case x.Message.Method == mcp.MethodTaskResult:
-		result, note, err := g.treat(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
+		result, note, err := g.filterResult(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
 		if err != nil {
 			return g.refuse(x, rec.refused(err))
 		}
@@ -350,7 +350,7 @@ func (g *Gateway) exposeTask(x *Exchange, r *Route, entry *audit.Entry, sealed s
 	state = names.ExposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, sealed))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
-		inner, note, err := g.treat(x, r, entry, mcp.MethodToolsCall, inner)
+		inner, note, err := g.filterResult(x, r, entry, mcp.MethodToolsCall, inner)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -48,6 +48,10 @@ var rules = map[string]rule{
 	"proxy/names": {
 		ours: []string{"internal/mcp"},
 		why:  "a name that clients see depends on its own server alone, and never on who else is there or who asks",
+	},
+	"proxy/result": {
+		ours: []string{"internal/mcp", "proxy/redact", "proxy/refusal"},
+		why:  "what is done with a result follows from its tool and the rules; whose it is, is handed in",
 	},
 	"proxy/redact": {
 		ours: []string{"internal/mcp"},
@@ -274,7 +278,7 @@ var rules = map[string]rule{
 	"internal/daemon/records": {
 		ours: []string{
 			"budget", "config", "gate", "internal/admin", "internal/audit", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir",
-			"internal/failure", "internal/feedback", "internal/mcp", "internal/store", "internal/telemetry", "internal/version", "proxy",
+			"internal/failure", "internal/feedback", "internal/mcp", "internal/store", "internal/telemetry", "internal/version", "proxy", "proxy/redact",
 		},
 		others: []string{"go.opentelemetry.io/otel", "golang.org/x/sync"},
 		why:    "takes a call's one record apart into what is kept of it; x/sync runs the writers",

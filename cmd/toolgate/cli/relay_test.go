@@ -75,7 +75,7 @@ func list(id string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/list"}`, id)
 }
 
-func result(id string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id) }
+func replied(id string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id) }
 
 // With the first gateway everything passes as it is, whatever it is.
 func TestRelayIsTransparent(t *testing.T) {
@@ -103,13 +103,13 @@ func TestRelayCatchesUp(t *testing.T) {
 	for _, step := range [][2]string{
 		{helloLine, helloBack},
 		{ready, ""},
-		{fmt.Sprintf(level, "info"), result("1")},
-		{fmt.Sprintf(level, "debug"), result("1")},
+		{fmt.Sprintf(level, "info"), replied("1")},
+		{fmt.Sprintf(level, "debug"), replied("1")},
 		{fmt.Sprintf(level, "no such level"), `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}`},
-		{subscribe(2, "subscribe", "b"), result("2")},
-		{subscribe(3, "subscribe", "a"), result("3")},
-		{subscribe(4, "subscribe", "gone"), result("4")},
-		{subscribe(5, "unsubscribe", "gone"), result("5")},
+		{subscribe(2, "subscribe", "b"), replied("2")},
+		{subscribe(3, "subscribe", "a"), replied("3")},
+		{subscribe(4, "subscribe", "gone"), replied("4")},
+		{subscribe(5, "unsubscribe", "gone"), replied("5")},
 	} {
 		said(t, s, step[0])
 		if step[1] != "" {
@@ -133,7 +133,7 @@ func TestRelayCatchesUp(t *testing.T) {
 		}
 		// The client hears nothing of it but that it should look again.
 		got := heard(t, s, strings.Replace(helloBack, `"id":0`, fmt.Sprintf(`"id":"us-%d-initialize"`, generation), 1),
-			result(fmt.Sprintf(`"us-%d-level"`, generation)), result(fmt.Sprintf(`"us-%d-subscribe-3"`, generation)))
+			replied(fmt.Sprintf(`"us-%d-level"`, generation)), replied(fmt.Sprintf(`"us-%d-subscribe-3"`, generation)))
 		if diff := cmp.Diff([]string{
 			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`,
 		}, got); diff != "" {
@@ -168,10 +168,10 @@ func TestRelayInFlight(t *testing.T) {
 		last        []string // when it was the last
 	}{
 		{"a call", []string{call("1")}, nil, []string{fmt.Sprintf(lostMaybe, "1")}, nil, []string{fmt.Sprintf(lostMaybe, "1")}},
-		{"an answered call", []string{call("1")}, []string{result("1")}, nil, nil, nil},
-		{"an id that is written in two ways", []string{call(`"a"`)}, []string{result(`"\u0061"`)}, nil, nil, nil},
+		{"an answered call", []string{call("1")}, []string{replied("1")}, nil, nil, nil},
+		{"an id that is written in two ways", []string{call(`"a"`)}, []string{replied(`"\u0061"`)}, nil, nil, nil},
 		{"a failed call", []string{call("1")}, []string{`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`}, nil, nil, nil},
-		{"a number is no text", []string{call("1")}, []string{result(`"1"`)}, []string{fmt.Sprintf(lostMaybe, "1")}, nil, []string{fmt.Sprintf(lostMaybe, "1")}},
+		{"a number is no text", []string{call("1")}, []string{replied(`"1"`)}, []string{fmt.Sprintf(lostMaybe, "1")}, nil, []string{fmt.Sprintf(lostMaybe, "1")}},
 		{"a cancelled call", []string{call("1"), fmt.Sprintf(cancelled, "1")}, nil, nil, nil, nil},
 		{
 			"in the order of the client",
@@ -184,7 +184,7 @@ func TestRelayInFlight(t *testing.T) {
 		{
 			"a batch",
 			[]string{"[" + call("1") + "," + list("2") + "," + call("3") + "]"},
-			[]string{"[" + result("1") + "]"},
+			[]string{"[" + replied("1") + "]"},
 			[]string{fmt.Sprintf(lostMaybe, "2"), fmt.Sprintf(lostMaybe, "3")},
 			nil,
 			[]string{fmt.Sprintf(lostMaybe, "2"), fmt.Sprintf(lostMaybe, "3")},
@@ -307,7 +307,7 @@ func TestRelayAnswersOnce(t *testing.T) {
 			case 2, 3:
 				if len(atGateway) > 0 {
 					i := random.IntN(len(atGateway))
-					out, err := s.toClient([]byte(result(atGateway[i])))
+					out, err := s.toClient([]byte(replied(atGateway[i])))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -346,7 +346,7 @@ func TestRelayAnswersOnce(t *testing.T) {
 }
 
 func FuzzRelay(f *testing.F) {
-	for _, seed := range []string{helloLine + "\n" + helloBack, call("1") + "\n" + result("1"), "[" + list("1") + "]\n[" + result("1") + "]", `{"jsonrpc":"2.0","id":"us-1-initialize","result":{}}` + "\n\n"} {
+	for _, seed := range []string{helloLine + "\n" + helloBack, call("1") + "\n" + replied("1"), "[" + list("1") + "]\n[" + replied("1") + "]", `{"jsonrpc":"2.0","id":"us-1-initialize","result":{}}` + "\n\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -418,8 +418,8 @@ func TestRelayServes(t *testing.T) {
 		gateway.hears(t, list("1"))
 		client.hears(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a line of more than 100 bytes (limits.body)"}}`)
 		gateway.hears(t, call("2"))
-		gateway.say(t, result("1"))
-		client.hears(t, result("1"))
+		gateway.say(t, replied("1"))
+		client.hears(t, replied("1"))
 		// It dies in the middle of an answer.
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -440,8 +440,8 @@ func TestRelayServes(t *testing.T) {
 		if _, err := gateway.out.ReadByte(); err != io.EOF {
 			t.Errorf("the gateway does not see the end of input: %v", err)
 		}
-		gateway.say(t, result("3"))
-		client.hears(t, result("3"))
+		gateway.say(t, replied("3"))
+		client.hears(t, replied("3"))
 		stream.Close()
 		if err := <-done; err != nil || !r.over.Load() {
 			t.Errorf("serve: %v", err)
@@ -476,8 +476,8 @@ func TestRelayWriteFails(t *testing.T) {
 			stream, gateway, done := served(t.Context(), r)
 			if tt.kept {
 				gateway.hears(t, call("1"))
-				gateway.say(t, result("1"))
-				client.hears(t, result("1"))
+				gateway.say(t, replied("1"))
+				client.hears(t, replied("1"))
 			}
 			client.in.Close()
 			synctest.Wait()
@@ -510,7 +510,7 @@ func TestRelayEnds(t *testing.T) {
 		r, client = newRelayed(1000)
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, gateway, done = served(ctx, r)
-		gateway.say(t, result("1"))
+		gateway.say(t, replied("1"))
 		synctest.Wait()
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -518,7 +518,7 @@ func TestRelayEnds(t *testing.T) {
 		}
 		r.close()
 		client.in.Close()
-		client.hears(t, result("1"))
+		client.hears(t, replied("1"))
 		stream.Close()
 
 		// It makes room: that is a gateway that goes.

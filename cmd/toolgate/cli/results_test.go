@@ -15,7 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // parsed is a configuration of a text.
@@ -52,7 +52,7 @@ toolgate:
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := map[string]proxy.ResultRules{}
+	rules := map[string]result.Rules{}
 	for i := range c.Servers {
 		rules[c.Servers[i].Key] = made[i].Results
 		for name, shape := range made[i].Tools {
@@ -64,8 +64,8 @@ toolgate:
 	const text = "token-of-a1 value-of-a1 ALL-1 OWN-1 production"
 	jwt := "eyJhbGci" + strings.Repeat("O", 9) + ".eyJzdWIi" + ".c2ln"
 	type shown struct {
-		Output   proxy.OutputCheck
-		Larger   proxy.LargerResult
+		Output   result.OutputMode
+		Larger   result.LargerMode
 		MaxBytes int
 		Redacted string
 	}
@@ -78,15 +78,15 @@ toolgate:
 		}
 	}
 	want := map[string]shown{
-		"a":      {proxy.OutputWarn, proxy.KeepLarger, 10 << 10, "[redacted: secret] [redacted: secret] [redacted: all] OWN-1 production [redacted: jwt]"},
-		"a/loud": {proxy.OutputEnforce, proxy.RefuseLarger, 20 << 10, "token-of-a1 [redacted: secret] [redacted: all] [redacted: own] production [redacted: jwt]"},
-		"b":      {proxy.OutputWarn, proxy.CutLarger, 10 << 10, "[redacted: secret] value-of-a1 [redacted: all] OWN-1 production " + jwt},
+		"a":      {result.OutputWarn, result.KeepLarger, 10 << 10, "[redacted: secret] [redacted: secret] [redacted: all] OWN-1 production [redacted: jwt]"},
+		"a/loud": {result.OutputEnforce, result.RefuseLarger, 20 << 10, "token-of-a1 [redacted: secret] [redacted: all] [redacted: own] production [redacted: jwt]"},
+		"b":      {result.OutputWarn, result.TruncateLarger, 10 << 10, "[redacted: secret] value-of-a1 [redacted: all] OWN-1 production " + jwt},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 	off, err := build.NewMounts(parsed(t, "mcpServers: { a: { command: x } }", nil), []config.Server{{Key: "a"}})
-	if err != nil || off[0].Results.Redact.Filter != nil || off[0].Results.Output != proxy.OutputUnchecked || off[0].Results.MaxBytes != 0 {
+	if err != nil || off[0].Results.Redact.Filter != nil || off[0].Results.Output != result.OutputUnchecked || off[0].Results.MaxBytes != 0 {
 		t.Errorf("nothing is written, and it is %+v, %v", off[0].Results, err)
 	}
 }
@@ -145,7 +145,7 @@ func TestResultsOfTheProgram(t *testing.T) {
 	}
 	long := strings.Repeat("a line of text\n", 1000)
 	got = echo(map[string]string{"a": long, "b": github})
-	uri, _ := mcp.LookupString([]byte(got), "result", "_meta", proxy.ResultKey, "resource")
+	uri, _ := mcp.LookupString([]byte(got), "result", "_meta", result.Key, "resource")
 	if len(got) > 5<<10 || uri == "" {
 		t.Fatalf("got %s", got)
 	}

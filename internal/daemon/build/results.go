@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/redact"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // resultRules makes what is done with the results of a server: of everything in
@@ -73,19 +74,19 @@ func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 }
 
 // rules are the settings of one level as the gateway takes them.
-func (r *resultRules) rules(c config.Results) (proxy.ResultRules, error) {
-	out := proxy.ResultRules{MaxBytes: int(c.MaxBytes), Redact: redact.Messages{MaxBytes: int(r.settings.Limits.Redact), Time: r.settings.Limits.RedactTime}}
+func (r *resultRules) rules(c config.Results) (result.Rules, error) {
+	out := result.Rules{MaxBytes: int(c.MaxBytes), Redact: redact.Messages{MaxBytes: int(r.settings.Limits.Redact), Time: r.settings.Limits.RedactTime}}
 	switch c.ValidateOutput {
 	case "warn":
-		out.Output = proxy.OutputWarn
+		out.Output = result.OutputWarn
 	case "enforce":
-		out.Output = proxy.OutputEnforce
+		out.Output = result.OutputEnforce
 	}
 	switch c.Larger {
 	case "keep":
-		out.Larger = proxy.KeepLarger
+		out.Larger = result.KeepLarger
 	case "refuse":
-		out.Larger = proxy.RefuseLarger
+		out.Larger = result.RefuseLarger
 	}
 	o := redact.Options{Tokens: c.Redact.Tokens != nil && *c.Redact.Tokens}
 	for _, value := range c.Redact.Values {
@@ -191,7 +192,7 @@ func secretsIn(v reflect.Value, add func(string)) {
 // OutputChecker holds structured content against the schemas that servers list for it.
 type OutputChecker struct{ Checker *schema.Checker }
 
-// CheckOutput implements [proxy.OutputChecker].
+// CheckOutput implements [result.OutputChecker].
 func (o OutputChecker) CheckOutput(text, value []byte) ([]string, error) {
 	s, err := o.compile(text)
 	if err != nil {
@@ -212,7 +213,7 @@ func (o OutputChecker) CheckOutput(text, value []byte) ([]string, error) {
 	return problems, nil
 }
 
-// Ready implements [proxy.OutputChecker].
+// Ready implements [result.OutputChecker].
 func (o OutputChecker) Ready(text []byte) error {
 	_, err := o.compile(text)
 	return err

@@ -1,11 +1,10 @@
-package proxy
+package result
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -18,35 +17,36 @@ const (
 	leastText = 64
 )
 
-// fit returns a result of a tool that is larger than it may be in the form that
-// the rules want.
-func (g *Gateway) fit(x *Exchange, r *Route, entry *audit.Entry, rules *ResultRules, result []byte, notes *resultNotes) ([]byte, error) {
-	if rules.Larger == RefuseLarger {
-		return nil, refusal.ResultTooLarge(r.Exposed, len(result), fmt.Sprintf("and may have %d (max_bytes under results of the server %s)", rules.MaxBytes, r.Server))
+// Truncate returns a result of a tool that is larger than it may be in the form
+// that the rules want, and notes what it left out. kept is the whole result as a
+// store has it; it is nil where the rules keep nothing, and where it was too large
+// to be kept. The error is a refusal of the result.
+func (r *Rules) Truncate(tool Tool, whole []byte, kept *Kept, notes *Notes) ([]byte, error) {
+	if r.Larger == RefuseLarger {
+		return nil, refusal.ResultTooLarge(tool.Exposed, len(whole), fmt.Sprintf("and may have %d (max_bytes under results of the server %s)", r.MaxBytes, tool.Server))
 	}
-	c := cutting{room: max(rules.MaxBytes-trailerRoom, 0), raw: result}
+	c := truncation{room: max(r.MaxBytes-trailerRoom, 0), raw: whole}
 	c.cut()
-	notes.bytes, notes.limit, notes.leftOut = len(result), rules.MaxBytes, c.texts+c.blockBytes+c.structured+c.others
-	entry.LeftOut += int64(notes.leftOut)
-	note := c.note(rules.MaxBytes)
+	notes.bytes, notes.limit, notes.LeftOut = len(whole), r.MaxBytes, c.texts+c.blockBytes+c.structured+c.others
+	note := c.note(r.MaxBytes)
 	var link []byte
-	if rules.Larger == KeepLarger {
-		if kept := g.keptResults.keep(x.Identity.Key(), r.to.holder(x.Identity), r, result); kept != nil {
-			notes.uri, link = kept.uri(), kept.link(r.Exposed)
+	if r.Larger == KeepLarger {
+		if kept != nil {
+			notes.uri, link = kept.URI(), kept.link(tool.Exposed)
 			note += fmt.Sprintf(" The whole result is kept as the resource %s until %s; only this caller can read it.",
-				kept.uri(), kept.expires.UTC().Format(time.RFC3339))
+				kept.URI(), kept.Expires.UTC().Format(time.RFC3339))
 		} else {
 			note += " It is too large to be kept as a resource (limits.kept_results_per_principal)."
 		}
 	}
-	return c.result(note, link, !mcp.LookupSpan(r.item, "outputSchema").Absent()), nil
+	return c.result(note, link, tool.Schema != nil), nil
 }
 
-// cutting makes a smaller result of one. Members other than content and
+// truncation makes a smaller result of one. Members other than content and
 // structuredContent come first, then the structured content, which is passed on
 // whole or not at all, then the blocks that fit, in their order; of a text that
 // does not fit its beginning.
-type cutting struct {
+type truncation struct {
 	room int
 	raw  []byte
 
@@ -59,7 +59,7 @@ type cutting struct {
 	texts, textCount, blockBytes, blockCount, structured, others int
 }
 
-func (c *cutting) cut() {
+func (c *truncation) cut() {
 	var structured *mcp.Member
 	for m := range mcp.Members(c.raw) {
 		size := m.All.End - m.All.Start + 1
@@ -86,7 +86,7 @@ func (c *cutting) cut() {
 	}
 }
 
-func (c *cutting) block(block []byte) {
+func (c *truncation) block(block []byte) {
 	if len(block)+1 > c.room {
 		text := textIn(block)
 		if text.Absent() {
@@ -171,7 +171,7 @@ func characterAt(text []byte) int {
 }
 
 // note says what was left out, and what to do.
-func (c *cutting) note(limit int) string {
+func (c *truncation) note(limit int) string {
 	var parts []string
 	add := func(size int, format string, args ...any) {
 		if size > 0 {
@@ -189,7 +189,7 @@ func (c *cutting) note(limit int) string {
 // result returns the smaller result with the note, and the link if there is one.
 // A tool that lists an output schema and has lost its structured content has
 // failed, because clients refuse such a result as a whole otherwise.
-func (c *cutting) result(note string, link []byte, promised bool) []byte {
+func (c *truncation) result(note string, link []byte, promised bool) []byte {
 	out := []byte{'{'}
 	failed := c.structured > 0 && promised
 	for _, m := range c.kept {
@@ -211,3 +211,9 @@ func (c *cutting) result(note string, link []byte, promised bool) []byte {
 	}
 	return append(out, "]}"...)
 }
+
+func textBlock(text string) []byte {
+	return append(mcp.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
+}
+
+func isString(value []byte) bool { return len(value) > 0 && value[0] == '"' }

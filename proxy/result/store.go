@@ -1,0 +1,225 @@
+package result
+
+import (
+	linked "container/list"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// URIPrefix is how the URI of a kept result begins.
+const URIPrefix = "toolgate://results/"
+
+// Store has results that were too large to be passed on whole, each for
+// the principal who called. They are in no list, and for everyone else there is
+// nothing. They are kept in memory for a time and go, the oldest of a principal
+// first, when others need their room. It is safe for concurrent use. The zero value
+// keeps nothing.
+type Store struct {
+	most, mostOfOne int // bytes
+	time            time.Duration
+	secret          [sha256.Size]byte // of this gateway; makes ids that cannot be guessed
+
+	mu    sync.Mutex
+	bytes int
+	all   map[string]*linked.Element // of *Kept, by id
+	of    map[string]*ofOne          // by principal
+}
+
+// ofOne are the results of one principal, the oldest in front.
+type ofOne struct {
+	bytes int
+	list  linked.List
+}
+
+// Kept is a result that is kept.
+type Kept struct {
+	Holder           string    // as it was given to [Store.Keep]
+	Server, Original string    // of the tool, by its name at the server
+	Contents         []byte    // of the answer to resources/read; nobody may change it
+	Expires          time.Time // when it is dropped
+
+	id, principal string
+	mime          string // of all of it; empty where it has several parts
+	size          int    // bytes of what is in it
+}
+
+// StoreLimits bound what a [Store] keeps.
+type StoreLimits struct {
+	Bytes             int           // in all
+	BytesPerPrincipal int           // of one principal
+	Time              time.Duration // how long each is kept
+}
+
+// NewStore returns an empty store.
+func NewStore(l StoreLimits) *Store {
+	k := &Store{
+		most: l.Bytes, mostOfOne: l.BytesPerPrincipal, time: l.Time,
+		all: make(map[string]*linked.Element), of: make(map[string]*ofOne),
+	}
+	_, _ = rand.Read(k.secret[:]) // never fails
+	return k
+}
+
+// Keep keeps a result of a tool for a principal, and returns what is kept; nil when
+// it is too large. holder is whose session with the server gave it: the same result
+// of the same tool for the same holder is kept once.
+func (k *Store) Keep(principal, holder string, tool Tool, result []byte) *Kept {
+	h := hmac.New(sha256.New, k.secret[:])
+	for _, part := range [...]string{holder, tool.Server, tool.Original} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	h.Write(result)
+	id := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20]))
+	made := &Kept{id: id, principal: principal, Holder: holder, Server: tool.Server, Original: tool.Original}
+	if made.render(result); len(made.Contents) > min(k.most, k.mostOfOne) {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.all[id]; old != nil {
+		k.remove(old)
+	}
+	of := k.of[principal]
+	for of != nil && of.bytes+len(made.Contents) > k.mostOfOne {
+		k.remove(of.list.Front())
+	}
+	for k.bytes+len(made.Contents) > k.most {
+		k.remove(k.largest().list.Front())
+	}
+	if of = k.of[principal]; of == nil {
+		of = &ofOne{}
+		k.of[principal] = of
+	}
+	made.Expires = time.Now().Add(k.time)
+	k.all[id] = of.list.PushBack(made)
+	of.bytes += len(made.Contents)
+	k.bytes += len(made.Contents)
+	copied := *made
+	return &copied
+}
+
+// largest returns what the principal has who has most; mu is held and there is
+// one.
+func (k *Store) largest() (most *ofOne) {
+	for _, of := range k.of {
+		if most == nil || of.bytes > most.bytes {
+			most = of
+		}
+	}
+	return most
+}
+
+// remove takes one out; mu is held.
+func (k *Store) remove(e *linked.Element) {
+	kept := e.Value.(*Kept)
+	of := k.of[kept.principal]
+	of.list.Remove(e)
+	delete(k.all, kept.id)
+	k.bytes -= len(kept.Contents)
+	if of.bytes -= len(kept.Contents); of.list.Len() == 0 {
+		delete(k.of, kept.principal)
+	}
+}
+
+// Find returns the result of a URI for a principal, nil when there is none.
+func (k *Store) Find(principal, uri string, now time.Time) *Kept {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.all[strings.TrimPrefix(uri, URIPrefix)]
+	if e == nil {
+		return nil
+	}
+	kept := *e.Value.(*Kept)
+	if kept.principal != principal || !now.Before(kept.Expires) {
+		return nil
+	}
+	return &kept
+}
+
+// Len returns how many results are kept, and how many bytes they have.
+func (k *Store) Len() (results, bytes int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.all), k.bytes
+}
+
+// Sweep drops what has expired.
+func (k *Store) Sweep(now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.all {
+		if !now.Before(e.Value.(*Kept).Expires) {
+			k.remove(e)
+		}
+	}
+}
+
+// URI returns the URI under which its principal can read the result.
+func (r *Kept) URI() string { return URIPrefix + r.id }
+
+// link is the block that leads to the result (2025-06-18 server/tools, Resource
+// Links).
+func (r *Kept) link(tool string) []byte {
+	out := append([]byte(`{"type":"resource_link","uri":`), mcp.Quote(r.URI())...)
+	out = mcp.AppendQuote(append(out, `,"name":`...), tool+" result")
+	out = mcp.AppendQuote(append(out, `,"description":`...), "The whole result of this call, until "+r.Expires.UTC().Format(time.RFC3339)+".")
+	if r.mime != "" {
+		out = mcp.AppendQuote(append(out, `,"mimeType":`...), r.mime)
+	}
+	out = strconv.AppendInt(append(out, `,"size":`...), int64(r.size), 10)
+	return append(out, '}')
+}
+
+// render makes the contents of a resource of a tool's result: one part for each
+// block and one for the structured content. The texts keep their bytes.
+func (r *Kept) render(result []byte) {
+	var parts [][]byte
+	add := func(mime, member string, value []byte, size int) {
+		uri := r.URI()
+		if len(parts) > 0 {
+			uri += "/" + strconv.Itoa(len(parts))
+		}
+		part := mcp.AppendQuote([]byte(`{"uri":`), uri)
+		part = mcp.AppendQuote(append(part, `,"mimeType":`...), mime)
+		part = append(append(append(part, `,"`+member+`":`...), value...), '}')
+		parts, r.mime, r.size = append(parts, part), mime, r.size+size
+	}
+	if value := mcp.Lookup(result, "structuredContent"); value != nil {
+		add("application/json", "text", mcp.Quote(string(value)), len(value))
+	}
+	content := mcp.Lookup(result, "content")
+	for e := range mcp.Elements(content) {
+		block := e.Of(content)
+		mime, _ := mcp.LookupString(block, "mimeType")
+		switch kind := string(mcp.BlockType(block)); {
+		case kind == "text" && !textIn(block).Absent():
+			text := mcp.Lookup(block, "text")
+			add("text/plain", "text", text, len(text)-2)
+		case (kind == "image" || kind == "audio") && isString(mcp.Lookup(block, "data")):
+			data := mcp.Lookup(block, "data")
+			add(mime, "blob", data, (len(data)-2)/4*3)
+		default: // what cannot be a part of a resource, as it is
+			add("application/json", "text", mcp.Quote(string(block)), len(block))
+		}
+	}
+	if len(parts) != 1 {
+		r.mime = ""
+	}
+	r.Contents = []byte("[")
+	for i, part := range parts {
+		if i > 0 {
+			r.Contents = append(r.Contents, ',')
+		}
+		r.Contents = append(r.Contents, part...)
+	}
+	r.Contents = append(r.Contents, ']')
+}
