@@ -79,7 +79,7 @@ run() {
 
 # show LOG: the lines of a failed part that say why.
 show() {
-	grep -E -A 25 '^ *--- FAIL|^panic:|^FAIL|DATA RACE|^# ' "$1" | head -n 150 || true
+	grep -E -B 8 -A 17 '^ *--- FAIL|^panic:|^FAIL|DATA RACE|^# ' "$1" | head -n 150 || true
 	echo "... the last lines of $1:"
 	tail -n 40 "$1"
 }

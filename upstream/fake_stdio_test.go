@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,7 +82,11 @@ var scripts = map[string]func(*child){
 		c.legacy()
 		c.on[mcp.MethodToolsCall] = func(call mcp.Message) {
 			c.say(question(`"q"`, mcp.MethodElicit))
-			msg, _ := c.next()
+			msg, ok := c.next()
+			// What is said of a call before this one is no answer.
+			for ok && msg.Method != "" && !bytes.Contains(msg.Params(), []byte(`"requestId":`+string(call.ID))) {
+				msg, ok = c.next()
+			}
 			said := msg.Result()
 			if said == nil { // it may not ask this client, or is to wait no longer
 				said = []byte("null")
