@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,7 +79,7 @@ func (l *Log) goOn(f *os.File) error {
 		}
 	}
 	all.first = Mark{}
-	if err := all.scanFile(l.path); err != nil {
+	if err := all.scan(contents(f)); err != nil {
 		return err
 	}
 	if all.seq > 0 {
@@ -93,6 +95,10 @@ func (l *Log) goOn(f *os.File) error {
 	l.closeUnknown(all)
 	return nil
 }
+
+// contents reads an open file from its begin. Its name may be that of another by
+// now, or of none: other programs move logs away at any moment.
+func contents(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
 func (f *found) scanFile(path string) error {
 	file, err := os.Open(path)
@@ -133,7 +139,7 @@ func (l *Log) adopt(f *os.File) error {
 	l.leave(old)
 	if !sameFile(old, f) {
 		var tail found
-		if err := tail.scanFile(f.Name()); err != nil {
+		if err := tail.scan(contents(f)); err != nil {
 			return errors.Join(err, f.Close())
 		}
 		l.place = place{junk: tail.junk, cut: tail.cut, since: tail.first.Time}
