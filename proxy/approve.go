@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/revision"
 )
 
 // This file brings a call that needs the approval of a person to that person
@@ -118,7 +119,7 @@ func (a *consent) found(ctx context.Context, g *Gateway, x *Exchange, r *Route, 
 func (a *consent) askNow(ctx context.Context, g *Gateway, x *Exchange, found gate.Approval) (gate.Approval, error) {
 	asking, cancel := context.WithTimeout(ctx, g.opts.Limits.RoundTime)
 	defer cancel()
-	msg, err := x.Session.question(asking, x.Identity, x.way, mcp.MethodElicit, downgraded(x.Version, mcp.MethodElicit, a.form()))
+	msg, err := x.Session.question(asking, x.Identity, x.way, mcp.MethodElicit, revision.Message(x.Version, mcp.MethodElicit, a.form()))
 	switch {
 	case ctx.Err() != nil:
 		return found, context.Cause(ctx)

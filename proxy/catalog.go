@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
+	"github.com/toolgate/toolgate/proxy/revision"
 )
 
 // Catalog is everything that is exposed, by kind and name. It is immutable, but
@@ -75,17 +76,17 @@ type Route struct {
 	item  []byte // as its server listed it; nil for what is not listed
 	input []byte // input schema of a tool, in item
 
-	cleanUntil atomic.Int64                      // until when its names need not be looked through for secrets, in ns since 1970
-	byRevision [revisions]atomic.Pointer[[]byte] // raw for each revision, made at the first use
+	cleanUntil atomic.Int64                           // until when its names need not be looked through for secrets, in ns since 1970
+	byRevision [revision.Count]atomic.Pointer[[]byte] // raw for each revision, made at the first use
 }
 
 // listed returns the item's bytes for clients of a revision.
-func (r *Route) listed(rev revision) []byte {
+func (r *Route) listed(rev revision.Index) []byte {
 	if made := r.byRevision[rev].Load(); made != nil {
 		return *made
 	}
 	made := &r.raw
-	if item := downgradedItem(revisionVersions[rev], r.Kind, r.raw); !bytes.Equal(item, r.raw) {
+	if item := revision.Item(revision.Versions[rev], r.Kind, r.raw); !bytes.Equal(item, r.raw) {
 		made = &item
 	}
 	r.byRevision[rev].Store(made) // whoever comes at the same time makes the same
@@ -147,7 +148,7 @@ func (s *served) render(ids map[CapabilityKey]string) {
 			if kind == mcp.Tool && s.hasTasks() {
 				r.tasks, _ = mcp.LookupString(r.raw, "execution", "taskSupport")
 			} else if kind == mcp.Tool { // without which it says nothing (2025-11-25 basic/utilities/tasks, Tool-Level Negotiation)
-				r.raw = withoutTaskSupport(r.raw)
+				r.raw = revision.WithoutTaskSupport(r.raw)
 			}
 			routes = append(routes, r)
 		}

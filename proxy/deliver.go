@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/revision"
 )
 
 // deliver turns the backend's answer into the client's. Within one era the
@@ -62,7 +63,7 @@ func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, go
 	if got.Era == mcp.Modern {
 		result = withoutModern(result)
 	}
-	return reply{result: downgraded(x.Version, call.Method, mcp.RewriteMeta(result, note))}
+	return reply{result: revision.Message(x.Version, call.Method, mcp.RewriteMeta(result, note))}
 }
 
 // withoutModern returns a result without what 2026-07-28 alone has on every one.

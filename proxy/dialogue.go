@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
+	"github.com/toolgate/toolgate/proxy/revision"
 )
 
 // dialogue is what a server says and asks during one call, on its way to the
@@ -184,7 +185,7 @@ func questionFor(client *Exchange, namespace, method string, params []byte) []by
 		params = nil // null is none
 	}
 	params = mcp.RewriteMeta(names.ExposeURIs(namespace, method, params), nil)
-	params = downgraded(client.Version, method, params)
+	params = revision.Message(client.Version, method, params)
 	if client.Era == mcp.Modern { // 2026-07-28 changelog: both are gone
 		params = mcp.RemoveMember(mcp.RemoveMember(params, "elicitationId"), "task")
 	}

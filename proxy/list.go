@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/revision"
 )
 
 // list answers one page of a list: what the caller may view, in the order of
@@ -45,7 +46,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) re
 	}
 	p.hide(ctx, snap, x, kind)
 	if first && p.whole {
-		return reply{result: catalog.page(pageKey{kind, x.Era, revisionOf(x.Version), x.Scope}, func() []byte {
+		return reply{result: catalog.page(pageKey{kind, x.Era, revision.Of(x.Version), x.Scope}, func() []byte {
 			return g.renderPage(catalog, x, kind, p, "")
 		})}
 	}
@@ -136,7 +137,7 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p pag
 	body = append(body, '"')
 	body = append(body, kind.ListKey()...)
 	body = append(body, `":[`...)
-	rev := revisionOf(x.Version)
+	rev := revision.Of(x.Version)
 	for i, r := range p.routes {
 		if i > 0 {
 			body = append(body, ',')
@@ -159,7 +160,7 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p pag
 type pageKey struct {
 	kind     mcp.Capability
 	era      mcp.Era
-	revision revision
+	revision revision.Index
 	scope    Scope
 }
 
@@ -173,7 +174,7 @@ func (c *Catalog) page(key pageKey, render func() []byte) []byte {
 	}
 	body := render()
 	same := key
-	for same.revision = range revisions {
+	for same.revision = range revision.Count {
 		if other := c.pages[same]; bytes.Equal(other, body) {
 			body = other
 			break

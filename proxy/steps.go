@@ -22,7 +22,7 @@ const (
 
 // step notes what a phase says. It is on the path of every call: the steps are
 // a part of the record.
-func (rec *record) step(phase, verdict, rule, revision string) {
+func (rec *record) step(phase, verdict, rule, rev string) {
 	n := len(rec.entry.Steps)
 	if n == maxSteps {
 		return
@@ -31,7 +31,7 @@ func (rec *record) step(phase, verdict, rule, revision string) {
 		rec.entry.Steps = rec.steps[:0]
 	}
 	rec.entry.Steps = append(rec.entry.Steps, audit.Step{
-		Phase: phase, Verdict: verdict, Rule: rule, Revision: revision, US: time.Since(rec.began).Microseconds(),
+		Phase: phase, Verdict: verdict, Rule: rule, Revision: rev, US: time.Since(rec.began).Microseconds(),
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/revision"
 )
 
 // Tasks are calls of tools that answer at once with an id, by which their state
@@ -319,7 +320,7 @@ func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer)
 		if got.Era == mcp.Modern {
 			result = withoutModern(result)
 		}
-		return reply{result: downgraded(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, members(relatedTask(t.sealed), note)))}
+		return reply{result: revision.Message(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, members(relatedTask(t.sealed), note)))}
 	case x.Era == mcp.Legacy:
 		return reply{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}
 	}

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/revision"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -52,6 +52,10 @@ var rules = map[string]rule{
 	"proxy/result": {
 		ours: []string{"internal/mcp", "proxy/redact", "proxy/refusal"},
 		why:  "what is done with a result follows from its tool and the rules; whose it is, is handed in",
+	},
+	"proxy/revision": {
+		ours: []string{"internal/mcp"},
+		why:  "how older clients are answered is a pure function of the message and the revision",
 	},
 	"proxy/redact": {
 		ours: []string{"internal/mcp"},

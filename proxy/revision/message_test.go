@@ -1,8 +1,9 @@
-package proxy
+package revision
 
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,16 +16,20 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// versions are all revisions, oldest first.
-var versions = revisionVersions[:]
+// dates are all revisions, oldest first.
+var dates = Versions[:]
 
-// downgrades are the archives of testdata/downgrade. The first line says what
+var updateGoldens = flag.Bool("update", false, "write the goldens of testdata anew")
+
+func bytesOf(s string) []byte { return []byte(s) }
+
+// downgrades are the archives of testdata/goldens. The first line says what
 // the file "in" is: the result of a method, the params of a sampling request or
 // a listed item of a kind. The other files are what clients of a revision get
 // for it, "same" where nothing changes.
 func downgrades(t testing.TB) map[string]*txtar.Archive {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "downgrade", "*.txtar"))
+	files, err := filepath.Glob(filepath.Join("testdata", "goldens", "*.txtar"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no goldens: %v", err)
 	}
@@ -46,10 +51,10 @@ func downgrades(t testing.TB) map[string]*txtar.Archive {
 func downgradeOf(what string) func(mcp.Version, []byte) []byte {
 	for _, kind := range mcp.Capabilities {
 		if kind.String() == what {
-			return func(v mcp.Version, raw []byte) []byte { return downgradedItem(v, kind, raw) }
+			return func(v mcp.Version, raw []byte) []byte { return Item(v, kind, raw) }
 		}
 	}
-	return func(v mcp.Version, raw []byte) []byte { return downgraded(v, what, raw) }
+	return func(v mcp.Version, raw []byte) []byte { return Message(v, what, raw) }
 }
 
 func TestDowngradeGoldens(t *testing.T) {
@@ -59,7 +64,7 @@ func TestDowngradeGoldens(t *testing.T) {
 			downgrade := downgradeOf(what)
 			in := bytes.TrimSuffix(archive.Files[0].Data, []byte("\n"))
 			got := &txtar.Archive{Comment: archive.Comment, Files: archive.Files[:1:1]}
-			for _, version := range versions {
+			for _, version := range dates {
 				out := downgrade(version, bytes.Clone(in))
 				checkDowngrade(t, downgrade, version, in, out)
 				if bytes.Equal(out, in) {
@@ -67,7 +72,7 @@ func TestDowngradeGoldens(t *testing.T) {
 				}
 				got.Files = append(got.Files, txtar.File{Name: string(version), Data: append(slices.Clip(out), '\n')})
 			}
-			if *update {
+			if *updateGoldens {
 				if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -128,12 +133,12 @@ func TestDowngradedBlocks(t *testing.T) {
 			if b.since == mcp.V20251125 && method != mcp.MethodSampling {
 				continue // they are no blocks of tools and prompts in any revision
 			}
-			for _, version := range versions {
+			for _, version := range dates {
 				want := fmt.Sprintf(place, b.raw)
 				if version < b.since {
 					want = fmt.Sprintf(place, textBlock(b.text))
 				}
-				if got := downgraded(version, method, raw(fmt.Sprintf(place, b.raw))); string(got) != want {
+				if got := Message(version, method, bytesOf(fmt.Sprintf(place, b.raw))); string(got) != want {
 					t.Errorf("%s in %s for %s:\n%s\nwant\n%s", kind, method, version, got, want)
 				}
 			}
@@ -168,7 +173,7 @@ func TestDowngradedStructure(t *testing.T) {
 		for _, space := range []string{"", " ", "\n\t"} {
 			content := string(textBlock(tt.text))
 			in := fmt.Sprintf(`{"content":[%s],"structuredContent":%s%s,"isError":false}`, content, space, tt.value)
-			for _, version := range versions {
+			for _, version := range dates {
 				fate := tt.now
 				switch {
 				case version.Era() == mcp.Modern:
@@ -183,7 +188,7 @@ func TestDowngradedStructure(t *testing.T) {
 				case told:
 					want = `{"content":[` + content + `,` + string(textBlock(tt.value)) + `],"isError":false}`
 				}
-				if got := downgraded(version, mcp.MethodToolsCall, raw(in)); string(got) != want {
+				if got := Message(version, mcp.MethodToolsCall, bytesOf(in)); string(got) != want {
 					t.Errorf("%s: %s\ngot  %s\nwant %s", version, in, got, want)
 				}
 			}
@@ -195,23 +200,23 @@ func TestDowngradedStructure(t *testing.T) {
 // nothing.
 func TestDowngradedForNothing(t *testing.T) {
 	for name, in := range benchResults() {
-		for _, version := range versions {
+		for _, version := range dates {
 			if name == "link" && version < mcp.V20250618 || name == "structured" && version < mcp.V20250618 {
 				continue
 			}
-			out := downgraded(version, mcp.MethodToolsCall, in)
+			out := Message(version, mcp.MethodToolsCall, in)
 			if &out[0] != &in[0] || len(out) != len(in) {
 				t.Errorf("%s for %s: a copy", name, version)
 			}
-			if n := testing.AllocsPerRun(20, func() { downgraded(version, mcp.MethodToolsCall, in) }); n != 0 {
+			if n := testing.AllocsPerRun(20, func() { Message(version, mcp.MethodToolsCall, in) }); n != 0 {
 				t.Errorf("%s for %s: %v allocations", name, version, n)
 			}
 		}
 	}
 	// Whatever the method, what is not one of the four passes.
-	in := raw(`{"content":[{"type":"audio"}],"messages":[{"content":[]}],"structuredContent":1}`)
+	in := bytesOf(`{"content":[{"type":"audio"}],"messages":[{"content":[]}],"structuredContent":1}`)
 	for _, method := range []string{"", mcp.MethodRead, mcp.MethodComplete, mcp.MethodElicit, mcp.MethodToolsList} {
-		if out := downgraded(mcp.V20241105, method, in); &out[0] != &in[0] {
+		if out := Message(mcp.V20241105, method, in); &out[0] != &in[0] {
 			t.Errorf("%q: %s", method, out)
 		}
 	}
@@ -222,23 +227,23 @@ func TestDowngradedForNothing(t *testing.T) {
 func benchResults() map[string][]byte {
 	small := string(textBlock(strings.Repeat("x", 256)))
 	return map[string][]byte{
-		"small":      raw(`{"content":[` + small + `],"isError":false}`),
-		"text":       raw(`{"content":[` + string(textBlock(strings.Repeat("line of \"text\"\n", 4096))) + `]}`),
-		"escaped":    raw(`{"content":[{"type":"text","text":"` + strings.Repeat(`a \u003c b `, 6000) + `"}]}`),
-		"image":      raw(`{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("QUJD", 1<<18) + `"}]}`),
-		"structured": raw(`{"content":[` + small + `],"structuredContent":{"text":"` + strings.Repeat("x", 256) + `"}}`),
-		"link":       raw(`{"content":[` + small + `,{"type":"resource_link","uri":"x:y","name":"n"}]}`),
+		"small":      bytesOf(`{"content":[` + small + `],"isError":false}`),
+		"text":       bytesOf(`{"content":[` + string(textBlock(strings.Repeat("line of \"text\"\n", 4096))) + `]}`),
+		"escaped":    bytesOf(`{"content":[{"type":"text","text":"` + strings.Repeat(`a \u003c b `, 6000) + `"}]}`),
+		"image":      bytesOf(`{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("QUJD", 1<<18) + `"}]}`),
+		"structured": bytesOf(`{"content":[` + small + `],"structuredContent":{"text":"` + strings.Repeat("x", 256) + `"}}`),
+		"link":       bytesOf(`{"content":[` + small + `,{"type":"resource_link","uri":"x:y","name":"n"}]}`),
 	}
 }
 
-func BenchmarkDowngraded(b *testing.B) {
+func BenchmarkMessage(b *testing.B) {
 	for name, in := range benchResults() {
-		for _, version := range versions {
+		for _, version := range dates {
 			b.Run(name+"/"+string(version), func(b *testing.B) {
 				b.SetBytes(int64(len(in)))
 				b.ReportAllocs()
 				for b.Loop() {
-					downgraded(version, mcp.MethodToolsCall, in)
+					Message(version, mcp.MethodToolsCall, in)
 				}
 			})
 		}
@@ -293,11 +298,11 @@ var downgradable = []string{
 	mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodSampling, mcp.MethodRead, "tool", "prompt", "resource", "template",
 }
 
-// FuzzDowngraded downgrades any results, params and items. The output must be
+// FuzzMessage downgrades any results, params and items. The output must be
 // valid, downgrading it again must change nothing, a modern client must get
 // what the server sent, and nothing may be left that the revision does not know
 // or has as another type.
-func FuzzDowngraded(f *testing.F) {
+func FuzzMessage(f *testing.F) {
 	for _, archive := range downgrades(f) {
 		what, _, _ := strings.Cut(string(archive.Comment), "\n")
 		f.Add(uint8(slices.Index(downgradable, what)), archive.Files[0].Data)
@@ -309,7 +314,7 @@ func FuzzDowngraded(f *testing.F) {
 		in = bytes.TrimSpace(in) // values come without the space around them
 		name := downgradable[int(what)%len(downgradable)]
 		downgrade := downgradeOf(name)
-		for _, version := range versions {
+		for _, version := range dates {
 			given := bytes.Clone(in)
 			out := downgrade(version, given)
 			if !bytes.Equal(given, in) {

@@ -1,4 +1,4 @@
-package proxy
+package revision
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -235,7 +234,7 @@ func (m itemMaker) item(kind mcp.Capability) []byte {
 	if rest != "{}" {
 		item += ","
 	}
-	return raw(item + rest[1:])
+	return bytesOf(item + rest[1:])
 }
 
 // Whatever a server lists, a client that holds it against its revision's schema
@@ -248,8 +247,8 @@ func TestDowngradedItemsConform(t *testing.T) {
 			if err := mcp.Validate(item, mcp.Limits{}); err != nil {
 				t.Fatalf("%v: %s", err, item)
 			}
-			for _, version := range versions {
-				out := downgradedItem(version, kind, item)
+			for _, version := range dates {
+				out := Item(version, kind, item)
 				checkDowngrade(t, downgradeOf(kind.String()), version, item, out)
 				for _, name := range []string{kind.KeyMember(), "x-vendor", "constructor"} {
 					if was, is := mcp.Lookup(item, name), mcp.Lookup(out, name); !bytes.Equal(was, is) {
@@ -325,7 +324,7 @@ func TestDowngradedMembers(t *testing.T) {
 		mcp.Resource: `{"uri":"x:y","name":"n"`, mcp.Template: `{"uriTemplate":"x:{y}","name":"n"`,
 	}
 	for _, tt := range tests {
-		for _, version := range versions {
+		for _, version := range dates {
 			in := base[tt.kind] + "," + tt.member + "}"
 			want := base[tt.kind] + "}"
 			if version >= tt.since {
@@ -337,7 +336,7 @@ func TestDowngradedMembers(t *testing.T) {
 			if version == mcp.V20250326 && tt.kind == mcp.Tool && tt.member == `"title":"T"` {
 				want = `{"annotations":{"title":"T"},` + base[tt.kind][1:] + "}"
 			}
-			if got := downgradedItem(version, tt.kind, raw(in)); string(got) != want {
+			if got := Item(version, tt.kind, bytesOf(in)); string(got) != want {
 				t.Errorf("%s: %s\ngot  %s\nwant %s", version, in, got, want)
 			}
 		}
@@ -351,162 +350,39 @@ func TestTaskSupport(t *testing.T) {
 		`{"name":"n","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}`:       `{"name":"n","inputSchema":{"type":"object"}}`,
 		`{"execution":{"taskSupport":"required","x":1},"name":"n","inputSchema":{"type":"object"}}`: `{"execution":{"x":1},"name":"n","inputSchema":{"type":"object"}}`,
 	} {
-		if got := downgradedItem(mcp.V20251125, mcp.Tool, raw(in)); string(got) != in {
+		if got := Item(mcp.V20251125, mcp.Tool, bytesOf(in)); string(got) != in {
 			t.Errorf("2025-11-25: %s", got)
 		}
-		if got := downgradedItem(mcp.V20260728, mcp.Tool, raw(in)); string(got) != want {
+		if got := Item(mcp.V20260728, mcp.Tool, bytesOf(in)); string(got) != want {
 			t.Errorf("2026-07-28: %s, want %s", got, want)
 		}
-		for _, version := range versions[:rev20251125] {
-			if got := downgradedItem(version, mcp.Tool, raw(in)); string(got) != `{"name":"n","inputSchema":{"type":"object"}}` {
+		for _, version := range dates[:rev20251125] {
+			if got := Item(version, mcp.Tool, bytesOf(in)); string(got) != `{"name":"n","inputSchema":{"type":"object"}}` {
 				t.Errorf("%s: %s", version, got)
 			}
 		}
 	}
 }
 
-func TestRevisionOf(t *testing.T) {
-	for version, want := range map[mcp.Version]revision{
+func TestOf(t *testing.T) {
+	for version, want := range map[mcp.Version]Index{
 		"": rev20241105, "2024-10-07": rev20241105, mcp.V20241105: rev20241105, mcp.V20250326: rev20250326, mcp.V20250618: rev20250618,
 		"2025-11-24": rev20250618, mcp.V20251125: rev20251125, "2026-07-27": rev20251125, mcp.V20260728: revModern, "2030-01-01": revModern,
 	} {
-		if got := revisionOf(version); got != want {
+		if got := Of(version); got != want {
 			t.Errorf("%q: %d, want %d", version, got, want)
 		}
 	}
 }
 
-// openAt initializes a session of a revision.
-func (r *rig) openAt(version mcp.Version) string {
-	r.t.Helper()
-	w := r.post(strings.Replace(initBody, "2025-11-25", string(version), 1))
-	if got, _ := mcp.LookupString(raw(w.text()), "result", "protocolVersion"); got != string(version) {
-		r.t.Fatalf("asked for %s, got %s", version, w.text())
-	}
-	return w.field("Mcp-Session-Id")
-}
-
-// Clients of every revision get their own lists of one catalog, whole, filtered
-// or page by page, however many ask at once.
-func TestListsByRevision(t *testing.T) {
-	const odd = `tool {"name":"odd","title":"Odd","outputSchema":{"type":"array"},"inputSchema":{"type":"object","properties":{"a":true}},"execution":{"taskSupport":"required"}}`
-	want := map[mcp.Version]string{
-		mcp.V20241105: `{"name":"s__odd","inputSchema":{"type":"object","properties":{"a":{}}}}`,
-		mcp.V20250326: `{"annotations":{"title":"Odd"},"name":"s__odd","inputSchema":{"type":"object","properties":{"a":{}}}}`,
-		mcp.V20250618: `{"name":"s__odd","title":"Odd","inputSchema":{"type":"object","properties":{"a":{}}}}`,
-		mcp.V20251125: `{"name":"s__odd","title":"Odd","inputSchema":{"type":"object","properties":{"a":{}}},"execution":{"taskSupport":"required"}}`,
-		mcp.V20260728: `{"name":"s__odd","title":"Odd","outputSchema":{"type":"array"},"inputSchema":{"type":"object","properties":{"a":true}}}`,
-	}
-	shown := strings.ReplaceAll(strings.TrimPrefix(tool("a"), "tool "), `"a"`, `"s__a"`)
-	setups := map[string]func(*Options, *Config){
-		"whole": func(*Options, *Config) {}, "filtered": hide("hidden"), "paged": small(2),
-	}
-	for name, setup := range setups {
-		b := newScript(t, "s", mcp.Legacy)
-		b.offer(t, mcp.Legacy, legacyTasks, tool("a"), odd, tool("z"), tool("hidden"))
-		r := newRig(t, mounted(b), setup)
-		var wg sync.WaitGroup
-		for range 4 {
-			for _, version := range versions {
-				ask := func() string {
-					session := r.openAt(version)
-					return r.legacy(session, "1", "tools/list", "").text()
-				}
-				if version.Era() == mcp.Modern {
-					ask = func() string { return r.modern("1", "tools/list", "").text() }
-				}
-				wg.Go(func() {
-					body := raw(ask())
-					list := mcp.Lookup(body, "result", "tools")
-					var got string
-					for e := range mcp.Elements(list) {
-						item := string(e.Of(list))
-						switch name, _ := mcp.LookupString(raw(item), "name"); name {
-						case "s__odd":
-							got = item
-						case "s__a":
-							if item != shown {
-								t.Errorf("%s, %s: a is %s", name, version, item)
-							}
-						}
-					}
-					if name == "paged" && got == "" {
-						return // behind the first page
-					}
-					if got != want[version] {
-						t.Errorf("%s, %s:\ngot  %s\nwant %s", name, version, got, want[version])
-					}
-				})
-			}
-		}
-		wg.Wait()
-	}
-}
-
-// Revisions whose list is the same share its bytes, and items that need nothing
-// are not copied.
-func TestListMemory(t *testing.T) {
-	b := newScript(t, "s", mcp.Legacy, tool("a"), `prompt {"name":"p","title":"P"}`)
-	r := newRig(t, mounted(b))
-	for _, version := range versions[:revModern] {
-		session := r.openAt(version)
-		r.legacy(session, "1", "tools/list", "")
-		r.legacy(session, "2", "prompts/list", "")
-	}
-	r.modern("1", "tools/list", "")
-	catalog := r.snapshot.Load().catalog
-	bodies := map[mcp.Capability]map[*byte]bool{mcp.Tool: {}, mcp.Prompt: {}}
-	for key, body := range catalog.pages {
-		if key.era == mcp.Legacy {
-			bodies[key.kind][&body[0]] = true
-		}
-	}
-	if len(bodies[mcp.Tool]) != 1 || len(bodies[mcp.Prompt]) != 2 {
-		t.Errorf("%d bodies of one list of tools, %d of two lists of prompts", len(bodies[mcp.Tool]), len(bodies[mcp.Prompt]))
-	}
-	route := catalog.lists[mcp.Tool].entries[0]
-	for rev := range revisions {
-		if item := route.listed(rev); &item[0] != &route.raw[0] {
-			t.Errorf("%s: a copy of an item that needs nothing", revisionVersions[rev])
-		}
-	}
-}
-
-func BenchmarkDowngradedItem(b *testing.B) {
-	item := raw(`{"name":"s__search","title":"Search","description":"` + strings.Repeat("Finds things. ", 40) + `","inputSchema":{"type":"object","properties":{"q":{"type":"string","description":"what"},"n":{"type":"integer"}},"required":["q"]},"annotations":{"readOnlyHint":true}}`)
-	for _, version := range versions {
+func BenchmarkItem(b *testing.B) {
+	item := bytesOf(`{"name":"s__search","title":"Search","description":"` + strings.Repeat("Finds things. ", 40) + `","inputSchema":{"type":"object","properties":{"q":{"type":"string","description":"what"},"n":{"type":"integer"}},"required":["q"]},"annotations":{"readOnlyHint":true}}`)
+	for _, version := range dates {
 		b.Run(string(version), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				downgradedItem(version, mcp.Tool, item)
+				Item(version, mcp.Tool, item)
 			}
 		})
 	}
-}
-
-// A filtered list is rendered for each caller; its items are not.
-func BenchmarkFilteredList(b *testing.B) {
-	items := make([]string, 0, 200)
-	for i := range 200 {
-		items = append(items, fmt.Sprintf(`tool {"name":"t%d","title":"T","icons":[{"src":"x:y"}],"inputSchema":{"type":"object"}}`, i))
-	}
-	r := newRig(b, mounted(newScript(b, "s", mcp.Legacy, items...)), hide("t0"))
-	for _, version := range versions {
-		x := &Exchange{Identity: person("alice"), Era: version.Era(), Version: version, Message: listMessage(b)}
-		b.Run(string(version), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				r.list(b.Context(), x, mcp.Tool)
-			}
-		})
-	}
-}
-
-func listMessage(t testing.TB) mcp.Message {
-	t.Helper()
-	msg, err := mcp.Parse(raw(request("1", "tools/list", "{}")), mcp.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return msg
 }

@@ -1,4 +1,4 @@
-package proxy
+package revision
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// downgraded returns a result, or the params of a sampling request, as a client
+// Message returns a result, or the params of a sampling request, as a client
 // of a revision can take it. Older revisions have a closed set of content
 // blocks, and clients that hold to it refuse the whole message for one block
 // more; members that they do not know are no harm, because every schema is
@@ -25,7 +25,7 @@ import (
 // The object is valid and its URIs are exposed already. It is not changed; what
 // needs nothing, and whatever is for a modern client, comes back as the same
 // bytes. Downgrading twice is downgrading once.
-func downgraded(version mcp.Version, method string, object []byte) []byte {
+func Message(version mcp.Version, method string, object []byte) []byte {
 	if version.Era() == mcp.Modern || !mayNeedDowngrade(version, method, object) {
 		return object
 	}

@@ -1,4 +1,4 @@
-package proxy
+package revision
 
 import (
 	"bytes"
@@ -8,49 +8,50 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// revision numbers the revisions whose lists differ, oldest first.
-type revision uint8
+// Index numbers the revisions whose lists differ, oldest first.
+type Index uint8
 
 const (
-	rev20241105 revision = iota
+	rev20241105 Index = iota
 	rev20250326
 	rev20250618
 	rev20251125
 	revModern
-	revisions // how many there are
+	Count // how many there are
 )
 
-// revisionOf returns the revision whose lists are for a version. Dates order
+// Versions are the revisions by their index.
+var Versions = [Count]mcp.Version{
+	mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728,
+}
+
+// Of returns the revision whose lists are for a version. Dates order
 // versions, unknown ones included.
-func revisionOf(version mcp.Version) revision {
+func Of(version mcp.Version) Index {
 	for rev := range revModern {
-		if version < revisionVersions[rev+1] {
+		if version < Versions[rev+1] {
 			return rev
 		}
 	}
 	return revModern
 }
 
-var revisionVersions = [revisions]mcp.Version{
-	mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728,
-}
-
-// downgradedItem returns a listed item as a client of a revision can take it: a
-// client that holds lists against the schema of its revision loses the whole
-// list for one item that breaks it. Of what the revision defines, a member of
-// another type is mended where there is a way to and left out where not; what a
-// later revision has brought is left out, because clients of the first
-// revisions refused members that they did not know; the annotations of a tool,
-// what no revision defines, and _meta, stay.
+// Item returns a listed item as a client of a revision can take it. A client
+// that validates lists against the schema of its revision loses the whole list
+// for one item that breaks it. A member that the revision defines with another
+// type is converted where possible and left out otherwise. A member of a later
+// revision is left out, because clients of the first revisions refused members
+// that they did not know. The annotations of a tool, _meta, and members that no
+// revision defines stay.
 //
 // A modern client gets the bytes of the server, without execution.taskSupport:
 // it is of 2025-11-25 alone, as are the tasks that it tells of. The item is not
 // changed; one that needs nothing comes back as the same bytes. Downgrading
 // twice is downgrading once.
-func downgradedItem(version mcp.Version, kind mcp.Capability, item []byte) []byte {
+func Item(version mcp.Version, kind mcp.Capability, item []byte) []byte {
 	if version.Era() == mcp.Modern {
 		if kind == mcp.Tool {
-			return withoutTaskSupport(item)
+			return WithoutTaskSupport(item)
 		}
 		return item
 	}
@@ -77,9 +78,9 @@ func downgradedItem(version mcp.Version, kind mcp.Capability, item []byte) []byt
 	return out
 }
 
-// withoutTaskSupport returns a tool that does not tell whether it can be called
+// WithoutTaskSupport returns a tool that does not tell whether it can be called
 // as a task.
-func withoutTaskSupport(tool []byte) []byte {
+func WithoutTaskSupport(tool []byte) []byte {
 	execution := mcp.Lookup(tool, "execution")
 	left := mcp.RemoveMember(execution, "taskSupport")
 	if len(left) == len(execution) {
