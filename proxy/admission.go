@@ -33,12 +33,12 @@ func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time,
 // ends with what the caller showed; leave must be called behind it.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
 	from := limit.Network(r.RemoteAddr)
-	if refused, held := g.held(r, from); held {
+	if refused := g.failures.Refused(r, from); refused != nil {
 		writeBusy(w, "", refused)
 		return nil, nil, nil
 	}
 	id, until, err := g.identify(r)
-	g.showed(r, from, err)
+	g.failures.Note(r, from, err)
 	if err != nil {
 		if !errors.Is(err, gate.ErrNoCredential) {
 			g.log.Info("request refused", "path", r.URL.Path, "err", err)
@@ -138,3 +138,39 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 	}
 	return refusal.Scope(err)
 }
+
+// CountFailures is a handler of what is not the protocol, such as pages that people
+// sign in by and answers that are signed. What it refuses counts as a failed
+// authentication of the address, and an address with too many is answered 429 before
+// anything is looked at.
+func (g *Gateway) CountFailures(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := limit.Network(r.RemoteAddr)
+		if refused := g.failures.Refused(r, from); refused != nil {
+			writeBusy(w, "", refused)
+			return
+		}
+		answer := &statusWriter{ResponseWriter: w}
+		h.ServeHTTP(answer, r)
+		if answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError && answer.status != http.StatusTooManyRequests {
+			g.failures.Count(from)
+		}
+	})
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0 until it is written
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *statusWriter) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *statusWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -134,7 +134,7 @@ func TestTaskWaitsWhileLocked(t *testing.T) {
 		r := newRig(t, mounted(b.script), func(_ *Options, c *Config) { c.Mounts[0].Concurrency = 1 }).run()
 		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
 		slots := r.snapshot.Load().catalog.byServer["s"].slots
-		if err := slots.take(t.Context(), "s", "other"); err != nil {
+		if err := slots.Acquire(t.Context(), "s", "other"); err != nil {
 			t.Fatal(err)
 		}
 		body := strings.Replace(modernBody("2", "tasks/update", ofTask(id)+`,"inputResponses":{}`, ""), `"io.modelcontextprotocol/clientCapabilities":{`, declaredTasks, 1)
@@ -142,7 +142,7 @@ func TestTaskWaitsWhileLocked(t *testing.T) {
 		synctest.Wait()
 		r.lock()
 		time.Sleep(2 * decisionAge)
-		slots.give("")
+		slots.Release("")
 		<-w.done
 		if n := len(b.seen(mcp.MethodTaskUpdate)); n != 0 {
 			t.Errorf("%d answers reached the server: %s", n, w.text())

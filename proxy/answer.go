@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // writeTime bounds one write to a client over HTTP.
@@ -224,6 +227,22 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 // body: clients decide by it whether to try another era.
 func writeFault(w http.ResponseWriter, status int, id mcp.ID, fault *mcp.Error) {
 	writeJSON(w, status, mcp.AppendFault(nil, id, fault))
+}
+
+// writeBusy answers an HTTP request of which there are too many, or for which
+// there is no room. The error is a [*refusal.Error].
+func writeBusy(w http.ResponseWriter, id mcp.ID, err error) {
+	var e *refusal.Error
+	if !errors.As(err, &e) {
+		writeFault(w, http.StatusServiceUnavailable, id, asFault(err))
+		return
+	}
+	status := http.StatusTooManyRequests
+	if e.Unavailable {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(e.RetryAfter.Seconds())), 10))
+	writeFault(w, status, id, e.Fault())
 }
 
 // event returns the parts of an event. What has an id is an event already.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/revision"
 )
@@ -46,7 +47,7 @@ type served struct {
 	nameless []*Route                    // items that are not offered, see [served.names]
 	digest   map[mcp.Capability]uint64   // of what clients see of it
 	offer    *gate.Offer                 // for the registry
-	slots    *slots
+	slots    *limit.Concurrency
 	hash     func(name string) int // see [Options.NameHash]
 	unnamed  bool                  // it has no capability ids, which could not be had
 

@@ -167,9 +167,9 @@ func (d *dialogue) rest(open int) {
 	d.waiting += open
 	switch {
 	case open > 0 && d.waiting == 1:
-		d.to.slots.give(d.x.Identity.Key())
+		d.to.slots.Release(d.x.Identity.Key())
 	case d.waiting == 0:
-		d.to.slots.resume(d.x.Identity.Key())
+		d.to.slots.Resume(d.x.Identity.Key())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -107,8 +108,8 @@ func (d *dryRun) examine(ctx context.Context) (said string, there bool, err erro
 }
 
 func (d *dryRun) pace(ctx context.Context) (said string, there bool, err error) {
-	if most := d.g.config.Load().Floods.IdenticalCalls; most > 0 && d.r.Kind == mcp.Tool && d.given != nil {
-		if wait := d.g.repeats.look(d.id.Key(), d.r.Server, d.r.Original, mcp.Hash(d.given), most); wait > 0 {
+	if most := d.g.loops.Most(); most > 0 && d.r.Kind == mcp.Tool && d.given != nil {
+		if wait := d.g.loops.Look(limit.Call{Principal: d.id.Key(), Server: d.r.Server, Tool: d.r.Original, Args: mcp.Hash(d.given)}); wait > 0 {
 			return "", true, refusal.Repeated(d.r.Exposed, most, wait)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -32,13 +31,14 @@ type Gateway struct {
 	snapshot atomic.Pointer[Snapshot]
 	dirty    chan struct{} // capacity 1
 	decided  chan struct{} // capacity 1
-	throttle atomic.Pointer[Throttle]
+	throttle atomic.Pointer[limit.Throttle]
 	flights  flights
-	callers  *callerSlots
-	floods   floodGate
-	repeats  repeats
 
-	strangers   strangers
+	principals *limit.Principals
+	requests   *limit.Requests
+	failures   *limit.Failures
+	loops      limit.Loops
+
 	vigils      vigils
 	building    sync.Mutex // one rebuild at a time
 	rounds      rounds
@@ -78,10 +78,11 @@ func New(opts Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: newFirstLists(opts.Limits.FirstList, opts.FirstMissed),
-		callers: newCallerSlots(), floods: newFloodGate(), strangers: strangers{seed: maphash.MakeSeed()},
+		principals: limit.NewPrincipals(), requests: limit.NewRequests(opts.Logger, opts.Metrics.limited),
 		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]*gate.Identity),
 	}
-	g.throttle.Store(&Throttle{})
+	g.failures = limit.NewFailures(g.requests)
+	g.throttle.Store(&limit.Throttle{})
 	g.news = news{g: g, queues: make(map[string]*newsQueue)}
 	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
@@ -109,9 +110,9 @@ func Implementation(version string) []byte {
 // what they began with.
 func (g *Gateway) Apply(c Config) {
 	g.config.Store(&c)
-	for _, waiting := range g.callers.resize(c.CallsPerPrincipal) {
-		waiting.poke()
-	}
+	g.principals.Resize(c.CallsPerPrincipal)
+	g.requests.Apply(c.Requests)
+	g.loops.Apply(c.IdenticalCalls)
 	g.rebuild(g.life)
 }
 
@@ -147,7 +148,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.asked.sweep(now)
 			g.tasks.sweep(now)
 			g.begun.sweep(now)
-			g.repeats.sweep(now)
+			g.loops.Sweep(now)
 			g.keptResults.Sweep(now)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // initialize answers the handshake of a legacy client and makes its session
@@ -70,7 +71,7 @@ func checkInitialize(msg *mcp.Message) *mcp.Error {
 // discover answers server/discover (2026-07-28 server/discover) from what is
 // known; no server is asked.
 func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
-	if err := g.within(floodInitializes, x.Identity.Key()); err != nil {
+	if err := g.requests.Take(limit.Initializes, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}
 	snap := g.snapshot.Load()

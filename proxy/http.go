@@ -338,7 +338,7 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.I
 	switch msg.Kind {
 	case mcp.KindRequest:
 	case mcp.KindNotification:
-		if err := g.within(floodNotifications, id.Key()); err != nil {
+		if err := g.requests.Take(limit.Notifications, id.Key()); err != nil {
 			writeBusy(w, "", err)
 			return
 		}

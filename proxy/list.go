@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/revision"
 )
@@ -17,7 +18,7 @@ import (
 // list answers one page of a list: what the caller may view, in the order of
 // the exposed names, behind the cursor.
 func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) reply {
-	if err := g.within(floodLists, x.Identity.Key()); err != nil {
+	if err := g.requests.Take(limit.Lists, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}
 	g.waitList(ctx, x, kind)

@@ -102,10 +102,10 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if err := now.route.to.slots.take(ctx, now.route.Server, x.Identity.Key()); err != nil {
+	if err := now.route.to.slots.Acquire(ctx, now.route.Server, x.Identity.Key()); err != nil {
 		return nil, err
 	}
-	defer now.route.to.slots.give(x.Identity.Key())
+	defer now.route.to.slots.Release(x.Identity.Key())
 	if err := g.judgeTask(ctx, x, now); err != nil { // behind what may have taken long
 		return nil, err
 	}

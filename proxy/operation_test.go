@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -88,58 +90,25 @@ func TestCancelParkedCall(t *testing.T) {
 	})
 }
 
-// Held back, a server runs half as many calls and at least one, or lets none
-// wait; those that wait are refused.
-func TestThrottle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(4, 10, nil)
-		s.throttle(Throttle{Halve: true})
-		j := &journal{}
-		for range 3 {
-			queued(t.Context(), s, j, "a")
-		}
-		if n := len(j.all()); n != 2 {
-			t.Errorf("%d calls run, want 2", n)
-		}
-		refused := make(chan error, 1)
-		go func() { // ends with the throttle
-			refused <- s.take(t.Context(), "s", "b")
-		}()
-		synctest.Wait()
-		s.throttle(Throttle{NoQueue: true})
-		synctest.Wait()
-		if err := <-refused; err == nil {
-			t.Error("a call that waited was not refused")
-		}
-		if s.waiting != 0 || len(s.order) != 0 || s.running != 2 {
-			t.Errorf("%d wait, %d run", s.waiting, s.running)
-		}
-		for range 2 { // of the whole four
-			if err := s.take(t.Context(), "s", "a"); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := s.take(t.Context(), "s", "c"); err == nil {
-			t.Error("a call waits")
-		}
-		s.throttle(Throttle{})
-		s.resize(1, 5)
-		s.throttle(Throttle{Halve: true})
-		if s.size != 1 {
-			t.Errorf("half of one is %d", s.size)
-		}
-	})
-}
-
 // A server that is added while the gateway holds back is held back too.
 func TestThrottleOfALaterServer(t *testing.T) {
 	r := newRig(t, nil)
-	r.Throttle(Throttle{NoQueue: true})
+	r.Throttle(limit.Throttle{NoQueue: true})
 	next := *r.config.Load()
 	next.Mounts = mounted(newScript(t, "late", mcp.Modern, tool("a")))
 	r.Apply(next)
-	if s := r.snapshot.Load().catalog.byServer["late"].slots; !s.held.NoQueue {
-		t.Errorf("it is held back as %+v", s.held)
+	s := r.snapshot.Load().catalog.byServer["late"].slots
+	if !free(s, 32) {
+		t.Error("it has fewer places than it is configured to have")
+	}
+	for i := range 32 {
+		if err := s.Acquire(t.Context(), "late", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Release(fmt.Sprint(i))
+	}
+	if err := s.Acquire(t.Context(), "late", "next"); err == nil {
+		t.Error("a call waited for a place")
 	}
 }
 

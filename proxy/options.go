@@ -338,8 +338,11 @@ type Config struct {
 	Limiter *budget.Limiter
 	// Rates say how often calls may be made; nil is as often as one likes.
 	Rates RateLimiter
-	// Floods bound what else clients may send.
-	Floods Floods
+	// Requests are how often clients may send what is no call.
+	Requests limit.Rates
+	// IdenticalCalls is how often a principal may make the same call of the same
+	// tool in a row; zero for any number.
+	IdenticalCalls int
 	// CallsPerPrincipal is how many calls of one principal may run at once, at
 	// all servers together; others wait for their turn. Zero is no bound.
 	CallsPerPrincipal int

@@ -71,10 +71,10 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, na
 		rec.step("approval", verdictAsk, "", "")
 		return *question
 	}
-	if err := route.to.slots.take(ctx, route.Server, x.Identity.Key()); err != nil {
+	if err := route.to.slots.Acquire(ctx, route.Server, x.Identity.Key()); err != nil {
 		return refuse(err)
 	}
-	defer route.to.slots.give(x.Identity.Key())
+	defer route.to.slots.Release(x.Identity.Key())
 	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
 		return refuse(err)
 	}

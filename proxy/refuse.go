@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -149,4 +150,14 @@ func (g *Gateway) panicked(p any) error {
 func (g *Gateway) broken(what string, err error) reply {
 	g.log.Error("the gateway itself fails", "doing", what, "err", err)
 	return faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
+}
+
+// unknownTo is the answer for what does not exist for the caller, or the refusal
+// of a caller who has asked for too much of that: what exists and is hidden is
+// counted as what does not exist is.
+func (g *Gateway) unknownTo(x *Exchange, kind mcp.Capability, name string) error {
+	if err := g.requests.Take(limit.UnknownNames, x.Identity.Key()); err != nil {
+		return err
+	}
+	return unknown(x, kind, name)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // Session is the state of one legacy client, or of one stdio connection of
@@ -78,7 +79,7 @@ var (
 // it and releases it.
 func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) (*Session, error) {
 	if transport != "stdio" { // whose client is a process of ours
-		if err := g.within(floodInitializes, id.Key()); err != nil {
+		if err := g.requests.Take(limit.Initializes, id.Key()); err != nil {
 			return nil, err
 		}
 	}
@@ -370,12 +371,12 @@ func (s *Session) received(id *gate.Identity, msg mcp.Message) error {
 	case msg.Kind == mcp.KindResponse:
 		s.answer(id, msg)
 	case msg.Method == mcp.NotifyCancelled:
-		if err := s.g.within(floodCancels, s.principal); err != nil {
+		if err := s.g.requests.Take(limit.Cancels, s.principal); err != nil {
 			return err
 		}
 		s.cancelRequest(msg.Param("requestId"))
 	default:
-		return s.g.within(floodNotifications, s.principal)
+		return s.g.requests.Take(limit.Notifications, s.principal)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
@@ -90,11 +91,11 @@ func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	s := &served{mount: m, backend: m.Backend, listing: listing, hash: g.opts.NameHash}
 	if before != nil && before.backend == m.Backend {
 		s.slots = before.slots
-		s.slots.resize(m.Concurrency, m.Queue)
+		s.slots.Resize(m.Concurrency, m.Queue)
 	} else {
-		s.slots = newSlots(m.Concurrency, m.Queue, g.callers)
+		s.slots = limit.NewConcurrency(m.Concurrency, m.Queue, g.principals)
 	}
-	s.slots.throttle(*g.throttle.Load())
+	s.slots.Throttle(*g.throttle.Load())
 	s.others = beside(listing)
 	ids, named := g.capabilityIDs(ctx, m.Backend.Name(), listing)
 	s.unnamed = !named

@@ -225,10 +225,10 @@ func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
 	if err := g.examineTask(ctx, x, t, demands); err != nil {
 		return refuse(err)
 	}
-	if err := t.route.to.slots.take(ctx, t.route.Server, x.Identity.Key()); err != nil {
+	if err := t.route.to.slots.Acquire(ctx, t.route.Server, x.Identity.Key()); err != nil {
 		return refuse(err)
 	}
-	defer t.route.to.slots.give(x.Identity.Key())
+	defer t.route.to.slots.Release(x.Identity.Key())
 	judgeAgain := func() error {
 		if time.Since(decided) <= decisionAge {
 			return nil

@@ -127,10 +127,10 @@ func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []task
 func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
 	catalog := snap.Catalog(x)
 	s := catalog.byServer[from.at.server]
-	if err := s.slots.take(ctx, from.at.server, x.Identity.Key()); err != nil {
+	if err := s.slots.Acquire(ctx, from.at.server, x.Identity.Key()); err != nil {
 		return "", context.Cause(ctx)
 	}
-	defer s.slots.give(x.Identity.Key())
+	defer s.slots.Release(x.Identity.Key())
 	var params []byte
 	if from.behind != "" {
 		params = mcp.SetMember(nil, "cursor", mcp.Quote(from.behind))

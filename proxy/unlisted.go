@@ -28,7 +28,7 @@ const listedTime = 5 * time.Second
 // way. The error is why nothing is listed to the caller, and from is whose it is.
 //
 // It comes before the gate, which can say nothing of what is not listed, and before
-// the places of the calls that run, so it has places of its own (see [slots.expect]).
+// the places of the calls that run, so it has places of its own (see [limit.Concurrency.Await]).
 // What a caller learns by it is no more than that there is a wait.
 func (g *Gateway) find(ctx context.Context, x *Exchange, kind mcp.Capability, name string) (snap *Snapshot, r *Route, from *served, err error) {
 	snap = g.snapshot.Load()
@@ -42,7 +42,7 @@ func (g *Gateway) find(ctx context.Context, x *Exchange, kind mcp.Capability, na
 	if from == nil || from.mount.Await == nil || r != nil && from.mount.Listed != nil && from.mount.Listed(x.Identity, kind, original) {
 		return snap, r, from, nil
 	}
-	leave, err := from.slots.expect(x.Identity.Key())
+	leave, err := from.slots.Await(x.Identity.Key())
 	if err != nil {
 		return snap, r, from, err
 	}

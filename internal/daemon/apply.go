@@ -213,8 +213,9 @@ func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []p
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: in.Desk, Registry: in.registry, Needs: in.needs, Swap: in.Identities.SwapTo(a.known),
-		Rates: in.rates.Limiter(c), Floods: build.Floods(&c.Toolgate.Limits), CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
-		Class: classOf(a.gates.Examiner), Recording: records.Recording(in.begun.Audit, &in.Hidden),
+		Rates: in.rates.Limiter(c), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
+		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
+		Class:             classOf(a.gates.Examiner), Recording: records.Recording(in.begun.Audit, &in.Hidden),
 		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker},
 	}
 	in.limiter.Store(a.limiter)

@@ -44,7 +44,10 @@ var rules = map[string]rule{
 		ours: []string{"budget", "budget/rate", "gate", "internal/mcp"},
 		why:  "what a refusal says follows from who refuses: the gate, a budget or a backend",
 	},
-	"proxy/limit": {why: "how much clients may make a gateway hold is arithmetic; whose it is, is handed in"},
+	"proxy/limit": {
+		ours: []string{"budget/rate", "gate", "proxy/refusal"},
+		why:  "a limit counts what it is told of and says no in the words of the one table; it knows no request, no server and no session",
+	},
 	"proxy/names": {
 		ours: []string{"internal/mcp"},
 		why:  "a name that clients see depends on its own server alone, and never on who else is there or who asks",

@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // Rates are what a gateway keeps of how often calls were made. They live on from
@@ -139,11 +140,11 @@ func RateRules(c *config.Config) []rate.Rule {
 	return rules
 }
 
-// Floods are the limits of what clients send besides calls.
-func Floods(l *config.Limits) proxy.Floods {
-	return proxy.Floods{
+// RequestRates are the limits of what clients send besides calls.
+func RequestRates(l *config.Limits) limit.Rates {
+	return limit.Rates{
 		Lists: l.ListsPerMinute, Initializes: l.InitializesPerMinute, Notifications: l.NotificationsPerMinute,
 		Cancels: l.CancelsPerMinute, Completions: l.CompletionsPerMinute, Unknown: l.UnknownPerMinute,
-		AuthFailures: l.AuthFailuresPerMinute, IdenticalCalls: l.IdenticalCalls,
+		AuthFailures: l.AuthFailuresPerMinute,
 	}
 }

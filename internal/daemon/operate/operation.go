@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -38,7 +39,7 @@ const (
 
 // Calls are those of the gateway, as far as a mode bears on them.
 type Calls interface {
-	Throttle(t proxy.Throttle)
+	Throttle(t limit.Throttle)
 	CancelCalls(cancel func(*proxy.RunningCall) *refusal.Error) int
 	CancelTasks(ctx context.Context, cancel func(*proxy.RunningCall) *refusal.Error) int
 }
@@ -267,7 +268,7 @@ func (o *Operation) refresh(ctx context.Context) error {
 // in force by then, so that none slips through between.
 func (o *Operation) act(mode governance.Mode) {
 	o.Shown(string(mode))
-	o.Calls.Throttle(proxy.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
+	o.Calls.Throttle(limit.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.Examiner.Load()
 	n := o.Calls.CancelCalls(func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, mode) })
 	if n > 0 {

@@ -1,40 +1,43 @@
-package proxy
+package limit
 
 import (
 	"slices"
 	"sync"
 )
 
-// callerSlots bounds how many calls of one principal run at once, at all servers
-// together. A nil callerSlots, and one without a bound, does not.
-type callerSlots struct {
-	mu      sync.Mutex
-	most    int
-	expects map[string]int      // calls of each principal that wait for a server to start
-	running map[string]int      // of each principal; below 0 while one that has ended is still to go on
-	waiting map[string][]*slots // where calls of a principal wait for others of it, first come first
+// Principals bounds how many calls of one principal run at once, at all servers
+// together. A nil Principals, and one without a bound, does not. It is safe for
+// concurrent use.
+type Principals struct {
+	mu       sync.Mutex
+	most     int
+	starting map[string]int            // calls of each principal that wait for a server to start
+	running  map[string]int            // of each principal; below 0 while one that has ended is still to go on
+	waiting  map[string][]*Concurrency // where calls of a principal wait for others of it, first come first
 }
 
-func newCallerSlots() *callerSlots {
-	return &callerSlots{expects: make(map[string]int), running: make(map[string]int), waiting: make(map[string][]*slots)}
+func NewPrincipals() *Principals {
+	return &Principals{starting: make(map[string]int), running: make(map[string]int), waiting: make(map[string][]*Concurrency)}
 }
 
-// resize sets the bound, zero for none, and returns who waits for room: they look
-// again.
-func (c *callerSlots) resize(most int) (also []*slots) {
+// Resize sets the bound, zero for none. Calls that wait for room look again.
+func (c *Principals) Resize(most int) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.most = most
+	var also []*Concurrency
 	for principal, at := range c.waiting {
 		also = append(also, at...)
 		delete(c.waiting, principal)
 	}
-	return also
+	c.mu.Unlock()
+	for _, waiting := range also {
+		waiting.poke()
+	}
 }
 
 // enter counts one more call of a principal. Where that is one too many it notes
 // that calls of it wait at s, which is told by leave.
-func (c *callerSlots) enter(principal string, s *slots) bool {
+func (c *Principals) enter(principal string, s *Concurrency) bool {
 	if c == nil {
 		return true
 	}
@@ -51,14 +54,14 @@ func (c *callerSlots) enter(principal string, s *slots) bool {
 }
 
 // add counts a principal's running calls; mu is held.
-func (c *callerSlots) add(principal string, n int) {
+func (c *Principals) add(principal string, n int) {
 	if c.running[principal] += n; c.running[principal] == 0 {
 		delete(c.running, principal)
 	}
 }
 
 // resume counts a call that goes on, which so may be one too many.
-func (c *callerSlots) resume(principal string) {
+func (c *Principals) resume(principal string) {
 	if c == nil {
 		return
 	}
@@ -69,7 +72,7 @@ func (c *callerSlots) resume(principal string) {
 
 // leave counts one call less and returns where calls of the principal wait for
 // that.
-func (c *callerSlots) leave(principal string) []*slots {
+func (c *Principals) leave(principal string) []*Concurrency {
 	if c == nil {
 		return nil
 	}
@@ -83,7 +86,7 @@ func (c *callerSlots) leave(principal string) []*slots {
 
 // full tells whether a principal has as many calls running as it may, and how
 // many that is.
-func (c *callerSlots) full(principal string) (most int, full bool) {
+func (c *Principals) full(principal string) (most int, full bool) {
 	if c == nil {
 		return 0, false
 	}

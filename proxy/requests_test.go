@@ -12,38 +12,41 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // bounded bounds what clients may send.
-func bounded(f Floods) func(*Options, *Config) { return func(_ *Options, c *Config) { c.Floods = f } }
+func bounded(rates limit.Rates) func(*Options, *Config) {
+	return func(_ *Options, c *Config) { c.Requests = rates }
+}
 
 // Each kind of request is bounded for each principal, says which setting bounds
 // it, and is served again when it is time.
-func TestFloods(t *testing.T) {
+func TestRequestRates(t *testing.T) {
 	for _, tt := range []struct {
 		setting string
-		floods  Floods
+		rates   limit.Rates
 		send    func(r *rig, who string, i int) *recorder
 		status  int // of one too many
 	}{
-		{"lists_per_minute", Floods{Lists: 3}, func(r *rig, who string, i int) *recorder {
+		{"lists_per_minute", limit.Rates{Lists: 3}, func(r *rig, who string, i int) *recorder {
 			method := []string{mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResources, mcp.MethodTemplates}[i%4]
 			return r.modern("1", method, "", "Authorization", "Bearer "+who)
 		}, http.StatusOK},
-		{"initializes_per_minute", Floods{Initializes: 3}, func(r *rig, who string, _ int) *recorder {
+		{"initializes_per_minute", limit.Rates{Initializes: 3}, func(r *rig, who string, _ int) *recorder {
 			return r.post(initBody, "Authorization", "Bearer "+who)
 		}, http.StatusTooManyRequests},
-		{"initializes_per_minute", Floods{Initializes: 3}, func(r *rig, who string, _ int) *recorder {
+		{"initializes_per_minute", limit.Rates{Initializes: 3}, func(r *rig, who string, _ int) *recorder {
 			return r.modern("1", mcp.MethodDiscover, "", "Authorization", "Bearer "+who)
 		}, http.StatusOK},
-		{"unknown_per_minute", Floods{Unknown: 3}, func(r *rig, who string, i int) *recorder {
+		{"unknown_per_minute", limit.Rates{Unknown: 3}, func(r *rig, who string, i int) *recorder {
 			return r.modern("1", mcp.MethodToolsCall, fmt.Sprintf(`"name":"s__%s"`, []string{"nothing", "hidden"}[i%2]), "Authorization", "Bearer "+who)
 		}, http.StatusOK},
-		{"completions_per_minute", Floods{Completions: 3}, func(r *rig, who string, _ int) *recorder {
+		{"completions_per_minute", limit.Rates{Completions: 3}, func(r *rig, who string, _ int) *recorder {
 			return r.modern("1", mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"s__p"},"argument":{"name":"a","value":""}`, "Authorization", "Bearer "+who)
 		}, http.StatusOK},
-		{"notifications_per_minute", Floods{Notifications: 3}, func(r *rig, who string, _ int) *recorder {
+		{"notifications_per_minute", limit.Rates{Notifications: 3}, func(r *rig, who string, _ int) *recorder {
 			req := httpRequest(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{`+modernMeta+`}}}`,
 				"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "notifications/x", "Authorization", "Bearer "+who)
 			return r.do(req)
@@ -53,7 +56,7 @@ func TestFloods(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newScript(t, "s", mcp.Modern, tool("a"), tool("hidden"), `prompt {"name":"p"}`)
 				limited := 0
-				r := newRig(t, mounted(b), hide("hidden"), bounded(tt.floods), func(o *Options, _ *Config) {
+				r := newRig(t, mounted(b), hide("hidden"), bounded(tt.rates), func(o *Options, _ *Config) {
 					o.Metrics = &Metrics{Limited: func(setting string) {
 						if setting == tt.setting {
 							limited++
@@ -99,7 +102,7 @@ func TestFloods(t *testing.T) {
 func TestUnknownFloodTellsNothing(t *testing.T) {
 	var texts [2]string
 	for i, name := range []string{"s__nowhere", "s__unknown"} {
-		r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("nowhere"), tool("a"))), hide("nowhere"), bounded(Floods{Unknown: 2}))
+		r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("nowhere"), tool("a"))), hide("nowhere"), bounded(limit.Rates{Unknown: 2}))
 		for range 4 {
 			texts[i] += strings.ReplaceAll(r.modern("1", mcp.MethodToolsCall, `"name":"`+name+`"`).text(), name, "NAME") + "\n"
 		}
@@ -137,7 +140,7 @@ func TestCancelFlood(t *testing.T) {
 				return answered(mcp.Legacy, `{"content":[]}`), nil
 			}
 		}
-		r := newRig(t, mounted(b), bounded(Floods{Cancels: 5})).run()
+		r := newRig(t, mounted(b), bounded(limit.Rates{Cancels: 5})).run()
 		session := r.open()
 		defer r.session(session, person("alice"), Scope{}).end(errSessionEnded)
 		cancelled := func(id int) *recorder {
@@ -163,7 +166,7 @@ func TestCancelFlood(t *testing.T) {
 // The rounds of a call are one call to its rates.
 func TestRoundsCountOnce(t *testing.T) {
 	limiter := rate.NewMeter(rate.NewLocal(0), nil, nil).Limiter([]rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 2, Window: time.Hour}}})
-	r := newRig(t, mounted(asking(t, 3)), bounded(Floods{IdenticalCalls: 2}), func(_ *Options, c *Config) { c.Rates = limiter })
+	r := newRig(t, mounted(asking(t, 3)), inARow(2), func(_ *Options, c *Config) { c.Rates = limiter })
 	w := r.modern("1", mcp.MethodToolsCall, `"name":"s__ask"`)
 	for range 3 {
 		w = r.again(stateOf(t, w), "")
@@ -180,8 +183,8 @@ func TestRoundsCountOnce(t *testing.T) {
 }
 
 // A bound may change while the gateway runs, and none is none.
-func TestFloodsFollowTheConfiguration(t *testing.T) {
-	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"))), bounded(Floods{Lists: 1}))
+func TestRequestRatesFollowTheConfiguration(t *testing.T) {
+	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"))), bounded(limit.Rates{Lists: 1}))
 	list := func() bool {
 		return !strings.Contains(r.modern("1", mcp.MethodToolsList, "").text(), refusal.KindRate)
 	}
@@ -189,7 +192,7 @@ func TestFloodsFollowTheConfiguration(t *testing.T) {
 		t.Fatal("not bounded by 1")
 	}
 	c := *r.config.Load()
-	c.Floods = Floods{}
+	c.Requests = limit.Rates{}
 	r.Apply(c)
 	for range 100 {
 		if !list() {
@@ -253,7 +256,7 @@ func TestUnknownFloodOfSubscriptionsTellsNothing(t *testing.T) {
 	var texts [2]string
 	for i, uri := range []string{"s+file:///nowhere", "none+file:///nowhere"} {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///nowhere","name":"r"}`)
-		r := newRig(t, mounted(b), hide("file:///nowhere"), bounded(Floods{Unknown: 2}))
+		r := newRig(t, mounted(b), hide("file:///nowhere"), bounded(limit.Rates{Unknown: 2}))
 		session := r.open()
 		for range 4 {
 			text := r.legacy(session, "1", mcp.MethodSubscribe, `{"uri":"`+uri+`"}`).text()
@@ -270,7 +273,7 @@ func TestUnknownFloodOfSubscriptionsTellsNothing(t *testing.T) {
 // nothing: it was not the subscriber who asked.
 func TestUpdatesAreNoUnknownFlood(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d","name":"d"}`, `resource {"uri":"file:///d/secret","name":"r"}`, tool("a"))
-	r := newRig(t, mounted(b), hide("file:///d/secret"), bounded(Floods{Unknown: 2}))
+	r := newRig(t, mounted(b), hide("file:///d/secret"), bounded(limit.Rates{Unknown: 2}))
 	session := r.open()
 	if w := r.legacy(session, "1", mcp.MethodSubscribe, `{"uri":"s+file:///d"}`); !strings.Contains(w.text(), `"result":{}`) {
 		t.Fatal(w.text())

@@ -1,4 +1,4 @@
-package proxy
+package limit
 
 import (
 	"context"
@@ -15,11 +15,32 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
+// errLeft is why a caller leaves.
+var errLeft = errors.New("the caller left")
+
+// journal is what happened, in order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
+
+func (j *journal) all() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.lines)
+}
+
 // queued asks for a place in the background and writes the name of its
 // principal when it gets one.
-func queued(ctx context.Context, s *slots, j *journal, principal string) {
+func queued(ctx context.Context, s *Concurrency, j *journal, principal string) {
 	go func() {
-		if err := s.take(ctx, "s", principal); err == nil {
+		if err := s.Acquire(ctx, "s", principal); err == nil {
 			j.add("%s", principal)
 		}
 	}()
@@ -28,17 +49,17 @@ func queued(ctx context.Context, s *slots, j *journal, principal string) {
 
 // A principal with many calls waiting does not keep another waiting: each has
 // its turn, and its own calls keep their order.
-func TestSlotsAreFair(t *testing.T) {
+func TestConcurrencyIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 100, nil), &journal{}
-		if err := s.take(t.Context(), "s", "first"); err != nil {
+		s, j := NewConcurrency(1, 100, nil), &journal{}
+		if err := s.Acquire(t.Context(), "s", "first"); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range []string{"a", "a", "a", "a", "b", "b", "c"} {
 			queued(t.Context(), s, j, p)
 		}
 		for range 7 {
-			s.give("")
+			s.Release("")
 			synctest.Wait()
 		}
 		if want := []string{"a", "b", "c", "a", "b", "a", "a"}; !slices.Equal(j.all(), want) {
@@ -48,14 +69,14 @@ func TestSlotsAreFair(t *testing.T) {
 }
 
 // Nobody passes those who wait.
-func TestSlotsKeepTheirOrder(t *testing.T) {
+func TestConcurrencyKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 100, nil), &journal{}
-		_ = s.take(t.Context(), "s", "a")
+		s, j := NewConcurrency(1, 100, nil), &journal{}
+		_ = s.Acquire(t.Context(), "s", "a")
 		queued(t.Context(), s, j, "b")
-		s.give("") // b has it now
+		s.Release("") // b has it now
 		queued(t.Context(), s, j, "c")
-		s.give("")
+		s.Release("")
 		synctest.Wait()
 		if want := []string{"b", "c"}; !slices.Equal(j.all(), want) {
 			t.Errorf("served %v, want %v", j.all(), want)
@@ -65,14 +86,14 @@ func TestSlotsKeepTheirOrder(t *testing.T) {
 
 // A full queue of one principal has room for another one, and nobody waits in
 // it for ever.
-func TestSlotsMakeRoom(t *testing.T) {
+func TestConcurrencyMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, 4, nil)
-		_ = s.take(t.Context(), "s", "a")
+		s := NewConcurrency(1, 4, nil)
+		_ = s.Acquire(t.Context(), "s", "a")
 		ends := make(chan string, 10)
 		wait := func(who string) {
 			go func() {
-				if err := s.take(t.Context(), "s", who); err != nil {
+				if err := s.Acquire(t.Context(), "s", who); err != nil {
 					ends <- who + " refused"
 					return
 				}
@@ -87,8 +108,8 @@ func TestSlotsMakeRoom(t *testing.T) {
 		if got := <-ends; got != "a refused" {
 			t.Fatalf("for b: %s", got)
 		}
-		s.give("")
-		s.give("")
+		s.Release("")
+		s.Release("")
 		if got := []string{<-ends, <-ends}; !slices.Contains(got, "a") || !slices.Contains(got, "b") {
 			t.Errorf("served %v", got)
 		}
@@ -102,78 +123,78 @@ func TestSlotsMakeRoom(t *testing.T) {
 	})
 }
 
-func TestSlotsGivenUp(t *testing.T) {
+func TestConcurrencyGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 2, nil), &journal{}
-		_ = s.take(t.Context(), "s", "a")
+		s, j := NewConcurrency(1, 2, nil), &journal{}
+		_ = s.Acquire(t.Context(), "s", "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		refused := make(chan error, 1)
 		go func() {
-			err := s.take(ctx, "s", "a")
+			err := s.Acquire(ctx, "s", "a")
 			refused <- err
 		}()
 		synctest.Wait()
 		queued(t.Context(), s, j, "b")
 		var full *refusal.Error
-		if err := s.take(t.Context(), "s", "c"); !errors.As(err, &full) || full.Kind != "upstream_busy" {
+		if err := s.Acquire(t.Context(), "s", "c"); !errors.As(err, &full) || full.Kind != "upstream_busy" {
 			t.Errorf("with the queue full: %v", err)
 		}
-		cancel(errBoom)
-		if err := <-refused; !errors.Is(err, errBoom) {
+		cancel(errLeft)
+		if err := <-refused; !errors.Is(err, errLeft) {
 			t.Errorf("given up: %v, want the cause", err)
 		}
 		queued(t.Context(), s, j, "c") // there is room in the queue again
 		for range 2 {
-			s.give("")
+			s.Release("")
 			synctest.Wait()
 		}
 		if want := []string{"b", "c"}; !slices.Equal(j.all(), want) {
 			t.Errorf("served %v, want %v", j.all(), want)
 		}
-		s.give("")
+		s.Release("")
 		if s.running != 0 || s.waiting != 0 || len(s.order) != 0 || len(s.calls) != 0 {
 			t.Errorf("left behind: %+v", s)
 		}
 	})
 }
 
-func TestSlotsResize(t *testing.T) {
+func TestConcurrencyResize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, j := newSlots(1, 10, nil), &journal{}
+		s, j := NewConcurrency(1, 10, nil), &journal{}
 		for _, p := range []string{"a", "b", "c", "d"} {
 			queued(t.Context(), s, j, p)
 		}
-		s.resize(3, 10)
+		s.Resize(3, 10)
 		synctest.Wait()
 		if want := []string{"a", "b", "c"}; !slices.Equal(slices.Sorted(slices.Values(j.all())), want) {
 			t.Errorf("with three places %v run, want %v", j.all(), want)
 		}
-		s.resize(1, 10)
-		s.give("")
-		s.give("")
+		s.Resize(1, 10)
+		s.Release("")
+		s.Release("")
 		synctest.Wait()
 		if len(j.all()) != 3 {
 			t.Errorf("with one place again, %v run", j.all())
 		}
-		s.give("")
+		s.Release("")
 		synctest.Wait()
 		if len(j.all()) != 4 {
 			t.Errorf("the last one waits for ever: %v", j.all())
 		}
 	})
-	if s := newSlots(0, 0, nil); s.size != 32 || s.queue != 256 {
+	if s := NewConcurrency(0, 0, nil); s.size != 32 || s.queue != 256 {
 		t.Errorf("defaults %d and %d, want 32 and 256", s.size, s.queue)
 	}
 }
 
 // However calls come, go and give up: never more run than there are places,
 // never more wait than the queue holds, and in the end nothing is left.
-func TestSlotsBounds(t *testing.T) {
+func TestConcurrencyBounds(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		size, queue := 1+random.IntN(4), 1+random.IntN(8)
 		synctest.Test(t, func(t *testing.T) {
-			s := newSlots(size, queue, nil)
+			s := NewConcurrency(size, queue, nil)
 			var running, most, served, refused, left atomic.Int64
 			var all sync.WaitGroup
 			for i := range 300 {
@@ -185,7 +206,7 @@ func TestSlotsBounds(t *testing.T) {
 					time.Sleep(start)
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					err := s.take(ctx, "s", principal)
+					err := s.Acquire(ctx, "s", principal)
 					s.mu.Lock()
 					if s.running > size || s.waiting > queue {
 						t.Errorf("%d run and %d wait, with %d places and a queue of %d", s.running, s.waiting, size, queue)
@@ -197,7 +218,7 @@ func TestSlotsBounds(t *testing.T) {
 						most.Store(max(most.Load(), running.Add(1)))
 						time.Sleep(work)
 						running.Add(-1)
-						s.give("")
+						s.Release("")
 					case errors.Is(err, context.DeadlineExceeded):
 						left.Add(1)
 					default:
@@ -214,4 +235,47 @@ func TestSlotsBounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Held back, a server runs half as many calls and at least one, or lets none
+// wait; those that wait are refused.
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewConcurrency(4, 10, nil)
+		s.Throttle(Throttle{Halve: true})
+		j := &journal{}
+		for range 3 {
+			queued(t.Context(), s, j, "a")
+		}
+		if n := len(j.all()); n != 2 {
+			t.Errorf("%d calls run, want 2", n)
+		}
+		refused := make(chan error, 1)
+		go func() { // ends with the throttle
+			refused <- s.Acquire(t.Context(), "s", "b")
+		}()
+		synctest.Wait()
+		s.Throttle(Throttle{NoQueue: true})
+		synctest.Wait()
+		if err := <-refused; err == nil {
+			t.Error("a call that waited was not refused")
+		}
+		if s.waiting != 0 || len(s.order) != 0 || s.running != 2 {
+			t.Errorf("%d wait, %d run", s.waiting, s.running)
+		}
+		for range 2 { // of the whole four
+			if err := s.Acquire(t.Context(), "s", "a"); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.Acquire(t.Context(), "s", "c"); err == nil {
+			t.Error("a call waits")
+		}
+		s.Throttle(Throttle{})
+		s.Resize(1, 5)
+		s.Throttle(Throttle{Halve: true})
+		if s.size != 1 {
+			t.Errorf("half of one is %d", s.size)
+		}
+	})
 }

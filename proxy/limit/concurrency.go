@@ -1,4 +1,4 @@
-package proxy
+package limit
 
 import (
 	"context"
@@ -15,23 +15,34 @@ const (
 	queueTime = 30 * time.Second
 )
 
-// slots bounds how many calls run at one backend, and with callers how many of
-// one principal run at all of them. Waiting calls are served round robin over the
-// principals, so that none of them waits behind all the calls of another, and one
-// that has as many running as it may keeps nobody else waiting.
-type slots struct {
-	callers *callerSlots // its lock is taken after mu, and never before
+// Throttle is how far the gateway holds back, beside what is configured. The
+// zero Throttle does not.
+type Throttle struct {
+	// Halve lets half as many calls run at each server, and at least one.
+	Halve bool
+	// NoQueue refuses calls that would have to wait for a place at their server,
+	// and those that wait.
+	NoQueue bool
+}
 
-	mu      sync.Mutex
-	full    int      // what is configured
-	held    Throttle // how far the gateway holds back
-	size    int      // full, as far as it is not held back
-	queue   int
-	running int
-	waiting int
-	expects expectant
-	order   []string           // principals that wait, next first
-	calls   map[string][]*turn // of each, oldest first
+// Concurrency bounds how many calls run at one backend, and with [Principals] how
+// many of one principal run at all of them. Waiting calls are served round robin over the
+// principals, so that none of them waits behind all the calls of another, and one
+// that has as many running as it may keeps nobody else waiting. Make one with
+// [NewConcurrency]. It is safe for concurrent use.
+type Concurrency struct {
+	principals *Principals // its lock is taken after mu, and never before
+
+	mu       sync.Mutex
+	full     int      // what is configured
+	held     Throttle // how far the gateway holds back
+	size     int      // full, as far as it is not held back
+	queue    int
+	running  int
+	waiting  int
+	starting startup
+	order    []string           // principals that wait, next first
+	calls    map[string][]*turn // of each, oldest first
 }
 
 // turn is one waiting call.
@@ -40,14 +51,16 @@ type turn struct {
 	refused bool          // it had to make room; set before ready is closed
 }
 
-func newSlots(size, queue int, callers *callerSlots) *slots {
-	s := &slots{calls: make(map[string][]*turn), callers: callers}
-	s.resize(size, queue)
+// NewConcurrency returns a limiter of size running and queue waiting calls; zero is
+// 32, and 8 waiting calls for each running one. Nil principals bound nobody.
+func NewConcurrency(size, queue int, principals *Principals) *Concurrency {
+	s := &Concurrency{calls: make(map[string][]*turn), principals: principals}
+	s.Resize(size, queue)
 	return s
 }
 
-// resize sets the bounds; running and waiting calls go on.
-func (s *slots) resize(size, queue int) {
+// Resize sets the bounds; running and waiting calls go on.
+func (s *Concurrency) Resize(size, queue int) {
 	if size <= 0 {
 		size = defaultConcurrency
 	}
@@ -60,8 +73,8 @@ func (s *slots) resize(size, queue int) {
 	s.fit()
 }
 
-// throttle sets how far the gateway holds back; running calls go on.
-func (s *slots) throttle(t Throttle) {
+// Throttle sets how far the gateway holds back; running calls go on.
+func (s *Concurrency) Throttle(t Throttle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held == t {
@@ -79,7 +92,7 @@ func (s *slots) throttle(t Throttle) {
 }
 
 // fit makes the bounds those in force; mu is held.
-func (s *slots) fit() {
+func (s *Concurrency) fit() {
 	s.size = s.full
 	if s.held.Halve {
 		s.size = max(1, s.full/2)
@@ -87,21 +100,21 @@ func (s *slots) fit() {
 	s.next()
 }
 
-// resume takes a place for a call that gave its own back for a while. It does
+// Resume takes a place for a call that gave its own back for a while. It does
 // not wait: the call runs already, and so may be one beyond the bound.
-func (s *slots) resume(principal string) {
+func (s *Concurrency) Resume(principal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running++
-	s.callers.resume(principal)
+	s.principals.resume(principal)
 }
 
-// take waits for a place. It returns a refusal when the queue is full and the
-// cause of the context when that ends first. The place is given back by give.
-func (s *slots) take(ctx context.Context, server, principal string) error {
+// Acquire waits for a place. It returns a refusal when the queue is full and the
+// cause of the context when that ends first. Release gives the place back.
+func (s *Concurrency) Acquire(ctx context.Context, server, principal string) error {
 	s.mu.Lock()
 	// With room, those who wait are those whose principal has as many as it may.
-	if s.running < s.size && len(s.calls[principal]) == 0 && s.callers.enter(principal, s) {
+	if s.running < s.size && len(s.calls[principal]) == 0 && s.principals.enter(principal, s) {
 		s.running++
 		s.mu.Unlock()
 		return nil
@@ -140,8 +153,8 @@ func (s *slots) take(ctx context.Context, server, principal string) error {
 
 // late is the refusal of a call that has waited for too long: for its server, or
 // for the other calls of its principal.
-func (s *slots) late(server, principal string) *refusal.Error {
-	if most, full := s.callers.full(principal); full {
+func (s *Concurrency) late(server, principal string) *refusal.Error {
+	if most, full := s.principals.full(principal); full {
 		return refusal.CallerBusy(most)
 	}
 	return refusal.QueueFull(server)
@@ -149,7 +162,7 @@ func (s *slots) late(server, principal string) *refusal.Error {
 
 // displace makes room in a full queue for a principal that has clearly fewer
 // calls in it than another one: the other's newest is refused. mu is held.
-func (s *slots) displace(principal string) bool {
+func (s *Concurrency) displace(principal string) bool {
 	most := ""
 	for p, calls := range s.calls {
 		if n := len(calls); n > len(s.calls[most]) || n == len(s.calls[most]) && p < most {
@@ -166,12 +179,12 @@ func (s *slots) displace(principal string) bool {
 	return true
 }
 
-// give returns the place of a call of a principal, which may be what another
+// Release returns the place of a call of a principal, which may be what another
 // call of the same principal waits for, at whichever server.
-func (s *slots) give(principal string) {
+func (s *Concurrency) Release(principal string) {
 	s.mu.Lock()
 	s.running--
-	also := s.callers.leave(principal)
+	also := s.principals.leave(principal)
 	s.next()
 	s.mu.Unlock()
 	for _, other := range also {
@@ -180,7 +193,7 @@ func (s *slots) give(principal string) {
 }
 
 // poke looks again who may run.
-func (s *slots) poke() {
+func (s *Concurrency) poke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next()
@@ -188,11 +201,11 @@ func (s *slots) poke() {
 
 // next hands free places to those who wait, except to those whose principal has
 // as many as it may; mu is held.
-func (s *slots) next() {
+func (s *Concurrency) next() {
 	for skipped := 0; s.running < s.size && skipped < len(s.order); {
 		principal := s.order[0]
 		s.order = s.order[1:]
-		if !s.callers.enter(principal, s) {
+		if !s.principals.enter(principal, s) {
 			s.order = append(s.order, principal)
 			skipped++
 			continue
@@ -212,7 +225,7 @@ func (s *slots) next() {
 }
 
 // forget takes a waiting call out; false means that it does not wait any more.
-func (s *slots) forget(principal string, gone *turn) bool {
+func (s *Concurrency) forget(principal string, gone *turn) bool {
 	calls := s.calls[principal]
 	for i, c := range calls {
 		if c != gone {

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // knock sends a request with a credential from an address and returns its status.
@@ -41,7 +40,7 @@ func (a *asked) Authenticate(r *http.Request) (*gate.Identity, error) {
 func TestAuthFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var door *asked
-		r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"))), bounded(Floods{AuthFailures: 4}), func(o *Options, _ *Config) {
+		r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"))), bounded(limit.Rates{AuthFailures: 4}), func(o *Options, _ *Config) {
 			door = &asked{Authenticator: o.Authenticator}
 			o.Authenticator = door
 		})
@@ -81,7 +80,7 @@ func TestAuthFailures(t *testing.T) {
 
 // What the gateway cannot find out says nothing about the caller.
 func TestAuthOutageIsNoFailure(t *testing.T) {
-	r := newRig(t, nil, bounded(Floods{AuthFailures: 2}), lending(&lender{err: errors.New("the issuer does not answer")}))
+	r := newRig(t, nil, bounded(limit.Rates{AuthFailures: 2}), lending(&lender{err: errors.New("the issuer does not answer")}))
 	for range 5 {
 		if w := r.knock("192.0.2.1:1000", "Bearer alice"); w.code() == http.StatusTooManyRequests {
 			t.Fatal("an outage of the issuer is held against its callers")
@@ -89,57 +88,10 @@ func TestAuthOutageIsNoFailure(t *testing.T) {
 	}
 }
 
-// A client certificate was looked at by the handshake already.
-func TestVerifiedCertificateIsKnown(t *testing.T) {
-	s := strangers{}
-	r := httpRequest(http.MethodGet, "/mcp", "", "Authorization", "")
-	if s.knows(r) {
-		t.Error("somebody without anything is known")
-	}
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
-	if s.knows(r) {
-		t.Error("a certificate that nobody verified is known")
-	}
-	r.TLS.VerifiedChains = [][]*x509.Certificate{{{}}}
-	if !s.knows(r) {
-		t.Error("a verified certificate is not known")
-	}
-}
-
-// What is known of callers is bounded, and forgotten after a while.
-func TestKnownCredentialsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s strangers
-		with := func(i int) *http.Request {
-			return httpRequest(http.MethodGet, "/mcp", "", "Authorization", fmt.Sprint("Bearer ", i))
-		}
-		s.seed = newRig(t, nil).strangers.seed
-		for i := range 3 * maxKnown {
-			s.remember(with(i))
-			if len(s.known)+len(s.earlier) > 2*maxKnown {
-				t.Fatalf("%d are known", len(s.known)+len(s.earlier))
-			}
-		}
-		if last := with(3*maxKnown - 1); !s.knows(last) {
-			t.Error("the last one is not known")
-		}
-		if s.knows(with(0)) {
-			t.Error("the first one is known still")
-		}
-		time.Sleep(knownTime)
-		s.remember(with(1))
-		time.Sleep(knownTime)
-		s.remember(with(2))
-		if s.knows(with(3*maxKnown - 1)) {
-			t.Error("one that was not used for so long is known still")
-		}
-	})
-}
-
 // What doors beside the protocol refuse counts as a failed authentication; an address
 // with too many is answered before the door is asked.
 func TestFailuresOfOtherDoorsCount(t *testing.T) {
-	r := newRig(t, nil, bounded(Floods{AuthFailures: 3}))
+	r := newRig(t, nil, bounded(limit.Rates{AuthFailures: 3}))
 	asked := 0
 	door := r.CountFailures(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++

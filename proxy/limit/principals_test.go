@@ -1,4 +1,4 @@
-package proxy
+package limit
 
 import (
 	"context"
@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -21,12 +19,12 @@ import (
 // server, and its own calls come in their order.
 func TestCallsPerPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCallerSlots()
-		c.resize(2)
-		a, b, j := newSlots(4, 100, c), newSlots(4, 100, c), &journal{}
-		take := func(s *slots, at, who string) {
+		c := NewPrincipals()
+		c.Resize(2)
+		a, b, j := NewConcurrency(4, 100, c), NewConcurrency(4, 100, c), &journal{}
+		take := func(s *Concurrency, at, who string) {
 			go func() {
-				err := s.take(t.Context(), at, who)
+				err := s.Acquire(t.Context(), at, who)
 				if refused, ok := errors.AsType[*refusal.Error](err); ok {
 					j.add("%s at %s: %v", who, at, refused.Kind)
 				} else {
@@ -45,9 +43,9 @@ func TestCallsPerPrincipal(t *testing.T) {
 		if !slices.Equal(j.all(), want) {
 			t.Fatalf("%q, want %q", j.all(), want)
 		}
-		a.give("greedy")
+		a.Release("greedy")
 		synctest.Wait()
-		a.give("greedy")
+		a.Release("greedy")
 		synctest.Wait()
 		want = append(want, "greedy at a", "greedy at b")
 		if !slices.Equal(j.all(), want) {
@@ -59,15 +57,13 @@ func TestCallsPerPrincipal(t *testing.T) {
 		if last := j.all()[len(j.all())-1]; last != "greedy at a: too_many_calls" {
 			t.Errorf("after its time a waiting call is %q", last)
 		}
-		for _, other := range c.resize(0) {
-			other.poke()
-		}
+		c.Resize(0)
 		take(a, "a", "greedy") // none is no bound
 		for range 2 {
-			a.give("greedy")
-			b.give("modest")
-			a.give("modest")
-			b.give("greedy")
+			a.Release("greedy")
+			b.Release("modest")
+			a.Release("modest")
+			b.Release("greedy")
 		}
 	})
 }
@@ -76,13 +72,13 @@ func TestCallsPerPrincipal(t *testing.T) {
 // in the moment between the end of one and the look at who is next.
 func TestOwnCallsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCallerSlots()
-		c.resize(1)
-		s, j := newSlots(4, 100, c), &journal{}
+		c := NewPrincipals()
+		c.Resize(1)
+		s, j := NewConcurrency(4, 100, c), &journal{}
 		queued(t.Context(), s, j, "p")
 		take := func(name string) {
 			go func() {
-				if s.take(t.Context(), "s", "p") == nil {
+				if s.Acquire(t.Context(), "s", "p") == nil {
 					j.add("%s", name)
 				}
 			}()
@@ -101,43 +97,11 @@ func TestOwnCallsKeepTheirOrder(t *testing.T) {
 		if got := j.all(); !slices.Equal(got, []string{"p", "second"}) {
 			t.Errorf("served %q, want the second behind the first", got)
 		}
-		s.give("p")
+		s.Release("p")
 		synctest.Wait()
 		if got := j.all(); len(got) != 3 {
 			t.Errorf("served %q, want all", got)
 		}
-	})
-}
-
-// A larger bound is in force at once, also for those who wait.
-func TestCallsPerPrincipalFollowTheConfiguration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hold := make(chan struct{})
-		b := newScript(t, "s", mcp.Modern, tool("a"))
-		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			<-hold
-			return answered(mcp.Modern, `{"content":[]}`), nil
-		}
-		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 })
-		call := func() *recorder {
-			w, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__a"`, "")))
-			synctest.Wait()
-			return w
-		}
-		first, second := call(), call()
-		if n := len(b.seen("")); n != 1 {
-			t.Errorf("%d run, want 1", n)
-		}
-		c := *r.config.Load()
-		c.CallsPerPrincipal = 2
-		r.Apply(c)
-		synctest.Wait()
-		if n := len(b.seen("")); n != 2 {
-			t.Errorf("%d run with the new bound, want 2", n)
-		}
-		close(hold)
-		<-first.done
-		<-second.done
 	})
 }
 
@@ -148,9 +112,9 @@ func TestCallsPerPrincipalBounds(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		most := 1 + random.IntN(3)
 		synctest.Test(t, func(t *testing.T) {
-			c := newCallerSlots()
-			c.resize(most)
-			at := []*slots{newSlots(1+random.IntN(3), 50, c), newSlots(1+random.IntN(3), 50, c), newSlots(1+random.IntN(3), 50, c)}
+			c := NewPrincipals()
+			c.Resize(most)
+			at := []*Concurrency{NewConcurrency(1+random.IntN(3), 50, c), NewConcurrency(1+random.IntN(3), 50, c), NewConcurrency(1+random.IntN(3), 50, c)}
 			var running [3]atomic.Int64
 			var served atomic.Int64
 			var all sync.WaitGroup
@@ -163,7 +127,7 @@ func TestCallsPerPrincipalBounds(t *testing.T) {
 					time.Sleep(start)
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					if s.take(ctx, "s", fmt.Sprint(who)) != nil {
+					if s.Acquire(ctx, "s", fmt.Sprint(who)) != nil {
 						return
 					}
 					served.Add(1)
@@ -172,7 +136,7 @@ func TestCallsPerPrincipalBounds(t *testing.T) {
 					}
 					time.Sleep(work)
 					running[who].Add(-1)
-					s.give(fmt.Sprint(who))
+					s.Release(fmt.Sprint(who))
 				})
 			}
 			all.Wait()
@@ -194,9 +158,9 @@ func TestNobodyWaitsInVain(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		synctest.Test(t, func(t *testing.T) {
-			c := newCallerSlots()
-			c.resize(2)
-			at := []*slots{newSlots(2, 50, c), newSlots(3, 50, c)}
+			c := NewPrincipals()
+			c.Resize(2)
+			at := []*Concurrency{NewConcurrency(2, 50, c), NewConcurrency(3, 50, c)}
 			var begun atomic.Int64
 			var held []func()
 			for range 60 {
@@ -209,10 +173,10 @@ func TestNobodyWaitsInVain(t *testing.T) {
 				release := make(chan struct{})
 				held = append(held, func() { close(release) })
 				go func() {
-					if s.take(t.Context(), "s", who) == nil {
+					if s.Acquire(t.Context(), "s", who) == nil {
 						begun.Add(1)
 						<-release
-						s.give(who)
+						s.Release(who)
 					}
 				}()
 				synctest.Wait()
@@ -233,65 +197,4 @@ func TestNobodyWaitsInVain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A call that has waited in vain for the others of its caller says so, and what
-// ends leaves nothing behind.
-func TestCallerIsToldOfItsOwnCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newScript(t, "s", mcp.Modern, tool("a"))
-		hold := make(chan struct{})
-		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			<-hold
-			return answered(mcp.Modern, `{"content":[]}`), nil
-		}
-		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 })
-		first, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__a"`, "")))
-		synctest.Wait()
-		second, _ := r.begin(modernRequest(modernBody("2", mcp.MethodToolsCall, `"name":"s__a"`, "")))
-		time.Sleep(queueTime)
-		synctest.Wait()
-		if !strings.Contains(second.text(), "limits.calls_per_principal") || first.ended() {
-			t.Errorf("the second: %s", second.text())
-		}
-		if n := r.callers.running[person("alice").Key()]; n != 1 {
-			t.Errorf("%d run", n)
-		}
-		close(hold)
-		<-first.done
-		if len(r.callers.running) != 0 {
-			t.Errorf("left behind: %v", r.callers.running)
-		}
-	})
-}
-
-// A server that asks its user something and answers without waiting for that
-// takes no place away from the caller for good.
-func TestQuestionsThatOutliveTheirCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newScript(t, "s", mcp.Legacy, tool("ask"))
-		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
-			call.Ask(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`), func([]byte, *mcp.Error) {})
-			time.Sleep(time.Millisecond)
-			return answered(mcp.Legacy, `{"content":[]}`), nil
-		}
-		r := newRig(t, mounted(b), func(_ *Options, c *Config) { c.CallsPerPrincipal = 2 }).run()
-		c := r.stdio(person("alice"))
-		c.send(initBody)
-		for i := range 5 {
-			c.send(request(fmt.Sprint(2*i), "tools/call", `{"name":"s__ask"}`), request(fmt.Sprint(2*i+1), "tools/call", `{"name":"s__ask"}`))
-			time.Sleep(time.Minute)
-			if got := c.out.drain(); strings.Count(got, `"content":[]`) != 2 {
-				t.Fatalf("two calls, again %d: %s", i, got)
-			}
-		}
-		r.callers.mu.Lock()
-		defer r.callers.mu.Unlock()
-		if n := len(r.callers.running); n != 0 {
-			t.Errorf("%v have calls running", r.callers.running)
-		}
-		if s := r.snapshot.Load().catalog.byServer["s"].slots; s.running != 0 {
-			t.Errorf("%d places are taken", s.running)
-		}
-	})
 }

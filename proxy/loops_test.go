@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,12 +18,22 @@ func (r *rig) called(who, name, arguments string) bool {
 	return !strings.Contains(w.text(), "repeated_call")
 }
 
+const (
+	repeatPause = 10 * time.Second // between calls of a row, at most
+	repeatHold  = time.Minute      // a row that was too long is held so long
+)
+
+// inARow bounds how often the same call may be made in a row.
+func inARow(most int) func(*Options, *Config) {
+	return func(_ *Options, c *Config) { c.IdenticalCalls = most }
+}
+
 // The same call in a row is refused, in words, until another one is made or a
 // while has passed.
 func TestIdenticalCallsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"), tool("b"))
-		r := newRig(t, mounted(b), bounded(Floods{IdenticalCalls: 3}))
+		r := newRig(t, mounted(b), inARow(3))
 		row := func(n int) {
 			t.Helper()
 			for i := range n {
@@ -82,7 +91,7 @@ func TestIdenticalCallsAtOnce(t *testing.T) {
 			time.Sleep(time.Second)
 			return answered(mcp.Modern, `{"content":[]}`), nil
 		}
-		r := newRig(t, mounted(b), bounded(Floods{IdenticalCalls: 2}))
+		r := newRig(t, mounted(b), inARow(2))
 		refused := make(chan bool, 20)
 		for range 20 {
 			go func() { refused <- !r.called("alice", "s__a", `{}`) }()
@@ -98,25 +107,6 @@ func TestIdenticalCallsAtOnce(t *testing.T) {
 	})
 }
 
-// The rows of many principals take bounded memory, and end.
-func TestRowsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s repeats
-		for i := range maxRows + 100 {
-			end, _ := s.begin(fmt.Sprint("p", i), "s", "a", [32]byte{}, 5)
-			end()
-		}
-		if len(s.rows) > maxRows {
-			t.Errorf("%d rows, want at most %d", len(s.rows), maxRows)
-		}
-		time.Sleep(repeatHold)
-		s.sweep(time.Now())
-		if len(s.rows) != 0 {
-			t.Errorf("%d rows are left", len(s.rows))
-		}
-	})
-}
-
 // The rounds of a call are one call of a row, which ends with the last of them.
 func TestIdenticalCallsInRounds(t *testing.T) {
 	for _, legacy := range []bool{false, true} { // whose calls are parked
@@ -125,7 +115,7 @@ func TestIdenticalCallsInRounds(t *testing.T) {
 			if legacy {
 				b = inquirer(t, askForm)
 			}
-			r := newRig(t, mounted(b), bounded(Floods{IdenticalCalls: 2})).run()
+			r := newRig(t, mounted(b), inARow(2)).run()
 			for i := range 3 {
 				w := r.modern("1", mcp.MethodToolsCall, `"name":"s__ask"`)
 				if refused := strings.Contains(w.text(), "repeated_call"); refused != (i == 2) {
@@ -137,10 +127,14 @@ func TestIdenticalCallsInRounds(t *testing.T) {
 			}
 			synctest.Wait()
 			time.Sleep(2 * repeatHold)
-			r.repeats.mu.Lock()
-			defer r.repeats.mu.Unlock()
-			if n := len(r.repeats.rows); n != 0 {
-				t.Errorf("%d rows are left", n)
+			for i := range 3 { // a call that had not ended would keep the row open
+				w := r.modern("1", mcp.MethodToolsCall, `"name":"s__ask"`)
+				if refused := strings.Contains(w.text(), "repeated_call"); refused != (i == 2) {
+					t.Fatalf("call %d of the next row: %s", i+1, w.text())
+				}
+				if i < 2 {
+					r.retry(w, `"name":"s__ask"`, `{"q":{"action":"accept"},"q1":{"action":"accept","content":{}}}`)
+				}
 			}
 		})
 	}

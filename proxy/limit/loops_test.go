@@ -1,0 +1,28 @@
+package limit
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The rows of many principals take bounded memory, and end.
+func TestRowsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Loops
+		s.Apply(5)
+		for i := range maxRows + 100 {
+			end, _ := s.Begin(Call{Principal: fmt.Sprint("p", i), Server: "s", Tool: "a"})
+			end()
+		}
+		if len(s.rows) > maxRows {
+			t.Errorf("%d rows, want at most %d", len(s.rows), maxRows)
+		}
+		time.Sleep(repeatHold)
+		s.Sweep(time.Now())
+		if len(s.rows) != 0 {
+			t.Errorf("%d rows are left", len(s.rows))
+		}
+	})
+}
