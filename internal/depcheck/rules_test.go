@@ -271,7 +271,7 @@ var rules = map[string]rule{
 	"internal/daemon/operate": {
 		ours: []string{
 			"config", "gate/governance", "gate/opa", "gate/schema", "internal/admin", "internal/audit", "internal/daemon/build", "internal/daemon/references",
-			"internal/daemon/statedir", "internal/failure", "internal/headroom", "internal/store", "proxy", "proxy/auth", "proxy/refusal",
+			"internal/daemon/statedir", "internal/failure", "internal/headroom", "internal/store", "proxy", "proxy/auth", "proxy/limit", "proxy/refusal",
 		},
 		why: "a mode bears on the gate and on calls under way; of the running gateway it is told what it needs",
 	},
