@@ -298,20 +298,20 @@ func TestCancelCallThatIsAboutToWait(t *testing.T) {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")))).run()
 		x := &Exchange{Identity: person("alice")}
 		route := r.snapshot.Load().resolve(x.Identity, mcp.Tool, "s__a", Scope{})
-		rec := &record{}
-		_, done, _ := r.flights.begin(t.Context(), x, route, rec)
-		rec.park = r.newPark(x, func(ctx context.Context, _ *park) (mcp.Answer, error) {
+		c := &call{x: x, ctx: t.Context(), route: route}
+		_, done, _ := r.flights.begin(c)
+		c.park = r.newPark(x, func(ctx context.Context, _ *park) (mcp.Answer, error) {
 			<-ctx.Done()
 			return mcp.Answer{}, context.Cause(ctx)
 		})
 		if n := r.CancelCalls(cancelledBy("s__a")); n != 1 {
 			t.Errorf("%d calls cancelled, want 1", n)
 		}
-		rec.parked = true
+		c.parked = true
 		done()
 		synctest.Wait()
 		select {
-		case <-rec.park.done:
+		case <-c.park.done:
 		default:
 			t.Error("the server still works on it")
 		}

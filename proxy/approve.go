@@ -30,59 +30,62 @@ type consent struct {
 }
 
 // approve sees to it that the people approve of a call who are to be asked
-// before. It returns the question for a client that answers with a request of
-// its own, the refusal while nobody has approved, and nothing when the call may
-// go on.
-func (g *Gateway) approve(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry) (*reply, error) {
+// before. A client that answers with a request of its own is answered with the
+// question. The error is the refusal while nobody has approved.
+func (c *call) approve() error {
+	again := c.retry
 	switch {
 	case again != nil && again.state.approved != nil:
-		if rec.approved = again.state.approved; !rec.approved.cover(rec.demands) {
-			return nil, refusal.Unapproved("This call needs another approval since it was begun; begin a new one.")
+		if c.approved = again.state.approved; !c.approved.cover(c.demands) {
+			return refusal.Unapproved("This call needs another approval since it was begun; begin a new one.")
 		}
-		return nil, nil
-	case len(rec.demands) == 0:
-		return nil, nil
+		return nil
+	case len(c.demands) == 0:
+		return nil
 	case again != nil && again.state.way != wayApproval:
-		return nil, refusal.Unapproved("This call needs an approval since it was begun; begin a new one.")
-	case call.Method == mcp.MethodComplete:
-		return nil, refusal.Unapproved("What needs an approval is not completed.")
+		return refusal.Unapproved("This call needs an approval since it was begun; begin a new one.")
+	case c.request.Method == mcp.MethodComplete:
+		return refusal.Unapproved("What needs an approval is not completed.")
+	case c.snap.approver == nil:
+		return refusal.Unapproved("This call needs an approval, and there is nobody who could give it.")
 	}
-	from := g.snapshot.Load().approver
-	if from == nil {
-		return nil, refusal.Unapproved("This call needs an approval, and there is nobody who could give it.")
-	}
-	a := consent{from: from, question: rec.question(x, r, call)}
-	found, err := a.found(ctx, g, x, r, rec, call, again)
-	if err != nil {
-		return nil, approvalDown(err)
-	}
-	if found.State == gate.ApprovalPending && found.May(gate.ByRequester) && x.declares(mcp.MethodElicit, nil) {
-		if x.Era == mcp.Modern {
-			return g.askRequester(x, r, rec, call, &a, found)
-		}
-		if found, err = a.askNow(ctx, g, x, found); err != nil {
-			return nil, approvalDown(err)
-		}
-	} else if found.State == gate.ApprovalPending {
-		if found, err = from.Await(ctx, found.ID); err != nil {
-			return nil, approvalDown(err)
-		}
-	}
-	if found.State != gate.ApprovalGranted {
-		return nil, refusal.NotApproved(found)
+	a := consent{from: c.snap.approver, question: c.question()}
+	found, err := c.approval(&a)
+	switch {
+	case err != nil:
+		return approvalDown(err)
+	case c.answer != nil:
+		return nil
+	case found.State != gate.ApprovalGranted:
+		return refusal.NotApproved(found)
 	}
 	a.id = found.ID
-	rec.consent, rec.approved = a, approvalsOf(rec.demands)
-	return nil, nil
+	c.consent, c.approved = a, approvalsOf(c.demands)
+	return nil
 }
 
-// question is what people are asked about a call.
-func (rec *record) question(x *Exchange, r *Route, call *mcp.Call) gate.Question {
-	args := mcp.Lookup(call.Params, "arguments")
-	if call.Method == mcp.MethodRead {
-		args = mcp.Quote(r.Exposed)
+// approval finds out what people say of a call, and asks them.
+func (c *call) approval(a *consent) (found gate.Approval, err error) {
+	if found, err = c.knownApproval(a); err != nil || found.State != gate.ApprovalPending {
+		return found, err
 	}
-	return r.asked(x.Identity, args, rec.demands)
+	switch {
+	case !found.May(gate.ByRequester) || !c.x.declares(mcp.MethodElicit, nil):
+		return a.from.Await(c.ctx, found.ID)
+	case c.x.Era == mcp.Modern:
+		return found, c.askRequester(a, found)
+	default:
+		return c.askNow(a, found)
+	}
+}
+
+// question is what people are asked about the call.
+func (c *call) question() gate.Question {
+	args := mcp.Lookup(c.request.Params, "arguments")
+	if c.request.Method == mcp.MethodRead {
+		args = mcp.Quote(c.route.Exposed)
+	}
+	return c.route.asked(c.x.Identity, args, c.demands)
 }
 
 // asked is the question about a call of somebody.
@@ -99,30 +102,30 @@ func (r *Route) asked(id *gate.Identity, args []byte, demands []gate.Demand) gat
 	}
 }
 
-// found returns the grant or the question that there is for a call, after the
+// knownApproval returns the grant or the question that there is for a call, after the
 // answer that its retry brings.
-func (a *consent) found(ctx context.Context, g *Gateway, x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry) (gate.Approval, error) {
-	if again != nil {
-		if err := g.rounds.admit(ctx, again, rec); err != nil {
+func (c *call) knownApproval(a *consent) (gate.Approval, error) {
+	if c.retry != nil {
+		if err := c.admit(); err != nil {
 			return gate.Approval{}, err
 		}
-		id, _ := mcp.Unquote(again.state.inner)
-		if grant, said := a.said(mcp.Lookup(again.responses, approvalInput)); said {
-			return a.from.Answer(ctx, &a.question, id, grant)
+		id, _ := mcp.Unquote(c.retry.state.inner)
+		if grant, said := a.said(mcp.Lookup(c.retry.responses, approvalInput)); said {
+			return a.from.Answer(c.ctx, &a.question, id, grant)
 		}
 	}
-	return a.from.Ask(ctx, &a.question)
+	return a.from.Ask(c.ctx, &a.question)
 }
 
 // askNow puts the question to a legacy client by a request on the stream of the
 // call. One that is left unanswered stays open.
-func (a *consent) askNow(ctx context.Context, g *Gateway, x *Exchange, found gate.Approval) (gate.Approval, error) {
-	asking, cancel := context.WithTimeout(ctx, g.opts.Limits.RoundTime)
+func (c *call) askNow(a *consent, found gate.Approval) (gate.Approval, error) {
+	asking, cancel := context.WithTimeout(c.ctx, c.g.opts.Limits.RoundTime)
 	defer cancel()
-	msg, err := x.Session.question(asking, x.Identity, x.way, mcp.MethodElicit, revision.Message(x.Version, mcp.MethodElicit, a.form()))
+	msg, err := c.x.Session.question(asking, c.x.Identity, c.x.way, mcp.MethodElicit, revision.Message(c.x.Version, mcp.MethodElicit, a.form()))
 	switch {
-	case ctx.Err() != nil:
-		return found, context.Cause(ctx)
+	case c.ctx.Err() != nil:
+		return found, context.Cause(c.ctx)
 	case err != nil || msg.Fault() != nil:
 		return found, nil
 	}
@@ -130,7 +133,7 @@ func (a *consent) askNow(ctx context.Context, g *Gateway, x *Exchange, found gat
 	if !said {
 		return found, nil
 	}
-	return a.from.Answer(ctx, &a.question, found.ID, grant)
+	return a.from.Answer(c.ctx, &a.question, found.ID, grant)
 }
 
 // said reads the answer to the question. Neither is one that is no decision, nor one
@@ -148,16 +151,18 @@ func (a *consent) said(answer []byte) (grant, said bool) {
 // approvalInput is the key of the gateway's own question in an input request.
 const approvalInput = "approval"
 
-// askRequester is the answer that asks a modern client.
-func (g *Gateway) askRequester(x *Exchange, r *Route, rec *record, call *mcp.Call, a *consent, found gate.Approval) (*reply, error) {
+// askRequester answers a modern client with the question.
+func (c *call) askRequester(a *consent, found gate.Approval) error {
 	result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + approvalInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
 	result = append(append(result, a.form()...), "}},\"requestState\":"...)
 	result = append(append(result, mcp.Quote(found.ID)...), '}')
-	sealed, err := g.rounds.seal(x, r, rec, call, result, wayApproval)
+	sealed, err := c.g.rounds.seal(c, result, wayApproval)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &reply{result: g.modernResult(sealed, true, false)}, nil
+	c.rec.step("approval", verdictAsk, "", "")
+	c.answer = &reply{result: c.g.modernResult(sealed, true, false)}
+	return nil
 }
 
 // maxShown is how much room a question has for the arguments, in bytes.
@@ -248,23 +253,26 @@ func (a approvals) cover(demands []gate.Demand) bool {
 
 // decideAgain decides once more on a call whose decision is too old to act on,
 // because it waited for a person or for a place.
-func (g *Gateway) decideAgain(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
-	if time.Since(rec.decided) <= decisionAge {
+func (c *call) decideAgain() error {
+	if time.Since(c.decided) <= decisionAge {
 		return nil
 	}
-	return g.reconsider(ctx, x, r, rec, call)
+	return c.reconsider()
 }
 
 // reconsider decides once more on a call, however old its decision is. What
 // people approved of has to be all that is demanded of it.
-func (g *Gateway) reconsider(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
-	if err := g.decide(ctx, x, r, rec); err != nil {
+func (c *call) reconsider() error {
+	if err := c.decide(); err != nil {
 		return err
 	}
-	if err := g.examine(ctx, x, r, rec, call); err != nil {
+	if c.plan.without["arguments"] != "" {
+		return nil
+	}
+	if err := c.plan.examine(c); err != nil {
 		return err
 	}
-	return rec.approved.still(rec.demands)
+	return c.approved.still(c.demands)
 }
 
 // still returns the refusal of a call that is made to need another approval than
@@ -279,17 +287,16 @@ func (a approvals) still(demands []gate.Demand) error {
 // reconsiderFinal is reconsider for a call that has left its request: by what its
 // server was sent, for whoever its client is now. It is safe to use beside the
 // request.
-func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, call *mcp.Call) error {
-	var own record
-	var err error
-	own.demands, err = g.permitOr(ctx, x, r, delivered(call), nil, known(func() error { return unknown(x, r.Kind, r.Exposed) }))
+func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, request *mcp.Call) error {
+	demands, err := g.permit(ctx, x, r, delivered(request), nil, known(func() error { return unknown(x, r.Kind, r.Exposed) }))
 	if err != nil {
 		return err
 	}
-	if err := g.examine(ctx, x, r, &own, call); err != nil {
+	more, err := g.examined(ctx, x, r, request)
+	if err != nil {
 		return err
 	}
-	return by.still(own.demands)
+	return by.still(slices.Concat(demands, more))
 }
 
 // known is the answer to a caller who knows of something already, because a call or

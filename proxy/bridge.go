@@ -15,41 +15,57 @@ import (
 // maxRounds is how often a modern server may ask its client during one call.
 const maxRounds = 10
 
+// carryOut sends a call to its server and answers the client.
+func (c *call) carryOut() (reply, error) {
+	c.request.Params = c.rec.tell(c.request.Params)
+	got, err := c.carry()
+	if err := c.carried(&got, err); err != nil {
+		return c.unserved(err)
+	}
+	answer, err := c.deliver(got)
+	if err != nil {
+		answer = c.refuse(err)
+	}
+	return c.warned(answer), nil
+}
+
 // carry brings a call to its backend in the way that the eras of both sides
 // need: within one era, and wherever nothing can be asked, as it is.
-func (g *Gateway) carry(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call, retry *retry) (_ mcp.Answer, err error) {
+func (c *call) carry() (_ mcp.Answer, err error) {
+	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &dialogue{g: g, x: x, to: r.to, on: r}
 	if r.to.mount.Native {
 		ctx = gate.WithCaller(ctx, x.Identity, x.Scope.Capsule)
 	}
-	first, by := *call, rec.approved
+	first, by := *request, c.approved
 	d.judge = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
+	resumed := c.retry != nil && c.retry.park != nil
 	defer func() {
 		err = d.said.partly(err)
-		rec.bought.delivered = d.delivered.Load() || retry != nil && retry.park != nil
+		c.reserved.delivered = d.delivered.Load() || resumed
 	}()
-	call.Notify, call.Ask = d.notify, d.ask
-	call.Askable = askable(x, r.to.mount.Questions)
-	if !call.Progress && call.LogLevel == "" {
-		call.Notify = nil
+	request.Notify, request.Ask = d.notify, d.ask
+	request.Askable = askable(x, r.to.mount.Questions)
+	if !request.Progress && request.LogLevel == "" {
+		request.Notify = nil
 	}
 	switch {
-	case retry != nil && retry.park != nil:
-		rec.park = retry.park
-		return rec.park.round(ctx, x, retry.responses)
-	case call.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
-		rec.park = g.newPark(x, func(ctx context.Context, p *park) (mcp.Answer, error) {
+	case resumed:
+		c.park = c.retry.park
+		return c.park.round(ctx, x, c.retry.responses)
+	case request.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
+		c.park = g.newPark(x, func(ctx context.Context, p *park) (mcp.Answer, error) {
 			d.x, d.park = nil, p
-			got, err := d.run(ctx, r, call)
+			got, err := d.run(ctx, r, request)
 			return got, d.said.partly(err)
 		})
-		return rec.park.round(ctx, x, nil)
+		return c.park.round(ctx, x, nil)
 	case x.Era == mcp.Legacy:
-		got, err := g.converse(ctx, x, r, d, rec, call)
-		rec.entry.Rounds = int(d.answered.Load())
+		got, err := c.converse(ctx, d)
+		c.rec.entry.Rounds = int(d.answered.Load())
 		return got, err
 	}
-	return d.run(ctx, r, call)
+	return d.run(ctx, r, request)
 }
 
 // askable tells whether a server may ask a client anything.
@@ -63,10 +79,11 @@ func askable(x *Exchange, q Questions) bool {
 // input request goes out as requests on the stream of the call; then the call
 // is made again with the answers, behind the gate and the rules (2026-07-28
 // basic/patterns/mrtr, for a client that does not know it).
-func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialogue, rec *record, call *mcp.Call) (mcp.Answer, error) {
+func (c *call) converse(ctx context.Context, d *dialogue) (mcp.Answer, error) {
+	r, request := c.route, c.request
 	for round := 1; ; round++ {
-		got, err := d.run(ctx, r, call)
-		if err != nil || got.Era == mcp.Legacy || !asksInput(got.Result) || call.Method == mcp.MethodComplete {
+		got, err := d.run(ctx, r, request)
+		if err != nil || got.Era == mcp.Legacy || !asksInput(got.Result) || request.Method == mcp.MethodComplete {
 			return got, err
 		}
 		d.delivered.Store(true)
@@ -77,18 +94,18 @@ func (g *Gateway) converse(ctx context.Context, x *Exchange, r *Route, d *dialog
 		if err != nil {
 			return mcp.Answer{}, err
 		}
-		if err := g.reconsider(ctx, x, r, rec, call); err != nil {
+		if err := c.reconsider(); err != nil {
 			return mcp.Answer{}, err
 		}
-		again := *call
-		again.Params = mcp.RemoveMember(mcp.RemoveMember(call.Params, "inputResponses"), "requestState")
+		again := *request
+		again.Params = mcp.RemoveMember(mcp.RemoveMember(request.Params, "inputResponses"), "requestState")
 		if responses != nil {
 			again.Params = mcp.SetMember(again.Params, "inputResponses", responses)
 		}
 		if state := mcp.Lookup(got.Result, "requestState"); state != nil {
 			again.Params = mcp.SetMember(again.Params, "requestState", state)
 		}
-		call = &again
+		request = &again
 	}
 }
 

@@ -22,41 +22,48 @@ const defaultResult = 32 << 20
 // BudgetKey is the member of _meta that warns of budgets that are nearly used up.
 const BudgetKey = "dev.toolgate/budget"
 
-// bought is what a round was charged and has used of it.
-type bought struct {
+// reserved is what a round was charged and has used of it.
+type reserved struct {
 	receipt *budget.Receipt // nil for one that was charged nothing
 	bytes   int64           // of the result as the server sent it
 	took    time.Duration
-	back    bool // it surely was not delivered
 	stop    context.CancelFunc
 
-	delivered bool // some request of the round was, or of a call that is parked
+	undelivered bool // it surely was not delivered, and is given back
+	delivered   bool // some request of the round was, or of a call that is parked
 
 	settled bool
 	low     []budget.Fact // budgets of which much is used
 }
 
-// charge takes what a round of the call may use. later tells that an earlier round
-// of it was charged. The context that it returns ends when the round has used up
-// the time that it was given.
-func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later bool) (context.Context, error) {
-	defer func() { rec.sent = time.Now() }()
-	if !budgeted(rec.entry.Method) || !snap.Limiter.Charges() {
-		return ctx, nil
+// chargeRound takes what a round of the call may use. The context of the call ends
+// when the round has used up the time that it was given.
+func (c *call) chargeRound() error {
+	defer func() { c.sent = time.Now() }()
+	if budgeted(c.rec.entry.Method) && c.snap.Limiter.Charges() {
+		if err := c.reserve(); err != nil {
+			return err
+		}
 	}
-	u := rec.usage(r)
-	u.Later = later
-	if snap.class != nil {
-		u.Class = func() string { return snap.class(r.question(gate.Call, rec.x.Identity, rec.x.Scope), r.item) }
+	c.rec.passed("budget")
+	return nil
+}
+
+// reserve charges a round.
+func (c *call) reserve() error {
+	r := c.route
+	u := c.usage()
+	if c.snap.class != nil {
+		u.Class = func() string { return c.snap.class(r.question(gate.Call, c.x.Identity, c.x.Scope), r.item) }
 	}
-	receipt, err := snap.Limiter.Charge(ctx, u)
+	receipt, err := c.snap.Limiter.Charge(c.ctx, u)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !receipt.Charged() {
-		return ctx, nil
+		return nil
 	}
-	rec.bought.receipt, rec.bought.stop = receipt, func() {}
+	c.reserved.receipt, c.reserved.stop = receipt, func() {}
 	if limit, bounded := receipt.Time(); bounded {
 		var why error = &mcp.Failure{
 			Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: r.Server, Delivered: true,
@@ -65,9 +72,9 @@ func (rec *record) charge(ctx context.Context, snap *Snapshot, r *Route, later b
 		if limit < u.Time.Truncate(time.Millisecond) {
 			why = refusal.SpentTime(receipt.Spent(budget.Seconds))
 		}
-		ctx, rec.bought.stop = context.WithTimeoutCause(ctx, limit, why)
+		c.ctx, c.reserved.stop = context.WithTimeoutCause(c.ctx, limit, why)
 	}
-	return ctx, nil
+	return nil
 }
 
 // budgeted tells whether budgets count a method.
@@ -80,13 +87,13 @@ func budgeted(method string) bool {
 	return false
 }
 
-// usage is what a round of the call may use.
-func (rec *record) usage(r *Route) budget.Usage {
-	id, e := rec.x.Identity, &rec.entry
+// usage is what a round of the call may use. Only its first round counts as a call.
+func (c *call) usage() budget.Usage {
+	id, r, e := c.x.Identity, c.route, &c.rec.entry
 	return budget.Usage{
-		CallID: e.CallID, Round: e.Rounds, Tool: r.Kind == mcp.Tool,
+		CallID: e.CallID, Round: e.Rounds, Tool: r.Kind == mcp.Tool, Later: c.task != nil || c.retry.charged(),
 		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
-		Name: rec.called, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: rec.cost,
+		Name: c.name, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: r.cost(),
 		Bytes: int64(r.to.mount.maxResult()), Time: r.hard(),
 	}
 }
@@ -100,21 +107,20 @@ func (m *Mount) maxResult() int {
 }
 
 // carried notes what a round has used, ends its charge, and returns its error: the
-// backend's, or that the result is larger than what it was given. After it the
-// record may belong to the rounds.
-func (rec *record) carried(got *mcp.Answer, err error) error {
-	defer rec.settle()
-	b := &rec.bought
-	if !rec.sent.IsZero() {
-		b.took = time.Since(rec.sent)
-		rec.entry.UpstreamUS += b.took.Microseconds()
+// backend's, or that the result is larger than what it was given.
+func (c *call) carried(got *mcp.Answer, err error) error {
+	defer c.settle()
+	b := &c.reserved
+	if !c.sent.IsZero() {
+		b.took = time.Since(c.sent)
+		c.rec.entry.UpstreamUS += b.took.Microseconds()
 	}
-	if rec.span != nil {
-		rec.span.Received(&rec.entry, got.Fault, err)
+	if c.rec.span != nil {
+		c.rec.span.Received(&c.rec.entry, got.Fault, err)
 	}
 	if err != nil {
 		failure, failed := errors.AsType[*mcp.Failure](err)
-		b.back = failed && !failure.Delivered && !b.delivered
+		b.undelivered = failed && !failure.Delivered && !b.delivered
 		return err
 	}
 	b.bytes = int64(len(got.Result))
@@ -128,30 +134,24 @@ func (rec *record) carried(got *mcp.Answer, err error) error {
 	return nil
 }
 
-// notMade notes that a round which was charged is not made, and returns why.
-func (rec *record) notMade(why error) error {
-	rec.bought.back = true
-	return why
-}
-
 // settle ends the charge of a round. It is given back when the call surely was not
 // delivered; a charge that cannot be given back stays.
-func (rec *record) settle() {
-	b := &rec.bought
+func (c *call) settle() {
+	b := &c.reserved
 	if b.receipt == nil {
 		return
 	}
 	defer b.stop()
 	ctx := context.Background() // the call has ended, and its charge is to end too
 	end := func() error { return b.receipt.Settle(ctx, b.bytes, b.took) }
-	if b.back {
+	if b.undelivered {
 		end = func() error { return b.receipt.Refund(ctx) }
 	} else {
-		rec.noteBudgets(b.receipt.Facts(b.bytes, b.took))
+		c.rec.noteBudgets(b.receipt.Facts(b.bytes, b.took))
 		b.low = b.receipt.Warnings(b.bytes, b.took)
 	}
 	if err := end(); err != nil {
-		rec.g.log.Error("charge not given back", "call", rec.entry.CallID, "err", err)
+		c.g.log.Error("charge not given back", "call", c.rec.entry.CallID, "err", err)
 	}
 	b.receipt, b.settled = nil, true
 }
@@ -166,18 +166,18 @@ func (rec *record) noteBudgets(facts []budget.Fact) {
 }
 
 // noteRefusal writes down which budget refused the call, and took nothing.
-func (rec *record) noteRefusal(by *budget.Refusal) {
-	if by == nil || rec.bought.receipt != nil || rec.bought.settled { // with what was charged
+func (c *call) noteRefusal(by *budget.Refusal) {
+	if by == nil || c.reserved.receipt != nil || c.reserved.settled { // with what was charged
 		return
 	}
-	rec.entry.Budgets = append(rec.entry.Budgets, audit.Budget{
+	c.rec.entry.Budgets = append(c.rec.entry.Budgets, audit.Budget{
 		Name: by.Budget, Key: by.Key, Unit: string(by.Unit), Used: by.Used, Limit: by.Limit,
 	})
 }
 
 // warned returns an answer that tells of the budgets of which much is used.
-func (rec *record) warned(answer reply) reply {
-	low := rec.bought.low
+func (c *call) warned(answer reply) reply {
+	low := c.reserved.low
 	if len(low) == 0 || answer.result == nil {
 		return answer
 	}

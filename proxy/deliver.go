@@ -13,57 +13,58 @@ import (
 
 // deliver turns the backend's answer into the client's. Within one era the
 // bytes stay as they are, but for URIs, hop keys and the state of a round.
-func (g *Gateway) deliver(x *Exchange, r *Route, rec *record, call *mcp.Call, got mcp.Answer) reply {
+func (c *call) deliver(got mcp.Answer) (reply, error) {
+	g, x, r, rec, request := c.g, c.x, c.route, c.rec, c.request
 	result, way := got.Result, ""
-	if got.Fault != nil && got.Era == mcp.Modern && x.Era == mcp.Legacy && call.Method == mcp.MethodRead {
+	if got.Fault != nil && got.Era == mcp.Modern && x.Era == mcp.Legacy && request.Method == mcp.MethodRead {
 		got.Fault = legacyNotFound(got.Fault)
 	}
 	switch {
-	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && call.Method != mcp.MethodComplete:
+	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && request.Method != mcp.MethodComplete:
 		result, way = urlQuestions(got.Fault.Data), wayAgain
 		if result == nil {
-			return faulty(g.upstreamFault(x, r, &rec.entry, got))
+			return faulty(g.upstreamFault(x, r, &rec.entry, got)), nil
 		}
-		rec.park = nil // it has ended
+		c.park = nil // it has ended
 	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // it says nothing of the client's request
-		return g.refuse(x, rec.refused(refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))))
+		return reply{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))
 	case got.Fault != nil:
-		return faulty(g.upstreamFault(x, r, &rec.entry, got))
-	case rec.park != nil:
+		return faulty(g.upstreamFault(x, r, &rec.entry, got)), nil
+	case c.park != nil:
 		way = wayParked
 	}
 	kind, typed := mcp.LookupString(result, "resultType")
-	if x.madeTask(r, call, &got, kind) {
-		return g.deliverMade(x, r, rec, got)
+	if x.madeTask(r, request, &got, kind) {
+		return c.deliverMade(got)
 	}
 	if typed && kind != mcp.ResultComplete {
-		if kind != mcp.ResultInputRequired || x.Era != mcp.Modern || call.Method == mcp.MethodComplete {
-			return g.refuse(x, rec.refused(refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the result type %q, which this client cannot take.", kind))))
+		if kind != mcp.ResultInputRequired || x.Era != mcp.Modern || request.Method == mcp.MethodComplete {
+			return reply{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the result type %q, which this client cannot take.", kind))
 		}
-		sealed, err := g.rounds.seal(x, r, rec, call, result, way)
+		sealed, err := g.rounds.seal(c, result, way)
 		if err != nil {
-			return g.refuse(x, rec.refused(err))
+			return reply{}, err
 		}
-		return reply{result: g.modernResult(sealed, true, false)}
+		return reply{result: g.modernResult(sealed, true, false)}, nil
 	}
 	if got.Era == mcp.Legacy { // they mean nothing there, and no state reaches a client unsealed
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 	}
-	result, note, err := g.filterResult(x, r, &rec.entry, call.Method, result)
+	result, note, err := c.filterResult(request.Method, result)
 	if err != nil {
-		return g.refuse(x, rec.refused(err))
+		return reply{}, err
 	}
 	if x.Era == mcp.Modern {
-		read := call.Method == mcp.MethodRead
+		read := request.Method == mcp.MethodRead
 		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // never to be kept
 			result = mcp.RemoveMember(result, "ttlMs")
 		}
-		return reply{result: g.modernResult(result, typed, read, note)}
+		return reply{result: g.modernResult(result, typed, read, note)}, nil
 	}
 	if got.Era == mcp.Modern {
 		result = withoutModern(result)
 	}
-	return reply{result: revision.Message(x.Version, call.Method, mcp.RewriteMeta(result, note))}
+	return reply{result: revision.Message(x.Version, request.Method, mcp.RewriteMeta(result, note))}, nil
 }
 
 // withoutModern returns a result without what 2026-07-28 alone has on every one.

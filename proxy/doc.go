@@ -1,6 +1,6 @@
 // Package proxy is the gateway itself: it speaks MCP to clients, merges what
-// all backends offer into one catalog, and passes every call through one
-// pipeline.
+// all backends offer into one catalog, and passes every call through one order of
+// steps.
 //
 //	stdio.go  sse.go  http.go           front bindings: bytes in, bytes out
 //	        \    |    /
@@ -8,8 +8,8 @@
 //	            │
 //	        methods.go                  which method does what
 //	        /        \
-//	  list.go  pipeline.go  tasks.go    lists, calls and their tasks ask the same gate
-//	        \        /
+//	  list.go     pipeline.go           lists and calls ask the same gate; plan.go says what
+//	        \        /                  each kind of request leaves out of the steps of a call
 //	        Snapshot                    catalog, gate and limits of one generation
 //	            │
 //	         Backend                    an upstream server or the native host

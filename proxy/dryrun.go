@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// dryRun goes through what follows the gate in [Gateway.call], in the same order, and
-// neither counts, charges nor asks anything.
+// dryRun goes through what follows the gate in the [order] of a call, and neither
+// counts, charges nor asks anything.
 type dryRun struct {
 	g     *Gateway
 	snap  *Snapshot
@@ -32,15 +32,28 @@ type dryRun struct {
 // errAsks is the answer of a step that puts a question to people.
 var errAsks = errors.New("people are asked")
 
+// dryStep is a step of the [order] that is explained: which one, and under which name
+// of a phase.
+type dryStep struct {
+	of, phase string
+	do        func(context.Context) (said string, there bool, err error)
+}
+
+// order is what follows the gate.
+func (d *dryRun) order() []dryStep {
+	return []dryStep{
+		{"breaker", "breaker", d.breaker},
+		{"arguments", "governance", d.examine},
+		{"rates", "rate", d.pace},
+		{"approval", "approval", d.approve},
+		{"budget", "budget", d.charge},
+	}
+}
+
 // steps adds what each step says to a verdict that allows the call, up to the first
 // that does not let it pass.
 func (d *dryRun) steps(ctx context.Context, v *Verdict) {
-	for _, step := range [...]struct {
-		phase string
-		do    func(context.Context) (said string, there bool, err error)
-	}{
-		{"breaker", d.breaker}, {"governance", d.examine}, {"rate", d.pace}, {"approval", d.approve}, {"budget", d.charge},
-	} {
+	for _, step := range d.order() {
 		said, there, err := step.do(ctx)
 		if !there && err == nil {
 			continue

@@ -52,18 +52,18 @@ func (f *flights) answers(method string) (written func()) {
 // where it is cancelled. A call is noted before it is held against the mode in
 // force, so that each is seen by a change of that or sees it. None begins once the
 // gateway is about to end.
-func (f *flights) begin(ctx context.Context, x *Exchange, r *Route, rec *record) (context.Context, func(), error) {
-	call := &RunningCall{Request: r.question(gate.Call, x.Identity, x.Scope), Listed: r.item}
-	rec.call = call
-	ctx, cancel := context.WithCancelCause(ctx)
-	if !f.note(call, cancel) {
+func (f *flights) begin(c *call) (context.Context, func(), error) {
+	running := &RunningCall{Request: c.route.question(gate.Call, c.x.Identity, c.x.Scope), Listed: c.route.item}
+	c.running = running
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	if !f.note(running, cancel) {
 		cancel(refusal.Ending)
 		return nil, nil, refusal.Ending
 	}
 	return ctx, func() {
-		f.forget(call)
-		if why := context.Cause(ctx); why != nil && rec.parked && rec.park != nil {
-			rec.park.cancel(why) // it was cancelled when its round was over and it did not wait for the next yet
+		f.forget(running)
+		if why := context.Cause(ctx); why != nil && c.parked && c.park != nil {
+			c.park.cancel(why) // it was cancelled when its round was over and it did not wait for the next yet
 		}
 		cancel(context.Canceled)
 	}, nil
@@ -150,8 +150,8 @@ func (r *rounds) waiting() map[*RunningCall]*park {
 	defer r.mu.Unlock()
 	all := make(map[*RunningCall]*park)
 	for _, open := range r.open {
-		if open.park != nil && open.rec.call != nil {
-			all[open.rec.call] = open.park
+		if open.park != nil && open.running != nil {
+			all[open.running] = open.park
 		}
 	}
 	return all

@@ -98,7 +98,7 @@ func (g *Gateway) hears(w subscriber, rights, exposed string) bool {
 			return false
 		}
 		// It is not the subscriber who asks: what is hidden from it counts for nothing.
-		demands, err := g.permitOr(g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
+		demands, err := g.permit(g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
 		if err != nil || len(demands) > 0 {
 			return false
 		}

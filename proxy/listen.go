@@ -122,15 +122,12 @@ func (l *listen) acknowledge(ctx context.Context, g *Gateway, filter []byte) []b
 }
 
 func (l *listen) watch(ctx context.Context, g *Gateway, uri string) bool {
-	route, err := g.resource(ctx, l.x, uri)
-	if err == nil {
-		err = g.watch(ctx, l.x, l, route)
-	}
+	sub, err := g.listenTo(ctx, l.x, l, uri)
 	if err != nil {
 		return false
 	}
 	l.mu.Lock()
-	l.subs = append(l.subs, subscribed(l.x, route))
+	l.subs = append(l.subs, sub)
 	l.mu.Unlock()
 	return true
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -95,39 +94,48 @@ func soonest(tasks []*listened) *listened {
 }
 
 // observe returns the state of a task as its client sees it. It costs what it costs
-// a client to ask for that; it is no call, and has no entry in the audit.
+// a client to ask for that.
 func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, error) {
-	snap := g.snapshot.Load()
-	now, err := g.openTask(snap, x, t.sealed)
+	c := g.newRequest(x, &planObserve, mcp.Tool, t.route.Exposed)
+	c.rec.entry.Method = mcp.MethodTaskGet // by which budgets know it
+	c.task = t
+	defer c.settle() // where the server's side of it panics
+	if err := c.pass(ctx); err != nil {
+		return nil, err
+	}
+	return c.answer.result, nil
+}
+
+// findObserved finds the task anew, as it may be another since the last look.
+func (c *call) findObserved() error {
+	t, err := c.g.openTask(c.snap, c.x, c.task.sealed)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := now.route.to.slots.Acquire(ctx, now.route.Server, x.Identity.Key()); err != nil {
-		return nil, err
-	}
-	defer now.route.to.slots.Release(x.Identity.Key())
-	if err := g.judgeTask(ctx, x, now); err != nil { // behind what may have taken long
-		return nil, err
-	}
-	params := mcp.SetMember(nil, "taskId", mcp.Quote(now.id))
-	call := g.newCall(x, now.route.to, mcp.MethodTaskGet, params)
-	call.Progress, call.LogLevel, call.Conn = false, "", now.conn
-	rec := g.newRecord(x, mcp.Tool, now.route.Exposed)
-	rec.entry.Method, rec.span = mcp.MethodTaskGet, nil // what is watched is no call of its client
-	rec.routed(now.route)
-	defer rec.settle() // where the server's side of it panics
-	if ctx, err = rec.charge(ctx, snap, now.route, true); err != nil {
-		return nil, err
-	}
-	got, err := now.route.to.backend.Call(ctx, call)
-	if err := rec.carried(&got, err); err != nil {
-		return nil, err
+	c.task, c.approved = t, t.approved
+	c.found(t.route)
+	return nil
+}
+
+// prepareObserved makes the request for the state of the task.
+func (c *call) prepareObserved() error {
+	params := mcp.SetMember(nil, "taskId", mcp.Quote(c.task.id))
+	c.request = c.g.newCall(c.x, c.route.to, mcp.MethodTaskGet, params)
+	c.request.Progress, c.request.LogLevel, c.request.Conn = false, "", c.task.conn
+	return nil
+}
+
+// observed asks for the state of the task.
+func (c *call) observed() (reply, error) {
+	got, err := c.route.to.backend.Call(c.ctx, c.request)
+	if err := c.carried(&got, err); err != nil {
+		return reply{}, err
 	}
 	if got.Fault != nil {
-		return nil, g.redaction(now.route, nil).fault(got.Fault)
+		return reply{}, c.g.redaction(c.route, nil).fault(got.Fault)
 	}
-	state, err := g.exposeTask(x, now.route, new(audit.Entry), now.sealed, got.Result)
-	return mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil), err
+	state, err := c.exposeTask(got.Result)
+	return reply{result: mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil)}, err
 }
 
 // tell sends a state that the client does not know yet. One for which there is

@@ -28,15 +28,15 @@ var methods = map[string]method{
 	mcp.MethodComplete:    {true, true, (*Gateway).complete, false},
 	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) reply { return empty }, true},
 	mcp.MethodSetLevel:    {true, false, (*Gateway).setLevel, true},
-	mcp.MethodSubscribe:   {true, false, (*Gateway).subscribe, false},
-	mcp.MethodUnsubscribe: {true, false, (*Gateway).unsubscribe, false},
+	mcp.MethodSubscribe:   {true, false, resourceNamed(&planSubscribe), false},
+	mcp.MethodUnsubscribe: {true, false, resourceNamed(&planUnsubscribe), false},
 	mcp.MethodDiscover:    {false, true, (*Gateway).discover, true},
 	mcp.MethodListen:      {false, true, (*Gateway).listen, false},
-	mcp.MethodTaskGet:     {true, true, (*Gateway).task, false},
-	mcp.MethodTaskCancel:  {true, true, (*Gateway).task, false},
-	mcp.MethodTaskUpdate:  {false, true, (*Gateway).task, false},
-	mcp.MethodTaskResult:  {true, false, (*Gateway).task, false},
-	mcp.MethodTaskList:    {true, false, (*Gateway).taskList, false},
+	mcp.MethodTaskGet:     {true, true, aboutTask(&planTask), false},
+	mcp.MethodTaskCancel:  {true, true, aboutTask(&planTaskCancel), false},
+	mcp.MethodTaskUpdate:  {false, true, aboutTask(&planTask), false},
+	mcp.MethodTaskResult:  {true, false, aboutTask(&planTask), false},
+	mcp.MethodTaskList:    {true, false, aboutTask(&planTaskList), false},
 }
 
 var empty = reply{result: []byte("{}")}
@@ -106,9 +106,9 @@ func called(method string) mcp.Capability {
 // refuseCall answers a call that does not reach the pipeline. It leaves an audit
 // entry as every call does.
 func (g *Gateway) refuseCall(x *Exchange, kind mcp.Capability, name string, fault *mcp.Error) (answer reply) {
-	rec := g.newRecord(x, kind, name)
-	defer func() { rec.close(&answer, nil) }()
-	return g.refuse(x, rec.refused(fault))
+	c := g.newRequest(x, &planCall, kind, name)
+	defer func() { c.close(&answer, nil) }()
+	return c.refuse(fault)
 }
 
 // reject answers a request that is not served at all: not understood, at the

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"encoding/hex"
 
 	"github.com/toolgate/toolgate/budget/rate"
@@ -13,38 +12,45 @@ import (
 
 // pace holds a call against the rates, and against the calls before it of the
 // same caller. The rounds of a call are one.
-func (g *Gateway) pace(ctx context.Context, x *Exchange, r *Route, rec *record, again *retry) error {
-	if again != nil {
-		return nil
-	}
-	if x.Message.Method == mcp.MethodComplete {
-		return g.requests.Take(limit.Completions, x.Identity.Key())
-	}
-	if err := g.repeated(x, r, rec); err != nil {
+func (c *call) pace() error {
+	if err := c.tooOften(); err != nil {
 		return err
 	}
-	rates := g.snapshot.Load().rates
-	if rates == nil {
-		return nil
-	}
-	return rates.Take(ctx, r.rated(x.Identity))
+	c.rec.passed("rates")
+	return nil
 }
 
-// repeated holds a tool call against those before it. The hash of its arguments
-// is that of its audit entry, made once.
-func (g *Gateway) repeated(x *Exchange, r *Route, rec *record) error {
-	most := g.loops.Most()
-	if most <= 0 || x.Message.Method != mcp.MethodToolsCall {
+func (c *call) tooOften() error {
+	switch {
+	case c.retry != nil:
+		return nil
+	case c.x.Message.Method == mcp.MethodComplete:
+		return c.g.requests.Take(limit.Completions, c.x.Identity.Key())
+	}
+	if err := c.looped(); err != nil {
+		return err
+	}
+	if c.snap.rates == nil {
 		return nil
 	}
-	hash := mcp.Hash(x.Message.Param("arguments"))
-	rec.entry.ArgsHash = hex.EncodeToString(hash[:])
-	end, wait := g.loops.Begin(limit.Call{Principal: x.Identity.Key(), Server: r.Server, Tool: r.Original, Args: hash})
-	if end == nil {
-		g.opts.Metrics.limited("identical_calls")
-		return refusal.Repeated(r.Exposed, most, wait)
+	return c.snap.rates.Take(c.ctx, c.route.rated(c.x.Identity))
+}
+
+// looped holds a tool call against those before it. The hash of its arguments
+// is that of its audit entry, made once.
+func (c *call) looped() error {
+	most := c.g.loops.Most()
+	if most <= 0 || c.x.Message.Method != mcp.MethodToolsCall {
+		return nil
 	}
-	rec.repeatEnd = end
+	hash := mcp.Hash(c.x.Message.Param("arguments"))
+	c.rec.entry.ArgsHash = hex.EncodeToString(hash[:])
+	end, wait := c.g.loops.Begin(limit.Call{Principal: c.x.Identity.Key(), Server: c.route.Server, Tool: c.route.Original, Args: hash})
+	if end == nil {
+		c.g.opts.Metrics.limited("identical_calls")
+		return refusal.Repeated(c.route.Exposed, most, wait)
+	}
+	c.loopEnd = end
 	return nil
 }
 

@@ -10,128 +10,97 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// call is the request path: everything that a client may run passes it, top to
-// bottom. The order is a security property. What does not exist and what the
-// caller may not view give the same bytes; nothing is charged before the gate
-// and the arguments have passed; nothing is delivered before it is charged;
-// and however it ends, one audit entry is closed.
-func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, name string) (answer reply) {
-	g.waitCall(ctx, x, kind, name)
-	rec := g.newRecord(x, kind, name)
-	defer func() { rec.close(&answer, recover()) }()
-	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
+// step is one step of the order. A step that returns an error refuses the call, and
+// one that sets its answer ends it.
+type step struct {
+	name string
+	do   func(*call) error
+}
 
-	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(refusal.AuditDown(err))
+// order is the request path: everything that a client may run passes it, top to
+// bottom. The order is a security property. What does not exist and what the caller
+// may not view give the same bytes; nothing is charged before the gate and the
+// arguments have passed; nothing is delivered before it is charged; and however a call
+// ends, one audit entry is closed. A [plan] says which steps a kind of request leaves
+// out, and why.
+var order = [...]step{
+	{"request", (*call).wellFormed},     // is the request one of its method
+	{"audit", (*call).audited},          // can its entry be kept
+	{"find", (*call).find},              // what is it about
+	{"gate", (*call).decide},            // may the caller view it and call it
+	{"breaker", (*call).peek},           // is its server left alone at the moment
+	{"prepare", (*call).prepare},        // what is its server sent
+	{"running", (*call).run},            // from here on a change of the mode ends it
+	{"arguments", (*call).examine},      // do they fit the schema, the rules and the mode
+	{"round", (*call).recognise},        // does it go on with an earlier request
+	{"rates", (*call).pace},             // does it come too often
+	{"breaker again", (*call).peek},     // that of a call which goes on
+	{"approval", (*call).approve},       // have the people approved who are to be asked
+	{"concurrency", (*call).acquire},    // is there a place for it
+	{"gate again", (*call).decideAgain}, // is it allowed still, after it has waited
+	{"breaker pass", (*call).enter},     // may it try its server
+	{"round once", (*call).admit},       // is it the only one that goes on with that request
+	{"grant", (*call).useGrant},         // is it the only one that uses that approval
+	{"budget", (*call).charge},          // is it paid for
+	{"gate last", (*call).decideAgain},  // is it allowed still, after it was charged
+	{"begin", (*call).begin},            // the audit log knows of it before its server does
+	{"exchange", (*call).exchange},      // the request, and its answer
+}
+
+// serve passes a call through the order and returns its answer.
+func (c *call) serve(ctx context.Context) (answer reply) {
+	defer func() { c.close(&answer, recover()) }()
+	if err := c.pass(ctx); err != nil {
+		return c.refuse(err)
 	}
-	snap, route, from, err := g.find(ctx, x, kind, name)
-	if err != nil {
-		return g.unlisted(ctx, x, rec, kind, name, route, from, err)
+	return *c.answer
+}
+
+// pass is serve of a call that somebody else closes. The error is why it is refused.
+func (c *call) pass(ctx context.Context) error {
+	c.ctx = ctx
+	defer c.release()
+	for i := range order {
+		if c.plan.without[order[i].name] != "" {
+			continue
+		}
+		if err := order[i].do(c); err != nil {
+			return c.stopped(err)
+		}
+		if c.answer != nil {
+			return nil
+		}
 	}
-	if route == nil {
-		return refuse(g.unknownTo(x, kind, name))
-	}
-	rec.routed(route)
-	rec.note(route)
-	if err := g.decide(ctx, x, route, rec); err != nil {
-		return refuse(err)
-	}
-	if err := route.to.peek(x, route, nil); err != nil {
-		return refuse(err)
-	}
-	call, err := g.prepare(x, route)
-	if err != nil {
-		return refuse(err)
-	}
-	ctx, done, err := g.flights.begin(ctx, x, route, rec)
-	if err != nil {
-		return refuse(err)
-	}
-	defer done()
-	if err := g.examine(ctx, x, route, rec, call); err != nil {
-		return refuse(err)
-	}
-	rec.passed("arguments")
-	retry, err := g.rounds.recognise(x, route, rec, call)
-	if err != nil {
-		return refuse(err)
-	}
-	if err := g.pace(ctx, x, route, rec, retry); err != nil {
-		return refuse(err)
-	}
-	rec.passed("rates")
-	if err := route.to.peek(x, route, retry); err != nil {
-		return refuse(err)
-	}
-	question, err := g.approve(ctx, x, route, rec, call, retry)
-	if err != nil {
-		return refuse(err)
-	}
-	if question != nil {
-		rec.step("approval", verdictAsk, "", "")
-		return *question
-	}
-	if err := route.to.slots.Acquire(ctx, route.Server, x.Identity.Key()); err != nil {
-		return refuse(err)
-	}
-	defer route.to.slots.Release(x.Identity.Key())
-	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
-		return refuse(err)
-	}
-	giveBack, err := route.to.admit(call, retry)
-	if err != nil {
-		return refuse(err)
-	}
-	defer giveBack()
-	if rec.entry.Breaker = breakerState(call); rec.entry.Breaker != "" {
-		rec.step("breaker", verdictPass, rec.entry.Breaker, "")
-	}
-	if err := g.rounds.admit(ctx, retry, rec); err != nil {
-		return refuse(err)
-	}
-	if err := rec.consent.use(ctx); err != nil {
-		return refuse(err)
-	}
-	if ctx, err = rec.charge(ctx, snap, route, retry.charged()); err != nil {
-		return refuse(retry.ended(err))
-	}
-	rec.passed("budget")
-	if err := g.decideAgain(ctx, x, route, rec, call); err != nil {
-		return refuse(retry.ended(rec.notMade(err)))
-	}
-	if err := rec.begin(); err != nil {
-		return refuse(retry.ended(rec.notMade(err)))
-	}
-	call.Params = rec.tell(call.Params)
-	got, err := g.carry(ctx, x, route, rec, call, retry)
-	if err := rec.carried(&got, err); err != nil {
-		return g.unserved(x, route, rec, call, retry, err)
-	}
-	return rec.warned(g.deliver(x, route, rec, call, got))
+	return nil
+}
+
+// call answers a request for what has a name.
+func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, name string) reply {
+	g.waitCall(ctx, x, kind, name)
+	return g.newRequest(x, &planCall, kind, name).serve(ctx)
 }
 
 // decisionAge is how old a decision of the gate may be when it is acted on.
 const decisionAge = time.Second
 
-// decide asks the gate about a call, and notes in its record when that was and
-// under which conditions it is allowed.
-func (g *Gateway) decide(ctx context.Context, x *Exchange, r *Route, rec *record) (err error) {
-	rec.demands, err = g.permitOr(ctx, x, r, r.argumentsOf(x), rec, func(gate.Decision) error { return g.unknownTo(x, r.Kind, r.Exposed) })
-	rec.decided = time.Now()
+// decide asks the gate about a call, and notes when that was and under which
+// conditions it is allowed.
+func (c *call) decide() (err error) {
+	var args []byte
+	if !c.plan.unlisted {
+		args = c.route.argumentsOf(c.x)
+	}
+	c.demands, err = c.g.permit(c.ctx, c.x, c.route, args, c.rec, func(d gate.Decision) error { return c.plan.hidden(c, d) })
+	c.decided = time.Now()
 	return err
 }
 
 // permit asks whether the caller may view something, has the scopes for it, and
 // may call it, in this order. It returns what people are to be asked before, or
-// the refusal.
-func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, r, r.argumentsOf(x), nil, func(gate.Decision) error { return g.unknownTo(x, r.Kind, r.Exposed) })
-}
-
-// permitOr is permit of a call with other arguments than those of the request,
-// or with another answer for what may not be viewed, and for that of which this
-// cannot be decided. What is decided is noted in the record, if there is one.
-func (g *Gateway) permitOr(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func(gate.Decision) error) ([]gate.Demand, error) {
+// the refusal: that of hidden where it may not be viewed, or where this cannot be
+// decided. Decisions are those of the newest gate. What is decided is noted in the
+// record, if there is one.
+func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func(gate.Decision) error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {

@@ -10,9 +10,10 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// prepare makes what the backend is to be sent: its own name or URI, the
+// prepareCall makes what the backend is to be sent: its own name or URI, the
 // final arguments, no hop keys.
-func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
+func (c *call) prepareCall() error {
+	x, r := c.x, c.route
 	params := x.Message.Params()
 	switch {
 	case x.Message.Method == mcp.MethodComplete:
@@ -25,12 +26,12 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 			given := x.Message.Param("arguments")
 			if x.Header != nil {
 				if fault := mcp.CheckParams(x.Header, r.Params, given); fault != nil {
-					return nil, fault
+					return fault
 				}
 			}
 			final, fault := r.shape.arguments(given)
 			if fault != nil {
-				return nil, refusal.BadArguments(fault.Message + ".")
+				return refusal.BadArguments(fault.Message + ".")
 			}
 			if r.shape != nil && final != nil {
 				params = mcp.SetMember(params, "arguments", final)
@@ -41,34 +42,40 @@ func (g *Gateway) prepare(x *Exchange, r *Route) (*mcp.Call, error) {
 			params = mcp.SetMember(params, "uri", mcp.Quote(r.Original))
 		}
 	}
-	call := g.newCall(x, r.to, x.Message.Method, mcp.RewriteMeta(x.withoutTask(params, r.to), nil))
+	call := c.g.newCall(x, r.to, x.Message.Method, mcp.RewriteMeta(x.withoutTask(params, r.to), nil))
 	call.Kind, call.Key = r.Kind, r.Original
 	if r.shape != nil {
 		call.Timeout, call.Idle, call.Hard = r.shape.Timeout, r.shape.Idle, r.shape.Hard
 	}
 	call.Headers = foreignParams(x.Header, r.Params)
-	return call, nil
+	c.request = call
+	return nil
 }
 
-// examine holds a call against the schema of its tool and the operator's rules,
+// examineCall holds a call against the schema of its tool and the operator's rules,
 // and notes which people are to be asked before.
-func (g *Gateway) examine(ctx context.Context, x *Exchange, r *Route, rec *record, call *mcp.Call) error {
+func (c *call) examineCall() error {
+	demands, err := c.g.examined(c.ctx, c.x, c.route, c.request)
+	c.demands = append(c.demands, demands...)
+	return err
+}
+
+// examined holds what a server is sent for a caller against the schema and the rules
+// in force, and returns which people are to be asked before.
+func (g *Gateway) examined(ctx context.Context, x *Exchange, r *Route, request *mcp.Call) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
-	if err := snap.outputReady(r, call.Method); err != nil {
-		return err
+	if err := snap.outputReady(r, request.Method); err != nil {
+		return nil, err
 	}
-	checker := snap.arguments
-	if checker == nil {
-		return nil
+	if snap.arguments == nil {
+		return nil, nil
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
-	question.Args = delivered(call)
-	demands, err := checker.CheckArguments(ctx, PendingCall{
-		Request: &question, Schema: r.input, Listed: r.item, Tool: call.Method == mcp.MethodToolsCall,
+	question.Args = delivered(request)
+	return snap.arguments.CheckArguments(ctx, PendingCall{
+		Request: &question, Schema: r.input, Listed: r.item, Tool: request.Method == mcp.MethodToolsCall,
 		Queued: x.Message.Param("task") != nil, Native: r.to.mount.Native,
 	})
-	rec.demands = append(rec.demands, demands...)
-	return err
 }
 
 // delivered are the arguments in what a server is sent, nil where it gets none.

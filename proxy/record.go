@@ -3,7 +3,6 @@ package proxy
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -20,34 +19,21 @@ const settleTime = 5 * time.Second
 // record is the audit entry of one call while it is open. It belongs to the
 // goroutine of the call; between the rounds of a call the rounds own it.
 type record struct {
-	g        *Gateway
-	x        *Exchange
-	entry    audit.Entry
-	began    time.Time
-	called   string // the name as it was called, which is in the entry without secrets
-	route    *Route // nil while there is none
-	sent     time.Time
-	bought   bought        // of the round
-	decided  time.Time     // when the gate was asked
-	demands  []gate.Demand // under which it allows the call
-	unseen   gate.Decision // why it could not be decided whether the caller may view it; zero where it was
-	consent  consent       // of a call for which people were asked
-	approved approvals     // of it, also in an earlier round
+	g         *Gateway
+	x         *Exchange
+	entry     audit.Entry
+	began     time.Time
+	route     *Route // nil while there is none
+	recording *Recording
+	unseen    gate.Decision // why it could not be decided whether the caller may view it; zero where it was
 
 	steps [maxSteps]audit.Step // that entry.Steps is a part of
 	begun bool                 // the line of its beginning is written
-
-	repeatEnd func() // of a call that is held against those before it; else nil
-
-	call   *RunningCall // once the gate let it pass
-	span   Span         // nil for a call that is not traced; set by newRecord alone
-	parked bool         // the call goes on with another request
-	park   *park        // of a call to a legacy server for a modern client; else nil
-	cost   int64
+	span  Span                 // nil for a call that is not traced; set by trace alone
 }
 
-func (g *Gateway) newRecord(x *Exchange, kind mcp.Capability, name string) *record {
-	rec := &record{g: g, x: x, began: time.Now(), called: name}
+func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Capability, name string) *record {
+	rec := &record{g: g, x: x, began: time.Now(), recording: &snap.recording}
 	e := &rec.entry
 	e.CallID = g.callID()
 	e.Principal = audit.Principal{
@@ -66,7 +52,6 @@ func (g *Gateway) newRecord(x *Exchange, kind mcp.Capability, name string) *reco
 	if trace, ok := mcp.Unquote(x.Message.Meta("traceparent")); ok == nil {
 		e.TraceID = traceID(trace)
 	}
-	rec.trace()
 	return rec
 }
 
@@ -92,7 +77,6 @@ func traceID(parent string) string {
 func (rec *record) routed(r *Route) {
 	rec.route = r
 	rec.entry.Server, rec.entry.OriginalName, rec.entry.CapabilityID = r.Server, r.Original, r.CapabilityID
-	rec.cost = r.cost()
 }
 
 // cost is that of one call, in cost units.
@@ -111,7 +95,6 @@ func (rec *record) refused(err error) error {
 		own := *refusal // which several calls may share
 		own.Decision = e.CallID
 		e.Outcome, e.Code, e.Reason = outcomeOf(own.Origin), own.Kind, own.Text
-		rec.noteRefusal(own.Budget)
 		rec.step(own.Phase, verdictDeny, own.Kind, "")
 		if own.Phase == "breaker" {
 			e.Breaker = guard.Open.String()
@@ -135,27 +118,7 @@ func (rec *record) refused(err error) error {
 	}
 }
 
-// close writes the entry, and ends what of the call still runs, unless the call
-// goes on with another request. A panic of the call becomes its answer.
-func (rec *record) close(answer *reply, panicked any) {
-	if panicked != nil {
-		rec.g.log.Error("panic in a call", "call", rec.entry.CallID, "panic", panicked, "stack", string(debug.Stack()))
-		*answer = faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
-		rec.entry.Outcome, rec.entry.Reason = audit.OutcomeError, "panic"
-	}
-	rec.settle() // of a call that panicked
-	if rec.parked {
-		if rec.span != nil {
-			rec.span.Parked()
-		}
-		return
-	}
-	if rec.park != nil { // that it has ended, whatever happened
-		rec.park.cancel(errParkEnded)
-	}
-	rec.finish(answer)
-}
-
+// finish closes the entry with the answer to its call and writes it.
 func (rec *record) finish(answer *reply) {
 	e := &rec.entry
 	e.Time = time.Now()
@@ -174,9 +137,6 @@ func (rec *record) finish(answer *reply) {
 	}
 	if e.ArgsHash == "" {
 		rec.hashArguments()
-	}
-	if rec.repeatEnd != nil {
-		rec.repeatEnd()
 	}
 	rec.scrub()
 	rec.g.opts.Metrics.call(e)

@@ -40,7 +40,7 @@ const namesClean = 10 * time.Second
 // scrub takes secrets out of what others say in the entry. Names are what a client
 // made up, or what a server lists.
 func (rec *record) scrub() {
-	r := rec.g.snapshot.Load().recording.Redact
+	r := rec.recording.Redact
 	if r == nil {
 		return
 	}
@@ -76,7 +76,7 @@ func (rec *record) scrub() {
 
 // note keeps of the arguments what is to be kept.
 func (rec *record) note(r *Route) {
-	with := &rec.g.snapshot.Load().recording
+	with := rec.recording
 	if r.Kind != mcp.Tool || with.Fields == nil && !with.Inputs {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -152,12 +153,12 @@ func (g *Gateway) broken(what string, err error) reply {
 	return faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 }
 
-// unknownTo is the answer for what does not exist for the caller, or the refusal
+// unknownName is the answer for what does not exist for the caller, or the refusal
 // of a caller who has asked for too much of that: what exists and is hidden is
 // counted as what does not exist is.
-func (g *Gateway) unknownTo(x *Exchange, kind mcp.Capability, name string) error {
-	if err := g.requests.Take(limit.UnknownNames, x.Identity.Key()); err != nil {
+func (c *call) unknownName(gate.Decision) error {
+	if err := c.g.requests.Take(limit.UnknownNames, c.x.Identity.Key()); err != nil {
 		return err
 	}
-	return unknown(x, kind, name)
+	return unknown(c.x, c.kind, c.name)
 }

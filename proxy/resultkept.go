@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
@@ -22,35 +22,43 @@ func (g *Gateway) read(ctx context.Context, x *Exchange) reply {
 
 // readKept answers with a kept result. It passes what a call of its tool passes,
 // less what was paid for when that was made.
-func (g *Gateway) readKept(ctx context.Context, x *Exchange, uri string) (answer reply) {
+func (g *Gateway) readKept(ctx context.Context, x *Exchange, uri string) reply {
 	g.first.wait(ctx, "", x.Scope, true)
-	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Resource, uri)
-	defer func() { rec.close(&answer, recover()) }()
-	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
+	return g.newRequest(x, &planKept, mcp.Resource, uri).serve(ctx)
+}
 
-	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(refusal.AuditDown(err))
+// findKept finds a result that is kept for the caller.
+func (c *call) findKept() error {
+	c.kept = c.g.keptResults.Find(c.x.Identity.Key(), c.name, time.Now())
+	if c.kept == nil {
+		return unknown(c.x, mcp.Resource, c.name)
 	}
-	missing := func() error { return unknown(x, mcp.Resource, uri) }
-	kept := g.keptResults.Find(x.Identity.Key(), uri, time.Now())
-	if kept == nil {
-		return refuse(missing())
+	route := c.snap.Catalog(c.x).tool(c.kept.Server, c.kept.Original, c.x.Scope)
+	if route == nil || route.to.holder(c.x.Identity) != c.kept.Holder {
+		return unknown(c.x, mcp.Resource, c.name)
 	}
-	route := snap.Catalog(x).tool(kept.Server, kept.Original, x.Scope)
-	if route == nil || route.to.holder(x.Identity) != kept.Holder {
-		return refuse(missing())
+	c.found(route)
+	return nil
+}
+
+// unknownKept is the answer for a result of what the caller may not view any more.
+func (c *call) unknownKept(d gate.Decision) error {
+	return known(func() error { return unknown(c.x, mcp.Resource, c.name) })(d)
+}
+
+// examineKept holds the tool that made the result against the rules and the mode in
+// force. People approved of its call already.
+func (c *call) examineKept() error {
+	_, err := c.g.snapshot.Load().examineTool(c.ctx, c.x, c.route)
+	return err
+}
+
+// deliverKept answers with the result.
+func (c *call) deliverKept() (reply, error) {
+	contents := append(append([]byte(`{"contents":`), c.kept.Contents...), '}')
+	if c.x.Era == mcp.Modern {
+		ttl := strconv.AppendInt(nil, max(time.Until(c.kept.Expires).Milliseconds(), 0), 10)
+		return reply{result: c.g.modernResult(mcp.SetMember(contents, "ttlMs", ttl), false, true)}, nil
 	}
-	rec.routed(route)
-	if _, err := g.permitOr(ctx, x, route, route.argumentsOf(x), rec, known(missing)); err != nil {
-		return refuse(err)
-	}
-	if _, err := snap.examineTool(ctx, x, route); err != nil {
-		return refuse(err)
-	}
-	contents := append(append([]byte(`{"contents":`), kept.Contents...), '}')
-	if x.Era == mcp.Modern {
-		left := strconv.AppendInt(nil, max(time.Until(kept.Expires).Milliseconds(), 0), 10)
-		return reply{result: g.modernResult(mcp.SetMember(contents, "ttlMs", left), false, true)}
-	}
-	return reply{result: contents}
+	return reply{result: contents}, nil
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
@@ -38,15 +37,16 @@ func (m *Mount) keeps() bool {
 // its URIs exposed: held against the output schema as the server sent it, without
 // secrets, and not larger than it may be. What was done is noted in the entry of its
 // call, and in note, the member of _meta that tells the client; nil for nothing.
-func (g *Gateway) filterResult(x *Exchange, r *Route, entry *audit.Entry, method string, sent []byte) (_, note []byte, _ error) {
+func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error) {
+	r, entry := c.route, &c.rec.entry
 	rules := r.results()
-	clean, err := g.redaction(r, entry).result(method, sent)
+	clean, err := c.g.redaction(r, entry).result(method, sent)
 	if err != nil {
 		return nil, nil, err
 	}
 	var notes result.Notes
 	if rules.Output != result.OutputUnchecked && method == mcp.MethodToolsCall {
-		if notes.Problems, err = g.checkOutput(r, entry, rules, sent, clean); err != nil {
+		if notes.Problems, err = c.checkOutput(rules, sent, clean); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -55,7 +55,7 @@ func (g *Gateway) filterResult(x *Exchange, r *Route, entry *audit.Entry, method
 		tool := r.asTool()
 		var kept *result.Kept
 		if rules.Keeps() {
-			kept = g.keptResults.Keep(x.Identity.Key(), r.to.holder(x.Identity), tool, clean)
+			kept = c.g.keptResults.Keep(c.x.Identity.Key(), r.to.holder(c.x.Identity), tool, clean)
 		}
 		if clean, err = rules.Truncate(tool, clean, kept, &notes); err != nil {
 			return nil, nil, err
@@ -67,8 +67,9 @@ func (g *Gateway) filterResult(x *Exchange, r *Route, entry *audit.Entry, method
 
 // checkOutput returns what of a result does not fit the schema that is listed for
 // it, and notes it.
-func (g *Gateway) checkOutput(r *Route, entry *audit.Entry, rules *result.Rules, sent, clean []byte) ([]string, error) {
-	problems := result.CheckOutput(g.snapshot.Load().outputs, mcp.Lookup(r.item, "outputSchema"), sent, clean)
+func (c *call) checkOutput(rules *result.Rules, sent, clean []byte) ([]string, error) {
+	r, entry := c.route, &c.rec.entry
+	problems := result.CheckOutput(c.snap.outputs, mcp.Lookup(r.item, "outputSchema"), sent, clean)
 	if problems == nil {
 		return nil, nil
 	}
@@ -76,7 +77,7 @@ func (g *Gateway) checkOutput(r *Route, entry *audit.Entry, rules *result.Rules,
 	if rules.Output == result.OutputEnforce {
 		return nil, refusal.InvalidOutput(r.Exposed, problems)
 	}
-	g.log.Warn("a tool answered with data that does not fit its own output schema",
+	c.g.log.Warn("a tool answered with data that does not fit its own output schema",
 		"server", r.Server, "tool", r.Original, "call", entry.CallID, "problems", len(problems))
 	return problems, nil
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,7 +47,9 @@ type openCall struct {
 
 	round   int // that may come
 	rec     *record
-	park    *park // of a call that its server still works on; else nil
+	running *RunningCall
+	loopEnd func() // as that of a call
+	park    *park  // of a call that its server still works on; else nil
 	expires time.Time
 }
 
@@ -134,7 +135,8 @@ func decodeRoundState(raw []byte) roundState {
 // recognise returns the retry that a request is, nil when it is none: its state
 // is genuine, of this caller and this call, and not expired. It swaps the
 // server's own state into the call.
-func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Call) (*retry, error) {
+func (r *rounds) recognise(c *call) (*retry, error) {
+	x, route, request := c.x, c.route, c.request
 	raw := x.Message.Param("requestState")
 	if raw == nil {
 		if x.Era == mcp.Modern && !responsesWellFormed(x.Message.Param("inputResponses")) {
@@ -151,13 +153,13 @@ func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Cal
 		return nil, errRound
 	}
 	state := decodeRoundState(opened)
-	rec.hashArguments()
+	c.rec.hashArguments()
 	named := route.Original
 	if state.way == wayUnlisted {
 		named = route.Exposed
 	}
 	if state.server != route.Server || state.kind != route.Kind.String() || state.name != named ||
-		state.args != rec.entry.ArgsHash || state.method != call.Method {
+		state.args != c.rec.entry.ArgsHash || state.method != request.Method {
 		return nil, errRound
 	}
 	if time.Now().UnixMilli() >= state.expires {
@@ -167,31 +169,33 @@ func (r *rounds) recognise(x *Exchange, route *Route, rec *record, call *mcp.Cal
 	if !responsesWellFormed(again.responses) {
 		return nil, errResponses
 	}
-	call.Params = mcp.RemoveMember(call.Params, "requestState")
+	request.Params = mcp.RemoveMember(request.Params, "requestState")
 	switch {
 	case state.way == wayAgain, state.way == wayApproval, state.signsIn():
-		call.Params = mcp.RemoveMember(call.Params, "inputResponses")
+		request.Params = mcp.RemoveMember(request.Params, "inputResponses")
 	case state.inner != nil:
-		call.Params = mcp.SetMember(call.Params, "requestState", state.inner)
+		request.Params = mcp.SetMember(request.Params, "requestState", state.inner)
 	}
 	return again, nil
 }
 
 // admit lets a retry pass, once.
-func (r *rounds) admit(ctx context.Context, again *retry, rec *record) (err error) {
+func (r *rounds) admit(c *call) (err error) {
+	again := c.retry
 	if again == nil || again.admitted {
 		return nil
 	}
-	again.park, err = r.begin(ctx, &again.state, rec)
+	again.park, err = r.begin(c, &again.state)
 	again.admitted = err == nil
 	return err
 }
 
 // begin uses a state up and returns the park that the round belongs to.
-func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*park, error) {
+func (r *rounds) begin(c *call, state *roundState) (*park, error) {
+	rec := c.rec
 	own := strings.HasPrefix(state.call, r.g.instance+"-")
 	if use := r.g.opts.UseRound; use != nil {
-		switch first, err := use(ctx, state.call, state.round, time.UnixMilli(state.expires)); {
+		switch first, err := use(c.ctx, state.call, state.round, time.UnixMilli(state.expires)); {
 		case err != nil:
 			return nil, refusal.RoundsDown(err)
 		case !first:
@@ -215,7 +219,7 @@ func (r *rounds) begin(ctx context.Context, state *roundState, rec *record) (*pa
 	}
 	r.remove(state.call, open)
 	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
-	rec.entry.Budgets, rec.repeatEnd, rec.begun = open.rec.entry.Budgets, open.rec.repeatEnd, open.rec.begun
+	rec.entry.Budgets, rec.begun, c.loopEnd = open.rec.entry.Budgets, open.rec.begun, open.loopEnd
 	return open.park, nil
 }
 
@@ -250,7 +254,8 @@ func responsesWellFormed(raw []byte) bool {
 
 // seal replaces the server's state in an input request by the gateway's and
 // keeps the call open for its next round.
-func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, result []byte, way string) ([]byte, error) {
+func (r *rounds) seal(c *call, result []byte, way string) ([]byte, error) {
+	x, route, rec := c.x, c.route, c.rec
 	if way != wayParked && rec.entry.Rounds >= maxRounds {
 		return nil, tooManyRounds(route)
 	}
@@ -270,13 +275,13 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 	state := roundState{
 		call: rec.entry.CallID, round: rec.entry.Rounds + 1, expires: time.Now().Add(r.g.opts.Limits.RoundTime).UnixMilli(),
 		server: route.Server, kind: route.Kind.String(), name: named, args: rec.entry.ArgsHash,
-		method: call.Method, way: way, approved: rec.approved, inner: mcp.Lookup(result, "requestState"),
+		method: c.request.Method, way: way, approved: c.approved, inner: mcp.Lookup(result, "requestState"),
 	}
 	sealed, err := r.g.opts.Keys.Seal(seal.Round, route.to.holder(x.Identity), state.encode())
 	if err != nil {
 		return nil, err
 	}
-	if err := r.keep(&state, x, route, rec); err != nil {
+	if err := r.keep(c, &state); err != nil {
 		return nil, err
 	}
 	if way != wayParked && !own { // else the questions are in the client's form already
@@ -288,7 +293,8 @@ func (r *rounds) seal(x *Exchange, route *Route, rec *record, call *mcp.Call, re
 // keep opens the next round of a call, within the caps. A principal that has
 // parked as many calls as it may loses the oldest of them: clients that never
 // come back must not keep it from being asked.
-func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record) error {
+func (r *rounds) keep(c *call, state *roundState) error {
+	x, route, rec := c.x, c.route, c.rec
 	who, limits := x.Identity.Key(), &r.g.opts.Limits
 	r.mu.Lock()
 	var victim *openCall
@@ -298,7 +304,7 @@ func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record)
 			r.abandon(victim)
 		}
 	}()
-	if rec.park != nil && (r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer) {
+	if c.park != nil && (r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer) {
 		atServer := route.Server
 		if r.parked[who] >= limits.ParkedPerPrincipal {
 			atServer = ""
@@ -310,18 +316,18 @@ func (r *rounds) keep(state *roundState, x *Exchange, route *Route, rec *record)
 	if len(r.open) >= limits.Rounds || r.of[who] >= limits.RoundsPerPrincipal {
 		return refusal.TooManyRounds
 	}
-	if rec.park != nil {
+	if c.park != nil {
 		r.parked[who]++
 		r.parkedAt[route.Server]++
 	}
 	r.of[who]++
 	r.open[state.call] = &openCall{
 		principal: who, server: route.Server,
-		round: state.round, rec: rec, park: rec.park, expires: time.UnixMilli(state.expires),
+		round: state.round, rec: rec, running: c.running, loopEnd: c.loopEnd, park: c.park, expires: time.UnixMilli(state.expires),
 	}
-	rec.parked = true
-	if rec.park != nil { // not the memory of the whole request
-		rec.x = rec.park.asks()
+	c.parked = true
+	if c.park != nil { // not the memory of the whole request
+		rec.x = c.park.asks()
 	} else {
 		rec.x = x.client()
 	}
@@ -402,6 +408,9 @@ func (r *rounds) sweep(now time.Time) {
 func (r *rounds) abandon(open *openCall) {
 	if open.park != nil {
 		open.park.cancel(errParkExpired)
+	}
+	if open.loopEnd != nil {
+		open.loopEnd()
 	}
 	open.rec.entry.Outcome, open.rec.entry.Reason = audit.OutcomeAbandoned, "the client did not answer the server's question"
 	open.rec.finish(&reply{})

@@ -24,35 +24,36 @@ const signInInput = "sign_in"
 // client/elicitation, URL Elicitation Required Error), else by a refusal. Nothing of
 // what the server said is in it. The call was not delivered, so that its next round
 // is charged as the first.
-func (g *Gateway) unserved(x *Exchange, r *Route, rec *record, call *mcp.Call, again *retry, err error) reply {
+func (c *call) unserved(err error) (reply, error) {
+	x, r := c.x, c.route
 	failure, failed := errors.AsType[*mcp.Failure](err)
-	if !failed || failure.Kind != mcp.FailLogin || r.to.mount.SignIn == nil || call.Method == mcp.MethodComplete {
-		return g.refuse(x, rec.refused(err))
+	if !failed || failure.Kind != mcp.FailLogin || r.to.mount.SignIn == nil || c.request.Method == mcp.MethodComplete {
+		return reply{}, err
 	}
 	address := r.to.mount.SignIn(x.Identity, err)
 	if address == "" {
-		return g.refuse(x, rec.refused(err))
+		return reply{}, err
 	}
 	message := fmt.Sprintf("Sign in to %s, which toolgate needs to make this call for you.", r.Server)
 	params := append([]byte(`{"mode":"url","message":`), mcp.Quote(message)...)
 	params = append(append(append(params, `,"url":`...), mcp.Quote(address)...), '}')
-	asked := again != nil && again.state.signsIn()
+	asked := c.retry != nil && c.retry.state.signsIn()
 	switch {
-	case !x.declares(mcp.MethodElicit, params) || asked && unwilling(again.responses):
+	case !x.declares(mcp.MethodElicit, params) || asked && unwilling(c.retry.responses):
 	case x.Era == mcp.Modern:
 		result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + signInInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
-		sealed, err := g.rounds.seal(x, r, rec, call, append(append(result, params...), "}}}"...), waySignIn)
+		sealed, err := c.g.rounds.seal(c, append(append(result, params...), "}}}"...), waySignIn)
 		if err != nil {
-			return g.refuse(x, rec.refused(err))
+			return reply{}, err
 		}
-		return reply{result: g.modernResult(sealed, true, false)}
+		return reply{result: c.g.modernResult(sealed, true, false)}, nil
 	default:
 		fault := mcp.Errorf(mcp.CodeURLElicitation, "%s", message)
 		params = mcp.SetMember(params, "elicitationId", mcp.Quote(rand.Text()))
 		fault.Data = append(append([]byte(`{"elicitations":[`), params...), "]}"...)
-		return g.refuse(x, rec.refused(fault))
+		return reply{}, fault
 	}
-	return g.refuse(x, rec.refused(refusal.SignIn(r.Server, address, err)))
+	return reply{}, refusal.SignIn(r.Server, address, err)
 }
 
 // unwilling tells whether a person was asked to sign in and does not want to.

@@ -5,8 +5,6 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
-	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy/guard"
 )
 
 // maxSteps is how many steps of a call are kept; what comes behind is not.
@@ -57,17 +55,4 @@ func (rec *record) viewed(d gate.Decision) {
 		rec.unseen = d
 	}
 	rec.Said(phase, d)
-}
-
-// breakerState is the state of the circuit breaker that let a call through; empty
-// where none was asked.
-func breakerState(call *mcp.Call) string {
-	p, ok := call.Pass.(*guard.Pass)
-	switch {
-	case !ok:
-		return ""
-	case p.Trial():
-		return guard.HalfOpen.String()
-	}
-	return guard.Closed.String()
 }

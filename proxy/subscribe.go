@@ -51,75 +51,101 @@ func subscribed(x *Exchange, r *Route) *subscription {
 	return &subscription{r.watchKey(), r, who}
 }
 
-// resource resolves the URI of a subscription and asks what a read of it would be
-// asked: the gate, the mode and the rules, rates, and whether budgets have something
-// left. A subscription is a request at a rate, and uses nothing that budgets count.
-func (g *Gateway) resource(ctx context.Context, x *Exchange, uri string) (*Route, error) {
-	snap := g.snapshot.Load()
-	route := snap.Catalog(x).resolve(mcp.Resource, uri, x.Scope)
-	if route == nil {
-		return nil, g.unknownTo(x, mcp.Resource, uri)
-	}
-	demands, err := g.permit(ctx, x, route)
-	if err != nil {
-		return route, err
-	}
-	more, err := snap.examineTool(ctx, x, route)
-	if err != nil {
-		return route, err
-	}
-	if len(demands)+len(more) > 0 {
-		return route, refusal.Unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
-	}
-	if snap.rates != nil {
-		if err := snap.rates.Take(ctx, route.rated(x.Identity)); err != nil {
-			return route, err
+// resourceNamed answers a request about the resource that it names under a plan.
+func resourceNamed(p *plan) func(*Gateway, context.Context, *Exchange) reply {
+	return func(g *Gateway, ctx context.Context, x *Exchange) reply {
+		uri, ok := x.Message.ParamString("uri")
+		if !ok {
+			return g.refuseCall(x, mcp.Resource, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
 		}
+		return g.newRequest(x, p, mcp.Resource, uri).serve(ctx)
 	}
-	_, err = snap.standings(ctx, x.Identity, x.Scope, route)
-	return route, err
 }
 
-// subscribe answers resources/subscribe.
-func (g *Gateway) subscribe(ctx context.Context, x *Exchange) (answer reply) {
-	uri, ok := x.Message.ParamString("uri")
-	if !ok {
-		return g.refuseCall(x, mcp.Resource, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
+// listenTo has somebody who listens watch a resource, and returns the subscription.
+func (g *Gateway) listenTo(ctx context.Context, x *Exchange, who subscriber, uri string) (*subscription, error) {
+	c := g.newRequest(x, &planListenTo, mcp.Resource, uri)
+	c.watcher = who
+	if err := c.pass(ctx); err != nil {
+		return nil, err
 	}
-	rec := g.newRecord(x, mcp.Resource, uri)
-	defer func() { rec.close(&answer, recover()) }()
-	route, err := g.resource(ctx, x, uri)
-	if err == nil {
-		rec.routed(route)
-		if x.Session.watches(uri) >= g.opts.Limits.Watches {
-			err = refusal.TooManyResources
-		}
+	return subscribed(x, c.route), nil
+}
+
+// findResource resolves the URI of a subscription.
+func (c *call) findResource() error {
+	r := c.snap.Catalog(c.x).resolve(mcp.Resource, c.name, c.x.Scope)
+	if r == nil {
+		return c.unknownName(gate.Decision{})
 	}
-	if err == nil {
-		err = rec.begin()
+	c.found(r)
+	return nil
+}
+
+// examineSubscription holds a subscription against the rules and the mode in force, as
+// a read of the resource.
+func (c *call) examineSubscription() error {
+	more, err := c.g.snapshot.Load().examineTool(c.ctx, c.x, c.route)
+	if err == nil && len(c.demands)+len(more) > 0 {
+		err = refusal.Unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
 	}
-	if err == nil {
-		err = g.watch(ctx, x, x.Session, route)
+	return err
+}
+
+// standing refuses a subscription of somebody whose budgets have nothing left. It is a
+// request at a rate, and uses nothing that budgets count.
+func (c *call) standing() error {
+	_, err := c.snap.standings(c.ctx, c.x.Identity, c.x.Scope, c.route)
+	return err
+}
+
+// roomToWatch is standing, of a session that may watch one resource more.
+func (c *call) roomToWatch() error {
+	if err := c.standing(); err != nil {
+		return err
 	}
-	if err != nil {
-		return g.refuse(x, rec.refused(err))
+	if c.x.Session.watches(c.name) >= c.g.opts.Limits.Watches {
+		return refusal.TooManyResources
 	}
-	sub := subscribed(x, route)
-	before, ok := x.Session.subscribe(uri, sub)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	return nil
+}
+
+// startListening watches the resource for somebody who listens.
+func (c *call) startListening() (reply, error) {
+	return empty, c.g.watch(c.ctx, c.x, c.watcher, c.route)
+}
+
+// startWatch watches the resource for the session of the request.
+func (c *call) startWatch() (reply, error) {
+	g, session := c.g, c.x.Session
+	if err := g.watch(c.ctx, c.x, session, c.route); err != nil {
+		return reply{}, err
+	}
+	sub := subscribed(c.x, c.route)
+	before, ok := session.subscribe(c.name, sub)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), settleTime)
 	defer cancel()
 	if !ok {
-		g.unwatch(ctx, x.Session, sub)
-		return g.refuse(x, rec.refused(errSessionEnded))
+		g.unwatch(ctx, session, sub)
+		return reply{}, errSessionEnded
 	}
 	switch {
 	case before == nil:
 	case before.key != sub.key: // the server, or what it speaks, is another than it was
-		g.unwatch(ctx, x.Session, before)
+		g.unwatch(ctx, session, before)
 	default:
-		g.unsubscribeAt(ctx, x.Session, before)
+		g.unsubscribeAt(ctx, session, before)
 	}
-	return empty
+	return empty, nil
+}
+
+// endWatch ends a subscription of the session.
+func (c *call) endWatch() (reply, error) {
+	if sub := c.x.Session.unsubscribe(c.name); sub != nil {
+		c.found(sub.route)
+		c.g.unwatch(c.ctx, c.x.Session, sub)
+	}
+	return empty, nil
 }
 
 // subscribe keeps a subscription until the session ends, and returns the one that it
@@ -138,26 +164,13 @@ func (s *Session) subscribe(uri string, sub *subscription) (before *subscription
 	return before, true
 }
 
-// unsubscribe answers resources/unsubscribe.
-func (g *Gateway) unsubscribe(ctx context.Context, x *Exchange) (answer reply) {
-	uri, ok := x.Message.ParamString("uri")
-	if !ok {
-		return g.refuseCall(x, mcp.Resource, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
-	}
-	rec := g.newRecord(x, mcp.Resource, uri)
-	defer func() { rec.close(&answer, recover()) }()
-	if err := rec.begin(); err != nil {
-		return g.refuse(x, rec.refused(err))
-	}
-	x.Session.mu.Lock()
-	sub := x.Session.subscribed[uri]
-	delete(x.Session.subscribed, uri)
-	x.Session.mu.Unlock()
-	if sub != nil {
-		rec.routed(sub.route)
-		g.unwatch(ctx, x.Session, sub)
-	}
-	return empty
+// unsubscribe forgets a subscription and returns it, nil where there is none.
+func (s *Session) unsubscribe(uri string) *subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.subscribed[uri]
+	delete(s.subscribed, uri)
+	return sub
 }
 
 // watches returns how many resources the session watches besides one.

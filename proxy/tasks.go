@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/names"
@@ -143,16 +142,16 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 // permitTask asks the gate about the tool of a task, and returns what people are
 // to be asked. A task of what may not be viewed is unknown.
 func (g *Gateway) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
-	return g.permitOr(ctx, x, t.route, t.route.argumentsOf(x), nil, known(func() error { return errTask }))
+	return g.permit(ctx, x, t.route, t.route.argumentsOf(x), nil, known(func() error { return errTask }))
 }
+
+// unknownTask is the answer for a task that the caller may not view any more.
+func (c *call) unknownTask(d gate.Decision) error { return known(func() error { return errTask })(d) }
 
 // examineTask holds the tool of a task against the rules and the mode in force,
 // and what is demanded now against what was approved of: what was begun under
-// one rule may not go on under every other. Ending a task always may.
+// one rule may not go on under every other.
 func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands []gate.Demand) error {
-	if x.Message.Method == mcp.MethodTaskCancel {
-		return nil
-	}
 	more, err := g.snapshot.Load().examineTool(ctx, x, t.route)
 	if err != nil {
 		return err
@@ -162,6 +161,9 @@ func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands
 	}
 	return nil
 }
+
+// examineTask is [Gateway.examineTask] of the task that the call is about.
+func (c *call) examineTask() error { return c.g.examineTask(c.ctx, c.x, c.task, c.demands) }
 
 // examineTool holds a tool, of which no arguments are known any more, or a resource
 // against the rules and the mode in force. It returns what people are to be asked before a call.
@@ -173,7 +175,7 @@ func (s *Snapshot) examineTool(ctx context.Context, x *Exchange, r *Route) ([]ga
 	return s.arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: r.input, Listed: r.item})
 }
 
-// judgeTask does both.
+// judgeTask decides once more on a task, at any time.
 func (g *Gateway) judgeTask(ctx context.Context, x *Exchange, t *task) error {
 	demands, err := g.permitTask(ctx, x, t)
 	if err != nil {
@@ -182,77 +184,62 @@ func (g *Gateway) judgeTask(ctx context.Context, x *Exchange, t *task) error {
 	return g.examineTask(ctx, x, t, demands)
 }
 
-// task answers a request about a task: it passes what a call passes, less what
-// was paid for when the task was made (see [Gateway.call]).
-func (g *Gateway) task(ctx context.Context, x *Exchange) (answer reply) {
-	g.first.wait(ctx, "", x.Scope, true)
-	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Tool, "")
-	defer func() { rec.close(&answer, recover()) }()
-	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
+// aboutTask answers a request about a task under a plan: it passes what a call passes,
+// less what was paid for when the task was made.
+func aboutTask(p *plan) func(*Gateway, context.Context, *Exchange) reply {
+	return func(g *Gateway, ctx context.Context, x *Exchange) reply {
+		g.first.wait(ctx, "", x.Scope, true)
+		return g.newRequest(x, p, mcp.Tool, "").serve(ctx)
+	}
+}
 
-	if err := x.mayUseTasks(snap.Catalog(x)); err != nil {
-		return refuse(err)
+// checkTask looks at a request about a task.
+func (c *call) checkTask() error {
+	if err := c.x.mayUseTasks(c.snap.Catalog(c.x)); err != nil {
+		return err
 	}
-	sealed, ok := x.Message.ParamString("taskId")
-	if !ok {
-		return refuse(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "taskId" must be a string`))
+	if _, ok := c.x.Message.ParamString("taskId"); !ok {
+		return mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "taskId" must be a string`)
 	}
-	if x.Message.Method == mcp.MethodTaskUpdate && !answersWellFormed(x.Message.Param("inputResponses")) {
-		return refuse(errResponses)
+	if c.x.Message.Method == mcp.MethodTaskUpdate && !answersWellFormed(c.x.Message.Param("inputResponses")) {
+		return errResponses
 	}
-	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(refusal.AuditDown(err))
-	}
-	t, err := g.openTask(snap, x, sealed)
+	return nil
+}
+
+// findTask finds the task that a request names.
+func (c *call) findTask() error {
+	sealed, _ := c.x.Message.ParamString("taskId")
+	t, err := c.g.openTask(c.snap, c.x, sealed)
 	if err != nil {
-		return refuse(err)
+		return err
 	}
-	rec.routed(t.route)
-	rec.entry.Name, rec.called = t.route.Exposed, t.route.Exposed
-	decided := time.Now()
-	demands, err := g.permitTask(ctx, x, t)
+	c.task, c.approved, c.name = t, t.approved, t.route.Exposed
+	c.found(t.route)
+	c.rec.entry.Name = t.route.Exposed
+	return nil
+}
+
+// prepareTask makes the request about a task, with the server's own id.
+func (c *call) prepareTask() error {
+	params := mcp.SetMember(c.x.Message.Params(), "taskId", mcp.Quote(c.task.id))
+	c.request = c.g.newCall(c.x, c.route.to, c.x.Message.Method, mcp.RewriteMeta(params, nil))
+	c.request.Conn = c.task.conn
+	return nil
+}
+
+// carryOutTask sends a request about a task to its server and answers the client.
+func (c *call) carryOutTask() (reply, error) {
+	c.request.Params = c.rec.tell(c.request.Params)
+	got, err := c.carryTask()
+	if err := c.carried(&got, err); err != nil {
+		return reply{}, orUnknown(err)
+	}
+	answer, err := c.deliverTask(got)
 	if err != nil {
-		return refuse(err)
+		answer = c.refuse(err)
 	}
-	if x.Message.Method != mcp.MethodTaskCancel { // which no mode ends
-		under, done, err := g.flights.begin(ctx, x, t.route, rec)
-		if err != nil {
-			return refuse(err)
-		}
-		defer done()
-		ctx = under
-	}
-	if err := g.examineTask(ctx, x, t, demands); err != nil {
-		return refuse(err)
-	}
-	if err := t.route.to.slots.Acquire(ctx, t.route.Server, x.Identity.Key()); err != nil {
-		return refuse(err)
-	}
-	defer t.route.to.slots.Release(x.Identity.Key())
-	judgeAgain := func() error {
-		if time.Since(decided) <= decisionAge {
-			return nil
-		}
-		decided = time.Now()
-		return g.judgeTask(ctx, x, t)
-	}
-	if err := judgeAgain(); err != nil {
-		return refuse(err)
-	}
-	if ctx, err = rec.charge(ctx, snap, t.route, true); err != nil {
-		return refuse(err)
-	}
-	if err := judgeAgain(); err != nil {
-		return refuse(rec.notMade(err))
-	}
-	if err := rec.begin(); err != nil {
-		return refuse(rec.notMade(err))
-	}
-	got, err := g.carryTask(ctx, x, rec, t)
-	if err := rec.carried(&got, err); err != nil {
-		return refuse(orUnknown(err))
-	}
-	return rec.warned(g.deliverTask(x, rec, t, got))
+	return c.warned(answer), nil
 }
 
 // orUnknown returns the refusal of a request about a task that got no answer. A
@@ -268,28 +255,25 @@ func orUnknown(err error) error {
 // object of objects.
 func answersWellFormed(raw []byte) bool { return raw != nil && responsesWellFormed(raw) }
 
-// carryTask brings a request about a task to its server, with the server's own
-// id.
-func (g *Gateway) carryTask(ctx context.Context, x *Exchange, rec *record, t *task) (mcp.Answer, error) {
-	params := mcp.SetMember(x.Message.Params(), "taskId", mcp.Quote(t.id))
-	call := g.newCall(x, t.route.to, x.Message.Method, rec.tell(mcp.RewriteMeta(params, nil)))
-	call.Conn = t.conn
+// carryTask brings a request about a task to its server.
+func (c *call) carryTask() (mcp.Answer, error) {
+	g, x, t, request := c.g, c.x, c.task, c.request
 	if x.Message.Method != mcp.MethodTaskResult {
-		call.Progress = false
-		return t.route.to.backend.Call(ctx, call)
+		request.Progress = false
+		return t.route.to.backend.Call(c.ctx, request)
 	}
 	d := &dialogue{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
 	d.judge = func(ctx context.Context) error { return g.judgeTask(ctx, x, t) }
-	call.Notify, call.Ask, call.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
-	defer func() { rec.entry.Rounds = int(d.answered.Load()) }()
-	ctx, cancel := t.route.bounded(ctx, t.route.hard())
+	request.Notify, request.Ask, request.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
+	defer func() { c.rec.entry.Rounds = int(d.answered.Load()) }()
+	ctx, cancel := t.route.bounded(c.ctx, t.route.hard())
 	defer cancel()
-	run := &taskRun{d: d, route: t.route, id: t.id, call: call, judged: time.Now()}
+	run := &taskRun{d: d, route: t.route, id: t.id, call: request, judged: time.Now()}
 	got, err := run.look(ctx)
 	if err != nil || got.Fault != nil {
 		return got, err
 	}
-	rec.bought.delivered = true
+	c.reserved.delivered = true
 	if got, err = run.legacyEnd(ctx, got.Result); err == nil { // which may have taken long
 		err = g.judgeTask(ctx, x, t)
 	}
@@ -303,7 +287,8 @@ func relatedTask(id string) []byte {
 }
 
 // deliverTask turns the answer about a task into the client's.
-func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer) reply {
+func (c *call) deliverTask(got mcp.Answer) (reply, error) {
+	g, x, t, rec := c.g, c.x, c.task, c.rec
 	key := taskKey{taskPlace{t.route.Server, t.conn}, t.id}
 	if x.Message.Method == mcp.MethodTaskResult && got.Fault == nil {
 		g.tasks.ended(key)
@@ -311,24 +296,24 @@ func (g *Gateway) deliverTask(x *Exchange, rec *record, t *task, got mcp.Answer)
 	g.tasks.saw(key, got.Result)
 	switch {
 	case got.Fault != nil:
-		return faulty(g.upstreamFault(x, t.route, &rec.entry, got))
+		return faulty(g.upstreamFault(x, t.route, &rec.entry, got)), nil
 	case x.Message.Method == mcp.MethodTaskResult:
-		result, note, err := g.filterResult(x, t.route, &rec.entry, mcp.MethodToolsCall, got.Result)
+		result, note, err := c.filterResult(mcp.MethodToolsCall, got.Result)
 		if err != nil {
-			return g.refuse(x, rec.refused(err))
+			return reply{}, err
 		}
 		if got.Era == mcp.Modern {
 			result = withoutModern(result)
 		}
-		return reply{result: revision.Message(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, members(relatedTask(t.sealed), note)))}
+		return reply{result: revision.Message(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, members(relatedTask(t.sealed), note)))}, nil
 	case x.Era == mcp.Legacy:
-		return reply{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}
+		return reply{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}, nil
 	}
-	result, err := g.exposeTask(x, t.route, &rec.entry, t.sealed, got.Result)
+	result, err := c.exposeTask(got.Result)
 	if err != nil {
-		return g.refuse(x, rec.refused(err))
+		return reply{}, err
 	}
-	return reply{result: g.modernResult(mcp.SetMember(result, "resultType", []byte(`"complete"`)), true, false)}
+	return reply{result: g.modernResult(mcp.SetMember(result, "resultType", []byte(`"complete"`)), true, false)}, nil
 }
 
 // withTaskID returns a task under another id; what names no task stays.
@@ -343,15 +328,16 @@ func withTaskID(object []byte, sealed string) []byte {
 // client's id, with only such questions as the client may be asked, and with
 // the URIs of its result and questions exposed. A round of the call that made
 // it has no part in it.
-func (g *Gateway) exposeTask(x *Exchange, r *Route, entry *audit.Entry, sealed string, state []byte) ([]byte, error) {
-	if err := g.rounds.allowed(x, r, state); err != nil {
+func (c *call) exposeTask(state []byte) ([]byte, error) {
+	r := c.route
+	if err := c.g.rounds.allowed(c.x, r, state); err != nil {
 		return nil, err
 	}
-	clean := g.redaction(r, entry)
-	state = names.ExposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, sealed))))
+	clean := c.g.redaction(r, &c.rec.entry)
+	state = names.ExposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, c.task.sealed))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
-		inner, note, err := g.filterResult(x, r, entry, mcp.MethodToolsCall, inner)
+		inner, note, err := c.filterResult(mcp.MethodToolsCall, inner)
 		if err != nil {
 			return nil, err
 		}

@@ -20,29 +20,22 @@ const (
 	maxTaskPages = 16
 )
 
-// taskList answers tasks/list of 2025-11-25 with the caller's own tasks at all
+// checkTaskList looks at a request for a list of tasks.
+func (c *call) checkTaskList() error { return c.x.mayUseTasks(c.snap.Catalog(c.x)) }
+
+// findTaskPage finds where the page of the list begins.
+func (c *call) findTaskPage() (err error) {
+	c.page, err = c.g.openTaskCursor(c.x)
+	return err
+}
+
+// listTasks answers tasks/list of 2025-11-25 with the caller's own tasks at all
 // servers in scope, one connection after the other: a legacy server keeps tasks
 // for the connection that they were made on. One that does not answer is left
 // out.
-func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
-	g.first.wait(ctx, "", x.Scope, true)
-	snap, rec := g.snapshot.Load(), g.newRecord(x, mcp.Tool, "")
-	defer func() { rec.close(&answer, recover()) }()
-	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
-	if err := x.mayUseTasks(snap.Catalog(x)); err != nil {
-		return refuse(err)
-	}
-	if err := g.opts.Auditor.Healthy(); err != nil {
-		return refuse(refusal.AuditDown(err))
-	}
-	from, err := g.openTaskCursor(x)
-	if err != nil {
-		return refuse(err)
-	}
-	if err := rec.begin(); err != nil {
-		return refuse(err)
-	}
-	places := g.taskPlaces(snap, x, from.at)
+func (c *call) listTasks() (_ reply, err error) {
+	g, x, from := c.g, c.x, c.page
+	places := g.taskPlaces(c.snap, x, from.at)
 	tasks := []byte(`{"tasks":[`)
 	some := false
 	add := func(task []byte) {
@@ -55,8 +48,8 @@ func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
 		if places[0] != from.at {
 			from = taskCursor{at: places[0]}
 		}
-		if from.behind, err = g.tasksAt(ctx, snap, x, from, add); err != nil {
-			return refuse(err)
+		if from.behind, err = g.tasksAt(c.ctx, c.snap, x, from, add); err != nil {
+			return reply{}, err
 		}
 		if from.behind == "" {
 			places = places[1:]
@@ -69,11 +62,11 @@ func (g *Gateway) taskList(ctx context.Context, x *Exchange) (answer reply) {
 		}
 		next, err := g.opts.Keys.Seal(seal.Cursor, taskCursorContext(x), from.encode())
 		if err != nil {
-			return g.broken("seal a cursor", err)
+			return g.broken("seal a cursor", err), nil
 		}
 		tasks = mcp.AppendQuote(append(tasks, `,"nextCursor":`...), next)
 	}
-	return reply{result: append(tasks, '}')}
+	return reply{result: append(tasks, '}')}, nil
 }
 
 // taskCursor is where a page of tasks begins: at a place, behind the server's

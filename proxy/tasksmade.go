@@ -55,23 +55,24 @@ func (x *Exchange) madeTask(r *Route, call *mcp.Call, got *mcp.Answer, kind stri
 }
 
 // deliverMade turns the answer that a call is a task now into the client's.
-func (g *Gateway) deliverMade(x *Exchange, r *Route, rec *record, got mcp.Answer) reply {
+func (c *call) deliverMade(got mcp.Answer) (reply, error) {
+	g, x, r, rec := c.g, c.x, c.route, c.rec
 	result := got.Result
 	made := result
 	if x.Era == mcp.Legacy {
 		made = mcp.Lookup(result, "task")
 	}
 	id, _ := mcp.LookupString(made, "taskId")
-	sealed, err := g.sealTask(x, r, got.Conn, id, rec.approved)
+	sealed, err := g.sealTask(x, r, got.Conn, id, c.approved)
 	if err != nil {
-		return g.refuse(x, rec.refused(err))
+		return reply{}, err
 	}
 	if x.Era == mcp.Modern {
 		// The questions of a task come with its state, and a round is over once
 		// there is one (SEP-2663, Composition with Multi Round-Trip Requests).
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 		g.begun.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
-		return reply{result: g.modernResult(withTaskID(g.redaction(r, &rec.entry).state(result), sealed), true, false)}
+		return reply{result: g.modernResult(withTaskID(g.redaction(r, &rec.entry).state(result), sealed), true, false)}, nil
 	}
 	g.tasks.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
 	result = mcp.SetMember(result, "task", withTaskID(g.redaction(r, &rec.entry).state(made), sealed))
@@ -79,5 +80,5 @@ func (g *Gateway) deliverMade(x *Exchange, r *Route, rec *record, got mcp.Answer
 	if said := mcp.Lookup(result, "_meta", mcp.MetaImmediate); said != nil { // for the model, not of this hop
 		meta = append([]byte(`"`+mcp.MetaImmediate+`":`), said...)
 	}
-	return reply{result: mcp.RewriteMeta(result, meta)}
+	return reply{result: mcp.RewriteMeta(result, meta)}, nil
 }

@@ -21,41 +21,60 @@ type Await func(ctx context.Context, id *gate.Identity, kind mcp.Capability, ori
 // listedTime is how long a call waits until what its backend lists is in the catalog.
 const listedTime = 5 * time.Second
 
-// find returns what a call is of, nil for what there is not. Where callers sign in to
-// the backend that the name is of, it waits for what the caller is about to be listed:
-// whoever calls without having listed starts their server by that, and whoever has just
-// signed in is not told that there is no such tool because the list is still on its
-// way. The error is why nothing is listed to the caller, and from is whose it is.
+// findListed notes what a call is of, or refuses what there is not. Where callers sign
+// in to the backend that the name is of, it waits for what the caller is about to be
+// listed: whoever calls without having listed starts their server by that, and whoever
+// has just signed in is not told that there is no such tool because the list is still
+// on its way. A call of which nothing becomes known goes on under another plan.
 //
 // It comes before the gate, which can say nothing of what is not listed, and before
 // the places of the calls that run, so it has places of its own (see [limit.Concurrency.Await]).
 // What a caller learns by it is no more than that there is a wait.
-func (g *Gateway) find(ctx context.Context, x *Exchange, kind mcp.Capability, name string) (snap *Snapshot, r *Route, from *served, err error) {
-	snap = g.snapshot.Load()
-	catalog := snap.Catalog(x)
+func (c *call) findListed() error {
+	catalog := c.snap.Catalog(c.x)
+	r := catalog.resolve(c.kind, c.name, c.x.Scope)
+	from := catalog.claims(c.kind, c.name, c.x.Scope)
+	if r != nil {
+		from = r.to
+	}
+	r, err := c.await(r, from)
+	switch {
+	case err != nil:
+		return c.unlisted(r, from, err)
+	case r == nil:
+		return c.unknownName(gate.Decision{})
+	}
+	c.found(r)
+	c.rec.note(r)
+	return nil
+}
+
+// await waits for what a server lists to the caller, where that is not known, and
+// returns what the call is of then. The error is why nothing is listed to the caller.
+func (c *call) await(r *Route, from *served) (*Route, error) {
+	if from == nil || from.mount.Await == nil {
+		return r, nil
+	}
 	original := ""
-	if r = catalog.resolve(kind, name, x.Scope); r != nil {
-		from, original = r.to, r.Original
-	} else {
-		from = catalog.claims(kind, name, x.Scope)
+	if r != nil {
+		if original = r.Original; from.mount.Listed != nil && from.mount.Listed(c.x.Identity, c.kind, original) {
+			return r, nil
+		}
 	}
-	if from == nil || from.mount.Await == nil || r != nil && from.mount.Listed != nil && from.mount.Listed(x.Identity, kind, original) {
-		return snap, r, from, nil
-	}
-	leave, err := from.slots.Await(x.Identity.Key())
+	leave, err := from.slots.Await(c.x.Identity.Key())
 	if err != nil {
-		return snap, r, from, err
+		return r, err
 	}
 	defer leave()
-	if err := from.mount.Await(ctx, x.Identity, kind, original); err != nil {
-		return snap, r, from, err
+	if err := from.mount.Await(c.ctx, c.x.Identity, c.kind, original); err != nil {
+		return r, err
 	}
 	if r == nil {
-		g.know(ctx, from.backend)
-		snap = g.snapshot.Load()
-		r = snap.Catalog(x).resolve(kind, name, x.Scope)
+		c.g.know(c.ctx, from.backend)
+		c.snap = c.g.snapshot.Load() // with what is listed since
+		r = c.snap.Catalog(c.x).resolve(c.kind, c.name, c.x.Scope)
 	}
-	return snap, r, from, nil
+	return r, nil
 }
 
 // know waits until what a backend lists is in the catalog.
@@ -88,58 +107,41 @@ func (c *Catalog) claims(kind mcp.Capability, name string, scope Scope) *served 
 	return s
 }
 
-// unlisted answers a call of what its backend lists to nobody, or not to this caller,
-// because somebody has to sign in first: as such a call of something that is listed
-// (see [Gateway.unserved]), if the caller may view the tool by which one signs in. To
-// everybody else it is a name that does not exist. So it answers, of what is listed
-// too, where there is no place to wait.
-func (g *Gateway) unlisted(ctx context.Context, x *Exchange, rec *record, kind mcp.Capability, name string, listed *Route, from *served, why error) reply {
-	refuse := func(err error) reply { return g.refuse(x, rec.refused(err)) }
-	if ctx.Err() != nil {
-		return refuse(why)
+// unlisted goes on with a call of what its backend lists to nobody, or not to this
+// caller, because somebody has to sign in first. It is answered as such a call of
+// something that is listed (see [call.unserved]), if the caller may view the tool by
+// which one signs in. To everybody else it is a name that does not exist. So it is, of
+// what is listed too, where there is no place to wait.
+func (c *call) unlisted(listed *Route, from *served, why error) error {
+	if c.ctx.Err() != nil {
+		return why
 	}
+	c.why, c.plan = why, &planUnlisted
+	asked := from.signsIn()
 	if busy, is := errors.AsType[*refusal.Error](why); is {
-		return refuse(g.crowded(ctx, x, kind, name, listed, from, busy))
+		if c.why, c.plan = busy, &planOverloaded; listed != nil {
+			asked = listed
+		}
 	}
-	stands := from.signsIn()
-	if stands == nil || stands.to != from {
-		return refuse(g.unknownTo(x, kind, name))
+	if asked == nil || asked.to != from {
+		return c.unknownName(gate.Decision{})
 	}
-	if _, err := g.permitOr(ctx, x, stands, nil, nil, func(gate.Decision) error { return g.unknownTo(x, kind, name) }); err != nil {
-		return refuse(err)
-	}
-	r := &Route{Kind: kind, Server: stands.Server, Exposed: name, to: from}
-	rec.routed(r)
-	call := g.newCall(x, from, x.Message.Method, x.Message.Params())
-	again, err := g.rounds.recognise(x, r, rec, call)
-	if err != nil {
-		return refuse(err)
-	}
-	if err := g.pace(ctx, x, r, rec, again); err != nil {
-		return refuse(err)
-	}
-	if err := g.rounds.admit(ctx, again, rec); err != nil {
-		return refuse(err)
-	}
-	return g.unserved(x, r, rec, call, again, why)
+	c.route = asked // which is no news for the entry of a call that is refused
+	return nil
 }
 
-// crowded answers a call for which there is no place to wait: with that if the caller
-// may view what is called, or the tool by which one signs in where it is not listed.
-// To everybody else it is a name that does not exist.
-func (g *Gateway) crowded(ctx context.Context, x *Exchange, kind mcp.Capability, name string, r *Route, from *served, why error) error {
-	if r == nil {
-		r = from.signsIn()
-	}
-	hidden := func(gate.Decision) error { return g.unknownTo(x, kind, name) }
-	if r == nil || r.to != from {
-		return hidden(gate.Decision{})
-	}
-	if _, err := g.permitOr(ctx, x, r, r.argumentsOf(x), nil, hidden); err != nil {
-		return err
-	}
-	return why
+// prepareUnlisted makes the call of what is not listed known by its exposed name.
+func (c *call) prepareUnlisted() error {
+	c.found(&Route{Kind: c.kind, Server: c.route.Server, Exposed: c.name, to: c.route.to})
+	c.request = c.g.newCall(c.x, c.route.to, c.x.Message.Method, c.x.Message.Params())
+	return nil
 }
+
+// signInFirst answers a call of what is listed after a sign-in.
+func (c *call) signInFirst() (reply, error) { return c.unserved(c.why) }
+
+// refuseOverloaded answers a call for which there is no place to wait.
+func (c *call) refuseOverloaded() (reply, error) { return reply{}, c.why }
 
 // standsIn tells whether a definition is that of the tool by which one signs in, and
 // no tool of the server's own that has its name.

@@ -80,7 +80,7 @@ func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Ide
 	return v
 }
 
-// explainCall explains a call of what may be viewed, in the order of [Gateway.call]:
+// explainCall explains a call of what may be viewed, in the [order] of one:
 // by the audit log, the scopes that it needs, the gate, and what comes after it.
 func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Identity, scope Scope, r *Route, given []byte) Verdict {
 	var before []Step
