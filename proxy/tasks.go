@@ -296,7 +296,7 @@ func (c *call) deliverTask(got mcp.Answer) (reply, error) {
 	g.tasks.saw(key, got.Result)
 	switch {
 	case got.Fault != nil:
-		return faulty(g.upstreamFault(x, t.route, &rec.entry, got)), nil
+		return faulty(g.upstreamFault(x, t.route, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
 	case x.Message.Method == mcp.MethodTaskResult:
 		result, note, err := c.filterResult(mcp.MethodToolsCall, got.Result)
 		if err != nil {
