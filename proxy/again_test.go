@@ -285,8 +285,8 @@ func TestSessionEndsWhileItSubscribes(t *testing.T) {
 		close(took)
 		<-w.done
 		synctest.Wait()
-		if len(r.watchers) != 0 || len(b.seen(mcp.MethodUnsubscribe)) != 1 {
-			t.Errorf("left behind: %v; %d unsubscribed", r.watchers, len(b.seen(mcp.MethodUnsubscribe)))
+		if len(r.watches.of) != 0 || len(b.seen(mcp.MethodUnsubscribe)) != 1 {
+			t.Errorf("left behind: %v; %d unsubscribed", r.watches.of, len(b.seen(mcp.MethodUnsubscribe)))
 		}
 	})
 }

@@ -51,7 +51,7 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 	for _, s := range g.sessions.list() {
 		tell(s, s.hearers(), s.scope, s.answers())
 	}
-	for _, l := range g.everyListen() {
+	for _, l := range g.listens.list() {
 		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersModern)
 	}
 }
@@ -149,14 +149,4 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 		return view{}
 	}
 	return view{h.Sum64(), of.listing.Announced[c.kind], of.isPlain, of.listing.Era}
-}
-
-func (g *Gateway) everyListen() []*listen {
-	g.listensMu.Lock()
-	defer g.listensMu.Unlock()
-	all := make([]*listen, 0, len(g.listens))
-	for l := range g.listens {
-		all = append(all, l)
-	}
-	return all
 }

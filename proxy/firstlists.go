@@ -165,7 +165,7 @@ func (f *firstLists) ask(d time.Duration) { f.long, f.quiet, f.asked = d, d, tru
 // waitList holds a list back at the very start. A client that has said that it listens
 // to changes of the list is not kept: it is told what comes.
 func (g *Gateway) waitList(ctx context.Context, x *Exchange, kind mcp.Capability) {
-	g.first.wait(ctx, "", x.Scope, !g.first.asked && x.Era == mcp.Modern && listening(g.everyListen(), x, kind))
+	g.first.wait(ctx, "", x.Scope, !g.first.asked && x.Era == mcp.Modern && listening(g.listens.list(), x, kind))
 }
 
 // listening tells whether a caller has said that it listens to changes of a list.

@@ -40,12 +40,9 @@ type Gateway struct {
 	loops      limit.Loops
 
 	vigils      vigils
-	building    sync.Mutex // one rebuild at a time
 	rounds      rounds
 	replays     replays
 	asked       hourly
-	tasks       taskBook
-	begun       taskBook // of the extension
 	keptResults *result.Store
 
 	first *firstLists
@@ -56,12 +53,12 @@ type Gateway struct {
 
 	sessions *sessionTable
 
-	listensMu sync.Mutex
-	listens   map[*listen]bool
-
-	news     news
-	watchMu  sync.Mutex
-	watchers map[resourceKey]map[subscriber]*gate.Identity // as whom each subscribed
+	front     httpFront
+	publisher publisher
+	tasks     taskService
+	listens   listens
+	news      news
+	watches   watches
 }
 
 // New returns a gateway that serves nothing yet.
@@ -79,15 +76,17 @@ func New(opts Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: newFirstLists(opts.Limits.FirstList, opts.FirstMissed),
 		principals: limit.NewPrincipals(), requests: limit.NewRequests(opts.Logger, opts.Metrics.limited),
-		listens: make(map[*listen]bool), watchers: make(map[resourceKey]map[subscriber]*gate.Identity),
 	}
 	g.failures = limit.NewFailures(g.requests)
 	g.throttle.Store(&limit.Throttle{})
+	g.front, g.publisher.g, g.tasks.g = httpFront{g}, g, g
+	g.listens = listens{each: opts.Limits.Listens, all: make(map[*listen]bool)}
 	g.news = news{g: g, queues: make(map[string]*newsQueue)}
+	g.watches = watches{g: g, of: make(map[resourceKey]map[subscriber]*gate.Identity)}
 	g.rounds = newRounds(g)
 	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
-	g.tasks = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
-	g.begun = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.tasks.legacy = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.tasks.extension = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
 	g.keptResults = result.NewStore(result.StoreLimits{Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime})
 	g.serverInfo = Implementation(opts.Version)
@@ -146,8 +145,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.rounds.sweep(now)
 			g.replays.sweep(now)
 			g.asked.sweep(now)
-			g.tasks.sweep(now)
-			g.begun.sweep(now)
+			g.tasks.legacy.sweep(now)
+			g.tasks.extension.sweep(now)
 			g.loops.Sweep(now)
 			g.keptResults.Sweep(now)
 		}

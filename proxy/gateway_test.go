@@ -132,8 +132,8 @@ func TestRunEnds(t *testing.T) {
 		<-call.done
 		<-client.done
 		synctest.Wait()
-		if r.Sessions() != 0 || len(r.sessions.of) != 0 || len(r.watchers) != 0 || len(r.listens) != 0 {
-			t.Errorf("left behind: %d sessions, %v, %v, %v", r.Sessions(), r.sessions.of, r.watchers, r.listens)
+		if r.Sessions() != 0 || len(r.sessions.of) != 0 || len(r.watches.of) != 0 || len(r.listens.all) != 0 {
+			t.Errorf("left behind: %d sessions, %v, %v, %v", r.Sessions(), r.sessions.of, r.watches.of, r.listens.all)
 		}
 		if got := b.seen(mcp.MethodUnsubscribe); len(got) != 1 {
 			t.Errorf("unsubscribed %d times, want once", len(got))

@@ -11,9 +11,9 @@ import (
 
 // This file finds out who hears of what servers say outside of calls.
 
-// tell tells some news to whom it belongs. It asks the gate who may hear of it, which
+// relay tells some news to whom it belongs. It asks the gate who may hear of it, which
 // may take as long as a policy server does.
-func (g *Gateway) tell(ev *mcp.Event) {
+func (g *Gateway) relay(ev *mcp.Event) {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
 		g.resourceUpdated(ev)
@@ -53,10 +53,10 @@ type concern struct {
 // concerned returns the subscribers of a resource, or of one that it is part of, that
 // share the connection which the news came over.
 func (g *Gateway) concerned(ev *mcp.Event, uri string) []concern {
-	g.watchMu.Lock()
-	defer g.watchMu.Unlock()
+	g.watches.mu.Lock()
+	defer g.watches.mu.Unlock()
 	var all []concern
-	for key, watchers := range g.watchers {
+	for key, watchers := range g.watches.of {
 		if !key.concerns(ev) || !partOf(uri, key.uri) {
 			continue
 		}

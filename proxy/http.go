@@ -17,6 +17,10 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
+// httpFront is the binding of the gateway to HTTP: both transports of MCP over it, who
+// may come in, and whether the gateway is ready.
+type httpFront struct{ g *Gateway }
+
 // Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER,
 // /mcp/c/CAPSULE, /sse with /message, /livez and /readyz, and the metadata of
 // [Options.Resource]. Paths are compared

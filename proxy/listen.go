@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -37,10 +40,10 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 	if asked != nil && !x.knowsTasks() {
 		return faulty(errNoTasks)
 	}
-	if !g.addListen(l) {
+	if !g.listens.add(l) {
 		return g.refuse(x, refusal.TooManySubscriptions)
 	}
-	defer g.removeListen(l)
+	defer g.endListen(l)
 	l.tasks = g.tasksIn(ctx, x, asked)
 	x.way.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
 	if len(l.tasks) > 0 {
@@ -158,27 +161,60 @@ func (l *listen) listChanged(method string) {
 	}
 }
 
-// addListen registers a subscription within the cap of its principal.
-func (g *Gateway) addListen(l *listen) bool {
-	g.listensMu.Lock()
-	defer g.listensMu.Unlock()
+// listens are the subscriptions that are open. They are safe for concurrent use.
+type listens struct {
+	each int // of one principal, at most
+
+	mu  sync.Mutex
+	all map[*listen]bool
+}
+
+// add registers a subscription within the cap of its principal.
+func (t *listens) add(l *listen) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	own := 0
-	for other := range g.listens {
+	for other := range t.all {
 		if other.x.Identity.Key() == l.x.Identity.Key() {
 			own++
 		}
 	}
-	if own >= g.opts.Limits.Listens {
+	if own >= t.each {
 		return false
 	}
-	g.listens[l] = true
+	t.all[l] = true
 	return true
 }
 
-func (g *Gateway) removeListen(l *listen) {
-	g.listensMu.Lock()
-	delete(g.listens, l)
-	g.listensMu.Unlock()
+// remove forgets a subscription.
+func (t *listens) remove(l *listen) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, l)
+}
+
+// list returns the subscriptions that are open now.
+func (t *listens) list() []*listen {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.all))
+}
+
+// revoke ends the subscriptions of callers that keep does not know any more.
+func (t *listens) revoke(keep func(*gate.Identity) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for l := range t.all {
+		if !keep(l.x.Identity) {
+			close(l.revoked)
+			delete(t.all, l)
+		}
+	}
+}
+
+// endListen ends a subscription with all that it watches.
+func (g *Gateway) endListen(l *listen) {
+	g.listens.remove(l)
 	l.mu.Lock()
 	subs := l.subs
 	l.subs = nil

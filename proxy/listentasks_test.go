@@ -132,8 +132,8 @@ func TestListenForTasksInTrouble(t *testing.T) {
 		}
 		leave()
 		synctest.Wait()
-		if !w.ended() || len(r.listens) != 0 {
-			t.Errorf("after the end: %v, %d left", w.ended(), len(r.listens))
+		if !w.ended() || len(r.listens.all) != 0 {
+			t.Errorf("after the end: %v, %d left", w.ended(), len(r.listens.all))
 		}
 		before := len(b.seen(""))
 		time.Sleep(time.Minute)

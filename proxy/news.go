@@ -74,7 +74,7 @@ func topicOf(ev *mcp.Event) topic {
 func (g *Gateway) Happened(ev mcp.Event) {
 	if ev.Method == mcp.NotifyTaskStatus {
 		if id, ok := mcp.LookupString(ev.Params, "taskId"); ok {
-			g.tasks.saw(taskKey{taskPlace{ev.Server, ev.Conn}, id}, ev.Params)
+			g.tasks.legacy.saw(taskKey{taskPlace{ev.Server, ev.Conn}, id}, ev.Params)
 		}
 	}
 	if !g.hasHearers(&ev) {
@@ -151,7 +151,7 @@ func (q *newsQueue) add(ev mcp.Event, merged bool) *newsItem {
 // tell tells the news of a server until nothing waits.
 func (n *news) tell(server string, q *newsQueue) {
 	for it := n.take(server, q); it != nil; it = n.take(server, q) {
-		n.g.tell(&it.ev)
+		n.g.relay(&it.ev)
 		close(it.told)
 	}
 }

@@ -163,14 +163,7 @@ func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
 			s.end(errSessionEnded)
 		}
 	}
-	g.listensMu.Lock()
-	defer g.listensMu.Unlock()
-	for l := range g.listens {
-		if !keep(l.x.Identity) {
-			close(l.revoked)
-			delete(g.listens, l)
-		}
-	}
+	g.listens.revoke(keep)
 }
 
 // allOf tells whether something holds for each of some identities.

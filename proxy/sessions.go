@@ -33,7 +33,7 @@ const shortLife = time.Minute
 func newSessionTable(g *Gateway) *sessionTable {
 	return &sessionTable{
 		most: g.opts.Limits.Sessions, each: g.opts.Limits.SessionsPerPrincipal, log: g.log,
-		counted: g.opts.Metrics.sessions, working: g.tasks.sessions,
+		counted: g.opts.Metrics.sessions, working: g.tasks.legacy.sessions,
 		all: make(map[string]*Session), of: make(map[string]map[*Session]bool),
 	}
 }

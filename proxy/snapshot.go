@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/budget"
@@ -41,11 +42,17 @@ const (
 	idsTime = 5 * time.Second
 )
 
+// publisher makes snapshots and tells clients of what is another in them.
+type publisher struct {
+	g  *Gateway
+	mu sync.Mutex // one rebuild at a time
+}
+
 // rebuild makes the next snapshot and tells the clients whose lists it
 // changes.
 func (g *Gateway) rebuild(ctx context.Context) {
-	g.building.Lock()
-	defer g.building.Unlock()
+	g.publisher.mu.Lock()
+	defer g.publisher.mu.Unlock()
 	old, config := g.snapshot.Load(), g.config.Load()
 	var servers []*served
 	for i := range config.Mounts {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"sync"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -49,6 +50,14 @@ func subscribed(x *Exchange, r *Route) *subscription {
 	who := x.client()
 	who.Session = x.Session
 	return &subscription{r.watchKey(), r, who}
+}
+
+// watches are who wants to hear of which resource. It is safe for concurrent use.
+type watches struct {
+	g *Gateway
+
+	mu sync.Mutex
+	of map[resourceKey]map[subscriber]*gate.Identity // as whom each subscribed
 }
 
 // resourceNamed answers a request about the resource that it names under a plan.
@@ -188,13 +197,13 @@ func (s *Session) watches(besides string) int {
 // subscribes at the server.
 func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
 	key := r.watchKey()
-	g.watchMu.Lock()
-	if g.watchers[key] == nil {
-		g.watchers[key] = make(map[subscriber]*gate.Identity)
+	g.watches.mu.Lock()
+	if g.watches.of[key] == nil {
+		g.watches.of[key] = make(map[subscriber]*gate.Identity)
 	}
-	first, before := !g.watched(key, r.to, x.Identity, who), g.watchers[key][who]
-	g.watchers[key][who] = x.Identity
-	g.watchMu.Unlock()
+	first, before := !g.watched(key, r.to, x.Identity, who), g.watches.of[key][who]
+	g.watches.of[key][who] = x.Identity
+	g.watches.mu.Unlock()
 	if !first {
 		return nil
 	}
@@ -206,13 +215,13 @@ func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Rou
 		err = g.upstreamFault(x, r, nil, got)
 	}
 	if err != nil {
-		g.watchMu.Lock()
+		g.watches.mu.Lock()
 		if before != nil {
-			g.watchers[key][who] = before
+			g.watches.of[key][who] = before
 		} else {
 			g.removeWatcher(key, who)
 		}
-		g.watchMu.Unlock()
+		g.watches.mu.Unlock()
 	}
 	return err
 }
@@ -221,7 +230,7 @@ func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Rou
 // identity has for a subscriber; watchMu is held.
 func (g *Gateway) watched(key resourceKey, at *served, id *gate.Identity, who subscriber) bool {
 	holder, session := at.holder(id), at.session(who)
-	for w, as := range g.watchers[key] {
+	for w, as := range g.watches.of[key] {
 		if _, s := w.owner(); at.holder(as) == holder && (session == "" || s == session) {
 			return true
 		}
@@ -249,17 +258,17 @@ func (s *served) session(who subscriber) string {
 
 // removeWatcher takes a subscriber off a resource; watchMu is held.
 func (g *Gateway) removeWatcher(key resourceKey, who subscriber) {
-	delete(g.watchers[key], who)
-	if len(g.watchers[key]) == 0 {
-		delete(g.watchers, key)
+	delete(g.watches.of[key], who)
+	if len(g.watches.of[key]) == 0 {
+		delete(g.watches.of, key)
 	}
 }
 
 // unwatch takes a subscriber off a resource.
 func (g *Gateway) unwatch(ctx context.Context, who subscriber, sub *subscription) {
-	g.watchMu.Lock()
+	g.watches.mu.Lock()
 	g.removeWatcher(sub.key, who)
-	g.watchMu.Unlock()
+	g.watches.mu.Unlock()
 	g.unsubscribeAt(ctx, who, sub)
 }
 
@@ -267,9 +276,9 @@ func (g *Gateway) unwatch(ctx context.Context, who subscriber, sub *subscription
 // somebody else uses it.
 func (g *Gateway) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
 	x := sub.x
-	g.watchMu.Lock()
+	g.watches.mu.Lock()
 	last := !g.watched(sub.key, sub.route.to, x.Identity, who)
-	g.watchMu.Unlock()
+	g.watches.mu.Unlock()
 	if !last {
 		return
 	}

@@ -58,9 +58,9 @@ func TestUpdatesPassTheMode(t *testing.T) {
 		t.Fatal(w.text())
 	}
 	heard := func() (n int) {
-		r.watchMu.Lock()
-		defer r.watchMu.Unlock()
-		for _, watchers := range r.watchers {
+		r.watches.mu.Lock()
+		defer r.watches.mu.Unlock()
+		for _, watchers := range r.watches.of {
 			for w := range watchers {
 				if r.hears(w, "", "s+file:///r") {
 					n++

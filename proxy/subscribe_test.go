@@ -66,8 +66,8 @@ func TestSubscriptionCounts(t *testing.T) {
 		if diff := cmp.Diff(want, methodsOf(b)); diff != "" {
 			t.Errorf("the server was asked (-want +got):\n%s", diff)
 		}
-		if len(r.watchers) != 0 {
-			t.Errorf("left behind: %v", r.watchers)
+		if len(r.watches.of) != 0 {
+			t.Errorf("left behind: %v", r.watches.of)
 		}
 		entries := r.ledger.all()
 		if len(entries) != 7 {
@@ -157,8 +157,8 @@ func TestRefusedSubscription(t *testing.T) {
 	if w := r.legacy(r.open(), "1", "resources/subscribe", `{"uri":"s+file:///r"}`); w.text() != `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no","data":7}}` {
 		t.Errorf("%s", w.text())
 	}
-	if len(r.watchers) != 0 {
-		t.Errorf("left behind: %v", r.watchers)
+	if len(r.watches.of) != 0 {
+		t.Errorf("left behind: %v", r.watches.of)
 	}
 	w, leave := r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["s+file:///r"]}`, "")))
 	waitFor(t, func() bool { return strings.Contains(w.text(), "acknowledged") })
@@ -221,8 +221,8 @@ func TestListen(t *testing.T) {
 		if want := "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"z\",\"result\":{\"resultType\":\"complete\",\"_meta\":{" + member + "\"z\"}}}\n\n"; w.next() != want {
 			t.Errorf("at the end %q, want %q", w.text(), want)
 		}
-		if len(r.listens) != 0 || len(r.watchers) != 0 {
-			t.Errorf("left behind: %v, %v", r.listens, r.watchers)
+		if len(r.listens.all) != 0 || len(r.watches.of) != 0 {
+			t.Errorf("left behind: %v, %v", r.listens.all, r.watches.of)
 		}
 	})
 }
@@ -430,7 +430,7 @@ func TestSubscriptionAtAnotherServer(t *testing.T) {
 		if want, got := []string{"alice subscribe file:///r"}, methodsOf(latter); !slices.Equal(got, want) {
 			t.Errorf("the latter server was asked %q, want %q", got, want)
 		}
-		for key := range r.watchers {
+		for key := range r.watches.of {
 			if key.server != "latter" {
 				t.Errorf("%+v is still watched", key)
 			}

@@ -11,6 +11,14 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
+// taskService finds the tasks that clients name, and keeps a book of those of each
+// kind.
+type taskService struct {
+	g         *Gateway
+	legacy    taskBook // of 2025-11-25
+	extension taskBook // of 2026-07-28
+}
+
 // taskBook remembers whose the tasks of legacy servers are and which tool they
 // came of. Their lists and notifications name tasks by the server's own id, on
 // connections that may be shared, so that what is not in the book is shown to
@@ -190,7 +198,7 @@ func (g *Gateway) taskOf(ev *mcp.Event) (known bookedTask, ok bool) {
 	if !ok {
 		return bookedTask{}, false
 	}
-	t, ok := g.tasks.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
+	t, ok := g.tasks.legacy.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
 	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session ||
 		ev.Rights != "" && ev.Rights != t.rights {
 		return bookedTask{}, false

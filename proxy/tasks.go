@@ -291,9 +291,9 @@ func (c *call) deliverTask(got mcp.Answer) (reply, error) {
 	g, x, t, rec := c.g, c.x, c.task, c.rec
 	key := taskKey{taskPlace{t.route.Server, t.conn}, t.id}
 	if x.Message.Method == mcp.MethodTaskResult && got.Fault == nil {
-		g.tasks.ended(key)
+		g.tasks.legacy.ended(key)
 	}
-	g.tasks.saw(key, got.Result)
+	g.tasks.legacy.saw(key, got.Result)
 	switch {
 	case got.Fault != nil:
 		return faulty(g.upstreamFault(x, t.route, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer

@@ -25,7 +25,7 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 	defer all.Wait()
 	places := make(chan struct{}, cancelsAtOnce)
 	n := 0
-	for _, book := range [...]*taskBook{&g.tasks, &g.begun} {
+	for _, book := range [...]*taskBook{&g.tasks.legacy, &g.tasks.extension} {
 		for key, t := range book.all() {
 			var route *Route
 			for _, c := range catalogs { // its client may be shown what others are not

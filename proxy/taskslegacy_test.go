@@ -379,7 +379,7 @@ func TestTaskOfAConnection(t *testing.T) {
 	if got := r.legacy(session, "1", "tasks/list", "").text(); strings.Contains(got, id) || !strings.Contains(got, again) {
 		t.Errorf("listed %s", got)
 	}
-	if n := len(r.tasks.tasks); n != 1 {
+	if n := len(r.tasks.legacy.tasks); n != 1 {
 		t.Errorf("%d tasks are remembered, want the one that there is", n)
 	}
 }

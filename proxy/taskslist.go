@@ -106,7 +106,7 @@ func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
 // apart.
 func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
 	catalog := snap.Catalog(x)
-	return g.tasks.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
+	return g.tasks.legacy.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
 		s := catalog.byServer[key.server]
 		return s != nil && s.hasTasks() && s.listing.Declares("tasks", "list") &&
 			x.Scope.has(key.server) &&
@@ -134,7 +134,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 	if err != nil || got.Fault != nil {
 		g.log.Debug("tasks not listed", "server", from.at.server, "err", err, "fault", got.Fault)
 		if errors.Is(orUnknown(err), errTask) {
-			g.tasks.lose(x.Identity.Key(), from.at)
+			g.tasks.legacy.lose(x.Identity.Key(), from.at)
 		}
 		return "", context.Cause(ctx)
 	}
@@ -142,11 +142,11 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 	for e := range mcp.Elements(tasks) {
 		state := e.Of(tasks)
 		id, _ := mcp.LookupString(state, "taskId")
-		known, ok := g.tasks.find(taskKey{from.at, id})
+		known, ok := g.tasks.legacy.find(taskKey{from.at, id})
 		if !ok || known.principal != x.Identity.Key() {
 			continue
 		}
-		g.tasks.saw(taskKey{from.at, id}, state)
+		g.tasks.legacy.saw(taskKey{from.at, id}, state)
 		route := catalog.tool(from.at.server, known.tool, x.Scope)
 		if route == nil {
 			continue

@@ -71,10 +71,10 @@ func (c *call) deliverMade(got mcp.Answer) (reply, error) {
 		// The questions of a task come with its state, and a round is over once
 		// there is one (SEP-2663, Composition with Multi Round-Trip Requests).
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
-		g.begun.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
+		g.tasks.extension.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
 		return reply{result: g.modernResult(withTaskID(g.redaction(r, &rec.entry).state(result), sealed), true, false)}, nil
 	}
-	g.tasks.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
+	g.tasks.legacy.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
 	result = mcp.SetMember(result, "task", withTaskID(g.redaction(r, &rec.entry).state(made), sealed))
 	var meta []byte
 	if said := mcp.Lookup(result, "_meta", mcp.MetaImmediate); said != nil { // for the model, not of this hop

@@ -94,7 +94,7 @@ func (g *Gateway) tellViews(ctx context.Context, known map[hearing]sight) map[he
 	for _, s := range g.sessions.list() {
 		tell(s, s.hearers(), s.scope, s.answers())
 	}
-	for _, l := range g.everyListen() {
+	for _, l := range g.listens.list() {
 		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersModern)
 	}
 	return now
