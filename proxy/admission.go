@@ -17,11 +17,11 @@ import (
 
 // identify finds out who sent a request and until when that stands, zero for as
 // long as the configuration does.
-func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time, err error) {
-	if lasting, ok := g.opts.Authenticator.(Lasting); ok {
+func (hf *httpFront) identify(r *http.Request) (id *gate.Identity, until time.Time, err error) {
+	if lasting, ok := hf.g.opts.Authenticator.(Lasting); ok {
 		id, until, err = lasting.AuthenticateUntil(r)
 	} else {
-		id, err = g.opts.Authenticator.Authenticate(r)
+		id, err = hf.g.opts.Authenticator.Authenticate(r)
 	}
 	if err == nil && id == nil {
 		err = gate.ErrBadCredential
@@ -31,26 +31,26 @@ func (g *Gateway) identify(r *http.Request) (id *gate.Identity, until time.Time,
 
 // admit finds out who sent a request, or answers. The request that it returns
 // ends with what the caller showed; leave must be called behind it.
-func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
+func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
 	from := limit.Network(r.RemoteAddr)
-	if refused := g.failures.Refused(r, from); refused != nil {
+	if refused := hf.g.failures.Refused(r, from); refused != nil {
 		writeBusy(w, "", refused)
 		return nil, nil, nil
 	}
-	id, until, err := g.identify(r)
-	g.failures.Note(r, from, err)
+	id, until, err := hf.identify(r)
+	hf.g.failures.Note(r, from, err)
 	if err != nil {
 		if !errors.Is(err, gate.ErrNoCredential) {
-			g.log.Info("request refused", "path", r.URL.Path, "err", err)
+			hf.g.log.Info("request refused", "path", r.URL.Path, "err", err)
 		}
-		g.turnAway(w, r, &away{err: err})
+		hf.turnAway(w, r, &away{err: err})
 		return nil, nil, nil
 	}
 	limit.Known(r.Context())
 	if until.IsZero() {
 		return r, id, func() {}
 	}
-	v := g.newVigil(r, id, until)
+	v := hf.newVigil(r, id, until)
 	return v.r, id, v.end
 }
 
@@ -63,8 +63,8 @@ type away struct {
 
 // turnAway answers a request whose caller is not let in, is not any more, or
 // lacks a scope. It says nothing of any server behind the gateway.
-func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, why *away) {
-	status, text := g.opts.Resource.Refuse(w.Header(), r, why.err)
+func (hf *httpFront) turnAway(w http.ResponseWriter, r *http.Request, why *away) {
+	status, text := hf.g.opts.Resource.Refuse(w.Header(), r, why.err)
 	fault := why.fault
 	if fault == nil {
 		fault = mcp.Errorf(mcp.CodeInvalidRequest, "%s", text)

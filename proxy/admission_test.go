@@ -315,7 +315,7 @@ func otherSession(t *testing.T, known func(*Options, *Config), other []string) {
 		t.Errorf("a session: %d %s", got.code(), got.text())
 	}
 	own := r.sessions.get(session)
-	event := r.eventID(own, 1, 0)
+	event := r.front.eventID(own, 1, 0)
 	if got := r.do(httpRequest(http.MethodGet, "/mcp", "", append(other, mcp.HeaderSession, theirs, mcp.HeaderLastEvent, event)...)); got.code() != http.StatusBadRequest {
 		t.Errorf("an event: %d %s", got.code(), got.text())
 	}

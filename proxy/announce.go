@@ -26,7 +26,7 @@ type audience struct {
 // announce tells clients that a list is another now, those alone whose own
 // view of it is. It is called for one snapshot after the other, so that what
 // it costs is bounded by one pass over the classes of clients.
-func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
+func (pb *publisher) announce(ctx context.Context, old, next *Snapshot) {
 	changed := changes(old, next)
 	if len(changed) == 0 {
 		return
@@ -48,10 +48,10 @@ func (g *Gateway) announce(ctx context.Context, old, next *Snapshot) {
 			}
 		}
 	}
-	for _, s := range g.sessions.list() {
+	for _, s := range pb.g.sessions.list() {
 		tell(s, s.hearers(), s.scope, s.answers())
 	}
-	for _, l := range g.listens.list() {
+	for _, l := range pb.g.listens.list() {
 		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersModern)
 	}
 }

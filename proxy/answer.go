@@ -38,11 +38,11 @@ type httpAnswer struct {
 	broken    bool // the client is gone
 }
 
-func (g *Gateway) newAnswer(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity) *httpAnswer {
-	a := &httpAnswer{g: g, w: w, r: r, s: s, id: id}
+func (hf *httpFront) newAnswer(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity) *httpAnswer {
+	a := &httpAnswer{g: hf.g, w: w, r: r, s: s, id: id}
 	a.mu.Lock() // the tick reads the timer
 	defer a.mu.Unlock()
-	a.timer = time.AfterFunc(g.opts.Limits.JSONWait, a.tick)
+	a.timer = time.AfterFunc(hf.g.opts.Limits.JSONWait, a.tick)
 	return a
 }
 
@@ -81,7 +81,7 @@ func (a *httpAnswer) event(message []byte, last bool) {
 		return
 	}
 	n := a.kept.add(message, last)
-	a.write(a.g.identified(a.s, a.kept.number, n, message))
+	a.write(a.g.front.identified(a.s, a.kept.number, n, message))
 }
 
 func streamHeaders(h http.Header) {
@@ -152,7 +152,7 @@ func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
 	}
 	a.finished = true
 	if r.away != nil && !a.streaming {
-		a.g.turnAway(a.w, a.r, &away{err: r.away.err, id: id, fault: r.away.fault})
+		a.g.front.turnAway(a.w, a.r, &away{err: r.away.err, id: id, fault: r.away.fault})
 		return
 	}
 	if r.silent {
@@ -255,7 +255,7 @@ func event(raw []byte) [][]byte {
 
 // stream is a long-lived stream of events that one goroutine writes: the GET
 // stream of a session or the stream of the HTTP+SSE transport.
-func (g *Gateway) stream(ctx context.Context, w http.ResponseWriter, box *mailbox, first ...[]byte) {
+func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *mailbox, first ...[]byte) {
 	rc := http.NewResponseController(w)
 	streamHeaders(w.Header())
 	w.WriteHeader(http.StatusOK)
@@ -271,7 +271,7 @@ func (g *Gateway) stream(ctx context.Context, w http.ResponseWriter, box *mailbo
 	if !write(bytes.Join(first, nil)) {
 		return
 	}
-	alive := time.NewTicker(g.opts.Limits.KeepAlive)
+	alive := time.NewTicker(hf.g.opts.Limits.KeepAlive)
 	defer alive.Stop()
 	for {
 		ok := true

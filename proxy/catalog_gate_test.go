@@ -91,7 +91,7 @@ func TestWhatTheCatalogHidesIsUnknown(t *testing.T) {
 			}
 		}
 		b.offer(t, mcp.Modern, everything, capabilityLines("first", changed)...)
-		r.rebuild(t.Context())
+		r.publisher.rebuild(t.Context())
 		for one, asked := range ways {
 			for _, way := range asked {
 				ask := func(name string) string {

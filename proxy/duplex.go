@@ -108,7 +108,7 @@ func (d *duplex) begun(id *gate.Identity, raw []byte, release func()) bool {
 	if mcp.IsArray(raw) {
 		return d.batch(id, raw, release)
 	}
-	msg, err := mcp.Parse(raw, g.parseLimits())
+	msg, err := mcp.Parse(raw, g.front.parseLimits())
 	if err != nil {
 		d.put(mcp.AppendFault(nil, msg.ID, asFault(err)))
 		return false
@@ -196,13 +196,13 @@ func (d *duplex) answer(id mcp.ID, got reply) {
 
 // serveSSE serves the stream of the HTTP+SSE transport (2024-11-05
 // basic/transports). The session lives as long as its stream.
-func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
+func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET")
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	s, err := g.openSession(id, Scope{}, "sse")
+	s, err := hf.g.openSession(id, Scope{}, "sse")
 	if err != nil {
 		writeBusy(w, "", err)
 		return
@@ -216,17 +216,17 @@ func (g *Gateway) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Iden
 	defer cancel(nil)
 	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
 	defer stop()
-	g.stream(ctx, w, d.box, []byte("event: endpoint\ndata: "+g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
+	hf.stream(ctx, w, d.box, []byte("event: endpoint\ndata: "+hf.g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
 }
 
 // serveMessage takes the messages of an HTTP+SSE client.
-func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
+func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", "POST")
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	s := g.session(r.URL.Query().Get("sessionId"), id, Scope{})
+	s := hf.g.session(r.URL.Query().Get("sessionId"), id, Scope{})
 	if s != nil {
 		defer s.release()
 	}
@@ -234,11 +234,11 @@ func (g *Gateway) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.
 		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
 		return
 	}
-	if !g.announced(w, r) {
+	if !hf.announced(w, r) {
 		return
 	}
-	claim := g.opts.Messages.Claim(s.principal)
-	body, ok := g.readMessage(w, r, claim)
+	claim := hf.g.opts.Messages.Claim(s.principal)
+	body, ok := hf.readMessage(w, r, claim)
 	if !ok {
 		claim.Release()
 		return

@@ -112,7 +112,7 @@ func (g *Gateway) Apply(c Config) {
 	g.principals.Resize(c.CallsPerPrincipal)
 	g.requests.Apply(c.Requests)
 	g.loops.Apply(c.IdenticalCalls)
-	g.rebuild(g.life)
+	g.publisher.rebuild(g.life)
 }
 
 // Changed takes the news that a backend's listing or status is another.
@@ -134,14 +134,14 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-g.dirty:
-			g.rebuild(ctx)
+			g.publisher.rebuild(ctx)
 			select { // what follows at once is gathered into one more rebuild
 			case <-time.After(gather):
 			case <-ctx.Done():
 				return nil
 			}
 		case now := <-sweep.C:
-			g.sweepSessions(now)
+			g.sessions.endIdle(now, g.opts.Limits.Idle)
 			g.rounds.sweep(now)
 			g.replays.sweep(now)
 			g.asked.sweep(now)
@@ -149,15 +149,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.tasks.extension.sweep(now)
 			g.loops.Sweep(now)
 			g.keptResults.Sweep(now)
-		}
-	}
-}
-
-// sweepSessions ends the sessions that nobody has used for a while.
-func (g *Gateway) sweepSessions(now time.Time) {
-	for _, s := range g.sessions.list() {
-		if since, resting := s.idleSince(); resting && now.Sub(since) > g.opts.Limits.Idle {
-			s.end(errSessionEnded)
 		}
 	}
 }

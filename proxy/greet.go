@@ -70,7 +70,7 @@ func checkInitialize(msg *mcp.Message) *mcp.Error {
 
 // discover answers server/discover (2026-07-28 server/discover) from what is
 // known; no server is asked.
-func (g *Gateway) discover(ctx context.Context, x *Exchange) reply {
+func discover(g *Gateway, ctx context.Context, x *Exchange) reply {
 	if err := g.requests.Take(limit.Initializes, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}

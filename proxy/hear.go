@@ -13,33 +13,33 @@ import (
 
 // relay tells some news to whom it belongs. It asks the gate who may hear of it, which
 // may take as long as a policy server does.
-func (g *Gateway) relay(ev *mcp.Event) {
+func (n *news) relay(ev *mcp.Event) {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
-		g.resourceUpdated(ev)
+		n.resourceUpdated(ev)
 	case mcp.NotifyTaskStatus:
-		g.taskStatus(ev)
+		n.taskStatus(ev)
 	case mcp.NotifyMessage, mcp.NotifyElicitComplete:
-		for _, s := range g.sessionsOf(ev) {
-			g.sayTo(s, ev)
+		for _, s := range n.sessionsOf(ev) {
+			n.sayTo(s, ev)
 		}
 	}
 }
 
 // hasHearers tells whether there is anybody to whom some news belongs, before the gate
 // is asked whether they may hear of it.
-func (g *Gateway) hasHearers(ev *mcp.Event) bool {
+func (n *news) hasHearers(ev *mcp.Event) bool {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
 		uri, ok := mcp.LookupString(ev.Params, "uri")
-		return ok && len(g.concerned(ev, uri)) > 0
+		return ok && len(n.g.watches.concerned(ev, uri)) > 0
 	case mcp.NotifyTaskStatus:
-		_, ok := g.taskOf(ev)
+		_, ok := n.taskOf(ev)
 		return ok
 	case mcp.NotifyMessage:
-		return slices.ContainsFunc(g.sessionsOf(ev), func(s *Session) bool { return s.wantsMessage(ev.Params) })
+		return slices.ContainsFunc(n.sessionsOf(ev), func(s *Session) bool { return s.wantsMessage(ev.Params) })
 	case mcp.NotifyElicitComplete:
-		return len(g.sessionsOf(ev)) > 0
+		return len(n.sessionsOf(ev)) > 0
 	}
 	return false
 }
@@ -52,11 +52,11 @@ type concern struct {
 
 // concerned returns the subscribers of a resource, or of one that it is part of, that
 // share the connection which the news came over.
-func (g *Gateway) concerned(ev *mcp.Event, uri string) []concern {
-	g.watches.mu.Lock()
-	defer g.watches.mu.Unlock()
+func (ws *watches) concerned(ev *mcp.Event, uri string) []concern {
+	ws.g.watches.mu.Lock()
+	defer ws.g.watches.mu.Unlock()
 	var all []concern
-	for key, watchers := range g.watches.of {
+	for key, watchers := range ws.g.watches.of {
 		if !key.concerns(ev) || !partOf(uri, key.uri) {
 			continue
 		}
@@ -73,16 +73,16 @@ func (g *Gateway) concerned(ev *mcp.Event, uri string) []concern {
 
 // resourceUpdated tells the subscribers of a resource, or of one that it is part of,
 // that may read both at this moment.
-func (g *Gateway) resourceUpdated(ev *mcp.Event) {
+func (n *news) resourceUpdated(ev *mcp.Event) {
 	uri, ok := mcp.LookupString(ev.Params, "uri")
-	s := g.snapshot.Load().catalog.byServer[ev.Server]
+	s := n.g.snapshot.Load().catalog.byServer[ev.Server]
 	if !ok || s == nil {
 		return
 	}
 	params := mcp.RewriteMeta(names.ExposeURIs(s.mount.Namespace, mcp.NotifyResourceUpdated, ev.Params), nil)
-	for _, c := range g.concerned(ev, uri) {
-		if g.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, c.uri)) &&
-			(c.uri == uri || g.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, uri))) {
+	for _, c := range n.g.watches.concerned(ev, uri) {
+		if n.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, c.uri)) &&
+			(c.uri == uri || n.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, uri))) {
 			c.who.updated(params)
 		}
 	}
@@ -90,19 +90,19 @@ func (g *Gateway) resourceUpdated(ev *mcp.Event) {
 
 // hears tells whether a subscriber may hear of a resource at this moment, of which a
 // connection with some rights told, or one that has none of its own.
-func (g *Gateway) hears(w subscriber, rights, exposed string) bool {
+func (n *news) hears(w subscriber, rights, exposed string) bool {
 	for _, x := range w.asks() {
-		snap := g.snapshot.Load()
+		snap := n.g.snapshot.Load()
 		route := snap.resolve(x.Identity, mcp.Resource, exposed, x.Scope)
 		if route == nil || rights != "" && x.Identity.Rights() != rights {
 			return false
 		}
 		// It is not the subscriber who asks: what is hidden from it counts for nothing.
-		demands, err := g.permit(g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
+		demands, err := n.g.permit(n.g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
 		if err != nil || len(demands) > 0 {
 			return false
 		}
-		if demands, err = snap.examineTool(g.life, x, route); err != nil || len(demands) > 0 {
+		if demands, err = snap.examineTool(n.g.life, x, route); err != nil || len(demands) > 0 {
 			return false
 		}
 	}
@@ -121,18 +121,18 @@ func partOf(uri, whole string) bool {
 // a server says outside of calls is about the server as this principal uses it; which
 // of its clients caused it cannot be told, and each of them would hear it on a
 // connection of its own.
-func (g *Gateway) sessionsOf(ev *mcp.Event) []*Session {
+func (n *news) sessionsOf(ev *mcp.Event) []*Session {
 	if ev.Principal == "" {
 		return nil
 	}
 	if ev.Session != "" {
-		if s := g.sessions.get(ev.Session); s != nil && s.ofRights(ev.Rights) {
+		if s := n.g.sessions.get(ev.Session); s != nil && s.ofRights(ev.Rights) {
 			return []*Session{s}
 		}
 		return nil
 	}
 	var all []*Session
-	for _, s := range g.sessions.listOf(ev.Principal) {
+	for _, s := range n.g.sessions.listOf(ev.Principal) {
 		if s.scope.has(ev.Server) && s.ofRights(ev.Rights) {
 			all = append(all, s)
 		}
@@ -141,14 +141,14 @@ func (g *Gateway) sessionsOf(ev *mcp.Event) []*Session {
 }
 
 // knowsOf tells whether all who hear a session may view something of a server.
-func (g *Gateway) knowsOf(s *Session, server string) bool {
-	snap := g.snapshot.Load()
+func (n *news) knowsOf(s *Session, server string) bool {
+	snap := n.g.snapshot.Load()
 	return allOf(s.hearers(), func(id *gate.Identity) bool {
 		of := snap.catalogOf(id, s.answers()).byServer[server]
 		if of == nil || of.listing == nil {
 			return false
 		}
-		some, err := snap.viewsAny(g.life, id, s.scope, of)
+		some, err := snap.viewsAny(n.g.life, id, s.scope, of)
 		return some && err == nil
 	})
 }
@@ -163,8 +163,8 @@ func (s *Session) wantsMessage(params []byte) bool {
 
 // sayTo tells a session what its server said outside of calls, as far as it has asked
 // for that and may see anything of the server.
-func (g *Gateway) sayTo(s *Session, ev *mcp.Event) {
-	to := g.snapshot.Load().catalog.byServer[ev.Server]
+func (n *news) sayTo(s *Session, ev *mcp.Event) {
+	to := n.g.snapshot.Load().catalog.byServer[ev.Server]
 	if to == nil {
 		return
 	}
@@ -173,9 +173,9 @@ func (g *Gateway) sayTo(s *Session, ev *mcp.Event) {
 		if !s.wantsMessage(params) {
 			return
 		}
-		params = namespacedLogger(to.mount.Namespace, to.redaction(g).members(params, "data", "logger"))
+		params = namespacedLogger(to.mount.Namespace, to.redaction(n.g).members(params, "data", "logger"))
 	}
-	if !g.knowsOf(s, ev.Server) {
+	if !n.knowsOf(s, ev.Server) {
 		return
 	}
 	s.notify(mcp.AppendNotification(nil, ev.Method, mcp.RewriteMeta(params, nil)))

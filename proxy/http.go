@@ -26,7 +26,7 @@ type httpFront struct{ g *Gateway }
 // [Options.Resource]. Paths are compared
 // exactly; nothing is cleaned or redirected, so that there is no second spelling
 // of a door.
-func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serveHTTP) }
+func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.front.serveHTTP) }
 
 // NewServer returns an HTTP server with the limits that keep clients from holding
 // it. Streams set their own write deadlines. Of HTTP/2, which is spoken over TLS
@@ -47,7 +47,7 @@ func NewServer(h http.Handler) *http.Server {
 	}
 }
 
-func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
+func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	if r.URL.RawPath != "" { // spelled with escapes that it does not need
 		path = r.URL.RawPath
@@ -57,18 +57,18 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusOK, "ok")
 		return
 	case "/readyz":
-		g.readyz(w, r.URL.Query().Has("verbose"))
+		hf.readyz(w, r.URL.Query().Has("verbose"))
 		return
 	}
-	if g.opts.Resource.Serves(r.URL.EscapedPath()) { // public, to everyone and for every Host
+	if hf.g.opts.Resource.Serves(r.URL.EscapedPath()) { // public, to everyone and for every Host
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-		g.opts.Resource.ServeHTTP(w, r)
+		hf.g.opts.Resource.ServeHTTP(w, r)
 		return
 	}
-	if !g.guard(w, r) {
+	if !hf.guard(w, r) {
 		return
 	}
-	r, id, leave := g.admit(w, r)
+	r, id, leave := hf.admit(w, r)
 	if id == nil {
 		return
 	}
@@ -77,15 +77,15 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	capsule, isCapsule := strings.CutPrefix(path, "/mcp/c/")
 	switch {
 	case path == "/mcp":
-		g.serveStreamable(w, r, id, Scope{})
-	case isServer && g.shows(r.Context(), id, server):
-		g.serveStreamable(w, r, id, Scope{Server: server})
-	case isCapsule && g.config.Load().holds(id, capsule):
-		g.serveStreamable(w, r, id, Scope{Capsule: capsule})
+		hf.serveStreamable(w, r, id, Scope{})
+	case isServer && hf.shows(r.Context(), id, server):
+		hf.serveStreamable(w, r, id, Scope{Server: server})
+	case isCapsule && hf.g.config.Load().holds(id, capsule):
+		hf.serveStreamable(w, r, id, Scope{Capsule: capsule})
 	case path == "/sse":
-		g.serveSSE(w, r, id)
+		hf.serveSSE(w, r, id)
 	case path == "/message":
-		g.serveMessage(w, r, id)
+		hf.serveMessage(w, r, id)
 	default:
 		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "There is nothing at this path; the endpoint is /mcp"))
 	}
@@ -94,8 +94,8 @@ func (g *Gateway) serveHTTP(w http.ResponseWriter, r *http.Request) {
 // shows tells whether a caller has the endpoint of a server: it may view
 // something of it, or that cannot be told at the moment. Any other server is
 // none.
-func (g *Gateway) shows(ctx context.Context, id *gate.Identity, server string) bool {
-	snap := g.snapshot.Load()
+func (hf *httpFront) shows(ctx context.Context, id *gate.Identity, server string) bool {
+	snap := hf.g.snapshot.Load()
 	for _, c := range append(snap.everyCatalog(), snap.catalogOf(id, answersModern)) {
 		of := c.byServer[server]
 		if of == nil {
@@ -124,8 +124,8 @@ func plain(w http.ResponseWriter, status int, word string) {
 
 // guard refuses requests that a web page sent through the user's browser: by
 // their Host, which DNS rebinding cannot forge, and by their Origin.
-func (g *Gateway) guard(w http.ResponseWriter, r *http.Request) bool {
-	if !g.opts.AnyHost && !allowedHost(r.Host, g.opts.Hosts) {
+func (hf *httpFront) guard(w http.ResponseWriter, r *http.Request) bool {
+	if !hf.g.opts.AnyHost && !allowedHost(r.Host, hf.g.opts.Hosts) {
 		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
 			"The host of this request is not one of this gateway; add it to listen.hosts if it should be"))
 		return false
@@ -134,7 +134,7 @@ func (g *Gateway) guard(w http.ResponseWriter, r *http.Request) bool {
 	if len(origins) == 0 {
 		return true
 	}
-	if len(origins) > 1 || !g.allowedOrigin(origins[0], r.Host) {
+	if len(origins) > 1 || !hf.allowedOrigin(origins[0], r.Host) {
 		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
 			"The origin of this request, the web page that sends it, is not allowed; add it to listen.origins if it should be"))
 		return false
@@ -198,8 +198,8 @@ func loopbackName(name string) bool {
 // allowedOrigin accepts configured origins and the gateway's own. Any other page of
 // this machine is accepted where callers authenticate: elsewhere whatever page a
 // development server shows could call every tool as the local user.
-func (g *Gateway) allowedOrigin(origin, own string) bool {
-	for _, a := range g.opts.Origins {
+func (hf *httpFront) allowedOrigin(origin, own string) bool {
+	for _, a := range hf.g.opts.Origins {
 		if strings.EqualFold(a, origin) {
 			return true
 		}
@@ -208,15 +208,15 @@ func (g *Gateway) allowedOrigin(origin, own string) bool {
 	if !ok || scheme != "http" && scheme != "https" || strings.ContainsAny(host, "/@?#") || !allowedHost(host, nil) {
 		return false
 	}
-	return g.opts.LocalOrigins || strings.EqualFold(host, own)
+	return hf.g.opts.LocalOrigins || strings.EqualFold(host, own)
 }
 
 // announced checks what the headers of a POST say of its body and of the
 // answer that it wants, in the order in which clients are told, or answers.
-func (g *Gateway) announced(w http.ResponseWriter, r *http.Request) bool {
+func (hf *httpFront) announced(w http.ResponseWriter, r *http.Request) bool {
 	switch {
-	case r.ContentLength > int64(g.opts.Limits.Body):
-		tooLarge(w, g.opts.Limits.Body)
+	case r.ContentLength > int64(hf.g.opts.Limits.Body):
+		tooLarge(w, hf.g.opts.Limits.Body)
 	case !plainContent(r.Header["Content-Encoding"]):
 		w.Header().Set("Accept-Encoding", "identity") // RFC 9110 section 12.5.3
 		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content must not be compressed: send it without Content-Encoding"))
@@ -230,13 +230,13 @@ func (g *Gateway) announced(w http.ResponseWriter, r *http.Request) bool {
 
 // readMessage reads the body of a POST within its limits, or answers. Its memory
 // counts until the claim is released.
-func (g *Gateway) readMessage(w http.ResponseWriter, r *http.Request, claim *limit.Claim) ([]byte, bool) {
-	body, err := claim.Read(r.Body, r.ContentLength, int64(g.opts.Limits.Body))
+func (hf *httpFront) readMessage(w http.ResponseWriter, r *http.Request, claim *limit.Claim) ([]byte, bool) {
+	body, err := claim.Read(r.Body, r.ContentLength, int64(hf.g.opts.Limits.Body))
 	switch {
 	case err == nil:
 		return body, true
 	case errors.Is(err, limit.ErrTooLarge):
-		tooLarge(w, g.opts.Limits.Body)
+		tooLarge(w, hf.g.opts.Limits.Body)
 	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrScarce):
 		w.Header().Set("Connection", "close") // what is still to come is not read
 		writeBusy(w, "", noRoom(err))
@@ -269,21 +269,21 @@ func jsonContent(value string) bool {
 
 // serveStreamable serves the streamable HTTP transport in all revisions on one
 // URL: 2026-07-28 request by request, the legacy ones with sessions.
-func (g *Gateway) serveStreamable(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
+func (hf *httpFront) serveStreamable(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	switch r.Method {
 	case http.MethodPost:
 	case http.MethodGet:
-		g.legacyStream(w, r, id, scope)
+		hf.legacyStream(w, r, id, scope)
 		return
 	case http.MethodDelete:
-		g.legacyEnd(w, r, id, scope)
+		hf.legacyEnd(w, r, id, scope)
 		return
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE")
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	if !g.announced(w, r) {
+	if !hf.announced(w, r) {
 		return
 	}
 	if !acceptsBoth(r.Header["Accept"]) {
@@ -291,29 +291,29 @@ func (g *Gateway) serveStreamable(w http.ResponseWriter, r *http.Request, id *ga
 			"The client must accept application/json and text/event-stream"))
 		return
 	}
-	claim := g.opts.Messages.Claim(id.Key())
+	claim := hf.g.opts.Messages.Claim(id.Key())
 	defer claim.Release()
-	body, ok := g.readMessage(w, r, claim)
+	body, ok := hf.readMessage(w, r, claim)
 	if !ok {
 		return
 	}
 	if mcp.IsArray(body) {
-		g.legacyBatch(w, r, id, scope, body)
+		hf.legacyBatch(w, r, id, scope, body)
 		return
 	}
-	msg, err := mcp.Parse(body, g.parseLimits())
+	msg, err := mcp.Parse(body, hf.parseLimits())
 	switch {
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, msg.ID, asFault(err))
 	case modern(r.Header, &msg):
-		g.serveModern(w, r, id, scope, msg)
+		hf.serveModern(w, r, id, scope, msg)
 	default:
-		g.serveLegacy(w, r, id, scope, msg)
+		hf.serveLegacy(w, r, id, scope, msg)
 	}
 }
 
-func (g *Gateway) parseLimits() mcp.Limits {
-	return mcp.Limits{Depth: g.opts.Limits.Depth, Values: maxMessageValues}
+func (hf *httpFront) parseLimits() mcp.Limits {
+	return mcp.Limits{Depth: hf.g.opts.Limits.Depth, Values: maxMessageValues}
 }
 
 // maxMessageValues bounds the values of what one client sends at once. What is made
@@ -338,11 +338,11 @@ func modern(h http.Header, msg *mcp.Message) bool {
 
 // serveModern serves one message of 2026-07-28: everything that it needs is in
 // it, and closing the connection cancels it.
-func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
+func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
 	switch msg.Kind {
 	case mcp.KindRequest:
 	case mcp.KindNotification:
-		if err := g.requests.Take(limit.Notifications, id.Key()); err != nil {
+		if err := hf.g.requests.Take(limit.Notifications, id.Key()); err != nil {
 			writeBusy(w, "", err)
 			return
 		}
@@ -361,14 +361,14 @@ func (g *Gateway) serveModern(w http.ResponseWriter, r *http.Request, id *gate.I
 		fault = checkMirrors(r.Header, &msg)
 	}
 	if fault != nil {
-		g.reject(x, fault)
+		hf.g.reject(x, fault)
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	defer g.flights.answers(msg.Method)()
-	answer := g.newAnswer(w, r, nil, id)
+	defer hf.g.flights.answers(msg.Method)()
+	answer := hf.newAnswer(w, r, nil, id)
 	x.way = answer
-	got := g.serveRequest(r.Context(), x)
+	got := hf.g.serveRequest(r.Context(), x)
 	if err := grantEnd(r.Context()); err != nil && got.silent {
 		got.away = &away{err: err}
 	}

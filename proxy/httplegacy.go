@@ -26,12 +26,12 @@ const (
 
 // serveLegacy serves one message of a session (2025-03-26 to 2025-11-25
 // basic/transports, Streamable HTTP).
-func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
+func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
 	if msg.Kind == mcp.KindRequest && msg.Method == mcp.MethodInitialize && r.Header.Get(mcp.HeaderSession) == "" {
-		g.legacyInitialize(w, id, scope, &msg)
+		hf.legacyInitialize(w, id, scope, &msg)
 		return
 	}
-	s := g.legacySession(w, r, id, scope, msg.ID)
+	s := hf.legacySession(w, r, id, scope, msg.ID)
 	if s == nil {
 		return
 	}
@@ -44,8 +44,8 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	defer g.flights.answers(msg.Method)()
-	answer := g.newAnswer(w, r, s, id)
+	defer hf.g.flights.answers(msg.Method)()
+	answer := hf.newAnswer(w, r, s, id)
 	// A client that goes away does not cancel its request: it may come back
 	// for the answer, and says so explicitly when it gives up.
 	ctx := context.WithoutCancel(r.Context())
@@ -56,7 +56,7 @@ func (g *Gateway) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.I
 	// A client that is not let in any more may come back too, with what lets it
 	// in.
 	answered := make(chan struct{})
-	g.wg.Go(func() { // ends with the request, or with its session
+	hf.g.wg.Go(func() { // ends with the request, or with its session
 		defer close(answered)
 		answer.finish(msg.ID, s.postSafely(ctx, id, msg, answer), http.StatusOK)
 	})
@@ -83,19 +83,19 @@ func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Mes
 }
 
 // legacyInitialize opens a session.
-func (g *Gateway) legacyInitialize(w http.ResponseWriter, id *gate.Identity, scope Scope, msg *mcp.Message) {
+func (hf *httpFront) legacyInitialize(w http.ResponseWriter, id *gate.Identity, scope Scope, msg *mcp.Message) {
 	if fault := checkInitialize(msg); fault != nil { // which makes nobody's session make room
-		g.opts.Metrics.served(mcp.MethodInitialize, "http", time.Now(), true)
+		hf.g.opts.Metrics.served(mcp.MethodInitialize, "http", time.Now(), true)
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	s, err := g.openSession(id, scope, "http")
+	s, err := hf.g.openSession(id, scope, "http")
 	if err != nil {
 		writeBusy(w, msg.ID, err)
 		return
 	}
 	defer s.release()
-	got := g.initialize(s, id, msg)
+	got := hf.g.initialize(s, id, msg)
 	if got.fault != nil {
 		s.end(errSessionEnded)
 		writeFault(w, http.StatusBadRequest, msg.ID, got.fault)
@@ -108,14 +108,14 @@ func (g *Gateway) legacyInitialize(w http.ResponseWriter, id *gate.Identity, sco
 
 // legacySession returns the session that a request names, or answers. The caller
 // holds the session and releases it.
-func (g *Gateway) legacySession(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msgID mcp.ID) *Session {
+func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msgID mcp.ID) *Session {
 	named := r.Header[mcp.HeaderSession]
 	if len(named) != 1 {
 		writeFault(w, http.StatusBadRequest, msgID, mcp.Errorf(mcp.CodeInvalidRequest,
 			"Invalid Request: send initialize first, then the Mcp-Session-Id that it returned"))
 		return nil
 	}
-	s := g.session(named[0], id, scope)
+	s := hf.g.session(named[0], id, scope)
 	if s != nil && s.transport != "http" {
 		s.release()
 		s = nil
@@ -192,7 +192,7 @@ func (s *Session) serve(ctx context.Context, x *Exchange) reply {
 
 // legacyStream serves the standalone stream of a session: what the server says
 // outside of any request.
-func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
+func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if r.Header.Get(mcp.HeaderSession) == "" {
 		w.Header().Set("Allow", "POST")
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "A stream needs a session; send initialize first"))
@@ -202,19 +202,19 @@ func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.
 		writeFault(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.CodeInvalidRequest, "The client must accept text/event-stream"))
 		return
 	}
-	s := g.legacySession(w, r, id, scope, "")
+	s := hf.legacySession(w, r, id, scope, "")
 	if s == nil {
 		return
 	}
 	defer s.release()
 	if last := r.Header.Get(mcp.HeaderLastEvent); last != "" {
-		if err := g.resume(w, r, s, id, last); err != nil {
+		if err := hf.resume(w, r, s, id, last); err != nil {
 			// Not 404, which would tell the client that its session has ended.
 			writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "The stream cannot be resumed: %v", err))
 		}
 		return
 	}
-	box := g.newMailbox()
+	box := hf.g.newMailbox()
 	if !s.attach(id, box) {
 		writeFault(w, http.StatusConflict, "", mcp.Errorf(mcp.CodeInvalidRequest, "The session has a stream already"))
 		return
@@ -224,12 +224,12 @@ func (g *Gateway) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.
 	defer cancel(nil)
 	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
 	defer stop()
-	g.stream(ctx, w, box)
+	hf.stream(ctx, w, box)
 }
 
 // legacyEnd ends a session at the wish of its client.
-func (g *Gateway) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
-	if s := g.legacySession(w, r, id, scope, ""); s != nil {
+func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
+	if s := hf.legacySession(w, r, id, scope, ""); s != nil {
 		defer s.release()
 		s.end(errSessionEnded)
 		w.WriteHeader(http.StatusNoContent)
@@ -237,22 +237,22 @@ func (g *Gateway) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Ide
 }
 
 // legacyBatch serves a JSON-RPC batch, which 2025-03-26 alone has.
-func (g *Gateway) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, body []byte) {
+func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, body []byte) {
 	if r.Header.Get(mcp.HeaderSession) == "" {
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a batch needs a session of 2025-03-26"))
 		return
 	}
-	s := g.legacySession(w, r, id, scope, "")
+	s := hf.legacySession(w, r, id, scope, "")
 	if s == nil {
 		return
 	}
 	defer s.release()
-	defer g.flights.answers("")()
+	defer hf.g.flights.answers("")()
 	answers, err := s.batch(context.WithoutCancel(r.Context()), id, body, silentWay{})
 	ended := grantEnd(r.Context())
 	switch {
 	case ended != nil:
-		g.turnAway(w, r, &away{err: ended})
+		hf.turnAway(w, r, &away{err: ended})
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, "", asFault(err))
 	case answers == nil:
@@ -273,14 +273,14 @@ func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w w
 	if version != mcp.V20250326 {
 		return nil, errNoBatch
 	}
-	messages, _, err := mcp.SplitBatch(body, s.g.parseLimits(), s.g.opts.Limits.Batch)
+	messages, _, err := mcp.SplitBatch(body, s.g.front.parseLimits(), s.g.opts.Limits.Batch)
 	if err != nil {
 		return nil, err
 	}
 	answers := make([][]byte, len(messages))
 	var all sync.WaitGroup
 	for i, raw := range messages {
-		msg, err := mcp.Parse(raw, s.g.parseLimits())
+		msg, err := mcp.Parse(raw, s.g.front.parseLimits())
 		switch {
 		case err != nil:
 			answers[i] = mcp.AppendFault(nil, msg.ID, asFault(err))

@@ -25,9 +25,9 @@ type listen struct {
 	subs []*subscription
 }
 
-// listen answers subscriptions/listen: it stays open, acknowledges what it
+// serveListen answers subscriptions/listen: it stays open, acknowledges what it
 // will honour and then delivers it until the client or the gateway ends it.
-func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
+func serveListen(g *Gateway, ctx context.Context, x *Exchange) reply {
 	filter := x.Message.Param("notifications")
 	if !mcp.IsObject(filter) {
 		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "notifications" must be an object`))
@@ -44,7 +44,7 @@ func (g *Gateway) listen(ctx context.Context, x *Exchange) reply {
 		return g.refuse(x, refusal.TooManySubscriptions)
 	}
 	defer g.endListen(l)
-	l.tasks = g.tasksIn(ctx, x, asked)
+	l.tasks = g.tasks.tasksIn(ctx, x, asked)
 	x.way.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
 	if len(l.tasks) > 0 {
 		following, stop := context.WithCancel(ctx)
@@ -225,6 +225,6 @@ func (g *Gateway) endListen(l *listen) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	for _, sub := range subs {
-		g.unwatch(ctx, l, sub)
+		g.watches.unwatch(ctx, l, sub)
 	}
 }

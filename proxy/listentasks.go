@@ -24,7 +24,7 @@ type listened struct {
 
 // tasksIn returns the tasks of a filter that the client may follow, at most so
 // many as a subscription may have.
-func (g *Gateway) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*listened {
+func (ts *taskService) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*listened {
 	var out []*listened
 	seen := make(map[string]bool)
 	for e := range mcp.Elements(asked) {
@@ -32,14 +32,14 @@ func (g *Gateway) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*lis
 		if err != nil || seen[sealed] {
 			continue
 		}
-		if len(out) == g.opts.Limits.ListenTasks {
+		if len(out) == ts.g.opts.Limits.ListenTasks {
 			break
 		}
-		t, err := g.openTask(g.snapshot.Load(), x, sealed)
+		t, err := ts.openTask(ts.g.snapshot.Load(), x, sealed)
 		if err != nil {
 			continue
 		}
-		if _, err := g.permitTask(ctx, x, t); err != nil {
+		if _, err := ts.permitTask(ctx, x, t); err != nil {
 			continue
 		}
 		seen[sealed] = true
@@ -108,7 +108,7 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 
 // findObserved finds the task anew, as it may be another since the last look.
 func (c *call) findObserved() error {
-	t, err := c.g.openTask(c.snap, c.x, c.task.sealed)
+	t, err := c.g.tasks.openTask(c.snap, c.x, c.task.sealed)
 	if err != nil {
 		return err
 	}

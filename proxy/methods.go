@@ -24,14 +24,14 @@ var methods = map[string]method{
 	mcp.MethodTemplates:   {true, true, lists(mcp.Template), true},
 	mcp.MethodToolsCall:   {true, true, calls(mcp.Tool, "name"), false},
 	mcp.MethodPromptsGet:  {true, true, calls(mcp.Prompt, "name"), false},
-	mcp.MethodRead:        {true, true, (*Gateway).read, false},
-	mcp.MethodComplete:    {true, true, (*Gateway).complete, false},
+	mcp.MethodRead:        {true, true, read, false},
+	mcp.MethodComplete:    {true, true, complete, false},
 	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) reply { return empty }, true},
-	mcp.MethodSetLevel:    {true, false, (*Gateway).setLevel, true},
+	mcp.MethodSetLevel:    {true, false, setLevel, true},
 	mcp.MethodSubscribe:   {true, false, resourceNamed(&planSubscribe), false},
 	mcp.MethodUnsubscribe: {true, false, resourceNamed(&planUnsubscribe), false},
-	mcp.MethodDiscover:    {false, true, (*Gateway).discover, true},
-	mcp.MethodListen:      {false, true, (*Gateway).listen, false},
+	mcp.MethodDiscover:    {false, true, discover, true},
+	mcp.MethodListen:      {false, true, serveListen, false},
 	mcp.MethodTaskGet:     {true, true, aboutTask(&planTask), false},
 	mcp.MethodTaskCancel:  {true, true, aboutTask(&planTaskCancel), false},
 	mcp.MethodTaskUpdate:  {false, true, aboutTask(&planTask), false},
@@ -131,7 +131,7 @@ func invalid(err error) *mcp.Error {
 }
 
 // complete answers completion/complete for a prompt, a template or a resource.
-func (g *Gateway) complete(ctx context.Context, x *Exchange) reply {
+func complete(g *Gateway, ctx context.Context, x *Exchange) reply {
 	ref := x.Message.Param("ref")
 	switch kind, _ := mcp.LookupString(ref, "type"); kind {
 	case "ref/prompt":
@@ -151,7 +151,7 @@ func (g *Gateway) complete(ctx context.Context, x *Exchange) reply {
 }
 
 // setLevel sets the least severe log messages that the session wants.
-func (g *Gateway) setLevel(_ context.Context, x *Exchange) reply {
+func setLevel(_ *Gateway, _ context.Context, x *Exchange) reply {
 	level, _ := x.Message.ParamString("level")
 	if mcp.LogLevel(level) == 0 {
 		return faulty(mcp.Errorf(mcp.CodeInvalidParams, "Invalid log level"))

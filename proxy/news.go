@@ -77,12 +77,12 @@ func (g *Gateway) Happened(ev mcp.Event) {
 			g.tasks.legacy.saw(taskKey{taskPlace{ev.Server, ev.Conn}, id}, ev.Params)
 		}
 	}
-	if !g.hasHearers(&ev) {
+	if !g.news.hasHearers(&ev) {
 		return
 	}
 	told, ok := g.news.put(ev, false)
 	if !ok {
-		for _, ev := range g.merged(&ev) {
+		for _, ev := range g.news.merged(&ev) {
 			g.news.put(ev, true)
 		}
 	}
@@ -151,7 +151,7 @@ func (q *newsQueue) add(ev mcp.Event, merged bool) *newsItem {
 // tell tells the news of a server until nothing waits.
 func (n *news) tell(server string, q *newsQueue) {
 	for it := n.take(server, q); it != nil; it = n.take(server, q) {
-		n.g.relay(&it.ev)
+		n.g.news.relay(&it.ev)
 		close(it.told)
 	}
 }
@@ -190,7 +190,7 @@ func (n *news) close() {
 // merged returns what takes the place of some news for which there is no room: that
 // the resources have changed which were subscribed to, or what has become of a task.
 // There are as many as there are subscriptions and tasks. Other news are dropped.
-func (g *Gateway) merged(ev *mcp.Event) []mcp.Event {
+func (n *news) merged(ev *mcp.Event) []mcp.Event {
 	switch ev.Method {
 	case mcp.NotifyTaskStatus:
 		if len(ev.Params) <= maxMerged {
@@ -200,7 +200,7 @@ func (g *Gateway) merged(ev *mcp.Event) []mcp.Event {
 		uri, _ := mcp.LookupString(ev.Params, "uri")
 		whole := make(map[string]bool)
 		var all []mcp.Event
-		for _, c := range g.concerned(ev, uri) {
+		for _, c := range n.g.watches.concerned(ev, uri) {
 			if whole[c.uri] {
 				continue
 			}

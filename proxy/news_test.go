@@ -160,7 +160,7 @@ func TestNewsOfNobody(t *testing.T) {
 			updateOf("file:///d/"), messageOf("s", "x"), newsOf("s", mcp.NotifyTaskStatus, `{"taskId":"1","status":"failed"}`),
 			{Server: "s", Method: mcp.NotifyElicitComplete},
 		} {
-			if r.hasHearers(&ev) {
+			if r.news.hasHearers(&ev) {
 				t.Errorf("%s has hearers", ev.Method)
 			}
 		}
@@ -185,7 +185,7 @@ func TestNewsOfTasksAreMerged(t *testing.T) {
 	q.add(state("1", "working", ""), false)
 	q.add(state("2", "working", ""), false)
 	for _, ev := range []mcp.Event{state("1", "input_required", ""), state("1", "completed", ""), state("2", "failed", strings.Repeat("x", maxMerged))} {
-		for _, one := range r.merged(&ev) {
+		for _, one := range r.news.merged(&ev) {
 			q.add(one, true)
 		}
 	}

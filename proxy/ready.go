@@ -16,12 +16,12 @@ type Need struct {
 // needs are all that the gateway needs to serve, in the order in which the first
 // that is missing names the whole. Servers are not among them: a gateway without
 // one of them serves the others.
-func (g *Gateway) needs() []Need {
+func (hf *httpFront) needs() []Need {
 	all := []Need{
-		{"stopping", g.life.Err() == nil},
-		{"audit", g.opts.Auditor.Healthy() == nil},
+		{"stopping", hf.g.life.Err() == nil},
+		{"audit", hf.g.opts.Auditor.Healthy() == nil},
 	}
-	if c := g.config.Load(); c.Needs != nil {
+	if c := hf.g.config.Load(); c.Needs != nil {
 		all = append(all, c.Needs()...)
 	}
 	return all
@@ -30,8 +30,8 @@ func (g *Gateway) needs() []Need {
 // readyz tells whether the gateway serves: in one word, and where that is asked
 // for in a line for everything that it needs. It tells everybody, so that it
 // says nothing but the words. It never waits for a server.
-func (g *Gateway) readyz(w http.ResponseWriter, verbose bool) {
-	all := g.needs()
+func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
+	all := hf.needs()
 	status, word := http.StatusOK, "ok"
 	var lines strings.Builder
 	for i, n := range all {

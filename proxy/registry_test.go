@@ -46,7 +46,7 @@ func TestRegistryKnowsBeforeClients(t *testing.T) {
 		t.Errorf("offered: %+v, %s", got, got.Definition)
 	}
 	b.offer(t, mcp.Modern, everything, tool("a"), tool("b"), tool("hidden"), `prompt {"name":"p"}`)
-	r.rebuild(t.Context())
+	r.publisher.rebuild(t.Context())
 	if len(noted.offers[0].Items) != 3 || noted.offers[0] == first[0] || noted.offers[1] != first[1] {
 		t.Errorf("offers after a change: %+v", noted.offers)
 	}
@@ -54,7 +54,7 @@ func TestRegistryKnowsBeforeClients(t *testing.T) {
 		t.Errorf("served %q when the registry was told of it, then %q", noted.served, r.Names())
 	}
 	last := noted.offers[0]
-	r.rebuild(t.Context())
+	r.publisher.rebuild(t.Context())
 	if noted.offers[0] != last {
 		t.Error("an offer that has not changed is another one")
 	}

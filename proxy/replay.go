@@ -161,8 +161,8 @@ func (s *replayed) after(n int) (events [][]byte, more bool, grown <-chan struct
 }
 
 // eventID names an event of a session's answer to its client alone.
-func (g *Gateway) eventID(s *Session, stream int64, event int) string {
-	id, err := g.opts.Keys.Seal(seal.Event, eventContext(s), fmt.Appendf(nil, "%d.%d", stream, event))
+func (hf *httpFront) eventID(s *Session, stream int64, event int) string {
+	id, err := hf.g.opts.Keys.Seal(seal.Event, eventContext(s), fmt.Appendf(nil, "%d.%d", stream, event))
 	if err != nil {
 		return "" // without an id the stream cannot be resumed, and works otherwise
 	}
@@ -173,16 +173,16 @@ func eventContext(s *Session) string { return s.principal + "\x00" + s.id }
 
 // resume serves a GET with Last-Event-ID: the rest of an answer, from its kept
 // events and then as it grows. It is for who has the rights of the request.
-func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity, last string) error {
-	text, err := g.opts.Keys.Open(seal.Event, eventContext(s), last)
+func (hf *httpFront) resume(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity, last string) error {
+	text, err := hf.g.opts.Keys.Open(seal.Event, eventContext(s), last)
 	if err != nil {
-		g.log.Info("an event id is refused that was not made for this session", "principal", s.principal, "session", s.auditID)
+		hf.g.log.Info("an event id is refused that was not made for this session", "principal", s.principal, "session", s.auditID)
 		return errNoReplay
 	}
 	left, right, _ := strings.Cut(string(text), ".")
 	number, err1 := strconv.ParseInt(left, 10, 64)
 	n, err2 := strconv.Atoi(right)
-	stream := g.replays.find(s.id, number)
+	stream := hf.g.replays.find(s.id, number)
 	if err1 != nil || err2 != nil || stream == nil || stream.rights != id.Rights() {
 		return errNoReplay
 	}
@@ -204,7 +204,7 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, id 
 			}
 			for _, e := range events {
 				n++
-				if box.put(ctx, g.identified(s, number, n, e)) != nil {
+				if box.put(ctx, hf.identified(s, number, n, e)) != nil {
 					return
 				}
 			}
@@ -223,14 +223,14 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, s *Session, id 
 	})
 	defer fed.Wait()
 	defer cancel(nil)
-	g.stream(ctx, w, box)
+	hf.stream(ctx, w, box)
 	return nil
 }
 
 // identified returns an event of a stream with its id, complete. Its message is
 // one line already; nil is the event that opens a stream.
-func (g *Gateway) identified(s *Session, stream int64, n int, message []byte) []byte {
-	out := append([]byte("id: "), g.eventID(s, stream, n)...)
+func (hf *httpFront) identified(s *Session, stream int64, n int, message []byte) []byte {
+	out := append([]byte("id: "), hf.eventID(s, stream, n)...)
 	if message == nil {
 		return append(out, "\ndata: \n\n"...)
 	}

@@ -13,16 +13,16 @@ import (
 
 // read answers resources/read: of a kept result itself, of everything else by
 // asking who has it.
-func (g *Gateway) read(ctx context.Context, x *Exchange) reply {
+func read(g *Gateway, ctx context.Context, x *Exchange) reply {
 	if uri, ok := x.Message.ParamString("uri"); ok && strings.HasPrefix(uri, result.URIPrefix) {
-		return g.readKept(ctx, x, uri)
+		return readKept(g, ctx, x, uri)
 	}
 	return calls(mcp.Resource, "uri")(g, ctx, x)
 }
 
 // readKept answers with a kept result. It passes what a call of its tool passes,
 // less what was paid for when that was made.
-func (g *Gateway) readKept(ctx context.Context, x *Exchange, uri string) reply {
+func readKept(g *Gateway, ctx context.Context, x *Exchange, uri string) reply {
 	g.first.wait(ctx, "", x.Scope, true)
 	return g.newRequest(x, &planKept, mcp.Resource, uri).serve(ctx)
 }

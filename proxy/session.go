@@ -146,7 +146,7 @@ func (s *Session) end(why error) {
 func (s *Session) finish(why error) {
 	s.g.opts.Metrics.sessionEnded(s.transport, s.began)
 	s.cancel(why)
-	s.g.unsubscribeAll(s)
+	s.g.watches.unsubscribeAll(s)
 	s.g.replays.forget(s.id)
 	for _, m := range s.g.config.Load().Mounts {
 		if ender, ok := m.Backend.(SessionEnder); ok {

@@ -68,6 +68,15 @@ func (t *sessionTable) add(s *Session) (out *Session, err error) {
 	return out, nil
 }
 
+// endIdle ends the sessions that nobody has used for a while.
+func (t *sessionTable) endIdle(now time.Time, longest time.Duration) {
+	for _, s := range t.list() {
+		if since, resting := s.idleSince(); resting && now.Sub(since) > longest {
+			s.end(errSessionEnded)
+		}
+	}
+}
+
 // sessionRetry is when a client that was refused a session may ask again.
 const sessionRetry = 5 * time.Second
 

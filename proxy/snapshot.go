@@ -50,13 +50,13 @@ type publisher struct {
 
 // rebuild makes the next snapshot and tells the clients whose lists it
 // changes.
-func (g *Gateway) rebuild(ctx context.Context) {
-	g.publisher.mu.Lock()
-	defer g.publisher.mu.Unlock()
-	old, config := g.snapshot.Load(), g.config.Load()
+func (pb *publisher) rebuild(ctx context.Context) {
+	pb.g.publisher.mu.Lock()
+	defer pb.g.publisher.mu.Unlock()
+	old, config := pb.g.snapshot.Load(), pb.g.config.Load()
 	var servers []*served
 	for i := range config.Mounts {
-		servers = append(servers, g.serve(ctx, old, &config.Mounts[i]))
+		servers = append(servers, pb.serve(ctx, old, &config.Mounts[i]))
 	}
 	if config.Registry != nil {
 		config.Registry.Record(ctx, offers(servers))
@@ -72,7 +72,7 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	if config.Listed != nil {
 		config.Listed(next.names())
 	}
-	inForce := func() { g.snapshot.Store(next) }
+	inForce := func() { pb.g.snapshot.Store(next) }
 	if config.Swap != nil {
 		config.Swap(inForce)
 	} else {
@@ -80,31 +80,31 @@ func (g *Gateway) rebuild(ctx context.Context) {
 	}
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
 		r := next.catalog.shadowed[0]
-		g.log.Warn("what is listed under names that are another's, or have one hash with many, is not offered",
+		pb.g.log.Warn("what is listed under names that are another's, or have one hash with many, is not offered",
 			"server", r.Server, "names", n, "such_as", r.Original)
 	}
-	g.announce(ctx, old, next)
-	g.first.update(servers)
+	pb.announce(ctx, old, next)
+	pb.g.first.update(servers)
 }
 
 // serve returns a mount as it is now; what has not changed is taken from the
 // snapshot before.
-func (g *Gateway) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
+func (pb *publisher) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
 	listing, _ := m.Backend.Listing()
 	before := old.catalog.byServer[m.Backend.Name()].base()
 	if before != nil && before.mount == m && before.listing == listing && !before.unnamed {
 		return before
 	}
-	s := &served{mount: m, backend: m.Backend, listing: listing, hash: g.opts.NameHash}
+	s := &served{mount: m, backend: m.Backend, listing: listing, hash: pb.g.opts.NameHash}
 	if before != nil && before.backend == m.Backend {
 		s.slots = before.slots
 		s.slots.Resize(m.Concurrency, m.Queue)
 	} else {
-		s.slots = limit.NewConcurrency(m.Concurrency, m.Queue, g.principals)
+		s.slots = limit.NewConcurrency(m.Concurrency, m.Queue, pb.g.principals)
 	}
-	s.slots.Throttle(*g.throttle.Load())
+	s.slots.Throttle(*pb.g.throttle.Load())
 	s.others = beside(listing)
-	ids, named := g.capabilityIDs(ctx, m.Backend.Name(), listing)
+	ids, named := pb.capabilityIDs(ctx, m.Backend.Name(), listing)
 	s.unnamed = !named
 	s.render(ids)
 	s.plain = s.newPlain(ids)
@@ -156,8 +156,8 @@ func offers(servers []*served) []*gate.Offer {
 // capabilityIDs issues the ids of everything listed; ok is false where they
 // cannot be had. Without them calls are made all the same; they are asked for
 // again at the next change, of whatever that is.
-func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listing) (byKey map[CapabilityKey]string, ok bool) {
-	if g.opts.CapabilityIDs == nil || l == nil {
+func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Listing) (byKey map[CapabilityKey]string, ok bool) {
+	if pb.g.opts.CapabilityIDs == nil || l == nil {
 		return nil, true
 	}
 	var keys []CapabilityKey
@@ -178,9 +178,9 @@ func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listi
 	}
 	ctx, cancel := context.WithTimeout(ctx, idsTime)
 	defer cancel()
-	ids, err := g.opts.CapabilityIDs(ctx, keys)
+	ids, err := pb.g.opts.CapabilityIDs(ctx, keys)
 	if err != nil || len(ids) != len(keys) {
-		g.log.Warn("capability ids not issued", "server", server, "err", err)
+		pb.g.log.Warn("capability ids not issued", "server", server, "err", err)
 		return nil, false
 	}
 	byKey = make(map[CapabilityKey]string, len(keys))
@@ -192,7 +192,7 @@ func (g *Gateway) capabilityIDs(ctx context.Context, server string, l *mcp.Listi
 
 // Settle waits until what the backends offer at this moment is in the catalog.
 func (g *Gateway) Settle(ctx context.Context) {
-	for !g.current() {
+	for !g.publisher.current() {
 		select {
 		case <-ctx.Done():
 			return
@@ -202,10 +202,10 @@ func (g *Gateway) Settle(ctx context.Context) {
 }
 
 // current tells whether the snapshot holds the latest listings.
-func (g *Gateway) current() bool {
-	catalog := g.snapshot.Load().catalog
-	for i := range g.config.Load().Mounts {
-		b := g.config.Load().Mounts[i].Backend
+func (pb *publisher) current() bool {
+	catalog := pb.g.snapshot.Load().catalog
+	for i := range pb.g.config.Load().Mounts {
+		b := pb.g.config.Load().Mounts[i].Backend
 		listing, _ := b.Listing()
 		if s := catalog.byServer[b.Name()].base(); s == nil || s.listing != listing {
 			return false

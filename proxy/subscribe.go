@@ -121,13 +121,13 @@ func (c *call) roomToWatch() error {
 
 // startListening watches the resource for somebody who listens.
 func (c *call) startListening() (reply, error) {
-	return empty, c.g.watch(c.ctx, c.x, c.watcher, c.route)
+	return empty, c.g.watches.watch(c.ctx, c.x, c.watcher, c.route)
 }
 
 // startWatch watches the resource for the session of the request.
 func (c *call) startWatch() (reply, error) {
 	g, session := c.g, c.x.Session
-	if err := g.watch(c.ctx, c.x, session, c.route); err != nil {
+	if err := g.watches.watch(c.ctx, c.x, session, c.route); err != nil {
 		return reply{}, err
 	}
 	sub := subscribed(c.x, c.route)
@@ -135,15 +135,15 @@ func (c *call) startWatch() (reply, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), settleTime)
 	defer cancel()
 	if !ok {
-		g.unwatch(ctx, session, sub)
+		g.watches.unwatch(ctx, session, sub)
 		return reply{}, errSessionEnded
 	}
 	switch {
 	case before == nil:
 	case before.key != sub.key: // the server, or what it speaks, is another than it was
-		g.unwatch(ctx, session, before)
+		g.watches.unwatch(ctx, session, before)
 	default:
-		g.unsubscribeAt(ctx, session, before)
+		g.watches.unsubscribeAt(ctx, session, before)
 	}
 	return empty, nil
 }
@@ -152,7 +152,7 @@ func (c *call) startWatch() (reply, error) {
 func (c *call) endWatch() (reply, error) {
 	if sub := c.x.Session.unsubscribe(c.name); sub != nil {
 		c.found(sub.route)
-		c.g.unwatch(c.ctx, c.x.Session, sub)
+		c.g.watches.unwatch(c.ctx, c.x.Session, sub)
 	}
 	return empty, nil
 }
@@ -195,42 +195,42 @@ func (s *Session) watches(besides string) int {
 
 // watch adds a subscriber to a resource. The first of those who share a connection
 // subscribes at the server.
-func (g *Gateway) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
+func (ws *watches) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
 	key := r.watchKey()
-	g.watches.mu.Lock()
-	if g.watches.of[key] == nil {
-		g.watches.of[key] = make(map[subscriber]*gate.Identity)
+	ws.g.watches.mu.Lock()
+	if ws.g.watches.of[key] == nil {
+		ws.g.watches.of[key] = make(map[subscriber]*gate.Identity)
 	}
-	first, before := !g.watched(key, r.to, x.Identity, who), g.watches.of[key][who]
-	g.watches.of[key][who] = x.Identity
-	g.watches.mu.Unlock()
+	first, before := !ws.watched(key, r.to, x.Identity, who), ws.g.watches.of[key][who]
+	ws.g.watches.of[key][who] = x.Identity
+	ws.g.watches.mu.Unlock()
 	if !first {
 		return nil
 	}
 	params := append(append([]byte(`{"uri":`), mcp.Quote(r.Original)...), '}')
-	call := g.newCall(x, r.to, mcp.MethodSubscribe, params)
+	call := ws.g.newCall(x, r.to, mcp.MethodSubscribe, params)
 	call.Notify, call.Progress, call.Ask = nil, false, nil
 	got, err := r.to.backend.Call(ctx, call)
 	if err == nil && got.Fault != nil {
-		err = g.upstreamFault(x, r, nil, got)
+		err = ws.g.upstreamFault(x, r, nil, got)
 	}
 	if err != nil {
-		g.watches.mu.Lock()
+		ws.g.watches.mu.Lock()
 		if before != nil {
-			g.watches.of[key][who] = before
+			ws.g.watches.of[key][who] = before
 		} else {
-			g.removeWatcher(key, who)
+			ws.removeWatcher(key, who)
 		}
-		g.watches.mu.Unlock()
+		ws.g.watches.mu.Unlock()
 	}
 	return err
 }
 
 // watched tells whether somebody watches a resource over the connection that an
 // identity has for a subscriber; watchMu is held.
-func (g *Gateway) watched(key resourceKey, at *served, id *gate.Identity, who subscriber) bool {
+func (ws *watches) watched(key resourceKey, at *served, id *gate.Identity, who subscriber) bool {
 	holder, session := at.holder(id), at.session(who)
-	for w, as := range g.watches.of[key] {
+	for w, as := range ws.g.watches.of[key] {
 		if _, s := w.owner(); at.holder(as) == holder && (session == "" || s == session) {
 			return true
 		}
@@ -257,41 +257,41 @@ func (s *served) session(who subscriber) string {
 }
 
 // removeWatcher takes a subscriber off a resource; watchMu is held.
-func (g *Gateway) removeWatcher(key resourceKey, who subscriber) {
-	delete(g.watches.of[key], who)
-	if len(g.watches.of[key]) == 0 {
-		delete(g.watches.of, key)
+func (ws *watches) removeWatcher(key resourceKey, who subscriber) {
+	delete(ws.g.watches.of[key], who)
+	if len(ws.g.watches.of[key]) == 0 {
+		delete(ws.g.watches.of, key)
 	}
 }
 
 // unwatch takes a subscriber off a resource.
-func (g *Gateway) unwatch(ctx context.Context, who subscriber, sub *subscription) {
-	g.watches.mu.Lock()
-	g.removeWatcher(sub.key, who)
-	g.watches.mu.Unlock()
-	g.unsubscribeAt(ctx, who, sub)
+func (ws *watches) unwatch(ctx context.Context, who subscriber, sub *subscription) {
+	ws.g.watches.mu.Lock()
+	ws.removeWatcher(sub.key, who)
+	ws.g.watches.mu.Unlock()
+	ws.unsubscribeAt(ctx, who, sub)
 }
 
 // unsubscribeAt ends a subscription at its server, as whom it was made, unless
 // somebody else uses it.
-func (g *Gateway) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
+func (ws *watches) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
 	x := sub.x
-	g.watches.mu.Lock()
-	last := !g.watched(sub.key, sub.route.to, x.Identity, who)
-	g.watches.mu.Unlock()
+	ws.g.watches.mu.Lock()
+	last := !ws.watched(sub.key, sub.route.to, x.Identity, who)
+	ws.g.watches.mu.Unlock()
 	if !last {
 		return
 	}
 	params := append(append([]byte(`{"uri":`), mcp.Quote(sub.key.uri)...), '}')
-	call := g.newCall(x, sub.route.to, mcp.MethodUnsubscribe, params)
+	call := ws.g.newCall(x, sub.route.to, mcp.MethodUnsubscribe, params)
 	call.Notify, call.Progress, call.Ask = nil, false, nil
 	if _, err := sub.route.to.backend.Call(ctx, call); err != nil {
-		g.log.Debug("not unsubscribed", "server", sub.key.server, "err", err)
+		ws.g.log.Debug("not unsubscribed", "server", sub.key.server, "err", err)
 	}
 }
 
 // unsubscribeAll ends the subscriptions of a session that has ended.
-func (g *Gateway) unsubscribeAll(s *Session) {
+func (ws *watches) unsubscribeAll(s *Session) {
 	s.mu.Lock()
 	subs := s.subscribed
 	s.subscribed = nil
@@ -299,11 +299,11 @@ func (g *Gateway) unsubscribeAll(s *Session) {
 	if len(subs) == 0 {
 		return
 	}
-	g.wg.Go(func() {
+	ws.g.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), settleTime)
 		defer cancel()
 		for _, sub := range subs {
-			g.unwatch(ctx, s, sub)
+			ws.unwatch(ctx, s, sub)
 		}
 	})
 }

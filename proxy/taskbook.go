@@ -193,12 +193,12 @@ func (b *taskBook) sweep(now time.Time) {
 
 // taskOf returns the task that some news of a server is about, if that belongs to the
 // connection which it came over.
-func (g *Gateway) taskOf(ev *mcp.Event) (known bookedTask, ok bool) {
+func (n *news) taskOf(ev *mcp.Event) (known bookedTask, ok bool) {
 	id, ok := mcp.LookupString(ev.Params, "taskId")
 	if !ok {
 		return bookedTask{}, false
 	}
-	t, ok := g.tasks.legacy.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
+	t, ok := n.g.tasks.legacy.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
 	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session ||
 		ev.Rights != "" && ev.Rights != t.rights {
 		return bookedTask{}, false
@@ -207,28 +207,28 @@ func (g *Gateway) taskOf(ev *mcp.Event) (known bookedTask, ok bool) {
 }
 
 // taskStatus tells the client that made a task what has become of it.
-func (g *Gateway) taskStatus(ev *mcp.Event) {
-	t, ok := g.taskOf(ev)
+func (n *news) taskStatus(ev *mcp.Event) {
+	t, ok := n.taskOf(ev)
 	if !ok {
 		return
 	}
-	s := g.sessions.get(t.session)
-	if to := g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil && s.ofRights(ev.Rights) && g.viewsTool(s, ev.Server, t.tool) {
-		state := to.redaction(g).state(ev.Params)
+	s := n.g.sessions.get(t.session)
+	if to := n.g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil && s.ofRights(ev.Rights) && n.viewsTool(s, ev.Server, t.tool) {
+		state := to.redaction(n.g).state(ev.Params)
 		s.notify(mcp.AppendNotification(nil, mcp.NotifyTaskStatus, mcp.RewriteMeta(withTaskID(state, t.sealed), nil)))
 	}
 }
 
 // viewsTool tells whether all who hear a session may view a tool of a server.
-func (g *Gateway) viewsTool(s *Session, server, tool string) bool {
-	snap := g.snapshot.Load()
+func (n *news) viewsTool(s *Session, server, tool string) bool {
+	snap := n.g.snapshot.Load()
 	return allOf(s.hearers(), func(id *gate.Identity) bool {
 		route := snap.catalogOf(id, s.answers()).tool(server, tool, s.scope)
 		if route == nil {
 			return false
 		}
 		x := &Exchange{Identity: id, Scope: s.scope, Session: s, Era: mcp.Legacy}
-		d := snap.decide(g.life, gate.View, x, route, nil, nil)
+		d := snap.decide(n.g.life, gate.View, x, route, nil, nil)
 		return d.Err == nil && d.Effect == gate.Allow
 	})
 }

@@ -61,13 +61,13 @@ func decodeTaskRef(raw []byte) taskRef {
 }
 
 // sealTask returns the id under which a client knows a task.
-func (g *Gateway) sealTask(x *Exchange, r *Route, conn, id string, by approvals) (string, error) {
+func (ts *taskService) sealTask(x *Exchange, r *Route, conn, id string, by approvals) (string, error) {
 	ref := taskRef{server: r.Server, tool: r.Original, conn: conn, id: id, approved: by}
 	raw := ref.encode()
 	if id == "" || len(raw) > maxTaskRef {
 		return "", badTask(r)
 	}
-	return g.opts.Keys.Seal(seal.Task, x.Identity.Key(), raw)
+	return ts.g.opts.Keys.Seal(seal.Task, x.Identity.Key(), raw)
 }
 
 // badTask is the refusal of a call whose server made a task in no known form.
@@ -85,8 +85,8 @@ type task struct {
 
 // openTask returns the task with an id that a client has. The tool is resolved
 // anew, and its server must be of the client's own kind of tasks.
-func (g *Gateway) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, error) {
-	raw, err := g.opts.Keys.Open(seal.Task, x.Identity.Key(), sealed)
+func (ts *taskService) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, error) {
+	raw, err := ts.g.opts.Keys.Open(seal.Task, x.Identity.Key(), sealed)
 	if err != nil {
 		return nil, errTask
 	}
@@ -141,8 +141,8 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 
 // permitTask asks the gate about the tool of a task, and returns what people are
 // to be asked. A task of what may not be viewed is unknown.
-func (g *Gateway) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
-	return g.permit(ctx, x, t.route, t.route.argumentsOf(x), nil, known(func() error { return errTask }))
+func (ts *taskService) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
+	return ts.g.permit(ctx, x, t.route, t.route.argumentsOf(x), nil, known(func() error { return errTask }))
 }
 
 // unknownTask is the answer for a task that the caller may not view any more.
@@ -151,8 +151,8 @@ func (c *call) unknownTask(d gate.Decision) error { return known(func() error { 
 // examineTask holds the tool of a task against the rules and the mode in force,
 // and what is demanded now against what was approved of: what was begun under
 // one rule may not go on under every other.
-func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands []gate.Demand) error {
-	more, err := g.snapshot.Load().examineTool(ctx, x, t.route)
+func (ts *taskService) examineTask(ctx context.Context, x *Exchange, t *task, demands []gate.Demand) error {
+	more, err := ts.g.snapshot.Load().examineTool(ctx, x, t.route)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (g *Gateway) examineTask(ctx context.Context, x *Exchange, t *task, demands
 }
 
 // examineTask is [Gateway.examineTask] of the task that the call is about.
-func (c *call) examineTask() error { return c.g.examineTask(c.ctx, c.x, c.task, c.demands) }
+func (c *call) examineTask() error { return c.g.tasks.examineTask(c.ctx, c.x, c.task, c.demands) }
 
 // examineTool holds a tool, of which no arguments are known any more, or a resource
 // against the rules and the mode in force. It returns what people are to be asked before a call.
@@ -176,12 +176,12 @@ func (s *Snapshot) examineTool(ctx context.Context, x *Exchange, r *Route) ([]ga
 }
 
 // judgeTask decides once more on a task, at any time.
-func (g *Gateway) judgeTask(ctx context.Context, x *Exchange, t *task) error {
-	demands, err := g.permitTask(ctx, x, t)
+func (ts *taskService) judgeTask(ctx context.Context, x *Exchange, t *task) error {
+	demands, err := ts.permitTask(ctx, x, t)
 	if err != nil {
 		return err
 	}
-	return g.examineTask(ctx, x, t, demands)
+	return ts.examineTask(ctx, x, t, demands)
 }
 
 // aboutTask answers a request about a task under a plan: it passes what a call passes,
@@ -210,7 +210,7 @@ func (c *call) checkTask() error {
 // findTask finds the task that a request names.
 func (c *call) findTask() error {
 	sealed, _ := c.x.Message.ParamString("taskId")
-	t, err := c.g.openTask(c.snap, c.x, sealed)
+	t, err := c.g.tasks.openTask(c.snap, c.x, sealed)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (c *call) carryTask() (mcp.Answer, error) {
 		return t.route.to.backend.Call(c.ctx, request)
 	}
 	d := &dialogue{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
-	d.judge = func(ctx context.Context) error { return g.judgeTask(ctx, x, t) }
+	d.judge = func(ctx context.Context) error { return g.tasks.judgeTask(ctx, x, t) }
 	request.Notify, request.Ask, request.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
 	defer func() { c.rec.entry.Rounds = int(d.answered.Load()) }()
 	ctx, cancel := t.route.bounded(c.ctx, t.route.hard())
@@ -275,7 +275,7 @@ func (c *call) carryTask() (mcp.Answer, error) {
 	}
 	c.reserved.delivered = true
 	if got, err = run.legacyEnd(ctx, got.Result); err == nil { // which may have taken long
-		err = g.judgeTask(ctx, x, t)
+		err = g.tasks.judgeTask(ctx, x, t)
 	}
 	return got, err
 }

@@ -447,17 +447,17 @@ func TestSealedTaskIDs(t *testing.T) {
 	x := &Exchange{Identity: person("alice"), Era: mcp.Modern}
 	route := r.snapshot.Load().catalog.tool("s", "job", Scope{})
 	for _, id := range []string{"a", " a ", "ä\u2028\x00\"\\", strings.Repeat("z", 1500), "=?base64?eA==?="} {
-		sealed, err := r.sealTask(x, route, "c", id, nil)
+		sealed, err := r.tasks.sealTask(x, route, "c", id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if mcp.EncodeHeaderValue(sealed) != sealed || strings.ContainsAny(sealed, " \t") {
 			t.Errorf("%q became %q", id, sealed)
 		}
-		if again, _ := r.sealTask(x, route, "c", id, nil); again != sealed {
+		if again, _ := r.tasks.sealTask(x, route, "c", id, nil); again != sealed {
 			t.Errorf("%q became %q and %q", id, sealed, again)
 		}
-		got, err := r.openTask(r.snapshot.Load(), x, sealed)
+		got, err := r.tasks.openTask(r.snapshot.Load(), x, sealed)
 		if err != nil || got.id != id || got.conn != "c" || got.route != route {
 			t.Errorf("%q came back as %+v, %v", id, got, err)
 		}
@@ -467,7 +467,7 @@ func TestSealedTaskIDs(t *testing.T) {
 func FuzzOpenTask(f *testing.F) {
 	r := newRig(f, mounted(newWorker(f, mcp.Modern, working).script))
 	x := &Exchange{Identity: person("alice"), Era: mcp.Modern}
-	sealed, err := r.sealTask(x, r.snapshot.Load().catalog.tool("s", "job", Scope{}), "", "own 1", nil)
+	sealed, err := r.tasks.sealTask(x, r.snapshot.Load().catalog.tool("s", "job", Scope{}), "", "own 1", nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -475,7 +475,7 @@ func FuzzOpenTask(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
-		if got, err := r.openTask(r.snapshot.Load(), x, id); (err == nil) != (id == sealed) {
+		if got, err := r.tasks.openTask(r.snapshot.Load(), x, id); (err == nil) != (id == sealed) {
 			t.Errorf("%q opened as %+v, %v", id, got, err)
 		}
 	})

@@ -49,7 +49,7 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 			n++
 			all.Go(func() { // ends with its deadline
 				defer func() { <-places }()
-				g.cancelTask(ctx, route, key, &t)
+				g.tasks.cancelTask(ctx, route, key, &t)
 			})
 		}
 	}
@@ -57,7 +57,7 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 }
 
 // cancelTask cancels a task at its server.
-func (g *Gateway) cancelTask(ctx context.Context, r *Route, key taskKey, t *bookedTask) {
+func (ts *taskService) cancelTask(ctx context.Context, r *Route, key taskKey, t *bookedTask) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	call := &mcp.Call{
@@ -69,7 +69,7 @@ func (g *Gateway) cancelTask(ctx context.Context, r *Route, key taskKey, t *book
 		call.Exact, call.Capabilities = true, withTasks(nil)
 	}
 	if _, err := r.to.backend.Call(ctx, call); err != nil {
-		g.log.Warn("a task was not cancelled at its server", "server", r.Server, "tool", r.Exposed, "err", err)
+		ts.g.log.Warn("a task was not cancelled at its server", "server", r.Server, "tool", r.Exposed, "err", err)
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *call) checkTaskList() error { return c.x.mayUseTasks(c.snap.Catalog(c.x
 
 // findTaskPage finds where the page of the list begins.
 func (c *call) findTaskPage() (err error) {
-	c.page, err = c.g.openTaskCursor(c.x)
+	c.page, err = c.g.tasks.openTaskCursor(c.x)
 	return err
 }
 
@@ -35,7 +35,7 @@ func (c *call) findTaskPage() (err error) {
 // out.
 func (c *call) listTasks() (_ reply, err error) {
 	g, x, from := c.g, c.x, c.page
-	places := g.taskPlaces(c.snap, x, from.at)
+	places := g.tasks.taskPlaces(c.snap, x, from.at)
 	tasks := []byte(`{"tasks":[`)
 	some := false
 	add := func(task []byte) {
@@ -48,7 +48,7 @@ func (c *call) listTasks() (_ reply, err error) {
 		if places[0] != from.at {
 			from = taskCursor{at: places[0]}
 		}
-		if from.behind, err = g.tasksAt(c.ctx, c.snap, x, from, add); err != nil {
+		if from.behind, err = g.tasks.tasksAt(c.ctx, c.snap, x, from, add); err != nil {
 			return reply{}, err
 		}
 		if from.behind == "" {
@@ -84,7 +84,7 @@ func taskCursorContext(x *Exchange) string {
 	return mcp.MethodTaskList + "\x00" + x.Scope.key() + "\x00" + x.Identity.Key()
 }
 
-func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
+func (ts *taskService) openTaskCursor(x *Exchange) (taskCursor, error) {
 	raw := x.Message.Param("cursor")
 	if raw == nil || string(raw) == "null" {
 		return taskCursor{}, nil
@@ -92,7 +92,7 @@ func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
 	text, err := mcp.Unquote(raw)
 	if err == nil {
 		var opened []byte
-		if opened, err = g.opts.Keys.Open(seal.Cursor, taskCursorContext(x), text); err == nil {
+		if opened, err = ts.g.opts.Keys.Open(seal.Cursor, taskCursorContext(x), text); err == nil {
 			server, rest, _ := strings.Cut(string(opened), "\x00")
 			conn, behind, _ := strings.Cut(rest, "\x00")
 			return taskCursor{taskPlace{server, conn}, behind}, nil
@@ -104,9 +104,9 @@ func (g *Gateway) openTaskCursor(x *Exchange) (taskCursor, error) {
 // taskPlaces returns where the caller's tasks are, from a place on: at servers
 // in scope that list them, and of its own session where a server keeps sessions
 // apart.
-func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
+func (ts *taskService) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
 	catalog := snap.Catalog(x)
-	return g.tasks.legacy.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
+	return ts.g.tasks.legacy.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
 		s := catalog.byServer[key.server]
 		return s != nil && s.hasTasks() && s.listing.Declares("tasks", "list") &&
 			x.Scope.has(key.server) &&
@@ -117,7 +117,7 @@ func (g *Gateway) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []task
 // tasksAt adds one page of the tasks at a place, those alone that the caller
 // made and whose tool it may view, and returns the server's cursor behind it.
 // The error is that of the gate or of the context.
-func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
+func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
 	catalog := snap.Catalog(x)
 	s := catalog.byServer[from.at.server]
 	if err := s.slots.Acquire(ctx, from.at.server, x.Identity.Key()); err != nil {
@@ -128,13 +128,13 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 	if from.behind != "" {
 		params = mcp.SetMember(nil, "cursor", mcp.Quote(from.behind))
 	}
-	call := g.newCall(x, s, mcp.MethodTaskList, params)
+	call := ts.g.newCall(x, s, mcp.MethodTaskList, params)
 	call.Progress, call.Timeout, call.Conn = false, listTime, from.at.conn
 	got, err := s.backend.Call(ctx, call)
 	if err != nil || got.Fault != nil {
-		g.log.Debug("tasks not listed", "server", from.at.server, "err", err, "fault", got.Fault)
+		ts.g.log.Debug("tasks not listed", "server", from.at.server, "err", err, "fault", got.Fault)
 		if errors.Is(orUnknown(err), errTask) {
-			g.tasks.legacy.lose(x.Identity.Key(), from.at)
+			ts.g.tasks.legacy.lose(x.Identity.Key(), from.at)
 		}
 		return "", context.Cause(ctx)
 	}
@@ -142,11 +142,11 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 	for e := range mcp.Elements(tasks) {
 		state := e.Of(tasks)
 		id, _ := mcp.LookupString(state, "taskId")
-		known, ok := g.tasks.legacy.find(taskKey{from.at, id})
+		known, ok := ts.g.tasks.legacy.find(taskKey{from.at, id})
 		if !ok || known.principal != x.Identity.Key() {
 			continue
 		}
-		g.tasks.legacy.saw(taskKey{from.at, id}, state)
+		ts.g.tasks.legacy.saw(taskKey{from.at, id}, state)
 		route := catalog.tool(from.at.server, known.tool, x.Scope)
 		if route == nil {
 			continue
@@ -156,7 +156,7 @@ func (g *Gateway) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from
 			return "", refusal.Undecided(d)
 		}
 		if d.Effect == gate.Allow {
-			add(withTaskID(g.redaction(route, nil).state(state), known.sealed))
+			add(withTaskID(ts.g.redaction(route, nil).state(state), known.sealed))
 		}
 	}
 	if behind, _ = mcp.LookupString(got.Result, "nextCursor"); behind == from.behind {

@@ -63,7 +63,7 @@ func (c *call) deliverMade(got mcp.Answer) (reply, error) {
 		made = mcp.Lookup(result, "task")
 	}
 	id, _ := mcp.LookupString(made, "taskId")
-	sealed, err := g.sealTask(x, r, got.Conn, id, c.approved)
+	sealed, err := g.tasks.sealTask(x, r, got.Conn, id, c.approved)
 	if err != nil {
 		return reply{}, err
 	}

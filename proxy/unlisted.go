@@ -70,7 +70,7 @@ func (c *call) await(r *Route, from *served) (*Route, error) {
 		return r, err
 	}
 	if r == nil {
-		c.g.know(c.ctx, from.backend)
+		c.g.publisher.know(c.ctx, from.backend)
 		c.snap = c.g.snapshot.Load() // with what is listed since
 		r = c.snap.Catalog(c.x).resolve(c.kind, c.name, c.x.Scope)
 	}
@@ -78,12 +78,12 @@ func (c *call) await(r *Route, from *served) (*Route, error) {
 }
 
 // know waits until what a backend lists is in the catalog.
-func (g *Gateway) know(ctx context.Context, b Backend) {
+func (pb *publisher) know(ctx context.Context, b Backend) {
 	ctx, cancel := context.WithTimeout(ctx, listedTime)
 	defer cancel()
 	for {
 		listing, _ := b.Listing()
-		if s := g.snapshot.Load().catalog.byServer[b.Name()].base(); s == nil || s.listing == listing {
+		if s := pb.g.snapshot.Load().catalog.byServer[b.Name()].base(); s == nil || s.listing == listing {
 			return
 		}
 		select {

@@ -30,13 +30,13 @@ func TestCapabilityIDsAreAskedForAgain(t *testing.T) {
 	if got := id(); got != "" || asked != 1 {
 		t.Errorf("without them: %q after %d questions", got, asked)
 	}
-	r.rebuild(t.Context())
+	r.publisher.rebuild(t.Context())
 	down = false
-	r.rebuild(t.Context())
+	r.publisher.rebuild(t.Context())
 	if got := id(); got != "cap:a" || asked != 3 {
 		t.Errorf("once they can be had: %q after %d questions", got, asked)
 	}
-	r.rebuild(t.Context())
+	r.publisher.rebuild(t.Context())
 	if asked != 3 {
 		t.Errorf("asked %d times", asked)
 	}

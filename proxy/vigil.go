@@ -32,11 +32,11 @@ type vigil struct {
 const minLook = time.Second
 
 // newVigil begins the vigil of a request whose verdict stands for a while.
-func (g *Gateway) newVigil(r *http.Request, id *gate.Identity, until time.Time) *vigil {
-	v := &vigil{g: g, id: id, place: -1}
+func (hf *httpFront) newVigil(r *http.Request, id *gate.Identity, until time.Time) *vigil {
+	v := &vigil{g: hf.g, id: id, place: -1}
 	v.Context, v.cancel = context.WithCancelCause(r.Context())
 	v.r = r.WithContext(v)
-	g.vigils.add(v, until)
+	hf.g.vigils.add(v, until)
 	return v
 }
 
@@ -60,7 +60,7 @@ func (v *vigil) look() {
 	if v.over {
 		return
 	}
-	id, until, err := v.g.identify(v.r)
+	id, until, err := v.g.front.identify(v.r)
 	switch {
 	case v.Err() != nil:
 	case err != nil:
