@@ -81,7 +81,7 @@ func (a *httpAnswer) event(message []byte, last bool) {
 		return
 	}
 	n := a.kept.add(message, last)
-	a.write(a.g.front.identified(a.s, a.kept.number, n, message))
+	a.write(a.g.front.identified(a.s, a.kept.ID(), n, message))
 }
 
 func streamHeaders(h http.Header) {
@@ -276,7 +276,7 @@ func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *mai
 	for {
 		ok := true
 		select {
-		case <-box.ready:
+		case <-box.Waiting():
 			if raw := box.take(); raw != nil {
 				ok = write(event(raw)...)
 			}

@@ -28,7 +28,7 @@ type duplex struct {
 
 // newDuplex is the channel of a session that the identity opened.
 func newDuplex(s *Session, id *gate.Identity) *duplex {
-	d := &duplex{s: s, box: s.g.newMailbox(), ended: make(chan struct{})}
+	d := &duplex{s: s, box: s.g.newQueue(), ended: make(chan struct{})}
 	s.mu.Lock()
 	s.out, s.reader, s.duplex = d.box, id, d
 	s.mu.Unlock()
@@ -37,7 +37,7 @@ func newDuplex(s *Session, id *gate.Identity) *duplex {
 
 // notify implements [way]. A client that reads too slowly loses notifications,
 // so that no call holds its place at a server for it.
-func (d *duplex) notify(raw []byte) { d.box.offer(raw) }
+func (d *duplex) notify(raw []byte) { d.box.Offer(raw) }
 
 // ask implements [way].
 func (d *duplex) ask(ctx context.Context, raw []byte) bool {
@@ -52,7 +52,7 @@ func (d *duplex) ask(ctx context.Context, raw []byte) bool {
 // full and the client is there. A client that reads nothing for so long that an
 // answer cannot be queued has gone.
 func (d *duplex) put(raw []byte) {
-	if d.box.offer(raw) {
+	if d.box.Offer(raw) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(d.s.ctx, writeTime)

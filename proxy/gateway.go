@@ -41,7 +41,7 @@ type Gateway struct {
 
 	vigils      vigils
 	rounds      rounds
-	replays     replays
+	replays     *replays
 	asked       hourly
 	keptResults *result.Store
 
@@ -84,7 +84,7 @@ func New(opts Options) (*Gateway, error) {
 	g.news = news{g: g, queues: make(map[string]*newsQueue)}
 	g.watches = watches{g: g, of: make(map[resourceKey]map[subscriber]*gate.Identity)}
 	g.rounds = newRounds(g)
-	g.replays = replays{most: opts.Limits.Replay, keep: opts.Limits.ReplayTime}
+	g.replays = newReplays(opts.Limits.Replay, opts.Limits.ReplayTime)
 	g.tasks.legacy = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.tasks.extension = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
@@ -165,3 +165,16 @@ func (g *Gateway) shutdown() {
 
 // Sessions returns how many legacy sessions are open.
 func (g *Gateway) Sessions() int { return g.sessions.count() }
+
+// newQueue is the queue of messages to one client.
+func (g *Gateway) newQueue() *mailbox {
+	return newMailbox(g.opts.Limits.Queue, g.opts.Limits.QueueBytes)
+}
+
+// signal leaves a token in a channel that holds one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -214,7 +214,7 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 		}
 		return
 	}
-	box := hf.g.newMailbox()
+	box := hf.g.newQueue()
 	if !s.attach(id, box) {
 		writeFault(w, http.StatusConflict, "", mcp.Errorf(mcp.CodeInvalidRequest, "The session has a stream already"))
 		return

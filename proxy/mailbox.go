@@ -19,16 +19,13 @@ type mailbox struct {
 	bytes int
 }
 
-func (g *Gateway) newMailbox() *mailbox {
-	return newMailbox(g.opts.Limits.Queue, g.opts.Limits.QueueBytes)
-}
-
+// newMailbox returns a queue of so many messages, and bytes beyond the first.
 func newMailbox(most, mostBytes int) *mailbox {
 	return &mailbox{most: most, mostBytes: mostBytes, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// offer implements [outbox].
-func (m *mailbox) offer(raw []byte) bool {
+// Offer appends a message; false where there is no place.
+func (m *mailbox) Offer(raw []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.queue) > 0 && (len(m.queue) >= m.most || m.bytes+len(raw) > m.mostBytes) {
@@ -36,9 +33,9 @@ func (m *mailbox) offer(raw []byte) bool {
 	}
 	m.queue = append(m.queue, raw)
 	m.bytes += len(raw)
-	signal(m.ready)
+	wake(m.ready)
 	if len(m.queue) < m.most {
-		signal(m.room)
+		wake(m.room)
 	}
 	return true
 }
@@ -46,16 +43,19 @@ func (m *mailbox) offer(raw []byte) bool {
 // put waits for a place. It returns the cause of the context when that ends
 // first.
 func (m *mailbox) put(ctx context.Context, raw []byte) error {
-	for !m.offer(raw) {
+	for !m.Offer(raw) {
 		select {
 		case <-m.room:
 		case <-ctx.Done():
-			signal(m.room) // for whoever else waits
+			wake(m.room) // for whoever else waits
 			return context.Cause(ctx)
 		}
 	}
 	return nil
 }
+
+// Waiting returns a channel with a token while there is something to take.
+func (m *mailbox) Waiting() <-chan struct{} { return m.ready }
 
 // take returns the oldest message, nil when there is none.
 func (m *mailbox) take() []byte {
@@ -69,10 +69,10 @@ func (m *mailbox) take() []byte {
 	if m.queue = m.queue[1:]; len(m.queue) == 0 {
 		m.queue = nil
 	} else {
-		signal(m.ready)
+		wake(m.ready)
 	}
 	m.bytes -= len(raw)
-	signal(m.room)
+	wake(m.room)
 	return raw
 }
 
@@ -83,7 +83,8 @@ func (m *mailbox) empty() bool {
 	return len(m.queue) == 0
 }
 
-func signal(c chan struct{}) {
+// wake leaves a token in a channel that holds one.
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -15,7 +15,7 @@ import (
 // larger than all of them.
 func TestMailboxBounds(t *testing.T) {
 	m := newMailbox(3, 10)
-	offered := func(n int) bool { return m.offer(bytes.Repeat([]byte("x"), n)) }
+	offered := func(n int) bool { return m.Offer(bytes.Repeat([]byte("x"), n)) }
 	for i, step := range []struct {
 		size int
 		want bool
@@ -81,7 +81,7 @@ func TestMailboxKeepsAll(t *testing.T) {
 func TestMailboxPutEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMailbox(1, 10)
-		m.offer([]byte("first"))
+		m.Offer([]byte("first"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		gone, there := make(chan error, 1), make(chan error, 1)

@@ -1,18 +1,10 @@
 package proxy
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/seal"
 )
 
 // replays keep the events of legacy answers that became streams, so that a
@@ -45,8 +37,14 @@ type replayed struct {
 	grown  chan struct{} // closed and replaced when something is added
 }
 
+// errNoReplay is why a stream cannot be gone on with.
 var errNoReplay = errors.New("the event is not known any more")
 
+// newReplays returns a store of so many bytes, in which a stream stays so long after its
+// end.
+func newReplays(most int, keep time.Duration) *replays { return &replays{most: most, keep: keep} }
+
+// open begins a stream of a session, for requests with some rights.
 func (r *replays) open(session, rights string) *replayed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,6 +147,12 @@ func (r *replays) find(session string, number int64) *replayed {
 	return nil
 }
 
+// ID is the number of the stream in its session's store.
+func (s *replayed) ID() int64 { return s.number }
+
+// Rights are those of the request that is answered.
+func (s *replayed) Rights() string { return s.rights }
+
 // after returns the events behind the n-th, whether more may follow, and what
 // tells that something has.
 func (s *replayed) after(n int) (events [][]byte, more bool, grown <-chan struct{}, err error) {
@@ -158,84 +162,4 @@ func (s *replayed) after(n int) (events [][]byte, more bool, grown <-chan struct
 		return nil, false, nil, errNoReplay
 	}
 	return s.events[n:], s.done.IsZero(), s.grown, nil
-}
-
-// eventID names an event of a session's answer to its client alone.
-func (hf *httpFront) eventID(s *Session, stream int64, event int) string {
-	id, err := hf.g.opts.Keys.Seal(seal.Event, eventContext(s), fmt.Appendf(nil, "%d.%d", stream, event))
-	if err != nil {
-		return "" // without an id the stream cannot be resumed, and works otherwise
-	}
-	return id
-}
-
-func eventContext(s *Session) string { return s.principal + "\x00" + s.id }
-
-// resume serves a GET with Last-Event-ID: the rest of an answer, from its kept
-// events and then as it grows. It is for who has the rights of the request.
-func (hf *httpFront) resume(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity, last string) error {
-	text, err := hf.g.opts.Keys.Open(seal.Event, eventContext(s), last)
-	if err != nil {
-		hf.g.log.Info("an event id is refused that was not made for this session", "principal", s.principal, "session", s.auditID)
-		return errNoReplay
-	}
-	left, right, _ := strings.Cut(string(text), ".")
-	number, err1 := strconv.ParseInt(left, 10, 64)
-	n, err2 := strconv.Atoi(right)
-	stream := hf.g.replays.find(s.id, number)
-	if err1 != nil || err2 != nil || stream == nil || stream.rights != id.Rights() {
-		return errNoReplay
-	}
-	if _, _, _, err := stream.after(n); err != nil {
-		return err
-	}
-	box := newMailbox(1, 0)
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
-	defer stop()
-	var fed sync.WaitGroup
-	fed.Go(func() {
-		defer cancel(nil)
-		for {
-			events, more, grown, err := stream.after(n)
-			if err != nil {
-				return
-			}
-			for _, e := range events {
-				n++
-				if box.put(ctx, hf.identified(s, number, n, e)) != nil {
-					return
-				}
-			}
-			if len(events) > 0 {
-				continue
-			}
-			if !more {
-				return
-			}
-			select {
-			case <-grown:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	defer fed.Wait()
-	defer cancel(nil)
-	hf.stream(ctx, w, box)
-	return nil
-}
-
-// identified returns an event of a stream with its id, complete. Its message is
-// one line already; nil is the event that opens a stream.
-func (hf *httpFront) identified(s *Session, stream int64, n int, message []byte) []byte {
-	out := append([]byte("id: "), hf.eventID(s, stream, n)...)
-	if message == nil {
-		return append(out, "\ndata: \n\n"...)
-	}
-	out = append(out, '\n')
-	out = append(out, eventStart...)
-	out = append(out, message...)
-	return append(out, eventEnd...)
 }

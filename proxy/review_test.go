@@ -134,17 +134,3 @@ func TestTurnedDownCallsAreRecorded(t *testing.T) {
 		}
 	})
 }
-
-// The streams of a session end with it.
-func TestReplaysEndWithTheirSession(t *testing.T) {
-	var r replays
-	r.most = 100
-	a, b := r.open("a", ""), r.open("b", "")
-	a.add([]byte("one"), false)
-	b.add([]byte("two"), false)
-	r.forget("a")
-	a.add([]byte("late"), true)
-	if r.find("a", a.number) != nil || r.find("b", b.number) == nil || r.bytes != 3 {
-		t.Errorf("%d bytes are kept, a is %v", r.bytes, r.find("a", a.number))
-	}
-}

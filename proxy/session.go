@@ -64,7 +64,7 @@ type openQuestion struct {
 // outbox is a stream to a client. offer queues a message without blocking and
 // tells whether there was room.
 type outbox interface {
-	offer(raw []byte) bool
+	Offer(raw []byte) bool
 }
 
 var (
@@ -249,7 +249,7 @@ func (s *Session) notify(raw []byte) bool {
 	s.mu.Lock()
 	out := s.out
 	s.mu.Unlock()
-	return out != nil && out.offer(raw)
+	return out != nil && out.Offer(raw)
 }
 
 // listChanged tells the client about a changed list, now or when it opens its
@@ -282,7 +282,7 @@ func (s *Session) attach(id *gate.Identity, out outbox) bool {
 	}
 	s.out, s.reader, s.used = out, id, time.Now()
 	for _, method := range sortedKeys(s.missed) {
-		out.offer(mcp.AppendNotification(nil, method, nil))
+		out.Offer(mcp.AppendNotification(nil, method, nil))
 	}
 	s.missed = nil
 	return true

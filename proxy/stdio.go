@@ -156,7 +156,7 @@ func (d *duplex) writeLines(w io.Writer) error {
 	}
 	for {
 		select {
-		case <-d.box.ready:
+		case <-d.box.Waiting():
 			if raw := d.box.take(); raw != nil {
 				if err := write(raw); err != nil {
 					return err

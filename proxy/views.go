@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 	"hash/maphash"
+	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -122,4 +124,194 @@ func (s *Snapshot) sight(ctx context.Context, id *gate.Identity, who audience) s
 		delete(digests, method)
 	}
 	return digests
+}
+
+const (
+	// batch is how many capabilities the gate is asked about at once.
+	batch = 1000
+	// viewAge is how old a decision on a view may be that is used again.
+	viewAge = 10 * time.Second
+	// maxViews bounds the decisions on views that are kept, each class one more.
+	maxViews = 1 << 17
+)
+
+// views asks the gate which of some routes the caller may know of: in batches
+// where a phase gains by them, else one by one, in no memory of its own. Callers
+// of one view class are asked about once.
+func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, routes []*Route) iter.Seq2[*Route, gate.Decision] {
+	if seen := s.kept.class(s.Chain, id, scope); seen != nil {
+		return s.viewsKept(ctx, seen, id, scope, routes)
+	}
+	return func(yield func(*Route, gate.Decision) bool) {
+		if !s.Chain.Batches() {
+			var question gate.Request // one for all
+			for _, r := range routes {
+				question = r.question(gate.View, id, scope)
+				if !yield(r, s.Chain.Decide(ctx, &question)) {
+					return
+				}
+			}
+			return
+		}
+		for some := range slices.Chunk(routes, batch) {
+			for i, d := range s.Chain.DecideAll(ctx, viewing(id, scope, some)) {
+				if !yield(some[i], d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// viewsKept is views for a class of callers.
+func (s *Snapshot) viewsKept(ctx context.Context, seen *seenViews, id *gate.Identity, scope Scope, routes []*Route) iter.Seq2[*Route, gate.Decision] {
+	return func(yield func(*Route, gate.Decision) bool) {
+		for some := range slices.Chunk(routes, batch) {
+			decisions, open := seen.find(some)
+			if len(open) > 0 {
+				made := s.Chain.DecideAll(ctx, viewing(id, scope, open))
+				s.kept.put(seen, s.Chain, id, open, made)
+				for i := range decisions {
+					if decisions[i] == nil {
+						decisions[i], made = &made[0], made[1:]
+					}
+				}
+			}
+			for i, d := range decisions {
+				if !yield(some[i], *d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// viewing are the questions whether a caller may view some routes.
+func viewing(id *gate.Identity, scope Scope, routes []*Route) []gate.Request {
+	questions := make([]gate.Request, len(routes))
+	for i, r := range routes {
+		questions[i] = r.question(gate.View, id, scope)
+	}
+	return questions
+}
+
+// keptViews are the decisions on the views of a snapshot by classes of callers,
+// see [gate.Classifier]. What could not be decided is not kept. A nil one keeps
+// nothing.
+type keptViews struct {
+	mu      sync.Mutex
+	classes map[viewClass]*seenViews
+	size    int // decisions and classes
+}
+
+// viewClass names callers at an endpoint who view the same there.
+type viewClass struct{ class, capsule string }
+
+// seenViews are the decisions for one class.
+type seenViews struct {
+	class viewClass
+	until time.Time
+
+	mu      sync.RWMutex
+	visible map[*Route]bool
+}
+
+func newKeptViews() *keptViews { return &keptViews{classes: make(map[viewClass]*seenViews)} }
+
+// class returns what is kept for a caller; nil where nothing may be.
+func (k *keptViews) class(c *gate.Chain, id *gate.Identity, scope Scope) *seenViews {
+	if k == nil || id == nil || !c.Classifies() {
+		return nil
+	}
+	key := viewClass{c.ViewClass(id), scope.Capsule}
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if seen := k.classes[key]; seen != nil && now.Before(seen.until) {
+		return seen
+	}
+	if c.ViewClass(id) != key.class { // it is another every time
+		return nil
+	}
+	seen := &seenViews{class: key, until: now.Add(viewAge), visible: make(map[*Route]bool)}
+	k.drop(key)
+	k.classes[key] = seen
+	k.grow(1)
+	return seen
+}
+
+// drop forgets a class; mu is held.
+func (k *keptViews) drop(key viewClass) {
+	if seen := k.classes[key]; seen != nil {
+		k.size -= 1 + seen.size()
+		delete(k.classes, key)
+	}
+}
+
+// grow counts what was added and makes room; mu is held.
+func (k *keptViews) grow(n int) {
+	k.size += n
+	for key := range k.classes { // whichever comes first
+		if k.size <= maxViews {
+			return
+		}
+		k.drop(key)
+	}
+}
+
+// put keeps decisions that were made for a class, if its callers are still of
+// it: rules that changed meanwhile decided for another.
+func (k *keptViews) put(seen *seenViews, c *gate.Chain, id *gate.Identity, routes []*Route, made []gate.Decision) {
+	if c.ViewClass(id) != seen.class.class {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.classes[seen.class] != seen {
+		return
+	}
+	k.grow(seen.add(routes, made))
+}
+
+func (v *seenViews) size() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.visible)
+}
+
+// add keeps decisions and returns how many are new.
+func (v *seenViews) add(routes []*Route, made []gate.Decision) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := len(v.visible)
+	for i, d := range made {
+		if d.Err == nil {
+			v.visible[routes[i]] = d.Effect == gate.Allow
+		}
+	}
+	return len(v.visible) - before
+}
+
+var (
+	seenAllow = &gate.Decision{Effect: gate.Allow}
+	seenDeny  = &gate.Decision{}
+)
+
+// find returns the decisions on some routes, nil for those that are not known,
+// and the routes of those.
+func (v *seenViews) find(routes []*Route) (decisions []*gate.Decision, open []*Route) {
+	decisions = make([]*gate.Decision, len(routes))
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for i, r := range routes {
+		switch visible, known := v.visible[r]; {
+		case !known:
+			open = append(open, r)
+		case visible:
+			decisions[i] = seenAllow
+		default:
+			decisions[i] = seenDeny
+		}
+	}
+	return decisions, open
 }
