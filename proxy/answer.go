@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/stream"
 )
 
 // writeTime bounds one write to a client over HTTP.
@@ -32,7 +33,7 @@ type httpAnswer struct {
 
 	mu        sync.Mutex
 	timer     *time.Timer
-	kept      *replayed // what the stream said, once it has begun
+	kept      *stream.Stream // what the stream said, once it has begun
 	streaming bool
 	finished  bool
 	broken    bool // the client is gone
@@ -67,7 +68,7 @@ func (a *httpAnswer) begin() {
 	if a.s == nil || !a.s.resumable() {
 		return
 	}
-	a.kept = a.g.replays.open(a.s.id, a.id.Rights())
+	a.kept = a.g.replays.Open(a.s.id, a.id.Rights())
 	if a.s.primed() {
 		a.event(nil, false)
 	}
@@ -80,7 +81,7 @@ func (a *httpAnswer) event(message []byte, last bool) {
 		a.write(eventStart, message, eventEnd)
 		return
 	}
-	n := a.kept.add(message, last)
+	n := a.kept.Add(message, last)
 	a.write(a.g.front.identified(a.s, a.kept.ID(), n, message))
 }
 
@@ -157,7 +158,7 @@ func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
 	}
 	if r.silent {
 		if a.kept != nil {
-			a.kept.end()
+			a.kept.End()
 		}
 		if !a.streaming {
 			a.w.WriteHeader(http.StatusAccepted) // cancelled: there is no answer
@@ -255,7 +256,7 @@ func event(raw []byte) [][]byte {
 
 // stream is a long-lived stream of events that one goroutine writes: the GET
 // stream of a session or the stream of the HTTP+SSE transport.
-func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *mailbox, first ...[]byte) {
+func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *stream.Queue, first ...[]byte) {
 	rc := http.NewResponseController(w)
 	streamHeaders(w.Header())
 	w.WriteHeader(http.StatusOK)
@@ -277,13 +278,13 @@ func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *mai
 		ok := true
 		select {
 		case <-box.Waiting():
-			if raw := box.take(); raw != nil {
+			if raw := box.Take(); raw != nil {
 				ok = write(event(raw)...)
 			}
 		case <-alive.C:
 			ok = write([]byte(":\n\n"))
 		case <-ctx.Done():
-			for raw := box.take(); raw != nil; raw = box.take() { // what was said before the end
+			for raw := box.Take(); raw != nil; raw = box.Take() { // what was said before the end
 				if !write(event(raw)...) {
 					return
 				}

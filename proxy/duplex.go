@@ -8,13 +8,14 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/stream"
 )
 
 // duplex is a client on one shared channel: stdio, or HTTP+SSE. Every message
 // to it goes through one queue and one writer.
 type duplex struct {
 	s   *Session
-	box *mailbox
+	box *stream.Queue
 	wg  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -45,7 +46,7 @@ func (d *duplex) ask(ctx context.Context, raw []byte) bool {
 	defer cancel()
 	stop := context.AfterFunc(d.s.ctx, cancel)
 	defer stop()
-	return d.box.put(ctx, raw) == nil
+	return d.box.Put(ctx, raw) == nil
 }
 
 // put queues a message that must not be lost; it waits while the queue is
@@ -57,7 +58,7 @@ func (d *duplex) put(raw []byte) {
 	}
 	ctx, cancel := context.WithTimeout(d.s.ctx, writeTime)
 	defer cancel()
-	if d.box.put(ctx, raw) != nil {
+	if d.box.Put(ctx, raw) != nil {
 		d.s.end(errSessionEnded)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/stream"
 )
 
 // Gateway serves clients over all transports. Make one with [New], give it
@@ -41,7 +42,7 @@ type Gateway struct {
 
 	vigils      vigils
 	rounds      rounds
-	replays     *replays
+	replays     *stream.Store
 	asked       hourly
 	keptResults *result.Store
 
@@ -84,7 +85,7 @@ func New(opts Options) (*Gateway, error) {
 	g.news = news{g: g, queues: make(map[string]*newsQueue)}
 	g.watches = watches{g: g, of: make(map[resourceKey]map[subscriber]*gate.Identity)}
 	g.rounds = newRounds(g)
-	g.replays = newReplays(opts.Limits.Replay, opts.Limits.ReplayTime)
+	g.replays = stream.NewStore(opts.Limits.Replay, opts.Limits.ReplayTime)
 	g.tasks.legacy = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.tasks.extension = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
@@ -143,7 +144,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case now := <-sweep.C:
 			g.sessions.endIdle(now, g.opts.Limits.Idle)
 			g.rounds.sweep(now)
-			g.replays.sweep(now)
+			g.replays.Sweep(now)
 			g.asked.sweep(now)
 			g.tasks.legacy.sweep(now)
 			g.tasks.extension.sweep(now)
@@ -167,8 +168,8 @@ func (g *Gateway) shutdown() {
 func (g *Gateway) Sessions() int { return g.sessions.count() }
 
 // newQueue is the queue of messages to one client.
-func (g *Gateway) newQueue() *mailbox {
-	return newMailbox(g.opts.Limits.Queue, g.opts.Limits.QueueBytes)
+func (g *Gateway) newQueue() *stream.Queue {
+	return stream.NewQueue(g.opts.Limits.Queue, g.opts.Limits.QueueBytes)
 }
 
 // signal leaves a token in a channel that holds one.

@@ -2,12 +2,17 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/stream"
 )
 
 // Time limits of the HTTP server.
@@ -322,3 +327,83 @@ type silentWay struct{}
 
 func (silentWay) notify([]byte)                    {}
 func (silentWay) ask(context.Context, []byte) bool { return false }
+
+// eventID names an event of a session's answer to its client alone.
+func (hf *httpFront) eventID(s *Session, kept int64, event int) string {
+	id, err := hf.g.opts.Keys.Seal(seal.Event, eventContext(s), fmt.Appendf(nil, "%d.%d", kept, event))
+	if err != nil {
+		return "" // without an id the stream cannot be resumed, and works otherwise
+	}
+	return id
+}
+
+func eventContext(s *Session) string { return s.principal + "\x00" + s.id }
+
+// resume serves a GET with Last-Event-ID: the rest of an answer, from its kept
+// events and then as it grows. It is for who has the rights of the request.
+func (hf *httpFront) resume(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity, last string) error {
+	text, err := hf.g.opts.Keys.Open(seal.Event, eventContext(s), last)
+	if err != nil {
+		hf.g.log.Info("an event id is refused that was not made for this session", "principal", s.principal, "session", s.auditID)
+		return stream.ErrGone
+	}
+	left, right, _ := strings.Cut(string(text), ".")
+	number, err1 := strconv.ParseInt(left, 10, 64)
+	n, err2 := strconv.Atoi(right)
+	kept := hf.g.replays.Find(s.id, number)
+	if err1 != nil || err2 != nil || kept == nil || kept.Rights() != id.Rights() {
+		return stream.ErrGone
+	}
+	if _, _, _, err := kept.After(n); err != nil {
+		return err
+	}
+	box := stream.NewQueue(1, 0)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
+	defer stop()
+	var fed sync.WaitGroup
+	fed.Go(func() {
+		defer cancel(nil)
+		for {
+			events, more, grown, err := kept.After(n)
+			if err != nil {
+				return
+			}
+			for _, e := range events {
+				n++
+				if box.Put(ctx, hf.identified(s, number, n, e)) != nil {
+					return
+				}
+			}
+			if len(events) > 0 {
+				continue
+			}
+			if !more {
+				return
+			}
+			select {
+			case <-grown:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	defer fed.Wait()
+	defer cancel(nil)
+	hf.stream(ctx, w, box)
+	return nil
+}
+
+// identified returns an event of a stream with its id, complete. Its message is
+// one line already; nil is the event that opens a stream.
+func (hf *httpFront) identified(s *Session, kept int64, n int, message []byte) []byte {
+	out := append([]byte("id: "), hf.eventID(s, kept, n)...)
+	if message == nil {
+		return append(out, "\ndata: \n\n"...)
+	}
+	out = append(out, '\n')
+	out = append(out, eventStart...)
+	out = append(out, message...)
+	return append(out, eventEnd...)
+}

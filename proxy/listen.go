@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/stream"
 )
 
 // listen is one subscriptions/listen request of a modern client (2026-07-28
@@ -20,7 +21,7 @@ type listen struct {
 	x       *Exchange
 	methods map[string]bool // list changes that it wants
 	meta    []byte          // the member of _meta that names the subscription
-	box     *mailbox
+	box     *stream.Queue
 	revoked chan struct{} // closed when its caller may not go on
 	tasks   []*listened   // for the goroutine that follows them
 
@@ -59,7 +60,7 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) reply {
 	for {
 		select {
 		case <-l.box.Waiting():
-			if raw := l.box.take(); raw != nil {
+			if raw := l.box.Take(); raw != nil {
 				x.way.ask(ctx, raw)
 			}
 		case <-ctx.Done():

@@ -15,7 +15,7 @@ import (
 
 // newSlow returns a rig whose gate takes a time to decide as soon as that is not zero,
 // and a session of alice with its stream, which listens to messages and to a resource.
-func newSlow(t *testing.T, backends ...*script) (r *rig, takes *atomic.Int64, session string, stream *recorder) {
+func newSlow(t *testing.T, backends ...*script) (r *rig, takes *atomic.Int64, session string, kept *recorder) {
 	t.Helper()
 	takes = new(atomic.Int64)
 	r = newRig(t, mounted(backends...), func(_ *Options, c *Config) {
@@ -28,11 +28,11 @@ func newSlow(t *testing.T, backends ...*script) (r *rig, takes *atomic.Int64, se
 		}))
 	}).run()
 	session = r.open()
-	stream, _ = r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", session))
+	kept, _ = r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", session))
 	r.legacy(session, "1", "logging/setLevel", `{"level":"info"}`)
 	r.legacy(session, "2", "resources/subscribe", `{"uri":"s+file:///d/"}`)
 	synctest.Wait()
-	return r, takes, session, stream
+	return r, takes, session, kept
 }
 
 func newsOf(server, method, params string) mcp.Event {
@@ -53,7 +53,7 @@ func messageOf(server, data string) mcp.Event {
 func TestNewsDoNotHoldTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`)
-		r, takes, _, stream := newSlow(t, b, newScript(t, "other", mcp.Legacy, tool("a")))
+		r, takes, _, kept := newSlow(t, b, newScript(t, "other", mcp.Legacy, tool("a")))
 		began := time.Now()
 		takes.Store(int64(time.Second))
 		for i := range 5 {
@@ -66,16 +66,16 @@ func TestNewsDoNotHoldTheReader(t *testing.T) {
 		r.Happened(messageOf("other", "beside"))
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		if got := stream.text(); !strings.Contains(got, "beside") || strings.Contains(got, "m1") {
+		if got := kept.text(); !strings.Contains(got, "beside") || strings.Contains(got, "m1") {
 			t.Errorf("after 1.5 s: %s", got)
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		last := 0
 		for _, word := range []string{`"m0"`, `"m1"`, `"m2"`, `"m3"`, `"m4"`, "resources/updated"} {
-			at := strings.Index(stream.text(), word)
+			at := strings.Index(kept.text(), word)
 			if at < last {
-				t.Fatalf("%s is missing, or out of its order: %s", word, stream.text())
+				t.Fatalf("%s is missing, or out of its order: %s", word, kept.text())
 			}
 			last = at
 		}
@@ -114,7 +114,7 @@ func TestNewsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`, `template {"uriTemplate":"file:///d/{x}","name":"t"}`)
-				r, takes, _, stream := newSlow(t, b)
+				r, takes, _, kept := newSlow(t, b)
 				takes.Store(int64(time.Second))
 				pad := strings.Repeat("x", size)
 				for i := range 2000 {
@@ -130,16 +130,16 @@ func TestNewsAreBounded(t *testing.T) {
 				takes.Store(0)
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if got := stream.text(); strings.Count(got, `"params":{"uri":"s+file:///d/"}`) != 1 {
+				if got := kept.text(); strings.Count(got, `"params":{"uri":"s+file:///d/"}`) != 1 {
 					t.Errorf("told %d times that the whole has changed", strings.Count(got, `"params":{"uri":"s+file:///d/"}`))
 				}
 				if n := strings.Count(r.log.String(), "says more than clients can be told"); n != 1 {
 					t.Errorf("said %d times", n)
 				}
-				stream.next()
+				kept.next()
 				r.Happened(messageOf("s", "later"))
 				synctest.Wait()
-				if got := stream.next(); !strings.Contains(got, "later") || len(r.news.queues) != 0 {
+				if got := kept.next(); !strings.Contains(got, "later") || len(r.news.queues) != 0 {
 					t.Errorf("afterwards: %q, %d queues", got, len(r.news.queues))
 				}
 			})

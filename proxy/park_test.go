@@ -371,8 +371,8 @@ func TestProgressOfAPark(t *testing.T) {
 			}
 			return r.do(modernRequest(modernBody(token, "tools/call", members, `"progressToken":`+token)))
 		}
-		stateIn := func(stream string) string {
-			_, data, _ := strings.Cut(stream[strings.LastIndex(stream, "data: "):], " ")
+		stateIn := func(kept string) string {
+			_, data, _ := strings.Cut(kept[strings.LastIndex(kept, "data: "):], " ")
 			state, _ := mcp.LookupString([]byte(data), "result", "requestState")
 			return state
 		}

@@ -98,9 +98,9 @@ func TestMessagesHaveTheRightsOfTheirToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("admin"))
 		r := newRig(t, mounted(b), twoTokens).run()
-		stream, _ := r.begin(httpRequest(http.MethodGet, "/sse", "", bearing("broad")...))
+		kept, _ := r.begin(httpRequest(http.MethodGet, "/sse", "", bearing("broad")...))
 		synctest.Wait()
-		_, path, _ := strings.Cut(strings.TrimSpace(stream.next()), "data: ")
+		_, path, _ := strings.Cut(strings.TrimSpace(kept.next()), "data: ")
 		path = path[strings.Index(path, "/message"):]
 		post := func(token, body string) {
 			r.do(httpRequest(http.MethodPost, path, body, bearing(token)...))
@@ -134,16 +134,16 @@ func TestStreamsAreJudgedByTheNarrowerToken(t *testing.T) {
 				r := newRig(t, mounted(b), twoTokens).run()
 				session := r.open(bearing("broad")...)
 				r.legacy(session, "1", "resources/subscribe", `{"uri":"s+file:///admin"}`, bearing("broad")...)
-				stream, _ := r.begin(httpRequest(http.MethodGet, "/mcp", "", bearing(tt.reader, "Mcp-Session-Id", session)...))
+				kept, _ := r.begin(httpRequest(http.MethodGet, "/mcp", "", bearing(tt.reader, "Mcp-Session-Id", session)...))
 				synctest.Wait()
 				r.legacy(session, "2", "ping", "", bearing(tt.latest)...)
 				tell := func(what string, news func()) {
 					t.Helper()
-					stream.next()
+					kept.next()
 					news()
 					time.Sleep(time.Second)
 					synctest.Wait()
-					if got := stream.next(); strings.Contains(got, what) != tt.heard {
+					if got := kept.next(); strings.Contains(got, what) != tt.heard {
 						t.Errorf("%s: the stream says %q", what, got)
 					}
 				}
@@ -152,7 +152,7 @@ func TestStreamsAreJudgedByTheNarrowerToken(t *testing.T) {
 				})
 				tell("notifications/message", func() {
 					r.legacy(session, "3", "logging/setLevel", `{"level":"info"}`, bearing(tt.latest)...)
-					stream.next()
+					kept.next()
 					r.Happened(mcp.Event{Server: "s", Principal: broad.Key(), Method: mcp.NotifyMessage, Params: []byte(`{"level":"error","data":"x"}`)})
 				})
 				tell("tools/list_changed", func() {
@@ -232,8 +232,8 @@ func TestConnectionsOfRights(t *testing.T) {
 			Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"file:///r"}`),
 		})
 		synctest.Wait()
-		for token, stream := range streams {
-			if got := stream.next(); (got != "") != (token == "broad") {
+		for token, kept := range streams {
+			if got := kept.next(); (got != "") != (token == "broad") {
 				t.Errorf("%s was told %q", token, got)
 			}
 		}
@@ -253,12 +253,12 @@ func TestSessionsEndWithTheirReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a"))), twoTokens).run()
 		session := r.open(bearing("narrow")...)
-		stream, _ := r.begin(httpRequest(http.MethodGet, "/mcp", "", bearing("broad", "Mcp-Session-Id", session)...))
+		kept, _ := r.begin(httpRequest(http.MethodGet, "/mcp", "", bearing("broad", "Mcp-Session-Id", session)...))
 		synctest.Wait()
 		r.legacy(session, "1", "ping", "", bearing("narrow")...)
 		r.EndSessions(func(id *gate.Identity) bool { return id.Token != "broad" })
 		synctest.Wait()
-		if !stream.ended() {
+		if !kept.ended() {
 			t.Error("who is not known any more reads on")
 		}
 	})

@@ -147,7 +147,7 @@ func (s *Session) finish(why error) {
 	s.g.opts.Metrics.sessionEnded(s.transport, s.began)
 	s.cancel(why)
 	s.g.watches.unsubscribeAll(s)
-	s.g.replays.forget(s.id)
+	s.g.replays.Forget(s.id)
 	for _, m := range s.g.config.Load().Mounts {
 		if ender, ok := m.Backend.(SessionEnder); ok {
 			ender.EndSession(s.principal, s.id)

@@ -109,7 +109,7 @@ func TestSessionExpiry(t *testing.T) {
 		}
 		r := newRig(t, mounted(b)).run()
 		idle, used, streaming, busy := r.open(), r.open(), r.open(), r.open()
-		stream, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", streaming))
+		kept, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", streaming))
 		call, _ := r.begin(httpRequest("POST", "/mcp", request("1", "tools/call", `{"name":"s__slow"}`), "Mcp-Session-Id", busy))
 		ping := func(id string) int { return r.legacy(id, "1", "ping", "").code() }
 
@@ -127,7 +127,7 @@ func TestSessionExpiry(t *testing.T) {
 				t.Errorf("%s session: status %d, want 200", name, got)
 			}
 		}
-		if stream.ended() || call.ended() {
+		if kept.ended() || call.ended() {
 			t.Error("the stream or the call of a living session has ended")
 		}
 		close(release)
@@ -147,12 +147,12 @@ func TestSessionEnd(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	r := newRig(t, mounted(b))
 	id := r.open()
-	stream, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id))
-	waitFor(t, func() bool { return stream.code() == http.StatusOK })
+	kept, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id))
+	waitFor(t, func() bool { return kept.code() == http.StatusOK })
 	if w := r.do(httpRequest("DELETE", "/mcp", "", "Mcp-Session-Id", id)); w.code() != http.StatusNoContent || w.text() != "" {
 		t.Errorf("DELETE: status %d, body %q", w.code(), w.text())
 	}
-	<-stream.done
+	<-kept.done
 	for _, method := range []string{"POST", "GET", "DELETE"} {
 		w := r.do(httpRequest(method, "/mcp", request("1", "ping", ""), "Mcp-Session-Id", id))
 		if c, _ := code(t, w); w.code() != http.StatusNotFound || c != "-32600" {
@@ -184,7 +184,7 @@ func TestSessionsAreBound(t *testing.T) {
 	narrow := r.do(httpRequest("POST", "/mcp/s/s", initBody)).field("Mcp-Session-Id")
 	sse, _ := r.begin(httpRequest("GET", "/sse", ""))
 	waitFor(t, func() bool { return secrets.MatchString(sse.text()) })
-	stream := secrets.FindString(sse.text())
+	kept := secrets.FindString(sse.text())
 
 	tests := []struct {
 		name, who, method, path, session string
@@ -192,10 +192,10 @@ func TestSessionsAreBound(t *testing.T) {
 		{"POST", "bob", "POST", "/mcp", id},
 		{"GET", "bob", "GET", "/mcp", id},
 		{"DELETE", "bob", "DELETE", "/mcp", id},
-		{"SSE POST", "bob", "POST", "/message?sessionId=" + stream, ""},
+		{"SSE POST", "bob", "POST", "/message?sessionId=" + kept, ""},
 		{"streamable session on the SSE door", "alice", "POST", "/message?sessionId=" + id, ""},
-		{"SSE session on the streamable door", "alice", "POST", "/mcp", stream},
-		{"SSE session ended by DELETE", "alice", "DELETE", "/mcp", stream},
+		{"SSE session on the streamable door", "alice", "POST", "/mcp", kept},
+		{"SSE session ended by DELETE", "alice", "DELETE", "/mcp", kept},
 		{"session of all servers at one", "alice", "POST", "/mcp/s/s", id},
 		{"session of one server at all", "alice", "POST", "/mcp", narrow},
 		{"session of one server at another", "alice", "POST", "/mcp/s/z", narrow},
@@ -262,15 +262,15 @@ func TestMissedChanges(t *testing.T) {
 			r.Changed("s")
 			time.Sleep(time.Second)
 		}
-		stream, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id))
+		kept, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id))
 		synctest.Wait()
-		if got := strings.Count(stream.next(), "notifications/tools/list_changed"); got != 1 {
+		if got := strings.Count(kept.next(), "notifications/tools/list_changed"); got != 1 {
 			t.Errorf("told %d times of the changed list, want once", got)
 		}
 		b.offer(t, mcp.Legacy, everything, tool("four"))
 		r.Changed("s")
 		time.Sleep(time.Second)
-		if got := stream.next(); got != "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n" {
+		if got := kept.next(); got != "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n" {
 			t.Errorf("told %q", got)
 		}
 	})

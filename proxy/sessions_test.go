@@ -94,7 +94,7 @@ func TestSessionsUnderWayStay(t *testing.T) {
 
 	calling, streaming, tasking := r.open(), r.open(), r.open()
 	call, _ := r.begin(httpRequest("POST", "/mcp", request1("slow", ""), "Mcp-Session-Id", calling))
-	stream, leave := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", streaming))
+	kept, leave := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", streaming))
 	sse, _ := r.begin(httpRequest("GET", "/sse", ""))
 	made := r.post(request1("long", `,"task":{}`), "Mcp-Session-Id", tasking)
 	task, _ := mcp.LookupString([]byte(made.text()), "result", "task", "taskId")
@@ -102,7 +102,7 @@ func TestSessionsUnderWayStay(t *testing.T) {
 		t.Fatalf("no task: %s", made.text())
 	}
 	waitFor(t, func() bool {
-		return stream.code() == http.StatusOK && strings.Contains(sse.text(), "endpoint") && len(b.seen(mcp.MethodToolsCall)) == 2
+		return kept.code() == http.StatusOK && strings.Contains(sse.text(), "endpoint") && len(b.seen(mcp.MethodToolsCall)) == 2
 	})
 
 	w := r.post(initBody)
@@ -129,7 +129,7 @@ func TestSessionsUnderWayStay(t *testing.T) {
 	// Each of them makes room once it is over.
 	for i, end := range []func(){
 		func() { close(release); <-call.done },
-		func() { leave(); <-stream.done },
+		func() { leave(); <-kept.done },
 		func() {
 			state = "completed"
 			r.legacy(tasking, "2", "tasks/get", `{"taskId":"`+task+`"}`)

@@ -146,7 +146,7 @@ func (d *duplex) writeLines(w io.Writer) error {
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("write to the client: %w", err)
 		}
-		if !d.box.empty() {
+		if !d.box.Empty() {
 			return nil // more is coming
 		}
 		if err := out.Flush(); err != nil {
@@ -157,14 +157,14 @@ func (d *duplex) writeLines(w io.Writer) error {
 	for {
 		select {
 		case <-d.box.Waiting():
-			if raw := d.box.take(); raw != nil {
+			if raw := d.box.Take(); raw != nil {
 				if err := write(raw); err != nil {
 					return err
 				}
 			}
 		case <-d.s.ctx.Done():
 			d.lastWords()
-			for raw := d.box.take(); raw != nil; raw = d.box.take() {
+			for raw := d.box.Take(); raw != nil; raw = d.box.Take() {
 				if err := write(raw); err != nil {
 					return err
 				}

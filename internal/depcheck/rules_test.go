@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/revision"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/revision", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -60,6 +60,7 @@ var rules = map[string]rule{
 		ours: []string{"internal/mcp"},
 		why:  "how older clients are answered is a pure function of the message and the revision",
 	},
+	"proxy/stream": {why: "a queue and a store of bytes know neither what they hold nor for whom"},
 	"proxy/redact": {
 		ours: []string{"internal/mcp"},
 		why:  "what a secret looks like depends on nobody who calls or is called",

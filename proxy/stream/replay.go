@@ -1,4 +1,4 @@
-package proxy
+package stream
 
 import (
 	"errors"
@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// replays keep the events of legacy answers that became streams, so that a
+// Store keeps the events of legacy answers that became streams, so that a
 // client whose connection broke can come back for the rest (2025-11-25
 // basic/transports, Resumability and Redelivery). They are bounded in all, not
-// per session: the oldest stream goes first.
-type replays struct {
+// per session: the oldest stream goes first. It is safe for concurrent use.
+type Store struct {
 	most int           // bytes of all streams
 	keep time.Duration // after the answer is complete
 
 	mu      sync.Mutex
 	bytes   int
 	next    int64
-	streams []*replayed // oldest first
+	streams []*Stream // oldest first
 }
 
-// replayed is one answer. Its events are numbered from 1.
-type replayed struct {
-	in      *replays
+// Stream is one answer. Its events are numbered from 1. It is safe for concurrent use.
+type Stream struct {
+	in      *Store
 	session string
 	rights  string // of the request that is answered: it is for no other
 	number  int64
@@ -37,26 +37,26 @@ type replayed struct {
 	grown  chan struct{} // closed and replaced when something is added
 }
 
-// errNoReplay is why a stream cannot be gone on with.
-var errNoReplay = errors.New("the event is not known any more")
+// ErrGone is why a stream cannot be gone on with.
+var ErrGone = errors.New("the event is not known any more")
 
-// newReplays returns a store of so many bytes, in which a stream stays so long after its
+// NewStore returns a store of so many bytes, in which a stream stays so long after its
 // end.
-func newReplays(most int, keep time.Duration) *replays { return &replays{most: most, keep: keep} }
+func NewStore(most int, keep time.Duration) *Store { return &Store{most: most, keep: keep} }
 
-// open begins a stream of a session, for requests with some rights.
-func (r *replays) open(session, rights string) *replayed {
+// Open begins a stream of a session, for requests with some rights.
+func (r *Store) Open(session, rights string) *Stream {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.next++
-	s := &replayed{in: r, session: session, rights: rights, number: r.next, grown: make(chan struct{})}
+	s := &Stream{in: r, session: session, rights: rights, number: r.next, grown: make(chan struct{})}
 	r.streams = append(r.streams, s)
 	return s
 }
 
-// add keeps an event and returns its number. last says that it completes the
+// Add keeps an event and returns its number. last says that it completes the
 // answer.
-func (s *replayed) add(event []byte, last bool) int {
+func (s *Stream) Add(event []byte, last bool) int {
 	kept := 0
 	s.mu.Lock()
 	if !s.gone {
@@ -73,8 +73,8 @@ func (s *replayed) add(event []byte, last bool) int {
 	return n
 }
 
-// end completes an answer that has no last event.
-func (s *replayed) end() {
+// End completes an answer that has no last event.
+func (s *Stream) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done = time.Now()
@@ -82,13 +82,13 @@ func (s *replayed) end() {
 }
 
 // tell wakes whoever waits for the stream to grow or to end; mu is held.
-func (s *replayed) tell() {
+func (s *Stream) tell() {
 	close(s.grown)
 	s.grown = make(chan struct{})
 }
 
 // account adds to what is kept and throws out the oldest streams beyond it.
-func (r *replays) account(n int) {
+func (r *Store) account(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bytes += n
@@ -99,7 +99,7 @@ func (r *replays) account(n int) {
 }
 
 // drop throws a stream's events out and returns how many bytes they had.
-func (s *replayed) drop() int {
+func (s *Stream) drop() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.size
@@ -108,11 +108,11 @@ func (s *replayed) drop() int {
 	return n
 }
 
-// sweep forgets what was complete for a while.
-func (r *replays) sweep(now time.Time) {
+// Sweep forgets what was complete for a while.
+func (r *Store) Sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.streams = slices.DeleteFunc(r.streams, func(s *replayed) bool {
+	r.streams = slices.DeleteFunc(r.streams, func(s *Stream) bool {
 		s.mu.Lock()
 		old := !s.done.IsZero() && now.Sub(s.done) > r.keep
 		s.mu.Unlock()
@@ -123,11 +123,11 @@ func (r *replays) sweep(now time.Time) {
 	})
 }
 
-// forget drops the streams of a session that has ended.
-func (r *replays) forget(session string) {
+// Forget drops the streams of a session that has ended.
+func (r *Store) Forget(session string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.streams = slices.DeleteFunc(r.streams, func(s *replayed) bool {
+	r.streams = slices.DeleteFunc(r.streams, func(s *Stream) bool {
 		if s.session == session {
 			r.bytes -= s.drop()
 		}
@@ -135,8 +135,8 @@ func (r *replays) forget(session string) {
 	})
 }
 
-// find returns a stream of a session.
-func (r *replays) find(session string, number int64) *replayed {
+// Find returns a stream of a session.
+func (r *Store) Find(session string, number int64) *Stream {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.streams {
@@ -148,18 +148,18 @@ func (r *replays) find(session string, number int64) *replayed {
 }
 
 // ID is the number of the stream in its session's store.
-func (s *replayed) ID() int64 { return s.number }
+func (s *Stream) ID() int64 { return s.number }
 
 // Rights are those of the request that is answered.
-func (s *replayed) Rights() string { return s.rights }
+func (s *Stream) Rights() string { return s.rights }
 
-// after returns the events behind the n-th, whether more may follow, and what
+// After returns the events behind the n-th, whether more may follow, and what
 // tells that something has.
-func (s *replayed) after(n int) (events [][]byte, more bool, grown <-chan struct{}, err error) {
+func (s *Stream) After(n int) (events [][]byte, more bool, grown <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone || n > len(s.events) {
-		return nil, false, nil, errNoReplay
+		return nil, false, nil, ErrGone
 	}
 	return s.events[n:], s.done.IsZero(), s.grown, nil
 }

@@ -1,4 +1,4 @@
-package proxy
+package stream
 
 import (
 	"bytes"
@@ -14,14 +14,14 @@ import (
 // A mailbox never holds more than its bounds, but for one message that is
 // larger than all of them.
 func TestMailboxBounds(t *testing.T) {
-	m := newMailbox(3, 10)
+	m := NewQueue(3, 10)
 	offered := func(n int) bool { return m.Offer(bytes.Repeat([]byte("x"), n)) }
 	for i, step := range []struct {
 		size int
 		want bool
 	}{{100, true}, {1, false}, {-1, true}, {4, true}, {6, true}, {1, false}, {-1, true}, {2, true}, {2, true}, {0, false}} {
 		if step.size < 0 {
-			if m.take() == nil {
+			if m.Take() == nil {
 				t.Errorf("step %d: nothing to take", i)
 			}
 			continue
@@ -30,10 +30,10 @@ func TestMailboxBounds(t *testing.T) {
 			t.Errorf("step %d: a message of %d bytes: %t", i, step.size, got)
 		}
 	}
-	for !m.empty() {
-		m.take()
+	for !m.Empty() {
+		m.Take()
 	}
-	if m.bytes != 0 || m.take() != nil {
+	if m.bytes != 0 || m.Take() != nil {
 		t.Errorf("an emptied mailbox counts %d bytes", m.bytes)
 	}
 }
@@ -42,12 +42,12 @@ func TestMailboxBounds(t *testing.T) {
 // doubled; the memory that waits stays within the bounds.
 func TestMailboxKeepsAll(t *testing.T) {
 	const writers, each = 16, 50
-	m := newMailbox(4, 64)
+	m := NewQueue(4, 64)
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
 			for i := range each {
-				if err := m.put(t.Context(), fmt.Appendf(nil, "%d.%d%*s", w, i, (w+i)%60, "")); err != nil {
+				if err := m.Put(t.Context(), fmt.Appendf(nil, "%d.%d%*s", w, i, (w+i)%60, "")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -62,7 +62,7 @@ func TestMailboxKeepsAll(t *testing.T) {
 			t.Errorf("%d messages of %d bytes wait", len(m.queue), m.bytes)
 		}
 		m.mu.Unlock()
-		raw := string(bytes.TrimSpace(m.take()))
+		raw := string(bytes.TrimSpace(m.Take()))
 		var w, i int
 		if _, err := fmt.Sscanf(raw, "%d.%d", &w, &i); err != nil || seen[raw] {
 			t.Fatalf("took %q: %v, seen %t", raw, err, seen[raw])
@@ -80,21 +80,21 @@ func TestMailboxKeepsAll(t *testing.T) {
 // Who gives up waiting does not take the turn of the next.
 func TestMailboxPutEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMailbox(1, 10)
+		m := NewQueue(1, 10)
 		m.Offer([]byte("first"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		gone, there := make(chan error, 1), make(chan error, 1)
-		go func() { gone <- m.put(ctx, []byte("gone")) }()
-		go func() { there <- m.put(t.Context(), []byte("there")) }()
+		go func() { gone <- m.Put(ctx, []byte("gone")) }()
+		go func() { there <- m.Put(t.Context(), []byte("there")) }()
 		if err := <-gone; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a put without a place: %v", err)
 		}
-		m.take()
+		m.Take()
 		if err := <-there; err != nil {
 			t.Errorf("the next: %v", err)
 		}
-		if got := m.take(); string(got) != "there" {
+		if got := m.Take(); string(got) != "there" {
 			t.Errorf("took %q", got)
 		}
 	})

@@ -1,13 +1,14 @@
-package proxy
+package stream
 
 import (
 	"context"
 	"sync"
 )
 
-// mailbox is a queue to the one goroutine that writes to a client. It is
-// bounded in messages and in bytes; an empty one takes a message of any size.
-type mailbox struct {
+// Queue is a queue to the one goroutine that writes to a client. It is
+// bounded in messages and in bytes; an empty one takes a message of any size. It
+// is safe for concurrent use.
+type Queue struct {
 	most, mostBytes int
 
 	// ready holds a token while there is something to take, room one while
@@ -19,13 +20,13 @@ type mailbox struct {
 	bytes int
 }
 
-// newMailbox returns a queue of so many messages, and bytes beyond the first.
-func newMailbox(most, mostBytes int) *mailbox {
-	return &mailbox{most: most, mostBytes: mostBytes, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+// NewQueue returns a queue of so many messages, and bytes beyond the first.
+func NewQueue(most, mostBytes int) *Queue {
+	return &Queue{most: most, mostBytes: mostBytes, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // Offer appends a message; false where there is no place.
-func (m *mailbox) Offer(raw []byte) bool {
+func (m *Queue) Offer(raw []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.queue) > 0 && (len(m.queue) >= m.most || m.bytes+len(raw) > m.mostBytes) {
@@ -40,9 +41,9 @@ func (m *mailbox) Offer(raw []byte) bool {
 	return true
 }
 
-// put waits for a place. It returns the cause of the context when that ends
+// Put waits for a place. It returns the cause of the context when that ends
 // first.
-func (m *mailbox) put(ctx context.Context, raw []byte) error {
+func (m *Queue) Put(ctx context.Context, raw []byte) error {
 	for !m.Offer(raw) {
 		select {
 		case <-m.room:
@@ -55,10 +56,10 @@ func (m *mailbox) put(ctx context.Context, raw []byte) error {
 }
 
 // Waiting returns a channel with a token while there is something to take.
-func (m *mailbox) Waiting() <-chan struct{} { return m.ready }
+func (m *Queue) Waiting() <-chan struct{} { return m.ready }
 
-// take returns the oldest message, nil when there is none.
-func (m *mailbox) take() []byte {
+// Take returns the oldest message, nil when there is none.
+func (m *Queue) Take() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.queue) == 0 {
@@ -76,8 +77,8 @@ func (m *mailbox) take() []byte {
 	return raw
 }
 
-// empty tells whether nothing waits.
-func (m *mailbox) empty() bool {
+// Empty tells whether nothing waits.
+func (m *Queue) Empty() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.queue) == 0
