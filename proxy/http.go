@@ -35,7 +35,7 @@ func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.front.serve
 // without that. An answer never waits for a body that nobody reads.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           withoutUnread(h),
+		Handler:           limit.WithoutUnread(h),
 		ReadHeaderTimeout: readHeaderTime,
 		ReadTimeout:       readTime,
 		IdleTimeout:       idleConnTime,
@@ -217,7 +217,7 @@ func (hf *httpFront) announced(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.ContentLength > int64(hf.g.opts.Limits.Body):
 		tooLarge(w, hf.g.opts.Limits.Body)
-	case !plainContent(r.Header["Content-Encoding"]):
+	case !mcp.PlainContent(r.Header["Content-Encoding"]):
 		w.Header().Set("Accept-Encoding", "identity") // RFC 9110 section 12.5.3
 		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content must not be compressed: send it without Content-Encoding"))
 	case !jsonContent(r.Header.Get("Content-Type")):
@@ -286,7 +286,7 @@ func (hf *httpFront) serveStreamable(w http.ResponseWriter, r *http.Request, id 
 	if !hf.announced(w, r) {
 		return
 	}
-	if !acceptsBoth(r.Header["Accept"]) {
+	if !mcp.AcceptsBoth(r.Header["Accept"]) {
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest,
 			"The client must accept application/json and text/event-stream"))
 		return

@@ -203,7 +203,7 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "A stream needs a session; send initialize first"))
 		return
 	}
-	if !acceptsEvents(r.Header["Accept"]) {
+	if !mcp.AcceptsEvents(r.Header["Accept"]) {
 		writeFault(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.CodeInvalidRequest, "The client must accept text/event-stream"))
 		return
 	}

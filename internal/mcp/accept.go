@@ -1,4 +1,4 @@
-package proxy
+package mcp
 
 import (
 	"mime"
@@ -9,20 +9,20 @@ import (
 // Media types of answers (2025-11-25 basic/transports, Sending Messages to the
 // Server).
 const (
-	typeJSON   = "application/json"
-	typeEvents = "text/event-stream"
+	TypeJSON   = "application/json"
+	TypeEvents = "text/event-stream"
 )
 
-// acceptsBoth tells whether a client takes both kinds of answers.
-func acceptsBoth(values []string) bool {
-	if len(values) == 1 && values[0] == typeJSON+", "+typeEvents { // as most clients write it
+// AcceptsBoth tells whether a client takes both kinds of answers.
+func AcceptsBoth(values []string) bool {
+	if len(values) == 1 && values[0] == TypeJSON+", "+TypeEvents { // as most clients write it
 		return true
 	}
-	return accepts(values, typeJSON) && accepts(values, typeEvents)
+	return accepts(values, TypeJSON) && accepts(values, TypeEvents)
 }
 
-// acceptsEvents tells whether a client takes a stream.
-func acceptsEvents(values []string) bool { return accepts(values, typeEvents) }
+// AcceptsEvents tells whether a client takes a stream.
+func AcceptsEvents(values []string) bool { return accepts(values, TypeEvents) }
 
 // accepts tells whether the Accept headers of a request take a media type: the range
 // that names it most closely decides, and takes it unless its weight is 0 (RFC 9110
@@ -63,8 +63,8 @@ func accepts(values []string, kind string) bool {
 	return taken
 }
 
-// plainContent tells whether the Content-Encoding headers of a request name none.
-func plainContent(values []string) bool {
+// PlainContent tells whether the Content-Encoding headers of a request name none.
+func PlainContent(values []string) bool {
 	for _, value := range values {
 		for coding := range strings.SplitSeq(value, ",") {
 			if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {

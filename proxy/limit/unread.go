@@ -1,12 +1,10 @@
-package proxy
+package limit
 
 import (
 	"errors"
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 const (
@@ -18,10 +16,10 @@ const (
 	maxHere = 4 << 10
 )
 
-// withoutUnread answers requests whose body nobody has read at once. The server of
+// WithoutUnread answers requests whose body nobody has read at once. The server of
 // the standard library reads up to 256 KiB of such a body before it sends the
 // answer, and waits for it as long as for any other.
-func withoutUnread(h http.Handler) http.Handler {
+func WithoutUnread(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 1 || r.ContentLength == 0 { // a stream of HTTP/2 ends alone
 			h.ServeHTTP(w, r)
@@ -29,7 +27,7 @@ func withoutUnread(h http.Handler) http.Handler {
 		}
 		b := &bodied{ResponseWriter: w, in: *r, body: r.Body}
 		b.in.Body = (*watchedBody)(b) // not in r, of which the server looks at the body
-		limit.Unknown(r.Context())
+		Unknown(r.Context())
 		defer b.begin()
 		h.ServeHTTP(b, &b.in)
 	})
@@ -74,7 +72,7 @@ func (b *bodied) begin() {
 	if b.ended || b.isHere() {
 		return
 	}
-	limit.Unknown(b.in.Context())
+	Unknown(b.in.Context())
 	b.Header().Set("Connection", "close")
 	c := http.NewResponseController(b.ResponseWriter)
 	_ = c.EnableFullDuplex() // else the server reads on before it answers
@@ -104,7 +102,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	if errors.Is(err, io.EOF) {
 		b.ended = true
-		limit.Known(b.in.Context())
+		Known(b.in.Context())
 	}
 	return n, err
 }
