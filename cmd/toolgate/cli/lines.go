@@ -3,11 +3,11 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/relay"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -160,28 +160,10 @@ func (o *options) stream(ctx context.Context, control *admin.Client, own *daemon
 	if err != nil {
 		return nil, err
 	}
-	here, there := newPipe()
+	here, there := relay.NewPipe()
 	own.Running.Go(func() {
 		_ = own.Gateway.ServeStdio(ctx, id, proxy.Scope{}, there, there)
 		there.Close()
 	})
 	return here, nil
 }
-
-// pipe is one end of an in-memory stream.
-type pipe struct {
-	*io.PipeReader
-	*io.PipeWriter
-}
-
-func newPipe() (a, b *pipe) {
-	r1, w1 := io.Pipe()
-	r2, w2 := io.Pipe()
-	return &pipe{r1, w2}, &pipe{r2, w1}
-}
-
-// CloseWrite ends the writing side, so that the other end sees the end of input.
-func (p *pipe) CloseWrite() error { return p.PipeWriter.Close() }
-
-// Close ends both directions.
-func (p *pipe) Close() error { return errors.Join(p.PipeReader.Close(), p.PipeWriter.Close()) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/relay"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -59,13 +60,13 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 		return err
 	}
 	surviveBrokenPipes()
-	client := newRelay(os.Stdin, os.Stdout, int(c.Toolgate.Limits.Body), c.Toolgate.Limits.Depth)
-	defer client.close()
+	client := relay.New(os.Stdin, os.Stdout, int(c.Toolgate.Limits.Body), c.Toolgate.Limits.Depth)
+	defer client.Close()
 	attempts := joinAttempts
 	for {
 		var stream io.ReadWriteCloser
 		_, own, err := o.joinOrOwn(ctx, c, state, attempts, func(control *admin.Client) (err error) {
-			if attempts == takeOverAttempts && client.over.Load() {
+			if attempts == takeOverAttempts && client.Over() {
 				return errClientEnded
 			}
 			stream, err = control.Stdio(ctx, apiKey())
@@ -78,10 +79,10 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 		case own != nil:
 			err = o.ownStdio(ctx, own, wait, client)
 		default:
-			err = client.serve(ctx, stream)
+			err = client.Serve(ctx, stream)
 		}
-		if !errors.Is(err, errGatewayGone) {
-			client.giveUp()
+		if !errors.Is(err, relay.ErrGatewayGone) {
+			client.GiveUp()
 			return err
 		}
 		// A gateway that is to take its place has to be quicker than we are, and
@@ -90,8 +91,8 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 		case <-time.After(takeOverPause):
 		case <-ctx.Done():
 		}
-		if client.over.Load() || ctx.Err() != nil {
-			client.giveUp()
+		if client.Over() || ctx.Err() != nil {
+			client.GiveUp()
 			return nil
 		}
 		log, _ := o.logger(c)
@@ -163,7 +164,7 @@ const (
 
 // ownStdio is the gateway of one client, which others may join meanwhile. It
 // returns errGatewayGone when it has made room for another gateway.
-func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Duration, client *relay) error {
+func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Duration, client *relay.Relay) error {
 	if _, err := in.Identities.Identity(ctx, apiKey()); err != nil {
 		in.Close()
 		return err
@@ -174,7 +175,7 @@ func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Dur
 	in.State.Remember(in.Config)
 	room, makeRoom := context.WithCancelCause(ctx)
 	defer makeRoom(nil)
-	in.Leave = func() { makeRoom(errGatewayGone) }
+	in.Leave = func() { makeRoom(relay.ErrGatewayGone) }
 	return in.Run(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -189,7 +190,7 @@ func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Dur
 			}
 		})
 		others.Go(func() {
-			if client.generationNow() > 0 { // the file may have changed under the gateway before
+			if client.GenerationNow() > 0 { // the file may have changed under the gateway before
 				_, _ = in.TakeFile(false) // logged there
 			}
 			_ = in.WatchFiles(ctx)
@@ -201,7 +202,7 @@ func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Dur
 				return err
 			}
 			// Its own session may end before the gateway does.
-			if err := client.serve(ctx, stream); !errors.Is(err, errGatewayGone) || ctx.Err() != nil {
+			if err := client.Serve(ctx, stream); !errors.Is(err, relay.ErrGatewayGone) || ctx.Err() != nil {
 				return err
 			}
 		}

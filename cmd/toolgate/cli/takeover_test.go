@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"github.com/toolgate/toolgate/cmd/toolgate/relay"
 	"io"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (c *stdioClient) pid(t *testing.T) int {
 			}
 			return pid
 		}
-		if !strings.Contains(line, kindGatewayLost) {
+		if !strings.Contains(line, relay.KindGatewayLost) {
 			t.Fatalf("answer %s", line)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package relay
 
 import (
 	"bufio"
@@ -19,14 +19,14 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newTestState() *relayState {
-	s := newRelayState(mcp.Limits{})
+func newTestState() *state {
+	s := newState(mcp.Limits{})
 	s.prefix = "us"
 	return &s
 }
 
 // said sends lines of the client through a state.
-func said(t *testing.T, s *relayState, lines ...string) []string {
+func said(t *testing.T, s *state, lines ...string) []string {
 	t.Helper()
 	var out []string
 	for _, line := range lines {
@@ -38,7 +38,7 @@ func said(t *testing.T, s *relayState, lines ...string) []string {
 }
 
 // heard sends lines of the gateway through a state.
-func heard(t *testing.T, s *relayState, lines ...string) []string {
+func heard(t *testing.T, s *state, lines ...string) []string {
 	t.Helper()
 	var out []string
 	for _, line := range lines {
@@ -395,24 +395,24 @@ func (e *end) hears(t *testing.T, want ...string) {
 }
 
 // newRelayed returns a relay with its client, inside a bubble.
-func newRelayed(limit int) (*relay, *end) {
+func newRelayed(limit int) (*Relay, *end) {
 	cin, in := io.Pipe()
 	out, cout := io.Pipe()
-	return newRelay(cin, cout, limit, 0), &end{in, bufio.NewReader(out)}
+	return New(cin, cout, limit, 0), &end{in, bufio.NewReader(out)}
 }
 
 // served runs serve and returns the gateway's end and the result.
-func served(ctx context.Context, r *relay) (*pipe, *end, chan error) {
-	here, there := newPipe()
+func served(ctx context.Context, r *Relay) (*pipe, *end, chan error) {
+	here, there := NewPipe()
 	done := make(chan error, 1)
-	go func() { done <- r.serve(ctx, here) }() // ends with the stream or the client
+	go func() { done <- r.Serve(ctx, here) }() // ends with the stream or the client
 	return there, &end{there.PipeWriter, bufio.NewReader(there.PipeReader)}, done
 }
 
 func TestRelayServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, client := newRelayed(100)
-		defer r.close()
+		defer r.Close()
 		stream, gateway, done := served(t.Context(), r)
 		client.say(t, list("1"), "  ", strings.Repeat("x", 101), call("2"))
 		gateway.hears(t, list("1"))
@@ -428,7 +428,7 @@ func TestRelayServes(t *testing.T) {
 		})
 		client.hears(t, fmt.Sprintf(lostMaybe, "2"))
 		wg.Wait()
-		if err := <-done; !errors.Is(err, errGatewayGone) {
+		if err := <-done; !errors.Is(err, ErrGatewayGone) {
 			t.Fatalf("serve: %v", err)
 		}
 		// What the client says meanwhile is for the next.
@@ -459,7 +459,7 @@ func TestRelayWriteFails(t *testing.T) {
 	}{{"nothing", 0, true}, {"a part", 10, true}, {"all but the end", len(call("1")) - 1, true}, {"the message", len(call("1")), false}} {
 		synctest.Test(t, func(t *testing.T) {
 			r, client := newRelayed(1000)
-			defer r.close()
+			defer r.Close()
 			stream, _, done := served(t.Context(), r)
 			go func() { _, _ = io.WriteString(client.in, call("1")+"\n") }() // read by the relay
 			if _, err := io.ReadFull(stream.PipeReader, make([]byte, tt.taken)); err != nil {
@@ -470,7 +470,7 @@ func TestRelayWriteFails(t *testing.T) {
 			if !tt.kept {
 				client.hears(t, fmt.Sprintf(lostMaybe, "1"))
 			}
-			if err := <-done; !errors.Is(err, errGatewayGone) {
+			if err := <-done; !errors.Is(err, ErrGatewayGone) {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
 			stream, gateway, done := served(t.Context(), r)
@@ -504,7 +504,7 @@ func TestRelayEnds(t *testing.T) {
 		if err := <-done; !errors.As(err, &coded) || coded.Kind != failure.Unreachable {
 			t.Errorf("unanswered: %v", err)
 		}
-		r.close()
+		r.Close()
 
 		// The command is told to end, also while its client reads nothing.
 		r, client = newRelayed(1000)
@@ -516,7 +516,7 @@ func TestRelayEnds(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("told to end: %v", err)
 		}
-		r.close()
+		r.Close()
 		client.in.Close()
 		client.hears(t, replied("1"))
 		stream.Close()
@@ -527,12 +527,12 @@ func TestRelayEnds(t *testing.T) {
 		_, gateway, done = served(ctx, r)
 		client.say(t, call("1"))
 		gateway.hears(t, call("1"))
-		room(errGatewayGone)
+		room(ErrGatewayGone)
 		client.hears(t, fmt.Sprintf(lostMaybe, "1"))
-		if err := <-done; !errors.Is(err, errGatewayGone) {
+		if err := <-done; !errors.Is(err, ErrGatewayGone) {
 			t.Errorf("making room: %v", err)
 		}
-		r.close()
+		r.Close()
 		client.in.Close()
 	})
 }
@@ -542,12 +542,12 @@ func TestRelayGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, client := newRelayed(1000)
 		defer client.in.Close()
-		defer r.close()
+		defer r.Close()
 		for i := range mostBrief + 1 {
 			stream, _, done := served(t.Context(), r)
 			stream.Close()
 			var coded *failure.Error
-			if err := <-done; errors.Is(err, errGatewayGone) != (i < mostBrief) || i == mostBrief && !errors.As(err, &coded) {
+			if err := <-done; errors.Is(err, ErrGatewayGone) != (i < mostBrief) || i == mostBrief && !errors.As(err, &coded) {
 				t.Errorf("stream %d: %v", i, err)
 			}
 		}

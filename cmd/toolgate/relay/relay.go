@@ -1,4 +1,4 @@
-package cli
+package relay
 
 import (
 	"bufio"
@@ -16,11 +16,11 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// relay is the one client of a `toolgate stdio`, beside whichever gateway
+// Relay is the one client of a `toolgate stdio`, beside whichever gateway
 // serves it: its own or another's. When that gateway goes away, the client
 // stays, and the next one is told what the client had told the last; see
-// relaystate.go for what is kept. At most one serve runs at a time.
-type relay struct {
+// state.go for what is kept. At most one Serve runs at a time.
+type Relay struct {
 	in    io.Reader
 	out   io.Writer
 	limit int // bytes of a line of the client
@@ -34,24 +34,27 @@ type relay struct {
 
 	writing sync.Mutex // one line to the client at a time
 
-	relayState
+	state
 }
 
-// newRelay returns a relay that reads its client's lines from in and writes to
+// New returns a relay that reads its client's lines from in and writes to
 // out. depth is how deep a message may be nested.
-func newRelay(in io.Reader, out io.Writer, limit, depth int) *relay {
-	return &relay{
+func New(in io.Reader, out io.Writer, limit, depth int) *Relay {
+	return &Relay{
 		in: in, out: out, limit: limit, lines: make(chan []byte), done: make(chan struct{}),
-		relayState: newRelayState(mcp.Limits{Depth: depth}),
+		state: newState(mcp.Limits{Depth: depth}),
 	}
 }
 
-// close ends what still waits to hand over a line. A read that blocks for ever
-// ends with the process.
-func (r *relay) close() { close(r.done) }
+// Over tells whether the client's input has ended.
+func (r *Relay) Over() bool { return r.over.Load() }
 
-// errGatewayGone tells that a gateway has gone away before its client.
-var errGatewayGone = errors.New("the gateway is gone")
+// Close ends what still waits to hand over a line. A read that blocks for ever
+// ends with the process.
+func (r *Relay) Close() { close(r.done) }
+
+// ErrGatewayGone tells that a gateway has gone away before its client.
+var ErrGatewayGone = errors.New("the gateway is gone")
 
 const (
 	// briefTime is how long a stream lives that counts as one.
@@ -63,11 +66,11 @@ const (
 	lastLines = time.Second
 )
 
-// serve carries lines between the client and one gateway until the client has
+// Serve carries lines between the client and one gateway until the client has
 // ended and has its answers, which is nil, until the context ends, or until the
 // gateway goes away, which is errGatewayGone. By then everything in flight is
 // answered or kept for the next gateway.
-func (r *relay) serve(ctx context.Context, stream io.ReadWriteCloser) error {
+func (r *Relay) Serve(ctx context.Context, stream io.ReadWriteCloser) error {
 	r.begin.Do(func() { go r.read() }) // ends with the input, or with close
 	defer stream.Close()
 	ended := make(chan error, 1)
@@ -103,14 +106,14 @@ func (r *relay) serve(ctx context.Context, stream io.ReadWriteCloser) error {
 		}
 	case <-time.After(2 * lastLines): // the client does not read
 	}
-	if ctx.Err() == nil || errors.Is(err, errGatewayGone) {
+	if ctx.Err() == nil || errors.Is(err, ErrGatewayGone) {
 		return r.after(nil, time.Since(began))
 	}
 	return err
 }
 
 // after decides what the end of a stream means.
-func (r *relay) after(err error, lived time.Duration) error {
+func (r *Relay) after(err error, lived time.Duration) error {
 	if err != nil {
 		return err
 	}
@@ -131,14 +134,14 @@ func (r *relay) after(err error, lived time.Duration) error {
 	if r.brief > mostBrief {
 		return failure.Newf(failure.Unreachable, "every gateway ends this client's connection at once; look at the gateway's log, then start this client again")
 	}
-	return errGatewayGone
+	return ErrGatewayGone
 }
 
-// giveUp answers what no gateway will.
-func (r *relay) giveUp() { _ = r.write(r.lost(true)...) }
+// GiveUp answers what no gateway will.
+func (r *Relay) GiveUp() { _ = r.write(r.lost(true)...) }
 
 // read takes the client's lines until its input ends.
-func (r *relay) read() {
+func (r *Relay) read() {
 	defer close(r.lines)
 	defer r.over.Store(true)
 	in := bufio.NewReaderSize(r.in, 64<<10)
@@ -188,7 +191,7 @@ func readBounded(in *bufio.Reader, limit int) ([]byte, error) {
 
 // send passes a line of the client to the gateway. A line that was surely not
 // delivered whole is kept for the next one.
-func (r *relay) send(stream io.Writer, line []byte) error {
+func (r *Relay) send(stream io.Writer, line []byte) error {
 	out := r.fromClient(line)
 	if out == nil {
 		return nil
@@ -197,20 +200,20 @@ func (r *relay) send(stream io.Writer, line []byte) error {
 		if n < len(out) {
 			r.keep(line)
 		}
-		return errGatewayGone
+		return ErrGatewayGone
 	}
 	return nil
 }
 
 // resume tells a gateway what the client told those before it.
-func (r *relay) resume(stream io.Writer) error {
+func (r *Relay) resume(stream io.Writer) error {
 	greeting, again := r.catchUp()
 	for _, line := range greeting {
 		if _, err := stream.Write(append(line, '\n')); err != nil {
 			for _, line := range again {
 				r.keep(line)
 			}
-			return errGatewayGone
+			return ErrGatewayGone
 		}
 	}
 	for i, line := range again {
@@ -227,7 +230,7 @@ func (r *relay) resume(stream io.Writer) error {
 // fromGateway passes the gateway's lines to the client; their sizes are the
 // gateway's to bound. It returns nil when the stream ends. What comes without an
 // end of line is half a message of a gateway that died, and dropped.
-func (r *relay) fromGateway(stream io.Reader) error {
+func (r *Relay) fromGateway(stream io.Reader) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
 	for {
 		line, err := in.ReadBytes('\n')
@@ -246,7 +249,7 @@ func (r *relay) fromGateway(stream io.Reader) error {
 
 // write writes lines to the client. Each must be followed by nothing in its
 // memory that is still needed.
-func (r *relay) write(lines ...[]byte) error {
+func (r *Relay) write(lines ...[]byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	for _, line := range lines {

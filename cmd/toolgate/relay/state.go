@@ -1,4 +1,4 @@
-package cli
+package relay
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// relayState is what has to be known of a client so that it can go on with
+// state is what has to be known of a client so that it can go on with
 // another gateway: what is in flight in both directions, and what a legacy
 // client has said once for its whole session. A modern client says everything
 // with every request. Its size is bounded by the gateway, which takes a bounded
 // number of requests and subscriptions of a client.
-type relayState struct {
+type state struct {
 	limits mcp.Limits
 	prefix string // of the ids of our own requests; nobody else guesses it
 
@@ -46,15 +46,15 @@ type flying struct {
 	line   []byte // to send again; nil for what may have an effect
 }
 
-func newRelayState(limits mcp.Limits) relayState {
-	return relayState{
+func newState(limits mcp.Limits) state {
+	return state{
 		limits: limits, prefix: "toolgate-stdio-" + rand.Text(),
 		flying: make(map[string]flying), asked: make(map[string]mcp.ID), subscribed: make(map[string][]byte),
 	}
 }
 
-// generationNow tells how many gateways the client had before this one.
-func (s *relayState) generationNow() int {
+// GenerationNow tells how many gateways the client had before this one.
+func (s *state) GenerationNow() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generation
@@ -73,7 +73,7 @@ func repeatable(method string) bool {
 
 // fromClient takes a line of the client and returns what the gateway gets of
 // it, nil for nothing. What is no message is the gateway's to refuse.
-func (s *relayState) fromClient(raw []byte) []byte {
+func (s *state) fromClient(raw []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	batch, ok, err := mcp.SplitBatch(raw, s.limits, len(raw))
@@ -102,7 +102,7 @@ func (s *relayState) fromClient(raw []byte) []byte {
 }
 
 // sent notes one message of the client; mu is held.
-func (s *relayState) sent(raw []byte, alone bool) []byte {
+func (s *state) sent(raw []byte, alone bool) []byte {
 	msg, err := mcp.Parse(raw, s.limits)
 	if err != nil {
 		return raw
@@ -139,7 +139,7 @@ func (s *relayState) sent(raw []byte, alone bool) []byte {
 
 // answered returns a client's answer as its gateway knows it. What an earlier
 // gateway asked is nothing to this one.
-func (s *relayState) answered(raw []byte, msg *mcp.Message) []byte {
+func (s *state) answered(raw []byte, msg *mcp.Message) []byte {
 	id, ok := s.asked[msg.ID.Key()]
 	delete(s.asked, msg.ID.Key())
 	switch {
@@ -155,7 +155,7 @@ func (s *relayState) answered(raw []byte, msg *mcp.Message) []byte {
 
 // toClient takes a line of the gateway and returns what the client gets. The
 // error is for a gateway that does not go on with the client's session.
-func (s *relayState) toClient(raw []byte) ([][]byte, error) {
+func (s *state) toClient(raw []byte) ([][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limits := mcp.Limits{LoneSurrogates: true}
@@ -196,7 +196,7 @@ func (s *relayState) toClient(raw []byte) ([][]byte, error) {
 
 // shown is the id of a gateway's question as the client sees it: gateways
 // number alike, and the client may still answer an earlier one.
-func (s *relayState) shown(id mcp.ID) mcp.ID {
+func (s *state) shown(id mcp.ID) mcp.ID {
 	if s.generation == 0 {
 		return id
 	}
@@ -204,7 +204,7 @@ func (s *relayState) shown(id mcp.ID) mcp.ID {
 }
 
 // settled notes an answer to the client.
-func (s *relayState) settled(msg *mcp.Message) {
+func (s *state) settled(msg *mcp.Message) {
 	f, ok := s.flying[msg.ID.Key()]
 	delete(s.flying, msg.ID.Key())
 	if !ok || f.params == nil || msg.Fault() != nil {
@@ -229,7 +229,7 @@ const greetID = "-initialize"
 
 // ours takes an answer to what was said for the client. A new gateway may
 // list other things than the last, so that the client is told to look again.
-func (s *relayState) ours(msg *mcp.Message) ([][]byte, error) {
+func (s *state) ours(msg *mcp.Message) ([][]byte, error) {
 	if !strings.HasSuffix(msg.ID.Key(), greetID) {
 		return nil, nil
 	}
@@ -253,7 +253,7 @@ func (s *relayState) ours(msg *mcp.Message) ([][]byte, error) {
 
 // keep puts a line of the client aside for the next gateway. Its request, if it
 // is one, is no longer in flight.
-func (s *relayState) keep(line []byte) {
+func (s *state) keep(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	messages, ok, err := mcp.SplitBatch(line, s.limits, len(line))
@@ -272,14 +272,14 @@ func (s *relayState) keep(line []byte) {
 // (DESIGN 13).
 const (
 	codeGatewayLost = 1001
-	kindGatewayLost = "gateway_lost"
+	KindGatewayLost = "gateway_lost"
 )
 
 // lost is called when a gateway has gone. It returns what the client has to be
 // told: of each request in flight that it has failed, and of each question that
 // its answer is not waited for. What can be repeated is kept for the next
 // gateway, unless there is none.
-func (s *relayState) lost(last bool) [][]byte {
+func (s *state) lost(last bool) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out, again [][]byte
@@ -332,13 +332,13 @@ func lostFault(mayHaveRun bool) *mcp.Error {
 	}
 	return &mcp.Error{
 		Code: codeGatewayLost, Message: text,
-		Data: fmt.Appendf(nil, `{"kind":%q,"code":%d,"phase":"connection","may_have_run":%t}`, kindGatewayLost, codeGatewayLost, mayHaveRun),
+		Data: fmt.Appendf(nil, `{"kind":%q,"code":%d,"phase":"connection","may_have_run":%t}`, KindGatewayLost, codeGatewayLost, mayHaveRun),
 	}
 }
 
 // catchUp returns what a new gateway has to be told first: the session of a
 // legacy client, with requests of our own, and then lines of the client.
-func (s *relayState) catchUp() (greeting, again [][]byte) {
+func (s *state) catchUp() (greeting, again [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again, s.again = s.again, nil
