@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -96,4 +102,59 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 		return nil, failure.New(failure.Config, err)
 	}
 	return c, nil
+}
+
+// successor returns the configuration with which a process takes over from a
+// gateway that has gone. Nobody asked for that, so it is the file as it is now
+// only if that is what was in force; otherwise it is what this process read
+// when a person started it, and the rest waits for a reload.
+func (o *options) successor(c *config.Config, state *statedir.Dir) *config.Config {
+	text, err := os.ReadFile(filepath.Join(state.Path, statedir.InForceFile))
+	if err != nil {
+		return c
+	}
+	now, err := o.readConfig(c.Path)
+	if err != nil || statedir.Digest(now) == "" || statedir.Digest(now) != strings.TrimSpace(string(text)) {
+		return c
+	}
+	return now
+}
+
+// variablesFile is where the variables of a configuration may be kept beside it:
+// toolgate.env for toolgate.yaml.
+func variablesFile(path string) string {
+	return strings.TrimSuffix(path, filepath.Ext(path)) + ".env"
+}
+
+// variables looks up what a configuration refers to: in the environment, and
+// where it is not set there in the file beside the configuration, which only its
+// user may read. beside is that file, absolute; empty where there is none.
+func variables(path string) (lookup func(string) (string, bool), beside string, err error) {
+	if path == "" {
+		return os.LookupEnv, "", nil
+	}
+	name := variablesFile(path)
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return os.LookupEnv, "", nil
+	case err != nil:
+		return nil, "", fmt.Errorf("look at the variables of %s: %w", path, err)
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		return nil, "", fmt.Errorf("%s holds secrets, and others may read it (mode %#o); run `chmod 600 %s`", name, info.Mode().Perm(), name)
+	}
+	kept, err := config.ReadEnvFile(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the variables of %s in %s: %w", path, name, err)
+	}
+	if beside, err = filepath.Abs(name); err != nil {
+		return nil, "", err
+	}
+	return func(key string) (string, bool) {
+		if v, ok := os.LookupEnv(key); ok {
+			return v, true
+		}
+		v, ok := kept[key]
+		return v, ok
+	}, beside, nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
+	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
@@ -330,4 +331,19 @@ func literalSecret(c *config.Config) string {
 		}
 	}
 	return ""
+}
+
+// confinement reports what is not confined as it should be.
+func (e *examination) confinement(c *config.Config) {
+	found := []doctor.Finding{}
+	for _, u := range daemon.UnconfinedOf(c, sandbox.Available) {
+		code := doctor.CodeLoose
+		if u.Refused {
+			code = doctor.CodeUnconfined
+		}
+		found = append(found, doctor.Found(code, u.Subject, u.Why, ""))
+	}
+	if n := &c.Toolgate.Native; n.Code != nil || len(n.Plugins) > 0 || len(found) > 0 {
+		e.add("confinement", "", found...)
+	}
 }

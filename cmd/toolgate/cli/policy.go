@@ -1,14 +1,22 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 func newPolicyCommand(o *options) *cobra.Command {
@@ -89,4 +97,220 @@ func (o *options) printTests(results []opa.TestResult) error {
 		return failure.Newf(failure.Config, "%d of %d tests did not pass", failed, len(results))
 	}
 	return nil
+}
+
+// replayed is what came of deciding the calls of an audit log again.
+type replayed struct {
+	Changed     []replayedCall `json:"changed"`
+	Same        int            `json:"same"`
+	Undecidable int            `json:"undecidable"` // what the policy reads was not kept, or it failed then and now
+	NotAsked    int            `json:"not_asked"`   // something before the policy refused them, or there was none
+}
+
+type replayedCall struct {
+	ID     string    `json:"id"`
+	Time   time.Time `json:"time"`
+	Who    string    `json:"who"`
+	Tenant string    `json:"tenant"`
+	Tool   string    `json:"tool"`
+	Was    string    `json:"was"`
+	Now    string    `json:"now"`
+	Reason string    `json:"reason"`
+}
+
+func newPolicyReplay(o *options) *cobra.Command {
+	since, path := 24*time.Hour, ""
+	c := &cobra.Command{
+		Use:   "replay FOLDER",
+		Short: "Decide the calls of the audit log again under another policy",
+		Long: `Decide the tool calls of the audit log again under the policies of a folder, and
+print those that the policy would now decide otherwise. Nothing is called and nothing
+is changed. A policy that reads arguments can decide only what it refuses without
+them, unless audit.decision_inputs kept them, and one that reads scopes, capsules or
+the clock can decide nothing. What the catalog says of tools beside their names is
+not in the audit log and not replayed. Whether the log is as it was written, toolgate
+audit verify tells.`,
+		Example: "  toolgate policy replay policies-new/ --since 168h",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, state, files, err := o.auditFiles(path)
+			if err != nil {
+				return err
+			}
+			next := *c
+			next.Toolgate.OPA.Path, next.Toolgate.OPA.Bundle, next.Toolgate.OPA.URL = args[0], "", ""
+			next.Toolgate.OPA.Mode = string(opa.Enforce)
+			policy, err := build.NewPolicy(cmd.Context(), &next, build.Surroundings{Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				return failure.New(failure.Config, err)
+			}
+			keys, err := state.Keyring(c.Toolgate.Keys)
+			if err != nil {
+				return failure.New(failure.Config, err)
+			}
+			log := replayedLog{files: files, since: time.Now().Add(-since)}
+			names, err := log.names()
+			if err != nil {
+				return err
+			}
+			if err := policy.SetData(build.PolicyData(names, nil)); err != nil {
+				return failure.New(failure.Config, fmt.Errorf("the policy does not take the names of the tools: %w", err))
+			}
+			got, err := log.replay(cmd.Context(), policy, keys)
+			if err != nil {
+				return err
+			}
+			if err := o.print(os.Stdout, replayTable(got)); err != nil {
+				return err
+			}
+			if o.output == "table" || o.output == "wide" {
+				fmt.Fprintf(os.Stderr, "%d decisions change, %d do not, %d cannot be known, %d did not reach the policy\n",
+					len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
+			}
+			return nil
+		},
+	}
+	c.Flags().DurationVar(&since, "since", since, "how long ago the `time` begins that is decided again")
+	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
+	o.outputFlag(c)
+	return c
+}
+
+// replayedLog is the part of an audit log that is decided again. It is read anew for
+// each question: a day of a busy gateway is more than fits into memory.
+type replayedLog struct {
+	files []string
+	since time.Time
+}
+
+// each calls fn with every ended call of a tool.
+func (l replayedLog) each(fn func(*audit.Record) error) error {
+	return audit.Read(l.files, func(r *audit.Record) error {
+		if r.Event != audit.EventEnd || r.Method != mcp.MethodToolsCall || r.Server == "" || r.Time.Before(l.since) {
+			return nil
+		}
+		return fn(r)
+	})
+}
+
+// names returns the names of the tools that were called.
+func (l replayedLog) names() (names []string, err error) {
+	seen := make(map[string]bool)
+	err = l.each(func(r *audit.Record) error {
+		if !seen[r.Name] {
+			seen[r.Name] = true
+			names = append(names, r.Name)
+		}
+		return nil
+	})
+	if _, bad := errors.AsType[*audit.UnreadableError](err); bad {
+		return names, nil // which is told once, when they are decided
+	}
+	return names, err
+}
+
+// replay decides the calls again.
+func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *seal.Keyring) (replayed, error) {
+	got := replayed{Changed: []replayedCall{}}
+	chain := gate.NewChain(policy)
+	err := l.each(func(r *audit.Record) error {
+		was := policyVerdict(r, policy.Name())
+		if was == "" {
+			got.NotAsked++
+			return nil
+		}
+		d, decided := decideAnew(ctx, policy, chain, keys, r)
+		if ctx.Err() != nil { // then it failed for that
+			return context.Cause(ctx)
+		}
+		switch now := verdictOf(d); {
+		case !decided, now == verdictError && was == verdictError, now == gate.Allow.String() && was == verdictAsk:
+			got.Undecidable++ // of the last, another phase may have demanded the approval
+		case now == was:
+			got.Same++
+		default:
+			got.Changed = append(got.Changed, replayedCall{
+				ID: r.CallID, Time: r.Time, Who: r.Principal.Subject, Tenant: r.Principal.Tenant, Tool: r.Name, Was: was, Now: now, Reason: d.Reason,
+			})
+		}
+		return nil
+	})
+	return got, told(err)
+}
+
+// Verdicts that are no effects: the policy failed, and a person has to approve.
+const (
+	verdictError = "error"
+	verdictAsk   = "ask"
+)
+
+// policyVerdict is what the policy said of a call, in its last round; empty where it
+// was not asked.
+func policyVerdict(r *audit.Record, phase string) string {
+	said, asked := "", false
+	for _, s := range r.Steps {
+		switch s.Phase {
+		case "view/" + phase, phase:
+			if said != verdictError { // behind which the refusal stands
+				said = s.Verdict
+			}
+		case "approval":
+			asked = true
+		}
+	}
+	if asked && said == gate.Allow.String() {
+		return verdictAsk
+	}
+	return said
+}
+
+func verdictOf(d gate.Decision) string {
+	switch {
+	case d.Err != nil:
+		return verdictError
+	case d.Effect == gate.Allow && len(d.Demands) > 0:
+		return verdictAsk
+	}
+	return d.Effect.String()
+}
+
+// decideAnew asks a policy, as the chain of a gateway does, about a call of the audit
+// log; decided is false where it reads what was not kept.
+func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys *seal.Keyring, r *audit.Record) (d gate.Decision, decided bool) {
+	if policy.ReadsUnrecorded() {
+		return d, false
+	}
+	who := r.Principal
+	question := gate.Request{
+		Kind: mcp.Tool, Server: r.Server, Original: r.OriginalName, Exposed: r.Name, CapabilityID: r.CapabilityID,
+		Identity: gate.NewIdentity(gate.Identity{
+			Principal: gate.Principal{Issuer: who.Issuer, Tenant: who.Tenant, Subject: who.Subject},
+			Persona:   who.Persona, Groups: who.Groups, Plan: who.Plan,
+		}),
+	}
+	for _, action := range []gate.Action{gate.View, gate.Call} {
+		question.Action = action
+		if action == gate.Call && policy.ReadsArguments() {
+			args, err := proxy.OpenInputs(keys, r.CallID, r.Inputs)
+			if err != nil {
+				return d, false
+			}
+			question.Args = args
+		}
+		if d = chain.Decide(ctx, &question); d.Effect != gate.Allow {
+			break
+		}
+	}
+	return d, true
+}
+
+func replayTable(got replayed) table {
+	t := table{header: []string{"TIME", "WHO", "TENANT", "TOOL", "WAS", "NOW", "REASON", "ID"}, data: got}
+	for _, c := range got.Changed {
+		t.rows = append(t.rows, []string{
+			c.Time.Local().Format(time.DateTime), c.Who, c.Tenant, c.Tool, c.Was, c.Now, orDash(shortened(c.Reason)), c.ID,
+		})
+		t.names = append(t.names, c.ID)
+	}
+	return t
 }

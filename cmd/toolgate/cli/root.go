@@ -1,11 +1,20 @@
 package cli
 
 import (
+	"context"
+	"log" //nolint:depguard // its output is made safe here, and nothing is written to it
+	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
-
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/proxy/redact"
+	"golang.org/x/term"
 )
 
 // options are the flags that all commands share.
@@ -78,4 +87,44 @@ func file(args []string) string {
 		return args[0]
 	}
 	return ""
+}
+
+// Main runs the command that the arguments of the process name, and returns its exit
+// code.
+func Main() int {
+	log.SetOutput(logs.NewWriter(os.Stderr)) // what libraries have to say
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newRoot().ExecuteContext(ctx)
+	stop()
+	admin.EndAdopted()
+	return report(err)
+}
+
+// logger writes to stderr: stdout belongs to what a command is asked for, and
+// in stdio mode to MCP alone. Flags come before the configuration, which may be
+// nil. What looks like a credential is never written; secrets of the
+// configuration are not from [instance.hideSecrets] on.
+func (o *options) logger(c *config.Config) (*slog.Logger, *logs.Writer) {
+	w := logs.NewWriter(os.Stderr)
+	if r, err := redact.New(redact.Options{Tokens: true}); err == nil { // without patterns there is no error
+		w.Redact(r)
+	}
+	var settings config.Log
+	if c != nil {
+		settings = c.Toolgate.Log
+	}
+	level := slog.LevelWarn
+	switch {
+	case o.verbose || !o.quiet && settings.Level == "debug":
+		level = slog.LevelDebug
+	case o.quiet || settings.Level == "error":
+		level = slog.LevelError
+	case settings.Level == "info":
+		level = slog.LevelInfo
+	}
+	format := logs.JSON
+	if settings.Format == "text" || settings.Format != "json" && term.IsTerminal(int(os.Stderr.Fd())) {
+		format = logs.Text
+	}
+	return logs.New(w, format, level), w
 }

@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 func newServers(o *options) *cobra.Command {
@@ -67,4 +72,186 @@ func newServers(o *options) *cobra.Command {
 	}
 	c.AddCommand(ls, promote, remove)
 	return c
+}
+
+func newAdd(o *options) *cobra.Command {
+	var env, headers map[string]string
+	var kind string
+	c := &cobra.Command{
+		Use:   "add NAME (URL | -- COMMAND [ARGUMENT ...])",
+		Short: "Add a server to the file",
+		Long: `Add a server to the configuration file, or replace the one of that name; everything
+else in the file stays as it is. A running gateway notices by itself.`,
+		Example: "  toolgate add files -- npx -y @modelcontextprotocol/server-filesystem .\n" +
+			"  toolgate add github https://api.githubcopilot.com/mcp/ --header 'Authorization=Bearer ${GITHUB_TOKEN}'",
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			entry, err := serverEntry(args[1:], cmd.ArgsLenAtDash() == 1, kind, env, headers)
+			if err != nil {
+				return err
+			}
+			return o.changeServers(func(path string, data []byte, section []string) ([]byte, error) {
+				return edit.Set(path, data, section, args[0], entry)
+			}, args[0]+" is in")
+		},
+	}
+	c.Flags().StringToStringVar(&env, "env", nil, "`NAME=VALUE` for the program; a secret is better as ${NAME}")
+	c.Flags().StringToStringVar(&headers, "header", nil, "`NAME=VALUE` for the requests; a secret is better as ${NAME}")
+	c.Flags().StringVar(&kind, "type", "", "`transport` of a URL: http or sse; without it both are tried")
+	return c
+}
+
+func newRemove(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Take a server out of the file",
+		Long: `Take a server out of the configuration file; everything else in it stays as it is.
+A running gateway notices by itself.`,
+		Aliases: []string{"rm"},
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return o.changeServers(func(path string, data []byte, section []string) ([]byte, error) {
+				out, err := edit.Delete(path, data, section, args[0])
+				if err == nil && string(out) == string(data) {
+					return nil, failure.Newf(failure.Config, "%s has no server %q", path, args[0])
+				}
+				return out, err
+			}, args[0]+" is no longer in")
+		},
+		ValidArgsFunction: o.completeFileServers,
+	}
+	return c
+}
+
+// serverEntry is a server as it is written in a file.
+func serverEntry(args []string, program bool, kind string, env, headers map[string]string) (edit.Map, error) {
+	if !program && len(args) == 1 && strings.Contains(args[0], "://") {
+		if len(env) > 0 {
+			return nil, failure.Newf(failure.Usage, "--env is for programs; a server with a URL has --header")
+		}
+		var m edit.Map
+		if kind != "" {
+			m = append(m, edit.Field{Key: "type", Value: kind})
+		}
+		m = append(m, edit.Field{Key: "url", Value: args[0]})
+		return appendTexts(m, "headers", headers), nil
+	}
+	if !program {
+		return nil, failure.Newf(failure.Usage, "write -- before the command, so that its flags are its own: toolgate add NAME -- %s", strings.Join(args, " "))
+	}
+	if len(headers) > 0 || kind != "" {
+		return nil, failure.Newf(failure.Usage, "--header and --type are for servers with a URL; a program has --env")
+	}
+	m := edit.Map{{Key: "command", Value: args[0]}}
+	if len(args) > 1 {
+		m = append(m, edit.Field{Key: "args", Value: args[1:]})
+	}
+	return appendTexts(m, "env", env), nil
+}
+
+// appendTexts adds a map of texts to a Map, unless it is empty.
+func appendTexts(m edit.Map, key string, texts map[string]string) edit.Map {
+	if len(texts) == 0 {
+		return m
+	}
+	var inner edit.Map
+	for _, name := range slices.Sorted(keysOf(texts)) {
+		inner = append(inner, edit.Field{Key: name, Value: texts[name]})
+	}
+	return append(m, edit.Field{Key: key, Value: inner})
+}
+
+// ownFile is the configuration file that is changed: the one that is used, or a
+// new one in this folder.
+func (o *options) ownFile() (path string, data []byte, section []string, err error) {
+	path, err = o.findFile("")
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if path == "" {
+		path = config.FileName
+	}
+	data, err = config.ReadRegular(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", nil, nil, failure.New(failure.Config, err)
+	}
+	root, err := config.ParseDocument(path, data)
+	if err != nil {
+		return "", nil, nil, failure.New(failure.Config, err)
+	}
+	return path, data, serversSection(root), nil
+}
+
+// serversSection is where the servers of a file are: under the key of its client,
+// or mcpServers.
+func serversSection(root *config.Node) []string {
+	for _, key := range []string{"mcpServers", "mcp_servers", "context_servers", "amp.mcpServers", "servers"} {
+		if n := root.Get(key); n != nil && n.Kind == config.KindMap {
+			return []string{key}
+		}
+	}
+	return []string{"mcpServers"}
+}
+
+// changeServers changes the configuration file, unless it could not be used then.
+func (o *options) changeServers(change func(path string, data []byte, section []string) ([]byte, error), did string) error {
+	path, data, section, err := o.ownFile()
+	if err != nil {
+		return err
+	}
+	out, err := change(path, data, section)
+	if err != nil {
+		if _, coded := errors.AsType[*failure.Error](err); coded {
+			return err
+		}
+		return failure.New(failure.Config, err)
+	}
+	if err := o.checkText(path, out, nil); err != nil {
+		return failure.Newf(failure.Config, "the file could not be used then, and stays as it is: %w", err)
+	}
+	if err := replaceFile(path, out); err != nil {
+		return err
+	}
+	say("%s %s\n", did, path)
+	return nil
+}
+
+// checkText tries a configuration before it is written, with variables that are to
+// be kept beside it.
+func (o *options) checkText(path string, data []byte, kept map[string]string) error {
+	lookup, _, err := variables(path)
+	if err != nil {
+		return err
+	}
+	_, err = config.Parse(path, data, config.Options{
+		LookupEnv: func(name string) (string, bool) {
+			if v, ok := lookup(name); ok {
+				return v, true
+			}
+			v, ok := kept[name]
+			return v, ok
+		},
+		Environ: os.Environ(), Flags: o.set,
+	})
+	return err
+}
+
+// completeFileServers completes the first argument to a server of the file.
+func (o *options) completeFileServers(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	path, err := o.findFile("")
+	if err != nil || path == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := config.Load(path, config.Options{Raw: true})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []cobra.Completion
+	for i := range c.Servers {
+		out = append(out, describe(c.Servers[i].Key, string(c.Servers[i].Transport)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"fmt"
-	"github.com/toolgate/toolgate/cmd/toolgate/relay"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/relay"
 )
 
 // stdioClient is a legacy client of a `toolgate stdio`.

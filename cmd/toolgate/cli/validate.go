@@ -2,17 +2,20 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
@@ -20,9 +23,12 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"golang.org/x/term"
 )
 
 func newValidate(o *options) *cobra.Command {
@@ -221,4 +227,130 @@ func promptInput(id, description string, password bool) (string, error) {
 	}
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	return strings.TrimRight(line, "\r\n"), err
+}
+
+// checkNames holds the names in a configuration against what is known of what
+// its gateway offers.
+func checkNames(ctx context.Context, c *config.Config, m references.Mentioned) error {
+	inv, err := references.Known(ctx, c)
+	if err != nil {
+		note("warning: names are checked by the file alone, because what the gateway offers is not known: %v", err)
+		inv = references.NewInventory(c)
+	}
+	if len(inv.Servers) == 0 && len(inv.Offers) == 0 {
+		return nil // which has a warning of its own
+	}
+	var problems []error
+	for _, p := range m.Dangling(inv) {
+		problems = append(problems, errors.New(build.ProblemText(p)))
+	}
+	return failure.New(failure.Config, errors.Join(problems...))
+}
+
+// checkSeed refuses a seed that names what no server offers, as far as that is
+// known from earlier runs.
+func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error {
+	if seed == nil {
+		return nil
+	}
+	records, err := statedir.KnownCatalog(ctx, c)
+	if err != nil {
+		note("warning: what the seed names is not checked: %v", err)
+		return nil
+	}
+	seen := make(map[string]bool)
+	for i := range records {
+		seen[records[i].Server] = true
+	}
+	all := true // servers have been seen
+	for i := range c.Servers {
+		all = all && (seen[c.Servers[i].Key] || c.Servers[i].Disabled)
+	}
+	var problems []error
+	for _, e := range seed.Unmatched(records) {
+		if seen[e.Server] || e.Server == "" && all {
+			problems = append(problems, fmt.Errorf("%s: no server offers %s; `toolgate catalog ls` lists what there is", e.At.Place(), &e))
+		}
+	}
+	return failure.New(failure.Config, errors.Join(problems...))
+}
+
+// short renders a count for a table.
+func short(n int) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 10_000:
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	case n < 1_000_000:
+		return fmt.Sprintf("%dk", n/1000)
+	default:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	}
+}
+
+// limitWarnings says which clients cannot take a list of tools as it is;
+// toolgate's own name in the client's file is taken to be "toolgate".
+func limitWarnings(names []string) []string {
+	var out []string
+	for _, c := range clients.All() {
+		l := &c.Limits
+		if l.Tools > 0 && len(names) > l.Tools {
+			out = append(out, fmt.Sprintf("%s takes at most %d tools; this list has %d", c.Title, l.Tools, len(names)))
+		}
+		long, example := 0, ""
+		for _, n := range names {
+			if l.Name > 0 && len(c.Shown(n)) > l.Name {
+				long, example = long+1, n
+			}
+		}
+		if long > 0 {
+			out = append(out, fmt.Sprintf("%s takes names of %d characters with its prefix; %d are longer, such as %s", c.Title, l.Name, long, example))
+		}
+	}
+	return out
+}
+
+// checkPlugins checks what the plugins of a configuration that is not run are
+// granted: it is there, and it is nothing of the gateway's own.
+func checkPlugins(c *config.Config) error {
+	plugins := c.Toolgate.Native.Plugins
+	if len(plugins) == 0 {
+		return nil
+	}
+	state, err := statedir.Find(c.Path)
+	if err != nil {
+		return err
+	}
+	off := build.KeepOff(c, build.OwnFiles(c, state))
+	var wrong []error
+	for _, key := range slices.Sorted(maps.Keys(plugins)) {
+		n := plugins[key]
+		if n.Sandbox == "off" {
+			continue // there is nothing that is granted
+		}
+		prefix := "native.plugins." + key + "."
+		for _, grant := range []struct {
+			key   string
+			paths []string
+		}{{"read", n.Read}, {"write", n.Write}, {"run", n.Run}} {
+			for _, path := range grant.paths {
+				if _, err := os.Stat(path); err != nil {
+					wrong = append(wrong, fmt.Errorf("%s%s%s: what is granted has to be there: %w", placeOf(c, prefix+grant.key), prefix, grant.key, err))
+				}
+			}
+		}
+		if _, err := build.PluginSpec(native.Spec{Key: key}, &n, c, off); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s%w", placeOf(c, prefix), err))
+		}
+	}
+	return failure.New(failure.Config, errors.Join(wrong...))
+}
+
+// placeOf is where a file says something, before what is wrong with it.
+func placeOf(c *config.Config, prefix string) string {
+	if at := build.RuleAt(c, prefix); at.Line > 0 {
+		return fmt.Sprintf("%s:%d: ", at.File, at.Line)
+	}
+	return c.Path + ": "
 }
