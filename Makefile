@@ -57,6 +57,10 @@ test-spicedb: ## the contract of gate/spicedb on a real SpiceDB (minutes the fir
 test: ## everything, in order, with a summary; installs what it needs
 	@bash .ci/test.sh
 
+.PHONY: house
+house: ## the figures of the structure, and what they are held to
+	@$(GO) test ./internal/depcheck -run TestHouse -count 1 -v
+
 .PHONY: bench
 bench: ## the benchmarks of the packages, then the table of ratios
 	$(GO) test -run '^$$' -bench . -benchmem ./...

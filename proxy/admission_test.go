@@ -295,7 +295,7 @@ func TestSameSubjectOfOthers(t *testing.T) {
 			tasks := newRig(t, mounted(newWorker(t, mcp.Modern, working, completed).script), known)
 			id := taskID(t, tasks.tasked("1", "tools/call", `"name":"s__job"`))
 			for _, method := range []string{"tasks/get", "tasks/cancel"} {
-				if got := tasks.tasked("2", method, ofTask(id), other...); got.text() != unknownTask {
+				if got := tasks.tasked("2", method, ofTask(id), other...); got.text() != noSuchTask {
 					t.Errorf("%s: %s", method, got.text())
 				}
 			}

@@ -16,7 +16,7 @@ import (
 const maxRounds = 10
 
 // carryOut sends a call to its server and answers the client.
-func (c *call) carryOut() (reply, error) {
+func carryOut(c *call) (reply, error) {
 	c.request.Params = c.rec.tell(c.request.Params)
 	got, err := c.carry()
 	if err := c.carried(&got, err); err != nil {

@@ -41,7 +41,7 @@ type reserved struct {
 
 // chargeRound takes what a round of the call may use. The context of the call ends
 // when the round has used up the time that it was given.
-func (c *call) chargeRound() error {
+func chargeRound(c *call) error {
 	defer func() { c.sent = time.Now() }()
 	if budgeted(c.rec.entry.Method) && c.snap.Limiter.Charges() {
 		if err := c.reserve(); err != nil {

@@ -331,7 +331,7 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 }
 
 // findObserved finds the task anew, as it may be another since the last look.
-func (c *call) findObserved() error {
+func findObserved(c *call) error {
 	t, err := c.g.tasks.openTask(c.snap, c.x, c.task.sealed)
 	if err != nil {
 		return err
@@ -342,7 +342,7 @@ func (c *call) findObserved() error {
 }
 
 // prepareObserved makes the request for the state of the task.
-func (c *call) prepareObserved() error {
+func prepareObserved(c *call) error {
 	params := mcp.SetMember(nil, "taskId", mcp.Quote(c.task.id))
 	c.request = c.g.newCall(c.x, c.route.to, mcp.MethodTaskGet, params)
 	c.request.Progress, c.request.LogLevel, c.request.Conn = false, "", c.task.conn
@@ -350,7 +350,7 @@ func (c *call) prepareObserved() error {
 }
 
 // observed asks for the state of the task.
-func (c *call) observed() (reply, error) {
+func observed(c *call) (reply, error) {
 	got, err := c.route.to.backend.Call(c.ctx, c.request)
 	if err := c.carried(&got, err); err != nil {
 		return reply{}, err

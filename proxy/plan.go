@@ -54,8 +54,8 @@ func without(parts ...map[string]string) map[string]string {
 }
 
 var planCall = plan{
-	name: "a call", find: (*call).findListed, hidden: (*call).unknownName,
-	prepare: (*call).prepareCall, examine: (*call).examineCall, charge: (*call).chargeRound, exchange: (*call).carryOut,
+	name: "a call", find: findListed, hidden: (*call).unknownName,
+	prepare: prepareCall, examine: examineCall, charge: chargeRound, exchange: carryOut,
 }
 
 // A call that turns out to be of something that is listed to nobody before a sign-in,
@@ -63,7 +63,7 @@ var planCall = plan{
 var (
 	planUnlisted = plan{
 		name: "a call of what is listed after a sign-in", hidden: (*call).unknownName, unlisted: true,
-		prepare: (*call).prepareUnlisted, exchange: (*call).signInFirst,
+		prepare: prepareUnlisted, exchange: signInFirst,
 		without: without(
 			left("it has passed this step as a call", "request", "audit", "find"),
 			left("no server is asked", "breaker", "running", "breaker again", "concurrency", "breaker pass"),
@@ -72,7 +72,7 @@ var (
 		),
 	}
 	planOverloaded = plan{
-		name: "a call for which there is no place to wait", hidden: (*call).unknownName, exchange: (*call).refuseOverloaded,
+		name: "a call for which there is no place to wait", hidden: (*call).unknownName, exchange: refuseOverloaded,
 		without: without(
 			left("it has passed this step as a call", "request", "audit", "find"),
 			left("it is refused as soon as it is known whether the caller may view what is called",
@@ -92,20 +92,20 @@ var ofTasks = without(
 
 var (
 	planTask = plan{
-		name: "tasks/get, tasks/result, tasks/update", check: (*call).checkTask, find: (*call).findTask, hidden: (*call).unknownTask,
-		prepare: (*call).prepareTask, examine: (*call).examineTask, charge: (*call).chargeRound, exchange: (*call).carryOutTask,
+		name: "tasks/get, tasks/result, tasks/update", check: checkTask, find: findTask, hidden: unknownTask,
+		prepare: prepareTask, examine: examineTask, charge: chargeRound, exchange: carryOutTask,
 		without: ofTasks,
 	}
 	planTaskCancel = plan{
-		name: "tasks/cancel", check: (*call).checkTask, find: (*call).findTask, hidden: (*call).unknownTask,
-		prepare: (*call).prepareTask, charge: (*call).chargeRound, exchange: (*call).carryOutTask,
+		name: "tasks/cancel", check: checkTask, find: findTask, hidden: unknownTask,
+		prepare: prepareTask, charge: chargeRound, exchange: carryOutTask,
 		without: without(ofTasks,
 			left("no mode ends a request that ends something", "running"),
 			left("a task may be ended under every mode and rule", "arguments"),
 		),
 	}
 	planTaskList = plan{
-		name: "tasks/list", check: (*call).checkTaskList, find: (*call).findTaskPage, exchange: (*call).listTasks,
+		name: "tasks/list", check: checkTaskList, find: findTaskPage, exchange: listTasks,
 		without: without(ofTasks,
 			left("each task is held against the gate when its server has listed it", "gate", "gate again", "gate last"),
 			left("each server that has tasks of the caller is sent a request of its own, at a place of its own", "prepare", "concurrency"),
@@ -115,8 +115,8 @@ var (
 		),
 	}
 	planObserve = plan{
-		name: "a look at a task that a client listens for", silent: true, find: (*call).findObserved, hidden: (*call).unknownTask,
-		prepare: (*call).prepareObserved, examine: (*call).examineTask, charge: (*call).chargeRound, exchange: (*call).observed,
+		name: "a look at a task that a client listens for", silent: true, find: findObserved, hidden: unknownTask,
+		prepare: prepareObserved, examine: examineTask, charge: chargeRound, exchange: observed,
 		without: without(ofTasks,
 			left("it is the gateway that looks; the request for the subscription was looked at", "request"),
 			left("a look is no call of the client and has no entry in the audit log", "audit", "begin"),
@@ -124,8 +124,8 @@ var (
 		),
 	}
 	planKept = plan{
-		name: "a read of a kept result", find: (*call).findKept, hidden: (*call).unknownKept,
-		examine: (*call).examineKept, exchange: (*call).deliverKept,
+		name: "a read of a kept result", find: findKept, hidden: unknownKept,
+		examine: examineKept, exchange: deliverKept,
 		without: without(
 			left("no server is asked", "breaker", "prepare", "running", "breaker again", "concurrency", "breaker pass", "begin"),
 			left("it is answered at once", "round", "round once", "gate again", "gate last"),
@@ -146,20 +146,20 @@ var ofSubscriptions = without(
 
 var (
 	planSubscribe = plan{
-		name: "resources/subscribe", find: (*call).findResource, hidden: (*call).unknownName,
-		examine: (*call).examineSubscription, charge: (*call).roomToWatch, exchange: (*call).startWatch,
+		name: "resources/subscribe", find: findResource, hidden: (*call).unknownName,
+		examine: examineSubscription, charge: roomToWatch, exchange: startWatch,
 		without: ofSubscriptions,
 	}
 	planListenTo = plan{
-		name: "a resource of subscriptions/listen", silent: true, find: (*call).findResource, hidden: (*call).unknownName,
-		examine: (*call).examineSubscription, charge: (*call).standing, exchange: (*call).startListening,
+		name: "a resource of subscriptions/listen", silent: true, find: findResource, hidden: (*call).unknownName,
+		examine: examineSubscription, charge: standing, exchange: startListening,
 		without: without(ofSubscriptions,
 			left("the request for the subscription was looked at", "request"),
 			left("a part of a subscription has no entry of its own in the audit log", "audit", "begin"),
 		),
 	}
 	planUnsubscribe = plan{
-		name: "resources/unsubscribe", exchange: (*call).endWatch,
+		name: "resources/unsubscribe", exchange: endWatch,
 		without: left("a subscription may always be ended, also one to what is not there any more",
 			"audit", "find", "gate", "breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency",
 			"gate again", "breaker pass", "round once", "grant", "budget", "gate last"),

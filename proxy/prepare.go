@@ -15,7 +15,7 @@ import (
 
 // prepareCall makes what the backend is to be sent: its own name or URI, the
 // final arguments, no hop keys.
-func (c *call) prepareCall() error {
+func prepareCall(c *call) error {
 	x, r := c.x, c.route
 	params := x.Message.Params()
 	switch {
@@ -57,7 +57,7 @@ func (c *call) prepareCall() error {
 
 // examineCall holds a call against the schema of its tool and the operator's rules,
 // and notes which people are to be asked before.
-func (c *call) examineCall() error {
+func examineCall(c *call) error {
 	demands, err := c.g.examined(c.ctx, c.x, c.route, c.request)
 	c.demands = append(c.demands, demands...)
 	return err

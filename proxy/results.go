@@ -192,7 +192,7 @@ func readKept(g *Gateway, ctx context.Context, x *Exchange, uri string) reply {
 }
 
 // findKept finds a result that is kept for the caller.
-func (c *call) findKept() error {
+func findKept(c *call) error {
 	c.kept = c.g.keptResults.Find(c.x.Identity.Key(), c.name, time.Now())
 	if c.kept == nil {
 		return unknown(c.x, mcp.Resource, c.name)
@@ -206,19 +206,19 @@ func (c *call) findKept() error {
 }
 
 // unknownKept is the answer for a result of what the caller may not view any more.
-func (c *call) unknownKept(d gate.Decision) error {
+func unknownKept(c *call, d gate.Decision) error {
 	return known(func() error { return unknown(c.x, mcp.Resource, c.name) })(d)
 }
 
 // examineKept holds the tool that made the result against the rules and the mode in
 // force. People approved of its call already.
-func (c *call) examineKept() error {
+func examineKept(c *call) error {
 	_, err := c.g.snapshot.Load().examineTool(c.ctx, c.x, c.route)
 	return err
 }
 
 // deliverKept answers with the result.
-func (c *call) deliverKept() (reply, error) {
+func deliverKept(c *call) (reply, error) {
 	contents := append(append([]byte(`{"contents":`), c.kept.Contents...), '}')
 	if c.x.Era == mcp.Modern {
 		ttl := strconv.AppendInt(nil, max(time.Until(c.kept.Expires).Milliseconds(), 0), 10)

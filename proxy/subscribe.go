@@ -82,7 +82,7 @@ func (g *Gateway) listenTo(ctx context.Context, x *Exchange, who subscriber, uri
 }
 
 // findResource resolves the URI of a subscription.
-func (c *call) findResource() error {
+func findResource(c *call) error {
 	r := c.snap.Catalog(c.x).resolve(mcp.Resource, c.name, c.x.Scope)
 	if r == nil {
 		return c.unknownName(gate.Decision{})
@@ -93,7 +93,7 @@ func (c *call) findResource() error {
 
 // examineSubscription holds a subscription against the rules and the mode in force, as
 // a read of the resource.
-func (c *call) examineSubscription() error {
+func examineSubscription(c *call) error {
 	more, err := c.g.snapshot.Load().examineTool(c.ctx, c.x, c.route)
 	if err == nil && len(c.demands)+len(more) > 0 {
 		err = refusal.Unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
@@ -103,14 +103,14 @@ func (c *call) examineSubscription() error {
 
 // standing refuses a subscription of somebody whose budgets have nothing left. It is a
 // request at a rate, and uses nothing that budgets count.
-func (c *call) standing() error {
+func standing(c *call) error {
 	_, err := c.snap.standings(c.ctx, c.x.Identity, c.x.Scope, c.route)
 	return err
 }
 
 // roomToWatch is standing, of a session that may watch one resource more.
-func (c *call) roomToWatch() error {
-	if err := c.standing(); err != nil {
+func roomToWatch(c *call) error {
+	if err := standing(c); err != nil {
 		return err
 	}
 	if c.x.Session.watches(c.name) >= c.g.opts.Limits.Watches {
@@ -120,12 +120,12 @@ func (c *call) roomToWatch() error {
 }
 
 // startListening watches the resource for somebody who listens.
-func (c *call) startListening() (reply, error) {
+func startListening(c *call) (reply, error) {
 	return empty, c.g.watches.watch(c.ctx, c.x, c.watcher, c.route)
 }
 
 // startWatch watches the resource for the session of the request.
-func (c *call) startWatch() (reply, error) {
+func startWatch(c *call) (reply, error) {
 	g, session := c.g, c.x.Session
 	if err := g.watches.watch(c.ctx, c.x, session, c.route); err != nil {
 		return reply{}, err
@@ -149,7 +149,7 @@ func (c *call) startWatch() (reply, error) {
 }
 
 // endWatch ends a subscription of the session.
-func (c *call) endWatch() (reply, error) {
+func endWatch(c *call) (reply, error) {
 	if sub := c.x.Session.unsubscribe(c.name); sub != nil {
 		c.found(sub.route)
 		c.g.watches.unwatch(c.ctx, c.x.Session, sub)

@@ -146,7 +146,7 @@ func (ts *taskService) permitTask(ctx context.Context, x *Exchange, t *task) ([]
 }
 
 // unknownTask is the answer for a task that the caller may not view any more.
-func (c *call) unknownTask(d gate.Decision) error { return known(func() error { return errTask })(d) }
+func unknownTask(c *call, d gate.Decision) error { return known(func() error { return errTask })(d) }
 
 // examineTask holds the tool of a task against the rules and the mode in force,
 // and what is demanded now against what was approved of: what was begun under
@@ -162,8 +162,8 @@ func (ts *taskService) examineTask(ctx context.Context, x *Exchange, t *task, de
 	return nil
 }
 
-// examineTask is [Gateway.examineTask] of the task that the call is about.
-func (c *call) examineTask() error { return c.g.tasks.examineTask(c.ctx, c.x, c.task, c.demands) }
+// examineTask is [taskService.examineTask] of the task that the call is about.
+func examineTask(c *call) error { return c.g.tasks.examineTask(c.ctx, c.x, c.task, c.demands) }
 
 // examineTool holds a tool, of which no arguments are known any more, or a resource
 // against the rules and the mode in force. It returns what people are to be asked before a call.
@@ -194,7 +194,7 @@ func aboutTask(p *plan) func(*Gateway, context.Context, *Exchange) reply {
 }
 
 // checkTask looks at a request about a task.
-func (c *call) checkTask() error {
+func checkTask(c *call) error {
 	if err := c.x.mayUseTasks(c.snap.Catalog(c.x)); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (c *call) checkTask() error {
 }
 
 // findTask finds the task that a request names.
-func (c *call) findTask() error {
+func findTask(c *call) error {
 	sealed, _ := c.x.Message.ParamString("taskId")
 	t, err := c.g.tasks.openTask(c.snap, c.x, sealed)
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *call) findTask() error {
 }
 
 // prepareTask makes the request about a task, with the server's own id.
-func (c *call) prepareTask() error {
+func prepareTask(c *call) error {
 	params := mcp.SetMember(c.x.Message.Params(), "taskId", mcp.Quote(c.task.id))
 	c.request = c.g.newCall(c.x, c.route.to, c.x.Message.Method, mcp.RewriteMeta(params, nil))
 	c.request.Conn = c.task.conn
@@ -229,7 +229,7 @@ func (c *call) prepareTask() error {
 }
 
 // carryOutTask sends a request about a task to its server and answers the client.
-func (c *call) carryOutTask() (reply, error) {
+func carryOutTask(c *call) (reply, error) {
 	c.request.Params = c.rec.tell(c.request.Params)
 	got, err := c.carryTask()
 	if err := c.carried(&got, err); err != nil {

@@ -150,7 +150,7 @@ func taskID(t testing.TB, w *recorder) string {
 func ofTask(id string) string { return `"taskId":"` + id + `"` }
 
 const (
-	unknownTask = `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Unknown task"}}`
+	noSuchTask = `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Unknown task"}}`
 	working     = `"status":"working","pollIntervalMs":200,"pollInterval":200`
 	completed   = `"status":"completed","result":{"content":[{"type":"resource_link","uri":"file:///a"}],"_meta":{"io.modelcontextprotocol/serverInfo":{},"b":2}}`
 )
@@ -258,7 +258,7 @@ func TestForeignTasks(t *testing.T) {
 		hidden = i == len(tests)-1
 		for _, method := range []string{"tasks/get", "tasks/cancel", "tasks/update"} {
 			got := r.tasked("2", method, ofTask(tt.id)+`,"inputResponses":{}`, "Authorization", "Bearer "+tt.who)
-			if got.text() != unknownTask || got.code() != http.StatusOK {
+			if got.text() != noSuchTask || got.code() != http.StatusOK {
 				t.Errorf("%s, %s: %d %s", tt.name, method, got.code(), got.text())
 			}
 		}
@@ -288,7 +288,7 @@ func TestForeignTasks(t *testing.T) {
 	scoped := httpRequest(http.MethodPost, "/mcp/s/two", strings.Replace(modernBody("2", "tasks/get", ofTask(id), ""), `"io.modelcontextprotocol/clientCapabilities":{`, declaredTasks, 1),
 		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tasks/get", "Mcp-Name", id)
 	r.Apply(Config{Mounts: mounted(b.script, two.script), Chain: gate.NewChain(gate.Open{}), Limiter: r.config.Load().Limiter})
-	if got := r.do(scoped); got.text() != unknownTask {
+	if got := r.do(scoped); got.text() != noSuchTask {
 		t.Errorf("on the endpoint of another server: %s", got.text())
 	}
 }

@@ -372,7 +372,7 @@ func TestTaskOfAConnection(t *testing.T) {
 	b.lines = "new "
 	again := r.makeTask(session)
 	for _, method := range []string{"tasks/get", "tasks/cancel", "tasks/result"} {
-		if got := r.legacy(session, "2", method, `{`+ofTask(id)+`}`).text(); got != unknownTask {
+		if got := r.legacy(session, "2", method, `{`+ofTask(id)+`}`).text(); got != noSuchTask {
 			t.Errorf("%s: %s", method, got)
 		}
 	}

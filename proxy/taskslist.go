@@ -21,10 +21,10 @@ const (
 )
 
 // checkTaskList looks at a request for a list of tasks.
-func (c *call) checkTaskList() error { return c.x.mayUseTasks(c.snap.Catalog(c.x)) }
+func checkTaskList(c *call) error { return c.x.mayUseTasks(c.snap.Catalog(c.x)) }
 
 // findTaskPage finds where the page of the list begins.
-func (c *call) findTaskPage() (err error) {
+func findTaskPage(c *call) (err error) {
 	c.page, err = c.g.tasks.openTaskCursor(c.x)
 	return err
 }
@@ -33,7 +33,7 @@ func (c *call) findTaskPage() (err error) {
 // servers in scope, one connection after the other: a legacy server keeps tasks
 // for the connection that they were made on. One that does not answer is left
 // out.
-func (c *call) listTasks() (_ reply, err error) {
+func listTasks(c *call) (_ reply, err error) {
 	g, x, from := c.g, c.x, c.page
 	places := g.tasks.taskPlaces(c.snap, x, from.at)
 	tasks := []byte(`{"tasks":[`)

@@ -32,7 +32,7 @@ const listedTime = 5 * time.Second
 // It comes before the gate, which can say nothing of what is not listed, and before
 // the places of the calls that run, so it has places of its own (see [limit.Concurrency.Await]).
 // What a caller learns by it is no more than that there is a wait.
-func (c *call) findListed() error {
+func findListed(c *call) error {
 	catalog := c.snap.Catalog(c.x)
 	r := catalog.resolve(c.kind, c.name, c.x.Scope)
 	from := catalog.claims(c.kind, c.name, c.x.Scope)
@@ -133,17 +133,17 @@ func (c *call) unlisted(listed *Route, from *served, why error) error {
 }
 
 // prepareUnlisted makes the call of what is not listed known by its exposed name.
-func (c *call) prepareUnlisted() error {
+func prepareUnlisted(c *call) error {
 	c.found(&Route{Kind: c.kind, Server: c.route.Server, Exposed: c.name, to: c.route.to})
 	c.request = c.g.newCall(c.x, c.route.to, c.x.Message.Method, c.x.Message.Params())
 	return nil
 }
 
 // signInFirst answers a call of what is listed after a sign-in.
-func (c *call) signInFirst() (reply, error) { return c.unserved(c.why) }
+func signInFirst(c *call) (reply, error) { return c.unserved(c.why) }
 
 // refuseOverloaded answers a call for which there is no place to wait.
-func (c *call) refuseOverloaded() (reply, error) { return reply{}, c.why }
+func refuseOverloaded(c *call) (reply, error) { return reply{}, c.why }
 
 // standsIn tells whether a definition is that of the tool by which one signs in, and
 // no tool of the server's own that has its name.

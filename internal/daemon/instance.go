@@ -209,21 +209,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		in.Budgets.Store = in.rates.Redis.Budgets(build.BudgetEpoch{Meta: in.Store.Meta()})
 	}
 
-	g := build.GatewayOptions(c)
-	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in.Identities, in.Identities, in.Records.Auditor(), in.keys, in.Log
-	in.Messages = build.Messages(&c.Toolgate.Limits)
-	g.Messages = in.Messages
-	g.LocalOrigins = known.Authenticated()
-	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
-	g.CapabilityIDs = in.capabilityIDs
-	g.UseRound = in.Store.Rounds().Use
-	g.FirstMissed = func(servers []string) {
-		in.Running.Go(func() {
-			Unheard{in.Store.Meta(), in.Log}.Missed(context.WithoutCancel(in.ctx), specsOf(in.List(), servers))
-		})
-	}
-	g.Metrics, g.Tracer = in.Records.Counting(), in.Records.Tracer()
-	if in.Gateway, err = proxy.New(g); err != nil {
+	if in.Gateway, err = proxy.New(gatewayOptions(in, c, known)); err != nil {
 		return nil, err
 	}
 	if in.Operation, err = operate.New(ctx, operate.Options{
@@ -237,12 +223,34 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	return in, nil
 }
 
-func (in *Daemon) capabilityIDs(ctx context.Context, keys []proxy.CapabilityKey) ([]string, error) {
-	own := make([]store.CapabilityKey, len(keys))
-	for i, k := range keys {
-		own[i] = store.CapabilityKey{Server: k.Server, Kind: k.Kind, Original: k.Original}
+// gatewayOptions are those of the gateway that belongs to a daemon.
+func gatewayOptions(in *Daemon, c *config.Config, known *identity.Set) proxy.Options {
+	g := build.GatewayOptions(c)
+	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = in.Identities, in.Identities, in.Records.Auditor(), in.keys, in.Log
+	in.Messages = build.Messages(&c.Toolgate.Limits)
+	g.Messages = in.Messages
+	g.LocalOrigins = known.Authenticated()
+	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
+	g.CapabilityIDs = capabilityIDs(in.Store)
+	g.UseRound = in.Store.Rounds().Use
+	g.FirstMissed = func(servers []string) {
+		in.Running.Go(func() {
+			Unheard{in.Store.Meta(), in.Log}.Missed(context.WithoutCancel(in.ctx), specsOf(in.List(), servers))
+		})
 	}
-	return in.Store.Capabilities().IDs(ctx, own)
+	g.Metrics, g.Tracer = in.Records.Counting(), in.Records.Tracer()
+	return g
+}
+
+// capabilityIDs has the store name what servers offer.
+func capabilityIDs(s *store.Store) func(context.Context, []proxy.CapabilityKey) ([]string, error) {
+	return func(ctx context.Context, keys []proxy.CapabilityKey) ([]string, error) {
+		own := make([]store.CapabilityKey, len(keys))
+		for i, k := range keys {
+			own[i] = store.CapabilityKey{Server: k.Server, Kind: k.Kind, Original: k.Original}
+		}
+		return s.Capabilities().IDs(ctx, own)
+	}
 }
 
 // Run starts the parts, applies the configuration, calls serve and ends
