@@ -19,7 +19,7 @@ type told struct {
 	panics  bool
 }
 
-func (p *told) Name() string { return p.name }
+func (p *told) Part() gate.Part { return gate.Part{Name: p.name, Check: p.Check} }
 
 func (p *told) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	if p.panics {
@@ -36,6 +36,10 @@ func (p *told) Check(_ context.Context, r *gate.Request) (gate.Decision, error) 
 type toldBatch struct {
 	told
 	short bool // one decision too few
+}
+
+func (p *toldBatch) Part() gate.Part {
+	return gate.Part{Name: p.name, Check: p.Check, CheckAll: p.CheckAll}
 }
 
 func (p *toldBatch) CheckAll(_ context.Context, rs []gate.Request) ([]gate.Decision, error) {

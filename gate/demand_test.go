@@ -13,7 +13,7 @@ import (
 // obliging allows with obligations.
 type obliging string
 
-func (obliging) Name() string { return "obliging" }
+func (o obliging) Part() gate.Part { return gate.Part{Name: "obliging", Check: o.Check} }
 
 func (o obliging) Check(context.Context, *gate.Request) (gate.Decision, error) {
 	d := gate.Decision{Effect: gate.Allow}

@@ -52,12 +52,6 @@ type Explanation struct {
 	Change *Change
 }
 
-// Explainer is a [Phase] that can say why it decides as it does.
-type Explainer interface {
-	// Explain decides as Check does and says why. It has no other effect.
-	Explain(ctx context.Context, r *Request) (Explanation, error)
-}
-
 // Explain asks every phase, in the order of [Chain.Decide], which it agrees
 // with: phases behind the first deny are not asked.
 func (c *Chain) Explain(ctx context.Context, r *Request) (Decision, []Explanation) {
@@ -66,16 +60,17 @@ func (c *Chain) Explain(ctx context.Context, r *Request) (Decision, []Explanatio
 		return verdict, nil
 	}
 	var steps []Explanation
-	for _, p := range c.phases {
+	for i := range c.parts {
+		p := &c.parts[i]
 		var e Explanation
 		var err error
-		if own, ok := p.(Explainer); ok {
-			e, err = own.Explain(ctx, r)
+		if p.Explain != nil {
+			e, err = p.Explain(ctx, r)
 		} else {
-			e.Decision, err = p.Check(ctx, r)
+			e.Decision, err = check(ctx, p, r)
 		}
 		ended := judge(p, &verdict, e.Decision, err)
-		if e.Phase = p.Name(); ended {
+		if e.Phase = p.Name; ended {
 			e.Decision = verdict
 		}
 		steps = append(steps, e)

@@ -78,33 +78,23 @@ type Decision struct {
 	Err error
 }
 
-// Phase is one check. It is safe for concurrent use and bounds its own waits.
-type Phase interface {
-	// Name is the phase's name in decisions and audit entries.
-	Name() string
-	// Check answers a request. An error denies; the decision beside it may say
-	// in its Reason which kind of error it is.
-	Check(ctx context.Context, r *Request) (Decision, error)
-}
-
-// Batcher is a [Phase] that answers many requests of one identity and action
-// more cheaply than one by one.
-type Batcher interface {
-	// CheckAll answers the requests in their order. An error denies them all;
-	// the Err of a single decision denies that one alone.
-	CheckAll(ctx context.Context, rs []Request) ([]Decision, error)
-}
-
 // Chain is the ordered phases. The zero Chain, and a nil one, deny everything.
 type Chain struct {
-	phases []Phase
-	kept   *memory // nil keeps nothing
-	of     *Chain  // which this is a pinned one of; nil for none, see Pin
+	parts []Part
+	cache *decisionCache // nil caches nothing
+	of    *Chain         // which this is a pinned one of; nil for none, see Pin
+	rules []any          // of each part that was pinned; nil for a chain that is no pinned one
 }
 
 // NewChain returns the chain of the phases in their order. What the first of
-// them say is kept for a moment where they are [Steady].
-func NewChain(phases ...Phase) *Chain { return &Chain{phases: phases, kept: &memory{}} }
+// them say is cached for a moment where they have a [Part.State].
+func NewChain(phases ...Phase) *Chain {
+	c := &Chain{parts: make([]Part, len(phases)), cache: &decisionCache{}}
+	for i, p := range phases {
+		c.parts[i] = p.Part()
+	}
+	return c
+}
 
 // undecided is the decision of a chain in which no phase allows anything.
 func undecided() Decision { return Decision{Reason: "no rule allows it"} }
@@ -127,41 +117,42 @@ func (c *Chain) DecideFor(ctx context.Context, r *Request, hears Listener) Decis
 	first := c.first(ctx, r)
 	if hears != nil {
 		for i := range first.each {
-			hears.Said(c.phases[i].Name(), first.each[i])
+			hears.Said(c.parts[i].Name, first.each[i])
 		}
 	}
 	verdict, ended := first.verdict, first.ended
-	for _, p := range c.phases[len(first.each):] {
+	for i := len(first.each); i < len(c.parts); i++ {
+		p := &c.parts[i]
 		if ended {
 			break
 		}
 		var d Decision
 		d, ended = ask(ctx, p, r, &verdict)
 		if hears != nil {
-			hears.Said(p.Name(), d)
+			hears.Said(p.Name, d)
 		}
 	}
 	return verdict
 }
 
-// first returns what the phases that are steady say, up to the first that is
-// not: what was kept of it, or what they say now.
-func (c *Chain) first(ctx context.Context, r *Request) *said {
+// first returns what the phases that have a state say, up to the first that has
+// none: from the cache, or what they say now.
+func (c *Chain) first(ctx context.Context, r *Request) *cachedDecision {
 	of, n := states{}, 0
-	if c.kept != nil {
+	if c.cache != nil {
 		of, n = c.states(r)
 	}
 	if n == 0 {
 		return unasked
 	}
 	key := r.Key()
-	if s := c.kept.get(key, of); s != nil {
+	if s := c.cache.get(key, of); s != nil {
 		return s
 	}
-	s := &said{states: of, verdict: undecided()}
-	for _, p := range c.phases[:n] {
+	s := &cachedDecision{states: of, verdict: undecided()}
+	for i := range n {
 		var d Decision
-		d, s.ended = ask(ctx, p, r, &s.verdict)
+		d, s.ended = ask(ctx, &c.parts[i], r, &s.verdict)
 		s.each = append(s.each, d)
 		if s.ended {
 			break
@@ -169,13 +160,13 @@ func (c *Chain) first(ctx context.Context, r *Request) *said {
 	}
 	// What was decided while the rules changed is not known to be of either.
 	if after, _ := c.states(r); after == of && s.verdict.Err == nil {
-		c.kept.put(key, s)
+		c.cache.put(key, s)
 	}
 	return s
 }
 
 // ask asks one phase, adds what it says to the verdict so far, and returns it.
-func ask(ctx context.Context, p Phase, r *Request, verdict *Decision) (d Decision, ended bool) {
+func ask(ctx context.Context, p *Part, r *Request, verdict *Decision) (d Decision, ended bool) {
 	d, err := check(ctx, p, r)
 	if ended = judge(p, verdict, d, err); ended {
 		d = *verdict
@@ -185,8 +176,8 @@ func ask(ctx context.Context, p Phase, r *Request, verdict *Decision) (d Decisio
 
 // judge adds what a phase says to the verdict so far and tells whether that
 // ends it.
-func judge(p Phase, verdict *Decision, d Decision, err error) (ended bool) {
-	d.Phase = p.Name()
+func judge(p *Part, verdict *Decision, d Decision, err error) (ended bool) {
+	d.Phase = p.Name
 	demands, unknown := readObligations(d.Obligations)
 	if d.Effect == Allow && err == nil && unknown != nil {
 		err, d.Reason = &RequestError{unknown}, ""
@@ -216,7 +207,7 @@ func judge(p Phase, verdict *Decision, d Decision, err error) (ended bool) {
 
 // Batches tells whether a phase gains by being asked about many at once.
 func (c *Chain) Batches() bool {
-	return c != nil && slices.ContainsFunc(c.phases, func(p Phase) bool { _, ok := p.(Batcher); return ok })
+	return c != nil && slices.ContainsFunc(c.parts, func(p Part) bool { return p.CheckAll != nil })
 }
 
 // DecideAll is [Chain.Decide] for many requests, which all have the identity
@@ -233,21 +224,20 @@ func (c *Chain) DecideAll(ctx context.Context, rs []Request) []Decision {
 	if c == nil {
 		return verdicts
 	}
-	for _, p := range c.phases {
+	for i := range c.parts {
 		if len(open) == 0 {
 			break
 		}
-		open = c.pass(ctx, p, rs, open, verdicts)
+		open = c.pass(ctx, &c.parts[i], rs, open, verdicts)
 	}
 	return verdicts
 }
 
 // pass asks one phase about the requests that are open and returns those that
 // still are.
-func (c *Chain) pass(ctx context.Context, p Phase, rs []Request, open []int, verdicts []Decision) []int {
+func (c *Chain) pass(ctx context.Context, p *Part, rs []Request, open []int, verdicts []Decision) []int {
 	left := open[:0]
-	batcher, ok := p.(Batcher)
-	if !ok || len(open) < 2 {
+	if p.CheckAll == nil || len(open) < 2 {
 		for _, i := range open {
 			d, err := check(ctx, p, &rs[i])
 			if !judge(p, &verdicts[i], d, err) {
@@ -260,7 +250,7 @@ func (c *Chain) pass(ctx context.Context, p Phase, rs []Request, open []int, ver
 	for n, i := range open {
 		batch[n] = rs[i]
 	}
-	decisions, err := checkAll(ctx, batcher, batch)
+	decisions, err := checkAll(ctx, p, batch)
 	if err == nil && len(decisions) != len(batch) {
 		err = fmt.Errorf("%d decisions for %d requests", len(decisions), len(batch))
 	}
@@ -277,28 +267,23 @@ func (c *Chain) pass(ctx context.Context, p Phase, rs []Request, open []int, ver
 }
 
 // check asks one phase; one that panics could not decide.
-func check(ctx context.Context, p Phase, r *Request) (d Decision, err error) {
+func check(ctx context.Context, p *Part, r *Request) (d Decision, err error) {
 	defer caught(&err)
+	if p.Check == nil {
+		return Decision{}, errNoCheck
+	}
 	return p.Check(ctx, r)
 }
 
-func checkAll(ctx context.Context, b Batcher, rs []Request) (ds []Decision, err error) {
+func checkAll(ctx context.Context, p *Part, rs []Request) (ds []Decision, err error) {
 	defer caught(&err)
-	return b.CheckAll(ctx, rs)
+	return p.CheckAll(ctx, rs)
 }
 
 func caught(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 	}
-}
-
-// Classifier is a [Phase] that tells which callers it lets view the same.
-type Classifier interface {
-	// ViewClass returns the same string at two times and for two callers only
-	// if the phase decides the same for both, on every capability, for the
-	// action View. A phase whose rules change puts their revision into it.
-	ViewClass(id *Identity) string
 }
 
 // ViewClass returns the same string for two callers only if they may view the
@@ -308,12 +293,11 @@ func (c *Chain) ViewClass(id *Identity) string {
 		return ""
 	}
 	var class strings.Builder
-	for _, p := range c.phases {
-		own, ok := p.(Classifier)
-		if !ok {
+	for i := range c.parts {
+		if c.parts[i].ViewClass == nil {
 			return "caller:" + id.Fingerprint()
 		}
-		part := own.ViewClass(id)
+		part := c.parts[i].ViewClass(id)
 		fmt.Fprintf(&class, "%d:%s", len(part), part)
 	}
 	return class.String()
@@ -322,7 +306,7 @@ func (c *Chain) ViewClass(id *Identity) string {
 // Classifies tells whether every phase can tell which callers view the same, so
 // that [Chain.ViewClass] holds at two times too.
 func (c *Chain) Classifies() bool {
-	return c != nil && !slices.ContainsFunc(c.phases, func(p Phase) bool { _, ok := p.(Classifier); return !ok })
+	return c != nil && !slices.ContainsFunc(c.parts, func(p Part) bool { return p.ViewClass == nil })
 }
 
 // Open is the phase that allows everything to everyone who is known. It is in
@@ -330,13 +314,11 @@ func (c *Chain) Classifies() bool {
 // authentication, or by `gate: { open: true }`.
 type Open struct{}
 
-// Name implements [Phase].
-func (Open) Name() string { return "open" }
-
-// ViewClass implements [Classifier]: everyone views everything.
-func (Open) ViewClass(*Identity) string { return "" }
-
-// Check implements [Phase].
-func (Open) Check(context.Context, *Request) (Decision, error) {
-	return Decision{Effect: Allow}, nil
+// Part implements [Phase]: everyone views everything.
+func (Open) Part() Part {
+	return Part{
+		Name:      "open",
+		Check:     func(context.Context, *Request) (Decision, error) { return Decision{Effect: Allow}, nil },
+		ViewClass: func(*Identity) string { return "" },
+	}
 }

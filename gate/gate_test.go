@@ -14,7 +14,7 @@ type fixed struct {
 	asked *int
 }
 
-func (f fixed) Name() string { return "fixed" }
+func (f fixed) Part() gate.Part { return gate.Part{Name: "fixed", Check: f.Check} }
 
 func (f fixed) Check(context.Context, *gate.Request) (gate.Decision, error) {
 	if f.asked != nil {

@@ -27,10 +27,16 @@ func NewOwners(of map[string]string) *Owners {
 	return &Owners{of: of, revision: hex.EncodeToString(h.Sum(nil)[:8])}
 }
 
-// Name implements [Phase].
-func (*Owners) Name() string { return "owner" }
+// Part implements [Phase].
+func (o *Owners) Part() Part {
+	return Part{
+		Name: "owner", Check: o.Check,
+		State:   func(*Request) any { return o }, // it is not changed
+		Explain: o.Explain, ViewClass: o.ViewClass,
+	}
+}
 
-// Check implements [Phase].
+// Check is [Part.Check].
 func (o *Owners) Check(_ context.Context, r *Request) (Decision, error) {
 	owner, owned := o.of[r.Server]
 	if !owned || r.Identity != nil && r.Identity.Key() == owner {
@@ -39,7 +45,7 @@ func (o *Owners) Check(_ context.Context, r *Request) (Decision, error) {
 	return Decision{Reason: "the server was added by another caller"}, nil
 }
 
-// Explain implements [Explainer].
+// Explain is [Part.Explain].
 func (o *Owners) Explain(ctx context.Context, r *Request) (Explanation, error) {
 	d, err := o.Check(ctx, r)
 	e := Explanation{Decision: d}
@@ -50,7 +56,7 @@ func (o *Owners) Explain(ctx context.Context, r *Request) (Explanation, error) {
 	return e, err
 }
 
-// ViewClass implements [Classifier].
+// ViewClass is [Part.ViewClass].
 func (o *Owners) ViewClass(id *Identity) string {
 	if id != nil {
 		for _, owner := range o.of {

@@ -30,10 +30,15 @@ type Personal struct {
 // changed afterwards.
 func NewPersonal(of map[string]Lister) *Personal { return &Personal{of} }
 
-// Name implements [Phase].
-func (*Personal) Name() string { return "personal" }
+// Part implements [Phase].
+func (p *Personal) Part() Part {
+	return Part{
+		Name: "personal", Check: p.Check,
+		State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+	}
+}
 
-// Check implements [Phase].
+// Check is [Part.Check].
 func (p *Personal) Check(_ context.Context, r *Request) (Decision, error) {
 	server := p.of[r.Server]
 	if server == nil || r.Identity != nil && server.Lists(r.Identity, r.Kind, r.Original) {
@@ -42,7 +47,7 @@ func (p *Personal) Check(_ context.Context, r *Request) (Decision, error) {
 	return Decision{Reason: "the server does not list it to this caller"}, nil
 }
 
-// State implements [Steady]: what such a server lists changes by itself.
+// State is [Part.State]: what such a server lists changes by itself.
 func (p *Personal) State(r *Request) any {
 	if r == nil || p.of[r.Server] != nil {
 		return nil
@@ -50,7 +55,7 @@ func (p *Personal) State(r *Request) any {
 	return p
 }
 
-// Explain implements [Explainer].
+// Explain is [Part.Explain].
 func (p *Personal) Explain(ctx context.Context, r *Request) (Explanation, error) {
 	d, err := p.Check(ctx, r)
 	e := Explanation{Decision: d}
@@ -61,7 +66,7 @@ func (p *Personal) Explain(ctx context.Context, r *Request) (Explanation, error)
 	return e, err
 }
 
-// ViewClass implements [Classifier].
+// ViewClass is [Part.ViewClass].
 func (p *Personal) ViewClass(id *Identity) string {
 	if id == nil {
 		return ""

@@ -1,25 +1,19 @@
 package gate
 
-// Pinner is a [Phase] whose rules change while it is in use.
-type Pinner interface {
-	// Pin returns a phase that goes on deciding View as this one does now. It is
-	// a pointer, and the same one as long as the rules are the same.
-	Pin() Phase
-}
-
 // Pin returns a chain that goes on deciding View as this one does now, so that
-// two moments can be compared. Where no phase is a [Pinner] it is the chain
+// two moments can be compared. Where no part has a [Part.Pin] it is the chain
 // itself.
 func (c *Chain) Pin() *Chain {
 	if c == nil {
 		return nil
 	}
-	pinned := &Chain{phases: make([]Phase, len(c.phases)), of: c}
+	pinned := &Chain{parts: make([]Part, len(c.parts)), of: c, rules: make([]any, len(c.parts))}
 	some := false
-	for i, p := range c.phases {
-		pinned.phases[i] = p
-		if own, ok := p.(Pinner); ok {
-			pinned.phases[i], some = own.Pin(), true
+	for i, p := range c.parts {
+		pinned.parts[i] = p
+		if p.Pin != nil {
+			pinned.parts[i], pinned.rules[i] = p.Pin()
+			some = true
 		}
 	}
 	if !some {
@@ -36,8 +30,8 @@ func (c *Chain) Same(other *Chain) bool {
 	if c == nil || other == nil || c.of == nil || c.of != other.of {
 		return false
 	}
-	for i, p := range c.of.phases {
-		if _, ok := p.(Pinner); ok && c.phases[i] != other.phases[i] {
+	for i := range c.rules {
+		if c.rules[i] != other.rules[i] {
 			return false
 		}
 	}

@@ -12,24 +12,24 @@ type moving struct{ now *decided }
 
 type decided struct{ effect gate.Effect }
 
-func (*decided) Name() string { return "decided" }
+func (f *decided) Part() gate.Part { return gate.Part{Name: "decided", Check: f.Check} }
 
 func (f *decided) Check(context.Context, *gate.Request) (gate.Decision, error) {
 	return gate.Decision{Effect: f.effect}, nil
 }
 
-func (*moving) Name() string { return "moving" }
+func (m *moving) Part() gate.Part {
+	return gate.Part{Name: "moving", Check: m.Check, Pin: func() (gate.Part, any) { return m.now.Part(), m.now }}
+}
 
 func (m *moving) Check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
 	return m.now.Check(ctx, r)
 }
 
-func (m *moving) Pin() gate.Phase { return m.now }
-
 // uncomparable is a phase that cannot be compared with ==.
 type uncomparable struct{ _ func() }
 
-func (uncomparable) Name() string { return "uncomparable" }
+func (u uncomparable) Part() gate.Part { return gate.Part{Name: "uncomparable", Check: u.Check} }
 
 func (uncomparable) Check(context.Context, *gate.Request) (gate.Decision, error) {
 	return gate.Decision{Effect: gate.Allow}, nil

@@ -207,7 +207,7 @@ func (l *ledger) outcomes() []audit.Outcome {
 // rule is a phase of the gate in a function.
 type rule func(ctx context.Context, r *gate.Request) (gate.Decision, error)
 
-func (rule) Name() string { return "rule" }
+func (f rule) Part() gate.Part { return gate.Part{Name: "rule", Check: f.Check} }
 func (f rule) Check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
 	return f(ctx, r)
 }

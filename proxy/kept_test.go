@@ -22,7 +22,9 @@ type classes struct {
 	meet     func() // called while it decides
 }
 
-func (*classes) Name() string { return "classes" }
+func (c *classes) Part() gate.Part {
+	return gate.Part{Name: "classes", Check: c.Check, ViewClass: c.ViewClass}
+}
 
 func (c *classes) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	c.asked = append(c.asked, r.Identity.Persona+" "+r.Exposed)
@@ -48,7 +50,7 @@ func (c *classes) ViewClass(id *gate.Identity) string {
 // silent is a phase that says nothing, and cannot tell callers apart.
 type silent struct{}
 
-func (silent) Name() string { return "silent" }
+func (s silent) Part() gate.Part { return gate.Part{Name: "silent", Check: s.Check} }
 func (silent) Check(context.Context, *gate.Request) (gate.Decision, error) {
 	return gate.Decision{Effect: gate.Abstain}, nil
 }

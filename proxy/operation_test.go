@@ -115,7 +115,7 @@ func TestThrottleOfALaterServer(t *testing.T) {
 // moody lets alice's tools be seen as it is told, or cannot decide.
 type moody struct{ hidden, broken atomic.Bool }
 
-func (*moody) Name() string { return "moody" }
+func (m *moody) Part() gate.Part { return gate.Part{Name: "moody", Check: m.Check} }
 
 func (m *moody) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	switch {

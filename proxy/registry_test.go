@@ -66,7 +66,9 @@ type switchable struct{ now atomic.Pointer[hiding] }
 
 type hiding struct{ tool, from string }
 
-func (h *hiding) Name() string { return "hiding" }
+func (h *hiding) Part() gate.Part {
+	return gate.Part{Name: "hiding", Check: h.Check, ViewClass: h.ViewClass}
+}
 
 func (h *hiding) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	if r.Original == h.tool && r.Identity.Subject == h.from {
@@ -82,13 +84,16 @@ func (h *hiding) ViewClass(id *gate.Identity) string {
 	return ""
 }
 
-func (s *switchable) Name() string { return "switchable" }
+func (s *switchable) Part() gate.Part {
+	return gate.Part{Name: "switchable", Check: s.Check, Pin: func() (gate.Part, any) {
+		now := s.now.Load()
+		return now.Part(), now
+	}}
+}
 
 func (s *switchable) Check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
 	return s.now.Load().Check(ctx, r)
 }
-
-func (s *switchable) Pin() gate.Phase { return s.now.Load() }
 
 // A phase that changes by itself is compared with what it was: whoever sees
 // something else now is told, once, and nobody else.

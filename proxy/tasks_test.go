@@ -151,8 +151,8 @@ func ofTask(id string) string { return `"taskId":"` + id + `"` }
 
 const (
 	noSuchTask = `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Unknown task"}}`
-	working     = `"status":"working","pollIntervalMs":200,"pollInterval":200`
-	completed   = `"status":"completed","result":{"content":[{"type":"resource_link","uri":"file:///a"}],"_meta":{"io.modelcontextprotocol/serverInfo":{},"b":2}}`
+	working    = `"status":"working","pollIntervalMs":200,"pollInterval":200`
+	completed  = `"status":"completed","result":{"content":[{"type":"resource_link","uri":"file:///a"}],"_meta":{"io.modelcontextprotocol/serverInfo":{},"b":2}}`
 )
 
 // A task of the extension passes under an id of the gateway's own. Its call is

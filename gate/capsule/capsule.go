@@ -63,8 +63,13 @@ func ValidName(name string) bool {
 	})
 }
 
-// Name implements [gate.Phase].
-func (*Phase) Name() string { return Name }
+// Part implements [gate.Phase].
+func (p *Phase) Part() gate.Part {
+	return gate.Part{
+		Name: Name, Check: p.Check,
+		State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+	}
+}
 
 // Holds tells whether an identity holds the capsule of a name. It is false for
 // a capsule that does not exist, so that the two look the same.
@@ -108,16 +113,16 @@ func covers(patterns []Pattern, names gate.Names) *Pattern {
 	return nil
 }
 
-// Check implements [gate.Phase].
+// Check is [gate.Part.Check].
 func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	v := p.judge(r)
 	return v.decision(r), nil
 }
 
-// State implements [gate.Steady]: the phase, which is not changed.
+// State is [gate.Part.State]: the phase, which is not changed.
 func (p *Phase) State(*gate.Request) any { return p }
 
-// Explain implements [gate.Explainer].
+// Explain is [gate.Part.Explain].
 func (p *Phase) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
 	v := p.judge(r)
 	e := gate.Explanation{Decision: v.decision(r)}
@@ -259,7 +264,7 @@ func (p *Phase) all() []Capsule {
 	return p.capsules
 }
 
-// ViewClass implements [gate.Classifier]: callers that hold the same capsules
+// ViewClass is [gate.Part.ViewClass]: callers that hold the same capsules
 // view the same.
 func (p *Phase) ViewClass(id *gate.Identity) string {
 	var class strings.Builder

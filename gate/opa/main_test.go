@@ -23,12 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // defaultPolicy is where the policy is that we ship.
 const defaultPolicy = "../../examples/policies"
 
-var (
-	_ gate.Phase      = (*opa.Phase)(nil)
-	_ gate.Batcher    = (*opa.Phase)(nil)
-	_ gate.Classifier = (*opa.Phase)(nil)
-	_ gate.Explainer  = (*opa.Phase)(nil)
-)
+var _ gate.Phase = (*opa.Phase)(nil)
 
 // files are the contents of a folder by name.
 type files map[string]string

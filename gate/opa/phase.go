@@ -19,8 +19,7 @@ import (
 // reasonError is the reason of every deny that is not the policy's own word.
 const reasonError = "policy_error"
 
-// Phase asks a policy. It implements [gate.Phase], [gate.Batcher],
-// [gate.Classifier] and [gate.Explainer], and is safe for concurrent use. The
+// Phase asks a policy. It implements [gate.Phase] and is safe for concurrent use. The
 // zero Phase denies everything as an error. [New] makes one that works, and
 // [Phase.Run] keeps its policy up to date.
 type Phase struct {
@@ -65,10 +64,15 @@ func New(ctx context.Context, o Options) (*Phase, error) {
 	return p, nil
 }
 
-// Name implements [gate.Phase].
-func (p *Phase) Name() string { return "opa" }
+// Part implements [gate.Phase].
+func (p *Phase) Part() gate.Part {
+	return gate.Part{
+		Name: "opa", Check: p.Check,
+		CheckAll: p.CheckAll, State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+	}
+}
 
-// Check implements [gate.Phase]. The policy is asked with this input:
+// Check is [gate.Part.Check]. The policy is asked with this input:
 //
 //	{
 //	  "action": "tool.request",         // see Options.Actions; templates are resource.*
@@ -121,7 +125,7 @@ func (p *Phase) render(v verdict, err error) (gate.Decision, error) {
 
 // shadowed reports a deny that is not enforced.
 func (p *Phase) shadowed(ctx context.Context, r *gate.Request, d gate.Decision, err error) gate.Decision {
-	d.Phase, d.Err = p.Name(), err
+	d.Phase, d.Err = "opa", err
 	if p.o.OnShadow != nil {
 		p.o.OnShadow(r, d)
 	}
@@ -172,7 +176,7 @@ func (p *Phase) keeps(now *policy, r *gate.Request) bool {
 	return p.cache != nil && now.cacheable(r.Action) && p.o.presentable(r)
 }
 
-// State implements [gate.Steady]: the policy, where its decisions may be kept. In
+// State is [gate.Part.State]: the policy, where its decisions may be kept. In
 // the mode [Shadow] each one is reported.
 func (p *Phase) State(r *gate.Request) any {
 	now := p.current.Load()
@@ -208,7 +212,7 @@ func unseen(v verdict, err error) (verdict, error) {
 	return v, err
 }
 
-// CheckAll implements [gate.Batcher]: it asks about each request as Check
+// CheckAll is [gate.Part.CheckAll]: it asks about each request as Check
 // does, several at a time. What is not decided within [Options.ListTimeout] is
 // denied as an error, alone.
 func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decision, error) {

@@ -8,8 +8,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// Phase implements [gate.Phase], [gate.Explainer], [gate.Classifier] and
-// [gate.Pinner]. The zero Phase, and a nil one, deny everything. It is safe for
+// Phase implements [gate.Phase]. The zero Phase, and a nil one, deny everything. It is safe for
 // concurrent use.
 type Phase struct {
 	registry *Registry
@@ -19,8 +18,17 @@ type Phase struct {
 // reasonDown is the word for a catalog that cannot be read.
 const reasonDown = "registry_unavailable"
 
-// Name implements [gate.Phase].
-func (*Phase) Name() string { return Name }
+// Part implements [gate.Phase].
+func (p *Phase) Part() gate.Part {
+	return gate.Part{
+		Name: Name, Check: p.Check,
+		State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+		Pin: func() (gate.Part, any) {
+			now := p.Pin()
+			return now.Part(), now
+		},
+	}
+}
 
 func (p *Phase) view() (*view, error) {
 	switch {
@@ -32,7 +40,7 @@ func (p *Phase) view() (*view, error) {
 	return p.registry.current()
 }
 
-// Check implements [gate.Phase].
+// Check is [gate.Part.Check].
 func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	v, err := p.view()
 	if err != nil {
@@ -42,7 +50,7 @@ func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 	return d, nil
 }
 
-// State implements [gate.Steady]: the view of the catalog.
+// State is [gate.Part.State]: the view of the catalog.
 func (p *Phase) State(*gate.Request) any {
 	v, err := p.view()
 	if err != nil {
@@ -62,7 +70,7 @@ func (v *view) decide(r *gate.Request) (gate.Decision, ground, *row) {
 	return gate.Decision{Reason: reasons[why], Revision: v.revision}, why, one
 }
 
-// Explain implements [gate.Explainer]. The rule is a row of the catalog; the
+// Explain is [gate.Part.Explain]. The rule is a row of the catalog; the
 // change names the command that makes it.
 func (p *Phase) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
 	v, err := p.view()
@@ -179,7 +187,7 @@ func word(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// ViewClass implements [gate.Classifier].
+// ViewClass is [gate.Part.ViewClass].
 func (p *Phase) ViewClass(id *gate.Identity) string {
 	v, err := p.view()
 	if err != nil || id == nil {
@@ -188,8 +196,9 @@ func (p *Phase) ViewClass(id *gate.Identity) string {
 	return v.viewClass(id)
 }
 
-// Pin implements [gate.Pinner].
-func (p *Phase) Pin() gate.Phase {
+// Pin returns a phase that goes on deciding as this one does now, the same one as long
+// as the catalog is.
+func (p *Phase) Pin() *Phase {
 	if p == nil || p.pinned != nil || p.registry == nil {
 		return p
 	}

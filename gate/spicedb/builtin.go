@@ -44,16 +44,21 @@ func (b *Builtin) Replace(c Config) error {
 	return nil
 }
 
-// Name implements [gate.Phase].
-func (*Builtin) Name() string { return phaseName }
+// Part implements [gate.Phase].
+func (b *Builtin) Part() gate.Part {
+	return gate.Part{
+		Name: phaseName, Check: b.Check,
+		CheckAll: b.CheckAll, State: b.State, Explain: b.Explain, ViewClass: b.ViewClass,
+	}
+}
 
-// Check implements [gate.Phase].
+// Check is [gate.Part.Check].
 func (b *Builtin) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	d, _, _, err := b.decide(r)
 	return d, err
 }
 
-// CheckAll implements [gate.Batcher].
+// CheckAll is [gate.Part.CheckAll].
 func (b *Builtin) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decision, error) {
 	decisions := make([]gate.Decision, len(rs))
 	for i := range rs {
@@ -64,7 +69,7 @@ func (b *Builtin) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decis
 	return decisions, nil
 }
 
-// ViewClass implements [gate.Classifier]: one subject of one tenant views the
+// ViewClass is [gate.Part.ViewClass]: one subject of one tenant views the
 // same, until the relationships change.
 func (b *Builtin) ViewClass(id *gate.Identity) string {
 	g := b.graph.Load()
@@ -78,7 +83,7 @@ func (b *Builtin) ViewClass(id *gate.Identity) string {
 	return g.revision + " " + subject.String() + " " + strconv.Quote(id.Tenant)
 }
 
-// State implements [gate.Steady]: the relationships.
+// State is [gate.Part.State]: the relationships.
 func (b *Builtin) State(*gate.Request) any {
 	if g := b.graph.Load(); g != nil {
 		return g
@@ -86,7 +91,7 @@ func (b *Builtin) State(*gate.Request) any {
 	return nil
 }
 
-// Explain implements [gate.Explainer]. The rules are the relationships that
+// Explain is [gate.Part.Explain]. The rules are the relationships that
 // decided, from the object to the caller.
 func (b *Builtin) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
 	d, q, path, err := b.decide(r)
@@ -158,10 +163,4 @@ func (b *Builtin) grants(g *graph, q question, server ref) trail {
 	return trail{}
 }
 
-var (
-	_ gate.Phase      = (*Builtin)(nil)
-	_ gate.Batcher    = (*Builtin)(nil)
-	_ gate.Classifier = (*Builtin)(nil)
-	_ gate.Steady     = (*Builtin)(nil)
-	_ gate.Explainer  = (*Builtin)(nil)
-)
+var _ gate.Phase = (*Builtin)(nil)

@@ -140,8 +140,13 @@ func (p *Phase) Close() error {
 	return p.client.close()
 }
 
-// Name implements [gate.Phase].
-func (*Phase) Name() string { return phaseName }
+// Part implements [gate.Phase].
+func (p *Phase) Part() gate.Part {
+	return gate.Part{
+		Name: phaseName, Check: p.Check,
+		CheckAll: p.CheckAll, Explain: p.Explain, ViewClass: p.ViewClass,
+	}
+}
 
 const phaseName = "spicedb"
 
@@ -182,7 +187,7 @@ func (p *Phase) kept(g *generation, key []byte) (answer, bool) {
 // by it that are as old already as an answer may be.
 const classTime = time.Second
 
-// ViewClass implements [gate.Classifier]: a caller views the same for a second,
+// ViewClass is [gate.Part.ViewClass]: a caller views the same for a second,
 // while no relationship changes. Where answers may not be kept, no two calls
 // return the same.
 func (p *Phase) ViewClass(id *gate.Identity) string {
@@ -216,7 +221,7 @@ func settled(r *gate.Request) (d gate.Decision, ok bool, err error) {
 	return gate.Decision{}, false, nil
 }
 
-// Check implements [gate.Phase]. It answers within
+// Check is [gate.Part.Check]. It answers within
 // [Options.CallTimeout]. An error is an
 // [*Error], or says of which part of a request no object can be named; the
 // decision's Reason is then [ReasonUnavailable] or [ReasonMisconfigured]. The
@@ -338,8 +343,4 @@ func verdict(q question, has v1.CheckPermissionResponse_Permissionship, partial 
 	}
 }
 
-var (
-	_ gate.Phase     = (*Phase)(nil)
-	_ gate.Batcher   = (*Phase)(nil)
-	_ gate.Explainer = (*Phase)(nil)
-)
+var _ gate.Phase = (*Phase)(nil)

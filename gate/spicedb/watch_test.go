@@ -26,7 +26,7 @@ var search = spicedbtest.Tool("search", "alice")
 // decide answers the call of search by alice.
 func decide(t testing.TB, p gate.Phase) gate.Effect {
 	t.Helper()
-	d, err := p.Check(t.Context(), &search)
+	d, err := p.Part().Check(t.Context(), &search)
 	if err != nil {
 		t.Errorf("check: %v", err)
 	}

@@ -12,9 +12,10 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
-	"go.yaml.in/yaml/v3"
 )
 
 // table is what a command prints: columns for people, the same rows as data

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -214,7 +215,7 @@ func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *seal.K
 	got := replayed{Changed: []replayedCall{}}
 	chain := gate.NewChain(policy)
 	err := l.each(func(r *audit.Record) error {
-		was := policyVerdict(r, policy.Name())
+		was := policyVerdict(r, policy.Part().Name)
 		if was == "" {
 			got.NotAsked++
 			return nil

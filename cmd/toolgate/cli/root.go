@@ -9,12 +9,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/proxy/redact"
-	"golang.org/x/term"
 )
 
 // options are the flags that all commands share.

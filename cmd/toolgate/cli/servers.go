@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/internal/admin"

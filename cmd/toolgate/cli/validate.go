@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
@@ -28,7 +30,6 @@ import (
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/proxy/auth"
-	"golang.org/x/term"
 )
 
 func newValidate(o *options) *cobra.Command {

@@ -16,8 +16,9 @@ import (
 // Phase is what the contract is about.
 type Phase interface {
 	gate.Phase
-	gate.Batcher
-	gate.Explainer
+	Check(ctx context.Context, r *gate.Request) (gate.Decision, error)
+	CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decision, error)
+	Explain(ctx context.Context, r *gate.Request) (gate.Explanation, error)
 }
 
 // Backend is a phase with the default mapping and a way to change what it
@@ -76,7 +77,7 @@ func Tool(name, subject string) gate.Request {
 }
 
 // effect decides one request.
-func effect(t *testing.T, p gate.Phase, r gate.Request) gate.Effect {
+func effect(t *testing.T, p Phase, r gate.Request) gate.Effect {
 	t.Helper()
 	d, err := p.Check(t.Context(), &r)
 	if err != nil {
@@ -87,7 +88,7 @@ func effect(t *testing.T, p gate.Phase, r gate.Request) gate.Effect {
 
 // want waits until a request is decided so: what was just written may not have
 // been noticed yet.
-func want(t *testing.T, p gate.Phase, r gate.Request, e gate.Effect) {
+func want(t *testing.T, p Phase, r gate.Request, e gate.Effect) {
 	t.Helper()
 	var got gate.Effect
 	if !Eventually(t.Context(), func() bool { got = effect(t, p, r); return got == e }) {

@@ -25,7 +25,7 @@ func (g *Gates) addPolicy(ctx context.Context, c *config.Config, around Surround
 	}
 	g.phases = append(g.phases, g.Policy)
 	g.decides = g.decides || opa.Mode(o.Mode) != opa.Shadow
-	g.Keepers = append(g.Keepers, KeepingUpTo{What: g.Policy.Name(), Run: g.Policy.Run})
+	g.Keepers = append(g.Keepers, KeepingUpTo{What: g.Policy.Part().Name, Run: g.Policy.Run})
 	return nil
 }
 

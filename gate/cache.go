@@ -8,17 +8,6 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Steady is a [Phase] that can tell when it would say the same again.
-type Steady interface {
-	// State returns what a decision is made of beside what [Request.Key] has: the
-	// rules, as a value that is comparable and differs whenever they
-	// do. While it is the same, so is the decision on a request with the same key,
-	// whatever its arguments. It is nil where a decision depends on
-	// more, such as the arguments or the time, or where making it has to be
-	// noticed by somebody.
-	State(r *Request) any
-}
-
 // Key is everything of a request but its arguments. It is comparable: two
 // requests have the same key only if they are about the same capability, action
 // and endpoint, and of callers of whom the same is known.
@@ -39,11 +28,11 @@ func (r *Request) Key() Key {
 }
 
 const (
-	// keptTime is how long a decision is used again at most.
-	keptTime = time.Second
-	// keptEntries is how many decisions are kept at least, and half of how many at
+	// cacheTime is how long a decision is used again at most.
+	cacheTime = time.Second
+	// cacheEntries is how many decisions are cached at least, and half of how many at
 	// most.
-	keptEntries = 4096
+	cacheEntries = 4096
 	// maxStates is how many phases in front of a chain are remembered; those
 	// behind it are asked every time.
 	maxStates = 6
@@ -52,15 +41,15 @@ const (
 // states are those of the first phases of a chain; what is nil ends them.
 type states [maxStates]any
 
-// states returns the states of the phases that are steady, up to the first that
-// is not.
+// states returns the states of the phases that have one, up to the first that
+// has none.
 func (c *Chain) states(r *Request) (of states, n int) {
-	for n < len(c.phases) && n < maxStates {
-		p, ok := c.phases[n].(Steady)
-		if !ok {
+	for n < len(c.parts) && n < maxStates {
+		state := c.parts[n].State
+		if state == nil {
 			break
 		}
-		if of[n] = p.State(r); of[n] == nil {
+		if of[n] = state(r); of[n] == nil {
 			break
 		}
 		n++
@@ -68,9 +57,9 @@ func (c *Chain) states(r *Request) (of states, n int) {
 	return of, n
 }
 
-// said is what the first phases of a chain said of a request. It is not changed
-// once kept.
-type said struct {
+// cachedDecision is what the first phases of a chain say of a request. It is not
+// changed once cached.
+type cachedDecision struct {
 	states  states
 	until   time.Time
 	each    []Decision // of each phase in their order, as it is told to a [Listener]
@@ -79,17 +68,17 @@ type said struct {
 }
 
 // unasked is what no phase said.
-var unasked = &said{verdict: undecided()}
+var unasked = &cachedDecision{verdict: undecided()}
 
-// memory keeps what phases said. Of two maps the one that is full gives way to
+// decisionCache holds what phases say. Of two maps the one that is full gives way to
 // the other. The zero value is empty. It is safe for concurrent use.
-type memory struct {
+type decisionCache struct {
 	mu          sync.RWMutex
-	young, aged map[Key]*said
+	young, aged map[Key]*cachedDecision
 }
 
 // get returns what was said of a request under the same rules, nil for nothing.
-func (m *memory) get(k Key, of states) *said {
+func (m *decisionCache) get(k Key, of states) *cachedDecision {
 	m.mu.RLock()
 	s := m.young[k]
 	if s == nil {
@@ -103,13 +92,13 @@ func (m *memory) get(k Key, of states) *said {
 }
 
 // put keeps what was said.
-func (m *memory) put(k Key, s *said) {
-	s.until = time.Now().Add(keptTime)
+func (m *decisionCache) put(k Key, s *cachedDecision) {
+	s.until = time.Now().Add(cacheTime)
 	s.verdict.Demands = slices.Clip(s.verdict.Demands) // who appends gets a copy
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.young == nil || len(m.young) >= keptEntries {
-		m.aged, m.young = m.young, make(map[Key]*said)
+	if m.young == nil || len(m.young) >= cacheEntries {
+		m.aged, m.young = m.young, make(map[Key]*cachedDecision)
 	}
 	m.young[k] = s
 }

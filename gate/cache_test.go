@@ -27,7 +27,7 @@ type ruled struct {
 	asked int
 }
 
-func (p *ruled) Name() string { return p.name }
+func (p *ruled) Part() gate.Part { return gate.Part{Name: p.name, Check: p.Check} }
 
 func (p *ruled) replace(next rules) {
 	p.mu.Lock()
@@ -51,6 +51,10 @@ func (p *ruled) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 
 // steady is ruled that can tell.
 type steady struct{ ruled }
+
+func (p *steady) Part() gate.Part {
+	return gate.Part{Name: p.name, Check: p.Check, State: p.State}
+}
 
 func (p *steady) State(r *gate.Request) any {
 	if len(r.Args) > 0 {

@@ -1,0 +1,59 @@
+package gate
+
+import (
+	"context"
+	"errors"
+)
+
+// Phase is what a [Chain] is made of.
+type Phase interface {
+	// Part returns what the phase does. It is asked once for each chain.
+	Part() Part
+}
+
+// Part is one check with all that a [Chain] can use of it. Its functions are safe for
+// concurrent use and bound their own waits. Name and Check are needed; a part without a
+// Check could not decide, which denies. Each of the others may be nil, which is slower
+// or tells less, and never decides otherwise.
+type Part struct {
+	// Name is the name of the phase in decisions and audit entries.
+	Name string
+
+	// Check answers a request. An error denies; the decision beside it may say
+	// in its Reason which kind of error it is.
+	Check func(ctx context.Context, r *Request) (Decision, error)
+
+	// CheckAll answers many requests of one identity and action, in their order. An
+	// error denies them all; the Err of a single decision denies that one alone. Nil:
+	// Check is asked about each.
+	CheckAll func(ctx context.Context, rs []Request) ([]Decision, error)
+
+	// State returns what a decision is made of beside what [Request.Key] has: the
+	// rules, as a value that is comparable and differs whenever they do. While it is
+	// the same, so is the decision on a request with the same key, whatever its
+	// arguments. It is nil where a decision depends on more, such as the arguments or
+	// the time, or where making it has to be noticed by somebody. Nil: no decision of
+	// this phase, or of one behind it, is used again.
+	State func(r *Request) any
+
+	// ViewClass returns the same string at two times and for two callers only
+	// if the phase decides the same for both, on every capability, for the
+	// action View. A phase whose rules change puts their revision into it. Nil: each
+	// caller is a class of their own, and no list is used again for another one.
+	ViewClass func(id *Identity) string
+
+	// Explain decides as Check does and says why. It has no other effect. Nil: the
+	// explanation is what Check says.
+	Explain func(ctx context.Context, r *Request) (Explanation, error)
+
+	// Pin returns a part that goes on deciding View as this one does now, and what its
+	// rules are: a comparable value, the same as long as they are. Nil: the rules do
+	// not change while the phase is in use.
+	Pin func() (Part, any)
+}
+
+// Part implements [Phase].
+func (p Part) Part() Part { return p }
+
+// errNoCheck is why a part without a check could not decide.
+var errNoCheck = errors.New("the phase has no check")
