@@ -1,0 +1,140 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// extensions are the examples of docs/extending.md as an overlay of the source tree:
+// files by their paths, those that are added and those that have lines more.
+func extensions(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(lab.root, "docs", "extending.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := map[string]string{}
+	for i, block := range strings.Split(string(page), "```go\n")[1:] {
+		block, _, closed := strings.Cut(block, "```")
+		first, rest, _ := strings.Cut(block, "\n")
+		added, isFile := strings.CutPrefix(first, "// file: ")
+		changed, isChange := strings.CutPrefix(first, "// in: ")
+		switch {
+		case closed && isFile:
+			if _, err := os.Stat(filepath.Join(lab.root, added)); err == nil {
+				t.Errorf("block %d adds %s, which is there", i+1, added)
+			}
+			overlay[added] = rest
+		case closed && isChange:
+			text, done := overlay[changed]
+			if !done {
+				raw, err := os.ReadFile(filepath.Join(lab.root, changed))
+				if err != nil {
+					t.Fatalf("block %d: %v", i+1, err)
+				}
+				text = string(raw)
+			}
+			if overlay[changed], err = withLines(text, rest); err != nil {
+				t.Fatalf("block %d, %s: %v", i+1, changed, err)
+			}
+		default:
+			t.Fatalf("block %d begins with %q, want a file that it adds or changes", i+1, first)
+		}
+	}
+	return overlay
+}
+
+// withLines adds the lines of a block that are marked with + behind the lines before
+// them, which must be in the text once.
+func withLines(text, block string) (string, error) {
+	var before, added []string
+	for line := range strings.Lines(block) {
+		if rest, is := strings.CutPrefix(line, "+"); is {
+			added = append(added, rest)
+		} else {
+			before = append(before, line)
+		}
+	}
+	context := strings.Join(before, "")
+	if strings.Count(text, context) != 1 || len(added) == 0 {
+		return "", fmt.Errorf("the lines\n%sare there %d times, want once, and %d lines are added", context, strings.Count(text, context), len(added))
+	}
+	return strings.Replace(text, context, context+strings.Join(added, ""), 1), nil
+}
+
+// buildExtended builds toolgate with the examples and returns the program.
+func buildExtended(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for name, text := range extensions(t) {
+		file := filepath.Join(dir, fmt.Sprint(len(replace), filepath.Base(name)))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(lab.root, name)] = file
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "toolgate")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", file, "-ldflags", "-s -w", "-o", program, "./cmd/toolgate")
+	cmd.Dir = lab.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the examples do not build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// Every example of docs/extending.md is written into the source tree, built and
+// called.
+func TestExtending(t *testing.T) {
+	t.Parallel()
+	program := buildExtended(t)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "toolgate.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "TOOLGATE_STATE="+filepath.Join(dir, "state"), "HOME="+dir)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	write("toolgate:\n  native: { dice: {}, util: {} }\n  gate: { deny_names: [\"util__*\"] }\n")
+	if out, err := run("whereami", config); err != nil || strings.TrimSpace(out) != config {
+		t.Errorf("the command: %v, %q, want %s", err, out, config)
+	}
+	if out, err := run("call", "dice__roll", "sides=6", "-c", config); err != nil || !strings.Contains(out, "rolled") {
+		t.Errorf("the tool: %v, %s", err, out)
+	}
+	if out, err := run("call", "util__echo", "text=hi", "-c", config); err == nil || !strings.Contains(out, "calls of util__* are switched off") {
+		t.Errorf("a call that the phase denies: %v, %s", err, out)
+	}
+	write("toolgate:\n  gate: { deny_name: [] }\n")
+	if out, err := run("validate", config); err == nil || !strings.Contains(out, "deny_names") {
+		t.Errorf("the setting, misspelled: %v, %s, want the right name", err, out)
+	}
+}
