@@ -1,3 +1,6 @@
+// Package cli is the command line: one command a file, which starts a gateway or asks a
+// running one over the control API, and shows what it said. Exit codes are known here
+// alone.
 package cli
 
 import (
