@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // TestBad compares the message of each bad file with the .want file beside it.
@@ -29,7 +31,7 @@ func TestBad(t *testing.T) {
 				t.Error("a Config came with the error")
 			}
 			for _, e := range flatten(err) {
-				if ce, ok := errors.AsType[*Error](e); !ok {
+				if ce, ok := errors.AsType[*tree.Error](e); !ok {
 					t.Errorf("%v is no *Error", e)
 				} else if ce.File != path || ce.Line < 1 {
 					t.Errorf("%v has the place %q:%d", e, ce.File, ce.Line)

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // checkToolgate reports what only several values together can have wrong, and
 // settles the defaults that depend on others.
-func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string) {
-	servers := fieldsByKey(section.Get("servers"))
+func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys []string) {
+	servers := section.Get("servers").ByKey()
 	named := map[string]bool{}
 	for _, key := range serverKeys {
 		named[key] = true
@@ -19,11 +21,11 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 		f := servers[key]
 		if !named[key] {
 			if slices.ContainsFunc(t.Tools, func(d DeclaredTool) bool { return d.Namespace == key }) {
-				p.atField(f, "servers."+key, "write timeout, class, risk, approval and the like in each tool under tools, and how often it runs under rates",
+				p.AtField(f, "servers."+key, "write timeout, class, risk, approval and the like in each tool under tools, and how often it runs under rates",
 					"this is the namespace of declared tools, which have no settings of servers")
 				continue
 			}
-			p.atField(f, "servers."+key, p.didYouMean(key, serverKeys), "no server has this name")
+			p.AtField(f, "servers."+key, p.DidYouMean(key, serverKeys), "no server has this name")
 			continue
 		}
 		checkServer(p, f.Value, "servers."+key, t.Servers[key], t.Results.MaxBytes != 0)
@@ -33,12 +35,12 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	}
 	ids, list := map[string]int{}, section.Get("keys")
 	for i, k := range t.Keys {
-		n, path := list.item(i), fmt.Sprintf("keys[%d]", i)
+		n, path := list.Item(i), fmt.Sprintf("keys[%d]", i)
 		if k.File == "" && k.Env == "" {
-			p.at(n, path, "add file: or env:", "the key names nothing that holds it")
+			p.At(n, path, "add file: or env:", "the key names nothing that holds it")
 		}
 		if k.File != "" && k.Env != "" {
-			p.at(n, path, "remove one", "the key has both a file and an env")
+			p.At(n, path, "remove one", "the key has both a file and an env")
 		}
 		unique(p, n, path, "id", k.ID, ids)
 	}
@@ -53,7 +55,7 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 	for glob, pointers := range t.Audit.Fields {
 		for i, pointer := range pointers {
 			if !strings.HasPrefix(pointer, "/") || pointer == "/" {
-				p.at(section.Get("audit").Get("fields").Get(glob).item(i), fmt.Sprintf("audit.fields.%s[%d]", glob, i), `write it as in "/owner"`, "%q is no JSON pointer to an argument", pointer)
+				p.At(section.Get("audit").Get("fields").Get(glob).Item(i), fmt.Sprintf("audit.fields.%s[%d]", glob, i), `write it as in "/owner"`, "%q is no JSON pointer to an argument", pointer)
 			}
 		}
 	}
@@ -69,41 +71,41 @@ func checkToolgate(p *problems, section *Node, t *Toolgate, serverKeys []string)
 // minSecret is how long a secret must be that signs messages, in bytes.
 const minSecret = 32
 
-func checkApprovals(p *problems, n *Node, a *Approvals) {
+func checkApprovals(p *tree.Problems, n *tree.Node, a *Approvals) {
 	for i, by := range a.By {
 		if strings.TrimSpace(by) == "" {
-			p.at(n.Get("by").item(i), fmt.Sprintf("approvals.by[%d]", i), "write a group, requester or operator", "the name is empty")
+			p.At(n.Get("by").Item(i), fmt.Sprintf("approvals.by[%d]", i), "write a group, requester or operator", "the name is empty")
 		}
 	}
 	hook := n.Get("webhook")
 	switch asked := slices.Contains(a.Ask, "webhook"); {
 	case asked && a.Webhook.URL == "":
-		p.at(n.Get("ask"), "approvals.ask", "add webhook: { url, secret }", "the webhook has no url")
+		p.At(n.Get("ask"), "approvals.ask", "add webhook: { url, secret }", "the webhook has no url")
 	case a.Webhook.URL != "" && !asked:
-		p.at(hook, "approvals.webhook", "add webhook to ask", "nothing is posted there")
+		p.At(hook, "approvals.webhook", "add webhook to ask", "nothing is posted there")
 	case asked && len(a.Webhook.Secret) < minSecret:
-		p.at(hook, "approvals.webhook.secret", fmt.Sprintf("write at least %d characters", minSecret), "the secret is too short to sign with")
+		p.At(hook, "approvals.webhook.secret", fmt.Sprintf("write at least %d characters", minSecret), "the secret is too short to sign with")
 	}
 }
 
-func checkServer(p *problems, n *Node, path string, s ServerSettings, sized bool) {
+func checkServer(p *tree.Problems, n *tree.Node, path string, s ServerSettings, sized bool) {
 	if t := s.Timeouts; t.Hard != 0 && t.Call > t.Hard {
-		p.at(n.Get("timeouts").Get("call"), path+".timeouts.call", "write at most hard", "%s is longer than hard, %s", t.Call, t.Hard)
+		p.At(n.Get("timeouts").Get("call"), path+".timeouts.call", "write at most hard", "%s is longer than hard, %s", t.Call, t.Hard)
 	}
 	sized = sized || s.Results.MaxBytes != 0
 	checkResults(p, n.Get("results"), path+".results", &s.Results, sized || len(s.Tools) > 0)
-	names, tools := map[string]int{}, fieldsByKey(n.Get("tools"))
+	names, tools := map[string]int{}, n.Get("tools").ByKey()
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool, at, toolPath := s.Tools[name], tools[name].Value, path+".tools."+name
 		unique(p, at, toolPath, "rename", tool.Rename, names)
 		if tool.Hard != 0 && tool.Timeout > tool.Hard {
-			p.at(at.Get("timeout"), toolPath+".timeout", "write at most hard", "%s is longer than hard, %s", tool.Timeout, tool.Hard)
+			p.At(at.Get("timeout"), toolPath+".timeout", "write at most hard", "%s is longer than hard, %s", tool.Timeout, tool.Hard)
 		}
 		checkResults(p, at.Get("results"), toolPath+".results", &tool.Results, sized)
-		args := fieldsByKey(at.Get("args"))
+		args := at.Get("args").ByKey()
 		for _, arg := range slices.Sorted(maps.Keys(tool.Args)) {
 			if a := tool.Args[arg]; a.Fixed != nil && a.Default != nil {
-				p.at(args[arg].Value, toolPath+".args."+arg, "remove one", "an argument has either a fixed value or a default")
+				p.At(args[arg].Value, toolPath+".args."+arg, "remove one", "an argument has either a fixed value or a default")
 			}
 		}
 	}
@@ -111,24 +113,24 @@ func checkServer(p *problems, n *Node, path string, s ServerSettings, sized bool
 
 // checkRenamed holds the former name of a server against the names that there
 // are.
-func checkRenamed(p *problems, n *Node, key string, all map[string]ServerSettings, named map[string]bool) {
+func checkRenamed(p *tree.Problems, n *tree.Node, key string, all map[string]ServerSettings, named map[string]bool) {
 	from := all[key].RenamedFrom
 	if from == "" {
 		return
 	}
 	at, path := n.Get("renamed_from"), "servers."+key+".renamed_from"
 	if named[from] {
-		p.at(at, path, "remove it, or the server of that name", "there still is a server %q", from)
+		p.At(at, path, "remove it, or the server of that name", "there still is a server %q", from)
 	}
 	for _, other := range slices.Sorted(maps.Keys(all)) {
 		if other < key && all[other].RenamedFrom == from {
-			p.at(at, path, "remove one of the two", "the server %q was renamed from %q too", other, from)
+			p.At(at, path, "remove one of the two", "the server %q was renamed from %q too", other, from)
 		}
 	}
 }
 
 // unique reports the second use of a value in a list.
-func unique(p *problems, n *Node, path, key, value string, seen map[string]int) {
+func unique(p *tree.Problems, n *tree.Node, path, key, value string, seen map[string]int) {
 	if value == "" {
 		return
 	}
@@ -141,28 +143,8 @@ func unique(p *problems, n *Node, path, key, value string, seen map[string]int) 
 		line = at.Line
 	}
 	if first, dup := seen[value]; dup {
-		p.at(at, path+"."+key, "write another one", "the same %s is on line %d", key, first)
+		p.At(at, path+"."+key, "write another one", "the same %s is on line %d", key, first)
 		return
 	}
 	seen[value] = line
-}
-
-// item is the i-th element of a list, or nil.
-func (n *Node) item(i int) *Node {
-	if !n.isList() || i >= len(n.Items) {
-		return nil
-	}
-	return n.Items[i]
-}
-
-// fieldsByKey indexes a map, for loops over all of it.
-func fieldsByKey(n *Node) map[string]Field {
-	if !n.isMap() {
-		return nil
-	}
-	out := make(map[string]Field, len(n.Fields))
-	for _, f := range n.Fields {
-		out[f.Key] = f
-	}
-	return out
 }

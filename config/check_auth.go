@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // Authenticates tells whether callers are asked who they are.
@@ -40,18 +42,18 @@ func (t *Toolgate) PublicURL() string {
 
 // checkAuth reports what only several values together can have wrong in who
 // callers are.
-func checkAuth(p *problems, section *Node, t *Toolgate) {
+func checkAuth(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	auth := section.Get("auth")
 	for _, key := range [...]string{"keys", "jwt"} {
-		if n := auth.Get(key); n.isList() && len(n.Items) == 0 && !t.Authenticates() {
-			p.at(n, "auth."+key, "name somebody, or remove auth if everyone on this machine may call", "is empty, so that nobody would be asked who they are")
+		if n := auth.Get(key); n.IsList() && len(n.Items) == 0 && !t.Authenticates() {
+			p.At(n, "auth."+key, "name somebody, or remove auth if everyone on this machine may call", "is empty, so that nobody would be asked who they are")
 		}
 	}
 	checkKeys(p, auth.Get("keys"), t.Auth.Keys)
 	issuers := map[string]int{}
 	for i := range t.Auth.JWT {
 		own, path := &t.Auth.JWT[i], fmt.Sprintf("auth.jwt[%d]", i)
-		n := auth.Get("jwt").orItem(i)
+		n := auth.Get("jwt").OrItem(i)
 		unique(p, n, path, "issuer", own.Issuer, issuers)
 		checkAudience(p, n, path, own.Audience, t)
 	}
@@ -63,10 +65,10 @@ func checkAuth(p *problems, section *Node, t *Toolgate) {
 	checkSubjectTemplate(p, section.Get("spicedb"), t)
 }
 
-func checkKeys(p *problems, list *Node, keys []APIKey) {
+func checkKeys(p *tree.Problems, list *tree.Node, keys []APIKey) {
 	ids, hashes := map[string]int{}, map[string]int{}
 	for i, k := range keys {
-		n, path := list.item(i), fmt.Sprintf("auth.keys[%d]", i)
+		n, path := list.Item(i), fmt.Sprintf("auth.keys[%d]", i)
 		unique(p, n, path, "id", k.ID, ids)
 		unique(p, n, path, "sha256", k.SHA256, hashes)
 	}
@@ -74,21 +76,21 @@ func checkKeys(p *problems, list *Node, keys []APIKey) {
 
 // checkAudience refuses a token's way in that is open to the tokens for other
 // services.
-func checkAudience(p *problems, n *Node, path string, audience []string, t *Toolgate) {
+func checkAudience(p *tree.Problems, n *tree.Node, path string, audience []string, t *Toolgate) {
 	if slices.Contains(audience, "") {
-		p.at(n.Get("audience"), path+".audience", "", "an audience is empty")
+		p.At(n.Get("audience"), path+".audience", "", "an audience is empty")
 	}
 	if len(audience) == 0 && t.Listen.PublicURL == "" {
-		p.at(n, path+".audience", "add audience: ..., or listen.public_url, whose endpoints are audiences then",
+		p.At(n, path+".audience", "add audience: ..., or listen.public_url, whose endpoints are audiences then",
 			"is missing, so that tokens for any other service would be taken")
 	}
 }
 
-func checkIntrospection(p *problems, n *Node, t *Toolgate) {
+func checkIntrospection(p *tree.Problems, n *tree.Node, t *Toolgate) {
 	x, path := &t.Auth.Introspection, "auth.introspection"
 	if x.Endpoint == "" {
-		if n.isMap() && len(n.Fields) > 0 {
-			p.at(n, path+".endpoint", "add endpoint: https://...", "is missing")
+		if n.IsMap() && len(n.Fields) > 0 {
+			p.At(n, path+".endpoint", "add endpoint: https://...", "is missing")
 		}
 		return
 	}
@@ -96,22 +98,22 @@ func checkIntrospection(p *problems, n *Node, t *Toolgate) {
 		{"client_id", x.ClientID}, {"client_secret", x.ClientSecret.Reveal()}, {"issuer", x.Issuer},
 	} {
 		if f.value == "" {
-			p.at(n, path+"."+f.key, "add "+f.key+": ...", "is missing")
+			p.At(n, path+"."+f.key, "add "+f.key+": ...", "is missing")
 		}
 	}
 	checkAudience(p, n, path, x.Audience, t)
 	if x.Clients != nil && len(x.Clients) == 0 {
-		p.at(n.Get("clients"), path+".clients", "name one, or leave it out, so that the tokens of all count", "no client is named, so that nobody's token would count")
+		p.At(n.Get("clients"), path+".clients", "name one, or leave it out, so that the tokens of all count", "no client is named, so that nobody's token would count")
 	}
 }
 
-func checkCertificates(p *problems, section *Node, t *Toolgate) {
+func checkCertificates(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	tls, n := section.Get("listen").Get("tls"), section.Get("auth").Get("mtls")
 	if t.Listen.TLS.ClientCA != "" && t.Listen.TLS.Cert == "" {
-		p.at(tls.Get("client_ca"), "listen.tls.client_ca", "add cert: and key:", "clients show certificates over TLS only, which needs a certificate of ours")
+		p.At(tls.Get("client_ca"), "listen.tls.client_ca", "add cert: and key:", "clients show certificates over TLS only, which needs a certificate of ours")
 	}
-	if t.Listen.TLS.ClientCA == "" && n.isMap() && len(n.Fields) > 0 {
-		p.at(n, "auth.mtls", "add listen.tls.client_ca, the authorities whose certificates count", "no client is asked for a certificate")
+	if t.Listen.TLS.ClientCA == "" && n.IsMap() && len(n.Fields) > 0 {
+		p.At(n, "auth.mtls", "add listen.tls.client_ca, the authorities whose certificates count", "no client is asked for a certificate")
 	}
 }
 
@@ -119,27 +121,27 @@ func checkCertificates(p *problems, section *Node, t *Toolgate) {
 // header.
 const maxChallenge = 2048
 
-func checkScopes(p *problems, n *Node, t *Toolgate) {
+func checkScopes(p *tree.Problems, n *tree.Node, t *Toolgate) {
 	s := &t.Auth.Scopes
-	if n.isMap() && len(n.Fields) > 0 && !t.Authenticates() {
-		p.at(n, "auth.scopes", "add auth.jwt, auth.introspection, auth.keys or listen.tls.client_ca", "nobody is asked who they are, so that nobody has scopes")
+	if n.IsMap() && len(n.Fields) > 0 && !t.Authenticates() {
+		p.At(n, "auth.scopes", "add auth.jwt, auth.introspection, auth.keys or listen.tls.client_ca", "nobody is asked who they are, so that nobody has scopes")
 	}
 	for i, rule := range s.Required {
 		path := fmt.Sprintf("auth.scopes.required[%d]", i)
-		if len(rule.Scopes) == 0 && n.Get("required").item(i).Get("scopes") != nil {
-			p.at(n.Get("required").item(i), path+".scopes", "name at least one scope, or remove the rule", "a rule without scopes protects nothing")
+		if len(rule.Scopes) == 0 && n.Get("required").Item(i).Get("scopes") != nil {
+			p.At(n.Get("required").Item(i), path+".scopes", "name at least one scope, or remove the rule", "a rule without scopes protects nothing")
 		}
 	}
 	if len(strings.Join(s.Challenge, " ")) > maxChallenge {
-		p.at(n.Get("challenge"), "auth.scopes.challenge", "name the few that a client begins with", "are longer than %d bytes", maxChallenge)
+		p.At(n.Get("challenge"), "auth.scopes.challenge", "name the few that a client begins with", "are longer than %d bytes", maxChallenge)
 	}
 	for _, broad := range slices.Sorted(maps.Keys(s.Hierarchy)) {
 		at := n.Get("hierarchy").Get(broad)
 		if _, hint, err := formatScope(broad, ""); err != nil {
-			p.at(at, "auth.scopes.hierarchy", hint, "%v", err)
+			p.At(at, "auth.scopes.hierarchy", hint, "%v", err)
 		}
 		if implies(s.Hierarchy, broad, broad, map[string]bool{}) {
-			p.at(at, "auth.scopes.hierarchy."+broad, "remove one of the circle", "the scope implies itself")
+			p.At(at, "auth.scopes.hierarchy."+broad, "remove one of the circle", "the scope implies itself")
 		}
 	}
 }
@@ -162,7 +164,7 @@ func implies(hierarchy map[string][]string, from, to string, seen map[string]boo
 
 // checkPublicURL asks for the address that clients with tokens need: they learn
 // from what is published there which issuer to get one from.
-func checkPublicURL(p *problems, section *Node, t *Toolgate) {
+func checkPublicURL(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	if !t.TakesTokens() {
 		return
 	}
@@ -171,12 +173,12 @@ func checkPublicURL(p *problems, section *Node, t *Toolgate) {
 	switch {
 	case checkURL(t.Listen.PublicURL) == nil:
 		if _, hint, err := formatAuthority(t.Listen.PublicURL, ""); err != nil {
-			p.at(n, "listen.public_url", hint, "tokens are sent there: %v", err)
+			p.At(n, "listen.public_url", hint, "tokens are sent there: %v", err)
 		} else if strings.Contains(t.Listen.PublicURL, "?") {
-			p.at(n, "listen.public_url", "write it without a query", "has a query, which no resource identifier has")
+			p.At(n, "listen.public_url", "write it without a query", "has a query, which no resource identifier has")
 		}
 	case t.Listen.PublicURL == "" && err == nil && !thisMachine(host):
-		p.at(section.Get("auth"), "listen.public_url", "add listen.public_url, such as https://tools.example.com",
+		p.At(section.Get("auth"), "listen.public_url", "add listen.public_url, such as https://tools.example.com",
 			"is missing: clients with tokens learn from it where to get one")
 	}
 }
@@ -184,7 +186,7 @@ func checkPublicURL(p *problems, section *Node, t *Toolgate) {
 // checkSubjectTemplate refuses a template of SpiceDB subjects by which two
 // callers become one: where several issuers vouch for callers it must carry the
 // issuer, where callers have tenants the tenant.
-func checkSubjectTemplate(p *problems, n *Node, t *Toolgate) {
+func checkSubjectTemplate(p *tree.Problems, n *tree.Node, t *Toolgate) {
 	if t.SpiceDB.Endpoint == "" && t.SpiceDB.Builtin == nil {
 		return
 	}
@@ -200,7 +202,7 @@ func checkSubjectTemplate(p *problems, n *Node, t *Toolgate) {
 			if own := n.Get("subject_id"); own != nil {
 				at = own
 			}
-			p.at(at, "spicedb.subject_id", `write it with `+part.name+`, such as "`+subjectTemplate(t)+`"`, "lacks %s: %s", part.name, part.why)
+			p.At(at, "spicedb.subject_id", `write it with `+part.name+`, such as "`+subjectTemplate(t)+`"`, "lacks %s: %s", part.name, part.why)
 		}
 	}
 }
@@ -298,13 +300,4 @@ func formatScope(text, _ string) (string, string, error) {
 		return "", "remove it", errors.New("offline_access is for refresh tokens and protects nothing")
 	}
 	return text, "", nil
-}
-
-// orItem is the i-th element of a list, or what is written in the place of a
-// list of one.
-func (n *Node) orItem(i int) *Node {
-	if n.isList() {
-		return n.item(i)
-	}
-	return n
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // parsed reads the toolgate section of a good file.
@@ -96,12 +98,12 @@ func TestSubjectTemplate(t *testing.T) {
 	for _, tt := range tests {
 		c := parsed(t, "{ auth: { "+tt.auth+" } }").Toolgate
 		checked := func() string {
-			p := &problems{file: "x.yaml"}
-			checkSubjectTemplate(p, &Node{Kind: KindMap, Line: 7}, &c)
-			if p.err() == nil {
+			p := &tree.Problems{File: "x.yaml"}
+			checkSubjectTemplate(p, &tree.Node{Kind: tree.KindMap, Line: 7}, &c)
+			if p.Err() == nil {
 				return ""
 			}
-			return p.err().Error()
+			return p.Err().Error()
 		}
 		c.SpiceDB.SubjectID = tt.template
 		if got := checked(); got != "" {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 const (
@@ -18,38 +21,38 @@ const (
 // readToolFiles adds the tools of further files to those of the file itself and
 // returns the absolute paths of the files. Their relative paths are relative to
 // them.
-func readToolFiles(d *decoder, section *Node, t *Toolgate) (files []string) {
+func readToolFiles(d *decoder, section *tree.Node, t *Toolgate) (files []string) {
 	for i, path := range t.ToolFiles {
-		at := section.Get("tool_files").item(i)
+		at := section.Get("tool_files").Item(i)
 		if i == maxToolFiles {
-			d.at(at, "tool_files", "put several into one", "there are more than %d", maxToolFiles)
+			d.At(at, "tool_files", "put several into one", "there are more than %d", maxToolFiles)
 			return files
 		}
-		data, err := readRegular(path, MaxFileSize)
+		data, err := readRegular(path, format.MaxFileSize)
 		if err != nil {
-			d.at(at, fmt.Sprintf("tool_files[%d]", i), "name an existing file", "it cannot be read: %v", err)
+			d.At(at, fmt.Sprintf("tool_files[%d]", i), "name an existing file", "it cannot be read: %v", err)
 			continue
 		}
 		files = append(files, path)
-		own := &problems{file: path}
-		if root := parseDocument(own, path, data); root != nil {
+		own := &tree.Problems{File: path}
+		if root := format.Read(own, path, data); root != nil {
 			var file ToolFile
-			inner := &decoder{problems: own, dir: filepath.Dir(path), vars: d.vars, origins: map[string]Origin{}}
+			inner := &decoder{Problems: own, dir: filepath.Dir(path), vars: d.vars, origins: map[string]tree.Origin{}}
 			inner.decode(root, reflect.ValueOf(&file).Elem(), "", "", "tool_files")
 			for j := range file.Tools {
-				checkTool(own, root.Get("tools").item(j), fmt.Sprintf("tools[%d]", j), &file.Tools[j])
+				checkTool(own, root.Get("tools").Item(j), fmt.Sprintf("tools[%d]", j), &file.Tools[j])
 			}
 			t.Tools = append(t.Tools, file.Tools...)
 		}
-		d.problems.list = append(d.problems.list, own.list...)
+		d.Problems.List = append(d.Problems.List, own.List...)
 	}
 	return files
 }
 
 // checkTools reports what declared tools have wrong together.
-func checkTools(p *problems, section *Node, t *Toolgate, servers []Server) {
+func checkTools(p *tree.Problems, section *tree.Node, t *Toolgate, servers []Server) {
 	for i := range t.Tools {
-		if n := section.Get("tools").item(i); n != nil {
+		if n := section.Get("tools").Item(i); n != nil {
 			checkTool(p, n, fmt.Sprintf("tools[%d]", i), &t.Tools[i])
 		}
 	}
@@ -62,35 +65,35 @@ func checkTools(p *problems, section *Node, t *Toolgate, servers []Server) {
 }
 
 // checkTogether reports what tools have wrong beside each other and beside servers.
-func checkTogether(p *problems, at *Node, t *Toolgate, servers []Server) {
+func checkTogether(p *tree.Problems, at *tree.Node, t *Toolgate, servers []Server) {
 	seen := map[[2]string]bool{}
 	if len(t.Tools) > maxTools {
-		p.at(at, "tools", "", "there are more than %d", maxTools)
+		p.At(at, "tools", "", "there are more than %d", maxTools)
 	}
 	namespaces := map[string]bool{}
 	for i := range t.Tools {
 		tool := &t.Tools[i]
 		key := [2]string{tool.Namespace, tool.Name}
 		if seen[key] {
-			p.at(at, "tools", "rename one", "there are two tools %s in the namespace %s", tool.Name, tool.Namespace)
+			p.At(at, "tools", "rename one", "there are two tools %s in the namespace %s", tool.Name, tool.Namespace)
 		}
 		seen[key], namespaces[tool.Namespace] = true, true
 	}
 	for i := range servers {
 		if s := &servers[i]; namespaces[s.Namespace] || namespaces[s.Key] {
-			p.at(at, "tools", "give the tools or the server another namespace", "the namespace of declared tools is that of the server %s", s.Key)
+			p.At(at, "tools", "give the tools or the server another namespace", "the namespace of declared tools is that of the server %s", s.Key)
 		}
 	}
 	if namespaces[reservedNamespace] {
-		p.at(at, "tools", "write another one", "the namespace %s is the gateway's own", reservedNamespace)
+		p.At(at, "tools", "write another one", "the namespace %s is the gateway's own", reservedNamespace)
 	}
 }
 
-func checkTool(p *problems, n *Node, path string, t *DeclaredTool) {
+func checkTool(p *tree.Problems, n *tree.Node, path string, t *DeclaredTool) {
 	given := map[string]bool{}
 	if n != nil {
 		for _, f := range n.Fields {
-			given[f.Key] = !f.Value.isNull()
+			given[f.Key] = !f.Value.IsNull()
 		}
 	}
 	const http, command = "http", "command"
@@ -102,20 +105,20 @@ func checkTool(p *problems, n *Node, path string, t *DeclaredTool) {
 	if t.Type == http || t.Type == command {
 		for _, f := range n.Fields {
 			if kind := only[f.Key]; kind != "" && kind != t.Type {
-				p.atField(f, join(path, f.Key), "remove it", "it is of tools with type: %s", kind)
+				p.AtField(f, tree.Join(path, f.Key), "remove it", "it is of tools with type: %s", kind)
 			}
 		}
 	}
 	if t.Type == http && !given["url"] {
-		p.at(n, join(path, "url"), "add url: ...", "is required and missing")
+		p.At(n, tree.Join(path, "url"), "add url: ...", "is required and missing")
 	}
 	if t.Type == command && len(t.Args) == 0 {
-		p.at(n, join(path, "args"), "add args: [program, argument, ...]", "is required and missing")
+		p.At(n, tree.Join(path, "args"), "add args: [program, argument, ...]", "is required and missing")
 	}
 	if t.Namespace == "" {
-		p.at(n.Get("namespace"), join(path, "namespace"), "write a name, or leave it out", "declared tools need a namespace")
+		p.At(n.Get("namespace"), tree.Join(path, "namespace"), "write a name, or leave it out", "declared tools need a namespace")
 	}
 	if len(t.Namespace)+len("__")+len(t.Name) > maxExposed {
-		p.at(n.Get("name"), join(path, "name"), "write a shorter one", "it has more than %d characters with its namespace", maxExposed)
+		p.At(n.Get("name"), tree.Join(path, "name"), "write a shorter one", "it has more than %d characters with its namespace", maxExposed)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // Client is whose file a configuration is. Files of clients that differ in
@@ -34,8 +36,8 @@ const (
 // section is one place of a file that holds servers.
 type section struct {
 	path    string
-	servers *Node // a map by key, or a list with names
-	inputs  *Node // VS Code's input definitions beside it
+	servers *tree.Node // a map by key, or a list with names
+	inputs  *tree.Node // VS Code's input definitions beside it
 }
 
 // entry is one server as the file has it.
@@ -43,35 +45,35 @@ type entry struct {
 	key  string
 	path string // of the entry in the file
 	line int
-	node *Node
+	node *tree.Node
 }
 
 // findSections returns every place of the file that holds servers, and whose
 // file it is. Names that other software uses for other things too (servers,
 // mcp, extensions) count only where something in them looks like a server.
-func findSections(name string, root *Node) ([]section, Client) {
+func findSections(name string, root *tree.Node) ([]section, Client) {
 	var found []section
 	client := ClientOther
-	add := func(path string, n, inputs *Node, c Client) {
+	add := func(path string, n, inputs *tree.Node, c Client) {
 		found = append(found, section{path, n, inputs})
 		if client == ClientOther {
 			client = c
 		}
 	}
-	if n := root.Get("mcpServers"); n.isMap() {
+	if n := root.Get("mcpServers"); n.IsMap() {
 		add("mcpServers", n, nil, clientByPath(name))
 		if client == ClientOther {
 			client = clientByEntries(n)
 		}
-	} else if n.isList() {
+	} else if n.IsList() {
 		add("mcpServers", n, nil, ClientContinue)
 	}
 	if n := root.Get("servers"); holdsServers(n) {
 		add("servers", n, root.Get("inputs"), ClientVSCode)
 	}
-	if mcp := root.Get("mcp"); mcp.isMap() {
+	if mcp := root.Get("mcp"); mcp.IsMap() {
 		switch n := mcp.Get("servers"); {
-		case holdsServers(n) && n.isMap() && !looksLikeServer(n):
+		case holdsServers(n) && n.IsMap() && !looksLikeServer(n):
 			c := ClientVSCode
 			for _, f := range n.Fields {
 				if t := f.Value.Get("type"); t != nil && (t.Value == "local" || t.Value == "remote") {
@@ -83,24 +85,24 @@ func findSections(name string, root *Node) ([]section, Client) {
 			add("mcp", mcp, nil, ClientOpenCode)
 		}
 	}
-	if n := root.Get("mcp_servers"); n.isMap() {
+	if n := root.Get("mcp_servers"); n.IsMap() {
 		add("mcp_servers", n, nil, ClientCodex)
-	} else if n.isList() {
+	} else if n.IsList() {
 		add("mcp_servers", n, nil, ClientVibe)
 	}
-	if n := root.Get("context_servers"); n.isMap() {
+	if n := root.Get("context_servers"); n.IsMap() {
 		add("context_servers", n, nil, ClientZed)
 	}
 	if n := root.Get("extensions"); holdsServers(n) {
 		add("extensions", n, nil, ClientGoose)
 	}
-	if n := root.Get("amp.mcpServers"); n.isMap() {
+	if n := root.Get("amp.mcpServers"); n.IsMap() {
 		add("amp.mcpServers", n, nil, ClientAmp)
-	} else if n := root.Get("amp").Get("mcpServers"); n.isMap() {
+	} else if n := root.Get("amp").Get("mcpServers"); n.IsMap() {
 		add("amp.mcpServers", n, nil, ClientAmp)
 	}
-	if mcp := root.Get("customizations").Get("vscode").Get("mcp"); mcp.isMap() {
-		if n := mcp.Get("servers"); n.isMap() {
+	if mcp := root.Get("customizations").Get("vscode").Get("mcp"); mcp.IsMap() {
+		if n := mcp.Get("servers"); n.IsMap() {
 			add("customizations.vscode.mcp.servers", n, mcp.Get("inputs"), ClientVSCode)
 		}
 	}
@@ -141,7 +143,7 @@ func clientByPath(name string) Client {
 }
 
 // clientByEntries recognises spellings that one client alone uses.
-func clientByEntries(servers *Node) Client {
+func clientByEntries(servers *tree.Node) Client {
 	for _, f := range servers.Fields {
 		e := f.Value
 		switch {
@@ -162,24 +164,24 @@ func clientByEntries(servers *Node) Client {
 // serverKeys are keys of which a server entry has at least one.
 var serverKeys = []string{"command", "cmd", "url", "uri", "httpUrl", "serverUrl"}
 
-func looksLikeServer(n *Node) bool {
+func looksLikeServer(n *tree.Node) bool {
 	for _, k := range serverKeys {
-		if v := n.Get(k); v != nil && (v.Kind == KindString || v.Kind == KindList) {
+		if v := n.Get(k); v != nil && (v.Kind == tree.KindString || v.Kind == tree.KindList) {
 			return true
 		}
 	}
 	return false
 }
 
-func holdsServers(n *Node) bool {
+func holdsServers(n *tree.Node) bool {
 	switch {
-	case n.isMap():
+	case n.IsMap():
 		for _, f := range n.Fields {
 			if looksLikeServer(f.Value) {
 				return true
 			}
 		}
-	case n.isList():
+	case n.IsList():
 		return slices.ContainsFunc(n.Items, looksLikeServer)
 	}
 	return false
@@ -187,18 +189,18 @@ func holdsServers(n *Node) bool {
 
 // collect lists the entries of all sections. A key that stands in two of them,
 // or twice in a list, is a fault of the file.
-func collect(p *problems, sections []section) []entry {
+func collect(p *tree.Problems, sections []section) []entry {
 	var entries []entry
 	first, full := map[string]int{}, false
 	add := func(e entry, column int) {
 		if line, dup := first[e.key]; dup {
-			p.at(&Node{Line: e.line, Column: column}, e.path, "rename one of the two", "a server named %q is already on line %d", e.key, line)
+			p.At(&tree.Node{Line: e.line, Column: column}, e.path, "rename one of the two", "a server named %q is already on line %d", e.key, line)
 			return
 		}
 		first[e.key] = e.line
 		if len(entries) == MaxServers {
 			if !full {
-				p.at(&Node{Line: e.line, Column: column}, e.path, "", "the file has more than %d servers", MaxServers)
+				p.At(&tree.Node{Line: e.line, Column: column}, e.path, "", "the file has more than %d servers", MaxServers)
 			}
 			full = true
 			return
@@ -208,7 +210,7 @@ func collect(p *problems, sections []section) []entry {
 	for _, s := range sections {
 		for _, f := range s.servers.Fields {
 			if f.Key == "" {
-				p.atField(f, s.path, "give the server a name", "a server has an empty name")
+				p.AtField(f, s.path, "give the server a name", "a server has an empty name")
 				continue
 			}
 			add(entry{f.Key, s.path + "." + f.Key, f.Line, f.Value}, f.Column)
@@ -216,8 +218,8 @@ func collect(p *problems, sections []section) []entry {
 		for i, item := range s.servers.Items {
 			path := fmt.Sprintf("%s[%d]", s.path, i)
 			name := item.Get("name")
-			if name == nil || name.Kind != KindString || name.Value == "" {
-				p.at(item, path, "add name: ...", "a server in a list needs a name")
+			if name == nil || name.Kind != tree.KindString || name.Value == "" {
+				p.At(item, path, "add name: ...", "a server in a list needs a name")
 				continue
 			}
 			add(entry{name.Value, path, item.Line, item}, item.Column)
@@ -228,15 +230,15 @@ func collect(p *problems, sections []section) []entry {
 
 // otherProjects lists the servers that Claude Code keeps for single projects in
 // its user file.
-func otherProjects(root *Node) []Skipped {
+func otherProjects(root *tree.Node) []Skipped {
 	var out []Skipped
 	projects := root.Get("projects")
-	if !projects.isMap() {
+	if !projects.IsMap() {
 		return nil
 	}
 	for _, p := range projects.Fields {
 		servers := p.Value.Get("mcpServers")
-		if !servers.isMap() {
+		if !servers.IsMap() {
 			continue
 		}
 		for _, f := range servers.Fields {
@@ -250,14 +252,14 @@ func otherProjects(root *Node) []Skipped {
 }
 
 // geminiDisabled is what Gemini's mcp.allowed and mcp.excluded say about a key.
-func geminiDisabled(root *Node, key string) bool {
+func geminiDisabled(root *tree.Node, key string) bool {
 	mcp := root.Get("mcp")
-	has := func(n *Node) bool {
-		return slices.ContainsFunc(n.Items, func(i *Node) bool { return i.Value == key })
+	has := func(n *tree.Node) bool {
+		return slices.ContainsFunc(n.Items, func(i *tree.Node) bool { return i.Value == key })
 	}
-	if excluded := mcp.Get("excluded"); excluded.isList() && has(excluded) {
+	if excluded := mcp.Get("excluded"); excluded.IsList() && has(excluded) {
 		return true
 	}
 	allowed := mcp.Get("allowed")
-	return allowed.isList() && len(allowed.Items) > 0 && !has(allowed)
+	return allowed.IsList() && len(allowed.Items) > 0 && !has(allowed)
 }

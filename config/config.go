@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // Config is one configuration, read and checked. It is plain data: nothing in
@@ -21,14 +23,14 @@ type Config struct {
 	// Skipped are entries that are no servers of ours.
 	Skipped []Skipped
 	// Warnings are things worth telling, in file order.
-	Warnings []Warning
+	Warnings []tree.Warning
 	// Files are the absolute paths of every file that was read or is named
 	// by a setting, Path first: what [Watcher] looks at.
 	Files []string
 	// Origins says where each value came from, by its path: listen.http,
 	// limits.body, servers.github.url. A value without an entry is a
 	// default.
-	Origins map[string]Origin
+	Origins map[string]tree.Origin
 }
 
 // Server returns the server of a key.
@@ -42,11 +44,11 @@ func (c *Config) Server(key string) (Server, bool) {
 }
 
 // Origin returns where the value of a path came from.
-func (c *Config) Origin(path string) Origin {
+func (c *Config) Origin(path string) tree.Origin {
 	if o, ok := c.Origins[path]; ok {
 		return o
 	}
-	return Origin{Kind: OriginDefault}
+	return tree.Origin{Kind: tree.OriginDefault}
 }
 
 // Skipped is an entry of the file that was left out on purpose.
@@ -148,7 +150,7 @@ type Server struct {
 	// Disabled servers are listed and never started.
 	Disabled bool
 	// Refused is why this server cannot be started as written, nil if it
-	// can. Each reason is an *[Error] with its line. Everything that would
+	// can. Each reason is an *[tree.Error] with its line. Everything that would
 	// be started or reached is empty then, but for Transport and Written.
 	Refused error `json:"-"`
 

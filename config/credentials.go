@@ -4,6 +4,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // environment reads the variables of a stdio server: an env file, over it the
@@ -13,16 +15,16 @@ func (x *reading) environment() {
 		return
 	}
 	x.s.Env = map[string]Secret{}
-	if n := x.node.Get("envFile"); !n.isNull() {
+	if n := x.node.Get("envFile"); !n.IsNull() {
 		x.envFile(n)
 	}
 	key, env := x.first("env", "envs", "environment")
-	if cmd := x.node.Get("command"); env == nil && cmd.isMap() {
+	if cmd := x.node.Get("command"); env == nil && cmd.IsMap() {
 		key, env = "command.env", cmd.Get("env")
 	}
 	switch {
-	case env.isNull():
-	case !env.isMap():
+	case env.IsNull():
+	case !env.IsMap():
 		x.refuse(env, key, "write { NAME: value }", "expected a map, found %s", env.Kind)
 	default:
 		for _, f := range env.Fields {
@@ -30,7 +32,7 @@ func (x *reading) environment() {
 				x.refuse(f.Value, key, "", "%.40q is not a name of an environment variable", f.Key)
 				continue
 			}
-			if f.Value.isNull() {
+			if f.Value.IsNull() {
 				continue
 			}
 			x.s.Env[f.Key] = Secret(x.scalar(key+"."+f.Key, f.Value))
@@ -43,7 +45,7 @@ func (x *reading) environment() {
 	}
 }
 
-func (x *reading) envFile(n *Node) {
+func (x *reading) envFile(n *tree.Node) {
 	x.origin("envFile", n)
 	path := x.text("envFile", n)
 	if path == "" {
@@ -69,10 +71,10 @@ func (x *reading) envFile(n *Node) {
 // inherited reads Codex's env_vars, which are handed on where they are set, and
 // Goose's env_keys, secrets of its keyring that must be in our environment here.
 func (x *reading) inherited() {
-	if n := x.node.Get("env_vars"); n.isList() {
+	if n := x.node.Get("env_vars"); n.IsList() {
 		for _, item := range n.Items {
 			name := item
-			if item.isMap() {
+			if item.IsMap() {
 				name = item.Get("name")
 			}
 			if name == nil || !envName().MatchString(name.Value) {
@@ -83,7 +85,7 @@ func (x *reading) inherited() {
 		}
 		x.origin("env_inherit", n)
 	}
-	if n := x.node.Get("env_keys"); n.isList() {
+	if n := x.node.Get("env_keys"); n.IsList() {
 		for _, item := range n.Items {
 			if _, have := x.s.Env[item.Value]; have {
 				continue
@@ -113,31 +115,31 @@ func (x *reading) headers() {
 		}
 	}
 	switch {
-	case n.isNull():
-	case !n.isMap():
+	case n.IsNull():
+	case !n.IsMap():
 		x.refuse(n, key, "write { Name: value }", "expected a map, found %s", n.Kind)
 	default:
 		for _, f := range n.Fields {
 			x.header(key+"."+f.Key, f.Key, f.Value, x.scalar(key+"."+f.Key, f.Value))
 		}
 	}
-	if n := x.node.Get("env_http_headers"); n.isMap() {
+	if n := x.node.Get("env_http_headers"); n.IsMap() {
 		for _, f := range n.Fields {
 			x.headerFromEnv("env_http_headers."+f.Key, f.Key, f.Value, "{token}")
 		}
 	}
-	if n := x.node.Get("bearer_token_env_var"); !n.isNull() {
+	if n := x.node.Get("bearer_token_env_var"); !n.IsNull() {
 		x.headerFromEnv("bearer_token_env_var", "Authorization", n, "Bearer {token}")
 	}
-	if n := x.node.Get("api_key_env"); !n.isNull() && n.Value != "" {
-		name, format := "Authorization", "Bearer {token}"
-		if h := x.node.Get("api_key_header"); !h.isNull() {
+	if n := x.node.Get("api_key_env"); !n.IsNull() && n.Value != "" {
+		name, form := "Authorization", "Bearer {token}"
+		if h := x.node.Get("api_key_header"); !h.IsNull() {
 			name = h.Value
 		}
-		if f := x.node.Get("api_key_format"); !f.isNull() {
-			format = f.Value
+		if f := x.node.Get("api_key_format"); !f.IsNull() {
+			form = f.Value
 		}
-		x.headerFromEnv("api_key_env", name, n, format)
+		x.headerFromEnv("api_key_env", name, n, form)
 	}
 	if len(x.s.Headers) == 0 {
 		x.s.Headers = nil
@@ -146,13 +148,13 @@ func (x *reading) headers() {
 
 // headerFromEnv sets a header from a variable; {token} in the format is its
 // value.
-func (x *reading) headerFromEnv(key, name string, n *Node, format string) {
+func (x *reading) headerFromEnv(key, name string, n *tree.Node, form string) {
 	v, err := x.vars.env(n.Value)
 	if err != nil {
 		x.refuse(n, key, "", "%v", err)
 		return
 	}
-	x.header(key, name, n, strings.ReplaceAll(format, "{token}", v))
+	x.header(key, name, n, strings.ReplaceAll(form, "{token}", v))
 }
 
 // hopHeaders are headers that the connection itself sets.
@@ -160,7 +162,7 @@ var hopHeaders = []string{"Connection", "Content-Length", "Host", "Te", "Trailer
 
 // header sets one header after checking that it is one: a value with a line
 // break would smuggle in another.
-func (x *reading) header(key, name string, n *Node, value string) {
+func (x *reading) header(key, name string, n *tree.Node, value string) {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch {
 	case !validHeaderName(name):

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/config/units"
 )
 
 // The struct tags that the decoder, the schema and the overrides all read:
@@ -23,17 +26,17 @@ import (
 //	list:"one"        a list of one may be written as its element alone
 var (
 	durationType = reflect.TypeFor[time.Duration]()
-	sizeType     = reflect.TypeFor[Size]()
+	sizeType     = reflect.TypeFor[units.Size]()
 	rawType      = reflect.TypeFor[json.RawMessage]()
 )
 
 // decoder fills structs from a tree, strictly, noting every fault and the
 // origin of every value.
 type decoder struct {
-	*problems
+	*tree.Problems
 	dir     string // relative paths are relative to it
 	vars    *expander
-	origins map[string]Origin
+	origins map[string]tree.Origin
 }
 
 // setDefaults gives every field with a default tag its default, through nested
@@ -47,7 +50,7 @@ func setDefaults(v reflect.Value) {
 			continue
 		}
 		if text, ok := f.Tag.Lookup("default"); ok {
-			if _, err := setScalar(fv, &Node{Kind: KindString, Value: text}, true); err != nil {
+			if _, err := setScalar(fv, &tree.Node{Kind: tree.KindString, Value: text}, true); err != nil {
 				panic("config: the default of " + f.Name + " " + err.Error()) // a mistake in this package's own tags
 			}
 		}
@@ -56,8 +59,8 @@ func setDefaults(v reflect.Value) {
 
 // decode reads n into v. The path is the value's own; the pattern is the same
 // with "*" for chosen names.
-func (d *decoder) decode(n *Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
-	if n.isNull() {
+func (d *decoder) decode(n *tree.Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
+	if n.IsNull() {
 		return
 	}
 	switch t := v.Type(); {
@@ -71,9 +74,9 @@ func (d *decoder) decode(n *Node, v reflect.Value, tag reflect.StructTag, path, 
 		d.list(n, v, tag, path, pattern)
 	case t.Kind() == reflect.Pointer:
 		p := reflect.New(t.Elem())
-		before := len(d.problems.list)
+		before := len(d.Problems.List)
 		d.decode(n, p.Elem(), tag, path, pattern)
-		if len(d.problems.list) == before {
+		if len(d.Problems.List) == before {
 			v.Set(p)
 		}
 	default:
@@ -81,17 +84,17 @@ func (d *decoder) decode(n *Node, v reflect.Value, tag reflect.StructTag, path, 
 	}
 }
 
-func (d *decoder) object(n *Node, v reflect.Value, path, pattern string) {
-	if short := shorthands[v.Type()]; short != nil && n.Kind != KindMap {
+func (d *decoder) object(n *tree.Node, v reflect.Value, path, pattern string) {
+	if short := shorthands[v.Type()]; short != nil && n.Kind != tree.KindMap {
 		long, err := short(n)
 		if err != nil {
-			d.at(n, path, "write a number of calls a month, unlimited, or a map such as { tool_calls: 1000, window: day }", "%v", err)
+			d.At(n, path, "write a number of calls a month, unlimited, or a map such as { tool_calls: 1000, window: day }", "%v", err)
 			return
 		}
 		n = long
 	}
-	if n.Kind != KindMap {
-		d.at(n, path, "", "expected a map, found %s", n.Kind)
+	if n.Kind != tree.KindMap {
+		d.At(n, path, "", "expected a map, found %s", n.Kind)
 		return
 	}
 	t := v.Type()
@@ -100,7 +103,7 @@ func (d *decoder) object(n *Node, v reflect.Value, path, pattern string) {
 	for i := range t.NumField() {
 		key := t.Field(i).Tag.Get("config")
 		byKey[key] = i
-		if Available(join(pattern, key)) {
+		if Available(tree.Join(pattern, key)) {
 			known = append(known, key)
 		}
 	}
@@ -108,25 +111,25 @@ func (d *decoder) object(n *Node, v reflect.Value, path, pattern string) {
 		i, ok := byKey[f.Key]
 		switch {
 		case !ok:
-			d.atField(f, join(path, f.Key), d.didYouMean(f.Key, known), "unknown key")
-		case f.Value.isNull():
-		case !Available(join(pattern, f.Key)):
-			d.atField(f, join(path, f.Key), "remove it", notAvailable)
+			d.AtField(f, tree.Join(path, f.Key), d.DidYouMean(f.Key, known), "unknown key")
+		case f.Value.IsNull():
+		case !Available(tree.Join(pattern, f.Key)):
+			d.AtField(f, tree.Join(path, f.Key), "remove it", notAvailable)
 		default:
-			d.decode(f.Value, v.Field(i), t.Field(i).Tag, join(path, f.Key), join(pattern, f.Key))
+			d.decode(f.Value, v.Field(i), t.Field(i).Tag, tree.Join(path, f.Key), tree.Join(pattern, f.Key))
 		}
 	}
 	for f := range t.Fields() { // in their order, so that the same file has the same messages
 		key := f.Tag.Get("config")
-		if f.Tag.Get("required") == "true" && n.Get(key).isNull() {
-			d.at(n, join(path, key), "add "+key+": ...", "is required and missing")
+		if f.Tag.Get("required") == "true" && n.Get(key).IsNull() {
+			d.At(n, tree.Join(path, key), "add "+key+": ...", "is required and missing")
 		}
 	}
 }
 
-func (d *decoder) mapping(n *Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
-	if n.Kind != KindMap {
-		d.at(n, path, "", "expected a map, found %s", n.Kind)
+func (d *decoder) mapping(n *tree.Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
+	if n.Kind != tree.KindMap {
+		d.At(n, path, "", "expected a map, found %s", n.Kind)
 		return
 	}
 	m := reflect.MakeMapWithSize(v.Type(), len(n.Fields))
@@ -135,20 +138,20 @@ func (d *decoder) mapping(n *Node, v reflect.Value, tag reflect.StructTag, path,
 		if elem.Kind() == reflect.Struct {
 			setDefaults(elem)
 		}
-		d.decode(f.Value, elem, tag, join(path, f.Key), join(pattern, "*"))
+		d.decode(f.Value, elem, tag, tree.Join(path, f.Key), tree.Join(pattern, "*"))
 		m.SetMapIndex(reflect.ValueOf(f.Key), elem)
 	}
 	v.Set(m)
 }
 
-func (d *decoder) list(n *Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
+func (d *decoder) list(n *tree.Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
 	items := n.Items
-	if n.origin != nil && n.Kind == KindString {
+	if n.Origin != nil && n.Kind == tree.KindString {
 		items = splitList(n)
-	} else if n.Kind != KindList && tag.Get("list") == "one" {
-		items = []*Node{n}
-	} else if n.Kind != KindList {
-		d.at(n, path, "put it in [ ]", "expected a list, found %s", n.Kind)
+	} else if n.Kind != tree.KindList && tag.Get("list") == "one" {
+		items = []*tree.Node{n}
+	} else if n.Kind != tree.KindList {
+		d.At(n, path, "put it in [ ]", "expected a list, found %s", n.Kind)
 		return
 	}
 	s := reflect.MakeSlice(v.Type(), len(items), len(items))
@@ -157,39 +160,39 @@ func (d *decoder) list(n *Node, v reflect.Value, tag reflect.StructTag, path, pa
 		if s.Index(i).Kind() == reflect.Struct {
 			setDefaults(s.Index(i))
 		}
-		if item.isNull() {
-			d.at(item, p, "remove it", "is empty")
+		if item.IsNull() {
+			d.At(item, p, "remove it", "is empty")
 			continue
 		}
 		d.decode(item, s.Index(i), tag, p, pattern)
 	}
 	v.Set(s)
-	d.origins[path] = originOf(d.file, n)
+	d.origins[path] = tree.OriginOf(d.File, n)
 }
 
 // splitList reads the list that a flag or a variable gives, separated by commas.
-func splitList(n *Node) []*Node {
-	var items []*Node
+func splitList(n *tree.Node) []*tree.Node {
+	var items []*tree.Node
 	for part := range strings.SplitSeq(n.Value, ",") {
 		if part = strings.TrimSpace(part); part != "" {
-			items = append(items, &Node{Kind: KindString, Value: part, origin: n.origin})
+			items = append(items, &tree.Node{Kind: tree.KindString, Value: part, Origin: n.Origin})
 		}
 	}
 	return items
 }
 
-func (d *decoder) raw(n *Node, v reflect.Value, tag reflect.StructTag, path string) {
-	if tag.Get("format") == "object" && n.Kind != KindMap {
-		d.at(n, path, "", "expected a map, found %s", n.Kind)
+func (d *decoder) raw(n *tree.Node, v reflect.Value, tag reflect.StructTag, path string) {
+	if tag.Get("format") == "object" && n.Kind != tree.KindMap {
+		d.At(n, path, "", "expected a map, found %s", n.Kind)
 		return
 	}
 	raw, err := n.JSON()
 	if err != nil {
-		d.at(n, path, "", "%v", err)
+		d.At(n, path, "", "%v", err)
 		return
 	}
 	v.SetBytes(raw)
-	d.origins[path] = originOf(d.file, n)
+	d.origins[path] = tree.OriginOf(d.File, n)
 }
 
 // secretType is of values in which variables are replaced: what is secret
@@ -198,8 +201,8 @@ var secretType = reflect.TypeFor[Secret]()
 
 // expanded returns a text of a kind in which variables are replaced with its
 // variables replaced.
-func (d *decoder) expanded(n *Node, v reflect.Value, tag reflect.StructTag) (*Node, error) {
-	if d.vars == nil || n.Kind != KindString || v.Type() != secretType && tag.Get("format") != "path" {
+func (d *decoder) expanded(n *tree.Node, v reflect.Value, tag reflect.StructTag) (*tree.Node, error) {
+	if d.vars == nil || n.Kind != tree.KindString || v.Type() != secretType && tag.Get("format") != "path" {
 		return n, nil
 	}
 	text, err := d.vars.expand(n.Value)
@@ -211,32 +214,32 @@ func (d *decoder) expanded(n *Node, v reflect.Value, tag reflect.StructTag) (*No
 	return &own, nil
 }
 
-func (d *decoder) scalar(n *Node, v reflect.Value, tag reflect.StructTag, path string) {
+func (d *decoder) scalar(n *tree.Node, v reflect.Value, tag reflect.StructTag, path string) {
 	n, err := d.expanded(n, v, tag)
 	if err != nil {
-		d.at(n, path, "", "%v", err)
-		d.because(err)
+		d.At(n, path, "", "%v", err)
+		d.Because(err)
 		return
 	}
-	if hint, err := setScalar(v, n, n.origin != nil); err != nil {
+	if hint, err := setScalar(v, n, n.Origin != nil); err != nil {
 		if enum := tag.Get("enum"); enum != "" {
 			hint = "write " + strings.ReplaceAll(enum, "|", " or ")
 		}
 		if tag.Get("format") == "address" {
 			hint = addressHint
 		}
-		d.at(n, path, hint, "%v", err)
+		d.At(n, path, hint, "%v", err)
 		return
 	}
-	d.origins[path] = originOf(d.file, n)
+	d.origins[path] = tree.OriginOf(d.File, n)
 	if enum := tag.Get("enum"); enum != "" {
 		allowed := strings.Split(enum, "|")
 		if !slices.Contains(allowed, v.String()) {
 			hint := "write " + strings.Join(allowed, " or ")
-			if near := nearest(v.String(), allowed); near != "" {
+			if near := tree.Nearest(v.String(), allowed); near != "" {
 				hint = "write " + near + " instead"
 			}
-			d.at(n, path, hint, "%q is not one of %s", v.String(), strings.Join(allowed, ", "))
+			d.At(n, path, hint, "%q is not one of %s", v.String(), strings.Join(allowed, ", "))
 			return
 		}
 	}
@@ -244,32 +247,32 @@ func (d *decoder) scalar(n *Node, v reflect.Value, tag reflect.StructTag, path s
 	if check := formats[tag.Get("format")]; check != nil {
 		text, hint, err := check(v.String(), d.dir)
 		if err != nil {
-			d.at(n, path, hint, "%v", err)
+			d.At(n, path, hint, "%v", err)
 			return
 		}
 		v.SetString(text)
 	}
 	if tag.Get("required") == "true" && v.Kind() == reflect.String && v.String() == "" {
-		d.at(n, path, "", "is required and empty")
+		d.At(n, path, "", "is required and empty")
 	}
 }
 
-func (d *decoder) bounds(n *Node, v reflect.Value, tag reflect.StructTag, path string) {
+func (d *decoder) bounds(n *tree.Node, v reflect.Value, tag reflect.StructTag, path string) {
 	for _, name := range [...]string{"min", "max"} {
 		text, ok := tag.Lookup(name)
 		if !ok {
 			continue
 		}
 		bound := reflect.New(v.Type()).Elem()
-		if _, err := setScalar(bound, &Node{Kind: KindString, Value: text}, true); err != nil {
+		if _, err := setScalar(bound, &tree.Node{Kind: tree.KindString, Value: text}, true); err != nil {
 			panic("config: a bound of " + path + " " + err.Error()) // a mistake in this package's own tags
 		}
 		c := compareNumbers(v, bound)
 		if name == "min" && c < 0 {
-			d.at(n, path, "write "+text+" or more", "%s is too small", n.Value)
+			d.At(n, path, "write "+text+" or more", "%s is too small", n.Value)
 		}
 		if name == "max" && c > 0 {
-			d.at(n, path, "write "+text+" or less", "%s is too large", n.Value)
+			d.At(n, path, "write "+text+" or less", "%s is too large", n.Value)
 		}
 	}
 }
@@ -283,46 +286,46 @@ func compareNumbers(a, b reflect.Value) int {
 
 // setScalar converts a scalar to v's type. A lenient one comes from a flag, a
 // variable or a tag, where everything is text.
-func setScalar(v reflect.Value, n *Node, lenient bool) (hint string, err error) {
+func setScalar(v reflect.Value, n *tree.Node, lenient bool) (hint string, err error) {
 	switch t := v.Type(); {
 	case t == durationType:
-		if n.Kind != KindString {
-			if n.Kind == KindNumber {
+		if n.Kind != tree.KindString {
+			if n.Kind == tree.KindNumber {
 				hint = fmt.Sprintf("write %ss", n.Value)
 			}
 			return hint, fmt.Errorf("expected a duration such as 30s, found %s", n.Kind)
 		}
-		dur, err := ParseDuration(n.Value)
+		dur, err := units.ParseDuration(n.Value)
 		if err != nil {
 			return "write a number with a unit, such as 500ms, 30s, 5m, 1h or 7d", err
 		}
 		v.SetInt(int64(dur))
 	case t == sizeType:
-		if n.Kind != KindString && n.Kind != KindNumber {
+		if n.Kind != tree.KindString && n.Kind != tree.KindNumber {
 			return "", fmt.Errorf("expected a size such as 16MiB, found %s", n.Kind)
 		}
-		size, err := ParseSize(n.Value)
+		size, err := units.ParseSize(n.Value)
 		if err != nil {
 			return "write a whole number with a unit, such as 64KiB, 16MiB or 10MB", err
 		}
 		v.SetInt(int64(size))
 	case t.Kind() == reflect.String:
-		if n.Kind != KindString {
-			if n.Kind == KindNumber || n.Kind == KindBool {
+		if n.Kind != tree.KindString {
+			if n.Kind == tree.KindNumber || n.Kind == tree.KindBool {
 				hint = "put it in quotes"
 			}
 			return hint, fmt.Errorf("expected text, found %s", n.Kind)
 		}
 		v.SetString(n.Value)
 	case t.Kind() == reflect.Bool:
-		if n.Kind != KindBool && (!lenient || n.Kind != KindString || n.Value != "true" && n.Value != "false") {
-			return "write true or false", fmt.Errorf("expected true or false, found %s", describe(n))
+		if n.Kind != tree.KindBool && (!lenient || n.Kind != tree.KindString || n.Value != "true" && n.Value != "false") {
+			return "write true or false", fmt.Errorf("expected true or false, found %s", n.Describe())
 		}
 		v.SetBool(n.Value == "true")
 	case v.CanInt():
-		i, ok := parseInteger(strings.ReplaceAll(n.Value, "_", ""))
-		if !ok || n.Kind != KindNumber && (!lenient || n.Kind != KindString) {
-			return "write a whole number", fmt.Errorf("expected a whole number, found %s", describe(n))
+		i, ok := tree.ParseInteger(strings.ReplaceAll(n.Value, "_", ""))
+		if !ok || n.Kind != tree.KindNumber && (!lenient || n.Kind != tree.KindString) {
+			return "write a whole number", fmt.Errorf("expected a whole number, found %s", n.Describe())
 		}
 		if !i.IsInt64() || v.OverflowInt(i.Int64()) {
 			return "", fmt.Errorf("the number %.40s is too large", n.Value)
@@ -330,34 +333,12 @@ func setScalar(v reflect.Value, n *Node, lenient bool) (hint string, err error) 
 		v.SetInt(i.Int64())
 	case v.CanFloat():
 		f, err := strconv.ParseFloat(n.Value, 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || n.Kind != KindNumber && (!lenient || n.Kind != KindString) {
-			return "write a number", fmt.Errorf("expected a number, found %s", describe(n))
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || n.Kind != tree.KindNumber && (!lenient || n.Kind != tree.KindString) {
+			return "write a number", fmt.Errorf("expected a number, found %s", n.Describe())
 		}
 		v.SetFloat(f)
 	default:
 		return "", fmt.Errorf("cannot be set to %s", n.Kind)
 	}
 	return "", nil
-}
-
-// describe shows a scalar and its kind, short.
-func describe(n *Node) string {
-	switch n.Kind {
-	case KindString:
-		return fmt.Sprintf("the text %.40q", n.Value)
-	case KindNumber, KindBool:
-		return fmt.Sprintf("%.40s", n.Value)
-	default:
-		return n.Kind.String()
-	}
-}
-
-func join(path, key string) string {
-	switch {
-	case path == "":
-		return key
-	case key == "":
-		return path
-	}
-	return path + "." + key
 }

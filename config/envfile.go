@@ -2,10 +2,7 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 )
 
@@ -91,35 +88,4 @@ func envValue(s string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("a quote is not closed")
-}
-
-var errNotRegular = errors.New("not a regular file")
-
-// ReadRegular reads a regular file that is no larger than a configuration may be.
-// Devices and pipes are refused, because reading them may never end.
-func ReadRegular(path string) ([]byte, error) { return readRegular(path, MaxFileSize) }
-
-// readRegular reads a regular file of at most limit bytes. Devices and pipes
-// are refused, because reading them may never end.
-func readRegular(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is %w", path, errNotRegular)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %s", path, Size(limit))
-	}
-	return data, nil
 }

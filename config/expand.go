@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // expander replaces the variables of one file. It remembers the answers to
@@ -13,7 +15,7 @@ type expander struct {
 	client    Client
 	lookup    func(string) (string, bool)
 	ask       func(id, description string, password bool) (string, error)
-	inputs    map[string]*Node
+	inputs    map[string]*tree.Node
 	answers   map[string]answer
 	home      string
 	workspace string
@@ -28,6 +30,18 @@ type expander struct {
 
 // errForeign refuses a variable in a text that is of no file of an operator.
 var errForeign = errors.New("variables are of files of this machine alone, and this document is none; write the value, or put the tool into a file")
+
+// ErrUnset is that a variable of the environment is used and not set.
+var ErrUnset = errors.New("a variable is not set")
+
+// known is an error that shows what happened, and is one that [errors.Is] finds.
+type known struct {
+	text string
+	is   error
+}
+
+func (e *known) Error() string { return e.text }
+func (e *known) Unwrap() error { return e.is }
 
 type answer struct {
 	text string
@@ -230,13 +244,13 @@ func VariableName(name string) string {
 }
 
 // inputDescription is what to ask, with the choices of a pick list.
-func inputDescription(def *Node) string {
+func inputDescription(def *tree.Node) string {
 	text := ""
 	if d := def.Get("description"); d != nil {
 		text = d.Value
 	}
 	options := def.Get("options")
-	if !options.isList() {
+	if !options.IsList() {
 		return text
 	}
 	var names []string

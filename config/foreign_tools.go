@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // maxToolURLs is how many addresses of tools a configuration may name.
@@ -19,20 +22,20 @@ const maxToolURLs = 100
 // machine, nor paths that are relative to some folder. The name, such as an address,
 // is for the errors, and decides the format where the contents do not.
 func ParseTools(name string, data []byte) ([]DeclaredTool, error) {
-	p := &problems{file: name}
-	root := parseDocument(p, name, data)
+	p := &tree.Problems{File: name}
+	root := format.Read(p, name, data)
 	if root == nil {
-		return nil, p.err()
+		return nil, p.Err()
 	}
 	var file ToolFile
-	d := &decoder{problems: p, vars: &expander{foreign: true}, origins: map[string]Origin{}}
+	d := &decoder{Problems: p, vars: &expander{foreign: true}, origins: map[string]tree.Origin{}}
 	d.decode(root, reflect.ValueOf(&file).Elem(), "", "", "tool_files")
 	for i := range file.Tools {
-		at, path := root.Get("tools").item(i), fmt.Sprintf("tools[%d]", i)
+		at, path := root.Get("tools").Item(i), fmt.Sprintf("tools[%d]", i)
 		checkTool(p, at, path, &file.Tools[i])
 		checkForeignPaths(p, at, path, &file.Tools[i])
 	}
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return file.Tools, nil
@@ -40,7 +43,7 @@ func ParseTools(name string, data []byte) ([]DeclaredTool, error) {
 
 // checkForeignPaths refuses relative paths: there is no folder that they could be
 // relative to.
-func checkForeignPaths(p *problems, n *Node, path string, t *DeclaredTool) {
+func checkForeignPaths(p *tree.Problems, n *tree.Node, path string, t *DeclaredTool) {
 	program := ""
 	if len(t.Args) > 0 && strings.ContainsAny(t.Args[0], `/\`) {
 		program = t.Args[0]
@@ -48,7 +51,7 @@ func checkForeignPaths(p *problems, n *Node, path string, t *DeclaredTool) {
 	check := func(key string, paths ...string) {
 		for _, text := range paths {
 			if text != "" && !filepath.IsAbs(text) {
-				p.at(n.Get(key), join(path, key), "write the whole path", "%.80q is relative, and this document is in no folder", text)
+				p.At(n.Get(key), tree.Join(path, key), "write the whole path", "%.80q is relative, and this document is in no folder", text)
 			}
 		}
 	}
@@ -62,29 +65,29 @@ func checkForeignPaths(p *problems, n *Node, path string, t *DeclaredTool) {
 // CheckTools tells what further tools have wrong beside those of the configuration,
 // its servers and each other.
 func (c *Config) CheckTools(more []DeclaredTool) error {
-	p := &problems{}
+	p := &tree.Problems{}
 	all := c.Toolgate
 	all.Tools = slices.Concat(c.Toolgate.Tools, more)
 	checkTogether(p, nil, &all, c.Servers)
-	return p.err()
+	return p.Err()
 }
 
 // checkToolURLs reports addresses that are written twice, or that anybody on the
 // way could answer for.
-func checkToolURLs(p *problems, n *Node, list []ToolURL) {
+func checkToolURLs(p *tree.Problems, n *tree.Node, list []ToolURL) {
 	if len(list) > maxToolURLs {
-		p.at(n, "tool_urls", "put several into one", "there are more than %d", maxToolURLs)
+		p.At(n, "tool_urls", "put several into one", "there are more than %d", maxToolURLs)
 	}
 	seen := map[string]int{}
 	for i := range list {
-		entry, path := n.item(i), fmt.Sprintf("tool_urls[%d]", i)
+		entry, path := n.Item(i), fmt.Sprintf("tool_urls[%d]", i)
 		unique(p, entry, path, "url", list[i].URL, seen)
 		at, path := entry.Get("url"), path+".url"
 		if strings.ContainsAny(list[i].URL, "{}#") {
-			p.at(at, path, "write the address alone", "an address of tools has no places and no fragment")
+			p.At(at, path, "write the address alone", "an address of tools has no places and no fragment")
 		}
 		if u, err := url.Parse(list[i].URL); err == nil && u.Scheme == "http" && list[i].SHA256 == "" && !ofThisMachine(u.Hostname()) {
-			p.at(at, path, "write https, or the sha256 of the document", "whoever is on the way could answer in its place")
+			p.At(at, path, "write https, or the sha256 of the document", "whoever is on the way could answer in its place")
 		}
 	}
 }

@@ -9,7 +9,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 )
+
+// MaxServers is how many servers one file may have.
+const MaxServers = 1000
 
 // Options are what a file is read with. This package reads nothing of its
 // process but the files named: what is not given here does not exist for it.
@@ -80,11 +86,11 @@ func (o Options) workspace(dir string) string {
 }
 
 // Load reads and checks a file. The error, if any, joins every fault found,
-// each an *[Error]; there is no Config then. See [Parse].
+// each an *[tree.Error]; there is no Config then. See [Parse].
 func Load(path string, opts Options) (*Config, error) {
-	data, err := readRegular(path, MaxFileSize)
+	data, err := readRegular(path, format.MaxFileSize)
 	if err != nil {
-		e := &Error{File: path, Problem: "the file cannot be read: " + err.Error(), err: err}
+		e := &tree.Error{File: path, Problem: "the file cannot be read: " + err.Error(), Err: err}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			e.Problem, e.Hint = "there is no such file", "name an existing one, or leave it out to start without"
@@ -107,19 +113,19 @@ func Load(path string, opts Options) (*Config, error) {
 func Parse(name string, data []byte, opts Options) (*Config, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
-		return nil, &Error{File: name, Problem: "its folder cannot be found: " + err.Error(), err: err}
+		return nil, &tree.Error{File: name, Problem: "its folder cannot be found: " + err.Error(), Err: err}
 	}
-	p := &problems{file: name}
-	root := parseDocument(p, name, data)
+	p := &tree.Problems{File: name}
+	root := format.Read(p, name, data)
 	if root == nil {
-		return nil, p.err()
+		return nil, p.Err()
 	}
-	if root.Kind != KindMap {
-		p.at(root, "", "begin with mcpServers: or toolgate:", "the document is %s, not a map", root.Kind)
-		return nil, p.err()
+	if root.Kind != tree.KindMap {
+		p.At(root, "", "begin with mcpServers: or toolgate:", "the document is %s, not a map", root.Kind)
+		return nil, p.Err()
 	}
 	c := build(p, name, abs, root, opts)
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -128,17 +134,17 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 // Default is the configuration where there is no file: no servers, every
 // default, overrides applied.
 func Default(opts Options) (*Config, error) {
-	p := &problems{}
-	c := build(p, "", "", &Node{Kind: KindMap}, opts)
-	if err := p.err(); err != nil {
+	p := &tree.Problems{}
+	c := build(p, "", "", &tree.Node{Kind: tree.KindMap}, opts)
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func build(p *problems, name, abs string, root *Node, opts Options) *Config {
+func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *Config {
 	dir := ""
-	c := &Config{Path: name, Origins: map[string]Origin{}}
+	c := &Config{Path: name, Origins: map[string]tree.Origin{}}
 	if abs != "" {
 		dir = filepath.Dir(abs)
 		c.Files = []string{abs}
@@ -159,7 +165,7 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 		inputs: inputs(sections), answers: map[string]answer{},
 		home: opts.home(), workspace: opts.workspace(dir), raw: opts.Raw,
 	}
-	d := &decoder{problems: p, dir: dir, vars: vars, origins: map[string]Origin{}}
+	d := &decoder{Problems: p, dir: dir, vars: vars, origins: map[string]tree.Origin{}}
 	setDefaults(reflect.ValueOf(&c.Toolgate).Elem())
 	d.decode(section, reflect.ValueOf(&c.Toolgate).Elem(), "", "", "")
 	natives := nativeServers(&c.Toolgate.Native, section.Get("native"))
@@ -216,39 +222,39 @@ func build(p *problems, name, abs string, root *Node, opts Options) *Config {
 	maps.Copy(c.Origins, d.origins)
 	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortStableFunc(c.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Line, b.Line) })
-	slices.SortStableFunc(c.Warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(c.Warnings, func(a, b tree.Warning) int { return cmp.Compare(a.Line, b.Line) })
 	return c
 }
 
 // checkTop catches a misspelt top-level key that would silently leave out
 // everything: a section name, or "toolgate" itself.
-func checkTop(p *problems, root *Node, sections []section) {
+func checkTop(p *tree.Problems, root *tree.Node, sections []section) {
 	for _, f := range root.Fields {
-		if f.Key != "toolgate" && distance(strings.ToLower(f.Key), "toolgate") <= 2 {
-			p.atField(f, f.Key, "write toolgate instead", "unknown key")
+		if f.Key != "toolgate" && tree.Distance(strings.ToLower(f.Key), "toolgate") <= 2 {
+			p.AtField(f, f.Key, "write toolgate instead", "unknown key")
 		}
 	}
 	if len(sections) > 0 || len(root.Fields) == 0 || root.Get("toolgate") != nil {
 		return
 	}
 	for _, key := range [...]string{"servers", "mcp", "extensions", "projects"} {
-		if root.Get(key).isMap() || root.Get(key).isList() {
+		if root.Get(key).IsMap() || root.Get(key).IsList() {
 			return
 		}
 	}
 	f := root.Fields[0]
 	hint := "add mcpServers: { name: { command: ... } }"
 	for _, other := range root.Fields {
-		if near := nearest(other.Key, []string{"mcpServers", "context_servers", "mcp_servers"}); near != "" {
+		if near := tree.Nearest(other.Key, []string{"mcpServers", "context_servers", "mcp_servers"}); near != "" {
 			f, hint = other, "write "+near+" instead of "+other.Key
 			break
 		}
 	}
-	p.atField(f, "", hint, "this file has no servers and no toolgate section")
+	p.AtField(f, "", hint, "this file has no servers and no toolgate section")
 }
 
 // clientOwn names the kind of an extension that runs inside its client.
-func clientOwn(n *Node) string {
+func clientOwn(n *tree.Node) string {
 	if t := n.Get("type"); t != nil && slices.Contains([]string{"builtin", "platform", "frontend", "inline_python"}, t.Value) {
 		return t.Value
 	}
@@ -256,10 +262,10 @@ func clientOwn(n *Node) string {
 }
 
 // inputs are the definitions of all sections, by id.
-func inputs(sections []section) map[string]*Node {
-	out := map[string]*Node{}
+func inputs(sections []section) map[string]*tree.Node {
+	out := map[string]*tree.Node{}
 	for _, s := range sections {
-		if !s.inputs.isList() {
+		if !s.inputs.IsList() {
 			continue
 		}
 		for _, def := range s.inputs.Items {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 func TestDefault(t *testing.T) {
@@ -203,7 +205,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("fuzz/"+filepath.Base(name), data, opts)
 		if err != nil {
 			for _, e := range flatten(err) {
-				var ce *Error
+				var ce *tree.Error
 				if !errors.As(e, &ce) || ce.Line < 1 && !strings.Contains(ce.Problem, "larger than") && !strings.Contains(ce.Problem, "not shown") {
 					t.Fatalf("an error without a line: %v", e)
 				}

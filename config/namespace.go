@@ -4,12 +4,18 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // maxNamespace is the longest namespace, in bytes.
 const maxNamespace = 20
+
+// ErrNamespace is that two servers have one namespace.
+var ErrNamespace = errors.New("two servers have one namespace")
 
 // Namespace derives a server's namespace from its key: lower case, every other
 // character a dash. A key that does not begin with a letter gets an "s" before
@@ -42,25 +48,25 @@ func Namespace(key string) string {
 // checkNamespaces reports namespaces that two servers share. Disabled and
 // refused servers count, because a file that becomes wrong by fixing a server
 // would be a trap.
-func checkNamespaces(p *problems, servers []Server, settings *Node) {
+func checkNamespaces(p *tree.Problems, servers []Server, settings *tree.Node) {
 	byLine := slices.Clone(servers)
 	slices.SortStableFunc(byLine, func(a, b Server) int { return cmp.Compare(a.Line, b.Line) })
 	first := map[string]Server{}
 	for _, s := range byLine {
 		if s.Namespace == reservedNamespace || s.Key == reservedNamespace {
-			p.at(&Node{Line: s.Line}, "servers."+s.Key, "give the server another name", "the name %s is that of toolgate's own tools", reservedNamespace)
+			p.At(&tree.Node{Line: s.Line}, "servers."+s.Key, "give the server another name", "the name %s is that of toolgate's own tools", reservedNamespace)
 		}
 		other, taken := first[s.Namespace]
 		if !taken {
 			first[s.Namespace] = s
 			continue
 		}
-		at := &Node{Line: s.Line, Column: 1}
+		at := &tree.Node{Line: s.Line, Column: 1}
 		if n := settings.Get(s.Key).Get("namespace"); n != nil {
 			at = n
 		}
-		p.at(at, "servers."+s.Key+".namespace", "set another one in toolgate.servers."+s.Key+".namespace",
+		p.At(at, "servers."+s.Key+".namespace", "set another one in toolgate.servers."+s.Key+".namespace",
 			"the servers %q (line %d) and %q (line %d) both have the namespace %q", other.Key, other.Line, s.Key, s.Line, s.Namespace)
-		p.because(ErrNamespace)
+		p.Because(ErrNamespace)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // nativeGroups are the groups of the gateway's own tools, by their keys.
@@ -22,22 +24,22 @@ var nativeGroups = []struct {
 
 // nativeKeys are the keys of groups and plugins that a section names, for the
 // settings that servers of their names may have.
-func nativeKeys(section *Node) []string {
+func nativeKeys(section *tree.Node) []string {
 	var keys []string
 	native := section.Get("native")
 	for _, g := range nativeGroups {
-		if !native.Get(g.key).isNull() {
+		if !native.Get(g.key).IsNull() {
 			keys = append(keys, g.key)
 		}
 	}
-	return append(keys, slices.Sorted(maps.Keys(fieldsByKey(native.Get("plugins"))))...)
+	return append(keys, slices.Sorted(maps.Keys(native.Get("plugins").ByKey()))...)
 }
 
 // nativeServers are the groups that are on and the plugins, as servers without
 // settings.
-func nativeServers(n *Native, section *Node) []Server {
+func nativeServers(n *Native, section *tree.Node) []Server {
 	var out []Server
-	add := func(key string, at *Node, native any) {
+	add := func(key string, at *tree.Node, native any) {
 		s := Server{Key: key, Namespace: Namespace(key), Transport: TransportNative, Native: native}
 		if at != nil {
 			s.Line = at.Line
@@ -49,17 +51,17 @@ func nativeServers(n *Native, section *Node) []Server {
 			add(g.key, section.Get(g.key), group)
 		}
 	}
-	plugins := fieldsByKey(section.Get("plugins"))
+	plugins := section.Get("plugins").ByKey()
 	for _, key := range slices.Sorted(maps.Keys(n.Plugins)) {
 		plugin := n.Plugins[key]
-		add(key, &Node{Line: plugins[key].Line}, &plugin)
+		add(key, &tree.Node{Line: plugins[key].Line}, &plugin)
 	}
 	return out
 }
 
 // native is a server of the gateway's own with what is set for it.
 func (r *serverReader) native(s Server, set ServerSettings) Server {
-	x := &reading{serverReader: r, entry: entry{key: s.Key, line: s.Line, path: "native." + s.Key, node: &Node{Kind: KindMap, Line: s.Line}}, s: s}
+	x := &reading{serverReader: r, entry: entry{key: s.Key, line: s.Line, path: "native." + s.Key, node: &tree.Node{Kind: tree.KindMap, Line: s.Line}}, s: s}
 	if p, ok := s.Native.(*Plugin); ok {
 		x.s.Written = Written{Command: p.Path, Args: p.Args}
 	}
@@ -74,7 +76,7 @@ var foreign = []string{
 }
 
 // checkNative reports what the settings of native tools have wrong together.
-func checkNative(p *problems, section *Node, t *Toolgate, natives []Server, entries []entry) {
+func checkNative(p *tree.Problems, section *tree.Node, t *Toolgate, natives []Server, entries []entry) {
 	native, servers := section.Get("native"), section.Get("servers")
 	written := map[string]int{}
 	for _, e := range entries {
@@ -83,22 +85,22 @@ func checkNative(p *problems, section *Node, t *Toolgate, natives []Server, entr
 	for i := range natives {
 		key := natives[i].Key
 		if line, taken := written[key]; taken {
-			p.at(&Node{Line: natives[i].Line, Column: 1}, "native."+key, "give the server another name", "the server %q (line %d) has the same name", key, line)
+			p.At(&tree.Node{Line: natives[i].Line, Column: 1}, "native."+key, "give the server another name", "the server %q (line %d) has the same name", key, line)
 		}
 		for _, name := range foreign {
-			if n := servers.Get(key).Get(name); !n.isNull() {
-				p.at(n, "servers."+key+"."+name, "remove it", "native tools have no such setting")
+			if n := servers.Get(key).Get(name); !n.IsNull() {
+				p.At(n, "servers."+key+"."+name, "remove it", "native tools have no such setting")
 			}
 		}
 	}
 	for _, g := range nativeGroups {
 		if _, clash := t.Native.Plugins[g.key]; clash {
-			p.at(native.Get("plugins").Get(g.key), "native.plugins."+g.key, "write another name", "the name is that of the gateway's own tools")
+			p.At(native.Get("plugins").Get(g.key), "native.plugins."+g.key, "write another name", "the name is that of the gateway's own tools")
 		}
 	}
 	if fs := t.Native.FS; fs != nil {
-		if len(fs.Roots) == 0 && !native.Get("fs").Get("roots").isNull() {
-			p.at(native.Get("fs").Get("roots"), "native.fs.roots", "write the folders whose files are served", "is required and empty")
+		if len(fs.Roots) == 0 && !native.Get("fs").Get("roots").IsNull() {
+			p.At(native.Get("fs").Get("roots"), "native.fs.roots", "write the folders whose files are served", "is required and empty")
 		}
 		checkInside(p, native.Get("fs").Get("write"), "native.fs.write", fs.Write, fs.Roots)
 	}
@@ -107,18 +109,18 @@ func checkNative(p *problems, section *Node, t *Toolgate, natives []Server, entr
 		c := native.Get("code").Get("container")
 		switch {
 		case code.Container.Runtime != "" && code.Container.Image == "":
-			p.at(c, "native.code.container.image", "add image: ...", "a container needs an image")
+			p.At(c, "native.code.container.image", "add image: ...", "a container needs an image")
 		case code.Container.Runtime == "" && (code.Container.Image != "" || len(code.Container.Args) > 0):
-			p.at(c, "native.code.container.runtime", "add runtime: docker, or runtime: podman", "nothing runs the container")
+			p.At(c, "native.code.container.runtime", "add runtime: docker, or runtime: podman", "nothing runs the container")
 		}
 		for _, kind := range []struct {
 			key string
 			of  map[string]CodeCommand
 		}{{"linters", code.Linters}, {"tests", code.Tests}} {
-			at := fieldsByKey(native.Get("code").Get(kind.key))
+			at := native.Get("code").Get(kind.key).ByKey()
 			for _, name := range slices.Sorted(maps.Keys(kind.of)) {
 				if command := kind.of[name].Command; len(command) == 0 || command[0] == "" || strings.Contains(command[0], "{path}") {
-					p.at(at[name].Value, fmt.Sprintf("native.code.%s.%s.command", kind.key, name), "write the program and its arguments", "there is no program to run")
+					p.At(at[name].Value, fmt.Sprintf("native.code.%s.%s.command", kind.key, name), "write the program and its arguments", "there is no program to run")
 				}
 			}
 		}
@@ -126,14 +128,14 @@ func checkNative(p *problems, section *Node, t *Toolgate, natives []Server, entr
 }
 
 // checkInside reports folders that are in none of the roots.
-func checkInside(p *problems, n *Node, path string, folders, roots []string) {
+func checkInside(p *tree.Problems, n *tree.Node, path string, folders, roots []string) {
 	for i, folder := range folders {
 		inside := slices.ContainsFunc(roots, func(root string) bool {
 			rel, err := filepath.Rel(root, folder)
 			return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 		})
 		if !inside {
-			p.at(n.item(i), fmt.Sprintf("%s[%d]", path, i), "write a folder in one of the roots", "%s is in none of the roots", folder)
+			p.At(n.Item(i), fmt.Sprintf("%s[%d]", path, i), "write a folder in one of the roots", "%s is in none of the roots", folder)
 		}
 	}
 }

@@ -4,14 +4,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // reservedNamespace is that of toolgate's own tools.
 const reservedNamespace = "toolgate"
 
 // checkOffers reports offers whose arguments lead nowhere.
-func checkOffers(p *problems, servers []Server, settings *Node) {
-	fields := fieldsByKey(settings)
+func checkOffers(p *tree.Problems, servers []Server, settings *tree.Node) {
+	fields := settings.ByKey()
 	for i := range servers {
 		s := &servers[i]
 		if s.Offer == nil {
@@ -24,9 +26,9 @@ func checkOffers(p *problems, servers []Server, settings *Node) {
 			values := s.Offer.Arguments[name]
 			switch {
 			case len(values) == 0 || slices.Contains(values, ""):
-				p.at(at, path+"."+name, "list the values it may have", "an argument needs values, and none may be empty")
+				p.At(at, path+"."+name, "list the values it may have", "an argument needs values, and none may be empty")
 			case s.Refused == nil && !s.Disabled && !s.names(name):
-				p.at(at, path+"."+name, "write {"+name+"} where its value belongs", "neither args, url nor env of the server has {%s}", name)
+				p.At(at, path+"."+name, "write {"+name+"} where its value belongs", "neither args, url nor env of the server has {%s}", name)
 			}
 		}
 	}
@@ -71,4 +73,61 @@ func (s Server) Enabled(key, namespace string, arguments map[string]string) (Ser
 		s.Env[name] = Secret(fill(value.Reveal()))
 	}
 	return s, true
+}
+
+// availability says which settings this version uses; a setting that is not
+// listed is as its nearest listed parent. In a path "*" stands for a name chosen
+// in the file. Writing an unavailable one is an error, because ignoring what
+// someone wrote to protect something would be worse than refusing it.
+var availability = map[string]bool{
+	"listen":                 true,
+	"listen.trusted_proxies": false,
+	"store":                  true,
+	"durability":             true,
+	"redis":                  true,
+	"budgets_in":             true,
+	"keys":                   true,
+	"servers":                true,
+	"auth":                   true,
+	"tenants":                true,
+	"gate":                   true,
+	"registry":               true,
+	"capsules":               true,
+	"spicedb":                true,
+	"opa":                    true,
+	"governance":             true,
+	"approvals":              true,
+	"results":                true,
+	"plans":                  true,
+	"bounded_plans":          true,
+	"budgets":                true,
+	"rates":                  true,
+	"native":                 true,
+	"tools":                  true,
+	"tool_files":             true,
+	"tool_urls":              true,
+	"queue":                  true,
+	"audit":                  true,
+	"log":                    true,
+	"telemetry":              true,
+	"feedback":               true,
+	"limits":                 true,
+	"retention":              true,
+}
+
+// notAvailable is the problem of a setting this version does not use.
+const notAvailable = "not available in this version"
+
+// Available reports whether this version uses the setting of a path such as
+// "auth.jwt", with "*" where a path has a name chosen in the file. Paths of
+// unknown settings are not available.
+func Available(path string) bool {
+	for path != "" {
+		if ok, listed := availability[path]; listed {
+			return ok
+		}
+		i := strings.LastIndexByte(path, '.')
+		path = path[:max(i, 0)]
+	}
+	return false
 }

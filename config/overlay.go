@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // envPrefix begins the names of variables that override settings.
@@ -62,7 +64,7 @@ func overrideName(segments []string) string {
 
 // overlay lays variables and over them flags over the toolgate section. It
 // returns a new tree where it changes anything.
-func overlay(p *problems, section *Node, serverKeys, environ []string, flags map[string]string) (*Node, []Warning) {
+func overlay(p *tree.Problems, section *tree.Node, serverKeys, environ []string, flags map[string]string) (*tree.Node, []tree.Warning) {
 	all := leaves(serverKeys)
 	byPath, byEnv := map[string]leaf{}, map[string][]leaf{}
 	var paths, names []string
@@ -71,7 +73,7 @@ func overlay(p *problems, section *Node, serverKeys, environ []string, flags map
 		byEnv[l.env] = append(byEnv[l.env], l)
 		paths, names = append(paths, l.path), append(names, l.env)
 	}
-	var warnings []Warning
+	var warnings []tree.Warning
 	for _, kv := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(kv, "=")
 		if !strings.HasPrefix(name, envPrefix) {
@@ -79,24 +81,24 @@ func overlay(p *problems, section *Node, serverKeys, environ []string, flags map
 		}
 		switch ls := byEnv[name]; len(ls) {
 		case 0:
-			if near := nearest(name, names); near != "" && inSection(name) {
-				warnings = append(warnings, Warning{Key: name, Text: "this variable names no setting; did you mean " + near + "?"})
+			if near := tree.Nearest(name, names); near != "" && inSection(name) {
+				warnings = append(warnings, tree.Warning{Key: name, Text: "this variable names no setting; did you mean " + near + "?"})
 			}
 		case 1:
-			origin := &Origin{Kind: OriginEnv, Name: name}
-			section = with(section, ls[0].segments, &Node{Kind: KindString, Value: value, origin: origin})
+			origin := &tree.Origin{Kind: tree.OriginEnv, Name: name}
+			section = with(section, ls[0].segments, &tree.Node{Kind: tree.KindString, Value: value, Origin: origin})
 		default:
-			p.at(&Node{origin: &Origin{Kind: OriginEnv, Name: name}}, "", "use the file instead", "could mean %s or %s", ls[0].path, ls[1].path)
+			p.At(&tree.Node{Origin: &tree.Origin{Kind: tree.OriginEnv, Name: name}}, "", "use the file instead", "could mean %s or %s", ls[0].path, ls[1].path)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(flags)) {
-		origin := &Origin{Kind: OriginFlag, Name: path}
+		origin := &tree.Origin{Kind: tree.OriginFlag, Name: path}
 		l, ok := byPath[path]
 		if !ok {
-			p.at(&Node{origin: origin}, "", p.didYouMean(path, paths), "there is no such setting")
+			p.At(&tree.Node{Origin: origin}, "", p.DidYouMean(path, paths), "there is no such setting")
 			continue
 		}
-		section = with(section, l.segments, &Node{Kind: KindString, Value: flags[path], origin: origin})
+		section = with(section, l.segments, &tree.Node{Kind: tree.KindString, Value: flags[path], Origin: origin})
 	}
 	return section, warnings
 }
@@ -115,13 +117,13 @@ func inSection(name string) bool {
 
 // with returns a copy of a map in which the value of a path is v. Where
 // something on the way is no map, n is returned unchanged: decoding reports it.
-func with(n *Node, segments []string, v *Node) *Node {
+func with(n *tree.Node, segments []string, v *tree.Node) *tree.Node {
 	if len(segments) == 0 {
 		return v
 	}
-	out := &Node{Kind: KindMap, origin: v.origin}
-	if !n.isNull() {
-		if n.Kind != KindMap {
+	out := &tree.Node{Kind: tree.KindMap, Origin: v.Origin}
+	if !n.IsNull() {
+		if n.Kind != tree.KindMap {
 			return n
 		}
 		c := *n
@@ -134,6 +136,6 @@ func with(n *Node, segments []string, v *Node) *Node {
 			return out
 		}
 	}
-	out.Fields = append(out.Fields, Field{Key: segments[0], Value: with(nil, segments[1:], v)})
+	out.Fields = append(out.Fields, tree.Field{Key: segments[0], Value: with(nil, segments[1:], v)})
 	return out
 }

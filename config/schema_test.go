@@ -17,6 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 var update = flag.Bool("update", false, "rewrite generated files and goldens")
@@ -80,7 +83,7 @@ func (m schemaMaker) object(t reflect.Type, pattern string) obj {
 		if !strings.Contains(doc, "Absent: ") && !strings.Contains(doc, "Required") {
 			m.t.Errorf("the doc comment of %s.%s does not say what absence means", t.Name(), f.Name)
 		}
-		path := join(pattern, key)
+		path := tree.Join(pattern, key)
 		if !Available(path) {
 			continue
 		}
@@ -123,7 +126,7 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 		}
 		return m.object(t, pattern)
 	case reflect.Map:
-		return obj{"type": "object", "additionalProperties": m.value(t.Elem(), tag, join(pattern, "*"))}
+		return obj{"type": "object", "additionalProperties": m.value(t.Elem(), tag, tree.Join(pattern, "*"))}
 	case reflect.Slice:
 		element := m.value(t.Elem(), tag, pattern)
 		if tag.Get("list") == "one" {
@@ -270,7 +273,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 
 func validate(t *testing.T, s *jsonschema.Schema, name string, data []byte) error {
 	t.Helper()
-	root, err := ParseDocument(name, data)
+	root, err := format.ParseDocument(name, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,10 +332,10 @@ func TestAvailabilityNamesSettings(t *testing.T) {
 				walk(typ.Elem(), path)
 			}
 		case reflect.Map:
-			walk(typ.Elem(), join(path, "*"))
+			walk(typ.Elem(), tree.Join(path, "*"))
 		case reflect.Struct:
 			for field := range typ.Fields() {
-				p := join(path, field.Tag.Get("config"))
+				p := tree.Join(path, field.Tag.Get("config"))
 				known[p] = true
 				walk(field.Type, p)
 			}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"reflect"
+
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // Seed is what a seed file says.
@@ -71,24 +74,24 @@ type SeedServer struct {
 }
 
 // LoadSeed reads and checks a seed file, YAML, TOML or JSON by its name. The
-// error joins every fault found, each an *[Error].
+// error joins every fault found, each an *[tree.Error].
 func LoadSeed(path string) (*Seed, error) {
-	data, err := readRegular(path, MaxFileSize)
+	data, err := readRegular(path, format.MaxFileSize)
 	if err != nil {
-		return nil, &Error{File: path, Problem: "the seed file cannot be read: " + err.Error(), Hint: "name an existing one under toolgate.registry.seed", err: err}
+		return nil, &tree.Error{File: path, Problem: "the seed file cannot be read: " + err.Error(), Hint: "name an existing one under toolgate.registry.seed", Err: err}
 	}
 	return ParseSeed(path, data)
 }
 
 // ParseSeed checks the contents of a seed file of the given name.
 func ParseSeed(path string, data []byte) (*Seed, error) {
-	p := &problems{file: path}
-	root := parseDocument(p, path, data)
+	p := &tree.Problems{File: path}
+	root := format.Read(p, path, data)
 	if root == nil {
-		return nil, p.err()
+		return nil, p.Err()
 	}
 	var file SeedFile
-	d := &decoder{problems: p, dir: filepath.Dir(path), origins: map[string]Origin{}}
+	d := &decoder{Problems: p, dir: filepath.Dir(path), origins: map[string]tree.Origin{}}
 	d.decode(root, reflect.ValueOf(&file).Elem(), "", "", "registry.seed")
 	s := &Seed{File: path, Capabilities: file.Capabilities, Servers: file.Servers}
 	for i := range s.Capabilities {
@@ -96,29 +99,29 @@ func ParseSeed(path string, data []byte) (*Seed, error) {
 		s.lines = append(s.lines, n.Line)
 		checkSeed(p, n, &s.Capabilities[i])
 	}
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // checkSeed refuses an entry of which it is not clear what it is about.
-func checkSeed(p *problems, n *Node, c *SeedCapability) {
+func checkSeed(p *tree.Problems, n *tree.Node, c *SeedCapability) {
 	const hint = "write name: as clients know it, or server: and original:"
 	switch {
 	case c.Name == "" && (c.Server == "" || c.Original == ""):
-		p.at(n, "", hint, "the entry names nothing")
+		p.At(n, "", hint, "the entry names nothing")
 	case c.Name != "" && (c.Server != "" || c.Original != ""):
-		p.at(n, "", hint, "the entry names two things")
+		p.At(n, "", hint, "the entry names two things")
 	}
 	for tenant := range c.Tenants {
 		if tenant == "" {
-			p.at(n, "tenants", "", "a tenant has no name")
+			p.At(n, "tenants", "", "a tenant has no name")
 		}
 	}
 	for _, persona := range c.DenyPersonas {
 		if persona == "" {
-			p.at(n, "deny_personas", "", "a persona has no name")
+			p.At(n, "deny_personas", "", "a persona has no name")
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // serverReader turns entries of one file into servers.
@@ -14,9 +16,9 @@ type serverReader struct {
 	dir      string // relative folders and env files are relative to it
 	client   Client
 	vars     *expander
-	warnings *[]Warning
+	warnings *[]tree.Warning
 	files    *[]string
-	origins  map[string]Origin
+	origins  map[string]tree.Origin
 }
 
 // reading is the state of one entry being read.
@@ -24,15 +26,15 @@ type reading struct {
 	*serverReader
 	entry
 	s       Server
-	refused problems
+	refused tree.Problems
 }
 
 // read turns one entry into a server. What makes it impossible to start is in
 // Refused; a server that is disabled is never refused.
 func (r *serverReader) read(e entry, settings ServerSettings, disabled bool) Server {
-	x := &reading{serverReader: r, entry: e, refused: problems{file: r.file}}
+	x := &reading{serverReader: r, entry: e, refused: tree.Problems{File: r.file}}
 	x.s = Server{Key: e.key, Line: e.line, Namespace: Namespace(e.key)}
-	if !e.node.isMap() {
+	if !e.node.IsMap() {
 		x.refuse(e.node, "", "write { command: ... } or { url: ... }", "expected a map, found %s", kindOf(e.node))
 		x.s.Disabled = disabled
 	} else {
@@ -49,40 +51,40 @@ func (r *serverReader) read(e entry, settings ServerSettings, disabled bool) Ser
 	x.timeouts(settings.Timeouts)
 	x.settings(settings)
 	if !x.s.Disabled {
-		x.s.Refused = x.refused.err()
+		x.s.Refused = x.refused.Err()
 	}
 	return x.s
 }
 
-func kindOf(n *Node) Kind {
+func kindOf(n *tree.Node) tree.Kind {
 	if n == nil {
-		return KindNull
+		return tree.KindNull
 	}
 	return n.Kind
 }
 
 // refuse notes a reason why this server cannot be started.
-func (x *reading) refuse(at *Node, key, hint, format string, args ...any) {
+func (x *reading) refuse(at *tree.Node, key, hint, form string, args ...any) {
 	if at == nil {
 		at = x.node
 	}
-	x.refused.at(at, join(x.path, key), hint, format, args...)
+	x.refused.At(at, tree.Join(x.path, key), hint, form, args...)
 }
 
 // warn notes something that does not keep the server from starting.
-func (x *reading) warn(at *Node, key, text string) {
-	*x.warnings = append(*x.warnings, Warning{File: x.file, Line: at.Line, Key: join(x.path, key), Text: text})
+func (x *reading) warn(at *tree.Node, key, text string) {
+	*x.warnings = append(*x.warnings, tree.Warning{File: x.file, Line: at.Line, Key: tree.Join(x.path, key), Text: text})
 }
 
 // origin notes where a value of the server came from.
-func (x *reading) origin(key string, n *Node) {
-	x.origins["servers."+x.key+"."+key] = originOf(x.file, n)
+func (x *reading) origin(key string, n *tree.Node) {
+	x.origins["servers."+x.key+"."+key] = tree.OriginOf(x.file, n)
 }
 
 // first returns the first of several spellings of a key that is written.
-func (x *reading) first(keys ...string) (string, *Node) {
+func (x *reading) first(keys ...string) (string, *tree.Node) {
 	for _, k := range keys {
-		if n := x.node.Get(k); !n.isNull() {
+		if n := x.node.Get(k); !n.IsNull() {
 			return k, n
 		}
 	}
@@ -90,8 +92,8 @@ func (x *reading) first(keys ...string) (string, *Node) {
 }
 
 // text reads a string and expands it.
-func (x *reading) text(key string, n *Node) string {
-	if n.Kind != KindString {
+func (x *reading) text(key string, n *tree.Node) string {
+	if n.Kind != tree.KindString {
 		x.refuse(n, key, "put it in quotes", "expected text, found %s", n.Kind)
 		return ""
 	}
@@ -100,22 +102,22 @@ func (x *reading) text(key string, n *Node) string {
 
 // scalar reads text, a number or a boolean as text, as clients do for
 // arguments and variables, and expands it.
-func (x *reading) scalar(key string, n *Node) string {
-	if n.Kind != KindString && n.Kind != KindNumber && n.Kind != KindBool {
+func (x *reading) scalar(key string, n *tree.Node) string {
+	if n.Kind != tree.KindString && n.Kind != tree.KindNumber && n.Kind != tree.KindBool {
 		x.refuse(n, key, "", "expected text, found %s", n.Kind)
 		return ""
 	}
 	return x.expand(key, n)
 }
 
-func (x *reading) expand(key string, n *Node) string {
+func (x *reading) expand(key string, n *tree.Node) string {
 	v, err := x.vars.expand(n.Value)
 	switch {
 	case errors.Is(err, errQuiet):
 		return ""
 	case err != nil:
 		x.refuse(n, key, "", "%v", err)
-		x.refused.because(err)
+		x.refused.Because(err)
 		return ""
 	case strings.ContainsRune(v, 0):
 		x.refuse(n, key, "", "a NUL character cannot be passed on")
@@ -129,11 +131,11 @@ func (x *reading) switchedOff() bool {
 	off := false
 	for key, want := range map[string]string{"disabled": "true", "enabled": "false"} {
 		n := x.node.Get(key)
-		if n.isNull() {
+		if n.IsNull() {
 			continue
 		}
-		if n.Kind != KindBool {
-			x.refuse(n, key, "write true or false", "expected true or false, found %s", describe(n))
+		if n.Kind != tree.KindBool {
+			x.refuse(n, key, "write true or false", "expected true or false, found %s", n.Describe())
 			continue
 		}
 		if n.Value == want {
@@ -153,7 +155,7 @@ func (x *reading) transport() {
 	typeKey, typ := x.first("type", "transport", "transportType")
 	_, cmd := x.first("command", "cmd")
 	urlKey, url := x.first("httpUrl", "serverUrl", "url", "uri")
-	if typ != nil && typ.Kind != KindString {
+	if typ != nil && typ.Kind != tree.KindString {
 		x.refuse(typ, typeKey, "", "expected text, found %s", typ.Kind)
 		return
 	}
@@ -218,27 +220,27 @@ func (x *reading) command() {
 		return
 	}
 	x.origin("command", cmd)
-	var args []*Node
+	var args []*tree.Node
 	argsNode := x.node.Get("args")
 	switch cmd.Kind {
-	case KindList:
+	case tree.KindList:
 		if len(cmd.Items) == 0 {
 			x.refuse(cmd, key, "", "the command is empty")
 			return
 		}
 		args = cmd.Items[1:]
 		cmd = cmd.Items[0]
-	case KindMap:
+	case tree.KindMap:
 		argsNode = cmd.Get("args")
-		if cmd = cmd.Get("path"); cmd.isNull() {
+		if cmd = cmd.Get("path"); cmd.IsNull() {
 			x.refuse(nil, key+".path", "add path: ...", "the command has no path")
 			return
 		}
 	default: // a text; everything else is refused when it is read as one
 	}
 	switch {
-	case argsNode.isNull():
-	case !argsNode.isList():
+	case argsNode.IsNull():
+	case !argsNode.IsList():
 		x.refuse(argsNode, "args", "put it in [ ]", "expected a list, found %s", argsNode.Kind)
 	default:
 		x.origin("args", argsNode)
@@ -251,12 +253,12 @@ func (x *reading) command() {
 		x.s.Written.Args = append(x.s.Written.Args, a.Value)
 	}
 	switch ext := strings.ToLower(filepath.Ext(x.s.Command)); {
-	case cmd.Kind == KindString && strings.TrimSpace(cmd.Value) == "":
+	case cmd.Kind == tree.KindString && strings.TrimSpace(cmd.Value) == "":
 		x.refuse(cmd, key, "", "the command is empty")
 	case ext == ".mcpb" || ext == ".dxt":
 		x.refuse(cmd, key, "unpack it and name the command inside", "a %s bundle can be installed by its own client only", ext)
 	}
-	if n := x.node.Get("cwd"); !n.isNull() {
+	if n := x.node.Get("cwd"); !n.IsNull() {
 		x.origin("cwd", n)
 		if cwd := x.text("cwd", n); cwd != "" {
 			x.s.Cwd = x.absolute(cwd)
@@ -317,7 +319,7 @@ func (x *reading) tools() {
 		if n == nil {
 			return nil
 		}
-		if !n.isList() {
+		if !n.IsList() {
 			x.refuse(n, key, "put it in [ ]", "expected a list, found %s", n.Kind)
 			return nil
 		}
@@ -327,7 +329,7 @@ func (x *reading) tools() {
 		x.origin(field, n)
 		names := make([]string, 0, len(n.Items))
 		for _, item := range n.Items {
-			if item.Kind != KindString {
+			if item.Kind != tree.KindString {
 				x.refuse(item, key, "", "expected the name of a tool, found %s", item.Kind)
 				continue
 			}
@@ -342,17 +344,17 @@ func (x *reading) tools() {
 // unsupported refuses what cannot work without something only the client has.
 func (x *reading) unsupported() {
 	_, authorized := x.s.Headers["Authorization"]
-	if n := x.node.Get("headersHelper"); !n.isNull() {
+	if n := x.node.Get("headersHelper"); !n.IsNull() {
 		x.refuse(n, "headersHelper", "write the header under headers, with ${NAME} for the secret", "toolgate does not run programs that make headers")
 	}
-	if n := x.node.Get("authProviderType"); !n.isNull() && n.Value != "dynamic_discovery" && !authorized {
+	if n := x.node.Get("authProviderType"); !n.IsNull() && n.Value != "dynamic_discovery" && !authorized {
 		x.refuse(n, "authProviderType", "write an Authorization header under headers, or toolgate.servers.NAME.auth", "this way to log in is %s", notAvailable)
 	}
 	if authorized || x.s.Transport == TransportStdio {
 		return
 	}
 	for _, key := range [...]string{"oauth", "auth"} {
-		if n := x.node.Get(key); n.isMap() {
+		if n := x.node.Get(key); n.IsMap() {
 			x.signIn(key, n)
 		}
 	}
@@ -360,7 +362,7 @@ func (x *reading) unsupported() {
 
 // signIn reads what clients write about signing in with OAuth: as which client, and
 // for what.
-func (x *reading) signIn(key string, n *Node) {
+func (x *reading) signIn(key string, n *tree.Node) {
 	if e := n.Get("enabled"); e != nil && e.Value == "false" {
 		return
 	}
@@ -374,11 +376,11 @@ func (x *reading) signIn(key string, n *Node) {
 		case "clientsecret":
 			own.Client.Secret = Secret(x.scalar(key+"."+f.Key, f.Value))
 		case "scope", "scopes":
-			if f.Value.isList() {
+			if f.Value.IsList() {
 				for _, item := range f.Value.Items {
 					own.Scopes = append(own.Scopes, x.scalar(key+"."+f.Key, item))
 				}
-			} else if f.Value.Kind == KindString {
+			} else if f.Value.Kind == tree.KindString {
 				own.Scopes = strings.Fields(x.scalar(key+"."+f.Key, f.Value))
 			}
 		}

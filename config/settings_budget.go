@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/units"
+)
 
 // Plan is how much whoever has it may use, each unit by itself. A plan may be
 // written as a number, which is its tool_calls, or as unlimited, which limits
@@ -11,7 +15,7 @@ type Plan struct {
 	// Cost is how many cost units a window has. Absent: no limit.
 	Cost *int64 `config:"cost" min:"0" max:"1000000000000"`
 	// Bytes is how many bytes of results a window has. Absent: no limit.
-	Bytes *Size `config:"bytes" min:"0" max:"1000000GiB"`
+	Bytes *units.Size `config:"bytes" min:"0" max:"1000000GiB"`
 	// Seconds is how long servers may work in a window. Absent: no limit.
 	Seconds *int64 `config:"seconds" min:"0" max:"1000000000000"`
 	// Window is the time they are counted over: hour, day, month, or sliding: with a duration, as in sliding:7d.

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/units"
+)
 
 // Governance is rules about calls and their arguments.
 type Governance struct {
@@ -24,9 +28,9 @@ type Degraded struct {
 	// Memory is the percentage of a memory limit at which memory is short; ten less is well below. Absent: 90.
 	Memory int `config:"memory" default:"90" min:"20" max:"100"`
 	// MemoryLimit is how much memory this process should use. Absent: the variable GOMEMLIMIT. Without either, the limit of its cgroup counts alone, where there is one; it always counts.
-	MemoryLimit Size `config:"memory_limit" min:"1MiB"`
+	MemoryLimit units.Size `config:"memory_limit" min:"1MiB"`
 	// Disk is what has to be free on the disks of the state folder, the store and the audit log; half as much again is well above. 0 asks for nothing. Absent: 64MiB.
-	Disk Size `config:"disk" default:"64MiB"`
+	Disk units.Size `config:"disk" default:"64MiB"`
 	// DiskPercent is the same as a percentage of each disk; the larger of both counts. Absent: 0.
 	DiskPercent int `config:"disk_percent" min:"0" max:"90"`
 	// After is how long there is a shortage before it counts. Absent: 5s.
@@ -59,7 +63,7 @@ type GovernedTool struct {
 	// Case is how the case of paths is compared. Absent: forbidden in any case, allowed in the one that is written.
 	Case string `config:"case" enum:"exact|fold"`
 	// MaxBytes bounds the arguments. Absent: limits.body.
-	MaxBytes Size `config:"max_bytes"`
+	MaxBytes units.Size `config:"max_bytes"`
 	// Commands limit arguments that are command lines. Absent: any.
 	Commands []GovernedCommands `config:"commands"`
 	// Patterns limit the text of arguments. Absent: any.

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/units"
+)
 
 // NativeFS serves files of some folders.
 type NativeFS struct {
@@ -12,7 +16,7 @@ type NativeFS struct {
 	// The gateway's own files always are among them. Absent: those alone.
 	Forbidden []string `config:"forbidden"`
 	// MaxBytes is how much of a file one call reads or writes. Absent: 10MiB.
-	MaxBytes Size `config:"max_bytes" min:"1KiB" max:"1GiB"`
+	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"1GiB"`
 	// HardLinks serves files that have further names, which may be outside of the roots. Absent: false.
 	HardLinks bool `config:"hard_links"`
 	// Sandbox says what happens where it cannot be confined. Absent: auto.
@@ -28,7 +32,7 @@ type NativeSystem struct {
 	// Disks are the folders whose file systems are measured. Absent: that of the system.
 	Disks []string `config:"disks" format:"path"`
 	// MaxBytes is how much of a log one call reads. Absent: 1MiB.
-	MaxBytes Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
+	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
 	// Sandbox says what happens where it cannot be confined. Absent: auto.
 	Sandbox Sandboxing `config:"sandbox" enum:"auto|required|off"`
 	// Limits bound what it may use up. Absent: the defaults of each.
@@ -46,7 +50,7 @@ type NativeWeb struct {
 	// Ports are those that are reached. Absent: 80 and 443.
 	Ports []int `config:"ports" min:"1" max:"65535"`
 	// MaxBytes is how much of an answer is read. Absent: 5MiB.
-	MaxBytes Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
+	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
 	// Timeout bounds one request with its redirects. Absent: 20s.
 	Timeout time.Duration `config:"timeout" min:"100ms" max:"10m"`
 	// Redirects is how many are followed. Absent: 5.
@@ -94,7 +98,7 @@ type NativeCode struct {
 	// Timeout bounds one run. Absent: 60s.
 	Timeout time.Duration `config:"timeout" min:"100ms" max:"24h"`
 	// MaxBytes is how much of what a run prints is kept. Absent: 1MiB.
-	MaxBytes Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
+	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
 	// Queue has runs be tasks, which wait for a worker. Absent: false.
 	Queue bool `config:"queue"`
 	// Workers is how many runs there may be at once. Absent: 4.

@@ -1,23 +1,27 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/units"
+)
 
 // Limits bound what one message, session or server may take.
 type Limits struct {
 	// Body is the largest request body of a client. Absent: 16MiB.
-	Body Size `config:"body" default:"16MiB" min:"1KiB" max:"1GiB"`
+	Body units.Size `config:"body" default:"16MiB" min:"1KiB" max:"1GiB"`
 	// Bodies is how many bytes of request bodies and lines of clients are handled at once, beyond 16 KiB of each; one caller may have half. At most
 	// a quarter of the memory limit, where one is set. Absent: 256MiB.
-	Bodies Size `config:"bodies" default:"256MiB" min:"1KiB" max:"64GiB"`
+	Bodies units.Size `config:"bodies" default:"256MiB" min:"1KiB" max:"64GiB"`
 	// Connections is how many connections clients may have open, at most half of the file descriptors; one address, or one /64 network of IPv6, may
 	// have half. One without a request under way makes room for a new one. Absent: 20000.
 	Connections int `config:"connections" default:"20000" min:"16" max:"1000000"`
 	// Result is the largest answer of a server. Absent: 32MiB.
-	Result Size `config:"result" default:"32MiB" min:"1KiB" max:"1GiB"`
+	Result units.Size `config:"result" default:"32MiB" min:"1KiB" max:"1GiB"`
 	// Line is the longest line of a stdio server or client. Absent: 32MiB.
-	Line Size `config:"line" default:"32MiB" min:"1KiB" max:"1GiB"`
+	Line units.Size `config:"line" default:"32MiB" min:"1KiB" max:"1GiB"`
 	// PolicyInput is the most a policy is shown of one call; larger arguments are denied, unless the policy reads none or looks at input.args_replaced. Absent: 256KiB.
-	PolicyInput Size `config:"policy_input" default:"256KiB" min:"1KiB" max:"16MiB"`
+	PolicyInput units.Size `config:"policy_input" default:"256KiB" min:"1KiB" max:"16MiB"`
 	// Depth is how deep a message may nest. Absent: 128.
 	Depth int `config:"depth" default:"128" min:"16" max:"1000"`
 	// Sessions is how many there may be; idle ones make room for new ones. Absent: 10000.
@@ -60,17 +64,17 @@ type Limits struct {
 	// Pages is how many pages one list may have. Absent: 1000.
 	Pages int `config:"pages" default:"1000" min:"1" max:"100000"`
 	// Redact is the most bytes of one answer that are looked through for secrets; a larger one is not passed on. Absent: 8MiB.
-	Redact Size `config:"redact" default:"8MiB" min:"1KiB" max:"1GiB"`
+	Redact units.Size `config:"redact" default:"8MiB" min:"1KiB" max:"1GiB"`
 	// RedactTime is how long that may take; what takes longer is not passed on. Absent: 5s.
 	RedactTime time.Duration `config:"redact_time" default:"5s" min:"1ms" max:"10m"`
 	// KeptResults is how many bytes of results that were too large are kept as resources. Absent: 64MiB.
-	KeptResults Size `config:"kept_results" default:"64MiB" min:"1KiB" max:"16GiB"`
+	KeptResults units.Size `config:"kept_results" default:"64MiB" min:"1KiB" max:"16GiB"`
 	// KeptResultsPerPrincipal is how many bytes of them are kept of one caller. Absent: 16MiB.
-	KeptResultsPerPrincipal Size `config:"kept_results_per_principal" default:"16MiB" min:"1KiB" max:"16GiB"`
+	KeptResultsPerPrincipal units.Size `config:"kept_results_per_principal" default:"16MiB" min:"1KiB" max:"16GiB"`
 	// KeptResultsTime is how long results are kept as resources. Absent: 15m.
 	KeptResultsTime time.Duration `config:"kept_results_time" default:"15m" min:"1s" max:"24h"`
 	// Catalog is the most bytes one server may list. Absent: 64MiB.
-	Catalog Size `config:"catalog" default:"64MiB" min:"1KiB" max:"4GiB"`
+	Catalog units.Size `config:"catalog" default:"64MiB" min:"1KiB" max:"4GiB"`
 	// InFlight is how many requests one session or connection may have in flight. Absent: 256.
 	InFlight int `config:"in_flight" default:"256" min:"1" max:"100000"`
 	// Batch is how many messages a batch of 2025-03-26 may have. Absent: 100.
@@ -82,13 +86,13 @@ type Limits struct {
 	// ClientQueue is how many messages may wait for a client that reads slowly. Absent: 1024.
 	ClientQueue int `config:"client_queue" default:"1024" min:"1" max:"1000000"`
 	// ClientQueueBytes is how many bytes of messages may wait for such a client, beyond the first message. Absent: 4MiB.
-	ClientQueueBytes Size `config:"client_queue_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
+	ClientQueueBytes units.Size `config:"client_queue_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
 	// Page is how many items one page of a list has at most. Absent: 1000.
 	Page int `config:"page" default:"1000" min:"1" max:"1000000"`
 	// PageBytes is how many bytes of items one page has at most, beyond the first item. Absent: 4MiB.
-	PageBytes Size `config:"page_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
+	PageBytes units.Size `config:"page_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
 	// Instructions is how much of what one server says of itself is passed on. Absent: 16KiB.
-	Instructions Size `config:"instructions" default:"16KiB" min:"1KiB" max:"1MiB"`
+	Instructions units.Size `config:"instructions" default:"16KiB" min:"1KiB" max:"1MiB"`
 	// NotificationsPerSecond is how many progress and log messages of one call are passed on in a second. Absent: 1000.
 	NotificationsPerSecond int `config:"notifications_per_second" default:"1000" min:"1" max:"1000000"`
 	// NotificationsPerCall is how many notifications of one call of a server may wait to be passed on. Absent: 256.
@@ -102,7 +106,7 @@ type Limits struct {
 	// RoundTime is how long a client may take to answer a question. Absent: 15m.
 	RoundTime time.Duration `config:"round_time" default:"15m" min:"1s" max:"7d"`
 	// Replay is how many bytes of streams that broke are kept for clients that come back. Absent: 64MiB.
-	Replay Size `config:"replay" default:"64MiB" min:"1KiB" max:"16GiB"`
+	Replay units.Size `config:"replay" default:"64MiB" min:"1KiB" max:"16GiB"`
 	// ReplayTime is how long broken streams are kept. Absent: 1m.
 	ReplayTime time.Duration `config:"replay_time" default:"1m" min:"1s" max:"1h"`
 	// Tasks is how many tasks of legacy servers are remembered for lists and notifications. Absent: 10000.

@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/toolgate/toolgate/config/units"
 )
 
 // Native is the tools of the gateway itself and of plugins, by group. A group is
@@ -40,12 +42,12 @@ const (
 // NativeLimits bound what a process of tools may use up.
 type NativeLimits struct {
 	// Memory is how much data each of its processes may hold. Absent: 1GiB.
-	Memory Size `config:"memory" min:"16MiB" max:"1024GiB"`
+	Memory units.Size `config:"memory" min:"16MiB" max:"1024GiB"`
 	// CPU is how much processor time each of its processes may use; one that serves tools is started again when it is used up.
 	// Absent: what the group needs.
 	CPU time.Duration `config:"cpu" min:"1s" max:"720h"`
 	// FileSize is how large a file may be that it writes. Absent: 1GiB.
-	FileSize Size `config:"file_size" min:"1KiB" max:"1024GiB"`
+	FileSize units.Size `config:"file_size" min:"1KiB" max:"1024GiB"`
 	// Files is how many it may have open at once. Absent: 256.
 	Files int `config:"files" min:"16" max:"1000000"`
 	// Processes is how many there may be of it at once. Absent: 64.

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/units"
+)
 
 // Audit is the record of calls.
 type Audit struct {
@@ -17,7 +21,7 @@ type Audit struct {
 	// DecisionInputs keeps the arguments of every call, sealed with the keys, for `toolgate policy replay`. Absent: only their hash is kept.
 	DecisionInputs bool `config:"decision_inputs"`
 	// RotateSize is how large a file gets before it is put aside and the next one begun; 0 is any size. Absent: 128MiB.
-	RotateSize Size `config:"rotate_size" default:"128MiB"`
+	RotateSize units.Size `config:"rotate_size" default:"128MiB"`
 	// RotateAge is how old the first entry of a file gets before that; 0 is any age. Absent: 24h.
 	RotateAge time.Duration `config:"rotate_age" default:"24h"`
 }

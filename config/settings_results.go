@@ -1,6 +1,10 @@
 package config
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/toolgate/toolgate/config/units"
+)
 
 // Results say what is done with what servers answer. A key that is written for a
 // tool counts before that of its server, and that before the one for all
@@ -12,7 +16,7 @@ type Results struct {
 	// Redact takes secrets out of what the server answers. Absent: nothing is taken out.
 	Redact Redact `config:"redact"`
 	// MaxBytes is the largest result of a tool. Absent: limits.result.
-	MaxBytes Size `config:"max_bytes" min:"2KiB" max:"1GiB"`
+	MaxBytes units.Size `config:"max_bytes" min:"2KiB" max:"1GiB"`
 	// Larger is what happens to larger ones: cut passes on what fits, with a note that says how much was left out; keep
 	// does the same and keeps the whole as a resource that the caller alone can read; refuse passes nothing on. Absent: cut.
 	Larger string `config:"larger" enum:"cut|keep|refuse"`

@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/toolgate/toolgate/config/units"
 )
 
 // DeclaredTool is a tool that is declared instead of written: a request, or a
@@ -67,7 +69,7 @@ type DeclaredTool struct {
 	// Timeout bounds one call. Absent: 30s.
 	Timeout time.Duration `config:"timeout" min:"10ms" max:"24h"`
 	// MaxBytes is how much of an answer, or of an output, is read. Absent: 1MiB.
-	MaxBytes Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
+	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
 	// InputSchema is the JSON Schema of its arguments. Absent: it takes none.
 	InputSchema json.RawMessage `config:"input_schema" format:"object"`
 	// OutputSchema is the JSON Schema of its answer, an object. Absent: the answer is text.

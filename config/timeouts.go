@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // maxTimeout bounds what a client's file can ask for.
@@ -85,14 +87,14 @@ func (x *reading) timeouts(set TimeoutSettings) {
 
 // duration reads a positive number of units. The node is nil where the key is
 // absent or cannot be used, which warns.
-func (x *reading) duration(key string, unit time.Duration) (time.Duration, *Node) {
+func (x *reading) duration(key string, unit time.Duration) (time.Duration, *tree.Node) {
 	n := x.node.Get(key)
-	if n.isNull() {
+	if n.IsNull() {
 		return 0, nil
 	}
 	v, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
-	if n.Kind != KindNumber || err != nil || !(v > 0) {
-		x.warn(n, key, fmt.Sprintf("ignored, because %s is not a positive number", describe(n)))
+	if n.Kind != tree.KindNumber || err != nil || !(v > 0) {
+		x.warn(n, key, fmt.Sprintf("ignored, because %s is not a positive number", n.Describe()))
 		return 0, nil
 	}
 	if v > float64(maxTimeout/unit) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/toolgate/toolgate/config/format"
 )
 
 // Times of a [Watcher] that are not set.
@@ -245,7 +247,7 @@ func (l *watchLoop) check(ctx context.Context) bool {
 func fingerprint(files []string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, path := range files {
-		data, err := readRegular(path, MaxFileSize)
+		data, err := readRegular(path, format.MaxFileSize)
 		sum := sha256.Sum256(data)
 		_, _ = io.WriteString(h, path+"\x00") // a hash takes everything
 		if err != nil {

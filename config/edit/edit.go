@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // Map is a map whose keys have an order. Values are texts, numbers of type int,
@@ -28,15 +29,15 @@ var ErrByHand = errors.New("the file cannot be changed without touching the rest
 // makes the maps of the path that are absent. The name of the file says its
 // format, as in [config.ParseDocument].
 func Set(name string, data []byte, path []string, key string, value Map) ([]byte, error) {
-	before, err := config.ParseDocument(name, data)
+	before, err := format.ParseDocument(name, data)
 	if err != nil {
 		return nil, err
 	}
 	var out []byte
-	switch format(name, data) {
-	case config.FormatTOML:
+	switch languageOf(name, data) {
+	case format.TOML:
 		out, err = setTOML(data, path, key, value)
-	case config.FormatYAML:
+	case format.YAML:
 		out, err = setYAML(data, path, key, value)
 	default:
 		out, err = setJSON(data, path, key, value)
@@ -50,7 +51,7 @@ func Set(name string, data []byte, path []string, key string, value Map) ([]byte
 // Delete takes a key away from the map at a path. Where it is not there, the file
 // stays as it is.
 func Delete(name string, data []byte, path []string, key string) ([]byte, error) {
-	before, err := config.ParseDocument(name, data)
+	before, err := format.ParseDocument(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +59,10 @@ func Delete(name string, data []byte, path []string, key string) ([]byte, error)
 		return data, nil
 	}
 	var out []byte
-	switch format(name, data) {
-	case config.FormatTOML:
+	switch languageOf(name, data) {
+	case format.TOML:
 		out, err = deleteTOML(data, path, key)
-	case config.FormatYAML:
+	case format.YAML:
 		out, err = deleteYAML(data, path, key)
 	default:
 		out, err = deleteJSON(data, path, key)
@@ -74,10 +75,10 @@ func Delete(name string, data []byte, path []string, key string) ([]byte, error)
 
 // Whole is a file that holds a Map alone.
 func Whole(name string, value Map) []byte {
-	switch format(name, nil) {
-	case config.FormatYAML:
+	switch languageOf(name, nil) {
+	case format.YAML:
 		return []byte(yamlMap(value, ""))
-	case config.FormatTOML:
+	case format.TOML:
 		return []byte(tomlTable(nil, value))
 	default:
 		return append([]byte(jsonText(value, "", "  ")), '\n')
@@ -87,8 +88,8 @@ func Whole(name string, value Map) []byte {
 // Text is an entry as it stands in a file of a format, for a person to write by
 // hand.
 func Text(name string, path []string, key string, value Map) string {
-	switch format(name, nil) {
-	case config.FormatTOML:
+	switch languageOf(name, nil) {
+	case format.TOML:
 		return tomlTable(append(slices.Clone(path), key), value)
 	default:
 		m := Map{{key, value}}
@@ -101,22 +102,22 @@ func Text(name string, path []string, key string, value Map) string {
 
 // format tells the language of a file: by its name, and without one that says so
 // JSON, which is what clients have.
-func format(name string, data []byte) config.Format {
+func languageOf(name string, data []byte) format.Format {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".yaml", ".yml":
-		return config.FormatYAML
+		return format.YAML
 	case ".toml":
-		return config.FormatTOML
+		return format.TOML
 	case ".json", ".jsonc", ".json5", ".code-workspace":
-		return config.FormatJSON
+		return format.JSON
 	}
 	if trimmed := strings.TrimSpace(string(data)); trimmed != "" && trimmed[0] != '{' && trimmed[0] != '/' {
-		return config.FormatYAML
+		return format.YAML
 	}
-	return config.FormatJSON
+	return format.JSON
 }
 
-func at(n *config.Node, path []string) *config.Node {
+func at(n *tree.Node, path []string) *tree.Node {
 	for _, key := range path {
 		n = n.Get(key)
 	}
@@ -125,8 +126,8 @@ func at(n *config.Node, path []string) *config.Node {
 
 // verify holds a file after an edit against the one before: a nil value is that
 // the key is gone.
-func verify(name string, before *config.Node, data []byte, path []string, key string, value Map) error {
-	after, err := config.ParseDocument(name, data)
+func verify(name string, before *tree.Node, data []byte, path []string, key string, value Map) error {
+	after, err := format.ParseDocument(name, data)
 	if err != nil {
 		return fmt.Errorf("%w (%w)", ErrByHand, err)
 	}
@@ -160,7 +161,7 @@ func verify(name string, before *config.Node, data []byte, path []string, key st
 
 // without renders a document less one key, and less the maps on the way to it that
 // have nothing else.
-func without(n *config.Node, path []string, key string) (string, error) {
+func without(n *tree.Node, path []string, key string) (string, error) {
 	pruned := prune(n, append(slices.Clone(path), key))
 	if pruned == nil {
 		return "{}", nil
@@ -169,11 +170,11 @@ func without(n *config.Node, path []string, key string) (string, error) {
 	return string(text), err
 }
 
-func prune(n *config.Node, path []string) *config.Node {
-	if n == nil || n.Kind == config.KindNull {
+func prune(n *tree.Node, path []string) *tree.Node {
+	if n == nil || n.Kind == tree.KindNull {
 		return nil
 	}
-	if n.Kind != config.KindMap {
+	if n.Kind != tree.KindMap {
 		return n
 	}
 	own := *n

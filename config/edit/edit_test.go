@@ -9,8 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 var entry = edit.Map{
@@ -49,7 +50,7 @@ func TestSetAndDelete(t *testing.T) {
 				t.Errorf("%q: %v", d.text, err)
 				continue
 			}
-			root, err := config.ParseDocument(d.name, out)
+			root, err := format.ParseDocument(d.name, out)
 			if err != nil {
 				t.Errorf("%q: %v", out, err)
 				continue
@@ -94,7 +95,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("%q: %v", d.text, err)
 			continue
 		}
-		root, err := config.ParseDocument(d.name, first)
+		root, err := format.ParseDocument(d.name, first)
 		if err != nil || root.Get("mcpServers").Get("x").Get("command").Value != "first" {
 			t.Errorf("%q has become %q, %v", d.text, first, err)
 		}
@@ -115,7 +116,7 @@ func TestMakesWhatIsAbsent(t *testing.T) {
 				t.Errorf("%s %q: %v", name, text, err)
 				continue
 			}
-			root, err := config.ParseDocument(name, out)
+			root, err := format.ParseDocument(name, out)
 			if err != nil || root.Get("p").Get("q").Get("e").Get("timeout") == nil {
 				t.Errorf("%s %q has become %q, %v", name, text, out, err)
 			}
@@ -139,7 +140,7 @@ func TestRefuses(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s %q has become %q", d.name, d.text, out)
 		}
-		var fault *config.Error
+		var fault *tree.Error
 		if !errors.Is(err, edit.ErrByHand) && !errors.As(err, &fault) {
 			t.Errorf("%s %q: %v", d.name, d.text, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -77,7 +78,7 @@ func (in *Daemon) ServeMetrics(ctx context.Context) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		if c.Origin("listen.metrics").Kind == config.OriginDefault {
+		if c.Origin("listen.metrics").Kind == tree.OriginDefault {
 			in.Log.Warn("no metrics: the default address is in use", "address", address)
 			return nil
 		}

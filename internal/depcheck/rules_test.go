@@ -196,12 +196,20 @@ var rules = map[string]rule{
 	"budget/redis/redistest": {why: "runs the server that tests need"},
 
 	"config": {
-		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2", "github.com/fsnotify/fsnotify"},
+		ours:   []string{"config/format", "config/tree", "config/units"},
+		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into values and knows nobody who uses them, so that every package can be configured without it",
 	},
 
+	"config/format": {
+		ours:   []string{"config/tree"},
+		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2"},
+		why:    "a language of files is read into the tree, whatever the values mean",
+	},
+	"config/tree":  {why: "values with their lines, whichever language they were written in"},
+	"config/units": {why: "sizes and durations are the same in every setting and message"},
 	"config/edit": {
-		ours:   []string{"config"},
+		ours:   []string{"config", "config/format", "config/tree"},
 		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2"},
 		why:    "changes an entry of a file in the formats that config reads, and reads it again to see that the rest is as it was",
 	},

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/spelling"
 )
@@ -268,7 +269,7 @@ func connected(client *clients.Client, path string, before []byte, entry edit.Ma
 	}
 	after = before
 	if only {
-		root, err := config.ParseDocument(path, before)
+		root, err := format.ParseDocument(path, before)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -189,7 +190,7 @@ func fileFindings(path string, err error) []doctor.Finding {
 			code = doctor.CodeUnset
 		}
 		subject, fix := path, ""
-		if e, ok := errors.AsType[*config.Error](fault); ok {
+		if e, ok := errors.AsType[*tree.Error](fault); ok {
 			if e.Key != "" {
 				subject = e.Key
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -135,7 +136,7 @@ func (e *examination) listeners(ctx context.Context, c *config.Config, running *
 	l := &c.Toolgate.Listen
 	if running == nil {
 		for _, try := range [][2]string{{"listen.http", l.HTTP}, {"listen.admin", l.Admin}, {"listen.metrics", l.Metrics}} {
-			if try[1] == "" || try[0] == "listen.metrics" && c.Origin(try[0]).Kind == config.OriginDefault {
+			if try[1] == "" || try[0] == "listen.metrics" && c.Origin(try[0]).Kind == tree.OriginDefault {
 				continue // without metrics on the default address, a gateway starts all the same
 			}
 			e.add(try[0], try[1], doctor.Listen(ctx, try[0], try[1])...)

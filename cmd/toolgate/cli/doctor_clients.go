@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 )
 
@@ -85,7 +86,7 @@ func (e *examination) clientFile(f clients.Found, first map[string]string) []doc
 	if err != nil {
 		data, readErr := config.ReadRegular(f.Path)
 		if readErr == nil {
-			if _, syntax := config.ParseDocument(f.Path, data); syntax == nil {
+			if _, syntax := format.ParseDocument(f.Path, data); syntax == nil {
 				return nil // a file of settings without servers
 			}
 		}
@@ -117,7 +118,7 @@ func startedToolgate(f clients.Found) []doctor.Finding {
 	if err != nil {
 		return nil
 	}
-	root, err := config.ParseDocument(f.Path, data)
+	root, err := format.ParseDocument(f.Path, data)
 	if err != nil {
 		return nil
 	}

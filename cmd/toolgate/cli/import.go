@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 )
@@ -168,7 +169,7 @@ func (p *importPlan) read(f clients.Found, target string) {
 	c, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
 	if err != nil {
 		if data, readErr := config.ReadRegular(f.Path); readErr == nil {
-			if _, syntax := config.ParseDocument(f.Path, data); syntax == nil {
+			if _, syntax := format.ParseDocument(f.Path, data); syntax == nil {
 				return // a file of settings without servers
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/internal/version"
@@ -73,13 +74,13 @@ func TestMetricsAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for kind, code := range map[config.OriginKind]int{config.OriginDefault: exitOK, config.OriginFile: exitUnreachable, config.OriginEnv: exitUnreachable} {
+	for kind, code := range map[tree.OriginKind]int{tree.OriginDefault: exitOK, tree.OriginFile: exitUnreachable, tree.OriginEnv: exitUnreachable} {
 		c, err := config.Default(config.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Toolgate.Listen.Metrics = taken.Addr().String()
-		c.Origins["listen.metrics"] = config.Origin{Kind: kind}
+		c.Origins["listen.metrics"] = tree.Origin{Kind: kind}
 		in := &daemon.Daemon{Config: c, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.New(version.Version)}
 		err = in.ServeMetrics(t.Context())
 		if got, ours := exitCode(err); ours != (code != exitOK) || ours && got != code {

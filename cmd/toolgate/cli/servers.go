@@ -11,6 +11,8 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/config/format"
+	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
 )
@@ -176,7 +178,7 @@ func (o *options) ownFile() (path string, data []byte, section []string, err err
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil, failure.New(failure.Config, err)
 	}
-	root, err := config.ParseDocument(path, data)
+	root, err := format.ParseDocument(path, data)
 	if err != nil {
 		return "", nil, nil, failure.New(failure.Config, err)
 	}
@@ -185,9 +187,9 @@ func (o *options) ownFile() (path string, data []byte, section []string, err err
 
 // serversSection is where the servers of a file are: under the key of its client,
 // or mcpServers.
-func serversSection(root *config.Node) []string {
+func serversSection(root *tree.Node) []string {
 	for _, key := range []string{"mcpServers", "mcp_servers", "context_servers", "amp.mcpServers", "servers"} {
-		if n := root.Get(key); n != nil && n.Kind == config.KindMap {
+		if n := root.Get(key); n != nil && n.Kind == tree.KindMap {
 			return []string{key}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -87,7 +88,7 @@ func modes(words []string) []governance.Mode {
 func RuleAt(c *config.Config, prefix string) gate.Rule {
 	var at gate.Rule
 	for path, o := range c.Origins {
-		if strings.HasPrefix(path, prefix) && o.Kind == config.OriginFile && (at.Line == 0 || o.Line < at.Line) {
+		if strings.HasPrefix(path, prefix) && o.Kind == tree.OriginFile && (at.Line == 0 || o.Line < at.Line) {
 			at = gate.Rule{File: o.File, Line: o.Line}
 		}
 	}

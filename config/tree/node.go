@@ -1,4 +1,7 @@
-package config
+// Package tree is what every format of a file is read into: values that know the
+// file's lines, where a flag or a variable took their place, and the faults that
+// are told to the person who wrote them.
+package tree
 
 import (
 	"bytes"
@@ -58,8 +61,8 @@ type Node struct {
 	// bytes. Both are 0 for a value that stands in no file.
 	Line, Column int
 
-	// origin is set on values laid over the file by a flag or a variable.
-	origin *Origin
+	// Origin is set on values laid over the file by a flag or a variable.
+	Origin *Origin
 }
 
 // Field is one entry of a map node.
@@ -83,13 +86,54 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// isMap and isList accept nil.
-func (n *Node) isMap() bool  { return n != nil && n.Kind == KindMap }
-func (n *Node) isList() bool { return n != nil && n.Kind == KindList }
+// IsMap and isList accept nil.
+func (n *Node) IsMap() bool  { return n != nil && n.Kind == KindMap }
+func (n *Node) IsList() bool { return n != nil && n.Kind == KindList }
 
-// isNull reports a key that is absent or written without a value, which mean
+// IsNull reports a key that is absent or written without a value, which mean
 // the same everywhere in this package.
-func (n *Node) isNull() bool { return n == nil || n.Kind == KindNull }
+func (n *Node) IsNull() bool { return n == nil || n.Kind == KindNull }
+
+// Item is the i-th element of a list, or nil.
+func (n *Node) Item(i int) *Node {
+	if !n.IsList() || i >= len(n.Items) {
+		return nil
+	}
+	return n.Items[i]
+}
+
+// OrItem is the i-th element of a list, or what is written in the place of a
+// list of one.
+func (n *Node) OrItem(i int) *Node {
+	if n.IsList() {
+		return n.Item(i)
+	}
+	return n
+}
+
+// ByKey indexes a map, for loops over all of it. It is nil where n is no map.
+func (n *Node) ByKey() map[string]Field {
+	if !n.IsMap() {
+		return nil
+	}
+	out := make(map[string]Field, len(n.Fields))
+	for _, f := range n.Fields {
+		out[f.Key] = f
+	}
+	return out
+}
+
+// Describe shows a scalar and its kind, short.
+func (n *Node) Describe() string {
+	switch n.Kind {
+	case KindString:
+		return fmt.Sprintf("the text %.40q", n.Value)
+	case KindNumber, KindBool:
+		return fmt.Sprintf("%.40s", n.Value)
+	default:
+		return n.Kind.String()
+	}
+}
 
 // JSON renders the node as JSON: keys in file order, numbers as they were
 // written wherever JSON can spell them, else in decimal. It fails on numbers
@@ -161,7 +205,7 @@ func jsonNumber(raw string) (string, error) {
 		return raw, nil
 	}
 	s := strings.TrimPrefix(strings.ReplaceAll(raw, "_", ""), "+")
-	if i, ok := parseInteger(s); ok {
+	if i, ok := ParseInteger(s); ok {
 		return i.String(), nil
 	}
 	if f, ok := decimalFloat(s); ok {
@@ -174,9 +218,9 @@ func jsonNumber(raw string) (string, error) {
 // another, because that takes time quadratic in its length.
 const maxDigits = 1000
 
-// parseInteger reads the integers of YAML and TOML: decimal, 0x, 0o and 0b.
+// ParseInteger reads the integers of YAML and TOML: decimal, 0x, 0o and 0b.
 // A leading zero without a letter is decimal.
-func parseInteger(s string) (*big.Int, bool) {
+func ParseInteger(s string) (*big.Int, bool) {
 	if len(s) > maxDigits {
 		return nil, false
 	}
@@ -223,4 +267,15 @@ func decimalFloat(s string) (string, bool) {
 	}
 	out += exp
 	return out, json.Valid([]byte(out))
+}
+
+// Join is the path of a key below another path. Either may be empty.
+func Join(path, key string) string {
+	switch {
+	case path == "":
+		return key
+	case key == "":
+		return path
+	}
+	return path + "." + key
 }

@@ -1,4 +1,4 @@
-package config
+package tree
 
 import "fmt"
 
@@ -39,13 +39,13 @@ func (o Origin) String() string {
 	}
 }
 
-// originOf is the origin of a node of the named file.
-func originOf(file string, n *Node) Origin {
+// OriginOf is the origin of a node of the named file.
+func OriginOf(file string, n *Node) Origin {
 	switch {
 	case n == nil:
 		return Origin{Kind: OriginDefault}
-	case n.origin != nil:
-		return *n.origin
+	case n.Origin != nil:
+		return *n.Origin
 	}
 	return Origin{Kind: OriginFile, File: file, Line: n.Line}
 }

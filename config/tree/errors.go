@@ -1,4 +1,4 @@
-package config
+package tree
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// maxErrors bounds how many faults of one file are reported.
-const maxErrors = 100
+// MaxErrors bounds how many faults of one file are reported.
+const MaxErrors = 100
 
 // Error is one fault of a configuration, addressed to the person who wrote it.
 type Error struct {
@@ -23,7 +23,7 @@ type Error struct {
 	// there is nothing better to say).
 	Problem, Hint string
 
-	err error // what the problem came from, for errors.Is
+	Err error // what the problem came from, for errors.Is
 }
 
 // Error renders "file:line: key: problem; hint", leaving out what is absent.
@@ -56,7 +56,7 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns what the problem came from, or nil.
-func (e *Error) Unwrap() error { return e.err }
+func (e *Error) Unwrap() error { return e.Err }
 
 // Warning is something a person should know about a file that is used anyway.
 type Warning struct {
@@ -71,71 +71,54 @@ func (w Warning) String() string {
 	return (&Error{File: w.File, Line: w.Line, Key: w.Key, Problem: w.Text}).Error()
 }
 
-// What some faults are, for [errors.Is].
-var (
-	// ErrUnset is that a variable of the environment is used and not set.
-	ErrUnset = errors.New("a variable is not set")
-	// ErrNamespace is that two servers have one namespace.
-	ErrNamespace = errors.New("two servers have one namespace")
-)
-
-// known is an error that shows what happened, and is one of the above.
-type known struct {
-	text string
-	is   error
-}
-
-func (e *known) Error() string { return e.text }
-func (e *known) Unwrap() error { return e.is }
-
-// because makes the last fault that was added one that came from err.
-func (p *problems) because(err error) {
-	if err != nil && len(p.list) > 0 {
-		p.list[len(p.list)-1].err = err
+// Because makes the last fault that was added one that came from err.
+func (p *Problems) Because(err error) {
+	if err != nil && len(p.List) > 0 {
+		p.List[len(p.List)-1].Err = err
 	}
 }
 
-// problems collects the faults of one file.
-type problems struct {
-	file string
-	list []*Error
+// Problems collects the faults of one file.
+type Problems struct {
+	File string
+	List []*Error
 }
 
-// at adds a fault at a node. The place of an overriding value is the flag or
+// At adds a fault at a node. The place of an overriding value is the flag or
 // variable that gave it.
-func (p *problems) at(n *Node, key, hint, format string, args ...any) {
-	e := &Error{File: p.file, Key: key, Problem: fmt.Sprintf(format, args...), Hint: hint}
+func (p *Problems) At(n *Node, key, hint, format string, args ...any) {
+	e := &Error{File: p.File, Key: key, Problem: fmt.Sprintf(format, args...), Hint: hint}
 	switch {
 	case n == nil:
-	case n.origin != nil:
-		e.File = n.origin.String()
+	case n.Origin != nil:
+		e.File = n.Origin.String()
 	default:
 		e.Line, e.Column = n.Line, n.Column
 	}
-	p.list = append(p.list, e)
+	p.List = append(p.List, e)
 }
 
-// atField adds a fault at the key of a field rather than at its value.
-func (p *problems) atField(f Field, key, hint, format string, args ...any) {
-	if f.Value != nil && f.Value.origin != nil {
-		p.at(f.Value, key, hint, format, args...)
+// AtField adds a fault at the key of a field rather than at its value.
+func (p *Problems) AtField(f Field, key, hint, format string, args ...any) {
+	if f.Value != nil && f.Value.Origin != nil {
+		p.At(f.Value, key, hint, format, args...)
 		return
 	}
-	p.at(&Node{Line: f.Line, Column: f.Column}, key, hint, format, args...)
+	p.At(&Node{Line: f.Line, Column: f.Column}, key, hint, format, args...)
 }
 
-// err joins what was collected in file order, or returns nil.
-func (p *problems) err() error {
-	if len(p.list) == 0 {
+// Err joins what was collected in file order, or returns nil.
+func (p *Problems) Err() error {
+	if len(p.List) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(p.list, func(a, b *Error) int {
+	slices.SortStableFunc(p.List, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	errs := make([]error, 0, min(len(p.list), maxErrors)+1)
-	for i, e := range p.list {
-		if i == maxErrors {
-			errs = append(errs, &Error{File: p.file, Problem: fmt.Sprintf("%d more problems are not shown", len(p.list)-i)})
+	errs := make([]error, 0, min(len(p.List), MaxErrors)+1)
+	for i, e := range p.List {
+		if i == MaxErrors {
+			errs = append(errs, &Error{File: p.File, Problem: fmt.Sprintf("%d more problems are not shown", len(p.List)-i)})
 			break
 		}
 		errs = append(errs, e)
@@ -143,9 +126,9 @@ func (p *problems) err() error {
 	return errors.Join(errs...)
 }
 
-// nearest returns the candidate closest to s, or "" where none is close enough
+// Nearest returns the candidate closest to s, or "" where none is close enough
 // to be what was meant.
-func nearest(s string, candidates []string) string {
+func Nearest(s string, candidates []string) string {
 	if len(s) > 64 {
 		return ""
 	}
@@ -154,16 +137,16 @@ func nearest(s string, candidates []string) string {
 		if max(len(c)-len(s), len(s)-len(c)) >= bestDist {
 			continue // the distance is at least the difference in length
 		}
-		if d := distance(strings.ToLower(s), strings.ToLower(c)); d < bestDist {
+		if d := Distance(strings.ToLower(s), strings.ToLower(c)); d < bestDist {
 			best, bestDist = c, d
 		}
 	}
 	return best
 }
 
-// distance is the number of edits (insert, delete, replace, swap of two
+// Distance is the number of edits (insert, delete, replace, swap of two
 // neighbours) between two short strings.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))
 	}
@@ -189,13 +172,13 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// didYouMean is the hint for an unknown name. Faults that will not be shown
+// DidYouMean is the hint for an unknown name. Faults that will not be shown
 // get none, because finding one takes longer than finding the fault.
-func (p *problems) didYouMean(s string, candidates []string) string {
-	if len(p.list) > maxErrors {
+func (p *Problems) DidYouMean(s string, candidates []string) string {
+	if len(p.List) > MaxErrors {
 		return ""
 	}
-	if c := nearest(s, candidates); c != "" {
+	if c := Nearest(s, candidates); c != "" {
 		return "write " + c + " instead"
 	}
 	if len(candidates) == 0 || len(candidates) > 24 {

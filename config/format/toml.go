@@ -1,4 +1,4 @@
-package config
+package format
 
 import (
 	"errors"
@@ -7,19 +7,21 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // parseTOML reads a TOML document with the library's expression parser, which
 // knows positions; the library's decoder then has the last word on what it
 // takes for valid, so that its finer rules about tables are not repeated here.
-func parseTOML(data []byte) (root *Node, err error) {
+func parseTOML(data []byte) (root *tree.Node, err error) {
 	defer func() {
 		// The expression parser is documented as liable to panic.
 		if r := recover(); r != nil {
 			root, err = nil, &syntaxError{line: 1, problem: fmt.Sprintf("the TOML cannot be read: %v", r)}
 		}
 	}()
-	b := &tomlBuilder{where: newPositions(data), root: &Node{Kind: KindMap, Line: 1, Column: 1}, made: map[*Node]tomlTableKind{}, index: map[*Node]map[string]int{}}
+	b := &tomlBuilder{where: newPositions(data), root: &tree.Node{Kind: tree.KindMap, Line: 1, Column: 1}, made: map[*tree.Node]tomlTableKind{}, index: map[*tree.Node]map[string]int{}}
 	b.table = b.root
 	b.parser.Reset(data)
 	for b.parser.NextExpression() {
@@ -61,11 +63,11 @@ const (
 type tomlBuilder struct {
 	parser unstable.Parser
 	where  positions
-	root   *Node
-	table  *Node  // the one that key-value lines add to
-	path   string // of that table
-	made   map[*Node]tomlTableKind
-	index  map[*Node]map[string]int // the place of each key in Fields
+	root   *tree.Node
+	table  *tree.Node // the one that key-value lines add to
+	path   string     // of that table
+	made   map[*tree.Node]tomlTableKind
+	index  map[*tree.Node]map[string]int // the place of each key in Fields
 	nodes  int
 }
 
@@ -109,7 +111,7 @@ func (b *tomlBuilder) header(e *unstable.Node) error {
 	}
 	b.path = ""
 	for _, k := range keys {
-		b.path = join(b.path, k.name)
+		b.path = tree.Join(b.path, k.name)
 	}
 	parent, err := b.descend(b.root, keys[:len(keys)-1])
 	if err != nil {
@@ -119,13 +121,13 @@ func (b *tomlBuilder) header(e *unstable.Node) error {
 	have := b.field(parent, last.name)
 	if e.Kind == unstable.ArrayTable {
 		if have == nil {
-			if have, err = b.add(parent, last, &Node{Kind: KindList, Line: last.line, Column: last.column}); err != nil {
+			if have, err = b.add(parent, last, &tree.Node{Kind: tree.KindList, Line: last.line, Column: last.column}); err != nil {
 				return err
 			}
-		} else if have.Value.Kind != KindList {
+		} else if have.Value.Kind != tree.KindList {
 			return duplicateKey(b.path, last.line, last.column, have.Line)
 		}
-		item := &Node{Kind: KindMap, Line: last.line, Column: last.column}
+		item := &tree.Node{Kind: tree.KindMap, Line: last.line, Column: last.column}
 		if err := b.count(item); err != nil {
 			return err
 		}
@@ -135,10 +137,10 @@ func (b *tomlBuilder) header(e *unstable.Node) error {
 		return nil
 	}
 	if have == nil {
-		if have, err = b.add(parent, last, &Node{Kind: KindMap, Line: last.line, Column: last.column}); err != nil {
+		if have, err = b.add(parent, last, &tree.Node{Kind: tree.KindMap, Line: last.line, Column: last.column}); err != nil {
 			return err
 		}
-	} else if have.Value.Kind != KindMap || b.made[have.Value] != tomlImplicit {
+	} else if have.Value.Kind != tree.KindMap || b.made[have.Value] != tomlImplicit {
 		return duplicateKey(b.path, last.line, last.column, have.Line)
 	}
 	b.made[have.Value] = tomlHeader
@@ -148,20 +150,20 @@ func (b *tomlBuilder) header(e *unstable.Node) error {
 
 // descend follows and creates parents; the parent of an array of tables is its
 // last element.
-func (b *tomlBuilder) descend(n *Node, keys []tomlKey) (*Node, error) {
+func (b *tomlBuilder) descend(n *tree.Node, keys []tomlKey) (*tree.Node, error) {
 	for _, k := range keys {
 		f := b.field(n, k.name)
 		if f == nil {
 			var err error
-			if f, err = b.add(n, k, &Node{Kind: KindMap, Line: k.line, Column: k.column}); err != nil {
+			if f, err = b.add(n, k, &tree.Node{Kind: tree.KindMap, Line: k.line, Column: k.column}); err != nil {
 				return nil, err
 			}
 		}
 		v := f.Value
-		if v.Kind == KindList && len(v.Items) > 0 {
+		if v.Kind == tree.KindList && len(v.Items) > 0 {
 			v = v.Items[len(v.Items)-1]
 		}
-		if v.Kind != KindMap || b.made[v] == tomlInline {
+		if v.Kind != tree.KindMap || b.made[v] == tomlInline {
 			return nil, duplicateKey(k.name, k.line, k.column, f.Line)
 		}
 		n = v
@@ -169,7 +171,7 @@ func (b *tomlBuilder) descend(n *Node, keys []tomlKey) (*Node, error) {
 	return n, nil
 }
 
-func (b *tomlBuilder) keyValue(into *Node, e *unstable.Node, depth int) error {
+func (b *tomlBuilder) keyValue(into *tree.Node, e *unstable.Node, depth int) error {
 	keys := b.keys(e.Key())
 	if depth+len(keys) > MaxDepth {
 		return tooDeep(keys[0].line, keys[0].column)
@@ -190,23 +192,23 @@ func (b *tomlBuilder) keyValue(into *Node, e *unstable.Node, depth int) error {
 	return err
 }
 
-func (b *tomlBuilder) value(e *unstable.Node, key tomlKey, depth int) (*Node, error) {
+func (b *tomlBuilder) value(e *unstable.Node, key tomlKey, depth int) (*tree.Node, error) {
 	if depth > MaxDepth {
 		return nil, tooDeep(key.line, key.column)
 	}
-	n := &Node{Line: key.line, Column: key.column}
+	n := &tree.Node{Line: key.line, Column: key.column}
 	if e.Raw.Length > 0 {
 		n.Line, n.Column = b.where.at(int(e.Raw.Offset))
 	}
 	switch e.Kind {
 	case unstable.String, unstable.DateTime, unstable.LocalDate, unstable.LocalDateTime, unstable.LocalTime:
-		n.Kind, n.Value = KindString, string(e.Data)
+		n.Kind, n.Value = tree.KindString, string(e.Data)
 	case unstable.Bool:
-		n.Kind, n.Value = KindBool, string(e.Data)
+		n.Kind, n.Value = tree.KindBool, string(e.Data)
 	case unstable.Integer, unstable.Float:
-		n.Kind, n.Value = KindNumber, string(e.Data)
+		n.Kind, n.Value = tree.KindNumber, string(e.Data)
 	case unstable.Array:
-		n.Kind = KindList
+		n.Kind = tree.KindList
 		for it := e.Children(); it.Next(); {
 			item, err := b.value(it.Node(), key, depth+1)
 			if err != nil {
@@ -218,7 +220,7 @@ func (b *tomlBuilder) value(e *unstable.Node, key tomlKey, depth int) (*Node, er
 			n.Items = append(n.Items, item)
 		}
 	case unstable.InlineTable:
-		n.Kind = KindMap
+		n.Kind = tree.KindMap
 		for it := e.Children(); it.Next(); {
 			if err := b.keyValue(n, it.Node(), depth+1); err != nil {
 				return nil, err
@@ -231,7 +233,7 @@ func (b *tomlBuilder) value(e *unstable.Node, key tomlKey, depth int) (*Node, er
 	return n, nil
 }
 
-func (b *tomlBuilder) add(n *Node, k tomlKey, v *Node) (*Field, error) {
+func (b *tomlBuilder) add(n *tree.Node, k tomlKey, v *tree.Node) (*tree.Field, error) {
 	if err := b.count(v); err != nil {
 		return nil, err
 	}
@@ -239,11 +241,11 @@ func (b *tomlBuilder) add(n *Node, k tomlKey, v *Node) (*Field, error) {
 		b.index[n] = map[string]int{}
 	}
 	b.index[n][k.name] = len(n.Fields)
-	n.Fields = append(n.Fields, Field{Key: k.name, Line: k.line, Column: k.column, Value: v})
+	n.Fields = append(n.Fields, tree.Field{Key: k.name, Line: k.line, Column: k.column, Value: v})
 	return &n.Fields[len(n.Fields)-1], nil
 }
 
-func (b *tomlBuilder) count(n *Node) error {
+func (b *tomlBuilder) count(n *tree.Node) error {
 	if b.nodes++; b.nodes > MaxTOMLNodes {
 		return tooMany(n.Line, n.Column, MaxTOMLNodes)
 	}
@@ -251,7 +253,7 @@ func (b *tomlBuilder) count(n *Node) error {
 }
 
 // field returns the entry of a key. The pointer holds until the next add.
-func (b *tomlBuilder) field(n *Node, key string) *Field {
+func (b *tomlBuilder) field(n *tree.Node, key string) *tree.Field {
 	if i, ok := b.index[n][key]; ok {
 		return &n.Fields[i]
 	}

@@ -1,4 +1,5 @@
-package config
+// Package units reads and renders the sizes and durations that a person writes.
+package units
 
 import (
 	"errors"

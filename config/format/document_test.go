@@ -1,4 +1,4 @@
-package config
+package format
 
 import (
 	"fmt"
@@ -6,27 +6,29 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // sketch renders a tree in one line, with positions.
-func sketch(n *Node) string {
+func sketch(n *tree.Node) string {
 	at := fmt.Sprintf("@%d:%d", n.Line, n.Column)
 	switch n.Kind {
-	case KindMap:
+	case tree.KindMap:
 		var parts []string
 		for _, f := range n.Fields {
 			parts = append(parts, fmt.Sprintf("%s@%d:%d=%s", f.Key, f.Line, f.Column, sketch(f.Value)))
 		}
 		return "{" + strings.Join(parts, " ") + "}" + at
-	case KindList:
+	case tree.KindList:
 		var parts []string
 		for _, i := range n.Items {
 			parts = append(parts, sketch(i))
 		}
 		return "[" + strings.Join(parts, " ") + "]" + at
-	case KindNull:
+	case tree.KindNull:
 		return "null" + at
-	case KindString:
+	case tree.KindString:
 		return fmt.Sprintf("%q%s", n.Value, at)
 	default:
 		return n.Value + at
@@ -120,84 +122,5 @@ func TestNodeJSON(t *testing.T) {
 		if got, err := n.JSON(); err == nil {
 			t.Errorf("%s: got %s, want an error", text, got)
 		}
-	}
-}
-
-func TestUnits(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "512": 512, "64KiB": 64 << 10, "16 MiB": 16 << 20, "1GiB": 1 << 30, "10MB": 10e6, "3kB": 3000, "7B": 7} {
-		if got, err := ParseSize(text); err != nil || got != want {
-			t.Errorf("ParseSize(%q) = %d, %v, want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "1 TB", "9223372036854775807KiB", "99999999999999999999", "0x10"} {
-		if got, err := ParseSize(text); err == nil {
-			t.Errorf("ParseSize(%q) = %d", text, got)
-		}
-	}
-	for size, want := range map[Size]string{0: "0B", 1000: "1000B", 1 << 20: "1MiB", 3 << 10: "3KiB", 5 << 30: "5GiB"} {
-		if got := size.String(); got != want {
-			t.Errorf("%d renders %q, want %q", size, got, want)
-		}
-	}
-	for text, want := range map[string]string{"90d": "2160h0m0s", "1h30m": "1h30m0s", "500ms": "500ms"} {
-		if got, err := ParseDuration(text); err != nil || got.String() != want {
-			t.Errorf("ParseDuration(%q) = %s, %v, want %s", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "5", "d", "1.5d", "-1d", "999999999999d", "1w"} {
-		if got, err := ParseDuration(text); err == nil {
-			t.Errorf("ParseDuration(%q) = %s", text, got)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	words := []string{"listen", "limits", "servers", "auth"}
-	for text, want := range map[string]string{"listn": "listen", "lisetn": "listen", "LISTEN": "listen", "server": "servers", "quite-different": "", "": "", "x": ""} {
-		if got := nearest(text, words); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
-// TestLargeFiles reads files with as many values as are plausible and more; with
-// work that grows by their square each would take minutes.
-func TestLargeFiles(t *testing.T) {
-	many := func(n int, format string) string {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, format, i)
-		}
-		return b.String()
-	}
-	files := map[string]string{
-		"top.json":       `{` + many(25_000, `"mcpSer%d":1,`) + `}`,
-		"servers.json":   `{"mcpServers":{` + many(15_000, `"s%d":{"command":"x"},`) + `}}`,
-		"unknown.json":   `{"toolgate":{` + many(25_000, `"lis%d":1,`) + `}}`,
-		"settings.json":  `{"mcpServers":{` + many(900, `"s%d":{"command":"x"},`) + `},"toolgate":{"servers":{` + many(15_000, `"s%dx":{},`) + `}}}`,
-		"tools.json":     `{"mcpServers":{"a":{"command":"x"}},"toolgate":{"servers":{"a":{"tools":{` + many(20_000, `"t%d":{"cost":2},`) + `}}}}}`,
-		"inherit.json":   `{"mcpServers":{"a":{"command":"x"}},"toolgate":{"servers":{"a":{"env_inherit":[` + many(25_000, `"V%d",`) + `]}}}}`,
-		"keys.json":      `{"toolgate":{"auth":{"keys":[` + many(15_000, `{"id":"k%d","subject":"a"},`) + `]}}}`,
-		"gemini.json":    `{"mcp":{"allowed":[` + many(20_000, `"x%d",`) + `]},"mcpServers":{` + many(900, `"s%d":{"httpUrl":"https://x"},`) + `}}`,
-		"pairs.toml":     many(MaxTOMLNodes, "k%d = 1\n"),
-		"tables.toml":    many(MaxTOMLNodes/2-1, "[a.t%d]\nb = 1\n"),
-		"arrays.toml":    many(MaxTOMLNodes/2-1, "[[a]]\nb = %d\n"),
-		"pairs.yaml":     many(25_000, "k%d: 1\n"),
-		"merges.yaml":    "a: &a {x: 1}\nb: {<<: [" + strings.Repeat("*a,", 50_000) + "]}\n",
-		"variables.json": `{"mcpServers":{"a":{"command":"x","args":["` + strings.Repeat("${A:-b}", 100_000) + `"]}}}`,
-	}
-	for name, text := range files {
-		t.Run(name, func(t *testing.T) {
-			if len(text) > MaxFileSize {
-				t.Fatalf("the file has %d bytes", len(text))
-			}
-			c, err := Parse(name, []byte(text), Options{})
-			if (c == nil) == (err == nil) {
-				t.Errorf("got %v and %v", c, err)
-			}
-			if n := len(flatten(err)); err != nil && n > maxErrors+1 {
-				t.Errorf("%d errors", n)
-			}
-		})
 	}
 }

@@ -1,4 +1,4 @@
-package config
+package format
 
 import (
 	"bytes"
@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // parseYAML reads one YAML document. The library's tree keeps aliases as
 // pointers; they are followed here, counted, and refused where they form a
 // cycle, so that a small file cannot become a large tree.
-func parseYAML(data []byte) (root *Node, err error) {
+func parseYAML(data []byte) (root *tree.Node, err error) {
 	defer func() {
 		// The library reports some malformed input by panicking.
 		if r := recover(); r != nil {
@@ -26,7 +28,7 @@ func parseYAML(data []byte) (root *Node, err error) {
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return &Node{Kind: KindMap, Line: 1, Column: 1}, nil
+			return &tree.Node{Kind: tree.KindMap, Line: 1, Column: 1}, nil
 		}
 		return nil, yamlSyntax(err)
 	}
@@ -42,20 +44,20 @@ func parseYAML(data []byte) (root *Node, err error) {
 		}
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		return &Node{Kind: KindMap, Line: 1, Column: 1}, nil
+		return &tree.Node{Kind: tree.KindMap, Line: 1, Column: 1}, nil
 	}
 	b := &yamlBuilder{}
 	root, err = b.build(doc.Content[0], 0)
 	if err != nil {
 		return nil, err
 	}
-	if root.Kind == KindNull {
-		root = &Node{Kind: KindMap, Line: 1, Column: 1}
+	if root.Kind == tree.KindNull {
+		root = &tree.Node{Kind: tree.KindMap, Line: 1, Column: 1}
 	}
 	return root, nil
 }
 
-var yamlLine = pattern(`^line (\d+): `)
+var yamlLine = lazily(`^line (\d+): `)
 
 // yamlSyntax takes the line out of the library's message.
 func yamlSyntax(err error) error {
@@ -73,14 +75,14 @@ type yamlBuilder struct {
 	open  []*yaml.Node // the anchors being expanded, to find cycles
 }
 
-func (b *yamlBuilder) build(y *yaml.Node, depth int) (*Node, error) {
+func (b *yamlBuilder) build(y *yaml.Node, depth int) (*tree.Node, error) {
 	if b.nodes++; b.nodes > MaxNodes {
 		return nil, tooMany(y.Line, y.Column, MaxNodes)
 	}
 	if depth > MaxDepth {
 		return nil, tooDeep(y.Line, y.Column)
 	}
-	n := &Node{Line: y.Line, Column: y.Column}
+	n := &tree.Node{Line: y.Line, Column: y.Column}
 	switch y.Kind {
 	case yaml.AliasNode:
 		if slices.Contains(b.open, y.Alias) {
@@ -100,7 +102,7 @@ func (b *yamlBuilder) build(y *yaml.Node, depth int) (*Node, error) {
 	case yaml.ScalarNode:
 		return n, yamlScalar(n, y)
 	case yaml.SequenceNode:
-		n.Kind = KindList
+		n.Kind = tree.KindList
 		b.open = append(b.open, y)
 		for _, c := range y.Content {
 			v, err := b.build(c, depth+1)
@@ -121,8 +123,8 @@ func (b *yamlBuilder) build(y *yaml.Node, depth int) (*Node, error) {
 	}
 }
 
-func (b *yamlBuilder) mapping(n *Node, y *yaml.Node, depth int) error {
-	n.Kind = KindMap
+func (b *yamlBuilder) mapping(n *tree.Node, y *yaml.Node, depth int) error {
+	n.Kind = tree.KindMap
 	seen := map[string]int{}
 	var merges []*yaml.Node
 	for i := 0; i+1 < len(y.Content); i += 2 {
@@ -146,7 +148,7 @@ func (b *yamlBuilder) mapping(n *Node, y *yaml.Node, depth int) error {
 		if err != nil {
 			return under(k.Value, err)
 		}
-		n.Fields = append(n.Fields, Field{Key: k.Value, Line: line, Column: col, Value: val})
+		n.Fields = append(n.Fields, tree.Field{Key: k.Value, Line: line, Column: col, Value: val})
 	}
 	// "<<" fills in what the map does not say itself; of several the first wins.
 	for _, m := range merges {
@@ -154,12 +156,12 @@ func (b *yamlBuilder) mapping(n *Node, y *yaml.Node, depth int) error {
 		if err != nil {
 			return err
 		}
-		sources := []*Node{src}
-		if src.Kind == KindList {
+		sources := []*tree.Node{src}
+		if src.Kind == tree.KindList {
 			sources = src.Items
 		}
 		for _, s := range sources {
-			if s.Kind != KindMap {
+			if s.Kind != tree.KindMap {
 				return &syntaxError{line: m.Line, column: m.Column, problem: "<< must name a map or a list of maps"}
 			}
 			for _, f := range s.Fields {
@@ -173,19 +175,19 @@ func (b *yamlBuilder) mapping(n *Node, y *yaml.Node, depth int) error {
 	return nil
 }
 
-func yamlScalar(n *Node, y *yaml.Node) error {
+func yamlScalar(n *tree.Node, y *yaml.Node) error {
 	switch tag := y.ShortTag(); tag {
 	case "!!null":
-		n.Kind = KindNull
+		n.Kind = tree.KindNull
 	case "!!bool":
-		n.Kind, n.Value = KindBool, strings.ToLower(y.Value)
+		n.Kind, n.Value = tree.KindBool, strings.ToLower(y.Value)
 		if n.Value != "true" && n.Value != "false" {
 			return &syntaxError{line: y.Line, column: y.Column, problem: fmt.Sprintf("%q is not true or false", y.Value), hint: "write true or false"}
 		}
 	case "!!int", "!!float":
-		n.Kind, n.Value = KindNumber, y.Value
+		n.Kind, n.Value = tree.KindNumber, y.Value
 	case "!!str", "!!timestamp":
-		n.Kind, n.Value = KindString, y.Value
+		n.Kind, n.Value = tree.KindString, y.Value
 	default:
 		return &syntaxError{line: y.Line, column: y.Column, problem: fmt.Sprintf("the YAML tag %s is not known here", tag), hint: "write a plain value"}
 	}

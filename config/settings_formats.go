@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/config/units"
 )
 
 // formats are the checks that a format tag names. Each gets the text and the
@@ -161,7 +163,7 @@ func formatWindow(text, _ string) (string, string, error) {
 		}
 		return "", hint, fmt.Errorf("%.80q is not a window", text)
 	}
-	d, err := ParseDuration(duration)
+	d, err := units.ParseDuration(duration)
 	switch {
 	case err != nil:
 		return "", hint, fmt.Errorf("%.80q is not a window", text)
@@ -257,7 +259,7 @@ func formatRedis(text, _ string) (string, string, error) {
 	case u.Fragment != "":
 		return "", redisHint, errors.New("has a fragment, which means nothing")
 	}
-	if db := strings.Trim(u.Path, "/"); db != "" && !digits(db) {
+	if db := strings.Trim(u.Path, "/"); strings.Trim(db, "0123456789") != "" {
 		return "", redisHint, errors.New("names a database that is no number")
 	}
 	for name := range u.Query() {

@@ -1,12 +1,16 @@
-package config
+package format
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // Bounds of one document. A file beyond them is refused, not read in part.
@@ -20,8 +24,6 @@ const (
 	// library takes time by the square of them.
 	MaxNodes     = 200_000
 	MaxTOMLNodes = 10_000
-	// MaxServers is how many servers one file may have.
-	MaxServers = 1000
 )
 
 // Format is the language of a file.
@@ -29,20 +31,20 @@ type Format uint8
 
 // The formats. FormatUnknown asks for sniffing.
 const (
-	FormatUnknown Format = iota
-	FormatJSON           // JSON, with comments and trailing commas
-	FormatYAML
-	FormatTOML
+	Unknown Format = iota
+	JSON           // JSON, with comments and trailing commas
+	YAML
+	TOML
 )
 
 // String names the format.
 func (f Format) String() string {
 	switch f {
-	case FormatJSON:
+	case JSON:
 		return "JSON"
-	case FormatYAML:
+	case YAML:
 		return "YAML"
-	case FormatTOML:
+	case TOML:
 		return "TOML"
 	default:
 		return "unknown"
@@ -51,35 +53,35 @@ func (f Format) String() string {
 
 // ParseDocument reads one file into a tree. The format is that of the name's
 // extension, else it is guessed from the contents. An empty file is an empty
-// map. Errors are of type *[Error], one per fault, joined.
+// map. Errors are of type *[tree.Error], one per fault, joined.
 //
 // Repeated keys, several YAML documents in one file, and anything beyond
 // [MaxFileSize], [MaxDepth] or [MaxNodes] are errors.
-func ParseDocument(name string, data []byte) (*Node, error) {
-	p := &problems{file: name}
-	root := parseDocument(p, name, data)
-	if err := p.err(); err != nil {
+func ParseDocument(name string, data []byte) (*tree.Node, error) {
+	p := &tree.Problems{File: name}
+	root := Read(p, name, data)
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return root, nil
 }
 
-func parseDocument(p *problems, name string, data []byte) *Node {
+func Read(p *tree.Problems, name string, data []byte) *tree.Node {
 	if len(data) > MaxFileSize {
-		p.at(nil, "", "", "the file is larger than %d MiB", MaxFileSize>>20)
+		p.At(nil, "", "", "the file is larger than %d MiB", MaxFileSize>>20)
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if line := invalidUTF8Line(data); line > 0 {
-		p.at(&Node{Line: line, Column: 1}, "", "save it as UTF-8", "the file is not valid UTF-8")
+		p.At(&tree.Node{Line: line, Column: 1}, "", "save it as UTF-8", "the file is not valid UTF-8")
 		return nil
 	}
-	var root *Node
+	var root *tree.Node
 	var err error
 	switch formatOf(name, data) {
-	case FormatJSON:
+	case JSON:
 		root, err = parseJSON(data)
-	case FormatTOML:
+	case TOML:
 		root, err = parseTOML(data)
 	default:
 		root, err = parseYAML(data)
@@ -89,7 +91,7 @@ func parseDocument(p *problems, name string, data []byte) *Node {
 		if !errors.As(err, &se) {
 			se = &syntaxError{problem: err.Error()}
 		}
-		p.at(&Node{Line: max(se.line, 1), Column: max(se.column, 1)}, se.key, se.hint, "%s", se.problem)
+		p.At(&tree.Node{Line: max(se.line, 1), Column: max(se.column, 1)}, se.key, se.hint, "%s", se.problem)
 		return nil
 	}
 	return root
@@ -115,7 +117,7 @@ func duplicateKey(key string, line, column, firstLine int) error {
 func under(key string, err error) error {
 	var se *syntaxError
 	if errors.As(err, &se) && se.key != "" {
-		se.key = join(key, se.key)
+		se.key = tree.Join(key, se.key)
 	}
 	return err
 }
@@ -131,19 +133,24 @@ func tooMany(line, column, limit int) error {
 func formatOf(name string, data []byte) Format {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json", ".jsonc", ".json5", ".code-workspace":
-		return FormatJSON
+		return JSON
 	case ".yaml", ".yml":
-		return FormatYAML
+		return YAML
 	case ".toml":
-		return FormatTOML
+		return TOML
 	}
 	return sniff(data)
 }
 
 var (
-	tomlTable = pattern(`^\[\[?\s*[A-Za-z0-9_."'-]+\s*\]?\]\s*(#.*)?$`)
-	tomlPair  = pattern(`^[A-Za-z0-9_."'-]+\s*=`)
+	tomlTable = lazily(`^\[\[?\s*[A-Za-z0-9_."'-]+\s*\]?\]\s*(#.*)?$`)
+	tomlPair  = lazily(`^[A-Za-z0-9_."'-]+\s*=`)
 )
+
+// lazily compiles an expression at its first use.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // sniff guesses by the first line that says something.
 func sniff(data []byte) Format {
@@ -153,13 +160,13 @@ func sniff(data []byte) Format {
 		case len(line) == 0 || line[0] == '#':
 			continue
 		case line[0] == '{' || bytes.HasPrefix(line, []byte("//")) || bytes.HasPrefix(line, []byte("/*")):
-			return FormatJSON
+			return JSON
 		case tomlTable().Match(line) || tomlPair().Match(line):
-			return FormatTOML
+			return TOML
 		}
-		return FormatYAML
+		return YAML
 	}
-	return FormatYAML
+	return YAML
 }
 
 func invalidUTF8Line(data []byte) int {

@@ -1,4 +1,4 @@
-package config
+package format
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // jsonParser reads JSON as editors write it: with // and /* */ comments and
@@ -17,13 +19,13 @@ type jsonParser struct {
 	where positions
 }
 
-func parseJSON(data []byte) (*Node, error) {
+func parseJSON(data []byte) (*tree.Node, error) {
 	p := &jsonParser{data: data, where: newPositions(data)}
 	if err := p.space(); err != nil {
 		return nil, err
 	}
 	if p.pos == len(p.data) {
-		return &Node{Kind: KindMap, Line: 1, Column: 1}, nil
+		return &tree.Node{Kind: tree.KindMap, Line: 1, Column: 1}, nil
 	}
 	root, err := p.value(0)
 	if err != nil {
@@ -94,12 +96,12 @@ func (p *jsonParser) space() error {
 	return nil
 }
 
-func (p *jsonParser) value(depth int) (*Node, error) {
+func (p *jsonParser) value(depth int) (*tree.Node, error) {
 	line, col := p.where.at(p.pos)
 	if p.nodes++; p.nodes > MaxNodes {
 		return nil, tooMany(line, col, MaxNodes)
 	}
-	n := &Node{Line: line, Column: col}
+	n := &tree.Node{Line: line, Column: col}
 	switch c := p.peek(); {
 	case c == '{' || c == '[':
 		if depth >= MaxDepth {
@@ -111,19 +113,19 @@ func (p *jsonParser) value(depth int) (*Node, error) {
 		return n, p.array(n, depth+1)
 	case c == '"':
 		s, err := p.str()
-		n.Kind, n.Value = KindString, s
+		n.Kind, n.Value = tree.KindString, s
 		return n, err
 	case c == '-' || c >= '0' && c <= '9':
 		return n, p.number(n)
 	}
 	for _, lit := range [...]struct {
 		text string
-		kind Kind
-	}{{"true", KindBool}, {"false", KindBool}, {"null", KindNull}} {
+		kind tree.Kind
+	}{{"true", tree.KindBool}, {"false", tree.KindBool}, {"null", tree.KindNull}} {
 		if p.word() == lit.text {
 			p.pos += len(lit.text)
 			n.Kind = lit.kind
-			if lit.kind == KindBool {
+			if lit.kind == tree.KindBool {
 				n.Value = lit.text
 			}
 			return n, nil
@@ -145,7 +147,7 @@ func (p *jsonParser) word() string {
 	return string(p.data[p.pos:end])
 }
 
-func (p *jsonParser) number(n *Node) error {
+func (p *jsonParser) number(n *tree.Node) error {
 	start := p.pos
 	for p.pos < len(p.data) {
 		c := p.data[p.pos]
@@ -159,12 +161,12 @@ func (p *jsonParser) number(n *Node) error {
 	if !json.Valid(raw) {
 		return p.fail(start, "", "%.40q is not a number", raw)
 	}
-	n.Kind, n.Value = KindNumber, string(raw)
+	n.Kind, n.Value = tree.KindNumber, string(raw)
 	return nil
 }
 
-func (p *jsonParser) object(n *Node, depth int) error {
-	n.Kind = KindMap
+func (p *jsonParser) object(n *tree.Node, depth int) error {
+	n.Kind = tree.KindMap
 	open := p.pos
 	p.pos++
 	seen := map[string]int{}
@@ -202,7 +204,7 @@ func (p *jsonParser) object(n *Node, depth int) error {
 		if err != nil {
 			return under(key, err)
 		}
-		n.Fields = append(n.Fields, Field{Key: key, Line: line, Column: col, Value: v})
+		n.Fields = append(n.Fields, tree.Field{Key: key, Line: line, Column: col, Value: v})
 		if err := p.space(); err != nil {
 			return err
 		}
@@ -216,8 +218,8 @@ func (p *jsonParser) object(n *Node, depth int) error {
 	}
 }
 
-func (p *jsonParser) array(n *Node, depth int) error {
-	n.Kind = KindList
+func (p *jsonParser) array(n *tree.Node, depth int) error {
+	n.Kind = tree.KindList
 	open := p.pos
 	p.pos++
 	for {
