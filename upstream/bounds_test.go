@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -396,7 +397,7 @@ func TestExitTextIsStable(t *testing.T) {
 				Sink: &sink{}, Credential: NewStatic(nil), Logger: quietLog, Identity: tt.whoami,
 			})
 			_, err := s.open(t.Context(), connKey{})
-			exit, ok := errors.AsType[*exitError](err)
+			exit, ok := errors.AsType[*child.ExitError](err)
 			if !ok {
 				t.Fatalf("open = %v", err)
 			}

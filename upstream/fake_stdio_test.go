@@ -18,15 +18,15 @@ const scriptVariable = "TOOLGATE_TEST_SCRIPT"
 // placesVariable names the folder of the script "scarce" and the tool "stall".
 const placesVariable = "TOOLGATE_TEST_PLACES"
 
-// child is a scripted MCP server on stdio, in a process of its own.
-type child struct {
+// scripted is an MCP server on stdio, in a process of its own.
+type scripted struct {
 	in *bufio.Reader
 	on map[string]func(mcp.Message)
 }
 
 func init() {
 	reexec["mcp"] = func() {
-		c := &child{in: bufio.NewReader(os.Stdin), on: make(map[string]func(mcp.Message))}
+		c := &scripted{in: bufio.NewReader(os.Stdin), on: make(map[string]func(mcp.Message))}
 		script := scripts[os.Getenv(scriptVariable)]
 		if script == nil {
 			fmt.Fprintln(os.Stderr, "no such script")
@@ -37,18 +37,18 @@ func init() {
 }
 
 // scripts are the servers, by name.
-var scripts = map[string]func(*child){
-	"legacy":  func(c *child) { c.legacy(); c.serve() },
-	"modern":  func(c *child) { c.modern(); c.serve() },
-	"hostile": func(c *child) { c.legacy(); c.hostile(); c.serve() },
+var scripts = map[string]func(*scripted){
+	"legacy":  func(c *scripted) { c.legacy(); c.serve() },
+	"modern":  func(c *scripted) { c.modern(); c.serve() },
+	"hostile": func(c *scripted) { c.legacy(); c.hostile(); c.serve() },
 	// mute ignores what it does not know, the probe too.
-	"mute": func(c *child) {
+	"mute": func(c *scripted) {
 		c.legacy()
 		c.on[mcp.MethodDiscover] = func(mcp.Message) {}
 		c.serve()
 	},
 	// early talks before it is asked, and in the middle of the handshake.
-	"early": func(c *child) {
+	"early": func(c *scripted) {
 		c.say("\xef\xbb\xbf" + `Server starting on stdio...`)
 		c.say(`{"level":"info","id":1,"msg":"handling request"}`)
 		c.say(`{"level":"info","id":2,"msg":"handling request"}`)
@@ -59,10 +59,10 @@ var scripts = map[string]func(*child){
 		c.serve()
 	},
 	// marked writes a byte order mark before everything else.
-	"marked": func(c *child) { _, _ = os.Stdout.WriteString("\xef\xbb\xbf"); c.legacy(); c.serve() },
+	"marked": func(c *scripted) { _, _ = os.Stdout.WriteString("\xef\xbb\xbf"); c.legacy(); c.serve() },
 	// scarce lives in one of two places, which it leaves only some time after
 	// the end of its input; a third one at once finds none.
-	"scarce": func(c *child) {
+	"scarce": func(c *scripted) {
 		for n := range 2 {
 			path := filepath.Join(os.Getenv(placesVariable), fmt.Sprint(n))
 			if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
@@ -78,7 +78,7 @@ var scripts = map[string]func(*child){
 		os.Exit(98)
 	},
 	// asks asks during each call and answers with what it was told and who it is.
-	"asks": func(c *child) {
+	"asks": func(c *scripted) {
 		c.legacy()
 		c.on[mcp.MethodToolsCall] = func(call mcp.Message) {
 			c.say(question(`"q"`, mcp.MethodElicit))
@@ -97,7 +97,7 @@ var scripts = map[string]func(*child){
 	},
 	// both speaks the era of its first message. A call asks in the legacy one, and
 	// its answer tells the process and the calls that it has had.
-	"both": func(c *child) {
+	"both": func(c *scripted) {
 		calls := 0
 		count := func(call mcp.Message, said string) {
 			calls++
@@ -126,7 +126,7 @@ var scripts = map[string]func(*child){
 		c.serve()
 	},
 	// keeps counts its calls; the tool "ask" asks, and other calls go on meanwhile.
-	"keeps": func(c *child) {
+	"keeps": func(c *scripted) {
 		c.legacy()
 		calls := 0
 		answer := func(call mcp.Message) { c.say(jsonAnswer(call.ID, fmt.Sprintf(`{"calls":%d}`, calls))) }
@@ -142,18 +142,18 @@ var scripts = map[string]func(*child){
 		c.serve()
 	},
 	// notes writes what it was declared into a file; varies lists by it too.
-	"notes":  func(c *child) { c.legacy(); c.notes(false); c.serve() },
-	"varies": func(c *child) { c.legacy(); c.notes(true); c.serve() },
+	"notes":  func(c *scripted) { c.legacy(); c.notes(false); c.serve() },
+	"varies": func(c *scripted) { c.legacy(); c.notes(true); c.serve() },
 	// deaf never reads.
-	"deaf": func(*child) { select {} },
+	"deaf": func(*scripted) { select {} },
 	// shuts stops to listen some time before it ends, dies does both at once.
-	"shuts": func(*child) {
+	"shuts": func(*scripted) {
 		os.Stdin.Close()
 		<-time.After(100 * time.Millisecond)
 		fmt.Fprintln(os.Stderr, "no licence found")
 		os.Exit(4)
 	},
-	"dies": func(*child) {
+	"dies": func(*scripted) {
 		fmt.Fprintln(os.Stderr, "no licence found")
 		os.Exit(4)
 	},
@@ -167,10 +167,10 @@ func childServer(script string, era mcp.Era) Spec {
 	}
 }
 
-func (c *child) say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
+func (c *scripted) say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
 
 // next returns the next message; ok is false at the end of the input.
-func (c *child) next() (mcp.Message, bool) {
+func (c *scripted) next() (mcp.Message, bool) {
 	line, err := c.in.ReadBytes('\n')
 	if err != nil {
 		return mcp.Message{}, false
@@ -184,7 +184,7 @@ func (c *child) next() (mcp.Message, bool) {
 }
 
 // serve handles messages until the input ends.
-func (c *child) serve() {
+func (c *scripted) serve() {
 	for {
 		msg, ok := c.next()
 		if !ok {
@@ -204,15 +204,15 @@ func (c *child) serve() {
 }
 
 // result answers requests of a method always the same.
-func (c *child) result(method, result string) {
+func (c *scripted) result(method, result string) {
 	c.on[method] = func(msg mcp.Message) { c.say(jsonAnswer(msg.ID, result)) }
 }
 
-func (c *child) echo(msg mcp.Message) {
+func (c *scripted) echo(msg mcp.Message) {
 	c.say(jsonAnswer(msg.ID, `{"content":[],"params":`+string(msg.Params())+`}`))
 }
 
-func (c *child) legacy() {
+func (c *scripted) legacy() {
 	c.result(mcp.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"child","version":"1"}}`)
 	c.result(mcp.MethodToolsList, toolList("echo"))
 	c.result(mcp.MethodSubscribe, `{}`)
@@ -221,7 +221,7 @@ func (c *child) legacy() {
 }
 
 // notes appends what was declared to a file, and lists by it if the server varies.
-func (c *child) notes(varies bool) {
+func (c *scripted) notes(varies bool) {
 	began := c.on[mcp.MethodInitialize]
 	c.on[mcp.MethodInitialize] = func(msg mcp.Message) {
 		declared := msg.Param("capabilities")
@@ -241,7 +241,7 @@ func (c *child) notes(varies bool) {
 	}
 }
 
-func (c *child) modern() {
+func (c *scripted) modern() {
 	c.result(mcp.MethodDiscover, discoverResult)
 	c.result(mcp.MethodToolsList, toolList("echo"))
 	c.on[mcp.MethodToolsCall] = c.echo
@@ -260,7 +260,7 @@ const odd = `{"tools":[{"name":"echo"},{"inputSchema":{},"name":"no type","x":1e
 	`{"name":"echo","inputSchema":{"second":true}},{"description":"no name"},7,{"name":""},{"name":5}]}`
 
 // hostile adds tools that misbehave, by name.
-func (c *child) hostile() {
+func (c *scripted) hostile() {
 	c.result(mcp.MethodToolsList, odd)
 	var silenced []mcp.ID
 	c.on[mcp.NotifyCancelled] = func(mcp.Message) {

@@ -87,7 +87,7 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 		closeConn(conn)
 		if process {
 			s.mu.Lock()
-			s.stderr = l.proc.tail()
+			s.stderr = l.tail()
 			s.mu.Unlock()
 		}
 		return nil, err

@@ -187,7 +187,7 @@ func (s *Server) Tail() Tail {
 	s.mu.Unlock()
 	if main != nil {
 		if l, ok := main.link.(*stdioLink); ok {
-			return l.proc.tail()
+			return l.tail()
 		}
 	}
 	return kept

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -242,5 +243,11 @@ func (s *Spec) Kind() string {
 // entries: PATH, HOME, LANG and TMPDIR (and what Windows needs), the variables
 // named in inherit where lookup has them, and the configured ones, which win.
 func Environment(configured map[string]string, inherit []string, lookup func(string) (string, bool)) []string {
-	return baseEnv(configured, inherit, lookup)
+	return child.Environment(configured, inherit, lookup)
 }
+
+// Executable returns the program that starts a stdio server: the path of its
+// command, looked up where the server would have it looked up. The error says
+// what was looked for and where, and is os.ErrNotExist or os.ErrPermission, wrapped,
+// where that is the reason.
+func (s *Spec) Executable() (string, error) { return child.Look(s.Command, s.Dir, s.Env) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -125,7 +126,7 @@ func (s *Server) dropMain(conn *Conn, err error) {
 		s.main = nil
 	}
 	if l, ok := conn.link.(*stdioLink); ok {
-		s.stderr = l.proc.tail()
+		s.stderr = l.tail()
 	}
 	s.renewing = errors.Is(err, errSessionLost)
 	if !s.stopped && s.life.Err() == nil {
@@ -195,7 +196,7 @@ func describe(err error) string {
 	if cut {
 		text = text[:maxReason]
 	}
-	return printable([]byte(strings.Join(strings.Fields(text), " ")), cut)
+	return child.Printable([]byte(strings.Join(strings.Fields(text), " ")), cut)
 }
 
 // signal sets a flag channel of capacity 1.

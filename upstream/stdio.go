@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -22,7 +23,7 @@ const stopGrace = 2 * time.Second
 // exit, until its group is dead and its stderr was read.
 const (
 	exitWait      = 2 * time.Second
-	lastWordsWait = groupSettle + drainWait + killWait
+	lastWordsWait = child.EndWait
 )
 
 // stdioDialer starts the process of a server (2026-07-28 transports/stdio; the
@@ -36,7 +37,7 @@ type stdioDialer struct {
 // stdioLink is a running process.
 type stdioLink struct {
 	mux    *mux
-	proc   *process
+	proc   *child.Process
 	log    *slog.Logger
 	limits Limits
 	out    chan []byte // to write; a message waits with its sender
@@ -47,7 +48,7 @@ type stdioLink struct {
 
 func (d *stdioDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link, error) {
 	// The process lives until the link is closed, not as long as its start.
-	proc, err := startProcess(context.WithoutCancel(ctx), processSpec{
+	proc, err := child.Start(context.WithoutCancel(ctx), child.Spec{
 		Command: d.spec.Command, Args: d.spec.Args, Dir: d.spec.Dir, Env: d.spec.Env,
 	})
 	if err != nil {
@@ -61,6 +62,12 @@ func (d *stdioDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link
 	l.wg.Go(l.read)
 	l.wg.Go(l.write)
 	return l, nil
+}
+
+// tail is what the process has written to its standard error.
+func (l *stdioLink) tail() Tail {
+	lines, ended := l.proc.Tail()
+	return Tail{Process: l.proc.Began().UnixNano(), Ended: ended, Lines: lines}
 }
 
 // read delivers the lines of the process until its stdout ends.

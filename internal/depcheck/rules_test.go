@@ -67,9 +67,9 @@ var rules = map[string]rule{
 	},
 
 	"upstream": {
-		ours:   []string{"internal/mcp", "internal/orphan"},
-		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex", "golang.org/x/sys"},
-		why:    "speaks to one server and knows nothing of callers, policy or catalogs; x/sys ends process trees, and the guardian those of a gateway that is killed",
+		ours:   []string{"internal/child", "internal/mcp"},
+		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex"},
+		why:    "speaks to one server and knows nothing of callers, policy or catalogs",
 	},
 	"upstream/...": {
 		ours:   []string{"upstream", "internal/mcp"},
@@ -324,6 +324,11 @@ var rules = map[string]rule{
 		why:    "tells others of executions; the driver stays here, and nobody waits for it",
 	},
 	"internal/logs": {why: "what a line of the log may hold; who finds secrets in it is handed in"},
+	"internal/child": {
+		ours:   []string{"internal/orphan"},
+		others: []string{"golang.org/x/sys"},
+		why:    "starts, watches and ends processes, whatever they are for; x/sys has the groups of Unix and the jobs of Windows",
+	},
 	"internal/orphan": {
 		ours:   []string{"internal/orphan/guardian"},
 		others: []string{"golang.org/x/sys"},

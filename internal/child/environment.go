@@ -1,4 +1,4 @@
-package upstream
+package child
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// lookCommand returns the absolute path of command. Entries of PATH that are
+// Look returns the absolute path of command. Entries of PATH that are
 // not absolute are passed over: what lies in a working directory must not stand
 // in for a command.
-func lookCommand(command, dir string, env []string) (string, error) {
+func Look(command, dir string, env []string) (string, error) {
 	if command == "" {
 		return "", errors.New("no command to start: set \"command\"")
 	}
@@ -48,12 +48,6 @@ func lookCommand(command, dir string, env []string) (string, error) {
 		command, search, os.ErrNotExist)
 }
 
-// Executable returns the program that starts a stdio server: the path of its
-// command, looked up where the server would have it looked up. The error says
-// what was looked for and where, and is os.ErrNotExist or os.ErrPermission, wrapped,
-// where that is the reason.
-func (s *Spec) Executable() (string, error) { return lookCommand(s.Command, s.Dir, s.Env) }
-
 // dirOf returns what command is relative to.
 func dirOf(command, dir string) string {
 	if filepath.IsAbs(command) {
@@ -73,11 +67,11 @@ func lookVariable(env []string, name string) string {
 	return ""
 }
 
-// baseEnv returns the environment of a child as sorted NAME=value entries: the
+// Environment returns the environment of a child as sorted NAME=value entries: the
 // few variables without which programs do not run, those named in inherit, and
 // configured, which wins. The first two are taken from lookup where it has
 // them; nothing else of the gateway's environment is passed on.
-func baseEnv(configured map[string]string, inherit []string, lookup func(string) (string, bool)) []string {
+func Environment(configured map[string]string, inherit []string, lookup func(string) (string, bool)) []string {
 	type variable struct{ name, value string }
 	all := make(map[string]variable)
 	set := func(name, value string) {

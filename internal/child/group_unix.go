@@ -1,10 +1,11 @@
 //go:build unix
 
-package upstream
+package child
 
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,46 +19,57 @@ var baseVariables = []string{"PATH", "HOME", "LANG", "TMPDIR"}
 // variableKey returns what two spellings of one variable have in common.
 func variableKey(name string) string { return name }
 
-// processGroup is a process and the group it leads. Its methods other than
-// awaitExit must not be called once wait was: its number may be another's then.
-type processGroup struct {
-	leader  *os.Process
-	guarded *orphan.Child
-}
+// system is nothing here.
+type system struct{}
 
-// startGroup starts path as the leader of a new process group.
-func startGroup(path string, argv []string, attr *os.ProcAttr) (*processGroup, error) {
-	attr.Sys = groupAttr()
-	leader, guarded, err := orphan.StartProcess(path, argv, attr)
-	if err != nil {
-		return nil, err
+// begin starts the command as the leader of a group, or of a session where it
+// asks for one; mu is held.
+func (g *Group) begin(cmd *exec.Cmd, guard Guard) (err error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = groupAttr()
 	}
-	return &processGroup{leader, guarded}, nil
+	if guard == GuardedFirst {
+		files, err := standardFiles(cmd)
+		if err != nil {
+			return err
+		}
+		cmd.Process, g.guarded, err = orphan.StartProcess(cmd.Path, cmd.Args, &os.ProcAttr{
+			Dir: cmd.Dir, Env: cmd.Env, Files: files, Sys: cmd.SysProcAttr,
+		})
+		return err
+	}
+	if guard == GuardedAfter || !followsGateway {
+		g.guarded = orphan.Expect()
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	g.guarded.Started(cmd.Process.Pid)
+	return nil
 }
 
-func (g *processGroup) pid() int { return g.leader.Pid }
-
-// awaitExit blocks until the leader has exited, and leaves it to be reaped.
-func (g *processGroup) awaitExit() error { return awaitExit(g.leader.Pid) }
-
-// wait reaps the leader of a group that was killed.
-func (g *processGroup) wait() (*os.ProcessState, error) {
-	g.guarded.Ended()
-	return g.leader.Wait()
-}
+// awaitExit blocks until the leader has exited, and leaves it to be reaped: until
+// then its number, which is the group's, is not given to others.
+func (g *Group) awaitExit() error { return awaitExit(g.leader.Pid) }
 
 // terminate asks all of the group to end. One that is stopped is woken for it.
-func (g *processGroup) terminate() {
+func (g *Group) terminate() {
 	g.signal(unix.SIGTERM)
 	g.signal(unix.SIGCONT)
 }
 
-// kill ends all of the group.
-func (g *processGroup) kill() { g.signal(unix.SIGKILL) }
+// kill ends all of the group, and a leader that has left it.
+func (g *Group) kill() {
+	g.signal(unix.SIGKILL)
+	_ = unix.Kill(g.leader.Pid, unix.SIGKILL)
+}
+
+// close tells the guardian that nobody is left.
+func (g *Group) close() { g.guarded.Ended() }
 
 // signal sends sig to the group. Its errors say that nobody is left in it, or
 // only such as took another user's rights; neither leaves anything to do.
-func (g *processGroup) signal(sig syscall.Signal) {
+func (g *Group) signal(sig syscall.Signal) {
 	_ = unix.Kill(-g.leader.Pid, sig)
 }
 

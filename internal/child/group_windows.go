@@ -1,9 +1,10 @@
-package upstream
+package child
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,47 +24,63 @@ var baseVariables = []string{
 // variableKey returns what two spellings of one variable have in common.
 func variableKey(name string) string { return strings.ToUpper(name) }
 
-// processGroup is a process and the job that it and all its descendants are in.
-// Its methods other than awaitExit must not be called once wait was.
-type processGroup struct {
-	leader *os.Process
-	job    windows.Handle
-}
+// system is the job that the leader and all its descendants are in.
+type system struct{ job windows.Handle }
 
-// startGroup starts path in a job of its own, which ends with its last handle:
+// begin starts the command in a job of its own, which ends with its last handle:
 // ours, so at the latest with the gateway. The process is created suspended and
-// runs its first instruction within the job.
-func startGroup(path string, argv []string, attr *os.ProcAttr) (*processGroup, error) {
-	attr.Sys = &syscall.SysProcAttr{
-		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP,
-		HideWindow:    true,
+// runs its first instruction within the job, whatever guard says; mu is held.
+func (g *Group) begin(cmd *exec.Cmd, guard Guard) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	if isBatch(path) {
-		system, err := windows.GetSystemDirectory()
-		if err != nil {
-			return nil, fmt.Errorf("find the system directory: %w", err)
-		}
-		if attr.Sys.CmdLine, err = batchCommandLine(path, argv[1:]); err != nil {
-			return nil, err
-		}
-		path = filepath.Join(system, "cmd.exe")
-	}
+	cmd.SysProcAttr.CreationFlags |= windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP
+	cmd.SysProcAttr.HideWindow = true
 	job, err := newJob()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	leader, err := os.StartProcess(path, argv, attr)
+	if guard == GuardedFirst {
+		err = startExactly(cmd)
+	} else {
+		err = cmd.Start()
+	}
 	if err != nil {
 		_ = windows.CloseHandle(job)
-		return nil, err
+		return err
 	}
-	g := &processGroup{leader: leader, job: job}
-	if err := g.confine(); err != nil {
-		_ = leader.Kill()
-		_, _ = g.wait()
-		return nil, err
+	if err := confine(cmd.Process, job); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = windows.CloseHandle(job)
+		return err
 	}
-	return g, nil
+	g.job = job
+	return nil
+}
+
+// startExactly starts the command with its environment as it is, and batch files
+// by a command line that is safe.
+func startExactly(cmd *exec.Cmd) error {
+	files, err := standardFiles(cmd)
+	if err != nil {
+		return err
+	}
+	path := cmd.Path
+	if isBatch(path) {
+		directory, err := windows.GetSystemDirectory()
+		if err != nil {
+			return fmt.Errorf("find the system directory: %w", err)
+		}
+		if cmd.SysProcAttr.CmdLine, err = batchCommandLine(path, cmd.Args[1:]); err != nil {
+			return err
+		}
+		path = filepath.Join(directory, "cmd.exe")
+	}
+	cmd.Process, err = os.StartProcess(path, cmd.Args, &os.ProcAttr{
+		Dir: cmd.Dir, Env: cmd.Env, Files: files, Sys: cmd.SysProcAttr,
+	})
+	return err
 }
 
 // newJob creates a job whose processes are killed when its last handle closes.
@@ -87,16 +104,16 @@ func newJob() (windows.Handle, error) {
 }
 
 // confine puts the suspended leader into the job and lets it run.
-func (g *processGroup) confine() error {
+func confine(leader *os.Process, job windows.Handle) error {
 	var assignErr error
-	err := g.leader.WithHandle(func(handle uintptr) {
-		assignErr = windows.AssignProcessToJobObject(g.job, windows.Handle(handle))
+	err := leader.WithHandle(func(handle uintptr) {
+		assignErr = windows.AssignProcessToJobObject(job, windows.Handle(handle))
 	})
 	if err := errors.Join(err, assignErr); err != nil {
-		return fmt.Errorf("assign process %d to its job: %w", g.leader.Pid, err)
+		return fmt.Errorf("assign process %d to its job: %w", leader.Pid, err)
 	}
-	if err := resume(uint32(g.leader.Pid)); err != nil {
-		return fmt.Errorf("resume process %d: %w", g.leader.Pid, err)
+	if err := resume(uint32(leader.Pid)); err != nil {
+		return fmt.Errorf("resume process %d: %w", leader.Pid, err)
 	}
 	return nil
 }
@@ -125,10 +142,8 @@ func resume(pid uint32) error {
 	return fmt.Errorf("find its thread: %w", err)
 }
 
-func (g *processGroup) pid() int { return g.leader.Pid }
-
 // awaitExit blocks until the leader has exited.
-func (g *processGroup) awaitExit() error {
+func (g *Group) awaitExit() error {
 	var waitErr error
 	err := g.leader.WithHandle(func(handle uintptr) {
 		_, waitErr = windows.WaitForSingleObject(windows.Handle(handle), windows.INFINITE)
@@ -139,21 +154,17 @@ func (g *processGroup) awaitExit() error {
 	return nil
 }
 
-// wait takes the leader's exit code and closes the job.
-func (g *processGroup) wait() (*os.ProcessState, error) {
-	state, err := g.leader.Wait()
-	_ = windows.CloseHandle(g.job)
-	return state, err
-}
-
 // terminate asks the group to end, with the nearest there is to a signal. It
 // reaches those on our console only.
-func (g *processGroup) terminate() {
+func (g *Group) terminate() {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(g.leader.Pid))
 }
 
 // kill ends all of the job. That fails only when nobody is left in it.
-func (g *processGroup) kill() { _ = windows.TerminateJobObject(g.job, 1) }
+func (g *Group) kill() { _ = windows.TerminateJobObject(g.job, 1) }
+
+// close lets go of the job, in which nobody is left.
+func (g *Group) close() { _ = windows.CloseHandle(g.job) }
 
 // exitSignal returns "": no signal ends a process here.
 func exitSignal(*os.ProcessState) string { return "" }

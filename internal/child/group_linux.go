@@ -1,4 +1,4 @@
-package upstream
+package child
 
 import (
 	"fmt"
@@ -7,8 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// followsGateway: the system kills a leader with the gateway.
+const followsGateway = true
+
 // groupAttr makes a child lead a group, and die with the thread that starts it:
-// see process.run, which keeps that thread.
+// see Group.hold, which keeps that thread.
 func groupAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

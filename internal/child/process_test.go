@@ -1,4 +1,4 @@
-package upstream
+package child
 
 import (
 	"bufio"
@@ -75,12 +75,6 @@ func init() {
 		_, _ = w.WriteString(strings.Repeat("y", 10<<20))
 		_ = w.Flush()
 	}
-	reexec["talk"] = func() {
-		for _, part := range []string{"Server ready\n{\"a\"", ":1}\r\n", "\n{\"b\":2}\n[1,", "2]\n{"} {
-			_, _ = os.Stdout.WriteString(part)
-		}
-		_, _ = os.Stdout.WriteString(strings.Repeat("x", 20<<20) + "\n{\"c\":3}\n{\"half\"")
-	}
 	// parent starts a child that holds all that it holds itself, and exits when
 	// it is let go.
 	reexec["parent"] = func() {
@@ -89,13 +83,13 @@ func init() {
 	}
 	// gateway starts a child as toolgate does, and waits to be killed.
 	reexec["gateway"] = func() {
-		p, err := startProcess(context.Background(), childSpec("loud", leashVariable+"="+os.Getenv(leashVariable)))
+		p, err := Start(context.Background(), childSpec("loud", leashVariable+"="+os.Getenv(leashVariable)))
 		exitOn(err)
 		<-p.Done()
 	}
 	// panicking is a gateway whose reader of the child's output panics.
 	reexec["panicking"] = func() {
-		p, err := startProcess(context.Background(), childSpec("loud", leashVariable+"="+os.Getenv(leashVariable)))
+		p, err := Start(context.Background(), childSpec("loud", leashVariable+"="+os.Getenv(leashVariable)))
 		exitOn(err)
 		go func() {
 			_, _ = p.Stdout().Read(make([]byte, 1))
@@ -199,13 +193,13 @@ func (l *leash) gone(name string) {
 }
 
 // childSpec runs this test binary as part, with more in its environment.
-func childSpec(part string, env ...string) processSpec {
-	return processSpec{Command: os.Args[0], Env: append([]string{childVariable + "=" + part, raceSetting}, env...)}
+func childSpec(part string, env ...string) Spec {
+	return Spec{Command: os.Args[0], Env: append([]string{childVariable + "=" + part, raceSetting}, env...)}
 }
 
-func startChild(t *testing.T, spec processSpec) *process {
+func startChild(t *testing.T, spec Spec) *Process {
 	t.Helper()
-	p, err := startProcess(t.Context(), spec)
+	p, err := Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,16 +213,16 @@ func startChild(t *testing.T, spec processSpec) *process {
 }
 
 // awaitDone waits for the end of p and returns how it ended.
-func awaitDone(t *testing.T, p *process) *exitError {
+func awaitDone(t *testing.T, p *Process) *ExitError {
 	t.Helper()
 	select {
 	case <-p.Done():
 	case <-time.After(childPatience):
 		t.Fatal("the process does not end")
 	}
-	var exit *exitError
+	var exit *ExitError
 	if !errors.As(p.Err(), &exit) {
-		t.Fatalf("Err = %v, want an exitError", p.Err())
+		t.Fatalf("Err = %v, want an ExitError", p.Err())
 	}
 	return exit
 }
@@ -278,22 +272,22 @@ func TestProcessExit(t *testing.T) {
 func TestExitErrorSentence(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	tests := []struct {
-		exit exitError
+		exit ExitError
 		want string
 	}{
-		{exitError{Command: "npx", Code: 1, After: 1234567890}, "npx exited with code 1 after 1.235s"},
+		{ExitError{Command: "npx", Code: 1, After: 1234567890}, "npx exited with code 1 after 1.235s"},
 		{
-			exitError{Command: "npx", Code: -1, Signal: "SIGSEGV", After: time.Minute, LastLine: "oh"},
+			ExitError{Command: "npx", Code: -1, Signal: "SIGSEGV", After: time.Minute, LastLine: "oh"},
 			"npx ended by signal SIGSEGV after 1m0s; its last line on stderr: oh",
 		},
-		{exitError{Command: "npx", Stopped: true}, "npx was stopped: exited with code 0 within a second"},
+		{ExitError{Command: "npx", Stopped: true}, "npx was stopped: exited with code 0 within a second"},
 		{
-			exitError{Command: "npx", Stopped: true, Cause: errors.New("not ready within 30s"), Code: -1, Signal: "SIGKILL"},
+			ExitError{Command: "npx", Stopped: true, Cause: errors.New("not ready within 30s"), Code: -1, Signal: "SIGKILL"},
 			"npx was stopped (not ready within 30s): ended by signal SIGKILL within a second",
 		},
-		{exitError{Command: "npx", Err: io.ErrNoProgress}, "npx ended in an unknown way (multiple Read calls return no data or error) within a second"},
+		{ExitError{Command: "npx", Err: io.ErrNoProgress}, "npx ended in an unknown way (multiple Read calls return no data or error) within a second"},
 		{
-			exitError{Command: "npx", LastLine: "x" + long},
+			ExitError{Command: "npx", LastLine: "x" + long},
 			"npx exited with code 0 within a second; its last line on stderr: x" + long[:198] + "…",
 		},
 	}
@@ -405,33 +399,6 @@ func TestProcessFloodsStderr(t *testing.T) {
 	}
 }
 
-func TestProcessLines(t *testing.T) {
-	t.Parallel()
-	p := startChild(t, childSpec("talk"))
-	var noise []string
-	r := newLineReader(p.Stdout(), 1<<20, func(head []byte) { noise = append(noise, string(head)) })
-	var got []string
-	for {
-		line, err := r.next()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				t.Error(err)
-			}
-			break
-		}
-		got = append(got, string(line))
-	}
-	if diff := cmp.Diff([]string{`{"a":1}`, `{"b":2}`, `[1,2]`, `{"c":3}`}, got); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"Server ready", `{"half"`}, noise); diff != "" {
-		t.Errorf("noise (-want +got):\n%s", diff)
-	}
-	if n := r.tooLong.Load(); n != 1 {
-		t.Errorf("%d lines were too long, want 1", n)
-	}
-}
-
 // TestProcessContextEnds checks that nothing outlives the context, and that a
 // blocked reader and a blocked writer are freed.
 func TestProcessContextEnds(t *testing.T) {
@@ -439,7 +406,7 @@ func TestProcessContextEnds(t *testing.T) {
 	l := newLeash(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	p, err := startProcess(ctx, childSpec("deaf", l.variable()))
+	p, err := Start(ctx, childSpec("deaf", l.variable()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,8 +434,8 @@ func TestProcessContextEnds(t *testing.T) {
 func TestProcessContextEndedBefore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := startProcess(ctx, childSpec("deaf")); !errors.Is(err, context.Canceled) {
-		t.Errorf("startProcess = %v", err)
+	if _, err := Start(ctx, childSpec("deaf")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Start = %v", err)
 	}
 }
 
@@ -479,7 +446,7 @@ func TestProcessContextEndsWhileStarting(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		p, err := startProcess(ctx, childSpec("echo"))
+		p, err := Start(ctx, childSpec("echo"))
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
@@ -560,14 +527,14 @@ func TestProcessCannotStart(t *testing.T) {
 	t.Parallel()
 	before := childSpec("echo")
 	before.Dir = t.TempDir() + "/none"
-	if _, err := startProcess(t.Context(), before); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Start(t.Context(), before); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("in a directory that is not there: %v", err)
 	}
-	if _, err := startProcess(t.Context(), processSpec{}); err == nil {
+	if _, err := Start(t.Context(), Spec{}); err == nil {
 		t.Error("started nothing")
 	}
 	broken := childSpec("echo", "A=\x00")
-	if _, err := startProcess(t.Context(), broken); err == nil {
+	if _, err := Start(t.Context(), broken); err == nil {
 		t.Error("started with a variable that cannot be")
 	}
 }
@@ -576,7 +543,7 @@ func TestProcessCannotStart(t *testing.T) {
 // they left behind.
 func TestProcessLeavesNothing(t *testing.T) {
 	for i := range 20 {
-		p, err := startProcess(t.Context(), childSpec("echo"))
+		p, err := Start(t.Context(), childSpec("echo"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package upstream
+package child
 
 import (
 	"bufio"
@@ -65,7 +65,7 @@ func TestProcessOutlivesThreads(t *testing.T) {
 			}
 		}
 	})
-	var children [16]*process
+	var children [16]*Process
 	for i := range children {
 		children[i] = startChild(t, childSpec("echo"))
 	}

@@ -1,4 +1,4 @@
-package upstream
+package child
 
 import (
 	"context"
@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
+	"os/exec"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -25,10 +24,13 @@ const (
 	drainBytes = 1 << 20
 	// killWait is how long Stop waits for the dead.
 	killWait = 5 * time.Second
+
+	// EndWait is how long Done may follow Exited at the most.
+	EndWait = groupSettle + drainWait + killWait
 )
 
-// processSpec says what to run.
-type processSpec struct {
+// Spec says what to run.
+type Spec struct {
 	// Command is a path, relative to Dir if it is not absolute, or a name to
 	// look up in the PATH of Env.
 	Command string
@@ -42,42 +44,38 @@ type processSpec struct {
 	StderrLines, StderrBytes int
 }
 
-// process is a child process with all it starts, for as long as that stays in
+// Process is a child process with all it starts, for as long as that stays in
 // its process group (Unix) or job (Windows, where nothing can leave). The group
 // ends with its leader: what is left then is told to terminate and, within a
 // second, killed. However the gateway ends, the group ends with it: on Linux the
 // system kills the leader, and everywhere package orphan sees to the rest.
 //
 // All methods may be called concurrently.
-type process struct {
+type Process struct {
 	command string
 	stdin   *os.File
 	stdout  *childOutput
 	stderr  *lineRing
-	group   *processGroup
+	group   Group
 	began   time.Time
 	exited  chan struct{}
 	done    chan struct{}
 
 	stopping atomic.Bool // the gateway wants the end
-
-	mu     sync.Mutex // no signal is sent during or after the reaping
-	reaped bool
-	cause  error      // of the end of the context, if that ended the process
-	exit   *exitError // set before done is closed
+	exit     *ExitError  // set before done is closed
 }
 
-// startProcess starts the command of spec in a process group of its own. ctx is
+// Start starts the command of spec in a process group of its own. ctx is
 // for the life of the process, not for its start alone: its end kills the group
 // at once, so that a caller who goes away leaves nothing behind. Stop ends it
 // gently before. The caller reads Stdout to its end, or closes it.
 //
 // The error says which command could not be started, where, and why.
-func startProcess(ctx context.Context, spec processSpec) (*process, error) {
+func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Command, err)
 	}
-	path, err := lookCommand(spec.Command, spec.Dir, spec.Env)
+	path, err := Look(spec.Command, spec.Dir, spec.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +83,7 @@ func startProcess(ctx context.Context, spec processSpec) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: open its pipes: %w", spec.Command, err)
 	}
-	p := &process{
+	p := &Process{
 		command: spec.Command,
 		stdin:   pipes.stdin,
 		stdout:  &childOutput{file: pipes.stdout, left: drainBytes},
@@ -111,20 +109,14 @@ func startProcess(ctx context.Context, spec processSpec) (*process, error) {
 
 // run starts the process, waits for its end, ends the rest of its group and
 // reaps it.
-//
-// It keeps to one thread because on Linux a child gets its death signal when
-// the thread that started it ends, even if the gateway lives on. That thread
-// blocks here until the child is dead, as waiting for a child needs one anyway.
-func (p *process) run(ctx context.Context, path string, spec processSpec, pipes *childPipes, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-
+func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *childPipes, started chan<- error) {
 	p.began = time.Now()
-	group, err := startGroup(path, append([]string{spec.Command}, spec.Args...), &os.ProcAttr{
-		Dir:   spec.Dir,
+	cmd := &exec.Cmd{
+		Path: path, Args: append([]string{spec.Command}, spec.Args...), Dir: spec.Dir,
 		Env:   append([]string{}, spec.Env...), // never nil, which would stand for ours
-		Files: pipes.child[:],
-	})
+		Stdin: pipes.child[0], Stdout: pipes.child[1], Stderr: pipes.child[2],
+	}
+	err := p.group.Start(cmd, GuardedFirst)
 	for _, file := range pipes.child {
 		file.Close()
 	}
@@ -134,13 +126,9 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 		started <- err
 		return
 	}
-	p.group = group
 	unhook := context.AfterFunc(ctx, func() {
 		p.stopping.Store(true)
-		p.signal(func() {
-			p.cause = context.Cause(ctx)
-			group.kill()
-		})
+		p.group.Kill()
 	})
 	defer unhook()
 	stderrEnded := make(chan struct{})
@@ -152,20 +140,26 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 	}()
 	started <- nil
 
-	// From here to the reaping the dead leader keeps the number of its group
-	// from being given to others.
-	waitErr := group.awaitExit()
+	waitErr := p.group.AwaitExit()
 	close(p.exited)
-	exit := &exitError{Command: p.command, After: time.Since(p.began), Stopped: p.stopping.Load()}
+	exit := &ExitError{Command: p.command, After: time.Since(p.began), Stopped: p.stopping.Load()}
 	p.stdin.Close() // frees a writer, where something still holds the other end
-	p.signal(group.terminate)
+	p.group.Terminate()
 	settle := time.NewTimer(groupSettle)
 	defer settle.Stop()
 	select {
 	case <-stderrEnded: // by all who had it, so most likely nobody is left
 	case <-settle.C:
 	}
-	p.reap(exit)
+	if exit.Stopped {
+		exit.Cause = context.Cause(ctx)
+	}
+	p.group.End()
+	if state, err := cmd.Process.Wait(); err != nil {
+		exit.Err = err
+	} else {
+		exit.Code, exit.Signal = state.ExitCode(), exitSignal(state)
+	}
 	exit.Err = errors.Join(exit.Err, waitErr)
 	p.stdout.drain()
 	_ = pipes.stderr.SetReadDeadline(time.Now().Add(drainWait)) // closed, or its job is dead
@@ -175,61 +169,36 @@ func (p *process) run(ctx context.Context, path string, spec processSpec, pipes 
 	close(p.done)
 }
 
-// signal sends what send sends, unless the group has gone.
-func (p *process) signal(send func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.reaped {
-		send()
-	}
-}
-
-// reap kills the rest of the group and adds the leader's exit status to exit.
-func (p *process) reap(exit *exitError) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.group.kill()
-	p.reaped = true
-	if exit.Stopped {
-		exit.Cause = p.cause
-	}
-	state, err := p.group.wait()
-	if err != nil {
-		exit.Err = err
-		return
-	}
-	exit.Code, exit.Signal = state.ExitCode(), exitSignal(state)
-}
-
 // Stdin is the standard input. A write blocks while the process does not read,
 // until it exits or Stdin is closed.
-func (p *process) Stdin() io.WriteCloser { return p.stdin }
+func (p *Process) Stdin() io.WriteCloser { return p.stdin }
 
 // Stdout is the standard output, for one reader. After the exit it gives what
 // was written before and then io.EOF, whoever still holds the other end.
-func (p *process) Stdout() io.ReadCloser { return p.stdout }
+func (p *Process) Stdout() io.ReadCloser { return p.stdout }
 
 // Stderr returns the last lines of the standard error, oldest first, safe to
 // print.
-func (p *process) Stderr() []string { return p.stderr.Lines() }
+func (p *Process) Stderr() []string { return p.stderr.Lines() }
 
-// tail is what the process has written to its standard error.
-func (p *process) tail() Tail {
-	lines, ended := p.stderr.Tail()
-	return Tail{Process: p.began.UnixNano(), Ended: ended, Lines: lines}
-}
+// Tail returns the lines of the standard error that have ended, as far as they
+// are kept, oldest first, and how many have ended since the start.
+func (p *Process) Tail() (lines []string, ended int) { return p.stderr.Tail() }
+
+// Began returns when the process was started.
+func (p *Process) Began() time.Time { return p.began }
 
 // Exited is closed when the process itself has exited; Done follows within
 // groupSettle and drainWait, and with it how it ended.
-func (p *process) Exited() <-chan struct{} { return p.exited }
+func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Done is closed when the process has exited and was reaped, its group is dead
 // and its standard error was read.
-func (p *process) Done() <-chan struct{} { return p.done }
+func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says for a person how the process ended, as an *exitError. It is nil
+// Err says for a person how the process ended, as an *ExitError. It is nil
 // before Done is closed and never after.
-func (p *process) Err() error {
+func (p *Process) Err() error {
 	select {
 	case <-p.done:
 		return p.exit
@@ -243,26 +212,26 @@ func (p *process) Err() error {
 // ends, the rest follows at once. It returns when the process has been reaped,
 // at once if it was before; an error only for one that outlives its killing,
 // which it is then still watched for.
-func (p *process) Stop(ctx context.Context, grace time.Duration) error {
+func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	p.stopping.Store(true)
 	p.stdin.Close()
 	if p.endsWithin(ctx, grace) {
 		return nil
 	}
-	p.signal(p.group.terminate)
+	p.group.Terminate()
 	if p.endsWithin(ctx, grace) {
 		return nil
 	}
-	p.signal(p.group.kill)
+	p.group.Kill()
 	if p.endsWithin(context.WithoutCancel(ctx), killWait) {
 		return nil
 	}
 	return fmt.Errorf("%s (process %d) is still there %v after it was killed: the system does not let go of it, see what it waits for",
-		p.command, p.group.pid(), killWait)
+		p.command, p.group.PID(), killWait)
 }
 
 // endsWithin waits for the end of the process, but no longer than d or ctx.
-func (p *process) endsWithin(ctx context.Context, d time.Duration) bool {
+func (p *Process) endsWithin(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -279,8 +248,8 @@ func (p *process) endsWithin(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// exitError is how a process ended.
-type exitError struct {
+// ExitError is how a process ended.
+type ExitError struct {
 	Command  string
 	Code     int           // exit code, -1 where a signal ended it
 	Signal   string        // name of that signal, or empty
@@ -295,7 +264,7 @@ type exitError struct {
 const maxLastLine = 200
 
 // Error returns one sentence.
-func (e *exitError) Error() string {
+func (e *ExitError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Command)
 	switch {
@@ -327,7 +296,7 @@ func (e *exitError) Error() string {
 }
 
 // Unwrap returns Err and Cause, as far as there are any.
-func (e *exitError) Unwrap() []error {
+func (e *ExitError) Unwrap() []error {
 	var all []error
 	for _, err := range []error{e.Err, e.Cause} {
 		if err != nil {

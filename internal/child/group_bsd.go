@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || netbsd || openbsd
 
-package upstream
+package child
 
 import (
 	"fmt"
@@ -8,6 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// followsGateway: the system kills nobody with the gateway.
+const followsGateway = false
 
 // groupAttr makes a child lead a group.
 func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

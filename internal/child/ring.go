@@ -1,4 +1,4 @@
-package upstream
+package child
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ func (r *lineRing) Write(p []byte) (int, error) {
 		if !ended {
 			return written, nil
 		}
-		r.push(printable(r.half, r.cut))
+		r.push(Printable(r.half, r.cut))
 		r.ended++
 		r.half, r.cut = r.half[:0], false
 		p = rest
@@ -78,7 +78,7 @@ func (r *lineRing) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.half) > 0 {
-		r.push(printable(r.half, r.cut))
+		r.push(Printable(r.half, r.cut))
 		r.half, r.cut = r.half[:0], false
 		r.ended++
 	}
@@ -97,7 +97,7 @@ func (r *lineRing) Lines() []string {
 		if len(all) == r.maxLines {
 			all = all[1:]
 		}
-		all = append(all, printable(r.half, r.cut))
+		all = append(all, Printable(r.half, r.cut))
 	}
 	return all
 }
@@ -144,11 +144,11 @@ func (r *lineRing) push(line string) {
 	r.bytes += len(line)
 }
 
-// printable returns text without what could move a cursor, change a title or
+// Printable returns text without what could move a cursor, change a title or
 // break a line: escape sequences, control characters other than tab, and bytes
 // that are not UTF-8. It never returns more bytes than it was given, but for an
 // ellipsis where cut says that the line went on.
-func printable(text []byte, cut bool) string {
+func Printable(text []byte, cut bool) string {
 	var b strings.Builder
 	b.Grow(len(text) + len("…"))
 	for len(text) > 0 {

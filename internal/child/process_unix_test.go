@@ -1,6 +1,6 @@
 //go:build unix
 
-package upstream
+package child
 
 import (
 	"errors"
@@ -50,11 +50,11 @@ func TestProcessStopSteps(t *testing.T) {
 	tests := []struct {
 		part  string
 		grace time.Duration
-		want  exitError
+		want  ExitError
 	}{
-		{"deaf", 300 * time.Millisecond, exitError{Code: -1, Signal: "SIGTERM", Stopped: true}},
-		{"graceful", 300 * time.Millisecond, exitError{Code: 0, Stopped: true}},
-		{"stubborn", 30 * time.Millisecond, exitError{Code: -1, Signal: "SIGKILL", Stopped: true}},
+		{"deaf", 300 * time.Millisecond, ExitError{Code: -1, Signal: "SIGTERM", Stopped: true}},
+		{"graceful", 300 * time.Millisecond, ExitError{Code: 0, Stopped: true}},
+		{"stubborn", 30 * time.Millisecond, ExitError{Code: -1, Signal: "SIGKILL", Stopped: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.part, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestProcessStopSteps(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got, cmp.Comparer(errors.Is)); diff != "" {
 				t.Errorf("exit (-want +got):\n%s", diff)
 			}
-			if err := unix.Kill(p.group.pid(), 0); err != unix.ESRCH {
+			if err := unix.Kill(p.group.PID(), 0); err != unix.ESRCH {
 				t.Errorf("signal to it after the end = %v, want ESRCH: it was not reaped", err)
 			}
 			out, err := io.ReadAll(p.Stdout())
@@ -138,7 +138,7 @@ func TestProcessStopped(t *testing.T) {
 	l := newLeash(t)
 	p := startChild(t, childSpec("deaf", l.variable()))
 	l.await("deaf")
-	if err := unix.Kill(p.group.pid(), unix.SIGSTOP); err != nil {
+	if err := unix.Kill(p.group.PID(), unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Stop(t.Context(), 300*time.Millisecond); err != nil {
@@ -155,7 +155,7 @@ func TestProcessCrash(t *testing.T) {
 	l := newLeash(t)
 	p := startChild(t, childSpec("deaf", l.variable()))
 	l.await("deaf")
-	if err := unix.Kill(p.group.pid(), unix.SIGKILL); err != nil {
+	if err := unix.Kill(p.group.PID(), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	exit := awaitDone(t, p)
@@ -168,8 +168,8 @@ func TestProcessCrash(t *testing.T) {
 func TestProcessOwnGroup(t *testing.T) {
 	t.Parallel()
 	p := startChild(t, childSpec("echo"))
-	if group, err := unix.Getpgid(p.group.pid()); group != p.group.pid() || err != nil {
-		t.Errorf("group = %d, %v, want %d", group, err, p.group.pid())
+	if group, err := unix.Getpgid(p.group.PID()); group != p.group.PID() || err != nil {
+		t.Errorf("group = %d, %v, want %d", group, err, p.group.PID())
 	}
 }
 
@@ -221,7 +221,7 @@ func TestLookCommand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := lookCommand(tt.command, tt.dir, tt.env)
+			got, err := Look(tt.command, tt.dir, tt.env)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want one with %q", err, tt.err)
@@ -275,12 +275,12 @@ func TestBaseEnv(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, baseEnv(tt.configured, tt.inherit, lookup)); diff != "" {
+			if diff := cmp.Diff(tt.want, Environment(tt.configured, tt.inherit, lookup)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	got := baseEnv(nil, nil, func(string) (string, bool) { return "", false })
+	got := Environment(nil, nil, func(string) (string, bool) { return "", false })
 	if got == nil || len(got) != 0 {
 		t.Errorf("of nothing: %#v, want empty and not nil", got)
 	}
