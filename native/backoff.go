@@ -1,9 +1,9 @@
 package native
 
 import (
-	"context"
-	"math/rand/v2"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/backoff"
 )
 
 // How often a plugin that ends is started again.
@@ -17,9 +17,12 @@ const (
 
 // ends counts how often a plugin has ended of late. It is for one goroutine.
 type ends struct {
-	at    []time.Time
-	pause time.Duration
+	at   []time.Time
+	wait backoff.Backoff
 }
+
+// newEnds returns an account without an end.
+func newEnds() ends { return ends{wait: backoff.Backoff{Base: firstPause, Max: lastPause}} }
 
 // add counts an end of a process that ran for a while. It returns how long to
 // wait before the next start, and ok false when there have been too many.
@@ -31,22 +34,8 @@ func (e *ends) add(now time.Time, ran time.Duration) (pause time.Duration, ok bo
 	if len(e.at) >= mostEnds {
 		return 0, false
 	}
-	if e.pause == 0 || ran >= steadyAfter {
-		e.pause = firstPause
+	if ran >= steadyAfter {
+		e.wait.Reset()
 	}
-	pause = e.pause - time.Duration(rand.Float64()*float64(e.pause)/2)
-	e.pause = min(2*e.pause, lastPause)
-	return pause, true
-}
-
-// pause waits, or returns false when the context has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return e.wait.Next(), true
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -148,7 +149,7 @@ func (p *Plugin) set(state mcp.State, reason string, running *process) {
 // Run starts the plugin, and again when it ends, until the context has ended or
 // it ends too often. It always returns after the process has gone.
 func (p *Plugin) Run(ctx context.Context) error {
-	var ended ends
+	ended := newEnds()
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := p.serve(ctx)
@@ -165,7 +166,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 		}
 		p.log.Warn("plugin ended and is started again", "err", err, "after", wait, "stderr", p.lines.Last())
 		p.set(mcp.Reconnecting, reason, nil)
-		if !pause(ctx, wait) {
+		if backoff.Sleep(ctx, wait) != nil {
 			break
 		}
 	}

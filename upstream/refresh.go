@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -72,7 +73,7 @@ func freshFor(l *mcp.Listing, took time.Duration) time.Duration {
 
 // schedule is when the lists of a server are read.
 type schedule struct {
-	retry backoff
+	retry backoff.Backoff
 	good  time.Time     // when they were read last
 	poll  time.Duration // after which they are read whoever asks; 0 before the first time
 	fresh bool          // the next time is the end of their freshness
@@ -80,7 +81,7 @@ type schedule struct {
 
 // succeeded takes account of lists that were read, and returns when to look again.
 func (p *schedule) succeeded(l *mcp.Listing, poll time.Duration, began time.Time) time.Duration {
-	p.retry.reset()
+	p.retry.Reset()
 	p.good, p.poll = time.Now(), poll
 	fresh := freshFor(l, p.good.Sub(began))
 	p.fresh = fresh < poll

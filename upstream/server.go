@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -205,14 +206,14 @@ func (s *Server) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	wait := s.backoff()
+	wait := s.retries()
 	renewals := 0
 	for ctx.Err() == nil {
 		s.tend() // serve does so while there is a connection
 		conn, err := s.open(ctx, connKey{})
 		if err != nil {
 			s.unreachable(err)
-			pause := wait.next()
+			pause := wait.Next()
 			if _, ok := errors.AsType[*loginError](err); ok {
 				pause = loginRetry
 			}
@@ -229,7 +230,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		s.dropMain(conn, err)
 		if time.Since(began) > steady {
-			wait.reset()
+			wait.Reset()
 			renewals = 0
 		}
 		var login *loginError
@@ -239,7 +240,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case errors.Is(err, errSessionLost) && renewals < renewMax:
 			renewals++ // a new session cures it at once
 		default:
-			s.await(ctx, wait.next())
+			s.await(ctx, wait.Next())
 		}
 	}
 	return nil
@@ -275,9 +276,9 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	s.setStatus(s.status.State, s.status.Reason)
 	s.mu.Unlock()
 	s.retell() // of what clients have declared while it was opened
-	plan := schedule{retry: backoff{Base: 250 * time.Millisecond, Max: processMax}}
-	gather := backoff{Base: settle, Max: settleMax, Jitter: -1}
-	relisten := backoff{Base: 250 * time.Millisecond, Max: processMax}
+	plan := schedule{retry: backoff.Backoff{Base: 250 * time.Millisecond, Max: processMax}}
+	gather := backoff.Backoff{Base: settle, Max: settleMax, Jitter: -1}
+	relisten := backoff.Backoff{Base: 250 * time.Millisecond, Max: processMax}
 	var changed, listened time.Time // when the last one of each was seen to
 	due := time.Now()
 	lists, stream, pool := time.NewTimer(0), time.NewTimer(time.Hour), time.NewTimer(0)
@@ -301,10 +302,10 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 				continue // every connection tells of the same change
 			}
 			if time.Since(changed) > steady {
-				gather.reset()
+				gather.Reset()
 			}
 			changed, pending = time.Now(), true
-			if at := changed.Add(gather.next()); at.Before(due) {
+			if at := changed.Add(gather.Next()); at.Before(due) {
 				due = at
 				lists.Reset(time.Until(due))
 			}
@@ -332,9 +333,9 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 			pool.Reset(s.tend())
 		case <-s.relist:
 			if time.Since(listened) > steady {
-				relisten.reset()
+				relisten.Reset()
 			}
-			stream.Reset(relisten.next())
+			stream.Reset(relisten.Next())
 		case <-stream.C:
 			listened = time.Now()
 			if err := conn.listen(ctx); err != nil {
@@ -366,7 +367,7 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 			s.unlisted(ctx, conn, err)
 		}
 		plan.fresh = false
-		return plan.retry.next()
+		return plan.retry.Next()
 	}
 	listing.Announced = announced
 	s.inherit(listing)
@@ -383,7 +384,7 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 	})
 	if len(listing.Unread) > 0 {
 		plan.fresh = false
-		return plan.retry.next()
+		return plan.retry.Next()
 	}
 	poll := pollOften // so that the session is kept that hears of changes of the plain list
 	if listing.Declares("tools", "listChanged") && !s.keepsPlain() {
@@ -407,7 +408,7 @@ func (s *Server) inherit(listing *mcp.Listing) {
 // retire closes a connection once no call is on it any more: what is in flight
 // over HTTP may still get its answer.
 func (s *Server) retire(conn *Conn) {
-	for conn.calls.Load() > 0 && sleep(s.life, drainStep) == nil {
+	for conn.calls.Load() > 0 && backoff.Sleep(s.life, drainStep) == nil {
 	}
 	if conn.shared {
 		s.mu.Lock()
@@ -427,7 +428,7 @@ func closeConn(conn *Conn) {
 // Drain waits until no call is in flight, as long as the context lasts.
 func (s *Server) Drain(ctx context.Context) {
 	for s.inFlight() > 0 {
-		if sleep(ctx, drainStep) != nil {
+		if backoff.Sleep(ctx, drainStep) != nil {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -184,7 +185,7 @@ func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *ou
 		if !l.legacy || s.last == "" || s.idle >= resumes {
 			return mcp.Message{}, cmpErr(err, errNoAnswer)
 		}
-		if err := sleep(ctx, min(s.retry, 30*time.Second)); err != nil {
+		if err := backoff.Sleep(ctx, min(s.retry, 30*time.Second)); err != nil {
 			return mcp.Message{}, context.Cause(ctx)
 		}
 		resp, err := l.get(ctx, s.last) //nolint:bodyclose // read closes it
@@ -364,7 +365,7 @@ func (l *streamableLink) standalone(opened chan struct{}) {
 	var once sync.Once
 	known := func() { once.Do(func() { close(opened) }) }
 	defer known()
-	wait := backoff{Base: 100 * time.Millisecond, Max: 30 * time.Second}
+	wait := backoff.Backoff{Base: 100 * time.Millisecond, Max: 30 * time.Second}
 	last, had := "", false
 	for {
 		resp, err := l.get(l.ctx, last)
@@ -393,12 +394,12 @@ func (l *streamableLink) standalone(opened chan struct{}) {
 			l.aside.Store(true)
 			l.listen(resp, &last)
 			if time.Since(opened) > 5*time.Second {
-				wait.reset()
+				wait.Reset()
 			}
 		default:
 			had = true // or might have had, had the connection been better
 		}
-		if sleep(l.ctx, wait.next()) != nil {
+		if backoff.Sleep(l.ctx, wait.Next()) != nil {
 			return
 		}
 	}

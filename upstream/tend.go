@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -14,7 +15,7 @@ const idleTime = 10 * time.Minute
 // reopening is when a connection that holds subscriptions is opened or listened
 // on again after it was lost.
 type reopening struct {
-	wait backoff
+	wait backoff.Backoff
 	due  time.Time // zero when it is not known to be lost
 }
 
@@ -30,7 +31,7 @@ func (r *reopening) failed(err error) {
 // it is due.
 func (r *reopening) left(now time.Time) time.Duration {
 	if r.due.IsZero() {
-		r.due = now.Add(r.wait.next())
+		r.due = now.Add(r.wait.Next())
 	}
 	return r.due.Sub(now)
 }
@@ -132,14 +133,14 @@ func (s *Server) listenAgain(key connKey, conn *Conn, now time.Time) time.Durati
 // reopen returns the account of attempts for a key; mu is held.
 func (s *Server) reopen(key connKey) *reopening {
 	if s.again[key] == nil {
-		s.again[key] = &reopening{wait: s.backoff()}
+		s.again[key] = &reopening{wait: s.retries()}
 	}
 	return s.again[key]
 }
 
-// backoff is that of attempts to reach the server.
-func (s *Server) backoff() backoff {
-	wait := backoff{Base: 50 * time.Millisecond, Max: retryMax}
+// retries is the backoff of attempts to reach the server.
+func (s *Server) retries() backoff.Backoff {
+	wait := backoff.Backoff{Base: 50 * time.Millisecond, Max: retryMax}
 	if s.spec.Command != "" {
 		wait.Max = processMax
 	}

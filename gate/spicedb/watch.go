@@ -3,12 +3,13 @@ package spicedb
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/toolgate/toolgate/internal/backoff"
 )
 
 const (
@@ -51,7 +52,9 @@ func (p *Phase) Run(ctx context.Context) error {
 	defer wg.Wait()
 	wg.Go(func() { p.notify(ctx) })
 
-	cursor, delay, said := "", minBackoff, ""
+	cursor, said := "", ""
+	// Waits are their length to 125% of it.
+	again := backoff.Backoff{Base: 5 * minBackoff / 4, Max: 5 * maxBackoff / 4, Jitter: 0.2}
 	for ctx.Err() == nil {
 		s := stream{p: p, cursor: cursor}
 		err := s.follow(ctx)
@@ -63,17 +66,14 @@ func (p *Phase) Run(ctx context.Context) error {
 			cursor = ""
 		}
 		if s.stood {
-			delay, said = minBackoff, ""
+			again.Reset()
+			said = ""
 		}
 		if text := err.Error(); text != said {
 			p.log.Warn("the Watch stream of SpiceDB is broken: decisions are not kept until it stands again", "error", err)
 			said = text
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(delay + rand.N(delay/4)):
-		}
-		delay = min(2*delay, maxBackoff)
+		_ = backoff.Sleep(ctx, again.Next()) // the loop ends with the context
 	}
 	return nil
 }

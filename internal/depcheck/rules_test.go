@@ -67,7 +67,7 @@ var rules = map[string]rule{
 	},
 
 	"upstream": {
-		ours:   []string{"internal/child", "internal/mcp"},
+		ours:   []string{"internal/backoff", "internal/child", "internal/mcp"},
 		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex"},
 		why:    "speaks to one server and knows nothing of callers, policy or catalogs",
 	},
@@ -89,7 +89,7 @@ var rules = map[string]rule{
 	},
 
 	"native": {
-		ours:   []string{"native/early", "native/entry", "native/proto", "native/toolkit", "internal/mcp", "internal/orphan", "internal/sandbox"},
+		ours:   []string{"internal/backoff", "internal/mcp", "internal/orphan", "internal/sandbox", "native/early", "native/entry", "native/proto", "native/toolkit"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "golang.org/x/sys"},
 		why:    "runs plugin processes, confined; policy sees them as backends; x/sys seals the bytes that are run",
 	},
@@ -163,7 +163,7 @@ var rules = map[string]rule{
 		why:  "a grant is used once, across restarts",
 	},
 	"gate/spicedb": {
-		ours:   []string{"gate", "internal/mcp"},
+		ours:   []string{"gate", "internal/backoff", "internal/mcp"},
 		others: []string{"github.com/authzed/authzed-go", "github.com/sony/gobreaker/v2", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the driver stays in the one phase that asks it, and so does the breaker for what it asks",
 	},
@@ -217,9 +217,10 @@ var rules = map[string]rule{
 	"internal/mcp": {
 		why: "the protocol's words and bytes: everything stands on it, so it stands on nothing",
 	},
+	"internal/backoff":  {why: "how long to wait does not depend on what is tried again"},
 	"internal/filelock": {why: "whose a file is does not depend on what is in it"},
 	"internal/store": {
-		ours:   []string{"internal/filelock"},
+		ours:   []string{"internal/backoff", "internal/filelock"},
 		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},
 		why:    "the only package that knows there is a database",
 	},
@@ -320,6 +321,7 @@ var rules = map[string]rule{
 		why:    "metrics and traces are recorded by everyone and depend on nobody",
 	},
 	"internal/feedback": {
+		ours:   []string{"internal/backoff"},
 		others: []string{"github.com/twmb/franz-go"},
 		why:    "tells others of executions; the driver stays here, and nobody waits for it",
 	},
@@ -330,7 +332,7 @@ var rules = map[string]rule{
 		why:    "starts, watches and ends processes, whatever they are for; x/sys has the groups of Unix and the jobs of Windows",
 	},
 	"internal/orphan": {
-		ours:   []string{"internal/orphan/guardian"},
+		ours:   []string{"internal/backoff", "internal/orphan/guardian"},
 		others: []string{"golang.org/x/sys"},
 		why:    "ends what a killed gateway has started, whatever that is; x/sys has the jobs of Windows",
 	},

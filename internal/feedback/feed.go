@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/backoff"
 )
 
 const (
@@ -153,7 +154,10 @@ func (f *Feed) more(batch []Event) []Event {
 // deliver sends a batch, several times if need be. When the context ends, it is
 // tried once more, until late ends too.
 func (f *Feed) deliver(ctx, late context.Context, batch []Event) {
-	id, pause := f.newBatch(), leastPause
+	id := f.newBatch()
+	// Pauses are 50% to 150% of their length, so that gateways do not come back all at
+	// once.
+	pause := backoff.Backoff{Base: 3 * leastPause / 2, Max: 3 * mostPause / 2, Jitter: 2. / 3}
 	for try := 1; ; try++ {
 		err := f.once(late, id, batch)
 		if _, final := errors.AsType[*FinalError](err); err == nil || final || try == tries {
@@ -161,11 +165,10 @@ func (f *Feed) deliver(ctx, late context.Context, batch []Event) {
 			return
 		}
 		f.failed(err)
-		wait := pause/2 + rand.N(pause) //nolint:gosec // so that gateways do not come back all at once
+		wait := pause.Next()
 		if later, ok := errors.AsType[*laterError](err); ok {
 			wait = max(wait, min(later.after, mostPause))
 		}
-		pause = min(2*pause, mostPause)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/orphan/guardian"
 )
 
@@ -248,7 +249,7 @@ func (k *keeper) program() (string, error) {
 // watch waits for the end of the guardian and starts another one.
 func (k *keeper) watch(process *os.Process, stop <-chan struct{}, stopped chan<- struct{}) {
 	defer close(stopped)
-	for pause := firstPause; ; {
+	for wait := (backoff.Backoff{Base: firstPause, Max: longestPause, Jitter: -1}); ; {
 		began := time.Now()
 		state, err := process.Wait()
 		if err == nil {
@@ -256,15 +257,12 @@ func (k *keeper) watch(process *os.Process, stop <-chan struct{}, stopped chan<-
 		}
 		k.lost(process)
 		if time.Since(began) >= steady {
-			pause = firstPause
+			wait.Reset()
 		}
 		select {
 		case <-stop:
 			return
-		case <-time.After(pause):
-		}
-		if pause *= 2; pause > longestPause {
-			pause = longestPause
+		case <-time.After(wait.Next()):
 		}
 		if process = k.again(stop, err); process == nil {
 			return

@@ -4,12 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toolgate/toolgate/internal/backoff"
 )
 
 const (
@@ -144,22 +145,19 @@ func nudge(wake chan struct{}) {
 // listenFor turns notifications of the server into wake-ups until ctx ends. A
 // connection that is lost is made again; in between the poll sees changes.
 func (s *Store) listenFor(ctx context.Context, wake chan struct{}) {
-	pause := listenAgainMin
+	again := backoff.Backoff{Base: listenAgainMin, Max: listenAgainMax}
 	for ctx.Err() == nil {
 		listened, err := s.listenOnce(ctx, wake)
 		if ctx.Err() != nil {
 			return
 		}
 		if listened {
-			pause = listenAgainMin
+			again.Reset()
 		}
+		pause := again.Next()
 		s.log.Debug("the store does not notify of changes; they are seen by asking",
 			slog.Any("error", err), slog.Duration("again_in", pause))
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		}
-		pause = min(2*pause, listenAgainMax)
+		_ = backoff.Sleep(ctx, pause) // the loop ends with the context
 	}
 }
 

@@ -1,4 +1,5 @@
-package upstream
+// Package backoff says how long to wait before something is tried again.
+package backoff
 
 import (
 	"context"
@@ -6,13 +7,13 @@ import (
 	"time"
 )
 
-// backoff gives the times to wait between attempts: Base at first, Factor times
+// Backoff gives the times to wait between attempts: Base at first, Factor times
 // more each time, never more than Max, each shortened by a random share so that
 // many who lost the same server do not return together.
 //
 // The zero value waits: an unset Base is 500 ms, an unset Max 30 s, a Factor
 // below 1 is 2, an unset Jitter is 0.5. It is for one goroutine.
-type backoff struct {
+type Backoff struct {
 	Base, Max time.Duration
 	Factor    float64
 	// Jitter is the largest share that is taken off at random: with 0.5 a wait
@@ -25,19 +26,19 @@ type backoff struct {
 }
 
 const (
-	defaultBackoffBase = 500 * time.Millisecond
-	defaultBackoffMax  = 30 * time.Second
+	defaultBase = 500 * time.Millisecond
+	defaultMax  = 30 * time.Second
 )
 
-// next returns how long to wait before the next attempt. It is never negative,
+// Next returns how long to wait before the next attempt. It is never negative,
 // and zero only where the jitter is 1.
-func (b *backoff) next() time.Duration {
+func (b *Backoff) Next() time.Duration {
 	base, limit := b.Base, b.Max
 	if base <= 0 {
-		base = defaultBackoffBase
+		base = defaultBase
 	}
 	if limit <= 0 {
-		limit = max(defaultBackoffMax, base)
+		limit = max(defaultMax, base)
 	}
 	full := min(max(b.full, base), limit)
 
@@ -62,13 +63,13 @@ func (b *backoff) next() time.Duration {
 	return full - time.Duration(rand.Float64()*jitter*float64(full))
 }
 
-// reset makes the next wait start from Base again, after an attempt that went
+// Reset makes the next wait start from Base again, after an attempt that went
 // well.
-func (b *backoff) reset() { b.full = 0 }
+func (b *Backoff) Reset() { b.full = 0 }
 
-// sleep waits for d or for the end of ctx, whose error it returns. With a d of
+// Sleep waits for d or for the end of ctx, whose error it returns. With a d of
 // zero or less it does not wait.
-func sleep(ctx context.Context, d time.Duration) error {
+func Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
 	}

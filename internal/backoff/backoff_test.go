@@ -1,4 +1,4 @@
-package upstream
+package backoff
 
 import (
 	"context"
@@ -15,37 +15,37 @@ import (
 func TestBackoffWithoutJitter(t *testing.T) {
 	tests := []struct {
 		name string
-		b    backoff
+		b    Backoff
 		want []time.Duration
 	}{
 		{
 			"doubles up to the limit",
-			backoff{Base: time.Second, Max: 5 * time.Second, Factor: 2, Jitter: -1},
+			Backoff{Base: time.Second, Max: 5 * time.Second, Factor: 2, Jitter: -1},
 			[]time.Duration{1e9, 2e9, 4e9, 5e9, 5e9},
 		},
 		{
 			"factor one stays",
-			backoff{Base: time.Second, Max: 5 * time.Second, Factor: 1, Jitter: -1},
+			Backoff{Base: time.Second, Max: 5 * time.Second, Factor: 1, Jitter: -1},
 			[]time.Duration{1e9, 1e9, 1e9},
 		},
 		{
 			"a base above the limit is the limit",
-			backoff{Base: time.Minute, Max: time.Second, Factor: 2, Jitter: -1},
+			Backoff{Base: time.Minute, Max: time.Second, Factor: 2, Jitter: -1},
 			[]time.Duration{1e9, 1e9},
 		},
 		{
 			"a factor that is no number is two",
-			backoff{Base: time.Second, Max: time.Minute, Factor: math.NaN(), Jitter: -1},
+			Backoff{Base: time.Second, Max: time.Minute, Factor: math.NaN(), Jitter: -1},
 			[]time.Duration{1e9, 2e9},
 		},
 		{
 			"an endless factor is the limit",
-			backoff{Base: time.Second, Max: math.MaxInt64, Factor: math.Inf(1), Jitter: -1},
+			Backoff{Base: time.Second, Max: math.MaxInt64, Factor: math.Inf(1), Jitter: -1},
 			[]time.Duration{1e9, math.MaxInt64, math.MaxInt64},
 		},
 		{
 			"the defaults",
-			backoff{Jitter: -1},
+			Backoff{Jitter: -1},
 			[]time.Duration{5e8, 1e9, 2e9, 4e9, 8e9, 16e9, 30e9, 30e9},
 		},
 	}
@@ -54,12 +54,12 @@ func TestBackoffWithoutJitter(t *testing.T) {
 			for round := range 2 {
 				var got []time.Duration
 				for range tt.want {
-					got = append(got, tt.b.next())
+					got = append(got, tt.b.Next())
 				}
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Fatalf("round %d (-want +got):\n%s", round, diff)
 				}
-				tt.b.reset()
+				tt.b.Reset()
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestBackoffWithoutJitter(t *testing.T) {
 func TestBackoffBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		b := backoff{
+		b := Backoff{
 			Base:   time.Duration(random.Int64N(int64(10 * time.Second))),
 			Max:    time.Duration(random.Int64N(int64(10 * time.Minute))),
 			Factor: random.Float64() * 4,
@@ -79,7 +79,7 @@ func TestBackoffBounds(t *testing.T) {
 		plain := b
 		plain.Jitter = -1
 		for attempt := range 40 {
-			full, got := plain.next(), b.next()
+			full, got := plain.Next(), b.Next()
 			least := time.Duration(float64(full) * (1 - min(b.Jitter, 1)))
 			if got > full || got < least-1 {
 				t.Fatalf("%+v attempt %d: %v is not within %v and %v", b, attempt, got, least, full)
@@ -96,8 +96,8 @@ func TestBackoffBounds(t *testing.T) {
 func TestBackoffSpreads(t *testing.T) {
 	lowest, highest := time.Hour, time.Duration(0)
 	for range 1000 {
-		b := backoff{Base: time.Second, Max: time.Minute, Factor: 2}
-		wait := b.next()
+		b := Backoff{Base: time.Second, Max: time.Minute, Factor: 2}
+		wait := b.Next()
 		lowest, highest = min(lowest, wait), max(highest, wait)
 	}
 	if lowest < 500*time.Millisecond || highest > time.Second {
@@ -111,7 +111,7 @@ func TestBackoffSpreads(t *testing.T) {
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if err := sleep(t.Context(), 3*time.Second); err != nil {
+		if err := Sleep(t.Context(), 3*time.Second); err != nil {
 			t.Errorf("sleep = %v", err)
 		}
 		if got := time.Since(start); got != 3*time.Second {
@@ -121,16 +121,16 @@ func TestSleep(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		if err := sleep(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+		if err := Sleep(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("sleep past the deadline = %v", err)
 		}
 		if got := time.Since(start); got != time.Second {
 			t.Errorf("slept %v, want 1s", got)
 		}
-		if err := sleep(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+		if err := Sleep(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("sleep with an ended context = %v", err)
 		}
-		if err := sleep(t.Context(), -1); err != nil {
+		if err := Sleep(t.Context(), -1); err != nil {
 			t.Errorf("sleep(-1) = %v", err)
 		}
 	})
