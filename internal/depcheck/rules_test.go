@@ -28,8 +28,8 @@ var rules = map[string]rule{
 	},
 	"proxy/auth": {
 		ours:   []string{"gate"},
-		others: []string{"github.com/modelcontextprotocol/go-sdk/auth", "github.com/golang-jwt/jwt/v5"},
-		why:    "finds out who calls; what they may do is the gate's",
+		others: []string{"github.com/modelcontextprotocol/go-sdk/auth", "github.com/golang-jwt/jwt/v5", "golang.org/x/sync/singleflight"},
+		why:    "finds out who calls; what they may do is the gate's; x/sync asks an issuer once for all who wait",
 	},
 	"proxy/auth/authtest": {
 		why: "certificates for tests of more than one package",

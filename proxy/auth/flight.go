@@ -5,34 +5,34 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // flights runs work that several requests wait for, once for all of them. Each
 // piece runs in a goroutine of its own, which outlives the request that began
 // it, so that a client that goes away spoils nothing for the others; it ends
 // within its time or at close. It is safe for concurrent use.
-type flights[K comparable, V any] struct {
+type flights[V any] struct {
 	limit int           // how many may run at once; the zero flights run nothing
 	time  time.Duration // that one may take
 
-	life context.Context
-	end  context.CancelFunc
-	wg   sync.WaitGroup
+	life  context.Context
+	end   context.CancelFunc
+	group singleflight.Group
+	wg    sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
-	running map[K]*flight[V]
+	running int
 }
 
-type flight[V any] struct {
-	done  chan struct{} // closed once the others are set
-	value V
-	err   error
-}
+// flight is work under way, which ends with one result.
+type flight[V any] <-chan singleflight.Result
 
-func newFlights[K comparable, V any](limit int, longest time.Duration) *flights[K, V] {
+func newFlights[V any](limit int, longest time.Duration) *flights[V] {
 	life, end := context.WithCancel(context.Background())
-	return &flights[K, V]{limit: limit, time: longest, life: life, end: end, running: map[K]*flight[V]{}}
+	return &flights[V]{limit: limit, time: longest, life: life, end: end}
 }
 
 var (
@@ -40,43 +40,50 @@ var (
 	errBusy   = errors.New("too many questions are open")
 )
 
-// start returns the flight of the key that is under way, or begins it. Where
-// one would begin, may is asked first, under the lock; nil allows.
-func (f *flights[K, V]) start(key K, may func() error, work func(context.Context) (V, error)) (*flight[V], error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if running, ok := f.running[key]; ok {
-		return running, nil
-	}
-	switch {
-	case f.closed:
-		return nil, unavailable(errClosed)
-	case len(f.running) >= f.limit:
-		return nil, unavailable(errBusy)
-	case may != nil:
-		if err := may(); err != nil {
+// start joins the flight of the key that is under way, or begins it. Where one
+// would begin, may is asked first; nil allows.
+func (f *flights[V]) start(key string, may func() error, work func(context.Context) (V, error)) flight[V] {
+	return f.group.DoChan(key, func() (any, error) {
+		if err := f.begin(may); err != nil {
 			return nil, err
 		}
-	}
-	begun := &flight[V]{done: make(chan struct{})}
-	f.running[key] = begun
-	f.wg.Go(func() {
+		defer f.wg.Done()
+		defer func() {
+			f.mu.Lock()
+			f.running--
+			f.mu.Unlock()
+		}()
 		ctx, cancel := context.WithTimeout(f.life, f.time)
 		defer cancel()
-		begun.value, begun.err = work(ctx)
-		f.mu.Lock()
-		delete(f.running, key)
-		f.mu.Unlock()
-		close(begun.done)
+		return work(ctx)
 	})
-	return begun, nil
+}
+
+// begin takes a place for a flight, or tells why there is none.
+func (f *flights[V]) begin(may func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closed:
+		return unavailable(errClosed)
+	case f.running >= f.limit:
+		return unavailable(errBusy)
+	case may != nil:
+		if err := may(); err != nil {
+			return err
+		}
+	}
+	f.running++
+	f.wg.Add(1)
+	return nil
 }
 
 // wait returns what the flight brings, or gives up with the context.
-func (x *flight[V]) wait(ctx context.Context) (V, error) {
+func (x flight[V]) wait(ctx context.Context) (V, error) {
 	select {
-	case <-x.done:
-		return x.value, x.err
+	case got := <-x:
+		value, _ := got.Val.(V) // none with an error
+		return value, got.Err
 	case <-ctx.Done():
 		var none V
 		return none, unavailable(context.Cause(ctx))
@@ -84,7 +91,7 @@ func (x *flight[V]) wait(ctx context.Context) (V, error) {
 }
 
 // close ends what is under way and waits for it. Nothing begins afterwards.
-func (f *flights[K, V]) close() {
+func (f *flights[V]) close() {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()

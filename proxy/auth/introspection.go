@@ -56,7 +56,7 @@ type Introspection struct {
 	options  IntrospectionOptions
 	audience audienceRule
 	fetch    *fetcher
-	flights  *flights[tokenKey, *verified]
+	flights  *flights[*verified]
 	accepted tokenCache[*verified]
 	refused  tokenCache[error]
 }
@@ -84,7 +84,7 @@ func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
 		options:  o,
 		audience: rule,
 		fetch:    newFetcher(o.Transport),
-		flights:  newFlights[tokenKey, *verified](introspectMax, fetchTime),
+		flights:  newFlights[*verified](introspectMax, fetchTime),
 		accepted: tokenCache[*verified]{limit: cmp.Or(max(o.Cache, 0), defaultCache)},
 		refused:  tokenCache[error]{limit: refusalCache},
 	}, nil
@@ -138,16 +138,12 @@ func (x *Introspection) remembered(key tokenKey) (*verified, bool, error) {
 
 // ask asks about a token, once for all requests that carry it.
 func (x *Introspection) ask(ctx context.Context, key tokenKey, token string) (*verified, error) {
-	flight, err := x.flights.start(key, nil, func(ctx context.Context) (*verified, error) {
+	return x.flights.start(string(key[:]), nil, func(ctx context.Context) (*verified, error) {
 		if v, ok, err := x.remembered(key); ok { // by a flight that has just ended
 			return v, err
 		}
 		return x.learn(ctx, key, token)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return flight.wait(ctx)
+	}).wait(ctx)
 }
 
 // learn asks and remembers what the answer says. That there was no answer is

@@ -135,7 +135,7 @@ func (j *JWT) newIssuer(given Issuer, o JWTOptions) (*issuer, error) {
 		cooldown: cmp.Or(max(given.Cooldown, 0), max(o.Cooldown, 0), defaultCooldown),
 		refresh:  cmp.Or(max(o.Refresh, 0), defaultRefresh),
 		stale:    cmp.Or(max(o.Stale, 0), defaultStale),
-		flights:  newFlights[struct{}, struct{}](1, lookupTime),
+		flights:  newFlights[struct{}](1, lookupTime),
 	}}, nil
 }
 

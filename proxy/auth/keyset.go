@@ -34,7 +34,7 @@ type keySet struct {
 	issuer, address          string // address is empty when it is found through the issuer
 	cooldown, refresh, stale time.Duration
 	fetch                    *fetcher
-	flights                  *flights[struct{}, struct{}]
+	flights                  *flights[struct{}]
 
 	mu      sync.Mutex
 	keys    []publicKey
@@ -53,7 +53,7 @@ func (s *keySet) find(ctx context.Context, alg, kid string) ([]publicKey, error)
 	switch {
 	case len(found) > 0 && age < s.refresh:
 		if age >= s.refresh-s.refresh/5 {
-			_, _ = s.start() // nobody waits for news yet
+			s.start() // nobody waits for news yet
 		}
 		return found, nil
 	case len(found) > 0:
@@ -94,28 +94,21 @@ func (s *keySet) known(alg, kid string) (found []publicKey, age time.Duration) {
 // renew has the keys fetched unless that was tried a moment ago. Without an
 // error the keys at hand are as new as may be.
 func (s *keySet) renew(ctx context.Context) error {
-	flight, err := s.start()
-	if err != nil {
+	_, err := s.start().wait(ctx)
+	if !errors.Is(err, errCooling) {
 		return err
 	}
-	if flight != nil {
-		_, err = flight.wait(ctx)
-	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
 }
 
 var errCooling = errors.New("the cooldown is not over")
 
-// start begins to fetch or joins whoever does. Within the cooldown it returns
-// nil, and the error of the last try if that failed.
-func (s *keySet) start() (*flight[struct{}], error) {
-	flight, err := s.flights.start(struct{}{}, s.mayTry, s.load)
-	if errors.Is(err, errCooling) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return nil, s.failure
-	}
-	return flight, err
+// start begins to fetch or joins whoever does. Within the cooldown the flight ends at
+// once, with errCooling.
+func (s *keySet) start() flight[struct{}] {
+	return s.flights.start("", s.mayTry, s.load)
 }
 
 func (s *keySet) mayTry() error {
