@@ -14,7 +14,7 @@ import (
 type Key struct {
 	caller                                                  string // see [Identity.Fingerprint]
 	action                                                  Action
-	kind                                                    mcp.Capability
+	kind                                                    mcp.Kind
 	server, original, exposed, plain, capabilityID, capsule string
 }
 

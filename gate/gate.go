@@ -23,7 +23,7 @@ const (
 // Request is one question to the gate. It is not changed by the phases.
 type Request struct {
 	Action       Action
-	Kind         mcp.Capability
+	Kind         mcp.Kind
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that the client knows

@@ -21,7 +21,7 @@ type Offer struct {
 
 // Offered is one capability of an [Offer].
 type Offered struct {
-	Kind         mcp.Capability
+	Kind         mcp.Kind
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that clients would know
 	Plain        string // see [Names]

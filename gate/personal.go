@@ -14,7 +14,7 @@ import (
 // concurrent use and does not wait for the server.
 type Lister interface {
 	// Lists tells whether a caller is listed something.
-	Lists(id *Identity, kind mcp.Capability, original string) bool
+	Lists(id *Identity, kind mcp.Kind, original string) bool
 	// Version is another one when what a caller is listed is.
 	Version(id *Identity) string
 }

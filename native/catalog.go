@@ -49,7 +49,7 @@ func listTools(ctx context.Context, client proto.ToolPluginClient, key string, h
 	c := &catalog{facts: make(map[string]Facts)}
 	c.listing = &mcp.Listing{
 		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
-		Items: map[mcp.Capability][]mcp.Item{}, TTL: map[mcp.Capability]time.Duration{mcp.Tool: listedTime},
+		Items: map[mcp.Kind][]mcp.Item{}, TTL: map[mcp.Kind]time.Duration{mcp.Tool: listedTime},
 	}
 	name, version := hello.GetName(), hello.GetVersion()
 	if name == "" {

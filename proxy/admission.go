@@ -42,19 +42,19 @@ func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Req
 		if !errors.Is(err, gate.ErrNoCredential) {
 			hf.g.log.Info("request refused", "path", r.URL.Path, "err", err)
 		}
-		hf.turnAway(w, r, &away{err: err})
+		hf.turnAway(w, r, &challenge{err: err})
 		return nil, nil, nil
 	}
 	limit.Known(r.Context())
 	if until.IsZero() {
 		return r, id, func() {}
 	}
-	v := hf.newVigil(r, id, until)
+	v := hf.revalidate(r, id, until)
 	return v.r, id, v.end
 }
 
-// away is why a request is answered by an HTTP status and a challenge.
-type away struct {
+// challenge is why a request is answered by an HTTP status and a challenge.
+type challenge struct {
 	err   error
 	id    mcp.ID     // of the message; empty where none was read
 	fault *mcp.Error // the body; nil for what the resource says
@@ -62,7 +62,7 @@ type away struct {
 
 // turnAway answers a request whose caller is not let in, is not any more, or
 // lacks a scope. It says nothing of any server behind the gateway.
-func (hf *httpFront) turnAway(w http.ResponseWriter, r *http.Request, why *away) {
+func (hf *httpFront) turnAway(w http.ResponseWriter, r *http.Request, why *challenge) {
 	status, text := hf.g.opts.Resource.Refuse(w.Header(), r, why.err)
 	fault := why.fault
 	if fault == nil {
@@ -174,10 +174,10 @@ func (a *statusWriter) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (a *statusWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// vigil looks at a request again each time the verdict about its caller ends,
+// revalidation looks at a request again each time the verdict about its caller ends,
 // and ends the request when the answer is another one. It is the context of the
 // request.
-type vigil struct {
+type revalidation struct {
 	context.Context
 
 	g      *Gateway
@@ -188,27 +188,27 @@ type vigil struct {
 	mu   sync.Mutex // held while it looks
 	over bool
 
-	due   time.Time // of the next look; guarded by vigils.mu, as is at
-	place int       // among the vigils; negative for none
+	due   time.Time // of the next look; guarded by revalidations.mu, as is at
+	place int       // among the revalidations; negative for none
 }
 
 // minLook is the least time between two looks.
 const minLook = time.Second
 
-// newVigil begins the vigil of a request whose verdict stands for a while.
-func (hf *httpFront) newVigil(r *http.Request, id *gate.Identity, until time.Time) *vigil {
-	v := &vigil{g: hf.g, id: id, place: -1}
+// revalidate has the credential of a request looked at again when its verdict ends.
+func (hf *httpFront) revalidate(r *http.Request, id *gate.Identity, until time.Time) *revalidation {
+	v := &revalidation{g: hf.g, id: id, place: -1}
 	v.Context, v.cancel = context.WithCancelCause(r.Context())
 	v.r = r.WithContext(v)
-	hf.g.vigils.add(v, until)
+	hf.g.revalidations.add(v, until)
 	return v
 }
 
-type vigilKey struct{}
+type revalidationKey struct{}
 
 // Value implements [context.Context].
-func (v *vigil) Value(key any) any {
-	if key == (vigilKey{}) {
+func (v *revalidation) Value(key any) any {
+	if key == (revalidationKey{}) {
 		return v
 	}
 	return v.Context.Value(key)
@@ -216,9 +216,9 @@ func (v *vigil) Value(key any) any {
 
 // watched tells whether a request may end because its caller is not let in any
 // more.
-func watched(ctx context.Context) bool { return ctx.Value(vigilKey{}) != nil }
+func watched(ctx context.Context) bool { return ctx.Value(revalidationKey{}) != nil }
 
-func (v *vigil) look() {
+func (v *revalidation) look() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.over {
@@ -236,32 +236,32 @@ func (v *vigil) look() {
 		if until.After(next) {
 			next = until
 		}
-		v.g.vigils.add(v, next)
+		v.g.revalidations.add(v, next)
 	}
 }
 
-// end ends the vigil and waits for a look that is under way, which the context
+// end ends the revalidation and waits for a look that is under way, which the context
 // ends.
-func (v *vigil) end() {
+func (v *revalidation) end() {
 	v.cancel(nil)
 	v.mu.Lock()
 	v.over = true // no look adds it any more
 	v.mu.Unlock()
-	v.g.vigils.remove(v)
+	v.g.revalidations.remove(v)
 }
 
-// vigils are those of all open requests, by when they look next. One timer
+// revalidations are those of all open requests, by when they look next. One timer
 // serves them: one of each request would be set and stopped by every call, and
 // setting one wakes a processor. The zero value has none.
-type vigils struct {
+type revalidations struct {
 	mu    sync.Mutex
-	queue vigilQueue
+	queue revalidationQueue
 	timer *time.Timer
 	fires time.Time // when the timer does; zero while it is not set
 }
 
-// add has a vigil look at a time.
-func (all *vigils) add(v *vigil, due time.Time) {
+// add has a revalidation look at a time.
+func (all *revalidations) add(v *revalidation, due time.Time) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	v.due = due
@@ -269,9 +269,9 @@ func (all *vigils) add(v *vigil, due time.Time) {
 	all.set()
 }
 
-// remove has a vigil not look again. The timer is left as it is: it mostly
+// remove has a revalidation not look again. The timer is left as it is: it mostly
 // serves the next one.
-func (all *vigils) remove(v *vigil) {
+func (all *revalidations) remove(v *revalidation) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if v.place >= 0 {
@@ -280,7 +280,7 @@ func (all *vigils) remove(v *vigil) {
 }
 
 // set has the timer fire for the first one; mu is held.
-func (all *vigils) set() {
+func (all *revalidations) set() {
 	if len(all.queue) == 0 {
 		return
 	}
@@ -290,7 +290,7 @@ func (all *vigils) set() {
 	}
 	all.fires = first
 	if all.timer == nil {
-		all.timer = time.AfterFunc(time.Until(first), all.fire) // fires without vigils once, at most
+		all.timer = time.AfterFunc(time.Until(first), all.fire) // fires once without any, at most
 		return
 	}
 	all.timer.Reset(time.Until(first))
@@ -298,40 +298,40 @@ func (all *vigils) set() {
 
 // fire lets those look whose time has come, each in a goroutine of its own, which
 // ends with its request at the latest.
-func (all *vigils) fire() {
+func (all *revalidations) fire() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.fires = time.Time{}
 	for now := time.Now(); len(all.queue) > 0 && !all.queue[0].due.After(now); {
-		go heap.Pop(&all.queue).(*vigil).look()
+		go heap.Pop(&all.queue).(*revalidation).look()
 	}
 	all.set()
 }
 
-// vigilQueue implements [heap.Interface].
-type vigilQueue []*vigil
+// revalidationQueue implements [heap.Interface].
+type revalidationQueue []*revalidation
 
 // Len implements [heap.Interface].
-func (q vigilQueue) Len() int { return len(q) }
+func (q revalidationQueue) Len() int { return len(q) }
 
 // Less implements [heap.Interface].
-func (q vigilQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q revalidationQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
 
 // Swap implements [heap.Interface].
-func (q vigilQueue) Swap(i, j int) {
+func (q revalidationQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].place, q[j].place = i, j
 }
 
 // Push implements [heap.Interface].
-func (q *vigilQueue) Push(x any) {
-	v := x.(*vigil)
+func (q *revalidationQueue) Push(x any) {
+	v := x.(*revalidation)
 	v.place = len(*q)
 	*q = append(*q, v)
 }
 
 // Pop implements [heap.Interface].
-func (q *vigilQueue) Pop() any {
+func (q *revalidationQueue) Pop() any {
 	last := len(*q) - 1
 	v := (*q)[last]
 	(*q)[last], v.place = nil, -1

@@ -299,19 +299,19 @@ func TestCancelCallThatIsAboutToWait(t *testing.T) {
 		x := &Exchange{Identity: person("alice")}
 		route := r.snapshot.Load().resolve(x.Identity, mcp.Tool, "s__a", Scope{})
 		c := &call{x: x, ctx: t.Context(), route: route}
-		_, done, _ := r.flights.begin(c)
-		c.park = r.newPark(x, func(ctx context.Context, _ *park) (mcp.Answer, error) {
+		_, done, _ := r.inFlight.begin(c)
+		c.suspended = r.suspend(x, func(ctx context.Context, _ *suspended) (mcp.Answer, error) {
 			<-ctx.Done()
 			return mcp.Answer{}, context.Cause(ctx)
 		})
 		if n := r.CancelCalls(cancelledBy("s__a")); n != 1 {
 			t.Errorf("%d calls cancelled, want 1", n)
 		}
-		c.parked = true
+		c.waits = true
 		done()
 		synctest.Wait()
 		select {
-		case <-c.park.done:
+		case <-c.suspended.done:
 		default:
 			t.Error("the server still works on it")
 		}

@@ -152,8 +152,8 @@ func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
 		return
 	}
 	a.finished = true
-	if r.away != nil && !a.streaming {
-		a.g.front.turnAway(a.w, a.r, &away{err: r.away.err, id: id, fault: r.away.fault})
+	if r.challenge != nil && !a.streaming {
+		a.g.front.turnAway(a.w, a.r, &challenge{err: r.challenge.err, id: id, fault: r.challenge.fault})
 		return
 	}
 	if r.silent {

@@ -122,7 +122,7 @@ func (c *call) knownApproval(a *consent) (gate.Approval, error) {
 func (c *call) askNow(a *consent, found gate.Approval) (gate.Approval, error) {
 	asking, cancel := context.WithTimeout(c.ctx, c.g.opts.Limits.RoundTime)
 	defer cancel()
-	msg, err := c.x.Session.question(asking, c.x.Identity, c.x.way, mcp.MethodElicit, revision.Message(c.x.Version, mcp.MethodElicit, a.form()))
+	msg, err := c.x.Session.question(asking, c.x.Identity, c.x.responder, mcp.MethodElicit, revision.Message(c.x.Version, mcp.MethodElicit, a.form()))
 	switch {
 	case c.ctx.Err() != nil:
 		return found, context.Cause(c.ctx)

@@ -33,13 +33,13 @@ func carryOut(c *call) (reply, error) {
 // need: within one era, and wherever nothing can be asked, as it is.
 func (c *call) carry() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
-	d := &dialogue{g: g, x: x, to: r.to, on: r}
+	d := &serverRequests{g: g, x: x, to: r.to, on: r}
 	if r.to.mount.Native {
 		ctx = gate.WithCaller(ctx, x.Identity, x.Scope.Capsule)
 	}
 	first, by := *request, c.approved
 	d.judge = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
-	resumed := c.retry != nil && c.retry.park != nil
+	resumed := c.retry != nil && c.retry.suspended != nil
 	defer func() {
 		err = d.said.partly(err)
 		c.reserved.delivered = d.delivered.Load() || resumed
@@ -51,15 +51,15 @@ func (c *call) carry() (_ mcp.Answer, err error) {
 	}
 	switch {
 	case resumed:
-		c.park = c.retry.park
-		return c.park.round(ctx, x, c.retry.responses)
+		c.suspended = c.retry.suspended
+		return c.suspended.round(ctx, x, c.retry.responses)
 	case request.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
-		c.park = g.newPark(x, func(ctx context.Context, p *park) (mcp.Answer, error) {
-			d.x, d.park = nil, p
+		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
+			d.x, d.suspended = nil, p
 			got, err := d.run(ctx, r, request)
 			return got, d.said.partly(err)
 		})
-		return c.park.round(ctx, x, nil)
+		return c.suspended.round(ctx, x, nil)
 	case x.Era == mcp.Legacy:
 		got, err := c.converse(ctx, d)
 		c.rec.entry.Rounds = int(d.answered.Load())
@@ -79,7 +79,7 @@ func askable(x *Exchange, q Questions) bool {
 // input request goes out as requests on the stream of the call; then the call
 // is made again with the answers, behind the gate and the rules (2026-07-28
 // basic/patterns/mrtr, for a client that does not know it).
-func (c *call) converse(ctx context.Context, d *dialogue) (mcp.Answer, error) {
+func (c *call) converse(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
 	r, request := c.route, c.request
 	for round := 1; ; round++ {
 		got, err := d.run(ctx, r, request)
@@ -120,7 +120,7 @@ const maxInputs = 16
 
 // inquire puts the questions of an input request to a legacy client, all at
 // once, and returns the InputResponses; nil when nothing is asked.
-func (d *dialogue) inquire(ctx context.Context, r *Route, result []byte) ([]byte, error) {
+func (d *serverRequests) inquire(ctx context.Context, r *Route, result []byte) ([]byte, error) {
 	requests := mcp.Lookup(result, "inputRequests")
 	if requests == nil {
 		return nil, nil
@@ -172,7 +172,7 @@ func (d *dialogue) inquire(ctx context.Context, r *Route, result []byte) ([]byte
 
 // input puts one question of an input request to a legacy client. One that is not
 // to be put has no answer that says so, and ends the call.
-func (d *dialogue) input(ctx context.Context, r *Route, request []byte) ([]byte, error) {
+func (d *serverRequests) input(ctx context.Context, r *Route, request []byte) ([]byte, error) {
 	method, _ := mcp.LookupString(request, "method")
 	params := mcp.Lookup(request, "params")
 	if params != nil && !mcp.IsObject(params) || !mcp.IsObject(request) {

@@ -19,9 +19,9 @@ type call struct {
 	g    *Gateway
 	x    *Exchange
 	plan *plan
-	kind mcp.Capability // what is asked for
-	name string         // and by which name
-	snap *Snapshot      // that of its beginning; decisions alone ask the newest
+	kind mcp.Kind  // what is asked for
+	name string    // and by which name
+	snap *Snapshot // that of its beginning; decisions alone ask the newest
 	rec  *record
 
 	// ctx is the context of the request. Steps narrow it to what may end the call
@@ -44,18 +44,18 @@ type call struct {
 	reserved reserved      // of this round
 	sent     time.Time     // when the server was
 
-	running *RunningCall // once the gate let it pass
-	park    *park        // of a call to a legacy server for a modern client; else nil
-	parked  bool         // the call goes on with another request
-	loopEnd func()       // of a call that is held against those before it; else nil
-	atEnd   []func()     // what is given back, last taken first
+	running   *RunningCall // once the gate let it pass
+	suspended *suspended   // of a call to a legacy server for a modern client; else nil
+	waits     bool         // the call goes on with another request
+	loopEnd   func()       // of a call that is held against those before it; else nil
+	atEnd     []func()     // what is given back, last taken first
 
 	answer *reply // nil until there is one
 }
 
 // newRequest begins a request for something by a name. Its audit entry is open until
 // [call.close].
-func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Capability, name string) *call {
+func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Kind, name string) *call {
 	snap := g.snapshot.Load()
 	c := &call{g: g, x: x, plan: p, kind: kind, name: name, snap: snap, rec: g.newRecord(x, snap, kind, name)}
 	if !p.silent {
@@ -99,7 +99,7 @@ func (c *call) prepare() error { return c.plan.prepare(c) }
 
 // run notes that the call is under way, so that it can be ended.
 func (c *call) run() error {
-	ctx, done, err := c.g.flights.begin(c)
+	ctx, done, err := c.g.inFlight.begin(c)
 	if err != nil {
 		return err
 	}
@@ -206,14 +206,14 @@ func (c *call) close(answer *reply, panicked any) {
 		c.rec.entry.Outcome, c.rec.entry.Reason = audit.OutcomeError, "panic"
 	}
 	c.settle() // of a call that panicked
-	if c.parked {
+	if c.waits {
 		if c.rec.span != nil {
 			c.rec.span.Parked()
 		}
 		return
 	}
-	if c.park != nil { // that it has ended, whatever happened
-		c.park.cancel(errParkEnded)
+	if c.suspended != nil { // that it has ended, whatever happened
+		c.suspended.cancel(errSuspendedEnded)
 	}
 	if c.loopEnd != nil {
 		c.loopEnd()
@@ -224,7 +224,7 @@ func (c *call) close(answer *reply, panicked any) {
 // breakerState is the state of the circuit breaker that let a call through; empty
 // where none was asked.
 func breakerState(request *mcp.Call) string {
-	p, ok := request.Pass.(*guard.Pass)
+	p, ok := request.Permit.(*guard.Permit)
 	switch {
 	case !ok:
 		return ""
@@ -237,7 +237,7 @@ func breakerState(request *mcp.Call) string {
 // peek returns the refusal of a call whose backend is not called for now: of one
 // that begins before anything is done for it, of one that goes on when it is known
 // which it is, and that its server does not work on it already.
-func (s *served) peek(x *Exchange, r *Route, again *retry) error {
+func (s *backendEntry) peek(x *Exchange, r *Route, again *retry) error {
 	g, guarded := s.backend.(*guard.Guard)
 	begins := x.Message.Param("requestState") == nil
 	if !guarded || begins != (again == nil) || again != nil && again.state.way == wayParked {
@@ -248,7 +248,7 @@ func (s *served) peek(x *Exchange, r *Route, again *retry) error {
 
 // admit lets a call through to its backend, before it is charged: what a breaker
 // refuses costs nothing. giveBack is called at the end of the call.
-func (s *served) admit(call *mcp.Call, again *retry) (giveBack func(), err error) {
+func (s *backendEntry) admit(call *mcp.Call, again *retry) (giveBack func(), err error) {
 	g, guarded := s.backend.(*guard.Guard)
 	if !guarded || again != nil && again.state.way == wayParked {
 		return func() {}, nil
@@ -257,6 +257,6 @@ func (s *served) admit(call *mcp.Call, again *retry) (giveBack func(), err error
 	if err != nil {
 		return nil, err
 	}
-	call.Pass = p
+	call.Permit = p
 	return p.GiveBack, nil
 }

@@ -21,10 +21,10 @@ import (
 // Catalog is everything that is exposed, by kind and name. It is immutable, but
 // for what is rendered of it on demand.
 type Catalog struct {
-	lists    map[mcp.Capability]*list
-	servers  []*served // sorted by key
-	byServer map[string]*served
-	byPrefix map[string]*served // by namespace
+	lists    map[mcp.Kind]*list
+	servers  []*backendEntry // sorted by key
+	byServer map[string]*backendEntry
+	byPrefix map[string]*backendEntry // by namespace
 
 	// shadowed are routes that are not offered, because their names are
 	// another's, of the form of another server's, or of one hash with many.
@@ -40,31 +40,31 @@ type list struct {
 	byName  map[string]*Route
 }
 
-// served is one backend with its listing as it was when the catalog was made.
-type served struct {
+// backendEntry is one backend with its listing as it was when the catalog was made.
+type backendEntry struct {
 	mount    *Mount
 	backend  Backend
 	listing  *mcp.Listing
-	rendered map[mcp.Capability][]*Route // sorted by exposed name
-	nameless []*Route                    // items that are not offered, see [served.names]
-	digest   map[mcp.Capability]uint64   // of what clients see of it
-	offer    *gate.Offer                 // for the registry
+	rendered map[mcp.Kind][]*Route // sorted by exposed name
+	nameless []*Route              // items that are not offered, see [served.names]
+	digest   map[mcp.Kind]uint64   // of what clients see of it
+	offer    *gate.Offer           // for the registry
 	slots    *limit.Concurrency
 	hash     func(name string) int // see [Options.NameHash]
 	unnamed  bool                  // it has no capability ids, which could not be had
 
-	plain   *served        // as clients see it of which it may ask nothing; nil when that is the same
+	plain   *backendEntry  // as clients see it of which it may ask nothing; nil when that is the same
 	others  []*mcp.Listing // the listings of the other sets
 	isPlain bool
 
-	twin   *served // as clients of the other era see it; nil where it speaks one
-	twinOf *served // of which it is the twin
+	twin   *backendEntry // as clients of the other era see it; nil where it speaks one
+	twinOf *backendEntry // of which it is the twin
 }
 
 // Route is where an exposed name leads. It is immutable, but for what is
 // rendered of it on demand.
 type Route struct {
-	Kind         mcp.Capability
+	Kind         mcp.Kind
 	Server       string // key in the configuration
 	Original     string // name or URI at the server
 	Exposed      string
@@ -73,7 +73,7 @@ type Route struct {
 	Params       []mcp.ParamHeader
 
 	tasks string // execution.taskSupport of a tool, where its server has the tasks of 2025-11-25
-	to    *served
+	to    *backendEntry
 	shape *ToolShape
 	raw   []byte // as it is listed
 	item  []byte // as its server listed it; nil for what is not listed
@@ -96,7 +96,7 @@ func (r *Route) listed(rev revision.Index) []byte {
 	return *made
 }
 
-func (s *served) shape(kind mcp.Capability, original string) *ToolShape {
+func (s *backendEntry) shape(kind mcp.Kind, original string) *ToolShape {
 	if kind != mcp.Tool {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s *served) shape(kind mcp.Capability, original string) *ToolShape {
 
 // shown tells whether the operator shows a tool at all. The one by which callers sign
 // in need not be included: without it nothing is listed before that.
-func (s *served) shown(kind mcp.Capability, item *mcp.Item) bool {
+func (s *backendEntry) shown(kind mcp.Kind, item *mcp.Item) bool {
 	if kind != mcp.Tool {
 		return true
 	}
@@ -119,13 +119,13 @@ func (s *served) shown(kind mcp.Capability, item *mcp.Item) bool {
 }
 
 // render makes the routes of everything that the listing offers.
-func (s *served) render(ids map[CapabilityKey]string) {
-	s.rendered = make(map[mcp.Capability][]*Route)
-	s.digest = make(map[mcp.Capability]uint64)
+func (s *backendEntry) render(ids map[CapabilityKey]string) {
+	s.rendered = make(map[mcp.Kind][]*Route)
+	s.digest = make(map[mcp.Kind]uint64)
 	if s.listing == nil {
 		return
 	}
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		items := s.listing.Items[kind]
 		names := s.names(kind)
 		routes := make([]*Route, 0, len(items))
@@ -172,7 +172,7 @@ func (s *served) render(ids map[CapabilityKey]string) {
 var digestSeed = maphash.MakeSeed()
 
 // renderItem returns an item's bytes as clients see them.
-func (s *served) renderItem(r *Route, raw []byte) []byte {
+func (s *backendEntry) renderItem(r *Route, raw []byte) []byte {
 	if s.mount.Namespace == "" && r.shape == nil {
 		return raw
 	}
@@ -183,19 +183,19 @@ func (s *served) renderItem(r *Route, raw []byte) []byte {
 }
 
 // newCatalog merges what the backends offer.
-func newCatalog(servers []*served) *Catalog {
+func newCatalog(servers []*backendEntry) *Catalog {
 	c := &Catalog{
-		lists: make(map[mcp.Capability]*list), byServer: make(map[string]*served), byPrefix: make(map[string]*served),
+		lists: make(map[mcp.Kind]*list), byServer: make(map[string]*backendEntry), byPrefix: make(map[string]*backendEntry),
 		pages: make(map[pageKey][]byte),
 	}
 	c.servers = slices.Clone(servers)
-	slices.SortFunc(c.servers, func(a, b *served) int { return cmp.Compare(a.backend.Name(), b.backend.Name()) })
+	slices.SortFunc(c.servers, func(a, b *backendEntry) int { return cmp.Compare(a.backend.Name(), b.backend.Name()) })
 	for _, s := range c.servers {
 		c.byServer[s.backend.Name()] = s
 		c.byPrefix[s.mount.Namespace] = s
 		c.shadowed = append(c.shadowed, s.nameless...)
 	}
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		l := &list{byName: make(map[string]*Route)}
 		for _, s := range c.servers {
 			for _, r := range s.rendered[kind] {
@@ -227,7 +227,7 @@ func (c *Catalog) claimed(r *Route) bool {
 // is none. A resource that is not listed is routed by its namespace, because
 // it may come out of a template; one whose URI leads elsewhere than it says,
 // see [names.Direct], is not.
-func (c *Catalog) resolve(kind mcp.Capability, name string, scope Scope) *Route {
+func (c *Catalog) resolve(kind mcp.Kind, name string, scope Scope) *Route {
 	r := c.lists[kind].byName[name]
 	if r == nil && kind == mcp.Resource {
 		r = c.unlisted(name)
@@ -262,7 +262,7 @@ const (
 // ttl is how long a list of a kind may be taken for fresh: the shortest of the
 // servers in scope that have such a list, or may soon turn out to, less those that
 // are hidden from the caller.
-func (c *Catalog) ttl(kind mcp.Capability, scope Scope, hidden map[*served]bool) time.Duration {
+func (c *Catalog) ttl(kind mcp.Kind, scope Scope, hidden map[*backendEntry]bool) time.Duration {
 	least := time.Duration(-1)
 	for _, s := range c.servers {
 		if !scope.has(s.backend.Name()) || hidden[s] {
@@ -280,7 +280,7 @@ func (c *Catalog) ttl(kind mcp.Capability, scope Scope, hidden map[*served]bool)
 
 // ttl is how long the server's part of a list may be taken for fresh;
 // contributes is false when it has none.
-func (s *served) ttl(kind mcp.Capability) (own time.Duration, contributes bool) {
+func (s *backendEntry) ttl(kind mcp.Kind) (own time.Duration, contributes bool) {
 	switch l := s.listing; {
 	case l == nil:
 		_, status := s.backend.Listing()
@@ -337,7 +337,7 @@ func (c *claim) before(other *claim) bool {
 // it poses as the changed name of another, or it has one hash with many.
 //
 // All sets of definitions count: a name must not depend on the set.
-func (s *served) names(kind mcp.Capability) map[string]gate.Names {
+func (s *backendEntry) names(kind mcp.Kind) map[string]gate.Names {
 	named, taken := make(map[string]gate.Names), make(map[string]*claim)
 	for _, l := range append([]*mcp.Listing{s.listing}, s.others...) {
 		for i := range l.Items[kind] {
@@ -373,7 +373,7 @@ func (s *served) names(kind mcp.Capability) map[string]gate.Names {
 const mostAlike = 8
 
 // spread takes out the names of one hash but for a few.
-func (s *served) spread(named map[string]gate.Names) {
+func (s *backendEntry) spread(named map[string]gate.Names) {
 	if s.hash == nil || len(named) <= mostAlike {
 		return
 	}
@@ -386,7 +386,7 @@ func (s *served) spread(named map[string]gate.Names) {
 	}
 }
 
-func (s *served) claim(kind mcp.Capability, original string) claim {
+func (s *backendEntry) claim(kind mcp.Kind, original string) claim {
 	c := claim{original: original}
 	shown := original
 	if shape := s.shape(kind, original); shape != nil && shape.Rename != "" {

@@ -25,12 +25,12 @@ func (c *call) deliver(got mcp.Answer) (reply, error) {
 		if result == nil {
 			return faulty(g.upstreamFault(x, r, &rec.entry, got)), nil
 		}
-		c.park = nil // it has ended
+		c.suspended = nil // it has ended
 	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // it says nothing of the client's request
 		return reply{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))
 	case got.Fault != nil:
 		return faulty(g.upstreamFault(x, r, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
-	case c.park != nil:
+	case c.suspended != nil:
 		way = wayParked
 	}
 	kind, typed := mcp.LookupString(result, "resultType")

@@ -84,18 +84,18 @@ func (b *script) seen(method string) []mcp.Call {
 // offer replaces what the backend lists: lines of a kind and an item's JSON.
 func (b *script) offer(t testing.TB, era mcp.Era, capabilities string, items ...string) {
 	t.Helper()
-	l := &mcp.Listing{Era: era, Capabilities: []byte(capabilities), Items: map[mcp.Capability][]mcp.Item{}}
+	l := &mcp.Listing{Era: era, Capabilities: []byte(capabilities), Items: map[mcp.Kind][]mcp.Item{}}
 	for _, line := range items {
 		word, raw, _ := strings.Cut(line, " ")
-		i := slices.IndexFunc(mcp.Capabilities[:], func(c mcp.Capability) bool { return c.String() == word })
+		i := slices.IndexFunc(mcp.Kinds[:], func(c mcp.Kind) bool { return c.String() == word })
 		if i < 0 {
 			t.Fatalf("%q names no kind", line)
 		}
-		item, err := mcp.ParseItem(mcp.Capabilities[i], []byte(raw))
+		item, err := mcp.ParseItem(mcp.Kinds[i], []byte(raw))
 		if err != nil {
 			t.Fatalf("item %s: %v", raw, err)
 		}
-		l.Items[mcp.Capabilities[i]] = append(l.Items[mcp.Capabilities[i]], item)
+		l.Items[mcp.Kinds[i]] = append(l.Items[mcp.Kinds[i]], item)
 	}
 	b.mu.Lock()
 	b.listing, b.status = l, mcp.Status{State: mcp.Ready}

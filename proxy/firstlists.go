@@ -43,7 +43,7 @@ func newFirstLists(limit time.Duration, missed func([]string)) *firstLists {
 }
 
 // update takes account of what is known of the servers.
-func (f *firstLists) update(servers []*served) {
+func (f *firstLists) update(servers []*backendEntry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.over {
@@ -164,12 +164,12 @@ func (f *firstLists) ask(d time.Duration) { f.long, f.quiet, f.asked = d, d, tru
 
 // waitList holds a list back at the very start. A client that has said that it listens
 // to changes of the list is not kept: it is told what comes.
-func (g *Gateway) waitList(ctx context.Context, x *Exchange, kind mcp.Capability) {
+func (g *Gateway) waitList(ctx context.Context, x *Exchange, kind mcp.Kind) {
 	g.first.wait(ctx, "", x.Scope, !g.first.asked && x.Era == mcp.Modern && listening(g.listens.list(), x, kind))
 }
 
 // listening tells whether a caller has said that it listens to changes of a list.
-func listening(all []*listen, x *Exchange, kind mcp.Capability) bool {
+func listening(all []*listen, x *Exchange, kind mcp.Kind) bool {
 	return slices.ContainsFunc(all, func(l *listen) bool {
 		return l.wants(kind.Changed()) && l.x.Scope == x.Scope && l.x.Identity.Key() == x.Identity.Key()
 	})
@@ -177,7 +177,7 @@ func listening(all []*listen, x *Exchange, kind mcp.Capability) bool {
 
 // waitCall holds a call back at the very start, while nothing is known of the server
 // that its name would be of.
-func (g *Gateway) waitCall(ctx context.Context, x *Exchange, kind mcp.Capability, name string) {
+func (g *Gateway) waitCall(ctx context.Context, x *Exchange, kind mcp.Kind, name string) {
 	if from := g.snapshot.Load().Catalog(x).claims(kind, name, x.Scope); from != nil {
 		g.first.wait(ctx, from.backend.Name(), x.Scope, false)
 	}

@@ -19,8 +19,8 @@ type RunningCall struct {
 	Listed []byte
 }
 
-// flights are the calls under way. The zero value has none.
-type flights struct {
+// inFlight are the calls under way. The zero value has none.
+type inFlight struct {
 	mu     sync.Mutex
 	all    map[*RunningCall]context.CancelCauseFunc
 	unsaid int           // requests whose answer is not written yet, of those that may be calls
@@ -30,7 +30,7 @@ type flights struct {
 // answers notes a request of which the answer is written before the returned function
 // is called: a call that has ended is not over for its client before. What comes when
 // the gateway is about to end is not waited for, and neither is what stays open.
-func (f *flights) answers(method string) (written func()) {
+func (f *inFlight) answers(method string) (written func()) {
 	if method == mcp.MethodListen {
 		return func() {}
 	}
@@ -52,7 +52,7 @@ func (f *flights) answers(method string) (written func()) {
 // where it is cancelled. A call is noted before it is held against the mode in
 // force, so that each is seen by a change of that or sees it. None begins once the
 // gateway is about to end.
-func (f *flights) begin(c *call) (context.Context, func(), error) {
+func (f *inFlight) begin(c *call) (context.Context, func(), error) {
 	running := &RunningCall{Request: c.route.question(gate.Call, c.x.Identity, c.x.Scope), Listed: c.route.item}
 	c.running = running
 	ctx, cancel := context.WithCancelCause(c.ctx)
@@ -62,15 +62,15 @@ func (f *flights) begin(c *call) (context.Context, func(), error) {
 	}
 	return ctx, func() {
 		f.forget(running)
-		if why := context.Cause(ctx); why != nil && c.parked && c.park != nil {
-			c.park.cancel(why) // it was cancelled when its round was over and it did not wait for the next yet
+		if why := context.Cause(ctx); why != nil && c.waits && c.suspended != nil {
+			c.suspended.cancel(why) // it was cancelled when its round was over and it did not wait for the next yet
 		}
 		cancel(context.Canceled)
 	}, nil
 }
 
 // note takes a call in, unless none may begin.
-func (f *flights) note(call *RunningCall, cancel context.CancelCauseFunc) bool {
+func (f *inFlight) note(call *RunningCall, cancel context.CancelCauseFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.empty != nil {
@@ -83,7 +83,7 @@ func (f *flights) note(call *RunningCall, cancel context.CancelCauseFunc) bool {
 	return true
 }
 
-func (f *flights) forget(call *RunningCall) {
+func (f *inFlight) forget(call *RunningCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.all, call)
@@ -92,7 +92,7 @@ func (f *flights) forget(call *RunningCall) {
 
 // last tells whoever waits when there is no call left, and no answer to be written; mu
 // is held.
-func (f *flights) last() {
+func (f *inFlight) last() {
 	if f.empty == nil || len(f.all) > 0 || f.unsaid > 0 {
 		return
 	}
@@ -105,7 +105,7 @@ func (f *flights) last() {
 
 // close lets no call begin any more, and returns what is closed when the last one
 // has ended and its answer is written.
-func (f *flights) close() <-chan struct{} {
+func (f *inFlight) close() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.empty == nil {
@@ -121,7 +121,7 @@ func (f *flights) close() <-chan struct{} {
 // call needs to begin.
 func (g *Gateway) CancelCalls(which func(*RunningCall) *refusal.Error) int {
 	n := 0
-	for call, cancel := range g.flights.list() {
+	for call, cancel := range g.inFlight.list() {
 		if why := which(call); why != nil {
 			cancel(why)
 			n++
@@ -137,7 +137,7 @@ func (g *Gateway) CancelCalls(which func(*RunningCall) *refusal.Error) int {
 }
 
 // list returns the calls that are noted now, with what ends them.
-func (f *flights) list() map[*RunningCall]context.CancelCauseFunc {
+func (f *inFlight) list() map[*RunningCall]context.CancelCauseFunc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.all)
@@ -145,13 +145,13 @@ func (f *flights) list() map[*RunningCall]context.CancelCauseFunc {
 
 // waiting returns the calls that a server still works on while their client is
 // asked.
-func (r *rounds) waiting() map[*RunningCall]*park {
+func (r *rounds) waiting() map[*RunningCall]*suspended {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make(map[*RunningCall]*park)
+	all := make(map[*RunningCall]*suspended)
 	for _, open := range r.open {
-		if open.park != nil && open.running != nil {
-			all[open.running] = open.park
+		if open.suspended != nil && open.running != nil {
+			all[open.running] = open.suspended
 		}
 	}
 	return all

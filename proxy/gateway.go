@@ -33,18 +33,18 @@ type Gateway struct {
 	dirty    chan struct{} // capacity 1
 	decided  chan struct{} // capacity 1
 	throttle atomic.Pointer[limit.Throttle]
-	flights  flights
+	inFlight inFlight
 
 	principals *limit.Principals
 	requests   *limit.Requests
 	failures   *limit.Failures
 	loops      limit.Loops
 
-	vigils      vigils
-	rounds      rounds
-	replays     *stream.Store
-	asked       hourly
-	keptResults *result.Store
+	revalidations revalidations
+	rounds        rounds
+	replays       *stream.Store
+	asked         hourly
+	keptResults   *result.Store
 
 	first *firstLists
 

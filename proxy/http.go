@@ -365,12 +365,12 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	defer hf.g.flights.answers(msg.Method)()
+	defer hf.g.inFlight.answers(msg.Method)()
 	answer := hf.newAnswer(w, r, nil, id)
-	x.way = answer
+	x.responder = answer
 	got := hf.g.serveRequest(r.Context(), x)
 	if err := grantEnd(r.Context()); err != nil && got.silent {
-		got.away = &away{err: err}
+		got.challenge = &challenge{err: err}
 	}
 	answer.finish(msg.ID, got, got.httpStatus())
 }

@@ -49,7 +49,7 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	defer hf.g.flights.answers(msg.Method)()
+	defer hf.g.inFlight.answers(msg.Method)()
 	answer := hf.newAnswer(w, r, s, id)
 	// A client that goes away does not cancel its request: it may come back
 	// for the answer, and says so explicitly when it gives up.
@@ -78,7 +78,7 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 
 // postSafely is post in a goroutine of its own, where a panic would end the
 // gateway.
-func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Message, w way) (got reply) {
+func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Message, w responder) (got reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			got = faulty(asFault(s.g.panicked(p)))
@@ -144,7 +144,7 @@ func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *g
 }
 
 // post serves one request of the session that came by a POST, or in a batch.
-func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Message, w way) reply {
+func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Message, w responder) reply {
 	x := s.exchange(id, msg, w)
 	ctx, done, err := s.begin(parent, msg.ID)
 	if err != nil {
@@ -159,12 +159,12 @@ func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Messag
 // exchange is a request of an identity in the session's own revision. What the
 // request may do is decided by the credential that it came with, and by no other
 // request of the session.
-func (s *Session) exchange(id *gate.Identity, msg mcp.Message, w way) *Exchange {
+func (s *Session) exchange(id *gate.Identity, msg mcp.Message, w responder) *Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := &Exchange{
 		Message: msg, Identity: id, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
-		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, way: w,
+		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, responder: w,
 	}
 	if _, batch := w.(silentWay); batch { // in which the client cannot be asked
 		x.Capabilities = nil
@@ -252,12 +252,12 @@ func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gat
 		return
 	}
 	defer s.release()
-	defer hf.g.flights.answers("")()
+	defer hf.g.inFlight.answers("")()
 	answers, err := s.batch(context.WithoutCancel(r.Context()), id, body, silentWay{})
 	ended := grantEnd(r.Context())
 	switch {
 	case ended != nil:
-		hf.turnAway(w, r, &away{err: ended})
+		hf.turnAway(w, r, &challenge{err: ended})
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, "", asFault(err))
 	case answers == nil:
@@ -271,7 +271,7 @@ var errNoBatch = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: only 2025-
 
 // batch serves all messages of a batch at once and returns the answers as one
 // array, nil when there are none.
-func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w way) ([]byte, error) {
+func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w responder) ([]byte, error) {
 	s.mu.Lock()
 	version := s.version
 	s.mu.Unlock()

@@ -115,7 +115,7 @@ func TestKeptViews(t *testing.T) {
 			r.restless = true
 			want(r, person("a", "x"), main, a, 3)
 			want(r, person("a", "x"), main, a, 3)
-			if len(r.snap.kept.classes) != 0 {
+			if len(r.snap.viewCache.classes) != 0 {
 				t.Error("classes are kept that never come again")
 			}
 		},
@@ -140,7 +140,7 @@ func TestKeptViews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				phase := &classes{}
-				snap := &Snapshot{Chain: gate.NewChain(phase), kept: newKeptViews()}
+				snap := &Snapshot{Chain: gate.NewChain(phase), viewCache: newViewCache()}
 				test(rig{t, phase, snap, func(d time.Duration) { time.Sleep(d) }})
 			})
 		})
@@ -155,7 +155,7 @@ func TestKeptViewsAreBounded(t *testing.T) {
 		routes[i] = &Route{Kind: mcp.Tool, Exposed: fmt.Sprint("a", i)}
 	}
 	phase := &classes{}
-	snap := &Snapshot{Chain: gate.NewChain(phase), kept: newKeptViews()}
+	snap := &Snapshot{Chain: gate.NewChain(phase), viewCache: newViewCache()}
 	for i := range 2 * maxViews / len(routes) {
 		id := gate.NewIdentity(gate.Identity{Persona: fmt.Sprint("a", i)})
 		for range snap.views(t.Context(), id, Scope{}, routes) {
@@ -163,10 +163,10 @@ func TestKeptViewsAreBounded(t *testing.T) {
 		phase.asked = nil
 	}
 	size := 0
-	for _, seen := range snap.kept.classes {
+	for _, seen := range snap.viewCache.classes {
 		size += 1 + len(seen.visible)
 	}
-	if size > maxViews || size < maxViews/2 || size != snap.kept.size {
-		t.Errorf("%d decisions are kept, %d counted, of at most %d", size, snap.kept.size, maxViews)
+	if size > maxViews || size < maxViews/2 || size != snap.viewCache.size {
+		t.Errorf("%d decisions are kept, %d counted, of at most %d", size, snap.viewCache.size, maxViews)
 	}
 }

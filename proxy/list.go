@@ -17,7 +17,7 @@ import (
 
 // list answers one page of a list: what the caller may view, in the order of
 // the exposed names, behind the cursor.
-func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Capability) reply {
+func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) reply {
 	if err := g.requests.Take(limit.Lists, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}
@@ -72,10 +72,10 @@ func (c *Catalog) asked(x *Exchange) {
 // page is what one answer of a list holds.
 type page struct {
 	routes []*Route
-	size   int              // bytes of the items
-	more   bool             // the caller may view something behind it
-	whole  bool             // it is everything in scope, so that every caller's is the same
-	hidden map[*served]bool // servers of which nothing in this list is for the caller, up to its end
+	size   int                    // bytes of the items
+	more   bool                   // the caller may view something behind it
+	whole  bool                   // it is everything in scope, so that every caller's is the same
+	hidden map[*backendEntry]bool // servers of which nothing in this list is for the caller, up to its end
 }
 
 // visible asks the gate about the entries until a page is full.
@@ -88,7 +88,7 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 			return page{}, refusal.Undecided(d)
 		case d.Effect != gate.Allow:
 			if p.whole = false; p.hidden == nil {
-				p.hidden = make(map[*served]bool)
+				p.hidden = make(map[*backendEntry]bool)
 			}
 			if _, known := p.hidden[r.to]; !known {
 				p.hidden[r.to] = !p.shows(r.to)
@@ -107,13 +107,13 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 }
 
 // shows tells whether something of a server is on the page.
-func (p *page) shows(s *served) bool {
+func (p *page) shows(s *backendEntry) bool {
 	return slices.ContainsFunc(p.routes, func(r *Route) bool { return r.to == s })
 }
 
 // hide leaves among the hidden servers those of which the caller may view nothing
 // at all, as far as they make a difference to how long the page is fresh.
-func (p *page) hide(ctx context.Context, snap *Snapshot, x *Exchange, kind mcp.Capability) {
+func (p *page) hide(ctx context.Context, snap *Snapshot, x *Exchange, kind mcp.Kind) {
 	if len(p.hidden) == 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (p *page) hide(ctx context.Context, snap *Snapshot, x *Exchange, kind mcp.C
 }
 
 // renderPage returns the result that holds a page.
-func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p page, next string) []byte {
+func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Kind, p page, next string) []byte {
 	body := make([]byte, 0, p.size+len(next)+len(g.serverMeta)+160)
 	body = append(body, '{')
 	if x.Era == mcp.Modern {
@@ -159,7 +159,7 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Capability, p pag
 // pageKey names a whole list as callers of a revision and scope see it who may
 // view all of it.
 type pageKey struct {
-	kind     mcp.Capability
+	kind     mcp.Kind
 	era      mcp.Era
 	revision revision.Index
 	scope    Scope
@@ -196,12 +196,12 @@ func (g *Gateway) appendCaching(body []byte, ttl int64) []byte {
 }
 
 // cursorContext binds a cursor to its list and caller.
-func cursorContext(x *Exchange, kind mcp.Capability) string {
+func cursorContext(x *Exchange, kind mcp.Kind) string {
 	return kind.ListMethod() + "\x00" + x.Scope.key() + "\x00" + x.Identity.Key()
 }
 
 // openCursor returns the exposed name behind which a page starts.
-func (g *Gateway) openCursor(x *Exchange, kind mcp.Capability, raw []byte) (string, *mcp.Error) {
+func (g *Gateway) openCursor(x *Exchange, kind mcp.Kind, raw []byte) (string, *mcp.Error) {
 	text, err := mcp.Unquote(raw)
 	if err == nil {
 		var last []byte

@@ -18,7 +18,7 @@ import (
 )
 
 // listed returns the names of one page and the cursor of the next.
-func listed(t testing.TB, kind mcp.Capability, w *recorder) (names []string, cursor string) {
+func listed(t testing.TB, kind mcp.Kind, w *recorder) (names []string, cursor string) {
 	t.Helper()
 	body := []byte(w.text())
 	items := mcp.Lookup(body, "result", kind.ListKey())
@@ -224,7 +224,7 @@ func TestWhatCannotBeDecidedAloneIsHidden(t *testing.T) {
 	if names, _ := listed(t, mcp.Tool, r.modern("1", "tools/list", "")); !slices.Equal(names, []string{"one__a"}) {
 		t.Errorf("tools %v", names)
 	}
-	for _, kind := range []mcp.Capability{mcp.Prompt, mcp.Resource} {
+	for _, kind := range []mcp.Kind{mcp.Prompt, mcp.Resource} {
 		if names, _ := listed(t, kind, r.modern("1", kind.ListMethod(), "")); len(names) != 0 {
 			t.Errorf("%s: %v", kind, names)
 		}
@@ -326,7 +326,7 @@ func TestUnlistedResourcesByDetours(t *testing.T) {
 // ttlMs is the least of those who contribute (DESIGN 6).
 func TestListTTL(t *testing.T) {
 	modern := newScript(t, "modern", mcp.Modern, tool("a"))
-	modern.listing.TTL = map[mcp.Capability]time.Duration{mcp.Tool: 30 * time.Second}
+	modern.listing.TTL = map[mcp.Kind]time.Duration{mcp.Tool: 30 * time.Second}
 	silent := newScript(t, "silent", mcp.Legacy, `prompt {"name":"p"}`)
 	silent.listing.Capabilities = []byte(`{"tools":{}}`)
 	telling := newScript(t, "telling", mcp.Legacy)
@@ -336,7 +336,7 @@ func TestListTTL(t *testing.T) {
 	off := &script{name: "off", status: mcp.Status{State: mcp.Disabled}}
 	failed := &script{name: "failed", status: mcp.Status{State: mcp.Failed}}
 	lasting := newScript(t, "lasting", mcp.Modern)
-	lasting.listing.TTL = map[mcp.Capability]time.Duration{mcp.Tool: 24 * time.Hour}
+	lasting.listing.TTL = map[mcp.Kind]time.Duration{mcp.Tool: 24 * time.Hour}
 	moment := newScript(t, "moment", mcp.Modern)
 	others := []*script{newScript(t, "prompts", mcp.Legacy), newScript(t, "nothing", mcp.Modern)}
 	others[0].listing.Capabilities = []byte(`{"prompts":{},"resources":{}}`)

@@ -49,7 +49,7 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) reply {
 	}
 	defer g.endListen(l)
 	l.tasks = g.tasks.tasksIn(ctx, x, asked)
-	x.way.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
+	x.responder.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
 	if len(l.tasks) > 0 {
 		following, stop := context.WithCancel(ctx)
 		var follower sync.WaitGroup
@@ -61,7 +61,7 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) reply {
 		select {
 		case <-l.box.Waiting():
 			if raw := l.box.Take(); raw != nil {
-				x.way.ask(ctx, raw)
+				x.responder.ask(ctx, raw)
 			}
 		case <-ctx.Done():
 			if g.life.Err() != nil {
@@ -88,7 +88,7 @@ func (l *listen) acknowledge(ctx context.Context, g *Gateway, filter []byte) []b
 		}
 		honoured = append(honoured, text...)
 	}
-	for _, kind := range []mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource} {
+	for _, kind := range []mcp.Kind{mcp.Tool, mcp.Prompt, mcp.Resource} {
 		name := kind.Feature() + "ListChanged"
 		if string(mcp.Lookup(filter, name)) == "true" {
 			l.mu.Lock()

@@ -75,11 +75,11 @@ func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer reply) 
 	return answer
 }
 
-func lists(kind mcp.Capability) func(*Gateway, context.Context, *Exchange) reply {
+func lists(kind mcp.Kind) func(*Gateway, context.Context, *Exchange) reply {
 	return func(g *Gateway, ctx context.Context, x *Exchange) reply { return g.list(ctx, x, kind) }
 }
 
-func calls(kind mcp.Capability, member string) func(*Gateway, context.Context, *Exchange) reply {
+func calls(kind mcp.Kind, member string) func(*Gateway, context.Context, *Exchange) reply {
 	return func(g *Gateway, ctx context.Context, x *Exchange) reply {
 		name, ok := x.Message.ParamString(member)
 		if !ok {
@@ -94,7 +94,7 @@ func calls(kind mcp.Capability, member string) func(*Gateway, context.Context, *
 
 // called returns the kind of thing that a method calls, NoCapability for
 // methods that call nothing.
-func called(method string) mcp.Capability {
+func called(method string) mcp.Kind {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate, mcp.MethodTaskResult, mcp.MethodTaskList:
 		return mcp.Tool
@@ -103,12 +103,12 @@ func called(method string) mcp.Capability {
 	case mcp.MethodRead, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		return mcp.Resource
 	}
-	return mcp.NoCapability
+	return mcp.NoKind
 }
 
 // refuseCall answers a call that does not reach the pipeline. It leaves an audit
 // entry as every call does.
-func (g *Gateway) refuseCall(x *Exchange, kind mcp.Capability, name string, fault *mcp.Error) (answer reply) {
+func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, fault *mcp.Error) (answer reply) {
 	c := g.newRequest(x, &planCall, kind, name)
 	defer func() { c.close(&answer, nil) }()
 	return c.refuse(fault)
@@ -119,7 +119,7 @@ func (g *Gateway) refuseCall(x *Exchange, kind mcp.Capability, name string, faul
 // audit entry.
 func (g *Gateway) reject(x *Exchange, err error) reply {
 	fault := invalid(err)
-	if kind := called(x.Message.Method); kind != mcp.NoCapability {
+	if kind := called(x.Message.Method); kind != mcp.NoKind {
 		return g.refuseCall(x, kind, "", fault)
 	}
 	return faulty(fault)
@@ -190,12 +190,12 @@ type Exchange struct {
 	LogLevel     string      // empty asks for no log messages
 	Header       http.Header // of a modern HTTP request, whose headers mirror the body; else nil
 
-	way way
+	responder responder
 }
 
-// way leads back to the client of one request. Its methods are safe for
+// responder leads back to the client of one request. Its methods are safe for
 // concurrent use and do not block longer than a slow client's queue allows.
-type way interface {
+type responder interface {
 	// notify sends a notification that belongs to the request. After the
 	// answer it does nothing.
 	notify(raw []byte)
@@ -224,10 +224,10 @@ func (x *Exchange) token() []byte {
 // inputEnded is closed when a client on a shared channel has said its last
 // word; nil when there is no such channel.
 func (x *Exchange) inputEnded() <-chan struct{} {
-	if x.Session == nil || x.Session.duplex == nil {
+	if x.Session == nil || x.Session.channel == nil {
 		return nil
 	}
-	return x.Session.duplex.ended
+	return x.Session.channel.ended
 }
 
 // sessionID names the session for backends that keep something per session.

@@ -131,7 +131,7 @@ func TestURIsGoBack(t *testing.T) {
 	b := newScript(t, "n", mcp.Modern, `resource {"uri":"file:///r","name":"r"}`, `resource {"uri":"ui://app/x","name":"x"}`, `template {"uriTemplate":"file:///{p}","name":"t"}`)
 	r := newRig(t, mounted(b))
 	for _, kind := range []struct {
-		kind mcp.Capability
+		kind mcp.Kind
 		want []string
 	}{
 		{mcp.Resource, []string{"n+file:///r", "ui://n+app/x"}},

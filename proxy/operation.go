@@ -31,7 +31,7 @@ const cutTime = 2 * time.Second
 // so. It returns how many those were. Calls that wait for their client are not
 // waited for. It may be called once, before the context of [Gateway.Run] ends.
 func (g *Gateway) Drain(ctx context.Context) (cut int) {
-	empty := g.flights.close()
+	empty := g.inFlight.close()
 	select {
 	case <-empty:
 		return 0
@@ -97,7 +97,7 @@ func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
 
 // Capability is something that the gateway exposes.
 type Capability struct {
-	Kind             mcp.Capability
+	Kind             mcp.Kind
 	Server, Original string
 	Exposed, Plain   string // see [gate.Names]
 	CapabilityID     string
@@ -112,7 +112,7 @@ type Capability struct {
 func (g *Gateway) Capabilities() []Capability {
 	snap := g.snapshot.Load()
 	var all []Capability
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		seen := make(map[string]bool)
 		begin := len(all)
 		for _, catalog := range snap.everyCatalog() {

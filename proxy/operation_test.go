@@ -66,7 +66,7 @@ func TestCancelCalls(t *testing.T) {
 			t.Error("the other one is not known")
 		}
 		<-other.done
-		if left := r.flights.list(); len(left) != 0 {
+		if left := r.inFlight.list(); len(left) != 0 {
 			t.Errorf("%d calls are left behind", len(left))
 		}
 	})
@@ -256,7 +256,7 @@ func TestCallsThatNeedAnApproval(t *testing.T) {
 		t.Fatalf("%d calls reached the server, %d were held against the rules", len(b.seen("")), len(d.seen))
 	}
 	for i, want := range []struct {
-		kind mcp.Capability
+		kind mcp.Kind
 		tool bool
 		args string
 	}{{mcp.Tool, true, ""}, {mcp.Tool, true, `{"x":1}`}, {mcp.Prompt, false, `{"y":"2"}`}, {mcp.Resource, false, ""}} {

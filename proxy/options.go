@@ -180,7 +180,7 @@ type Limits struct {
 	Replay     int
 	ReplayTime time.Duration
 	// Rounds is how many calls may wait for such an answer; 10000 in all,
-	// 1000 of one principal, or twice as many as it may park. Parked ones are those on which a legacy server
+	// 1000 of one principal, or twice as many as may be parked. Parked ones are those on which a legacy server
 	// still works: 8 of one principal, 256 at one server.
 	Rounds, RoundsPerPrincipal          int
 	ParkedPerPrincipal, ParkedPerServer int
@@ -319,7 +319,7 @@ type Mount struct {
 	// Listed tells whether something is listed to a caller already, so that there is
 	// nothing to wait for; nil knows of nothing.
 	Await  Await
-	Listed func(id *gate.Identity, kind mcp.Capability, original string) bool
+	Listed func(id *gate.Identity, kind mcp.Kind, original string) bool
 	// Asked is told that a caller is shown lists that hold the backend's, so that it
 	// may find out whether they are still true. It must not block; nil is told nothing.
 	Asked func(id *gate.Identity)

@@ -75,7 +75,7 @@ func (c *call) pass(ctx context.Context) error {
 }
 
 // call answers a request for what has a name.
-func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Capability, name string) reply {
+func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name string) reply {
 	g.waitCall(ctx, x, kind, name)
 	return g.newRequest(x, &planCall, kind, name).serve(ctx)
 }

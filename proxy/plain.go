@@ -80,7 +80,7 @@ func (s *Session) answers() answers {
 // shownTo returns the server as a client sees it that can be asked something: in
 // its era where the server speaks both, and with its plain listing if that is
 // nothing of what this server may ask.
-func (s *served) shownTo(can answers) *served {
+func (s *backendEntry) shownTo(can answers) *backendEntry {
 	q := s.mount.Questions
 	if era := can.era(q); s.twin != nil && era != mcp.EraUnknown && era != s.listing.Era {
 		return s.twin
@@ -93,7 +93,7 @@ func (s *served) shownTo(can answers) *served {
 
 // newPlain returns the server as it is to clients of which it may ask nothing,
 // nil where that is the same.
-func (s *served) newPlain(ids map[CapabilityKey]string) *served {
+func (s *backendEntry) newPlain(ids map[CapabilityKey]string) *backendEntry {
 	if s.listing == nil || s.listing.Plain == nil {
 		return nil
 	}
@@ -101,14 +101,14 @@ func (s *served) newPlain(ids map[CapabilityKey]string) *served {
 	if same {
 		return nil
 	}
-	p := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), isPlain: true}
+	p := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), isPlain: true}
 	p.render(ids)
 	return p
 }
 
 // newTwin returns the server as it is to clients of the era that its listing is not
 // of, nil where it speaks one alone.
-func (s *served) newTwin(ids map[CapabilityKey]string) *served {
+func (s *backendEntry) newTwin(ids map[CapabilityKey]string) *backendEntry {
 	if s.listing == nil || s.listing.Eras < 2 {
 		return nil
 	}
@@ -117,13 +117,13 @@ func (s *served) newTwin(ids map[CapabilityKey]string) *served {
 		era = mcp.Legacy
 	}
 	listing, _ := sharedDefinitions(s.listing, s.listing.In(era))
-	t := &served{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), twinOf: s}
+	t := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), twinOf: s}
 	t.render(ids)
 	return t
 }
 
 // base returns the server as its listing of its own is, whose twin it may be.
-func (s *served) base() *served {
+func (s *backendEntry) base() *backendEntry {
 	if s != nil && s.twinOf != nil {
 		return s.twinOf
 	}
@@ -144,7 +144,7 @@ func beside(l *mcp.Listing) (others []*mcp.Listing) {
 }
 
 // sets are all listings of the server: each takes part in giving names.
-func (s *served) sets() []*mcp.Listing {
+func (s *backendEntry) sets() []*mcp.Listing {
 	return append([]*mcp.Listing{s.listing}, beside(s.listing)...)
 }
 
@@ -153,7 +153,7 @@ func (s *served) sets() []*mcp.Listing {
 // same tells that nothing else is different.
 func sharedDefinitions(full, own *mcp.Listing) (plain *mcp.Listing, same bool) {
 	plain, same = own, bytes.Equal(full.Capabilities, own.Capabilities) && full.Instructions == own.Instructions
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		items := plain.Items[kind]
 		same = same && len(items) == len(full.Items[kind])
 		for i := range items {
@@ -182,10 +182,10 @@ type catalogs [answersModern + 1]*Catalog
 
 // newCatalogs merges what the backends offer, once for every set of listings that
 // their servers show.
-func newCatalogs(servers []*served) (all catalogs) {
+func newCatalogs(servers []*backendEntry) (all catalogs) {
 	made := make(map[string]*Catalog)
 	for can := range all {
-		shown := make([]*served, len(servers))
+		shown := make([]*backendEntry, len(servers))
 		set := make([]byte, len(servers))
 		for i, s := range servers {
 			switch shown[i] = s.shownTo(answers(can)); shown[i] {
@@ -259,7 +259,7 @@ func (s *Snapshot) names() []string {
 
 // resolve returns the route of an exposed name for whichever client is shown it,
 // nil when nobody is.
-func (s *Snapshot) resolve(id *gate.Identity, kind mcp.Capability, name string, scope Scope) *Route {
+func (s *Snapshot) resolve(id *gate.Identity, kind mcp.Kind, name string, scope Scope) *Route {
 	if r := s.catalogOf(id, answersModern).resolve(kind, name, scope); r != nil {
 		return r
 	}

@@ -147,7 +147,7 @@ func TestNamesAndIDsAreOfBothSets(t *testing.T) {
 	snap := r.snapshot.Load()
 	names := make(map[string][]string) // by capability id
 	for _, c := range snap.everyCatalog() {
-		for _, kind := range mcp.Capabilities {
+		for _, kind := range mcp.Kinds {
 			for _, route := range c.lists[kind].entries {
 				if route.CapabilityID != kind.String()+" "+route.Original {
 					t.Errorf("%s has the id %q", route.Original, route.CapabilityID)
@@ -246,8 +246,8 @@ func TestListChangedBySet(t *testing.T) {
 		offer := func(announced [2]uint64, full, plain []string) {
 			b.offerBoth(t, everything, full, plain)
 			b.mu.Lock()
-			b.listing.Announced = map[mcp.Capability]uint64{mcp.Tool: announced[0]}
-			b.listing.Plain.Announced = map[mcp.Capability]uint64{mcp.Tool: announced[1]}
+			b.listing.Announced = map[mcp.Kind]uint64{mcp.Tool: announced[0]}
+			b.listing.Plain.Announced = map[mcp.Kind]uint64{mcp.Tool: announced[1]}
 			b.mu.Unlock()
 			r.Changed("s")
 		}
@@ -267,7 +267,7 @@ func TestListChangedBySet(t *testing.T) {
 		hears("announced where it may not", "plain")
 		b.offer(t, mcp.Legacy, everything, a, confirm)
 		b.mu.Lock()
-		b.listing.Announced = map[mcp.Capability]uint64{mcp.Tool: 1}
+		b.listing.Announced = map[mcp.Kind]uint64{mcp.Tool: 1}
 		b.mu.Unlock()
 		r.Changed("s")
 		hears("one set for everyone", "plain")

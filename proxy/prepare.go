@@ -110,7 +110,7 @@ func completion(params []byte, r *Route) []byte {
 }
 
 // newCall returns a call of a method for a client.
-func (g *Gateway) newCall(x *Exchange, to *served, method string, params []byte) *mcp.Call {
+func (g *Gateway) newCall(x *Exchange, to *backendEntry, method string, params []byte) *mcp.Call {
 	call := &mcp.Call{
 		Method: method, Params: params,
 		Principal: x.Identity.Key(), Session: x.sessionID(), Rights: x.Identity.Rights(), Token: x.Identity.Token,

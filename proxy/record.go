@@ -35,7 +35,7 @@ type record struct {
 	span  Span                 // nil for a call that is not traced; set by trace alone
 }
 
-func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Capability, name string) *record {
+func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name string) *record {
 	rec := &record{g: g, x: x, began: time.Now(), recording: &snap.recording}
 	e := &rec.entry
 	e.CallID = g.callID()

@@ -20,10 +20,10 @@ import (
 
 // reply is the answer to one request before it has an id.
 type reply struct {
-	result []byte
-	fault  *mcp.Error
-	silent bool  // the request was cancelled: nothing is answered
-	away   *away // how it is answered over HTTP where that has not begun; nil as all else
+	result    []byte
+	fault     *mcp.Error
+	silent    bool       // the request was cancelled: nothing is answered
+	challenge *challenge // how it is answered over HTTP where that has not begun; nil as all else
 }
 
 func faulty(e *mcp.Error) reply { return reply{fault: e} }
@@ -50,7 +50,7 @@ const maxEcho = 256
 
 // unknown is the answer for what does not exist and for what the caller may
 // not view: byte for byte the same.
-func unknown(x *Exchange, kind mcp.Capability, name string) *mcp.Error {
+func unknown(x *Exchange, kind mcp.Kind, name string) *mcp.Error {
 	if len(name) > maxEcho {
 		name = strings.ToValidUTF8(name[:maxEcho], "") + "..."
 	}
@@ -124,7 +124,7 @@ func (g *Gateway) refuse(x *Exchange, err error) reply {
 			answer = reply{result: e.Result(x.meta(g))}
 		}
 		if e.Kind == refusal.KindScope {
-			answer.away = &away{err: e.Err, fault: fault}
+			answer.challenge = &challenge{err: e.Err, fault: fault}
 		}
 		return answer
 	default:

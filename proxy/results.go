@@ -120,7 +120,7 @@ func (g *Gateway) redaction(r *Route, entry *audit.Entry) redaction {
 }
 
 // redaction is that of what the server says where no tool is known.
-func (s *served) redaction(g *Gateway) redaction {
+func (s *backendEntry) redaction(g *Gateway) redaction {
 	return redaction{g, &s.mount.Results.Redact, s.backend.Name(), nil}
 }
 

@@ -45,12 +45,12 @@ func newRounds(g *Gateway) rounds {
 type openCall struct {
 	principal, server string
 
-	round   int // that may come
-	rec     *record
-	running *RunningCall
-	loopEnd func() // as that of a call
-	park    *park  // of a call that its server still works on; else nil
-	expires time.Time
+	round     int // that may come
+	rec       *record
+	running   *RunningCall
+	loopEnd   func()     // as that of a call
+	suspended *suspended // of a call that its server still works on; else nil
+	expires   time.Time
 }
 
 // retry is a round of a call after its first.
@@ -58,7 +58,7 @@ type retry struct {
 	state     roundState
 	responses []byte // InputResponses, raw; nil when there are none
 	admitted  bool
-	park      *park // nil where the backend is called again
+	suspended *suspended // nil where the backend is called again
 }
 
 // charged tells whether the call was charged in an earlier round.
@@ -68,8 +68,8 @@ func (r *retry) charged() bool {
 
 // ended ends a call that is not gone on with, and returns why.
 func (r *retry) ended(why error) error {
-	if r != nil && r.park != nil {
-		r.park.cancel(errParkEnded)
+	if r != nil && r.suspended != nil {
+		r.suspended.cancel(errSuspendedEnded)
 	}
 	return why
 }
@@ -185,13 +185,13 @@ func (r *rounds) admit(c *call) (err error) {
 	if again == nil || again.admitted {
 		return nil
 	}
-	again.park, err = r.begin(c, &again.state)
+	again.suspended, err = r.begin(c, &again.state)
 	again.admitted = err == nil
 	return err
 }
 
-// begin uses a state up and returns the park that the round belongs to.
-func (r *rounds) begin(c *call, state *roundState) (*park, error) {
+// begin uses a state up and returns the suspended call that the round belongs to.
+func (r *rounds) begin(c *call, state *roundState) (*suspended, error) {
 	rec := c.rec
 	own := strings.HasPrefix(state.call, r.g.instance+"-")
 	if use := r.g.opts.UseRound; use != nil {
@@ -220,7 +220,7 @@ func (r *rounds) begin(c *call, state *roundState) (*park, error) {
 	r.remove(state.call, open)
 	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
 	rec.entry.Budgets, rec.begun, c.loopEnd = open.rec.entry.Budgets, open.rec.begun, open.loopEnd
-	return open.park, nil
+	return open.suspended, nil
 }
 
 // remove takes a call out; mu is held.
@@ -232,7 +232,7 @@ func (r *rounds) remove(id string, open *openCall) {
 		}
 	}
 	less(r.of, open.principal)
-	if open.park != nil {
+	if open.suspended != nil {
 		less(r.parked, open.principal)
 		less(r.parkedAt, open.server)
 	}
@@ -304,7 +304,7 @@ func (r *rounds) keep(c *call, state *roundState) error {
 			r.abandon(victim)
 		}
 	}()
-	if c.park != nil && (r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer) {
+	if c.suspended != nil && (r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer) {
 		atServer := route.Server
 		if r.parked[who] >= limits.ParkedPerPrincipal {
 			atServer = ""
@@ -316,18 +316,18 @@ func (r *rounds) keep(c *call, state *roundState) error {
 	if len(r.open) >= limits.Rounds || r.of[who] >= limits.RoundsPerPrincipal {
 		return refusal.TooManyRounds
 	}
-	if c.park != nil {
+	if c.suspended != nil {
 		r.parked[who]++
 		r.parkedAt[route.Server]++
 	}
 	r.of[who]++
 	r.open[state.call] = &openCall{
 		principal: who, server: route.Server,
-		round: state.round, rec: rec, running: c.running, loopEnd: c.loopEnd, park: c.park, expires: time.UnixMilli(state.expires),
+		round: state.round, rec: rec, running: c.running, loopEnd: c.loopEnd, suspended: c.suspended, expires: time.UnixMilli(state.expires),
 	}
-	c.parked = true
-	if c.park != nil { // not the memory of the whole request
-		rec.x = c.park.asks()
+	c.waits = true
+	if c.suspended != nil { // not the memory of the whole request
+		rec.x = c.suspended.asks()
 	} else {
 		rec.x = x.client()
 	}
@@ -339,7 +339,7 @@ func (r *rounds) keep(c *call, state *roundState) error {
 func (r *rounds) displace(principal, server string) *openCall {
 	oldest := ""
 	for id, open := range r.open {
-		if open.park == nil || open.principal != principal || server != "" && open.server != server {
+		if open.suspended == nil || open.principal != principal || server != "" && open.server != server {
 			continue
 		}
 		if oldest == "" || open.expires.Before(r.open[oldest].expires) {
@@ -406,8 +406,8 @@ func (r *rounds) sweep(now time.Time) {
 
 // abandon ends a call that was taken out: at its server, and in the audit.
 func (r *rounds) abandon(open *openCall) {
-	if open.park != nil {
-		open.park.cancel(errParkExpired)
+	if open.suspended != nil {
+		open.suspended.cancel(errNotAnswered)
 	}
 	if open.loopEnd != nil {
 		open.loopEnd()

@@ -39,7 +39,7 @@ type Session struct {
 	mu           sync.Mutex
 	out          outbox         // where messages outside of requests go; nil when nowhere
 	reader       *gate.Identity // who opened out
-	duplex       *duplex        // of a client on one shared channel; else nil
+	channel      *channel       // of a client on one shared channel; else nil
 	version      mcp.Version
 	capabilities []byte
 	can          answers // what capabilities declares
@@ -296,7 +296,7 @@ func (s *Session) detach() {
 
 // question sends a request to the client by the given way, for a request of an
 // identity, and waits for its answer.
-func (s *Session) question(ctx context.Context, of *gate.Identity, w way, method string, params []byte) (mcp.Message, error) {
+func (s *Session) question(ctx context.Context, of *gate.Identity, w responder, method string, params []byte) (mcp.Message, error) {
 	s.mu.Lock()
 	s.asked++
 	id := mcp.StringID("toolgate-" + strconv.FormatInt(s.asked, 10))

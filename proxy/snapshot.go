@@ -28,7 +28,7 @@ type Snapshot struct {
 	recording Recording
 	said      InstructionsKeeper
 	pinned    *gate.Chain          // Chain as it was when the snapshot was made
-	kept      *keptViews           // decisions of Chain; nil keeps none
+	viewCache *viewCache           // decisions of Chain; nil keeps none
 	outputs   result.OutputChecker // nil checks nothing
 
 	catalog  *Catalog            // the full one
@@ -55,7 +55,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	pb.g.publisher.mu.Lock()
 	defer pb.g.publisher.mu.Unlock()
 	old, config := pb.g.snapshot.Load(), pb.g.config.Load()
-	var servers []*served
+	var servers []*backendEntry
 	for i := range config.Mounts {
 		servers = append(servers, pb.serve(ctx, old, &config.Mounts[i]))
 	}
@@ -66,7 +66,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates:   config.Rates,
 		outputs: config.Outputs,
-		pinned:  config.Chain.Pin(), kept: newKeptViews(), plain: newCatalogs(servers),
+		pinned:  config.Chain.Pin(), viewCache: newViewCache(), plain: newCatalogs(servers),
 	}
 	next.catalog = next.plain[answersModern]
 	next.said, _ = config.Registry.(InstructionsKeeper)
@@ -90,13 +90,13 @@ func (pb *publisher) rebuild(ctx context.Context) {
 
 // serve returns a mount as it is now; what has not changed is taken from the
 // snapshot before.
-func (pb *publisher) serve(ctx context.Context, old *Snapshot, m *Mount) *served {
+func (pb *publisher) serve(ctx context.Context, old *Snapshot, m *Mount) *backendEntry {
 	listing, _ := m.Backend.Listing()
 	before := old.catalog.byServer[m.Backend.Name()].base()
 	if before != nil && before.mount == m && before.listing == listing && !before.unnamed {
 		return before
 	}
-	s := &served{mount: m, backend: m.Backend, listing: listing, hash: pb.g.opts.NameHash}
+	s := &backendEntry{mount: m, backend: m.Backend, listing: listing, hash: pb.g.opts.NameHash}
 	if before != nil && before.backend == m.Backend {
 		s.slots = before.slots
 		s.slots.Resize(m.Concurrency, m.Queue)
@@ -115,7 +115,7 @@ func (pb *publisher) serve(ctx context.Context, old *Snapshot, m *Mount) *served
 }
 
 // offered is what the server lists, for the registry.
-func (s *served) offered() *gate.Offer {
+func (s *backendEntry) offered() *gate.Offer {
 	o := &gate.Offer{
 		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native,
 		Confirmed: s.listing != nil && !s.listing.Stale,
@@ -123,9 +123,9 @@ func (s *served) offered() *gate.Offer {
 	if s.listing != nil {
 		o.Instructions = &s.listing.Instructions
 	}
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		routes := s.rendered[kind]
-		for _, set := range [...]*served{s.plain, s.twin} {
+		for _, set := range [...]*backendEntry{s.plain, s.twin} {
 			if set == nil {
 				continue
 			}
@@ -146,7 +146,7 @@ func (s *served) offered() *gate.Offer {
 	return o
 }
 
-func offers(servers []*served) []*gate.Offer {
+func offers(servers []*backendEntry) []*gate.Offer {
 	all := make([]*gate.Offer, len(servers))
 	for i, s := range servers {
 		all[i] = s.offer
@@ -164,7 +164,7 @@ func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Li
 	var keys []CapabilityKey
 	seen := make(map[CapabilityKey]bool)
 	for _, set := range append([]*mcp.Listing{l}, beside(l)...) {
-		for _, kind := range mcp.Capabilities {
+		for _, kind := range mcp.Kinds {
 			for i := range set.Items[kind] {
 				key := CapabilityKey{server, kind.String(), set.Items[kind][i].Key}
 				if !seen[key] {
@@ -218,7 +218,7 @@ func (pb *publisher) current() bool {
 // change is one list of one server that is another now.
 type change struct {
 	server string
-	kind   mcp.Capability
+	kind   mcp.Kind
 }
 
 // audience is a class of clients that see the same: those that the gate does
@@ -265,7 +265,7 @@ func (pb *publisher) announce(ctx context.Context, old, next *Snapshot) {
 
 // listKinds are the kinds whose lists have a notification of their own;
 // templates share that of resources.
-var listKinds = [...]mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource}
+var listKinds = [...]mcp.Kind{mcp.Tool, mcp.Prompt, mcp.Resource}
 
 // changes returns the lists that differ between two snapshots, before anybody's
 // view of them. Behind another gate all may.
@@ -278,7 +278,7 @@ func changes(old, next *Snapshot) []change {
 		}
 	}
 	for name := range names {
-		for _, kind := range mcp.Capabilities {
+		for _, kind := range mcp.Kinds {
 			if !old.pinned.Same(next.pinned) || old.catalog.digest(name, kind) != next.catalog.digest(name, kind) {
 				changed = append(changed, change{name, kind})
 			}
@@ -288,7 +288,7 @@ func changes(old, next *Snapshot) []change {
 }
 
 // digest is of one list of one server in all sets.
-func (c *Catalog) digest(server string, kind mcp.Capability) (all [3]uint64) {
+func (c *Catalog) digest(server string, kind mcp.Kind) (all [3]uint64) {
 	s := c.byServer[server].base()
 	if s == nil {
 		return all

@@ -24,8 +24,8 @@ func newStarting(t *testing.T, changes ...func(*Options, *Config)) *starting {
 	m := mounted(s.script)
 	m[0].SignInTool = []byte(`{"name":"join","inputSchema":{"type":"object"}}`)
 	m[0].Concurrency, m[0].Queue = 2, 6
-	m[0].Listed = func(_ *gate.Identity, _ mcp.Capability, original string) bool { return original == "here" }
-	m[0].Await = func(ctx context.Context, _ *gate.Identity, _ mcp.Capability, _ string) error {
+	m[0].Listed = func(_ *gate.Identity, _ mcp.Kind, original string) bool { return original == "here" }
+	m[0].Await = func(ctx context.Context, _ *gate.Identity, _ mcp.Kind, _ string) error {
 		s.began <- struct{}{}
 		select {
 		case <-s.started:

@@ -29,7 +29,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 	defer s.end(errSessionEnded)
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	defer stop()
-	d := newDuplex(s, id)
+	d := newChannel(s, id)
 
 	written := make(chan error, 1)
 	go func() { written <- d.writeLines(w) }() // ends with the session
@@ -53,7 +53,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 }
 
 // readLines receives the lines of the client, all of one identity.
-func (d *duplex) readLines(id *gate.Identity, r io.Reader, most int) error {
+func (d *channel) readLines(id *gate.Identity, r io.Reader, most int) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		claim := d.s.g.opts.Messages.Claim(d.s.principal)
@@ -135,7 +135,7 @@ func trimLine(line []byte) []byte {
 
 // writeLines writes the queued messages, one line each, until the session has
 // ended and the queue is empty.
-func (d *duplex) writeLines(w io.Writer) error {
+func (d *channel) writeLines(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte
 	write := func(raw []byte) error {
@@ -176,7 +176,7 @@ func (d *duplex) writeLines(w io.Writer) error {
 
 // lastWords waits a moment for the requests that end with the session, so that
 // what they still say is written.
-func (d *duplex) lastWords() {
+func (d *channel) lastWords() {
 	said := make(chan struct{})
 	go func() { // ends before ServeStdio, which waits for the same
 		d.drain()

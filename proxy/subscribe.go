@@ -228,7 +228,7 @@ func (ws *watches) watch(ctx context.Context, x *Exchange, who subscriber, r *Ro
 
 // watched tells whether somebody watches a resource over the connection that an
 // identity has for a subscriber; watchMu is held.
-func (ws *watches) watched(key resourceKey, at *served, id *gate.Identity, who subscriber) bool {
+func (ws *watches) watched(key resourceKey, at *backendEntry, id *gate.Identity, who subscriber) bool {
 	holder, session := at.holder(id), at.session(who)
 	for w, as := range ws.g.watches.of[key] {
 		if _, s := w.owner(); at.holder(as) == holder && (session == "" || s == session) {
@@ -239,7 +239,7 @@ func (ws *watches) watched(key resourceKey, at *served, id *gate.Identity, who s
 }
 
 // holder names who shares what the server keeps for a caller.
-func (s *served) holder(id *gate.Identity) string {
+func (s *backendEntry) holder(id *gate.Identity) string {
 	if !s.mount.PerRights {
 		return id.Key()
 	}
@@ -248,7 +248,7 @@ func (s *served) holder(id *gate.Identity) string {
 
 // session returns the session of a subscriber where the server keeps sessions
 // apart, empty where it does not.
-func (s *served) session(who subscriber) string {
+func (s *backendEntry) session(who subscriber) string {
 	if !s.mount.PerSession {
 		return ""
 	}

@@ -18,7 +18,7 @@ import (
 // and result are fetched later. 2025-11-25 (basic/utilities/tasks) and the
 // extension of 2026-07-28 (SEP-2663) have them in two ways. Within one of the
 // two they pass, under ids of the gateway's own; between them, and for clients
-// without tasks, the gateway drives the task itself (see [dialogue.run]).
+// without tasks, the gateway drives the task itself (see [serverRequests.run]).
 //
 // An id that a client has is a seal over what it stands for, bound to the
 // client's principal. So nothing has to be kept of a task to find it again. For
@@ -134,7 +134,7 @@ func (x *Exchange) mayUseTasks(c *Catalog) error {
 // hasTasks tells whether a server in scope has the tasks of 2025-11-25, or may
 // turn out to.
 func (c *Catalog) hasTasks(scope Scope) bool {
-	return slices.ContainsFunc(c.servers, func(s *served) bool {
+	return slices.ContainsFunc(c.servers, func(s *backendEntry) bool {
 		return scope.has(s.backend.Name()) && (s.listing == nil || s.hasTasks())
 	})
 }
@@ -262,7 +262,7 @@ func (c *call) carryTask() (mcp.Answer, error) {
 		request.Progress = false
 		return t.route.to.backend.Call(c.ctx, request)
 	}
-	d := &dialogue{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
+	d := &serverRequests{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
 	d.judge = func(ctx context.Context) error { return g.tasks.judgeTask(ctx, x, t) }
 	request.Notify, request.Ask, request.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
 	defer func() { c.rec.entry.Rounds = int(d.answered.Load()) }()
@@ -352,19 +352,19 @@ const tasksRequired = "required"
 
 // hasTasks tells whether a server makes tasks of calls in the way of
 // 2025-11-25. What is a part of the gateway may know both ways.
-func (s *served) hasTasks() bool {
+func (s *backendEntry) hasTasks() bool {
 	return s.listing != nil && (s.listing.Era == mcp.Legacy || s.mount.Native) && s.listing.Declares("tasks", "requests", "tools", "call")
 }
 
 // keepsTasks tells whether a server may have tasks of the kind of an era.
-func (s *served) keepsTasks(era mcp.Era) bool {
+func (s *backendEntry) keepsTasks(era mcp.Era) bool {
 	return s.listing != nil && (s.listing.Era == era || era == mcp.Legacy && s.hasTasks())
 }
 
 // asksTask tells whether a call asks for a task in the way of 2025-11-25, and
 // both sides have that. A call that does not is none, whatever it says:
 // receivers without tasks ignore it (Task Support and Handling).
-func (x *Exchange) asksTask(to *served) bool {
+func (x *Exchange) asksTask(to *backendEntry) bool {
 	return x.Message.Method == mcp.MethodToolsCall && mcp.IsObject(x.Message.Param("task")) &&
 		x.Era == mcp.Legacy && x.Version >= mcp.V20251125 && to.hasTasks()
 }
@@ -372,7 +372,7 @@ func (x *Exchange) asksTask(to *served) bool {
 // withoutTask returns the params of a call without the wish for a task, where
 // that is no wish of this client to this server. Between two modern sides it
 // stays, as there the member means nothing, unless the server knows both ways.
-func (x *Exchange) withoutTask(params []byte, to *served) []byte {
+func (x *Exchange) withoutTask(params []byte, to *backendEntry) []byte {
 	if x.Message.Param("task") == nil || x.asksTask(to) ||
 		x.Era == mcp.Modern && to.listing != nil && to.listing.Era == mcp.Modern && !to.hasTasks() {
 		return params

@@ -188,7 +188,7 @@ func TestTaskOfTheExtension(t *testing.T) {
 		}
 	}
 	for _, call := range b.seen("")[1:] {
-		if own, _ := mcp.LookupString(call.Params, "taskId"); own != "own 1" || call.Kind != mcp.NoCapability {
+		if own, _ := mcp.LookupString(call.Params, "taskId"); own != "own 1" || call.Kind != mcp.NoKind {
 			t.Errorf("%s went out with %s", call.Method, call.Params)
 		}
 		if mcp.Lookup(call.Capabilities, "extensions", mcp.ExtensionTasks) == nil {

@@ -30,7 +30,7 @@ const (
 
 // taskRun is one task at its server on the way to its end.
 type taskRun struct {
-	d     *dialogue
+	d     *serverRequests
 	route *Route
 	id    string    // the server's own
 	call  *mcp.Call // what requests about the task are made of
@@ -40,7 +40,7 @@ type taskRun struct {
 
 // run makes a call at its server. What a server does only as a task, for a
 // client that cannot have it, is driven to its end.
-func (d *dialogue) run(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
+func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
 	legacy := r.to.listing.Era == mcp.Legacy
 	switch {
 	case call.Method != mcp.MethodToolsCall:
@@ -81,7 +81,7 @@ func withTasks(capabilities []byte) []byte {
 }
 
 // drive makes a call that may become a task.
-func (d *dialogue) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
+func (d *serverRequests) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
 	ctx, cancel := r.bounded(ctx, r.patience())
 	defer cancel()
 	begin := *call
@@ -97,7 +97,7 @@ func (d *dialogue) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Ans
 // client does not know, it is the task's: when the call ends before, the task
 // is cancelled. It is decided on again while it goes on, and before what has taken
 // so long is delivered.
-func (d *dialogue) follow(ctx context.Context, r *Route, call *mcp.Call, made mcp.Answer, err error) (mcp.Answer, error) {
+func (d *serverRequests) follow(ctx context.Context, r *Route, call *mcp.Call, made mcp.Answer, err error) (mcp.Answer, error) {
 	state := taskOf(&made)
 	if err != nil || state == nil {
 		return made, err
@@ -335,7 +335,7 @@ func passing(ctx context.Context, err error) bool {
 // pause waits. Meanwhile the call holds no place at the server, unless it is
 // parked: then its place is that of the request which waits for it.
 func (t *taskRun) pause(ctx context.Context, wait time.Duration) error {
-	if t.d.park == nil {
+	if t.d.suspended == nil {
 		t.d.rest(+1)
 		defer t.d.rest(-1)
 	}

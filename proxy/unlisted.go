@@ -18,7 +18,7 @@ import (
 // take. It does not wait for what the caller is listed already; original is empty for
 // what nobody is listed. The error tells why nothing is known: a [mcp.Failure], or the
 // cause of a context that ended.
-type Await func(ctx context.Context, id *gate.Identity, kind mcp.Capability, original string) error
+type Await func(ctx context.Context, id *gate.Identity, kind mcp.Kind, original string) error
 
 // listedTime is how long a call waits until what its backend lists is in the catalog.
 const listedTime = 5 * time.Second
@@ -53,7 +53,7 @@ func findListed(c *call) error {
 
 // await waits for what a server lists to the caller, where that is not known, and
 // returns what the call is of then. The error is why nothing is listed to the caller.
-func (c *call) await(r *Route, from *served) (*Route, error) {
+func (c *call) await(r *Route, from *backendEntry) (*Route, error) {
 	if from == nil || from.mount.Await == nil {
 		return r, nil
 	}
@@ -97,7 +97,7 @@ func (pb *publisher) know(ctx context.Context, b Backend) {
 }
 
 // claims returns the server in scope whose a name would be, nil for none.
-func (c *Catalog) claims(kind mcp.Capability, name string, scope Scope) *served {
+func (c *Catalog) claims(kind mcp.Kind, name string, scope Scope) *backendEntry {
 	prefix, ok := names.Namespace(kind, name)
 	s := c.byPrefix[""]
 	if ok && c.byPrefix[prefix] != nil {
@@ -114,7 +114,7 @@ func (c *Catalog) claims(kind mcp.Capability, name string, scope Scope) *served 
 // something that is listed (see [call.unserved]), if the caller may view the tool by
 // which one signs in. To everybody else it is a name that does not exist. So it is, of
 // what is listed too, where there is no place to wait.
-func (c *call) unlisted(listed *Route, from *served, why error) error {
+func (c *call) unlisted(listed *Route, from *backendEntry, why error) error {
 	if c.ctx.Err() != nil {
 		return why
 	}
@@ -147,13 +147,13 @@ func refuseOverloaded(c *call) (reply, error) { return reply{}, c.why }
 
 // standsIn tells whether a definition is that of the tool by which one signs in, and
 // no tool of the server's own that has its name.
-func (s *served) standsIn(raw []byte) bool {
+func (s *backendEntry) standsIn(raw []byte) bool {
 	return s.mount.SignInTool != nil && bytes.Equal(raw, s.mount.SignInTool)
 }
 
 // signsIn returns the route of the tool by which one signs in to the server, nil
 // where there is none.
-func (s *served) signsIn() *Route {
+func (s *backendEntry) signsIn() *Route {
 	for _, r := range s.rendered[mcp.Tool] {
 		if s.standsIn(r.item) {
 			return r

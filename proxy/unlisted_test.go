@@ -26,7 +26,7 @@ func newBehindLogin(t *testing.T, changes ...func(*Options, *Config)) *behindLog
 	m := mounted(l.script)
 	m[0].SignInTool = []byte(`{"name":"join","inputSchema":{"type":"object"}}`)
 	m[0].SignIn = func(*gate.Identity, error) string { return "https://gw.example/join" }
-	m[0].Await = func(_ context.Context, _ *gate.Identity, kind mcp.Capability, original string) error {
+	m[0].Await = func(_ context.Context, _ *gate.Identity, kind mcp.Kind, original string) error {
 		l.waits.Add(1)
 		listing, _ := l.script.Listing()
 		if listing.Find(kind, original) != nil {
@@ -138,7 +138,7 @@ func TestUnlistedWaitsEnd(t *testing.T) {
 	m := mounted(l.script)
 	began := make(chan struct{})
 	m[0].SignInTool = []byte(`{"name":"join","inputSchema":{"type":"object"}}`)
-	m[0].Await = func(ctx context.Context, _ *gate.Identity, _ mcp.Capability, _ string) error {
+	m[0].Await = func(ctx context.Context, _ *gate.Identity, _ mcp.Kind, _ string) error {
 		close(began)
 		<-ctx.Done()
 		return context.Cause(ctx)

@@ -106,7 +106,7 @@ func (g *Gateway) tellViews(ctx context.Context, known map[hearing]sight) map[he
 func (s *Snapshot) sight(ctx context.Context, id *gate.Identity, who audience) sight {
 	digests := make(sight)
 	undecided := make(map[string]bool)
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		var h maphash.Hash
 		h.SetSeed(digestSeed)
 		for r, d := range s.views(ctx, id, who.scope, who.scope.of(s.catalogOf(id, who.can).lists[kind].entries)) {
@@ -139,7 +139,7 @@ const (
 // where a phase gains by them, else one by one, in no memory of its own. Callers
 // of one view class are asked about once.
 func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, routes []*Route) iter.Seq2[*Route, gate.Decision] {
-	if seen := s.kept.class(s.Chain, id, scope); seen != nil {
+	if seen := s.viewCache.class(s.Chain, id, scope); seen != nil {
 		return s.viewsKept(ctx, seen, id, scope, routes)
 	}
 	return func(yield func(*Route, gate.Decision) bool) {
@@ -170,7 +170,7 @@ func (s *Snapshot) viewsKept(ctx context.Context, seen *seenViews, id *gate.Iden
 			decisions, open := seen.find(some)
 			if len(open) > 0 {
 				made := s.Chain.DecideAll(ctx, viewing(id, scope, open))
-				s.kept.put(seen, s.Chain, id, open, made)
+				s.viewCache.put(seen, s.Chain, id, open, made)
 				for i := range decisions {
 					if decisions[i] == nil {
 						decisions[i], made = &made[0], made[1:]
@@ -195,10 +195,10 @@ func viewing(id *gate.Identity, scope Scope, routes []*Route) []gate.Request {
 	return questions
 }
 
-// keptViews are the decisions on the views of a snapshot by classes of callers,
+// viewCache are the decisions on the views of a snapshot by classes of callers,
 // see [gate.Classifier]. What could not be decided is not kept. A nil one keeps
 // nothing.
-type keptViews struct {
+type viewCache struct {
 	mu      sync.Mutex
 	classes map[viewClass]*seenViews
 	size    int // decisions and classes
@@ -216,10 +216,10 @@ type seenViews struct {
 	visible map[*Route]bool
 }
 
-func newKeptViews() *keptViews { return &keptViews{classes: make(map[viewClass]*seenViews)} }
+func newViewCache() *viewCache { return &viewCache{classes: make(map[viewClass]*seenViews)} }
 
 // class returns what is kept for a caller; nil where nothing may be.
-func (k *keptViews) class(c *gate.Chain, id *gate.Identity, scope Scope) *seenViews {
+func (k *viewCache) class(c *gate.Chain, id *gate.Identity, scope Scope) *seenViews {
 	if k == nil || id == nil || !c.Classifies() {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (k *keptViews) class(c *gate.Chain, id *gate.Identity, scope Scope) *seenVi
 }
 
 // drop forgets a class; mu is held.
-func (k *keptViews) drop(key viewClass) {
+func (k *viewCache) drop(key viewClass) {
 	if seen := k.classes[key]; seen != nil {
 		k.size -= 1 + seen.size()
 		delete(k.classes, key)
@@ -249,7 +249,7 @@ func (k *keptViews) drop(key viewClass) {
 }
 
 // grow counts what was added and makes room; mu is held.
-func (k *keptViews) grow(n int) {
+func (k *viewCache) grow(n int) {
 	k.size += n
 	for key := range k.classes { // whichever comes first
 		if k.size <= maxViews {
@@ -261,7 +261,7 @@ func (k *keptViews) grow(n int) {
 
 // put keeps decisions that were made for a class, if its callers are still of
 // it: rules that changed meanwhile decided for another.
-func (k *keptViews) put(seen *seenViews, c *gate.Chain, id *gate.Identity, routes []*Route, made []gate.Decision) {
+func (k *viewCache) put(seen *seenViews, c *gate.Chain, id *gate.Identity, routes []*Route, made []gate.Decision) {
 	if c.ViewClass(id) != seen.class.class {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 // Why is what one caller may do with one capability, and why. No upstream server is
 // asked for it, and nothing is counted, charged or asked of people.
 type Why struct {
-	Kind             mcp.Capability
+	Kind             mcp.Kind
 	Server, Original string
 	Exposed          string
 	CapabilityID     string
@@ -67,7 +67,7 @@ func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name 
 // nothing has it.
 func (g *Gateway) named(id *gate.Identity, name string, scope Scope) (*Snapshot, *Route) {
 	snap := g.snapshot.Load()
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		if r := snap.resolve(id, kind, name, scope); r != nil {
 			return snap, r
 		}
@@ -132,7 +132,7 @@ func (g *Gateway) Names() []string { return g.snapshot.Load().names() }
 
 func (c *Catalog) names() []string {
 	var names []string
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		for _, r := range c.lists[kind].entries {
 			names = append(names, r.Exposed)
 		}

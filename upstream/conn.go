@@ -193,7 +193,7 @@ func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mc
 	if call.Progress {
 		meta = append(append(meta, `"progressToken":`...), id...)
 	}
-	req := &outgoing{id: id, askable: call.Kind != mcp.NoCapability}
+	req := &outgoing{id: id, askable: call.Kind != mcp.NoKind}
 	if era == mcp.Modern {
 		if meta != nil {
 			meta = append(meta, ',')

@@ -30,19 +30,19 @@ func (s *Server) learned() {
 // heard of yet: one that is silent is not to hold up those who call it. The error is
 // a [mcp.Failure] where somebody has to sign in before anything is known of the
 // server, or the cause of a context that ended.
-func (s *Server) Await(ctx context.Context, kind mcp.Capability, key string) error {
+func (s *Server) Await(ctx context.Context, kind mcp.Kind, key string) error {
 	return s.known(ctx, kind, key, false)
 }
 
 // Listed tells whether the server lists something, for which [Server.Await] does not
 // wait.
-func (s *Server) Listed(kind mcp.Capability, key string) bool {
+func (s *Server) Listed(kind mcp.Kind, key string) bool {
 	l, _ := s.Listing()
 	return key != "" && lists(l, kind, key)
 }
 
 // known is Await, also while the server starts where that is asked for.
-func (s *Server) known(ctx context.Context, kind mcp.Capability, key string, start bool) error {
+func (s *Server) known(ctx context.Context, kind mcp.Kind, key string, start bool) error {
 	var deadline *time.Timer
 	for {
 		s.mu.Lock()

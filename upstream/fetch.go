@@ -25,7 +25,7 @@ func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err
 	l := &mcp.Listing{
 		Era: c.era, Version: c.version, ServerInfo: c.info, Capabilities: c.capabilities,
 		Instructions: c.instructions, FetchedAt: time.Now(),
-		Items: make(map[mcp.Capability][]mcp.Item), TTL: make(map[mcp.Capability]time.Duration),
+		Items: make(map[mcp.Kind][]mcp.Item), TTL: make(map[mcp.Kind]time.Duration),
 	}
 	bytes, count := 0, 0
 	var reasons []string
@@ -62,10 +62,10 @@ func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err
 
 // fetchOrder returns the kinds in the order in which they are asked for: one whose
 // list has not come in time comes last, so that it takes the time of no other.
-func (c *Conn) fetchOrder() []mcp.Capability {
-	order := slices.Clone(mcp.Capabilities[:])
-	slices.SortStableFunc(order, func(a, b mcp.Capability) int {
-		mute := func(k mcp.Capability) int {
+func (c *Conn) fetchOrder() []mcp.Kind {
+	order := slices.Clone(mcp.Kinds[:])
+	slices.SortStableFunc(order, func(a, b mcp.Kind) int {
+		mute := func(k mcp.Kind) int {
 			if c.mute[k].Load() {
 				return 1
 			}
@@ -93,7 +93,7 @@ func (c *Conn) ofOneList(ctx context.Context, err error) bool {
 }
 
 // fetchKind reads all pages of one list (2026-07-28 server/utilities/pagination).
-func (c *Conn) fetchKind(ctx context.Context, kind mcp.Capability, l *mcp.Listing, bytes *int) (cut string, err error) {
+func (c *Conn) fetchKind(ctx context.Context, kind mcp.Kind, l *mcp.Listing, bytes *int) (cut string, err error) {
 	limits := &c.spec.Limits
 	var cursor []byte
 	cursors, keys := make(map[string]bool), make(map[string]bool)

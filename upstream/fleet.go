@@ -364,7 +364,7 @@ func (f *Fleet) Listings() map[string]*mcp.Listing {
 // Lists tells whether a holder is listed something by its kind and its name at
 // the server. Who is not known yet is begun to be asked about, and is listed the tool
 // by which one signs in until then.
-func (f *Fleet) Lists(holder string, kind mcp.Capability, key string) bool {
+func (f *Fleet) Lists(holder string, kind mcp.Kind, key string) bool {
 	m := f.of(holder)
 	signIn := kind == mcp.Tool && key == SignInTool
 	if m == nil {
@@ -386,7 +386,7 @@ func (f *Fleet) Lists(holder string, kind mcp.Capability, key string) bool {
 // Await waits until it is known what the server lists to a holder, whose server
 // is begun if need be: as [Server.Await], and while the server starts, because it is
 // the call that started it.
-func (f *Fleet) Await(ctx context.Context, holder string, kind mcp.Capability, key string) error {
+func (f *Fleet) Await(ctx context.Context, holder string, kind mcp.Kind, key string) error {
 	m := f.of(holder)
 	if m == nil {
 		return f.none()
@@ -404,7 +404,7 @@ func (f *Fleet) Await(ctx context.Context, holder string, kind mcp.Capability, k
 
 // Listed tells whether the server lists something to a holder, for which
 // [Fleet.Await] does not wait.
-func (f *Fleet) Listed(holder string, kind mcp.Capability, key string) bool {
+func (f *Fleet) Listed(holder string, kind mcp.Kind, key string) bool {
 	m := f.of(holder)
 	return m != nil && m.Server.Listed(kind, key)
 }

@@ -22,7 +22,7 @@ func (deafSink) Happened(mcp.Event) {}
 // lists to everyone is known.
 func newFleet(t testing.TB, most int) *Fleet {
 	t.Helper()
-	known := &mcp.Listing{Items: map[mcp.Capability][]mcp.Item{mcp.Tool: {{Key: "echo"}}}}
+	known := &mcp.Listing{Items: map[mcp.Kind][]mcp.Item{mcp.Tool: {{Key: "echo"}}}}
 	f := NewFleet(Spec{Key: "s", URL: "http://127.0.0.1:1/mcp"}, FleetOptions{
 		Options: Options{Sink: deafSink{}, Credential: Static{}, Logger: slog.New(slog.DiscardHandler)},
 		Known:   func(context.Context, string) *mcp.Listing { return known }, Relisted: func() {}, Members: most,

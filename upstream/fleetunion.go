@@ -89,7 +89,7 @@ func foremost(all []*mcp.Listing, era mcp.Era) *mcp.Listing {
 }
 
 type capabilityKey struct {
-	kind mcp.Capability
+	kind mcp.Kind
 	key  string
 }
 
@@ -98,15 +98,15 @@ type capabilityKey struct {
 // listed that one: what was looked at and accepted is shown to all.
 func joined(all []*mcp.Listing, era mcp.Era, before *mcp.Listing) *mcp.Listing {
 	next := *signInListing
-	next.Items = map[mcp.Capability][]mcp.Item{mcp.Tool: slices.Clone(signInListing.Items[mcp.Tool])}
-	next.Announced = make(map[mcp.Capability]uint64)
+	next.Items = map[mcp.Kind][]mcp.Item{mcp.Tool: slices.Clone(signInListing.Items[mcp.Tool])}
+	next.Announced = make(map[mcp.Kind]uint64)
 	if l := foremost(all, era); l != nil {
 		next.Era, next.Version, next.ServerInfo, next.Capabilities, next.Instructions = l.Era, l.Version, l.ServerInfo, l.Capabilities, l.Instructions
 		next.TTL, next.FetchedAt, next.Stale = l.TTL, l.FetchedAt, l.Stale
 	}
 	at := map[capabilityKey]int{}
 	for _, l := range all {
-		for _, kind := range mcp.Capabilities {
+		for _, kind := range mcp.Kinds {
 			next.Announced[kind] += l.Announced[kind]
 			for _, item := range l.Items[kind] {
 				k := capabilityKey{kind, item.Key}
@@ -142,6 +142,6 @@ func offersSame(a, b *mcp.Listing) bool {
 }
 
 // lists tells whether a server lists something, in whichever era.
-func lists(l *mcp.Listing, kind mcp.Capability, key string) bool {
+func lists(l *mcp.Listing, kind mcp.Kind, key string) bool {
 	return l.Find(kind, key) != nil || l != nil && l.Other.Find(kind, key) != nil
 }

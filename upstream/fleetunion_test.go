@@ -13,7 +13,7 @@ import (
 // listed is a listing of tools; one is its name, or its name and its description
 // behind a colon.
 func listed(era mcp.Era, tools ...string) *mcp.Listing {
-	l := &mcp.Listing{Era: era, Version: mcp.LatestLegacy, Capabilities: []byte(`{"tools":{}}`), Items: map[mcp.Capability][]mcp.Item{}}
+	l := &mcp.Listing{Era: era, Version: mcp.LatestLegacy, Capabilities: []byte(`{"tools":{}}`), Items: map[mcp.Kind][]mcp.Item{}}
 	if era == mcp.Modern {
 		l.Version = mcp.LatestModern
 	}

@@ -40,7 +40,7 @@ func newFlight(ctx context.Context, c *Conn, call *mcp.Call) *flight {
 // questions are attributed.
 func (f *flight) begin(patient bool) error {
 	c := f.c
-	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoCapability
+	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoKind
 	if canAsk && c.oneWay() {
 		if err := c.lane.enter(f.ctx, f.call, c.link.done(), patient); err != nil {
 			return &undelivered{cmp.Or(c.link.cause(), err)}

@@ -39,8 +39,8 @@ const (
 
 // plainState is what is known of the plain list; mu of the server guards it.
 type plainState struct {
-	listing   *mcp.Listing              // nil while it is the same as the full one, or not known
-	announced map[mcp.Capability]uint64 // changes that the server has announced where it was told nothing
+	listing   *mcp.Listing        // nil while it is the same as the full one, or not known
+	announced map[mcp.Kind]uint64 // changes that the server has announced where it was told nothing
 
 	main   *Conn        // on whose full listing the last look was
 	of     *mcp.Listing // that full listing
@@ -277,13 +277,13 @@ func (s *Server) adoptPlain(main *Conn, full, listing *mcp.Listing) {
 // announce counts a change that the server has announced on a connection; mu is
 // held. One of where it was told nothing is news for everyone: modern clients that
 // declare nothing are shown the full lists and are served there.
-func (s *Server) announce(conn *Conn, kind mcp.Capability) {
+func (s *Server) announce(conn *Conn, kind mcp.Kind) {
 	s.announced[kind]++
 	if s.plain.listing == nil || !conn.plain() {
 		return
 	}
 	if s.plain.announced == nil {
-		s.plain.announced = make(map[mcp.Capability]uint64)
+		s.plain.announced = make(map[mcp.Kind]uint64)
 	}
 	s.plain.announced[kind]++
 }

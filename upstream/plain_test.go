@@ -363,7 +363,7 @@ func TestPlainListAtAServerWithOneSession(t *testing.T) {
 // knownPlain is a last good listing with two sets.
 func knownPlain() *mcp.Listing {
 	listing := func(names ...string) *mcp.Listing {
-		l := &mcp.Listing{Era: mcp.Legacy, Version: mcp.V20251125, FetchedAt: time.Now(), Capabilities: []byte(`{"tools":{}}`), Items: map[mcp.Capability][]mcp.Item{}}
+		l := &mcp.Listing{Era: mcp.Legacy, Version: mcp.V20251125, FetchedAt: time.Now(), Capabilities: []byte(`{"tools":{}}`), Items: map[mcp.Kind][]mcp.Item{}}
 		for _, name := range names {
 			l.Items[mcp.Tool] = append(l.Items[mcp.Tool], mcp.Item{Key: name, Raw: []byte(`{"name":` + string(mcp.Quote(name)) + `}`)})
 		}

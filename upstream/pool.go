@@ -42,7 +42,7 @@ func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 		key.withheld = s.spec.Questions
 		return key
 	}
-	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoCapability || s.several(key) || s.places() == 0 ||
+	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoKind || s.several(key) || s.places() == 0 ||
 		main.shared && !s.manners.asked() || s.fullOnly(call) {
 		return key
 	}
@@ -74,7 +74,7 @@ func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 // A failure that a new session or connection cures says so ([mcp.Failure.Renewed]).
 // Every error is a [mcp.Failure], but for the cause of a context that ended.
 func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
-	if call.Kind != mcp.NoCapability {
+	if call.Kind != mcp.NoKind {
 		s.Asked()
 	}
 	if s.opts.SignIn && call.Kind == mcp.Tool && call.Key == SignInTool {
@@ -277,7 +277,7 @@ func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *
 
 // asks tells whether a call would wait on a connection for a client that is asked.
 func asks(conn *Conn, call *mcp.Call) bool {
-	return conn != nil && call.Kind != mcp.NoCapability && conn.oneWay() && conn.lane.elsewhere(call)
+	return conn != nil && call.Kind != mcp.NoKind && conn.oneWay() && conn.lane.elsewhere(call)
 }
 
 // opened returns the connection with a key, nil while there is none.

@@ -63,7 +63,7 @@ func (d *demand) lapse() bool {
 // as long as clients are told to (see [mcp.Listing.Fresh]).
 func freshFor(l *mcp.Listing, took time.Duration) time.Duration {
 	least := pollRarely
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		if own, some := l.Fresh(kind); some {
 			least = min(least, own)
 		}

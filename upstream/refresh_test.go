@@ -65,7 +65,7 @@ func TestFreshFor(t *testing.T) {
 	modern := func(tools, prompts time.Duration) *mcp.Listing {
 		return &mcp.Listing{
 			Era: mcp.Modern, Capabilities: []byte(`{"tools":{},"prompts":{}}`),
-			TTL: map[mcp.Capability]time.Duration{mcp.Tool: tools, mcp.Prompt: prompts},
+			TTL: map[mcp.Kind]time.Duration{mcp.Tool: tools, mcp.Prompt: prompts},
 		}
 	}
 	for _, tt := range []struct {

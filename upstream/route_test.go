@@ -51,7 +51,7 @@ func TestRoute(t *testing.T) {
 			if got := string(s.declares(key)); got != tt.declared {
 				t.Errorf("declares %s, want %s", got, tt.declared)
 			}
-			tt.call.Kind = mcp.NoCapability
+			tt.call.Kind = mcp.NoKind
 			if key := s.route(&tt.call, &Conn{era: tt.era, shared: tt.shared}); key.withheld != (Questions{}) {
 				t.Errorf("what is no call went to %+v", key)
 			}

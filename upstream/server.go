@@ -111,7 +111,7 @@ type Server struct {
 	ended     chan struct{}          // closed when one of them has ended
 	stderr    Tail
 	// announced counts the list changes that the server has announced.
-	announced map[mcp.Capability]uint64
+	announced map[mcp.Kind]uint64
 	plain     plainState
 	eras      eras
 	retells   retells
@@ -126,7 +126,7 @@ func New(spec Spec, opts Options) *Server {
 		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
 		tidy: make(chan struct{}, 1), signed: make(chan struct{}, 1), again: make(map[connKey]*reopening), turns: make(map[subscription]*turn), ended: make(chan struct{}),
 		moved: make(chan struct{}), pool: make(map[connKey]*slot), subs: make(map[connKey]map[string]int),
-		announced: make(map[mcp.Capability]uint64),
+		announced: make(map[mcp.Kind]uint64),
 		era:       spec.Era,
 	}
 	s.http = newHTTPTransport(s.spec.Limits)

@@ -21,7 +21,7 @@ func newSignInListing() *mcp.Listing {
 	const raw = `{"name":"` + SignInTool + `","description":"Sign in to this server, whose tools are listed once that is done. Answers with an address to open in a browser.","inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
 	return &mcp.Listing{
 		Era: mcp.Legacy, Version: mcp.LatestLegacy, Capabilities: []byte(`{"tools":{"listChanged":true}}`), Stale: true,
-		Items: map[mcp.Capability][]mcp.Item{mcp.Tool: {{Key: SignInTool, Raw: []byte(raw)}}},
+		Items: map[mcp.Kind][]mcp.Item{mcp.Tool: {{Key: SignInTool, Raw: []byte(raw)}}},
 	}
 }
 

@@ -155,7 +155,7 @@ func (s *Server) heard(conn *Conn, msg mcp.Message) {
 	switch msg.Method {
 	case mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged:
 		s.mu.Lock()
-		for _, kind := range mcp.Capabilities {
+		for _, kind := range mcp.Kinds {
 			if kind.Changed() == msg.Method {
 				s.announce(conn, kind)
 			}

@@ -63,7 +63,7 @@ func TestStateUnusable(t *testing.T) {
 	closed.Close()
 	nowhere := "http://user:pw@" + closed.Addr().String() + "/mcp?key=secret"
 	known := func(o *Options) {
-		o.Known = &mcp.Listing{Era: mcp.Modern, FetchedAt: time.Now(), Items: map[mcp.Capability][]mcp.Item{
+		o.Known = &mcp.Listing{Era: mcp.Modern, FetchedAt: time.Now(), Items: map[mcp.Kind][]mcp.Item{
 			mcp.Tool: {{Key: "known", Raw: []byte(`{"name":"known"}`)}},
 		}}
 	}

@@ -289,7 +289,7 @@ func (c *Conn) filter() []byte {
 		}
 		out = append(out, text...)
 	}
-	for _, kind := range []mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource} {
+	for _, kind := range []mcp.Kind{mcp.Tool, mcp.Prompt, mcp.Resource} {
 		if l.Declares(kind.Feature(), "listChanged") {
 			member(`"` + kind.Feature() + `ListChanged":true`)
 		}

@@ -140,7 +140,7 @@ func Classify(o Operator, h Hints) Class {
 // of is the class of a capability of one kind: what is unknown of a tool
 // counts as destructive; prompts and resources are only read by definition of
 // the protocol.
-func (c Class) of(kind mcp.Capability) Class {
+func (c Class) of(kind mcp.Kind) Class {
 	switch kind {
 	case mcp.Prompt, mcp.Resource, mcp.Template:
 	default:

@@ -53,7 +53,7 @@ type Verdict struct {
 type Call struct {
 	// Name is the exposed name of the tool, prompt or resource.
 	Name  string
-	Kind  mcp.Capability
+	Kind  mcp.Kind
 	Class Class // see [Rules.Class]
 	Mode  Mode
 	// Queued calls do not start at once: tasks, and calls that wait for a slot.
@@ -222,7 +222,7 @@ func argumentDeny(rule gate.Rule, pointer, reason string) Verdict {
 // Running is a call that has been delivered.
 type Running struct {
 	Name  string
-	Kind  mcp.Capability
+	Kind  mcp.Kind
 	Class Class // as it was judged
 }
 

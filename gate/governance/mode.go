@@ -73,7 +73,7 @@ func (m Mode) Concurrency(n int) int {
 }
 
 // judge is what the mode says of a call, whatever its arguments.
-func (m Mode) judge(c Class, kind mcp.Capability, queued bool) Verdict {
+func (m Mode) judge(c Class, kind mcp.Kind, queued bool) Verdict {
 	c = c.of(kind)
 	deny := func(why string) Verdict {
 		return Verdict{

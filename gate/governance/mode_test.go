@@ -22,7 +22,7 @@ func classes(yield func(governance.Class) bool) {
 
 // calls are calls of all kinds, classes and ways, in a mode.
 func calls(mode governance.Mode, yield func(governance.Call)) {
-	for _, kind := range []mcp.Capability{mcp.NoCapability, mcp.Tool, mcp.Prompt, mcp.Resource, mcp.Template} {
+	for _, kind := range []mcp.Kind{mcp.NoKind, mcp.Tool, mcp.Prompt, mcp.Resource, mcp.Template} {
 		for c := range classes {
 			for _, queued := range []bool{false, true} {
 				yield(governance.Call{Name: "x", Kind: kind, Class: c, Mode: mode, Queued: queued})
@@ -89,7 +89,7 @@ func TestModes(t *testing.T) {
 	tests := []struct {
 		name  string
 		class governance.Class
-		kind  mcp.Capability
+		kind  mcp.Kind
 		queue bool
 		want  map[governance.Mode]governance.Outcome
 	}{

@@ -122,7 +122,7 @@ func (o *Options) action(r *gate.Request) (string, error) {
 		name = "prompt"
 	case mcp.Resource, mcp.Template:
 		name = "resource"
-	case mcp.NoCapability: // a whole server, which can only be enabled
+	case mcp.NoKind: // a whole server, which can only be enabled
 	default:
 		return "", fmt.Errorf("there is no action for the kind %v", r.Kind)
 	}

@@ -38,14 +38,14 @@ func TestInput(t *testing.T) {
 func TestActions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		kind   mcp.Capability
+		kind   mcp.Kind
 		action gate.Action
 		want   string
 	}{
 		{mcp.Tool, gate.View, "tool.view"},
 		{mcp.Tool, gate.Call, "invoke"},
 		{mcp.Tool, gate.Enable, "add"},
-		{mcp.NoCapability, gate.Enable, "add"},
+		{mcp.NoKind, gate.Enable, "add"},
 		{mcp.Prompt, gate.View, "prompt.view"},
 		{mcp.Prompt, gate.Call, "prompt.request"},
 		{mcp.Resource, gate.View, "resource.view"},

@@ -112,7 +112,7 @@ func TestUnknownActionDenies(t *testing.T) {
 	for _, r := range []*gate.Request{
 		{Action: "", Kind: mcp.Tool},
 		{Action: "delete", Kind: mcp.Tool},
-		{Action: gate.View, Kind: mcp.NoCapability},
+		{Action: gate.View, Kind: mcp.NoKind},
 		{Action: gate.View, Kind: 99},
 	} {
 		r.Identity = alice()

@@ -100,7 +100,7 @@ func offer(t testing.TB, server string, lines ...string) *gate.Offer {
 	o := &gate.Offer{Server: server, Namespace: server, Confirmed: true}
 	for _, line := range lines {
 		word, raw, _ := strings.Cut(line, " ")
-		for _, kind := range mcp.Capabilities {
+		for _, kind := range mcp.Kinds {
 			if kind.String() != word {
 				continue
 			}

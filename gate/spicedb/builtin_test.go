@@ -48,7 +48,7 @@ func TestBuiltinConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct {
-		kind             mcp.Capability
+		kind             mcp.Kind
 		server, name, by string
 		want             gate.Effect
 	}{

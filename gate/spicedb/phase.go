@@ -212,7 +212,7 @@ func settled(r *gate.Request) (d gate.Decision, ok bool, err error) {
 	case r.Action == gate.Enable:
 		// Servers are added by name, and the schema has no object for that.
 		return gate.Decision{Effect: gate.Abstain}, true, nil
-	case r.Kind == mcp.NoCapability && r.Action == gate.View && r.Exposed == "":
+	case r.Kind == mcp.NoKind && r.Action == gate.View && r.Exposed == "":
 		// A server that lists nothing is asked about under no name.
 		return gate.Decision{Reason: "nothing is named that somebody could be related to"}, true, nil
 	case r.Action != gate.View && r.Action != gate.Call:

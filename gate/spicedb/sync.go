@@ -27,7 +27,7 @@ const (
 
 // Capability is something that a server offers, for [Phase.Sync].
 type Capability struct {
-	Kind         mcp.Capability
+	Kind         mcp.Kind
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that clients know

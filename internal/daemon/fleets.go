@@ -30,9 +30,9 @@ type reached interface {
 	Renewed(principal string)
 	Wake()
 	// Await waits until it is known what a holder is listed, see [upstream.Server.Await].
-	Await(ctx context.Context, holder string, kind mcp.Capability, key string) error
+	Await(ctx context.Context, holder string, kind mcp.Kind, key string) error
 	// Listed tells whether a holder is listed something, for which Await does not wait.
-	Listed(holder string, kind mcp.Capability, key string) bool
+	Listed(holder string, kind mcp.Kind, key string) bool
 	// Asked is told that a holder is shown lists; LookAgain has them read again.
 	Asked(holder string)
 	LookAgain()
@@ -47,12 +47,12 @@ type alone struct{ *upstream.Server }
 func (a alone) Renewed(string) { a.Server.Renewed() }
 
 // Await implements reached.
-func (a alone) Await(ctx context.Context, _ string, kind mcp.Capability, key string) error {
+func (a alone) Await(ctx context.Context, _ string, kind mcp.Kind, key string) error {
 	return a.Server.Await(ctx, kind, key)
 }
 
 // Listed implements reached.
-func (a alone) Listed(_ string, kind mcp.Capability, key string) bool {
+func (a alone) Listed(_ string, kind mcp.Kind, key string) bool {
 	return a.Server.Listed(kind, key)
 }
 
@@ -160,7 +160,7 @@ func (l lister) fleet() *upstream.Fleet {
 }
 
 // Lists implements gate.Lister.
-func (l lister) Lists(id *gate.Identity, kind mcp.Capability, original string) bool {
+func (l lister) Lists(id *gate.Identity, kind mcp.Kind, original string) bool {
 	f := l.fleet()
 	return f != nil && f.Lists(holder(f, id), kind, original)
 }

@@ -46,10 +46,10 @@ func (in *Daemon) signedInTo(m proxy.Mount, s *credential.Source, to reached) pr
 		return m
 	}
 	m.SignInTool = upstream.SignInDefinition()
-	m.Listed = func(id *gate.Identity, kind mcp.Capability, original string) bool {
+	m.Listed = func(id *gate.Identity, kind mcp.Kind, original string) bool {
 		return to.Listed(holder(to, id), kind, original)
 	}
-	m.Await = func(ctx context.Context, id *gate.Identity, kind mcp.Capability, original string) error {
+	m.Await = func(ctx context.Context, id *gate.Identity, kind mcp.Kind, original string) error {
 		return to.Await(ctx, holder(to, id), kind, original)
 	}
 	if !in.SignIn.OffersLink(s) {

@@ -152,11 +152,11 @@ func hashOf(name, plain string) bool {
 	return ok && len(tail) == len("pgfvt7i")
 }
 
-func kindOf(word string) mcp.Capability {
-	for _, kind := range mcp.Capabilities {
+func kindOf(word string) mcp.Kind {
+	for _, kind := range mcp.Kinds {
 		if kind.String() == word {
 			return kind
 		}
 	}
-	return mcp.NoCapability
+	return mcp.NoKind
 }

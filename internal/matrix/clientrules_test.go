@@ -255,7 +255,7 @@ func (c *client) fileSubscribed(msg mcp.Message, id []byte, from *origin) string
 	wanted := true
 	switch msg.Method {
 	case mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged:
-		for _, kind := range []mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource} {
+		for _, kind := range []mcp.Kind{mcp.Tool, mcp.Prompt, mcp.Resource} {
 			if kind.Changed() == msg.Method {
 				wanted = string(mcp.Lookup(filter, kind.Feature()+"ListChanged")) == "true"
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // everyItem asks for a whole list, page by page.
-func (c *cell) everyItem(ctx context.Context, kind mcp.Capability) (map[string][]byte, error) {
+func (c *cell) everyItem(ctx context.Context, kind mcp.Kind) (map[string][]byte, error) {
 	all := make(map[string][]byte)
 	params := []byte(nil)
 	for range 100 {
@@ -42,7 +42,7 @@ func (c *cell) everyItem(ctx context.Context, kind mcp.Capability) (map[string][
 }
 
 // item returns one listed item.
-func (c *cell) item(ctx context.Context, kind mcp.Capability, key string) ([]byte, error) {
+func (c *cell) item(ctx context.Context, kind mcp.Kind, key string) ([]byte, error) {
 	all, err := c.everyItem(ctx, kind)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ var arrived = []struct {
 // lists holds every item of a server in the four lists to what the client's
 // revision knows of it.
 func lists(ctx context.Context, c *cell) error {
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		all, err := c.everyItem(ctx, kind)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (c *cell) count(all map[string][]byte) int {
 }
 
 // listed compares an item with the server's own.
-func (c *cell) listed(kind mcp.Capability, own, got []byte) error {
+func (c *cell) listed(kind mcp.Kind, own, got []byte) error {
 	if got == nil {
 		return errors.New("is not listed")
 	}

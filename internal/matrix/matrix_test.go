@@ -359,7 +359,7 @@ func heardBy(c *client, listening *request) []mcp.Message {
 // sees waits for the three announcements and looks at the lists after each,
 // until the n-th addition of the server is there.
 func (c *cell) sees(ctx context.Context, listening *request, from, n int) error {
-	for _, kind := range []mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource} {
+	for _, kind := range []mcp.Kind{mcp.Tool, mcp.Prompt, mcp.Resource} {
 		key := c.to.tool(fmt.Sprintf("extra%d", n))
 		if kind == mcp.Resource {
 			key = c.to.uri(fmt.Sprintf("res://host/extra%d", n))

@@ -100,7 +100,7 @@ func (s *scripted) change() int {
 	s.mu.Unlock()
 	for _, p := range s.connected() {
 		p.mu.Lock()
-		for _, c := range []mcp.Capability{mcp.Tool, mcp.Prompt, mcp.Resource} {
+		for _, c := range []mcp.Kind{mcp.Tool, mcp.Prompt, mcp.Resource} {
 			if !s.kind.modern() && p.ready {
 				p.aside(mcp.AppendNotification(nil, c.Changed(), nil))
 			}

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Capability is a kind of thing that a server offers and the gate decides on.
-type Capability uint8
+// Kind is a kind of thing that a server offers and the gate decides on.
+type Kind uint8
 
-// The four kinds. The zero Capability is none.
+// The four kinds. The zero Kind is none.
 const (
-	NoCapability Capability = iota
+	NoKind Kind = iota
 	Tool
 	Prompt
 	Resource
 	Template
 )
 
-// Capabilities are the four kinds in the order in which they are listed.
-var Capabilities = [...]Capability{Tool, Prompt, Resource, Template}
+// Kinds are the four kinds in the order in which they are listed.
+var Kinds = [...]Kind{Tool, Prompt, Resource, Template}
 
 // String returns the kind's name as configuration, audit and policies write it.
-func (c Capability) String() string {
+func (c Kind) String() string {
 	switch c {
 	case Tool:
 		return "tool"
@@ -39,7 +39,7 @@ func (c Capability) String() string {
 }
 
 // ListMethod is the method that lists the kind.
-func (c Capability) ListMethod() string {
+func (c Kind) ListMethod() string {
 	switch c {
 	case Tool:
 		return MethodToolsList
@@ -55,7 +55,7 @@ func (c Capability) ListMethod() string {
 }
 
 // ListKey is the member of a list result that holds the kind's items.
-func (c Capability) ListKey() string {
+func (c Kind) ListKey() string {
 	switch c {
 	case Tool:
 		return "tools"
@@ -71,7 +71,7 @@ func (c Capability) ListKey() string {
 }
 
 // KeyMember is the member of an item that names it.
-func (c Capability) KeyMember() string {
+func (c Kind) KeyMember() string {
 	switch c {
 	case Tool, Prompt:
 		return "name"
@@ -86,7 +86,7 @@ func (c Capability) KeyMember() string {
 
 // Feature is the member of the server capabilities under which the kind is
 // declared.
-func (c Capability) Feature() string {
+func (c Kind) Feature() string {
 	switch c {
 	case Tool:
 		return "tools"
@@ -100,7 +100,7 @@ func (c Capability) Feature() string {
 }
 
 // Changed is the notification that announces a changed list of the kind.
-func (c Capability) Changed() string {
+func (c Kind) Changed() string {
 	switch c {
 	case Tool:
 		return NotifyToolsChanged
@@ -182,7 +182,7 @@ type Call struct {
 	Params []byte
 	// Kind and Key name the listed item that the call is about, where it is
 	// about one.
-	Kind Capability
+	Kind Kind
 	Key  string
 
 	// Era is the one that the client needs. A server that speaks both is called in it;
@@ -210,9 +210,9 @@ type Call struct {
 	// 0 keeps each.
 	Timeout, Idle, Hard time.Duration
 
-	// Pass is what let the call through to its backend before it was made; only
+	// Permit is what let the call through to its backend before it was made; only
 	// who gave it reads it. Nil where nothing did.
-	Pass any
+	Permit any
 
 	// Principal is the injective key of who calls, Session the legacy session
 	// or connection it comes from; both choose the connection.

@@ -13,7 +13,7 @@ import (
 func TestCapabilitiesSpeakTheProtocol(t *testing.T) {
 	type words struct{ Name, List, ListKey, Member, Feature, Changed string }
 	var got []words
-	for _, c := range mcp.Capabilities {
+	for _, c := range mcp.Kinds {
 		got = append(got, words{c.String(), c.ListMethod(), c.ListKey(), c.KeyMember(), c.Feature(), c.Changed()})
 	}
 	want := []words{
@@ -25,7 +25,7 @@ func TestCapabilitiesSpeakTheProtocol(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("words (-want +got):\n%s", diff)
 	}
-	for _, c := range []mcp.Capability{mcp.NoCapability, 99} {
+	for _, c := range []mcp.Kind{mcp.NoKind, 99} {
 		if w := (words{c.String(), c.ListMethod(), c.ListKey(), c.KeyMember(), c.Feature(), c.Changed()}); w != (words{Name: "none"}) {
 			t.Errorf("capability %d speaks %v", c, w)
 		}

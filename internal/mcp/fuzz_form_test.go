@@ -236,8 +236,8 @@ func FuzzListing(f *testing.F) {
 		}
 		want := &mcp.Listing{
 			Era: mcp.Modern, Version: mcp.Version(text), Instructions: text, Capabilities: capabilities,
-			Items:     map[mcp.Capability][]mcp.Item{mcp.Tool: {one, one}, mcp.Resource: {two}},
-			TTL:       map[mcp.Capability]time.Duration{},
+			Items:     map[mcp.Kind][]mcp.Item{mcp.Tool: {one, one}, mcp.Resource: {two}},
+			TTL:       map[mcp.Kind]time.Duration{},
 			FetchedAt: time.UnixMilli(at),
 		}
 		if ttl > 0 {

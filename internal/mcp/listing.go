@@ -22,18 +22,18 @@ type Listing struct {
 	ServerInfo   []byte // raw; nil when unknown
 	Capabilities []byte // raw server capabilities; nil when unknown
 	Instructions string
-	Items        map[Capability][]Item
+	Items        map[Kind][]Item
 	// TTL is what a modern server gave as ttlMs, by kind.
-	TTL       map[Capability]time.Duration
+	TTL       map[Kind]time.Duration
 	FetchedAt time.Time
 	// Announced counts how often the server has announced a change of a list.
-	Announced map[Capability]uint64
+	Announced map[Kind]uint64
 	// Stale tells that the listing is the last good one and not confirmed by
 	// the server since.
 	Stale bool
 	// Unread are the kinds whose lists could not be read although others could: what
 	// the server listed of them before is in the place of what it lists now.
-	Unread []Capability
+	Unread []Kind
 	// Plain is what the server offers to clients of which it may ask nothing;
 	// nil when that is the same or not known. It has no Plain of its own.
 	Plain *Listing
@@ -83,7 +83,7 @@ const (
 // Fresh is how long the list of a kind may be taken for fresh after it was read: what
 // a modern server says (2026-07-28 server/utilities/caching), and what is guessed of
 // a legacy one. It is false where there is no such list.
-func (l *Listing) Fresh(kind Capability) (time.Duration, bool) {
+func (l *Listing) Fresh(kind Kind) (time.Duration, bool) {
 	switch {
 	case !l.Declares(kind.Feature()):
 		return 0, false
@@ -96,7 +96,7 @@ func (l *Listing) Fresh(kind Capability) (time.Duration, bool) {
 }
 
 // Find returns the item of a kind with a key, nil when there is none.
-func (l *Listing) Find(kind Capability, key string) *Item {
+func (l *Listing) Find(kind Kind, key string) *Item {
 	if l == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (l *Listing) Find(kind Capability, key string) *Item {
 // ParseItem reads one validated element of a list result. An element without
 // its name or URI is an error, and so is a tool whose header annotations break
 // the specification.
-func ParseItem(kind Capability, raw []byte) (Item, error) {
+func ParseItem(kind Kind, raw []byte) (Item, error) {
 	if !IsObject(raw) {
 		return Item{}, errors.New("not an object")
 	}
@@ -157,7 +157,7 @@ func (l *Listing) Encode() []byte {
 			dst = append(dst, raw.value...)
 		}
 	}
-	for _, kind := range Capabilities {
+	for _, kind := range Kinds {
 		dst = append(AppendQuote(append(dst, ','), kind.String()), `:{"ttl":`...)
 		dst = strconv.AppendInt(dst, l.TTL[kind].Milliseconds(), 10)
 		dst = append(dst, `,"items":[`...)
@@ -190,7 +190,7 @@ func (l *Listing) Offers(other *Listing) bool {
 	if l.Version != other.Version || l.Instructions != other.Instructions || !equalJSON(l.Capabilities, other.Capabilities) {
 		return false
 	}
-	for _, kind := range Capabilities {
+	for _, kind := range Kinds {
 		own, others := l.Items[kind], other.Items[kind]
 		if len(own) != len(others) {
 			return false
@@ -247,14 +247,14 @@ func decodeListing(data []byte) (*Listing, error) {
 		ServerInfo:   Lookup(data, "server_info"),
 		Capabilities: Lookup(data, "capabilities"),
 		Declared:     Lookup(data, "declared"),
-		Items:        map[Capability][]Item{},
-		TTL:          map[Capability]time.Duration{},
+		Items:        map[Kind][]Item{},
+		TTL:          map[Kind]time.Duration{},
 		Eras:         int(number("eras")),
 	}
 	version, _ := LookupString(data, "version")
 	l.Version = Version(version)
 	l.Instructions, _ = LookupString(data, "instructions")
-	for _, kind := range Capabilities {
+	for _, kind := range Kinds {
 		list := Lookup(data, kind.String(), "items")
 		for e := range Elements(list) {
 			item, err := ParseItem(kind, e.Of(list))

@@ -11,7 +11,7 @@ import (
 )
 
 func TestListingSurvivesItsEncoding(t *testing.T) {
-	item := func(kind mcp.Capability, raw string) mcp.Item {
+	item := func(kind mcp.Kind, raw string) mcp.Item {
 		it, err := mcp.ParseItem(kind, []byte(raw))
 		if err != nil {
 			t.Fatal(err)
@@ -23,31 +23,31 @@ func TestListingSurvivesItsEncoding(t *testing.T) {
 		t.Fatal(diff)
 	}
 	for name, want := range map[string]*mcp.Listing{
-		"empty": {Items: map[mcp.Capability][]mcp.Item{}, TTL: map[mcp.Capability]time.Duration{}},
+		"empty": {Items: map[mcp.Kind][]mcp.Item{}, TTL: map[mcp.Kind]time.Duration{}},
 		"full": {
 			Era:          mcp.Modern,
 			Version:      mcp.V20260728,
 			ServerInfo:   []byte(`{"name":"s","version":"1","x":1.0}`),
 			Capabilities: []byte(`{"tools":{ "listChanged":true },"y":null}`),
 			Instructions: "line\n\"two\" 世",
-			Items: map[mcp.Capability][]mcp.Item{
+			Items: map[mcp.Kind][]mcp.Item{
 				mcp.Tool:     {tool, item(mcp.Tool, `{"name":"two","description":"half \ud83d"}`)},
 				mcp.Prompt:   {item(mcp.Prompt, `{"name":"p"}`)},
 				mcp.Resource: {item(mcp.Resource, `{"uri":"file:///a","name":"x"}`)},
 				mcp.Template: {item(mcp.Template, `{"uriTemplate":"file:///{p}"}`)},
 			},
-			TTL:       map[mcp.Capability]time.Duration{mcp.Tool: time.Minute, mcp.Template: 1500 * time.Millisecond},
+			TTL:       map[mcp.Kind]time.Duration{mcp.Tool: time.Minute, mcp.Template: 1500 * time.Millisecond},
 			FetchedAt: time.UnixMilli(1_785_000_000_123),
 		},
 		"in two sets": {
 			Era: mcp.Legacy, Version: mcp.V20251125, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.UnixMilli(5),
-			Items: map[mcp.Capability][]mcp.Item{mcp.Tool: {tool}}, TTL: map[mcp.Capability]time.Duration{},
+			Items: map[mcp.Kind][]mcp.Item{mcp.Tool: {tool}}, TTL: map[mcp.Kind]time.Duration{},
 			Plain: &mcp.Listing{
 				Era: mcp.Legacy, Version: mcp.V20250618, Instructions: "other", FetchedAt: time.UnixMilli(6),
-				Items: map[mcp.Capability][]mcp.Item{
+				Items: map[mcp.Kind][]mcp.Item{
 					mcp.Tool: {item(mcp.Tool, `{"name":"deep","x":`+strings.Repeat("[", mcp.DefaultDepth-4)+strings.Repeat("]", mcp.DefaultDepth-4)+`}`)},
 				},
-				TTL: map[mcp.Capability]time.Duration{},
+				TTL: map[mcp.Kind]time.Duration{},
 			},
 		},
 	} {
@@ -84,7 +84,7 @@ func TestDecodeListingRefuses(t *testing.T) {
 
 func TestParseItem(t *testing.T) {
 	for _, tc := range []struct {
-		kind     mcp.Capability
+		kind     mcp.Kind
 		in, key  string
 		params   int
 		sentence string
@@ -115,7 +115,7 @@ func TestParseItem(t *testing.T) {
 func TestListingAnswersQuestions(t *testing.T) {
 	l := &mcp.Listing{
 		Capabilities: []byte(`{"tools":{"listChanged":true,"x":false},"prompts":{},"logging":null}`),
-		Items:        map[mcp.Capability][]mcp.Item{mcp.Tool: {{Key: "a"}, {Key: "b", Raw: []byte(`{}`)}}},
+		Items:        map[mcp.Kind][]mcp.Item{mcp.Tool: {{Key: "a"}, {Key: "b", Raw: []byte(`{}`)}}},
 	}
 	for path, want := range map[string]bool{
 		"tools": true, "tools.listChanged": true, "tools.x": false, "prompts": true, "prompts.listChanged": false,
@@ -139,7 +139,7 @@ func TestListingAnswersQuestions(t *testing.T) {
 
 func TestListingsOfferTheSame(t *testing.T) {
 	listing := func(capabilities, instructions string, tools ...string) *mcp.Listing {
-		l := &mcp.Listing{Version: mcp.V20251125, Instructions: instructions, Items: map[mcp.Capability][]mcp.Item{}}
+		l := &mcp.Listing{Version: mcp.V20251125, Instructions: instructions, Items: map[mcp.Kind][]mcp.Item{}}
 		if capabilities != "" {
 			l.Capabilities = []byte(capabilities)
 		}
@@ -167,7 +167,7 @@ func TestListingsOfferTheSame(t *testing.T) {
 		"other capabilities":       {listing(`{"tools":{}}`, "be kind", a, b), false},
 		"no capabilities":          {listing("", "be kind", a, b), false},
 		"other instructions":       {listing(`{"tools":{},"logging":{}}`, "be quick", a, b), false},
-		"prompts instead of tools": {&mcp.Listing{Version: mcp.V20251125, Instructions: one.Instructions, Capabilities: one.Capabilities, Items: map[mcp.Capability][]mcp.Item{mcp.Prompt: one.Items[mcp.Tool]}}, false},
+		"prompts instead of tools": {&mcp.Listing{Version: mcp.V20251125, Instructions: one.Instructions, Capabilities: one.Capabilities, Items: map[mcp.Kind][]mcp.Item{mcp.Prompt: one.Items[mcp.Tool]}}, false},
 		"another revision":         {&mcp.Listing{Version: mcp.V20250618, Instructions: one.Instructions, Capabilities: one.Capabilities, Items: one.Items}, false},
 	} {
 		if got, back := one.Offers(tt.other), tt.other.Offers(one); got != tt.want || back != tt.want {

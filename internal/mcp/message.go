@@ -2,12 +2,12 @@ package mcp
 
 import "errors"
 
-// Kind is what a message is.
-type Kind uint8
+// MessageKind is what a message is.
+type MessageKind uint8
 
 // The kinds of JSON-RPC messages. The zero Kind is none of them.
 const (
-	KindInvalid Kind = iota
+	KindInvalid MessageKind = iota
 	KindRequest
 	KindNotification
 	KindResponse
@@ -18,7 +18,7 @@ const (
 // shares the bytes that it was made of.
 type Message struct {
 	Raw    []byte
-	Kind   Kind
+	Kind   MessageKind
 	ID     ID
 	Method string
 

@@ -15,7 +15,7 @@ import (
 
 func TestParseFindsTheParts(t *testing.T) {
 	type parts struct {
-		Kind                  mcp.Kind
+		Kind                  mcp.MessageKind
 		ID                    mcp.ID
 		Method                string
 		Params, Result, Fault string

@@ -33,7 +33,7 @@ type Backend struct {
 func New(name string, tools []Tool) (*Backend, error) {
 	b := &Backend{name: name, tools: make(map[string]*compiled), listing: &mcp.Listing{
 		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
-		Items: make(map[mcp.Capability][]mcp.Item), TTL: map[mcp.Capability]time.Duration{mcp.Tool: time.Hour},
+		Items: make(map[mcp.Kind][]mcp.Item), TTL: map[mcp.Kind]time.Duration{mcp.Tool: time.Hour},
 	}}
 	var wrong []error
 	for i := range tools {

@@ -76,7 +76,7 @@ type Backend struct {
 func New(s Shelf) *Backend {
 	l := &mcp.Listing{
 		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
-		Items: map[mcp.Capability][]mcp.Item{}, TTL: map[mcp.Capability]time.Duration{mcp.Tool: time.Hour},
+		Items: map[mcp.Kind][]mcp.Item{}, TTL: map[mcp.Kind]time.Duration{mcp.Tool: time.Hour},
 	}
 	for name, raw := range tools {
 		l.Items[mcp.Tool] = append(l.Items[mcp.Tool], mcp.Item{Key: name, Raw: []byte(raw)})

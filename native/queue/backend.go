@@ -116,6 +116,6 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	// The task outlives its call, and all that is of the call alone.
 	own := *call
 	own.Params, own.Capabilities = mcp.RemoveMember(bytes.Clone(call.Params), "task"), nil
-	own.Notify, own.Ask, own.Askable, own.Progress, own.Pass = nil, nil, false, false, nil
+	own.Notify, own.Ask, own.Askable, own.Progress, own.Permit = nil, nil, false, false, nil
 	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, &own) })
 }

@@ -34,7 +34,7 @@ func (s *server) Listing() (*mcp.Listing, mcp.Status) {
 	return listing, mcp.Status{State: mcp.Ready}
 }
 
-var listing = &mcp.Listing{Era: mcp.Modern, Capabilities: []byte(`{"tools":{}}`), Items: map[mcp.Capability][]mcp.Item{mcp.Tool: {{Key: "slow"}}}}
+var listing = &mcp.Listing{Era: mcp.Modern, Capabilities: []byte(`{"tools":{}}`), Items: map[mcp.Kind][]mcp.Item{mcp.Tool: {{Key: "slow"}}}}
 
 func (s *server) Probe(context.Context) error { return nil }
 

@@ -57,9 +57,9 @@ func (b *retryBudget) spend() bool {
 	return true
 }
 
-// Pass lets one request through a guard. It is taken by the request, or given
+// Permit lets one request through a guard. It is taken by the request, or given
 // back, once.
-type Pass struct {
+type Permit struct {
 	guard      *Guard
 	what       capability
 	began      time.Time
@@ -68,23 +68,23 @@ type Pass struct {
 }
 
 // Enter asks every breaker that a request for a capability, by its name at the backend,
-// has to pass, before it is charged: what a breaker refuses costs nothing. The pass
+// has to pass, before it is charged: what a breaker refuses costs nothing. The permit
 // belongs into [mcp.Call.Pass]. The error is a [*refusal.Error].
-func (g *Guard) Enter(kind mcp.Capability, key string) (*Pass, error) {
+func (g *Guard) Enter(kind mcp.Kind, key string) (*Permit, error) {
 	return g.enter(capability{kind, key})
 }
 
 // Peek returns the refusal that [Guard.Enter] would, and changes nothing.
-func (g *Guard) Peek(kind mcp.Capability, key string) error {
+func (g *Guard) Peek(kind mcp.Kind, key string) error {
 	return g.peek(capability{kind, key})
 }
 
-func (g *Guard) enter(what capability) (*Pass, error) {
+func (g *Guard) enter(what capability) (*Permit, error) {
 	now := time.Now()
 	if held := g.heldFor(what, now); held > 0 {
 		return nil, g.busy(held)
 	}
-	p := &Pass{guard: g, what: what, began: now}
+	p := &Permit{guard: g, what: what, began: now}
 	var wait time.Duration
 	if p.whole, wait = g.whole.enter(now); wait > 0 {
 		return nil, g.broken("", wait)
@@ -116,19 +116,19 @@ func (g *Guard) peek(what capability) error {
 }
 
 // Trial tells whether a breaker that is half-open lets the request through.
-func (p *Pass) Trial() bool { return p.whole.trial || p.own.trial }
+func (p *Permit) Trial() bool { return p.whole.trial || p.own.trial }
 
-// GiveBack ends a pass that no request has taken. It may be called after every
+// GiveBack ends a permit that no request has taken. It may be called after every
 // request.
-func (p *Pass) GiveBack() {
+func (p *Permit) GiveBack() {
 	if p.taken.CompareAndSwap(false, true) {
-		p.end(innocent, nil)
+		p.end(neutral, nil)
 	}
 }
 
 // end tells the breakers how a request ended. A fault that may be of the one
 // capability counts for the whole backend only while nothing else of it answers.
-func (p *Pass) end(v verdict, err error) {
+func (p *Permit) end(v verdict, err error) {
 	g, now := p.guard, time.Now()
 	whole, own := tellsNothing, tellsNothing
 	switch v {
@@ -137,7 +137,7 @@ func (p *Pass) end(v verdict, err error) {
 		g.noteAnswer(p.what, now)
 	case faulted:
 		whole, own = failed, failed
-	case strained:
+	case suspect:
 		own = failed
 		since := p.began // of a silence
 		if err == nil {  // an error came at once
@@ -146,7 +146,7 @@ func (p *Pass) end(v verdict, err error) {
 		if !g.othersAnswered(p.what, since) {
 			whole = failed
 		}
-	case innocent:
+	case neutral:
 	}
 	if whole == failed || own == failed {
 		g.noteFailure(err)
@@ -274,13 +274,13 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			copied := *call
 			own = &copied
 		}
-		own.Timeout, own.Pass = limit-time.Since(began), nil
+		own.Timeout, own.Permit = limit-time.Since(began), nil
 	}
 }
 
-// once makes a request with the pass that it brings, or one of its own.
+// once makes a request with the permit that it brings, or one of its own.
 func (g *Guard) once(ctx context.Context, what capability, call *mcp.Call) (answer mcp.Answer, err error) {
-	p, _ := call.Pass.(*Pass)
+	p, _ := call.Permit.(*Permit)
 	if p == nil || p.guard != g || !p.taken.CompareAndSwap(false, true) {
 		if p, err = g.enter(what); err != nil {
 			return mcp.Answer{}, err

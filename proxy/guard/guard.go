@@ -110,7 +110,7 @@ type Guard struct {
 
 // capability names what a request is about.
 type capability struct {
-	kind mcp.Capability
+	kind mcp.Kind
 	key  string
 }
 

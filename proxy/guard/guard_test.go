@@ -53,7 +53,7 @@ func (m *patient) Listing() (*mcp.Listing, mcp.Status) {
 		}
 		tools = append(tools, item)
 	}
-	return &mcp.Listing{Era: mcp.Modern, Items: map[mcp.Capability][]mcp.Item{mcp.Tool: tools}}, m.status
+	return &mcp.Listing{Era: mcp.Modern, Items: map[mcp.Kind][]mcp.Item{mcp.Tool: tools}}, m.status
 }
 
 func (m *patient) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {

@@ -93,7 +93,7 @@ func Original(namespace, uri string) (original string, ok bool) {
 
 // Namespace returns the namespace that an exposed name or URI of a kind names; ok is
 // false when it names none.
-func Namespace(kind mcp.Capability, exposed string) (namespace string, ok bool) {
+func Namespace(kind mcp.Kind, exposed string) (namespace string, ok bool) {
 	if kind == mcp.Resource || kind == mcp.Template {
 		namespace, _, ok = strings.Cut(strings.TrimPrefix(exposed, uiScheme), "+")
 		return namespace, ok

@@ -48,7 +48,7 @@ func Of(version mcp.Version) Index {
 // it is of 2025-11-25 alone, as are the tasks that it tells of. The item is not
 // changed; one that needs nothing comes back as the same bytes. Downgrading
 // twice is downgrading once.
-func Item(version mcp.Version, kind mcp.Capability, item []byte) []byte {
+func Item(version mcp.Version, kind mcp.Kind, item []byte) []byte {
 	if version.Era() == mcp.Modern {
 		if kind == mcp.Tool {
 			return WithoutTaskSupport(item)
@@ -64,7 +64,7 @@ func Item(version mcp.Version, kind mcp.Capability, item []byte) []byte {
 		if version >= mcp.V20250326 && version < mcp.V20250618 {
 			out = titleAsAnnotation(out)
 		}
-	case mcp.NoCapability:
+	case mcp.NoKind:
 		return item
 	case mcp.Prompt: // has nothing to add
 	case mcp.Resource, mcp.Template:
@@ -229,7 +229,7 @@ var (
 	nameMember = formMember{name: "name", form: textForm}
 )
 
-var itemForms = map[mcp.Capability]form{
+var itemForms = map[mcp.Kind]form{
 	mcp.Tool: objectForm( // Tool
 		nameMember, titleMember, descriptionMember, iconsMember, metaMember,
 		// Of 2025-03-26. Servers send them to clients of every revision, which do not

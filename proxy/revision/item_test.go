@@ -93,7 +93,7 @@ var facts = func() (all []schemaFact) {
 	for _, kind := range []string{"resource", "template"} {
 		text += strings.ReplaceAll(sharedFacts, "\n", "\n"+kind+" ") + "\n"
 	}
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		text += strings.ReplaceAll(iconFacts, "\n", "\n"+kind.String()+" ") + "\n"
 	}
 	for line := range strings.Lines(text) {
@@ -106,7 +106,7 @@ var facts = func() (all []schemaFact) {
 
 // breaches returns how an item breaks the schema of a legacy revision, and what
 // it has of later ones.
-func breaches(t testing.TB, kind mcp.Capability, version mcp.Version, item []byte) (found []string) {
+func breaches(t testing.TB, kind mcp.Kind, version mcp.Version, item []byte) (found []string) {
 	t.Helper()
 	var whole any
 	d := json.NewDecoder(bytes.NewReader(item))
@@ -222,7 +222,7 @@ func (m itemMaker) key(name string) string {
 	return `"` + name + `"`
 }
 
-func (m itemMaker) item(kind mcp.Capability) []byte {
+func (m itemMaker) item(kind mcp.Kind) []byte {
 	names := []string{
 		"title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta", "arguments", "mimeType", "size", "x-vendor", "constructor",
 	}
@@ -242,7 +242,7 @@ func (m itemMaker) item(kind mcp.Capability) []byte {
 func TestDowngradedItemsConform(t *testing.T) {
 	m := itemMaker{rand.New(rand.NewPCG(11, 25))}
 	for range 300 {
-		for _, kind := range mcp.Capabilities {
+		for _, kind := range mcp.Kinds {
 			item := m.item(kind)
 			if err := mcp.Validate(item, mcp.Limits{}); err != nil {
 				t.Fatalf("%v: %s", err, item)
@@ -276,7 +276,7 @@ func TestDowngradedItemsConform(t *testing.T) {
 func TestDowngradedMembers(t *testing.T) {
 	const everyone = mcp.Version("")
 	tests := []struct {
-		kind   mcp.Capability
+		kind   mcp.Kind
 		member string // and its value
 		since  mcp.Version
 		want   string // instead of the value, where it is mended for legacy revisions
@@ -319,7 +319,7 @@ func TestDowngradedMembers(t *testing.T) {
 		{mcp.Template, `"mimeType":7`, mcp.V20260728, ""},
 		{mcp.Template, `"size":"any"`, everyone, ""}, // of resources alone
 	}
-	base := map[mcp.Capability]string{
+	base := map[mcp.Kind]string{
 		mcp.Tool: `{"name":"n","inputSchema":{"type":"object"}`, mcp.Prompt: `{"name":"n"`,
 		mcp.Resource: `{"uri":"x:y","name":"n"`, mcp.Template: `{"uriTemplate":"x:{y}","name":"n"`,
 	}

@@ -49,7 +49,7 @@ func downgrades(t testing.TB) map[string]*txtar.Archive {
 
 // downgradeOf returns the function for what an archive holds.
 func downgradeOf(what string) func(mcp.Version, []byte) []byte {
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		if kind.String() == what {
 			return func(v mcp.Version, raw []byte) []byte { return Item(v, kind, raw) }
 		}
@@ -327,7 +327,7 @@ func FuzzMessage(f *testing.F) {
 			for _, what := range leftovers(t, name, version, out) {
 				t.Errorf("%s, %s: %s is left in\n%s", name, version, what, out)
 			}
-			for _, kind := range mcp.Capabilities {
+			for _, kind := range mcp.Kinds {
 				if _, err := mcp.ParseItem(kind, in); err != nil || kind.String() != name {
 					continue
 				}

@@ -277,7 +277,7 @@ func TestNamedNow(t *testing.T) {
 	t.Parallel()
 	s := &config.Server{Key: "github", Namespace: "gh", Tools: map[string]config.Tool{"new": {Rename: "create"}}}
 	for _, tt := range []struct {
-		kind           mcp.Capability
+		kind           mcp.Kind
 		original, name string
 		want           bool
 	}{

@@ -71,7 +71,7 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 }
 
 // all returns every item of a list.
-func (c *lineClient) all(ctx context.Context, kind mcp.Capability) ([][]byte, error) {
+func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
 	var items [][]byte
 	var params []byte
 	for {

@@ -144,8 +144,8 @@ func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
 
 // onServers are capabilities as a sync takes them.
 func onServers(all []admin.Capability) []spicedb.Capability {
-	kinds := make(map[string]mcp.Capability, len(mcp.Capabilities))
-	for _, kind := range mcp.Capabilities {
+	kinds := make(map[string]mcp.Kind, len(mcp.Kinds))
+	for _, kind := range mcp.Kinds {
 		kinds[kind.String()] = kind
 	}
 	out := make([]spicedb.Capability, 0, len(all))

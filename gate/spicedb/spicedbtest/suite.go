@@ -163,7 +163,7 @@ func testCycle(t *testing.T, b Backend) {
 
 func testKinds(t *testing.T, b Backend) {
 	b.Write(t, "prompt:review#executor@user:alice", "resource:gh#reader@user:alice", "tool:review#executor@user:bob")
-	of := func(kind mcp.Capability, subject string) gate.Request {
+	of := func(kind mcp.Kind, subject string) gate.Request {
 		r := Tool("review", subject)
 		r.Kind = kind
 		if kind == mcp.Resource || kind == mcp.Template {
@@ -171,7 +171,7 @@ func testKinds(t *testing.T, b Backend) {
 		}
 		return r
 	}
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		alice, bob := gate.Allow, gate.Deny
 		if kind == mcp.Tool {
 			alice, bob = bob, alice
@@ -182,7 +182,7 @@ func testKinds(t *testing.T, b Backend) {
 	elsewhere := of(mcp.Resource, "alice")
 	elsewhere.Server = "files"
 	want(t, b.Phase, elsewhere, gate.Deny)
-	unknown := of(mcp.NoCapability, "alice")
+	unknown := of(mcp.NoKind, "alice")
 	if d, err := b.Phase.Check(t.Context(), &unknown); d.Effect != gate.Deny || err == nil {
 		t.Errorf("a request of no kind: %v, %v", d.Effect, err)
 	}

@@ -108,7 +108,7 @@ func permits(d gate.Decision) bool {
 // another one. No phase is about such a server itself.
 func addition(of *gate.Request, server string) *gate.Request {
 	q := *of
-	q.Action, q.Kind, q.CapabilityID, q.Plain = gate.Enable, mcp.NoCapability, "", ""
+	q.Action, q.Kind, q.CapabilityID, q.Plain = gate.Enable, mcp.NoKind, "", ""
 	q.Server, q.Original, q.Exposed = server, server, server
 	return &q
 }

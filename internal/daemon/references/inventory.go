@@ -220,12 +220,12 @@ func NamedNow(s *config.Server, r *store.RegistryRecord) bool {
 }
 
 // kindNamed is the kind of a word; ok is false for none.
-func kindNamed(word string) (kind mcp.Capability, ok bool) {
-	i := slices.IndexFunc(mcp.Capabilities[:], func(k mcp.Capability) bool { return k.String() == word })
+func kindNamed(word string) (kind mcp.Kind, ok bool) {
+	i := slices.IndexFunc(mcp.Kinds[:], func(k mcp.Kind) bool { return k.String() == word })
 	if i < 0 {
 		return 0, false
 	}
-	return mcp.Capabilities[i], true
+	return mcp.Kinds[i], true
 }
 
 // addDeclared adds the declared tools to what is known of a configuration.

@@ -154,7 +154,7 @@ func TestParkedQuestions(t *testing.T) {
 	}
 }
 
-// A park that is gone is an error that says so, and its call is not made again.
+// A suspended call that is gone is an error that says so, and its call is not made again.
 func TestLostParks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)

@@ -16,14 +16,14 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// dialogue is what a server says and asks during one call, on its way to the
+// serverRequests is what a server says and asks during one call, on its way to the
 // client whose call it is. It is safe for concurrent use.
-type dialogue struct {
-	g    *Gateway
-	x    *Exchange
-	to   *served
-	on   *Route // what is called; nil where it is not known
-	park *park  // of a call that outlives the requests of its client; else nil
+type serverRequests struct {
+	g         *Gateway
+	x         *Exchange
+	to        *backendEntry
+	on        *Route     // what is called; nil where it is not known
+	suspended *suspended // of a call that outlives the requests of its client; else nil
 
 	// judge decides once more on what the call has become, at any time.
 	judge func(context.Context) error
@@ -48,24 +48,24 @@ type dialogue struct {
 
 // heard returns the request that notifications belong to, nil when there is
 // none at the moment.
-func (d *dialogue) heard() *Exchange {
-	if d.park != nil {
-		return d.park.heard()
+func (d *serverRequests) heard() *Exchange {
+	if d.suspended != nil {
+		return d.suspended.heard()
 	}
 	return d.x
 }
 
 // client is whose call it is.
-func (d *dialogue) client() *Exchange {
-	if d.park != nil {
-		return d.park.asks()
+func (d *serverRequests) client() *Exchange {
+	if d.suspended != nil {
+		return d.suspended.asks()
 	}
 	return d.x
 }
 
 // redaction takes secrets out of what is said and asked. What it takes out is not
 // noted with the call, which may be closed by another goroutine.
-func (d *dialogue) redaction() redaction {
+func (d *serverRequests) redaction() redaction {
 	if d.on != nil {
 		return d.g.redaction(d.on, nil)
 	}
@@ -74,7 +74,7 @@ func (d *dialogue) redaction() redaction {
 
 // notify passes a notification on to the client, under the client's own
 // progress token and with the server's name before the logger.
-func (d *dialogue) notify(method string, params []byte) {
+func (d *serverRequests) notify(method string, params []byte) {
 	x := d.heard()
 	if x == nil || !d.passes(time.Now()) {
 		return
@@ -95,12 +95,12 @@ func (d *dialogue) notify(method string, params []byte) {
 		return
 	}
 	d.said.note(method, params)
-	x.way.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
+	x.responder.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
 }
 
 // passes tells whether one notification more may pass in this second. A server
 // that floods its client with them loses those beyond the limit.
-func (d *dialogue) passes(now time.Time) bool {
+func (d *serverRequests) passes(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now.Sub(d.second) >= time.Second {
@@ -119,19 +119,19 @@ func (d *dialogue) passes(now time.Time) bool {
 // declare, that the operator does not allow, or that is one too many is an error
 // for the server: nobody was asked, so nobody has declined. It implements
 // [mcp.Call.Ask].
-func (d *dialogue) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
+func (d *serverRequests) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
 	client := d.client()
-	if !d.may(client, method, params) || d.park == nil && client.Era == mcp.Modern {
+	if !d.may(client, method, params) || d.suspended == nil && client.Era == mcp.Modern {
 		reply(nil, notAsked(client, method, params))
 		return
 	}
 	params = d.redaction().question(method, params)
 	params = mcp.RewriteMeta(questionFor(client, d.to.mount.Namespace, method, params), d.related)
-	if d.park == nil {
+	if d.suspended == nil {
 		d.g.wg.Go(func() { reply(d.askNow(ctx, client, method, params)) }) // ends with the question's context
 		return
 	}
-	d.park.ask(ctx, method, params, func(answer []byte) {
+	d.suspended.ask(ctx, method, params, func(answer []byte) {
 		if answer == nil {
 			reply(noAnswer(method))
 			return
@@ -142,7 +142,7 @@ func (d *dialogue) ask(ctx context.Context, method string, params []byte, reply 
 }
 
 // askNow puts a question to a legacy client and returns its answer.
-func (d *dialogue) askNow(ctx context.Context, client *Exchange, method string, params []byte) ([]byte, *mcp.Error) {
+func (d *serverRequests) askNow(ctx context.Context, client *Exchange, method string, params []byte) ([]byte, *mcp.Error) {
 	msg, err := d.waitFor(ctx, client, method, params)
 	if err != nil {
 		return noAnswer(method)
@@ -156,17 +156,17 @@ func (d *dialogue) askNow(ctx context.Context, client *Exchange, method string, 
 
 // waitFor asks a legacy client by a request on the stream of its call. While
 // the client thinks, its call holds no place at the server.
-func (d *dialogue) waitFor(ctx context.Context, client *Exchange, method string, params []byte) (mcp.Message, error) {
+func (d *serverRequests) waitFor(ctx context.Context, client *Exchange, method string, params []byte) (mcp.Message, error) {
 	d.rest(+1)
 	defer d.rest(-1)
 	ctx, cancel := context.WithTimeout(ctx, d.g.opts.Limits.RoundTime)
 	defer cancel()
-	return client.Session.question(ctx, client.Identity, client.way, method, params)
+	return client.Session.question(ctx, client.Identity, client.responder, method, params)
 }
 
 // rest gives the call's place at the server back while one or more questions
 // are open.
-func (d *dialogue) rest(open int) {
+func (d *serverRequests) rest(open int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting += open
@@ -179,7 +179,7 @@ func (d *dialogue) rest(open int) {
 }
 
 // may tells whether a question may be put to a client.
-func (d *dialogue) may(client *Exchange, method string, params []byte) bool {
+func (d *serverRequests) may(client *Exchange, method string, params []byte) bool {
 	return int(d.asked.Add(1)) <= d.g.opts.Limits.Questions && d.g.mayAsk(client, d.to, method, params)
 }
 
@@ -302,7 +302,7 @@ func (h *heardSoFar) partly(err error) error {
 // mayAsk tells whether a server may put a question to a client: the operator
 // allows it, the client declared it, it sends nobody to an unsafe place, and it
 // is not one too many of this hour.
-func (g *Gateway) mayAsk(client *Exchange, from *served, method string, params []byte) bool {
+func (g *Gateway) mayAsk(client *Exchange, from *backendEntry, method string, params []byte) bool {
 	return from.mount.Questions.allow(method) && client.declares(method, params) && from.mount.mayVisit(params) &&
 		g.asked.count(hourKey{from.backend.Name(), client.Identity.Key()}, from.mount.QuestionsPerHour)
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// park is one call of a modern client to a legacy server. Such a server asks by
+// suspended is one call of a modern client to a legacy server. Such a server asks by
 // requests while it works, and such a client answers only with another request
 // of its own. So the call runs apart from the requests of its client: where the
-// server asks, the client gets an input request and the call waits, parked,
+// server asks, the client gets an input request and the call is suspended,
 // holding its place at no server, until the retry brings the answers.
 //
-// A park ends with its call, when its round expires, when the request that it
+// It ends with its call, when its round expires, when the request that it
 // serves is cancelled, and with the gateway. What it has begun is never begun
 // again.
-type park struct {
+type suspended struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the server has answered
 	answer mcp.Answer    // set before
@@ -49,19 +49,19 @@ type inquiry struct {
 const gatherQuestions = 10 * time.Millisecond
 
 var (
-	errParkExpired = errors.New("the client did not answer in time")
-	errParkEnded   = errors.New("the call has ended")
+	errNotAnswered    = errors.New("the client did not answer in time")
+	errSuspendedEnded = errors.New("the call has ended")
 )
 
-// newPark begins a call that may be parked. begin runs it; its context outlives
+// suspend begins a call that may be suspended. begin runs it; its context outlives
 // the request and ends with the gateway.
-func (g *Gateway) newPark(x *Exchange, begin func(context.Context, *park) (mcp.Answer, error)) *park {
-	p := &park{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*inquiry), now: x, client: x}
+func (g *Gateway) suspend(x *Exchange, begin func(context.Context, *suspended) (mcp.Answer, error)) *suspended {
+	p := &suspended{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*inquiry), now: x, client: x}
 	life, cancel := context.WithCancelCause(g.life)
 	p.cancel = cancel
 	g.wg.Go(func() { // ends with the call
 		defer close(p.done)
-		defer cancel(errParkEnded)
+		defer cancel(errSuspendedEnded)
 		defer func() {
 			if r := recover(); r != nil {
 				p.err = g.panicked(r)
@@ -75,7 +75,7 @@ func (g *Gateway) newPark(x *Exchange, begin func(context.Context, *park) (mcp.A
 // round serves one request of the client: it hands over the answers that the
 // request brings and waits for the result, or for questions. When the request
 // ends, so does the call.
-func (p *park) round(ctx context.Context, x *Exchange, responses []byte) (mcp.Answer, error) {
+func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (mcp.Answer, error) {
 	stop := context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })
 	defer stop()
 	p.mu.Lock()
@@ -111,7 +111,7 @@ func (p *park) round(ctx context.Context, x *Exchange, responses []byte) (mcp.An
 // hand gives the answers of a retry to the questions that wait and tells
 // whether any is left. Answers to questions that nobody asked are ignored
 // (2026-07-28 basic/patterns/mrtr, Error Handling).
-func (p *park) hand(responses []byte) (left bool) {
+func (p *suspended) hand(responses []byte) (left bool) {
 	p.mu.Lock()
 	answered := make(map[*inquiry][]byte)
 	for m := range mcp.Members(responses) {
@@ -133,7 +133,7 @@ func (p *park) hand(responses []byte) (left bool) {
 }
 
 // questions returns the input request of what is open, nil when nothing is.
-func (p *park) questions() []byte {
+func (p *suspended) questions() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.open) == 0 {
@@ -151,7 +151,7 @@ func (p *park) questions() []byte {
 
 // ask puts a question to the client. answer is called once: with the client's
 // result, or with nil when the context ends first.
-func (p *park) ask(ctx context.Context, method string, params []byte, answer func([]byte)) {
+func (p *suspended) ask(ctx context.Context, method string, params []byte, answer func([]byte)) {
 	request := append([]byte(`{"method":`), mcp.Quote(method)...)
 	if len(params) == 0 {
 		params = []byte("{}") // some libraries cannot read a request without any
@@ -175,7 +175,7 @@ func (p *park) ask(ctx context.Context, method string, params []byte, answer fun
 
 // remove forgets a question and returns it, nil when it is not open; mu is
 // held. Who removes a question answers it.
-func (p *park) remove(key string) *inquiry {
+func (p *suspended) remove(key string) *inquiry {
 	q := p.open[key]
 	if q != nil {
 		delete(p.open, key)
@@ -184,16 +184,16 @@ func (p *park) remove(key string) *inquiry {
 	return q
 }
 
-// heard returns the request that the park serves, nil while the client is
+// heard returns the request that the call serves, nil while the client is
 // asked: what the server says then belongs to no request.
-func (p *park) heard() *Exchange {
+func (p *suspended) heard() *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now
 }
 
 // asks returns who may be asked.
-func (p *park) asks() *Exchange {
+func (p *suspended) asks() *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.client

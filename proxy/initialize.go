@@ -94,7 +94,7 @@ const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26",
 // greeters returns the servers that a greeting is composed of: those in scope of
 // which nothing is known yet, and those with something that the caller may view.
 // Where the gate cannot decide, they are none, and decided is false.
-func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope, can answers) (servers []*served, decided bool) {
+func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope, can answers) (servers []*backendEntry, decided bool) {
 	for _, of := range s.catalogOf(id, can).servers {
 		switch {
 		case !scope.has(of.backend.Name()):
@@ -116,9 +116,9 @@ func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope,
 // viewsAny tells whether a caller may view anything of a server, or, where the
 // server lists nothing, a capability without a name. The error is that of a gate
 // that cannot decide.
-func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope, of *served) (bool, error) {
+func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope, of *backendEntry) (bool, error) {
 	empty := true
-	for _, kind := range mcp.Capabilities {
+	for _, kind := range mcp.Kinds {
 		for some := range slices.Chunk(of.rendered[kind], 16) { // most often the first is enough
 			empty = false
 			for _, d := range s.views(ctx, id, scope, some) {
@@ -143,7 +143,7 @@ func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope,
 // capabilities composes what some servers offer to a client of a revision. While
 // a server is not known yet, or the gate cannot decide, everything that may turn
 // out to be offered is declared.
-func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Version) []byte {
+func (g *Gateway) capabilities(servers []*backendEntry, decided bool, version mcp.Version) []byte {
 	maybe := !decided
 	tools, prompts, resources, subscribe, logging, completions := maybe, maybe, maybe, maybe, maybe, maybe
 	var tasks, listTasks, cancelTasks bool // of 2025-11-25
@@ -216,7 +216,7 @@ func (g *Gateway) capabilities(servers []*served, decided bool, version mcp.Vers
 
 // instructions composes what some servers say of themselves, as far as the
 // registry lets a caller hear it, of each at most so many bytes.
-func (s *Snapshot) instructions(id *gate.Identity, servers []*served, most int) string {
+func (s *Snapshot) instructions(id *gate.Identity, servers []*backendEntry, most int) string {
 	var parts []string
 	prefixed := false
 	for _, of := range servers {

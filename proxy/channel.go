@@ -11,9 +11,9 @@ import (
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
-// duplex is a client on one shared channel: stdio, or HTTP+SSE. Every message
+// channel is a client on one shared channel: stdio, or HTTP+SSE. Every message
 // to it goes through one queue and one writer.
-type duplex struct {
+type channel struct {
 	s   *Session
 	box *stream.Queue
 	wg  sync.WaitGroup
@@ -27,21 +27,21 @@ type duplex struct {
 	ended chan struct{}
 }
 
-// newDuplex is the channel of a session that the identity opened.
-func newDuplex(s *Session, id *gate.Identity) *duplex {
-	d := &duplex{s: s, box: s.g.newQueue(), ended: make(chan struct{})}
+// newChannel is the channel of a session that the identity opened.
+func newChannel(s *Session, id *gate.Identity) *channel {
+	d := &channel{s: s, box: s.g.newQueue(), ended: make(chan struct{})}
 	s.mu.Lock()
-	s.out, s.reader, s.duplex = d.box, id, d
+	s.out, s.reader, s.channel = d.box, id, d
 	s.mu.Unlock()
 	return d
 }
 
 // notify implements [way]. A client that reads too slowly loses notifications,
 // so that no call holds its place at a server for it.
-func (d *duplex) notify(raw []byte) { d.box.Offer(raw) }
+func (d *channel) notify(raw []byte) { d.box.Offer(raw) }
 
 // ask implements [way].
-func (d *duplex) ask(ctx context.Context, raw []byte) bool {
+func (d *channel) ask(ctx context.Context, raw []byte) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(d.s.ctx, cancel)
@@ -52,7 +52,7 @@ func (d *duplex) ask(ctx context.Context, raw []byte) bool {
 // put queues a message that must not be lost; it waits while the queue is
 // full and the client is there. A client that reads nothing for so long that an
 // answer cannot be queued has gone.
-func (d *duplex) put(raw []byte) {
+func (d *channel) put(raw []byte) {
 	if d.box.Offer(raw) {
 		return
 	}
@@ -66,7 +66,7 @@ func (d *duplex) put(raw []byte) {
 // run serves a request on its own. As many as may be in flight run or wait for
 // a client that reads slowly; beyond them, and once the client has gone, it is
 // false.
-func (d *duplex) run(serve func()) bool {
+func (d *channel) run(serve func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed || d.running >= d.s.g.opts.Limits.InFlight {
@@ -85,7 +85,7 @@ func (d *duplex) run(serve func()) bool {
 }
 
 // drain lets no request begin and waits for those that run.
-func (d *duplex) drain() {
+func (d *channel) drain() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
@@ -96,7 +96,7 @@ func (d *duplex) drain() {
 // number of them is bounded by the session. A refusal is queued by whoever
 // reads, so that a client that does not read is not read from either. The claim is
 // released once the message is answered.
-func (d *duplex) receive(id *gate.Identity, raw []byte, claim *limit.Claim) {
+func (d *channel) receive(id *gate.Identity, raw []byte, claim *limit.Claim) {
 	if !d.begun(id, raw, claim.Release) {
 		claim.Release()
 	}
@@ -104,7 +104,7 @@ func (d *duplex) receive(id *gate.Identity, raw []byte, claim *limit.Claim) {
 
 // begun is receive of a message; true where something runs on that calls release
 // at its end.
-func (d *duplex) begun(id *gate.Identity, raw []byte, release func()) bool {
+func (d *channel) begun(id *gate.Identity, raw []byte, release func()) bool {
 	g := d.s.g
 	if mcp.IsArray(raw) {
 		return d.batch(id, raw, release)
@@ -128,7 +128,7 @@ func (d *duplex) begun(id *gate.Identity, raw []byte, release func()) bool {
 		d.answer(msg.ID, d.s.g.reject(x, err))
 		return false
 	}
-	written := g.flights.answers(msg.Method)
+	written := g.inFlight.answers(msg.Method)
 	serve := func() {
 		defer written()
 		got := d.s.serve(ctx, x)
@@ -150,7 +150,7 @@ func (d *duplex) begun(id *gate.Identity, raw []byte, release func()) bool {
 
 // exchange is a request of the client in its revision: on stdio each request
 // may be of either era.
-func (d *duplex) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error) {
+func (d *channel) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error) {
 	if d.s.transport != "stdio" || msg.Meta(mcp.MetaVersion) == nil {
 		x := d.s.exchange(id, msg, d)
 		if msg.Method == mcp.MethodDiscover && d.s.transport == "stdio" {
@@ -159,7 +159,7 @@ func (d *duplex) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error)
 		return x, x.premature()
 	}
 	x := &Exchange{
-		Message: msg, Identity: id, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, way: d,
+		Message: msg, Identity: id, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, responder: d,
 	}
 	if fault := x.modernMeta(); fault != nil {
 		return x, fault
@@ -167,10 +167,10 @@ func (d *duplex) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error)
 	return x, nil
 }
 
-func (d *duplex) batch(id *gate.Identity, raw []byte, release func()) (runs bool) {
+func (d *channel) batch(id *gate.Identity, raw []byte, release func()) (runs bool) {
 	runs = d.run(func() {
 		defer release()
-		defer d.s.g.flights.answers("")()
+		defer d.s.g.inFlight.answers("")()
 		answers, err := d.s.batch(d.s.ctx, id, raw, d)
 		switch {
 		case err != nil:
@@ -185,7 +185,7 @@ func (d *duplex) batch(id *gate.Identity, raw []byte, release func()) (runs bool
 	return runs
 }
 
-func (d *duplex) answer(id mcp.ID, got reply) {
+func (d *channel) answer(id mcp.ID, got reply) {
 	if got.silent {
 		return
 	}
@@ -210,7 +210,7 @@ func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.I
 	}
 	defer s.release()
 	defer s.end(errSessionEnded)
-	d := newDuplex(s, id)
+	d := newChannel(s, id)
 	defer d.drain()
 	defer s.cancel(errSessionEnded)
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -231,7 +231,7 @@ func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *ga
 	if s != nil {
 		defer s.release()
 	}
-	if s == nil || s.duplex == nil {
+	if s == nil || s.channel == nil {
 		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
 		return
 	}
@@ -246,5 +246,5 @@ func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *ga
 	}
 	w.WriteHeader(http.StatusAccepted)
 	_ = http.NewResponseController(w).Flush()
-	s.duplex.receive(id, body, claim)
+	s.channel.receive(id, body, claim)
 }
