@@ -19,7 +19,7 @@ import (
 // counter is a rig whose gate demands approvals, with a real desk.
 type counter struct {
 	*rig
-	desk *approval.Desk
+	desk *approval.Service
 	b    *script
 
 	mu      sync.Mutex

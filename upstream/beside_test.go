@@ -80,7 +80,7 @@ func TestAnAnswerWaitsForAMoment(t *testing.T) {
 		began := time.Now()
 		close(answered)
 		l.expect(`{"jsonrpc":"2.0","id":"q1","result":{"action":"accept"}}`)
-		if got := time.Since(began); got != returnTime || !conn.lane.of.serial {
+		if got := time.Since(began); got != returnTime || !conn.queue.of.serial {
 			t.Errorf("the answer came after %v, want %v", got, returnTime)
 		}
 		l.say(jsonAnswer(waits, `{}`))
@@ -114,8 +114,8 @@ func TestTwoAnswersOfOneCall(t *testing.T) {
 				t.Errorf("the gateway sent %s", msg.Raw)
 			}
 		}
-		if took := time.Since(began); took != 0 || conn.lane.of.serial {
-			t.Errorf("the last answer came after %v; the server works on nothing beside: %t", took, conn.lane.of.serial)
+		if took := time.Since(began); took != 0 || conn.queue.of.serial {
+			t.Errorf("the last answer came after %v; the server works on nothing beside: %t", took, conn.queue.of.serial)
 		}
 		l.say(jsonAnswer(waits, `{}`))
 		succeeds(t, first, `{}`)
@@ -135,7 +135,7 @@ func TestAQuestionIsTakenBackBesideACall(t *testing.T) {
 		runs := l.nextRequest(mcp.MethodToolsCall)
 		l.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q1"}}`)
 		synctest.Wait()
-		if conn.lane.thinking() {
+		if conn.queue.thinking() {
 			t.Error("the client is asked")
 		}
 		l.say(jsonAnswer(runs, `{}`))

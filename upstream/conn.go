@@ -53,7 +53,7 @@ type Conn struct {
 	ids   atomic.Int64
 	calls atomic.Int64 // in flight
 	used  atomic.Int64 // unix nanoseconds of the last use
-	lane  *lane        // of calls on a shared channel
+	queue *serialQueue // of calls on a shared channel
 	// standalone are the calls that something on the standalone stream of a
 	// session may be about.
 	standalone standalone
@@ -90,7 +90,7 @@ var errCallTimeout = errors.New("no answer within the deadline")
 func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 	c := &Conn{
 		spec: spec, log: log, identity: identity, shared: shared,
-		lane: newLane(&manners{}), answers: make(chan []byte, answerQueue), name: rand.Text(),
+		queue: newSerialQueue(&behaviour{}), answers: make(chan []byte, answerQueue), name: rand.Text(),
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.used.Store(time.Now().UnixNano())

@@ -140,13 +140,13 @@ func (f *Fleet) Run(ctx context.Context) error {
 			f.running.Wait()
 			return nil
 		case <-tick.C:
-			f.tend(time.Now())
+			f.reapIdle(time.Now())
 		}
 	}
 }
 
-// tend ends members that nobody asks for.
-func (f *Fleet) tend(now time.Time) {
+// reapIdle ends members that nobody asks for.
+func (f *Fleet) reapIdle(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.members {

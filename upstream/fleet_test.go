@@ -72,10 +72,10 @@ func TestIdleMembersEnd(t *testing.T) {
 	now := time.Now()
 	for range 31 {
 		f.of("busy") // alone
-		f.tend(now)
+		f.reapIdle(now)
 		now = now.Add(memberTend)
 	}
-	f.tend(now)
+	f.reapIdle(now)
 	if got := f.whose(); !slices.Equal(got, []string{"busy"}) {
 		t.Errorf("there are members of %q", got)
 	}

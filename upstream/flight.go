@@ -18,8 +18,8 @@ type flight struct {
 	clock  *callClock
 	open   questions
 
-	inLane bool
-	// resting tells that it waits for its client in its lane; mu of the lane is for
+	queued bool
+	// resting tells that it waits for its client in its queue; mu of the queue is for
 	// writing.
 	resting    atomic.Bool
 	stopWatch  func() bool // ends the watch over the connection's life; nil for none
@@ -42,10 +42,10 @@ func (f *flight) begin(patient bool) error {
 	c := f.c
 	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoKind
 	if canAsk && c.oneWay() {
-		if err := c.lane.enter(f.ctx, f.call, c.link.done(), patient); err != nil {
+		if err := c.queue.enter(f.ctx, f.call, c.link.done(), patient); err != nil {
 			return &undelivered{cmp.Or(c.link.cause(), err)}
 		}
-		f.inLane = true
+		f.queued = true
 		f.clock.again()
 	}
 	if f.call.LogLevel != "" && c.era == mcp.Legacy {
@@ -70,8 +70,8 @@ func (f *flight) end() {
 	if f.stopWatch != nil {
 		f.stopWatch()
 	}
-	if f.inLane {
-		f.c.lane.leave(f)
+	if f.queued {
+		f.c.queue.leave(f)
 	}
 	f.clock.stop()
 }
@@ -129,9 +129,9 @@ func (f *flight) ask(msg mcp.Message) {
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
 		return
 	}
-	c.lane.asks(f.call)
+	c.queue.asks(f.call)
 	if c.shared {
-		c.lane.asked()
+		c.queue.asked()
 	}
 	switch {
 	case c.era == mcp.Modern:
@@ -152,13 +152,13 @@ func (f *flight) ask(msg mcp.Message) {
 	}
 	f.clock.rest()
 	c.suspended.begin(f)
-	c.free()                                // after a time, which those who wait for a place now know
-	blocks := c.shared || c.lane.of.asked() // other calls than this one
+	c.free()                                 // after a time, which those who wait for a place now know
+	blocks := c.shared || c.queue.of.asked() // other calls than this one
 	if blocks {
-		c.lane.think(+1)
+		c.queue.think(+1)
 	}
-	if f.inLane {
-		c.lane.rest(f)
+	if f.queued {
+		c.queue.rest(f)
 	}
 	f.open.wg.Add(1)
 	id, size := msg.ID, len(msg.Raw)
@@ -166,7 +166,7 @@ func (f *flight) ask(msg mcp.Message) {
 		f.call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {
 			defer f.open.wg.Done()
 			if blocks {
-				c.lane.think(-1)
+				c.queue.think(-1)
 			}
 			c.suspended.end(f)
 			c.free()
@@ -194,8 +194,8 @@ func (f *flight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
 		raw = mcp.AppendResult(nil, id, result)
 	}
 	f.open.wg.Go(func() {
-		if f.inLane {
-			f.c.lane.resume(f)
+		if f.queued {
+			f.c.queue.resume(f)
 		}
 		f.c.sendAnswer(raw)
 	})

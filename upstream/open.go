@@ -37,7 +37,7 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, error) {
 	_, separate := d.(*streamableDialer)
 	conn := newConn(&s.spec, s.log, s.opts.Identity, !separate)
-	conn.key, conn.inbox, conn.declared, conn.lane = key, s.heard, s.declares(key), newLane(&s.manners)
+	conn.key, conn.inbox, conn.declared, conn.queue = key, s.heard, s.declares(key), newSerialQueue(&s.behaviour)
 	conn.freed = s.freed.ring
 	if key == (connKey{}) {
 		conn.own.Store(true)

@@ -500,7 +500,7 @@ func TestPlainListOfAProcessThatRunsAnyway(t *testing.T) {
 	spec, path := plainChild(t, "varies", PlainAuto)
 	r := run(t, spec)
 	r.state(mcp.Ready)
-	newLane(&r.manners).asked() // a server that asks gets a process for those who cannot be asked (ADR 0012)
+	newSerialQueue(&r.behaviour).asked() // a server that asks gets a process for those who cannot be asked (ADR 0012)
 	r.call(exactly(tool("echo", `{}`)))
 	r.bothListed("echo confirm", "echo fallback")
 	if got := started(t, path); !slices.Equal(got, []string{toldAll, toldNone}) {

@@ -43,7 +43,7 @@ func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 		return key
 	}
 	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoKind || s.several(key) || s.places() == 0 ||
-		main.shared && !s.manners.asked() || s.fullOnly(call) {
+		main.shared && !s.behaviour.asked() || s.fullOnly(call) {
 		return key
 	}
 	key.withheld = s.spec.Questions.without(call.Capabilities)
@@ -277,7 +277,7 @@ func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *
 
 // asks tells whether a call would wait on a connection for a client that is asked.
 func asks(conn *Conn, call *mcp.Call) bool {
-	return conn != nil && call.Kind != mcp.NoKind && conn.oneWay() && conn.lane.elsewhere(call)
+	return conn != nil && call.Kind != mcp.NoKind && conn.oneWay() && conn.queue.elsewhere(call)
 }
 
 // opened returns the connection with a key, nil while there is none.

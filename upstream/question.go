@@ -105,7 +105,7 @@ func (c *Conn) receive(msg mcp.Message) {
 // askedBeside notes that the server asks where questions of all calls come, and
 // tells whether the question found its call.
 func (c *Conn) askedBeside(msg mcp.Message) bool {
-	c.lane.asked()
+	c.queue.asked()
 	return c.standalone.ask(msg)
 }
 

@@ -246,7 +246,7 @@ func TestQuestionSerialWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{Timeouts: Timeouts{Call: time.Minute}}, mcp.Legacy)
 		defer done()
-		conn.lane.asked()
+		conn.queue.asked()
 		one := start(t.Context(), conn, tool("one", `{}`))
 		id := l.nextRequest(mcp.MethodToolsCall)
 		began := time.Now()

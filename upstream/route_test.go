@@ -42,7 +42,7 @@ func TestRoute(t *testing.T) {
 				tt.change(&spec)
 			}
 			s := New(spec, Options{Logger: quietLog})
-			s.manners.asks = tt.asks
+			s.behaviour.asks = tt.asks
 			tt.call.Kind = mcp.Tool
 			key := s.route(&tt.call, &Conn{era: tt.era, shared: tt.shared})
 			if key != tt.want {

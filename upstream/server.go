@@ -89,7 +89,7 @@ type Server struct {
 	wg       sync.WaitGroup
 	life     context.Context // of Run; set before anything uses it
 
-	manners    manners
+	behaviour  behaviour
 	extensions extensions
 
 	mu       sync.Mutex
@@ -209,7 +209,7 @@ func (s *Server) Run(ctx context.Context) error {
 	wait := s.retries()
 	renewals := 0
 	for ctx.Err() == nil {
-		s.tend() // serve does so while there is a connection
+		s.reapIdle() // serve does so while there is a connection
 		conn, err := s.open(ctx, connKey{})
 		if err != nil {
 			s.unreachable(err)
@@ -328,9 +328,9 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 		case <-s.signed:
 			signal(s.refetch)
 		case <-s.tidy:
-			pool.Reset(s.tend())
+			pool.Reset(s.reapIdle())
 		case <-pool.C:
-			pool.Reset(s.tend())
+			pool.Reset(s.reapIdle())
 		case <-s.relist:
 			if time.Since(listened) > steady {
 				relisten.Reset()

@@ -50,7 +50,7 @@ type Answerer struct {
 // Answer is the answer of whoever makes the call, which counts where the
 // requester may answer, and for a call of which the same is demanded as when it
 // was asked about. The question is returned as it is then.
-func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error) {
+func (d *Service) Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error) {
 	if d == nil || d.store == nil {
 		return gate.Approval{}, errNoDesk
 	}
@@ -76,7 +76,7 @@ func (d *Desk) Answer(ctx context.Context, q *gate.Question, id string, grant bo
 
 // Decide is the answer of somebody else. It returns [ErrUnknown],
 // [ErrNotYours], [ErrUnseen] or [ErrDecided], wrapped, when it does not count.
-func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error) {
+func (d *Service) Decide(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error) {
 	r, err := d.known(ctx, id)
 	if err != nil {
 		return Item{}, err
@@ -95,7 +95,7 @@ func (d *Desk) Decide(ctx context.Context, id string, grant bool, who Answerer, 
 // anew: by somebody whose answer would have counted, or by an operator, who grants
 // nothing by it. It returns [ErrUnknown], [ErrNotYours] or [ErrNoDenial], wrapped,
 // where nothing was taken back.
-func (d *Desk) Retract(ctx context.Context, id string, who Answerer) (Item, error) {
+func (d *Service) Retract(ctx context.Context, id string, who Answerer) (Item, error) {
 	r, err := d.known(ctx, id)
 	switch {
 	case err != nil:
@@ -149,7 +149,7 @@ func (w *Answerer) counts(item Item, principal string) bool {
 // Name names an identity in the record of who decided.
 func Name(id *gate.Identity) string { return shown(id.Subject + " of " + id.Tenant) }
 
-func (d *Desk) decide(ctx context.Context, id string, grant bool, by store.Change) (Item, error) {
+func (d *Service) decide(ctx context.Context, id string, grant bool, by store.Change) (Item, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	r, ok, err := d.store.Decide(ctx, id, grant, time.Now().Add(d.settings.Load().Valid), by)
@@ -166,7 +166,7 @@ func (d *Desk) decide(ctx context.Context, id string, grant bool, by store.Chang
 }
 
 // known returns the record of a question, or [ErrUnknown], wrapped, where there is none.
-func (d *Desk) known(ctx context.Context, id string) (store.ApprovalRecord, error) {
+func (d *Service) known(ctx context.Context, id string) (store.ApprovalRecord, error) {
 	if d == nil || d.store == nil {
 		return store.ApprovalRecord{}, errNoDesk
 	}
@@ -177,7 +177,7 @@ func (d *Desk) known(ctx context.Context, id string) (store.ApprovalRecord, erro
 	return r, err
 }
 
-func (d *Desk) record(ctx context.Context, id string) (store.ApprovalRecord, bool, error) {
+func (d *Service) record(ctx context.Context, id string) (store.ApprovalRecord, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	return d.store.Get(ctx, id)

@@ -29,7 +29,7 @@ type callback struct {
 	ArgsHash string   `json:"args_hash"` // as in the question; needed to approve where its args_missing is not 0
 }
 
-// Decider is what [Desk.Decide] is.
+// Decider is what [Service.Decide] is.
 type Decider func(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error)
 
 // Callback takes the answers that the receiver of the webhook posts to
@@ -43,11 +43,11 @@ type Decider func(ctx context.Context, id string, grant bool, who Answerer, reas
 // are missing in it, approving needs its "args_hash" as well.
 //
 // secret returns the secret in force; while it is empty, nothing is taken.
-// Nothing is said to whoever does not know it. decide is [Desk.Decide], or does
+// Nothing is said to whoever does not know it. decide is [Service.Decide], or does
 // that and something beside.
 //
 // What is not signed costs nothing: decide is called behind the signature.
-func (d *Desk) Callback(secret func() string, decide Decider) http.Handler {
+func (d *Service) Callback(secret func() string, decide Decider) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := secret()
 		if key == "" || r.Method != http.MethodPost {

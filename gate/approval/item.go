@@ -67,7 +67,7 @@ func (i *Item) sameBy(by [][]string) bool {
 
 // List returns the last questions in a state, or in all if it is empty, the
 // latest first, at most limit and 1,000.
-func (d *Desk) List(ctx context.Context, state string, limit int) ([]Item, error) {
+func (d *Service) List(ctx context.Context, state string, limit int) ([]Item, error) {
 	if d == nil || d.store == nil {
 		return nil, errNoDesk
 	}
@@ -85,7 +85,7 @@ func (d *Desk) List(ctx context.Context, state string, limit int) ([]Item, error
 }
 
 // Get returns the question of an id, or [ErrUnknown], wrapped.
-func (d *Desk) Get(ctx context.Context, id string) (Item, error) {
+func (d *Service) Get(ctx context.Context, id string) (Item, error) {
 	r, err := d.known(ctx, id)
 	if err != nil {
 		return Item{}, err

@@ -34,7 +34,7 @@ type Group struct {
 	leader  *os.Process
 	guarded *orphan.Child
 	ended   bool
-	system
+	system  //nolint:unused // it holds the job on Windows
 
 	exited chan struct{} // made by Start
 	err    error         // set before exited is closed

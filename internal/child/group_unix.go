@@ -20,7 +20,7 @@ var baseVariables = []string{"PATH", "HOME", "LANG", "TMPDIR"}
 func variableKey(name string) string { return name }
 
 // system is nothing here.
-type system struct{}
+type system struct{} //nolint:unused // it holds the job on Windows
 
 // begin starts the command as the leader of a group, or of a session where it
 // asks for one; mu is held.

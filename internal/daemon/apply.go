@@ -205,14 +205,14 @@ func (in *Daemon) use(a *application, next map[string]*runningServer, mounts []p
 	c := a.c
 	in.tools.Use(a.sources)
 	in.Natives.use(next)
-	in.Desk.Set(in.approvalSettings(c, a.known.Authenticated()))
+	in.Approvals.Set(in.approvalSettings(c, a.known.Authenticated()))
 	in.added.Use(a.gates.Chain)
 	in.lost.use(&c.Toolgate.SpiceDB)
 	in.renameServers(c)
 	in.registry.Configure(a.gates.Catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
-		Approver: in.Desk, Registry: in.registry, Needs: in.needs, Swap: in.Identities.SwapTo(a.known),
+		Approver: in.Approvals, Registry: in.registry, Needs: in.needs, Swap: in.Identities.SwapTo(a.known),
 		Rates: in.rates.Limiter(c), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class:             classOf(a.gates.Examiner), Recording: records.Recording(in.begun.Audit, &in.Hidden),

@@ -43,7 +43,7 @@ func (in *Daemon) Doors() http.Handler {
 		return a.Webhook.Secret.Reveal()
 	}
 	gateway := in.Gateway.Handler()
-	answers, signIn := in.Gateway.CountFailures(in.Desk.Callback(secret, in.decideByWebhook)), in.Gateway.CountFailures(in.SignIn)
+	answers, signIn := in.Gateway.CountFailures(in.Approvals.Callback(secret, in.decideByWebhook)), in.Gateway.CountFailures(in.SignIn)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)
@@ -62,12 +62,12 @@ const maxListed = 200
 
 // Approvals implements [admin.Approvals].
 func (ctl *Control) Approvals(ctx context.Context, state string) ([]approval.Item, error) {
-	return ctl.in.Desk.List(ctx, state, maxListed)
+	return ctl.in.Approvals.List(ctx, state, maxListed)
 }
 
 // Approval implements [admin.Approvals].
 func (ctl *Control) Approval(ctx context.Context, id string) (approval.Item, error) {
-	return ctl.in.Desk.Get(ctx, id)
+	return ctl.in.Approvals.Get(ctx, id)
 }
 
 // Answer implements [admin.Approvals]. An operator who has an API key answers as its
@@ -91,9 +91,9 @@ func (ctl *Control) Answer(ctx context.Context, id string, said admin.Answer) (a
 // answerAs is the answer of somebody, and its line in the audit log.
 func (in *Daemon) answerAs(ctx context.Context, id string, said admin.Answer, who approval.Answerer) (item approval.Item, err error) {
 	if said.Do == admin.Retract {
-		item, err = in.Desk.Retract(ctx, id, who)
+		item, err = in.Approvals.Retract(ctx, id, who)
 	} else {
-		item, err = in.Desk.Decide(ctx, id, said.Do == admin.Approve, who, said.Reason)
+		item, err = in.Approvals.Decide(ctx, id, said.Do == admin.Approve, who, said.Reason)
 	}
 	return in.answered(who.Name, who.Identity, item, id, said.Do, said.Reason, err)
 }
@@ -108,7 +108,7 @@ func (in *Daemon) decideByWebhook(ctx context.Context, id string, grant bool, wh
 	if admin.FromDescendant(ctx) {
 		return approval.Item{}, approval.ErrNotFromHere
 	}
-	item, err := in.Desk.Decide(ctx, id, grant, who, reason)
+	item, err := in.Approvals.Decide(ctx, id, grant, who, reason)
 	said := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: webhookIssuer, Tenant: who.Tenant, Subject: who.Subject}, Groups: who.Groups})
 	do := admin.Deny
 	if grant {

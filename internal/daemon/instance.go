@@ -52,23 +52,23 @@ const removedTime = 10 * time.Second
 // Daemon is one running gateway with all its parts. It is made by
 // newInstance and lives as long as run.
 type Daemon struct {
-	Opts     Options
-	Log      *slog.Logger
-	logs     *logs.Writer   // behind log
-	Hidden   hidden.Secrets // from whoever reads what is shown
-	State    *statedir.Dir
-	Store    *store.Store
-	claim    io.Closer        // keeps other gateways from the state folder where the store does not; nil where it does
-	Records  *records.Records // of calls and changes
-	keys     *seal.Keyring
-	Metrics  *telemetry.Metrics
-	Messages *limit.Bytes // what clients send, as far as it is held
-	Gateway  *proxy.Gateway
-	saver    *CatalogSaver
-	Desk     *approval.Desk
-	webhook  *approval.Webhook
-	Budgets  budgets
-	limiter  atomic.Pointer[budget.Limiter] // in force
+	Opts      Options
+	Log       *slog.Logger
+	logs      *logs.Writer   // behind log
+	Hidden    hidden.Secrets // from whoever reads what is shown
+	State     *statedir.Dir
+	Store     *store.Store
+	claim     io.Closer        // keeps other gateways from the state folder where the store does not; nil where it does
+	Records   *records.Records // of calls and changes
+	keys      *seal.Keyring
+	Metrics   *telemetry.Metrics
+	Messages  *limit.Bytes // what clients send, as far as it is held
+	Gateway   *proxy.Gateway
+	saver     *CatalogSaver
+	Approvals *approval.Service
+	webhook   *approval.Webhook
+	Budgets   budgets
+	limiter   atomic.Pointer[budget.Limiter] // in force
 
 	host    *native.Host
 	Natives nativeTools
@@ -181,7 +181,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	in.Budgets.observe = in.Records.CountCharge
 	in.SignIn = in.signInService()
 	in.queue = queue.New(build.QueueLimits(c), in.Log)
-	in.Desk = approval.New(in.Store.Approvals(), in.Log)
+	in.Approvals = approval.New(in.Store.Approvals(), in.Log)
 	in.webhook = approval.NewWebhook(in.Log)
 	in.tools = tools.New(tools.Options{
 		Log: in.Log, Store: in.Store.Declared(), Keys: in.keys, State: state, Config: in.Current, InForce: in.withDeclared, Apply: in.applyIf,
@@ -191,7 +191,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		Settle: func(ctx context.Context) { in.Gateway.Settle(ctx) },
 	})
 	in.onStore = map[string][]func(){
-		store.TopicApprovals:   {in.Desk.Changed, in.Records.ApprovalsChanged},
+		store.TopicApprovals:   {in.Approvals.Changed, in.Records.ApprovalsChanged},
 		store.TopicDynamic:     {in.added.StoreChanged},
 		store.TopicDeclared:    {in.tools.StoreChanged},
 		store.TopicCredentials: {in.credentialsChanged},

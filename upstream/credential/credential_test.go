@@ -136,13 +136,13 @@ func (v *safe) KeepClient(_ context.Context, issuer, redirect string, body []byt
 	return nil
 }
 
-// world is a source with a desk before a server with its authority.
+// world is a source with a flow before a server with its authority.
 type world struct {
 	a      *oauthtest.Authority
 	s      *oauthtest.Server
 	vault  *safe
 	source *credential.Source
-	desk   *credential.Desk
+	flow   *credential.Flow
 	most   int // principals that are remembered
 }
 
@@ -152,22 +152,22 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{a: oauthtest.New(t), vault: newSafe()}
 	w.s = oauthtest.NewServer(t, w.a)
-	w.source, w.desk = w.another()
+	w.source, w.flow = w.another()
 	return w
 }
 
 // another is what a second process has.
-func (w *world) another() (*credential.Source, *credential.Desk) {
+func (w *world) another() (*credential.Source, *credential.Flow) {
 	o := credential.Options{Vault: w.vault, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}, Principals: w.most}
 	client := &oauth.Client{HTTP: http.DefaultTransport, Loopback: true}
 	set := credential.Settings{Server: "web", URL: w.s.URL, Mode: credential.OAuth}
-	return credential.New(set, client, o), &credential.Desk{Options: o, Name: "toolgate"}
+	return credential.New(set, client, o), &credential.Flow{Options: o, Name: "toolgate"}
 }
 
 // answer goes to the authority and returns what a browser is sent back with.
 func (w *world) answer(t *testing.T, principal string) url.Values {
 	t.Helper()
-	to, _, err := w.desk.Begin(t.Context(), w.source, principal, credential.Way{Redirect: redirect, Browser: "own"})
+	to, _, err := w.flow.Begin(t.Context(), w.source, principal, credential.Way{Redirect: redirect, Browser: "own"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func (w *world) answer(t *testing.T, principal string) url.Values {
 
 func (w *world) finish(t *testing.T, q url.Values, browser string) error {
 	t.Helper()
-	_, err := w.desk.Finish(t.Context(), q, browser, func(string) *credential.Source { return w.source })
+	_, err := w.flow.Finish(t.Context(), q, browser, func(string) *credential.Source { return w.source })
 	return err
 }
 
@@ -292,7 +292,7 @@ func TestIssuersAreThemselves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.a.Metadata = func(m map[string]any) { maps.Copy(m, lie) }
-			if to, _, err := w.desk.Begin(t.Context(), w.source, "alice", credential.Way{Redirect: redirect}); err == nil {
+			if to, _, err := w.flow.Begin(t.Context(), w.source, "alice", credential.Way{Redirect: redirect}); err == nil {
 				t.Errorf("somebody is sent to %s", to)
 			}
 		})
@@ -300,7 +300,7 @@ func TestIssuersAreThemselves(t *testing.T) {
 	t.Run("resource", func(t *testing.T) {
 		w := newWorld(t)
 		w.s.Resource = "https://other.example/mcp"
-		if _, _, err := w.desk.Begin(t.Context(), w.source, "alice", credential.Way{Redirect: redirect}); err == nil {
+		if _, _, err := w.flow.Begin(t.Context(), w.source, "alice", credential.Way{Redirect: redirect}); err == nil {
 			t.Error("metadata of another resource is used")
 		}
 	})
@@ -391,7 +391,7 @@ func TestCallersAreKeptApart(t *testing.T) {
 	if w.source.Key("alice") == w.source.Key("bob") {
 		t.Error("two callers have one key")
 	}
-	if had, err := w.desk.Leave(t.Context(), w.source, "alice"); !had || err != nil {
+	if had, err := w.flow.Leave(t.Context(), w.source, "alice"); !had || err != nil {
 		t.Errorf("Leave = %v, %v", had, err)
 	}
 	if _, err := w.source.Headers(t.Context(), "alice"); err == nil {
@@ -438,7 +438,7 @@ func BenchmarkHeaders(b *testing.B) {
 	o := credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}
 	s := credential.New(credential.Settings{Server: "web", URL: "https://mcp.example/mcp", Mode: credential.APIKey, Header: "Authorization", Prefix: "Bearer "},
 		&oauth.Client{HTTP: http.DefaultTransport}, o)
-	d := &credential.Desk{Options: o}
+	d := &credential.Flow{Options: o}
 	if err := d.Enter(b.Context(), s, "alice", "key"); err != nil {
 		b.Fatal(err)
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 // keyed returns a source to which everyone enters a key.
-func keyed(most int) (*safe, *credential.Source, *credential.Desk) {
+func keyed(most int) (*safe, *credential.Source, *credential.Flow) {
 	v := newSafe()
 	o := credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}, Principals: most}
 	set := credential.Settings{Server: "web", URL: "https://mcp.example/mcp", Mode: credential.APIKey, Header: "X-Key"}
-	return v, credential.New(set, &oauth.Client{HTTP: http.DefaultTransport}, o), &credential.Desk{Options: o}
+	return v, credential.New(set, &oauth.Client{HTTP: http.DefaultTransport}, o), &credential.Flow{Options: o}
 }
 
 // show has a principal's key sent, which has to be its own.
@@ -31,7 +31,7 @@ func show(t *testing.T, s *credential.Source, principal string) {
 	}
 }
 
-func enter(t *testing.T, s *credential.Source, d *credential.Desk, principal string) {
+func enter(t *testing.T, s *credential.Source, d *credential.Flow, principal string) {
 	t.Helper()
 	if err := d.Enter(t.Context(), s, principal, "key-"+principal); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func remembersOne(t *testing.T) (w *world, sent http.Header) {
 	t.Helper()
 	w = newWorld(t)
 	w.most = 1
-	w.source, w.desk = w.another()
+	w.source, w.flow = w.another()
 	w.a.Rotate = true
 	w.login(t, "alice")
 	header, err := w.source.Headers(t.Context(), "alice")
@@ -210,10 +210,10 @@ func TestSecretsInUseAreHidden(t *testing.T) {
 			}
 		},
 	})
-	desk := &credential.Desk{Options: credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}}
+	flow := &credential.Flow{Options: credential.Options{Vault: v, Logger: slog.New(slog.DiscardHandler), Changed: func(string, string) {}}}
 	use := func(who, key string) {
 		t.Helper()
-		if err := desk.Enter(t.Context(), s, who, key); err != nil {
+		if err := flow.Enter(t.Context(), s, who, key); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Headers(t.Context(), who); err != nil {

@@ -104,7 +104,7 @@ func TestLoginsGoToTheIssuerAlone(t *testing.T) {
 			configured(set)
 		})
 		w.s.Authorities = []*oauthtest.Authority{evil}
-		to, _, err := w.desk.Begin(t.Context(), w.source, "", way)
+		to, _, err := w.flow.Begin(t.Context(), w.source, "", way)
 		if err == nil || !strings.Contains(err.Error(), "auth.issuer") || strings.Contains(to, evil.Issuer) {
 			t.Errorf("%s: sent to %q: %v", name, to, err)
 		}

@@ -15,7 +15,7 @@ import (
 // asked returns what a browser is sent away with.
 func (w *world) asked(t *testing.T, way credential.Way) url.Values {
 	t.Helper()
-	to, _, err := w.desk.Begin(t.Context(), w.source, "alice", way)
+	to, _, err := w.flow.Begin(t.Context(), w.source, "alice", way)
 	if err != nil {
 		t.Fatal(err)
 	}

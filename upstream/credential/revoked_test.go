@@ -100,7 +100,7 @@ func givenBack(t *testing.T, w *world) {
 
 func leaves(t *testing.T, w *world) {
 	t.Helper()
-	if had, err := w.desk.Leave(t.Context(), w.source, "alice"); !had || err != nil {
+	if had, err := w.flow.Leave(t.Context(), w.source, "alice"); !had || err != nil {
 		t.Errorf("Leave = %v, %v", had, err)
 	}
 }
@@ -188,7 +188,7 @@ func TestLeavingUnderLoad(t *testing.T) {
 		for range 20 {
 			<-begun
 		}
-		if _, err := w.desk.Leave(t.Context(), w.source, "alice"); err != nil {
+		if _, err := w.flow.Leave(t.Context(), w.source, "alice"); err != nil {
 			t.Error(err)
 		}
 		all.Wait()

@@ -64,8 +64,8 @@ type Service struct {
 func New(o Options) *Service { return &Service{o: o, ports: make(chan net.Listener)} }
 
 // flow brings people to authorization servers and back.
-func (s *Service) flow() *credential.Desk {
-	return &credential.Desk{Name: "toolgate", Options: credential.Options{
+func (s *Service) flow() *credential.Flow {
+	return &credential.Flow{Name: "toolgate", Options: credential.Options{
 		Vault: vault{s.o.Store, s.o.Keys, s.o.Log}, Logger: s.o.Log, Changed: s.o.Changed,
 	}}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
-func newDesk(t *testing.T, s *store.Store, change func(*approval.Settings)) *approval.Desk {
+func newDesk(t *testing.T, s *store.Store, change func(*approval.Settings)) *approval.Service {
 	t.Helper()
 	o := approval.Settings{By: []string{"security"}, Wait: time.Hour, Valid: time.Hour}
 	if change != nil {
@@ -41,7 +41,7 @@ func question(hash string, by ...string) *gate.Question {
 	}
 }
 
-func ask(t *testing.T, d *approval.Desk, q *gate.Question) gate.Approval {
+func ask(t *testing.T, d *approval.Service, q *gate.Question) gate.Approval {
 	t.Helper()
 	a, err := d.Ask(t.Context(), q)
 	if err != nil {
@@ -304,15 +304,15 @@ func TestOthersAreToAnswerNow(t *testing.T) {
 	requester := func(o *approval.Settings) { o.By = []string{gate.ByRequester} }
 	security := approval.Settings{By: []string{"security"}}
 	for name, tc := range map[string]struct {
-		change func(d *approval.Desk, now *gate.Question)
+		change func(d *approval.Service, now *gate.Question)
 		want   gate.ApprovalState
 	}{
-		"the call":          {func(_ *approval.Desk, now *gate.Question) { now.Demands[0].By = []string{"security"} }, gate.ApprovalDenied},
-		"the configuration": {func(d *approval.Desk, _ *gate.Question) { d.Set(security) }, gate.ApprovalDenied},
-		"one more": {func(_ *approval.Desk, now *gate.Question) {
+		"the call":          {func(_ *approval.Service, now *gate.Question) { now.Demands[0].By = []string{"security"} }, gate.ApprovalDenied},
+		"the configuration": {func(d *approval.Service, _ *gate.Question) { d.Set(security) }, gate.ApprovalDenied},
+		"one more": {func(_ *approval.Service, now *gate.Question) {
 			now.Demands = append(now.Demands, gate.Demand{By: []string{"security"}})
 		}, gate.ApprovalDenied},
-		"other words": {func(_ *approval.Desk, now *gate.Question) { now.Demands[0].Reason = "words" }, gate.ApprovalGranted},
+		"other words": {func(_ *approval.Service, now *gate.Question) { now.Demands[0].Reason = "words" }, gate.ApprovalGranted},
 	} {
 		for _, when := range []string{"before the answer", "behind it"} {
 			t.Run(name+", "+when, func(t *testing.T) {
@@ -433,7 +433,7 @@ func TestTooManyQuestions(t *testing.T) {
 }
 
 func TestZeroDeskRefuses(t *testing.T) {
-	for name, d := range map[string]*approval.Desk{"zero": {}, "nil": nil} {
+	for name, d := range map[string]*approval.Service{"zero": {}, "nil": nil} {
 		if _, err := d.Ask(t.Context(), question("1")); err == nil {
 			t.Errorf("%s: Ask", name)
 		}

@@ -48,9 +48,9 @@ type Settings struct {
 	Asked func(Item)
 }
 
-// Desk keeps questions and answers. It is safe for concurrent use. The zero
+// Service keeps questions and answers. It is safe for concurrent use. The zero
 // value refuses everything.
-type Desk struct {
+type Service struct {
 	store    *store.Approvals
 	log      *slog.Logger
 	settings atomic.Pointer[Settings]
@@ -59,21 +59,21 @@ type Desk struct {
 	changed chan struct{} // closed at the next change of any approval
 }
 
-// New returns a desk that keeps its questions in a store. Until [Desk.Set] it
+// New returns a service that keeps its questions in a store. Until [Service.Set] it
 // has none but the default settings, by which nobody answers. The logger may be
 // nil.
-func New(s *store.Approvals, log *slog.Logger) *Desk {
+func New(s *store.Approvals, log *slog.Logger) *Service {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{store: s, log: log, changed: make(chan struct{})}
+	d := &Service{store: s, log: log, changed: make(chan struct{})}
 	d.Set(Settings{})
 	return d
 }
 
 // Set puts settings in force. What was asked when other answers counted is asked
 // anew by the next call of its kind.
-func (d *Desk) Set(s Settings) {
+func (d *Service) Set(s Settings) {
 	if s.Wait <= 0 {
 		s.Wait = DefaultWait
 	}
@@ -108,7 +108,7 @@ func key(q *gate.Question) store.ApprovalKey {
 // other conditions than those of now, the call is not covered by it: Ask returns
 // an error that says so. It returns [gate.ErrTooManyQuestions] when the caller
 // has 64 open ones.
-func (d *Desk) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error) {
+func (d *Service) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error) {
 	if d == nil || d.store == nil {
 		return gate.Approval{}, errNoDesk
 	}
@@ -141,7 +141,7 @@ func (d *Desk) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
 // Find returns the grant, the denial or the question that there is for a call,
 // without asking one; ok is false where there is none, or where it was asked under
 // other conditions than those of now.
-func (d *Desk) Find(ctx context.Context, q *gate.Question) (a gate.Approval, ok bool, err error) {
+func (d *Service) Find(ctx context.Context, q *gate.Question) (a gate.Approval, ok bool, err error) {
 	if d == nil || d.store == nil {
 		return gate.Approval{}, false, errNoDesk
 	}
@@ -160,7 +160,7 @@ func (d *Desk) Find(ctx context.Context, q *gate.Question) (a gate.Approval, ok 
 
 // changedConditions handles a question that is there, but was asked under other
 // conditions: it is closed, so that the next call asks anew.
-func (d *Desk) changedConditions(ctx context.Context, r store.ApprovalRecord, q *gate.Question) (gate.Approval, error) {
+func (d *Service) changedConditions(ctx context.Context, r store.ApprovalRecord, q *gate.Question) (gate.Approval, error) {
 	if item := itemOf(r); item.sameBy(d.by(q)) {
 		return item.approval(), nil // it is but described in other words
 	}
@@ -180,7 +180,7 @@ func (d *Desk) changedConditions(ctx context.Context, r store.ApprovalRecord, q 
 }
 
 // by returns whose answer counts, for each demand.
-func (d *Desk) by(q *gate.Question) [][]string {
+func (d *Service) by(q *gate.Question) [][]string {
 	all := make([][]string, len(q.Demands))
 	for i, demand := range q.Demands {
 		if all[i] = demand.By; demand.By == nil {
@@ -194,7 +194,7 @@ func (d *Desk) by(q *gate.Question) [][]string {
 }
 
 // text is what people are shown of a call.
-func (d *Desk) text(q *gate.Question) (store.ApprovalText, error) {
+func (d *Service) text(q *gate.Question) (store.ApprovalText, error) {
 	if q == nil || q.Identity == nil || len(q.Demands) == 0 {
 		return store.ApprovalText{}, errors.New("a question needs a caller and a demand")
 	}
@@ -228,7 +228,7 @@ func shown(text string) string {
 
 // Await returns a question as it is when it has been decided, and after the time
 // that calls wait as it is then.
-func (d *Desk) Await(ctx context.Context, id string) (gate.Approval, error) {
+func (d *Service) Await(ctx context.Context, id string) (gate.Approval, error) {
 	if d == nil || d.store == nil {
 		return gate.Approval{}, errNoDesk
 	}
@@ -255,15 +255,15 @@ func (d *Desk) Await(ctx context.Context, id string) (gate.Approval, error) {
 	}
 }
 
-func (d *Desk) nextChange() <-chan struct{} {
+func (d *Service) nextChange() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.changed
 }
 
-// Changed tells the desk that approvals have changed in the store. It does not
+// Changed tells the service that approvals have changed in the store. It does not
 // block.
-func (d *Desk) Changed() {
+func (d *Service) Changed() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	close(d.changed)
@@ -272,7 +272,7 @@ func (d *Desk) Changed() {
 
 // Use uses the grant for a call up and tells whether there was one. One that
 // others gave than those who are to answer now is used up and is none.
-func (d *Desk) Use(ctx context.Context, q *gate.Question) (bool, error) {
+func (d *Service) Use(ctx context.Context, q *gate.Question) (bool, error) {
 	if d == nil || d.store == nil {
 		return false, errNoDesk
 	}

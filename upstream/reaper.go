@@ -36,12 +36,12 @@ func (r *reopening) left(now time.Time) time.Duration {
 	return r.due.Sub(now)
 }
 
-// tend looks after the pool: it ends connections that were idle for idleTime
+// reapIdle looks after the pool: it ends connections that were idle for idleTime
 // and hold no subscriptions, gives up those that were lost, and opens again
 // those whose subscriptions wait for them, if there is a free place. It returns
 // when to look again at the latest; s.tidy tells of what comes before. It is
 // for the goroutine of Run and does not wait.
-func (s *Server) tend() time.Duration {
+func (s *Server) reapIdle() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

@@ -21,13 +21,13 @@ const (
 	returnTime = 10 * time.Second
 )
 
-// manners is what is known of how a server asks, kept over all its connections.
+// behaviour is what is known of how a server asks, kept over all its connections.
 // On a shared channel a question belongs to a call for certain only while that
 // is the only one, so a server that has asked once is called one at a time per
 // connection (DESIGN 5, Attribution). So that the first question is not lost
 // because others were calling, what was never called before is called alone
 // where a client could be asked, if that is possible within a moment.
-type manners struct {
+type behaviour struct {
 	mu    sync.Mutex
 	asks  bool
 	quiet map[string]bool // what ended without a question, by kind and name
@@ -39,7 +39,7 @@ type manners struct {
 }
 
 // asked tells whether the server has asked.
-func (m *manners) asked() bool {
+func (m *behaviour) asked() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.asks
@@ -48,17 +48,17 @@ func (m *manners) asked() bool {
 // maxQuiet bounds what is remembered of a server.
 const maxQuiet = 20000
 
-func mannersKey(call *mcp.Call) string { return call.Kind.String() + " " + call.Key }
+func behaviourKey(call *mcp.Call) string { return call.Kind.String() + " " + call.Key }
 
 // errThinking tells that a channel is taken until a client has answered, which
 // may take long: a call is better made on another.
 var errThinking = errors.New("a client is asked on this channel")
 
-// lane lets calls onto one shared channel. On that of a server that asks one call
+// serialQueue lets calls onto one shared channel. On that of a server that asks one call
 // runs at a time. A call that waits for its client does not run: others may take
 // their turn meanwhile, and its own answer waits for a turn in its place.
-type lane struct {
-	of *manners
+type serialQueue struct {
+	of *behaviour
 
 	mu        sync.Mutex
 	running   int // calls in flight
@@ -79,11 +79,13 @@ func clientOf(call *mcp.Call) string {
 	return call.Principal + "\x00" + call.Session
 }
 
-func newLane(of *manners) *lane { return &lane{of: of, changed: make(chan struct{})} }
+func newSerialQueue(of *behaviour) *serialQueue {
+	return &serialQueue{of: of, changed: make(chan struct{})}
+}
 
 // enter waits until a call may begin. The call ends with leave. Unless it is
 // patient it does not wait for a client that is asked: errThinking.
-func (l *lane) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, patient bool) error {
+func (l *serialQueue) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, patient bool) error {
 	var moment *time.Timer
 	var waited <-chan time.Time
 	impatient := false
@@ -120,9 +122,9 @@ func (l *lane) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, 
 // try lets a call begin if it may do so now; else wait is how long it may have to
 // wait at most before it may, 0 where that is not known. The impatient waits only
 // for a server that asks.
-func (l *lane) try(call *mcp.Call, impatient bool) (ok bool, wait time.Duration, changed <-chan struct{}) {
+func (l *serialQueue) try(call *mcp.Call, impatient bool) (ok bool, wait time.Duration, changed <-chan struct{}) {
 	l.of.mu.Lock()
-	asks, quiet := l.of.asks, l.of.quiet[mannersKey(call)]
+	asks, quiet := l.of.asks, l.of.quiet[behaviourKey(call)]
 	l.of.mu.Unlock()
 	beside := asks && l.mayBeside(call)
 	l.mu.Lock()
@@ -147,9 +149,9 @@ func (l *lane) try(call *mcp.Call, impatient bool) (ok bool, wait time.Duration,
 // mayBeside tells whether a call may run while others wait for their clients: it is
 // of the same client, which finds what the server keeps for it then, and of a tool
 // that has never asked.
-func (l *lane) mayBeside(call *mcp.Call) bool {
+func (l *serialQueue) mayBeside(call *mcp.Call) bool {
 	l.of.mu.Lock()
-	serial := l.of.serial || call.Kind != mcp.Tool || l.of.askers[mannersKey(call)]
+	serial := l.of.serial || call.Kind != mcp.Tool || l.of.askers[behaviourKey(call)]
 	l.of.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,19 +161,19 @@ func (l *lane) mayBeside(call *mcp.Call) bool {
 
 // elsewhere tells whether a call is better made on another channel, because
 // clients are asked on this one and it cannot run beside.
-func (l *lane) elsewhere(call *mcp.Call) bool {
+func (l *serialQueue) elsewhere(call *mcp.Call) bool {
 	return l.thinking() && !l.mayBeside(call)
 }
 
 // thinking tells whether a client is asked.
-func (l *lane) thinking() bool {
+func (l *serialQueue) thinking() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asking > 0
 }
 
 // think begins or ends a question to a client.
-func (l *lane) think(open int) {
+func (l *serialQueue) think(open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asking += open
@@ -180,7 +182,7 @@ func (l *lane) think(open int) {
 
 // rest notes that a call which runs waits for its client from now on. It runs
 // again with resume.
-func (l *lane) rest(f *flight) {
+func (l *serialQueue) rest(f *flight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = time.Now()
@@ -193,7 +195,7 @@ func (l *lane) rest(f *flight) {
 // resume waits until a call that has rested may run again: until those have ended
 // that began meanwhile, or for returnTime. One of them may wait for this very call,
 // and no other is let beside a question of this server any more.
-func (l *lane) resume(f *flight) {
+func (l *serialQueue) resume(f *flight) {
 	timer := time.NewTimer(returnTime)
 	defer timer.Stop()
 	l.mu.Lock()
@@ -221,32 +223,32 @@ func (l *lane) resume(f *flight) {
 }
 
 // works notes that the server works on nothing else while it waits for an answer.
-func (l *lane) works() {
+func (l *serialQueue) works() {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	l.of.serial = true
 }
 
 // asks notes that the server asks during calls of something.
-func (l *lane) asks(call *mcp.Call) {
+func (l *serialQueue) asks(call *mcp.Call) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	if l.of.askers == nil {
 		l.of.askers = make(map[string]bool)
 	}
 	if len(l.of.askers) < maxQuiet {
-		l.of.askers[mannersKey(call)] = true
+		l.of.askers[behaviourKey(call)] = true
 	}
 }
 
 // leave ends a call. One that ended without a question is remembered.
-func (l *lane) leave(f *flight) {
+func (l *serialQueue) leave(f *flight) {
 	l.of.mu.Lock()
 	if !l.of.asks && len(l.of.quiet) < maxQuiet {
 		if l.of.quiet == nil {
 			l.of.quiet = make(map[string]bool)
 		}
-		l.of.quiet[mannersKey(f.call)] = true
+		l.of.quiet[behaviourKey(f.call)] = true
 	}
 	l.of.mu.Unlock()
 	l.mu.Lock()
@@ -266,7 +268,7 @@ func (l *lane) leave(f *flight) {
 }
 
 // asked notes that the server has asked.
-func (l *lane) asked() {
+func (l *serialQueue) asked() {
 	l.of.mu.Lock()
 	before := l.of.asks
 	l.of.asks, l.of.quiet = true, nil
@@ -280,7 +282,7 @@ func (l *lane) asked() {
 }
 
 // tell wakes all that wait; mu is held.
-func (l *lane) tell() {
+func (l *serialQueue) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }

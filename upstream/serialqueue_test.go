@@ -106,7 +106,7 @@ func TestLaneEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
 		defer done()
-		conn.lane.asked()
+		conn.queue.asked()
 		one := start(t.Context(), conn, tool("one", `{}`))
 		l.nextRequest(mcp.MethodToolsCall)
 		two := start(t.Context(), conn, tool("two", `{}`))

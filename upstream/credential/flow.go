@@ -18,9 +18,9 @@ const loginTime = 10 * time.Minute
 // ErrNoLogin says that an answer belongs to no journey that is under way.
 var ErrNoLogin = errors.New("this login is not under way: it was finished, it took longer than 10 minutes, or it was not begun here")
 
-// Desk brings people to authorization servers and back. It is safe for concurrent
+// Flow brings people to authorization servers and back. It is safe for concurrent
 // use.
-type Desk struct {
+type Flow struct {
 	Options
 	// Name is what people read of the gateway when it registers by itself.
 	Name string
@@ -49,7 +49,7 @@ type journey struct {
 
 // Begin returns the URL that a browser is to be sent to so that somebody signs in
 // for a principal, and the state by which it comes back.
-func (d *Desk) Begin(ctx context.Context, s *Source, principal string, w Way) (to, state string, err error) {
+func (d *Flow) Begin(ctx context.Context, s *Source, principal string, w Way) (to, state string, err error) {
 	if s.set.Mode != OAuth {
 		return "", "", fmt.Errorf("nobody signs in to %s: its credential is of the mode %s", s.set.Server, s.set.Mode)
 	}
@@ -105,7 +105,7 @@ func (s *Source) wanted(ctx context.Context, principal string) (said oauth.Chall
 
 // client returns as whom the gateway signs in at an authorization server: as it is
 // registered by hand, by its own description, or as it registers itself.
-func (d *Desk) client(ctx context.Context, s *Source, m *oauth.Metadata, w Way) (r *oauth.Registration, configured bool, err error) {
+func (d *Flow) client(ctx context.Context, s *Source, m *oauth.Metadata, w Way) (r *oauth.Registration, configured bool, err error) {
 	if r, err = s.registered(m); r != nil || err != nil {
 		return r, true, err
 	}
@@ -138,7 +138,7 @@ func (d *Desk) client(ctx context.Context, s *Source, m *oauth.Metadata, w Way) 
 // Finish takes the answer that a person came back with, of the browser that it
 // went with, and keeps the token that it is worth. find returns the source of a
 // server, nil where there is none any more.
-func (d *Desk) Finish(ctx context.Context, query url.Values, browser string, find func(server string) *Source) (server string, err error) {
+func (d *Flow) Finish(ctx context.Context, query url.Values, browser string, find func(server string) *Source) (server string, err error) {
 	answer, err := oauth.ParseAnswer(query)
 	if err != nil {
 		return "", err
@@ -196,7 +196,7 @@ func (d *Desk) Finish(ctx context.Context, query url.Values, browser string, fin
 const maxKey = 8 << 10
 
 // Enter keeps a key that a principal entered.
-func (d *Desk) Enter(ctx context.Context, s *Source, principal, key string) error {
+func (d *Flow) Enter(ctx context.Context, s *Source, principal, key string) error {
 	key = strings.TrimSpace(key)
 	switch {
 	case s.set.Mode != APIKey:
@@ -222,7 +222,7 @@ func (d *Desk) Enter(ctx context.Context, s *Source, principal, key string) erro
 
 // Leave forgets the credential of a principal, and tells the authorization server
 // that its tokens are not used any more. It returns false when there was none.
-func (d *Desk) Leave(ctx context.Context, s *Source, principal string) (bool, error) {
+func (d *Flow) Leave(ctx context.Context, s *Source, principal string) (bool, error) {
 	owner := s.owner(principal)
 	kept, found, err := d.Vault.Find(ctx, s.set.Server, owner)
 	if err != nil {
@@ -246,7 +246,7 @@ func (d *Desk) Leave(ctx context.Context, s *Source, principal string) (bool, er
 }
 
 // renewed has a credential read again.
-func (d *Desk) renewed(s *Source, principal string) {
+func (d *Flow) renewed(s *Source, principal string) {
 	s.Forget(principal)
 	d.Changed(s.set.Server, principal)
 }
