@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
@@ -56,6 +57,7 @@ type mcpGo struct {
 
 func dialMCPGo(ctx context.Context, t target) (*mcpGo, error) {
 	modern := t.Era == "modern"
+	opened := &streamOpened{is: make(chan struct{})}
 	var wire transport.Interface
 	var err error
 	switch t.Transport {
@@ -66,7 +68,7 @@ func dialMCPGo(ctx context.Context, t target) (*mcpGo, error) {
 		}
 		if !modern {
 			// Without it this library opens no stream for notifications.
-			opts = append(opts, transport.WithContinuousListening())
+			opts = append(opts, transport.WithContinuousListening(), transport.WithHTTPBasicClient(&http.Client{Transport: opened}))
 		}
 		wire, err = transport.NewStreamableHTTP(t.URL, opts...)
 	case "sse":
@@ -117,7 +119,31 @@ func dialMCPGo(ctx context.Context, t target) (*mcpGo, error) {
 		_ = c.client.Close()
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
+	if t.Transport == "http" && !modern { // a question that a server asks before is lost, and its call with it
+		select {
+		case <-opened.is:
+		case <-time.After(streamTime):
+		}
+	}
 	return c, nil
+}
+
+// streamTime is how long the stream for a server's own messages is waited for.
+const streamTime = 5 * time.Second
+
+// streamOpened tells when a server has answered the request for the stream of its own
+// messages, which the library opens in the background.
+type streamOpened struct {
+	once sync.Once
+	is   chan struct{}
+}
+
+func (o *streamOpened) RoundTrip(r *http.Request) (*http.Response, error) {
+	w, err := http.DefaultTransport.RoundTrip(r)
+	if r.Method == http.MethodGet {
+		o.once.Do(func() { close(o.is) })
+	}
+	return w, err
 }
 
 func (c *mcpGo) notified(n mcp.JSONRPCNotification) {
