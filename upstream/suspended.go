@@ -111,8 +111,13 @@ func (b *bell) ring() {
 // zero value has not begun.
 type placeWait struct {
 	until  time.Time
-	gaveUp *Conn // of whose suspended calls the end is awaited
+	gaveUp *Conn     // of whose suspended calls the end is awaited
+	ended  time.Time // when it was seen that they have ended; zero before
 }
+
+// giveUpPause is how long a call waits for the place of a suspended call that has
+// ended for it, before another one is given up: a process may have to end first.
+const giveUpPause = 2 * time.Second
 
 // extraWait is how long a call waits for a connection beyond the time after
 // which suspended calls are given up.
@@ -131,7 +136,14 @@ func (s *Server) awaitPlace(ctx context.Context, w *placeWait, key connKey, main
 		return &undelivered{errPoolFull}
 	}
 	if w.gaveUp != nil && w.gaveUp.suspendedSince().IsZero() {
-		w.gaveUp = nil
+		if w.ended.IsZero() {
+			w.ended = now
+		}
+		if left := w.ended.Add(giveUpPause).Sub(now); left > 0 {
+			pause = min(pause, left)
+		} else {
+			w.gaveUp, w.ended = nil, time.Time{}
+		}
 	}
 	if w.gaveUp == nil {
 		if conn, since := s.yielding(key, main); conn != nil {
