@@ -18,20 +18,20 @@ import (
 )
 
 // taskScenarios are those of the suite about the extension for tasks, which the
-// reference server does not have; the server behind toolgate is the example.
+// reference server does not have; the server behind toolgate is tasks-server.
 var taskScenarios = []string{
 	"tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal", "tasks-mrtr-input",
 	"tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-required-task-error", "tasks-mrtr-composition",
 }
 
-// tasksServer is the example server with tasks, built when it is first needed.
+// tasksServer is the server with tasks, built when it is first needed.
 var tasksServer = sync.OnceValue(func() installed {
 	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
 	defer cancel()
-	return build(ctx, "tasks-server", "./examples/tasks-server")
+	return build(ctx, "tasks-server", "./internal/e2e/cmd/tasks-server")
 })
 
-// tasksEntry is the configuration of the example server, over HTTP started
+// tasksEntry is the configuration of the server with tasks, over HTTP started
 // here.
 func tasksEntry(t *testing.T, transport, era string) object {
 	t.Helper()
@@ -59,7 +59,7 @@ func tasksEntry(t *testing.T, transport, era string) object {
 	return object{"type": "http", "url": "http://" + addr}
 }
 
-// tasksGateway puts toolgate in front of the example server, which may ask for
+// tasksGateway puts toolgate in front of the server with tasks, which may ask for
 // all that there is.
 func tasksGateway(t *testing.T, namespace, transport, era string) *gateway {
 	t.Helper()
