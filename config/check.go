@@ -42,7 +42,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 		if k.File != "" && k.Env != "" {
 			p.At(n, path, "remove one", "the key has both a file and an env")
 		}
-		unique(p, n, path, "id", k.ID, ids)
+		p.Unique(n, path, "id", k.ID, ids)
 	}
 	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
@@ -97,7 +97,7 @@ func checkServer(p *tree.Problems, n *tree.Node, path string, s ServerSettings, 
 	names, tools := map[string]int{}, n.Get("tools").ByKey()
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool, at, toolPath := s.Tools[name], tools[name].Value, path+".tools."+name
-		unique(p, at, toolPath, "rename", tool.Rename, names)
+		p.Unique(at, toolPath, "rename", tool.Rename, names)
 		if tool.Hard != 0 && tool.Timeout > tool.Hard {
 			p.At(at.Get("timeout"), toolPath+".timeout", "write at most hard", "%s is longer than hard, %s", tool.Timeout, tool.Hard)
 		}
@@ -127,24 +127,4 @@ func checkRenamed(p *tree.Problems, n *tree.Node, key string, all map[string]Ser
 			p.At(at, path, "remove one of the two", "the server %q was renamed from %q too", other, from)
 		}
 	}
-}
-
-// unique reports the second use of a value in a list.
-func unique(p *tree.Problems, n *tree.Node, path, key, value string, seen map[string]int) {
-	if value == "" {
-		return
-	}
-	at := n
-	if v := n.Get(key); v != nil {
-		at = v
-	}
-	line := 0
-	if at != nil {
-		line = at.Line
-	}
-	if first, dup := seen[value]; dup {
-		p.At(at, path+"."+key, "write another one", "the same %s is on line %d", key, first)
-		return
-	}
-	seen[value] = line
 }

@@ -1,14 +1,13 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -30,7 +29,7 @@ func (t *Toolgate) PublicURL() string {
 		return strings.TrimRight(t.Listen.PublicURL, "/")
 	}
 	host, port, err := net.SplitHostPort(t.Listen.HTTP)
-	if err != nil || port == "0" || !thisMachine(host) {
+	if err != nil || port == "0" || !decode.ThisMachine(host) {
 		return ""
 	}
 	scheme := "http://"
@@ -54,7 +53,7 @@ func checkAuth(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	for i := range t.Auth.JWT {
 		own, path := &t.Auth.JWT[i], fmt.Sprintf("auth.jwt[%d]", i)
 		n := auth.Get("jwt").OrItem(i)
-		unique(p, n, path, "issuer", own.Issuer, issuers)
+		p.Unique(n, path, "issuer", own.Issuer, issuers)
 		checkAudience(p, n, path, own.Audience, t)
 	}
 	checkIntrospection(p, auth.Get("introspection"), t)
@@ -69,8 +68,8 @@ func checkKeys(p *tree.Problems, list *tree.Node, keys []APIKey) {
 	ids, hashes := map[string]int{}, map[string]int{}
 	for i, k := range keys {
 		n, path := list.Item(i), fmt.Sprintf("auth.keys[%d]", i)
-		unique(p, n, path, "id", k.ID, ids)
-		unique(p, n, path, "sha256", k.SHA256, hashes)
+		p.Unique(n, path, "id", k.ID, ids)
+		p.Unique(n, path, "sha256", k.SHA256, hashes)
 	}
 }
 
@@ -137,7 +136,7 @@ func checkScopes(p *tree.Problems, n *tree.Node, t *Toolgate) {
 	}
 	for _, broad := range slices.Sorted(maps.Keys(s.Hierarchy)) {
 		at := n.Get("hierarchy").Get(broad)
-		if _, hint, err := formatScope(broad, ""); err != nil {
+		if _, hint, err := decode.Format("scope", broad, ""); err != nil {
 			p.At(at, "auth.scopes.hierarchy", hint, "%v", err)
 		}
 		if implies(s.Hierarchy, broad, broad, map[string]bool{}) {
@@ -171,13 +170,13 @@ func checkPublicURL(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	n := section.Get("listen").Get("public_url")
 	host, _, err := net.SplitHostPort(t.Listen.HTTP)
 	switch {
-	case checkURL(t.Listen.PublicURL) == nil:
-		if _, hint, err := formatAuthority(t.Listen.PublicURL, ""); err != nil {
+	case decode.CheckURL(t.Listen.PublicURL) == nil:
+		if _, hint, err := decode.Format("authority", t.Listen.PublicURL, ""); err != nil {
 			p.At(n, "listen.public_url", hint, "tokens are sent there: %v", err)
 		} else if strings.Contains(t.Listen.PublicURL, "?") {
 			p.At(n, "listen.public_url", "write it without a query", "has a query, which no resource identifier has")
 		}
-	case t.Listen.PublicURL == "" && err == nil && !thisMachine(host):
+	case t.Listen.PublicURL == "" && err == nil && !decode.ThisMachine(host):
 		p.At(section.Get("auth"), "listen.public_url", "add listen.public_url, such as https://tools.example.com",
 			"is missing: clients with tokens learn from it where to get one")
 	}
@@ -252,52 +251,4 @@ func haveTenants(t *Toolgate) bool {
 	}
 	return t.Auth.Introspection.Endpoint != "" && t.Auth.Introspection.Claims.Tenant != "" ||
 		t.Listen.TLS.ClientCA != "" && t.Auth.MTLS.Tenant != ""
-}
-
-const authorityHint = "write it as https://login.example.com; http is for this machine only"
-
-// formatAuthority accepts the address of an authorization server: https, or
-// http on this machine, without user and fragment. Errors quote nothing of it.
-func formatAuthority(text, _ string) (string, string, error) {
-	if text == "" {
-		return "", "", nil
-	}
-	if err := checkURL(text); err != nil {
-		return "", authorityHint, fmt.Errorf("it %w", err)
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return "", authorityHint, errors.New("it is not a URL")
-	case u.User != nil:
-		return "", "remove the user and the password", errors.New("it holds a user")
-	case strings.Contains(text, "#"):
-		return "", "write it without the # and what follows", errors.New("it has a fragment")
-	case u.Scheme != "https" && !thisMachine(u.Hostname()):
-		return "", authorityHint, errors.New("it does not use https")
-	}
-	return text, "", nil
-}
-
-func thisMachine(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// offlineAccess asks for refresh tokens, which no resource needs.
-const offlineAccess = "offline_access"
-
-// formatScope accepts a scope (RFC 6749 section 3.3).
-func formatScope(text, _ string) (string, string, error) {
-	bad := func(r rune) bool { return r < 0x21 || r > 0x7e || r == '"' || r == '\\' }
-	switch {
-	case text == "" || strings.ContainsFunc(text, bad):
-		return "", "write one word, without spaces, quotes and backslashes", fmt.Errorf("%.80q is not a scope", text)
-	case text == offlineAccess:
-		return "", "remove it", errors.New("offline_access is for refresh tokens and protects nothing")
-	}
-	return text, "", nil
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -14,20 +13,19 @@ import (
 // that counts it.
 const maxBudgets = 50
 
-// shorthands make the long form of what may be written as a scalar.
-var shorthands = map[reflect.Type]func(*tree.Node) (*tree.Node, error){reflect.TypeFor[Plan](): longPlan}
-
-// longPlan is the map that a number, or unlimited, stands for.
-func longPlan(n *tree.Node) (*tree.Node, error) {
-	long := &tree.Node{Kind: tree.KindMap, Line: n.Line, Column: n.Column, Origin: n.Origin}
+// Long implements [decode.Shorthand]: the map that a number, or unlimited, stands
+// for.
+func (*Plan) Long(n *tree.Node) (long *tree.Node, hint string, err error) {
+	long = &tree.Node{Kind: tree.KindMap, Line: n.Line, Column: n.Column, Origin: n.Origin}
 	switch {
 	case n.Kind == tree.KindString && n.Value == "unlimited":
 	case n.Kind == tree.KindNumber:
 		long.Fields = []tree.Field{{Key: "tool_calls", Line: n.Line, Column: n.Column, Value: n}}
 	default:
-		return nil, fmt.Errorf("expected a plan, found %s", n.Describe())
+		return nil, "write a number of calls a month, unlimited, or a map such as { tool_calls: 1000, window: day }",
+			fmt.Errorf("expected a plan, found %s", n.Describe())
 	}
-	return long, nil
+	return long, "", nil
 }
 
 // checkBudgets reports what plans, tenants and budgets have wrong together.
@@ -70,7 +68,7 @@ func checkBudgets(p *tree.Problems, section *tree.Node, t *Toolgate) {
 func bounded(t *Toolgate) bool { return t.Durability == "normal" && t.BudgetsIn != "redis" }
 
 func checkBudget(p *tree.Problems, n *tree.Node, path string, b *Budget, seen map[string]int) {
-	unique(p, n, path, "name", b.Name, seen)
+	p.Unique(n, path, "name", b.Name, seen)
 	if b.Name == "plan" {
 		p.At(n.Get("name"), path+".name", "write another one", "the name is that of what plans count")
 	}
@@ -111,6 +109,6 @@ func checkRates(p *tree.Problems, section *tree.Node, t *Toolgate) {
 			}
 			continue
 		}
-		unique(p, n, path, "name", r.Name, names)
+		p.Unique(n, path, "name", r.Name, names)
 	}
 }

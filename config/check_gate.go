@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -47,7 +48,7 @@ func checkSpiceDB(p *tree.Problems, section *tree.Node, t *Toolgate) {
 func checkOPA(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	n := section.Get("opa")
 	for _, from := range []struct{ key, url string }{{"bundle", t.OPA.Bundle}, {"url", t.OPA.URL}} {
-		if u, err := url.Parse(from.url); err == nil && u.Scheme == "http" && !ofThisMachine(u.Hostname()) {
+		if u, err := url.Parse(from.url); err == nil && u.Scheme == "http" && !decode.ThisMachine(u.Hostname()) {
 			p.At(n.Get(from.key), "opa."+from.key, "write https://, or an address of this machine such as 127.0.0.1",
 				"over http, whoever is in between says what is allowed")
 		}

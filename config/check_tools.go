@@ -3,8 +3,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
-	"reflect"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 )
@@ -21,7 +21,7 @@ const (
 // readToolFiles adds the tools of further files to those of the file itself and
 // returns the absolute paths of the files. Their relative paths are relative to
 // them.
-func readToolFiles(d *decoder, section *tree.Node, t *Toolgate) (files []string) {
+func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []string) {
 	for i, path := range t.ToolFiles {
 		at := section.Get("tool_files").Item(i)
 		if i == maxToolFiles {
@@ -37,8 +37,9 @@ func readToolFiles(d *decoder, section *tree.Node, t *Toolgate) (files []string)
 		own := &tree.Problems{File: path}
 		if root := format.Read(own, path, data); root != nil {
 			var file ToolFile
-			inner := &decoder{Problems: own, dir: filepath.Dir(path), vars: d.vars, origins: map[string]tree.Origin{}}
-			inner.decode(root, reflect.ValueOf(&file).Elem(), "", "", "tool_files")
+			inner := decode.New(own, filepath.Dir(path))
+			inner.Expand = d.Expand
+			inner.Decode(root, &file, "tool_files")
 			for j := range file.Tools {
 				checkTool(own, root.Get("tools").Item(j), fmt.Sprintf("tools[%d]", j), &file.Tools[j])
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -133,7 +134,7 @@ type Server struct {
 	// Env is what the file sets, env files included; EnvInherit are the
 	// names, sorted, of variables handed on from our own environment where
 	// they are set.
-	Env        map[string]Secret
+	Env        map[string]secret.Text
 	EnvInherit []string
 	// Cwd is the absolute working folder, "" for our own.
 	Cwd string
@@ -141,7 +142,7 @@ type Server struct {
 	// URL and Headers reach a remote server. URL may hold an expanded
 	// secret: show Written instead.
 	URL     string `json:"-"`
-	Headers map[string]Secret
+	Headers map[string]secret.Text
 
 	// Written is how the file spells what is started or reached, before
 	// variables are expanded: what to show to a person.

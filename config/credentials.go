@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -14,7 +16,7 @@ func (x *reading) environment() {
 	if x.s.Transport != TransportStdio {
 		return
 	}
-	x.s.Env = map[string]Secret{}
+	x.s.Env = map[string]secret.Text{}
 	if n := x.node.Get("envFile"); !n.IsNull() {
 		x.envFile(n)
 	}
@@ -35,7 +37,7 @@ func (x *reading) environment() {
 			if f.Value.IsNull() {
 				continue
 			}
-			x.s.Env[f.Key] = Secret(x.scalar(key+"."+f.Key, f.Value))
+			x.s.Env[f.Key] = secret.Text(x.scalar(key+"."+f.Key, f.Value))
 			x.origin("env."+f.Key, f.Value)
 		}
 	}
@@ -63,7 +65,7 @@ func (x *reading) envFile(n *tree.Node) {
 			x.refuse(n, "envFile", "", "the env file holds a NUL character in %s", name)
 			continue
 		}
-		x.s.Env[name] = Secret(value)
+		x.s.Env[name] = secret.Text(value)
 		x.origin("env."+name, n)
 	}
 }
@@ -77,7 +79,7 @@ func (x *reading) inherited() {
 			if item.IsMap() {
 				name = item.Get("name")
 			}
-			if name == nil || !envName().MatchString(name.Value) {
+			if name == nil || !decode.EnvName(name.Value) {
 				x.refuse(item, "env_vars", "", "expected a name of an environment variable")
 				continue
 			}
@@ -95,7 +97,7 @@ func (x *reading) inherited() {
 				x.refuse(item, "env_keys", "Goose keeps it in its keyring, where toolgate does not look", "%v", err)
 				continue
 			}
-			x.s.Env[item.Value] = Secret(v)
+			x.s.Env[item.Value] = secret.Text(v)
 			x.origin("env."+item.Value, item)
 		}
 	}
@@ -107,7 +109,7 @@ func (x *reading) headers() {
 	if x.s.Transport == TransportStdio || x.s.Transport == "" {
 		return
 	}
-	x.s.Headers = map[string]Secret{}
+	x.s.Headers = map[string]secret.Text{}
 	key, n := x.first("headers", "http_headers")
 	if n == nil {
 		if n = x.node.Get("requestOptions").Get("headers"); n != nil {
@@ -172,7 +174,7 @@ func (x *reading) header(key, name string, n *tree.Node, value string) {
 	case strings.ContainsFunc(value, func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }):
 		x.refuse(n, key, "", "the value of the header has a line break or another control character")
 	default:
-		x.s.Headers[canonical] = Secret(value)
+		x.s.Headers[canonical] = secret.Text(value)
 		x.origin("headers."+canonical, n)
 	}
 }

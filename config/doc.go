@@ -1,12 +1,11 @@
 // Package config reads what a person writes down: an MCP client's own file,
 // unedited, or a toolgate file. It turns either into plain data and does
-// nothing else: it starts no process, dials nobody, and knows no other package
-// of this module.
+// nothing else: it starts no process and dials nobody.
 //
 // A file passes through five stages, one file of source each:
 //
-//   - [ParseDocument] reads JSON (with comments and trailing commas), YAML or
-//     TOML into one tree of [Node] that knows the line of everything;
+//   - package format reads JSON (with comments and trailing commas), YAML or
+//     TOML into one tree of [tree.Node] that knows the line of everything;
 //   - overrides (flags, then TOOLGATE_* variables) are laid over the
 //     "toolgate" section of that tree;
 //   - the section is decoded strictly into [Toolgate];
@@ -23,7 +22,7 @@
 // Everything under "toolgate" is strict, everything else belongs to a client
 // and is read leniently: keys this package does not know are ignored there.
 //
-// Values that may be credentials have type [Secret] and print as "[redacted]".
+// Values that may be credentials have type [secret.Text] and print as "[redacted]".
 package config
 
 //go:generate go test -run=TestSchema -update .

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/toolgate/toolgate/config/decode"
 )
 
 // maxEnvFile is the largest env file read, in bytes.
@@ -39,7 +41,7 @@ func parseEnvFile(data []byte) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(text, "=")
 		name = strings.TrimSpace(name)
-		if !ok || !envName().MatchString(name) {
+		if !ok || !decode.EnvName(name) {
 			return nil, fmt.Errorf("line %d is not NAME=value", n)
 		}
 		value, err := envValue(strings.TrimSpace(value))

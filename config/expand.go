@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -160,16 +161,16 @@ func (x *expander) variable(body string) (string, error) {
 	if strings.Contains(def, "${") {
 		return "", fmt.Errorf("the default of ${%s:-...} holds another variable; write a plain default", name)
 	}
-	if hasDefault && envName().MatchString(name) && x.raw {
+	if hasDefault && decode.EnvName(name) && x.raw {
 		return "${" + name + ":-" + def + "}", nil
 	}
-	if hasDefault && envName().MatchString(name) {
+	if hasDefault && decode.EnvName(name) {
 		if v, ok := x.lookupEnv(name); ok && v != "" {
 			return v, nil
 		}
 		return def, nil
 	}
-	if !envName().MatchString(name) {
+	if !decode.EnvName(name) {
 		return "", fmt.Errorf("${%.60s} is not a variable known here; write ${NAME}, ${NAME:-default} or the value itself", body)
 	}
 	return x.env(name)
@@ -177,7 +178,7 @@ func (x *expander) variable(body string) (string, error) {
 
 // env is the value of a variable that must be set.
 func (x *expander) env(name string) (string, error) {
-	if !envName().MatchString(name) {
+	if !decode.EnvName(name) {
 		return "", fmt.Errorf("%.60q is not a name of an environment variable", name)
 	}
 	if x.raw {

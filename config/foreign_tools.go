@@ -2,13 +2,12 @@ package config
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 )
@@ -28,8 +27,9 @@ func ParseTools(name string, data []byte) ([]DeclaredTool, error) {
 		return nil, p.Err()
 	}
 	var file ToolFile
-	d := &decoder{Problems: p, vars: &expander{foreign: true}, origins: map[string]tree.Origin{}}
-	d.decode(root, reflect.ValueOf(&file).Elem(), "", "", "tool_files")
+	d := decode.New(p, "")
+	d.Expand = (&expander{foreign: true}).expand
+	d.Decode(root, &file, "tool_files")
 	for i := range file.Tools {
 		at, path := root.Get("tools").Item(i), fmt.Sprintf("tools[%d]", i)
 		checkTool(p, at, path, &file.Tools[i])
@@ -81,19 +81,13 @@ func checkToolURLs(p *tree.Problems, n *tree.Node, list []ToolURL) {
 	seen := map[string]int{}
 	for i := range list {
 		entry, path := n.Item(i), fmt.Sprintf("tool_urls[%d]", i)
-		unique(p, entry, path, "url", list[i].URL, seen)
+		p.Unique(entry, path, "url", list[i].URL, seen)
 		at, path := entry.Get("url"), path+".url"
 		if strings.ContainsAny(list[i].URL, "{}#") {
 			p.At(at, path, "write the address alone", "an address of tools has no places and no fragment")
 		}
-		if u, err := url.Parse(list[i].URL); err == nil && u.Scheme == "http" && list[i].SHA256 == "" && !ofThisMachine(u.Hostname()) {
+		if u, err := url.Parse(list[i].URL); err == nil && u.Scheme == "http" && list[i].SHA256 == "" && !decode.ThisMachine(u.Hostname()) {
 			p.At(at, path, "write https, or the sha256 of the document", "whoever is on the way could answer in its place")
 		}
 	}
-}
-
-// ofThisMachine tells whether a host is this machine by its name.
-func ofThisMachine(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/secret"
 )
 
 // testEnv is the environment of the good and bad files.
@@ -62,7 +65,7 @@ func shown(t *testing.T, s Server) map[string]any {
 	if err := dec.Decode(&m); err != nil {
 		t.Fatal(err)
 	}
-	reveal := func(in map[string]Secret) map[string]string {
+	reveal := func(in map[string]secret.Text) map[string]string {
 		out := map[string]string{}
 		for k, v := range in {
 			out[k] = v.Reveal()
@@ -187,7 +190,7 @@ func checkConfig(t *testing.T, c *Config) {
 			t.Errorf("two servers have the namespace %q", s.Namespace)
 		}
 		seen[s.Namespace] = true
-		if s.Namespace != "" && !namespace().MatchString(s.Namespace) {
+		if s.Namespace != "" && !decode.Pattern("namespace").MatchString(s.Namespace) {
 			t.Errorf("server %q has the bad namespace %q", s.Key, s.Namespace)
 		}
 		if s.Timeouts.Start <= 0 || s.Timeouts.List <= 0 || s.Timeouts.Call <= 0 || s.Timeouts.Hard < s.Timeouts.Call {

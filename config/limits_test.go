@@ -16,11 +16,11 @@ const limitsPage = "../docs/limits.md"
 // the code: a row for each key, with its default, range and meaning.
 func TestLimitsPage(t *testing.T) {
 	const begin, end = "<!-- limits: begin -->\n", "<!-- limits: end -->\n"
-	docs := fieldDocs(t)
+	docs := fieldDocs{}
 	var table strings.Builder
 	table.WriteString("| key under `limits` | default | from | to | what it bounds |\n|---|---|---|---|---|\n")
 	for f := range reflect.TypeFor[Limits]().Fields() {
-		about, _, ok := strings.Cut(docs["Limits."+f.Name], " Absent: ")
+		about, _, ok := strings.Cut(docs.of(t, reflect.TypeFor[Limits](), f), " Absent: ")
 		for _, tag := range []string{"default", "min", "max"} {
 			if _, has := f.Tag.Lookup(tag); !has || !ok {
 				t.Errorf("%s has no %s, or does not say what it is when absent", f.Name, tag)

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 )
@@ -165,9 +165,10 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		inputs: inputs(sections), answers: map[string]answer{},
 		home: opts.home(), workspace: opts.workspace(dir), raw: opts.Raw,
 	}
-	d := &decoder{Problems: p, dir: dir, vars: vars, origins: map[string]tree.Origin{}}
-	setDefaults(reflect.ValueOf(&c.Toolgate).Elem())
-	d.decode(section, reflect.ValueOf(&c.Toolgate).Elem(), "", "", "")
+	d := decode.New(p, dir)
+	d.Expand, d.Available = vars.expand, Available
+	decode.Defaults(&c.Toolgate)
+	d.Decode(section, &c.Toolgate, "")
 	natives := nativeServers(&c.Toolgate.Native, section.Get("native"))
 	checkNative(p, section, &c.Toolgate, natives, entries)
 	named := slices.Clone(keys)
@@ -195,7 +196,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		}
 		set, ok := c.Toolgate.Servers[e.key]
 		if !ok {
-			setDefaults(reflect.ValueOf(&set).Elem())
+			decode.Defaults(&set)
 		}
 		s := r.read(e, set, geminiDisabled(root, e.key) && client == ClientGemini)
 		if reason := us.reason(s); reason != "" {
@@ -211,7 +212,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	for _, s := range natives {
 		set, ok := c.Toolgate.Servers[s.Key]
 		if !ok {
-			setDefaults(reflect.ValueOf(&set).Elem())
+			decode.Defaults(&set)
 		}
 		c.Servers = append(c.Servers, r.native(s, set))
 	}
@@ -219,7 +220,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	checkNamespaces(p, c.Servers, section.Get("servers"))
 	checkOffers(p, c.Servers, section.Get("servers"))
 	checkTools(p, section, &c.Toolgate, c.Servers)
-	maps.Copy(c.Origins, d.origins)
+	maps.Copy(c.Origins, d.Origins)
 	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortStableFunc(c.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Line, b.Line) })
 	slices.SortStableFunc(c.Warnings, func(a, b tree.Warning) int { return cmp.Compare(a.Line, b.Line) })

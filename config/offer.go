@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -70,7 +71,7 @@ func (s Server) Enabled(key, namespace string, arguments map[string]string) (Ser
 	}
 	s.URL, s.Env = fill(s.URL), maps.Clone(s.Env)
 	for name, value := range s.Env {
-		s.Env[name] = Secret(fill(value.Reveal()))
+		s.Env[name] = secret.Text(fill(value.Reveal()))
 	}
 	return s, true
 }
@@ -114,9 +115,6 @@ var availability = map[string]bool{
 	"limits":                 true,
 	"retention":              true,
 }
-
-// notAvailable is the problem of a setting this version does not use.
-const notAvailable = "not available in this version"
 
 // Available reports whether this version uses the setting of a path such as
 // "auth.jwt", with "*" where a path has a name chosen in the file. Paths of

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -26,7 +28,7 @@ func leaves(serverKeys []string) []leaf {
 	var out []leaf
 	var walk func(t reflect.Type, segments []string)
 	walk = func(t reflect.Type, segments []string) {
-		for f := range t.Fields() {
+		for _, f := range decode.Fields(t) {
 			seg := append(slices.Clone(segments), f.Tag.Get("config"))
 			ft := f.Type
 			if ft.Kind() == reflect.Pointer {
@@ -39,7 +41,7 @@ func leaves(serverKeys []string) []leaf {
 				for _, key := range serverKeys {
 					walk(ft.Elem(), append(slices.Clone(seg), key))
 				}
-			case ft == rawType, ft.Kind() == reflect.Map, ft.Kind() == reflect.Slice && ft.Elem().Kind() != reflect.String:
+			case ft == reflect.TypeFor[json.RawMessage](), ft.Kind() == reflect.Map, ft.Kind() == reflect.Slice && ft.Elem().Kind() != reflect.String:
 			default:
 				out = append(out, leaf{strings.Join(seg, "."), seg, overrideName(seg)})
 			}

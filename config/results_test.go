@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/secret"
 )
 
 // TestResultsOver: what a level says counts before a wider one, key by key;
@@ -14,14 +16,14 @@ func TestResultsOver(t *testing.T) {
 	pattern := func(name string) []RedactPattern { return []RedactPattern{{Name: name, Match: "x"}} }
 	wide := Results{
 		ValidateOutput: "warn", MaxBytes: 4096, Larger: "keep",
-		Redact: Redact{Secrets: &yes, Tokens: &yes, Values: []Secret{"wide"}, Patterns: pattern("wide")},
+		Redact: Redact{Secrets: &yes, Tokens: &yes, Values: []secret.Text{"wide"}, Patterns: pattern("wide")},
 	}
 	own := Results{
 		ValidateOutput: "off", MaxBytes: 8192, Larger: "cut",
-		Redact: Redact{Secrets: &no, Tokens: &no, Values: []Secret{"own"}, Patterns: pattern("own")},
+		Redact: Redact{Secrets: &no, Tokens: &no, Values: []secret.Text{"own"}, Patterns: pattern("own")},
 	}
 	both := own
-	both.Redact.Values, both.Redact.Patterns = []Secret{"wide", "own"}, append(pattern("wide"), pattern("own")...)
+	both.Redact.Values, both.Redact.Patterns = []secret.Text{"wide", "own"}, append(pattern("wide"), pattern("own")...)
 	for _, tt := range []struct{ narrow, wide, want Results }{
 		{Results{}, Results{}, Results{}},
 		{Results{}, wide, wide},

@@ -10,16 +10,18 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/config/units"
 )
 
 var update = flag.Bool("update", false, "rewrite generated files and goldens")
@@ -27,21 +29,34 @@ var update = flag.Bool("update", false, "rewrite generated files and goldens")
 // obj is a JSON object; encoding/json sorts its keys, so output is stable.
 type obj = map[string]any
 
-// settingsFiles are the files that declare settings.
-func settingsFiles(t *testing.T) []string {
+// fieldDocs are the doc comments of struct fields by the folder of their package,
+// which is read when the first of its types is asked for, and by "Type.Field".
+type fieldDocs map[string]map[string]string
+
+// of is the doc comment of a field of a struct, or of one that is embedded in it.
+func (d fieldDocs) of(t *testing.T, typ reflect.Type, f reflect.StructField) string {
 	t.Helper()
-	files, err := filepath.Glob("settings_*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no files of settings", err)
+	for _, i := range f.Index[:len(f.Index)-1] {
+		typ = typ.Field(i).Type
 	}
-	return append(files, "toolgate.go", "config.go")
+	folder, ok := strings.CutPrefix(typ.PkgPath(), "github.com/toolgate/toolgate/")
+	if !ok {
+		t.Fatalf("%s is no type of this module", typ)
+	}
+	if d[folder] == nil {
+		d[folder] = readDocs(t, filepath.Join("..", filepath.FromSlash(folder)))
+	}
+	return d[folder][typ.Name()+"."+f.Name]
 }
 
-// fieldDocs are the doc comments of struct fields, by "Type.Field".
-func fieldDocs(t *testing.T) map[string]string {
+func readDocs(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, file := range settingsFiles(t) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -68,18 +83,18 @@ func fieldDocs(t *testing.T) map[string]string {
 
 type schemaMaker struct {
 	t    *testing.T
-	docs map[string]string
+	docs fieldDocs
 }
 
 func (m schemaMaker) object(t reflect.Type, pattern string) obj {
 	props := obj{}
 	var required []string
-	for f := range t.Fields() {
+	for _, f := range decode.Fields(t) {
 		key := f.Tag.Get("config")
 		if key == "" {
 			m.t.Errorf("%s.%s has no config tag", t.Name(), f.Name)
 		}
-		doc := m.docs[t.Name()+"."+f.Name]
+		doc := m.docs.of(m.t, t, f)
 		if !strings.Contains(doc, "Absent: ") && !strings.Contains(doc, "Required") {
 			m.t.Errorf("the doc comment of %s.%s does not say what absence means", t.Name(), f.Name)
 		}
@@ -103,16 +118,16 @@ func (m schemaMaker) object(t reflect.Type, pattern string) obj {
 
 func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string) obj {
 	switch {
-	case t == rawType:
+	case t == reflect.TypeFor[json.RawMessage]():
 		if tag.Get("format") == "object" {
 			return obj{"type": "object"}
 		}
 		return obj{}
-	case t == durationType:
+	case t == reflect.TypeFor[time.Duration]():
 		out := obj{"type": "string", "pattern": `^([0-9]+d|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`}
 		m.defaultText(out, tag)
 		return out
-	case t == sizeType:
+	case t == reflect.TypeFor[units.Size]():
 		out := obj{"type": []string{"string", "integer"}, "pattern": `^[0-9]+ *(B|KiB|MiB|GiB|[kK]B|MB|GB)?$`, "minimum": 0}
 		m.defaultText(out, tag)
 		return out
@@ -150,19 +165,15 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 		}
 		switch tag.Get("format") {
 		case "namespace":
-			out["pattern"] = "^$|" + namespace().String()
+			out["pattern"] = "^$|" + decode.Pattern("namespace").String()
 		case "window":
 			out["pattern"] = "^(hour|day|month|sliding:.+)$"
 		case "sha256":
 			out["pattern"] = "^[0-9a-fA-F]{64}$"
 		case "store":
 			out["pattern"] = "^sqlite:"
-		case "id":
-			out["pattern"] = idPattern().String()
-		case "toolname":
-			out["pattern"] = toolName().String()
-		case "envname":
-			out["pattern"] = envName().String()
+		case "id", "toolname", "envname":
+			out["pattern"] = decode.Pattern(tag.Get("format")).String()
 		}
 		m.defaultText(out, tag)
 		return out
@@ -191,7 +202,7 @@ func (m schemaMaker) number(out obj, key, text string) {
 
 func makeSchema(t *testing.T) []byte {
 	t.Helper()
-	m := schemaMaker{t, fieldDocs(t)}
+	m := schemaMaker{t, fieldDocs{}}
 	text := func(doc string) obj { return obj{"type": "string", "description": doc} }
 	texts := obj{"type": "object", "additionalProperties": obj{"type": []string{"string", "number", "boolean", "null"}}}
 	server := obj{
@@ -318,31 +329,32 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
+// settings calls visit with every setting below a type and its path.
+func settings(typ reflect.Type, path string, visit func(f reflect.StructField, path string)) {
+	switch typ.Kind() {
+	case reflect.Pointer:
+		settings(typ.Elem(), path, visit)
+	case reflect.Slice:
+		if typ != reflect.TypeFor[json.RawMessage]() {
+			settings(typ.Elem(), path, visit)
+		}
+	case reflect.Map:
+		settings(typ.Elem(), tree.Join(path, "*"), visit)
+	case reflect.Struct:
+		for _, f := range decode.Fields(typ) {
+			p := tree.Join(path, f.Tag.Get("config"))
+			visit(f, p)
+			settings(f.Type, p, visit)
+		}
+	default:
+	}
+}
+
 // TestAvailabilityNamesSettings keeps the table from naming settings that do
 // not exist, and checks that every section is in it.
 func TestAvailabilityNamesSettings(t *testing.T) {
 	known := map[string]bool{}
-	var walk func(reflect.Type, string)
-	walk = func(typ reflect.Type, path string) {
-		switch typ.Kind() {
-		case reflect.Pointer:
-			walk(typ.Elem(), path)
-		case reflect.Slice:
-			if typ != rawType {
-				walk(typ.Elem(), path)
-			}
-		case reflect.Map:
-			walk(typ.Elem(), tree.Join(path, "*"))
-		case reflect.Struct:
-			for field := range typ.Fields() {
-				p := tree.Join(path, field.Tag.Get("config"))
-				known[p] = true
-				walk(field.Type, p)
-			}
-		default:
-		}
-	}
-	walk(reflect.TypeFor[Toolgate](), "")
+	settings(reflect.TypeFor[Toolgate](), "", func(_ reflect.StructField, path string) { known[path] = true })
 	for path := range availability {
 		if !known[path] {
 			t.Errorf("availability names %s, which is no setting", path)
@@ -360,16 +372,12 @@ func TestAvailabilityNamesSettings(t *testing.T) {
 
 // TestFormatsExist keeps the tags from naming checks that do not exist.
 func TestFormatsExist(t *testing.T) {
-	re := regexp.MustCompile(`format:"([a-z0-9]+)"`)
-	for _, file := range settingsFiles(t) {
-		src, err := os.ReadFile(filepath.Clean(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range re.FindAllStringSubmatch(string(src), -1) {
-			if formats[m[1]] == nil && m[1] != "object" {
-				t.Errorf("%s names the format %s, which does not exist", file, m[1])
-			}
+	visit := func(f reflect.StructField, path string) {
+		if name, ok := f.Tag.Lookup("format"); ok && !decode.Known(name) {
+			t.Errorf("%s names the format %s, which does not exist", path, name)
 		}
 	}
+	settings(reflect.TypeFor[Toolgate](), "", visit)
+	settings(reflect.TypeFor[ToolFile](), "tool_files", visit)
+	settings(reflect.TypeFor[SeedFile](), "registry.seed", visit)
 }

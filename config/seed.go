@@ -3,8 +3,8 @@ package config
 import (
 	"encoding/json"
 	"path/filepath"
-	"reflect"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 )
@@ -91,8 +91,7 @@ func ParseSeed(path string, data []byte) (*Seed, error) {
 		return nil, p.Err()
 	}
 	var file SeedFile
-	d := &decoder{Problems: p, dir: filepath.Dir(path), origins: map[string]tree.Origin{}}
-	d.decode(root, reflect.ValueOf(&file).Elem(), "", "", "registry.seed")
+	decode.New(p, filepath.Dir(path)).Decode(root, &file, "registry.seed")
 	s := &Seed{File: path, Capabilities: file.Capabilities, Servers: file.Servers}
 	for i := range s.Capabilities {
 		n := root.Get("capabilities").Items[i]

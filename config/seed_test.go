@@ -101,24 +101,3 @@ func FuzzParseSeed(f *testing.F) {
 		}
 	})
 }
-
-func TestFormatStore(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"sqlite:": "sqlite:", "sqlite:x.db": "sqlite:/d/x.db",
-		"postgres://u:p@h/d":               "postgres://u:p@h/d",
-		"postgresql://h:5432/d?sslmode=on": "postgresql://h:5432/d?sslmode=on",
-		"postgres:///d?host=/run/postgres": "postgres:///d?host=/run/postgres",
-		"postgres://h?dbname=d":            "postgres://h?dbname=d",
-	} {
-		if got, _, err := formatStore(text, "/d"); got != want || err != nil {
-			t.Errorf("%s: %q, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "x", "mysql://u:secret@h/d", "postgres:", "postgres:secret", "postgres://u:secret@h", "postgres:///secret", "postgres://u:sec ret%@h/d"} {
-		_, hint, err := formatStore(text, "/d")
-		if err == nil || hint == "" || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v; %s", text, err, hint)
-		}
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -305,7 +307,7 @@ func (x *reading) address() {
 	case strings.HasPrefix(x.s.URL, "unix:") || strings.HasPrefix(x.s.URL, "pipe:"):
 		x.refuse(n, key, "write an http or https address", "local sockets and pipes are not supported")
 	default:
-		if err := checkURL(x.s.URL); err != nil {
+		if err := decode.CheckURL(x.s.URL); err != nil {
 			x.refuse(n, key, "write it as https://host/path", "the url %v", err)
 		}
 	}
@@ -348,7 +350,7 @@ func (x *reading) unsupported() {
 		x.refuse(n, "headersHelper", "write the header under headers, with ${NAME} for the secret", "toolgate does not run programs that make headers")
 	}
 	if n := x.node.Get("authProviderType"); !n.IsNull() && n.Value != "dynamic_discovery" && !authorized {
-		x.refuse(n, "authProviderType", "write an Authorization header under headers, or toolgate.servers.NAME.auth", "this way to log in is %s", notAvailable)
+		x.refuse(n, "authProviderType", "write an Authorization header under headers, or toolgate.servers.NAME.auth", "this way to log in is %s", decode.NotAvailable)
 	}
 	if authorized || x.s.Transport == TransportStdio {
 		return
@@ -374,7 +376,7 @@ func (x *reading) signIn(key string, n *tree.Node) {
 		case "clientid":
 			own.Client.ID = x.scalar(key+"."+f.Key, f.Value)
 		case "clientsecret":
-			own.Client.Secret = Secret(x.scalar(key+"."+f.Key, f.Value))
+			own.Client.Secret = secret.Text(x.scalar(key+"."+f.Key, f.Value))
 		case "scope", "scopes":
 			if f.Value.IsList() {
 				for _, item := range f.Value.Items {

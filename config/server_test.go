@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/decode"
 )
 
 func parse(t *testing.T, name, text string, opts Options) *Config {
@@ -258,7 +260,7 @@ func TestNamespace(t *testing.T) {
 		"21st": "s21st", "-x": "x", "exactly-twenty-chars": "exactly-twenty-chars",
 		"é": "s-jkmvk", "文件": "s-hgjs6", "modelcontextprotocol-server-a": "modelcontextpr-ez4bs",
 	} {
-		if got := Namespace(key); got != want || !namespace().MatchString(got) {
+		if got := Namespace(key); got != want || !decode.Pattern("namespace").MatchString(got) {
 			t.Errorf("Namespace(%q) = %q, want %q", key, got, want)
 		}
 	}

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/secret"
+)
 
 // Auth says who callers are. Each kind that is configured lets its callers in;
 // a request is judged by what it brings.
@@ -100,7 +104,7 @@ type Introspection struct {
 	// ClientID is who toolgate is there. Absent: refused where an endpoint is set.
 	ClientID string `config:"client_id"`
 	// ClientSecret authenticates it. Absent: refused where an endpoint is set.
-	ClientSecret Secret `config:"client_secret"`
+	ClientSecret secret.Text `config:"client_secret"`
 	// Issuer of the tokens, a part of who their subjects are. Absent: refused where an endpoint is set.
 	Issuer string `config:"issuer" format:"authority"`
 	// Audience that the answer must name, or several of which it names one. Absent: the URL of the

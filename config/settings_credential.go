@@ -1,5 +1,7 @@
 package config
 
+import "github.com/toolgate/toolgate/config/secret"
+
 // ServerAuth is how toolgate authenticates to a server that is reached by URL.
 type ServerAuth struct {
 	// Mode is the kind of credential: static sends the entry's headers, oauth is signed in to by a person, client_credentials,
@@ -55,7 +57,7 @@ type AuthClient struct {
 	// ID is the client's id. Absent: it is not registered by hand.
 	ID string `config:"id"`
 	// Secret proves the client. Absent: nothing, or its key, does.
-	Secret Secret `config:"secret"`
+	Secret secret.Text `config:"secret"`
 	// Key is a file with a private key in PEM that signs what proves the client (private_key_jwt). Absent: none.
 	Key string `config:"key" format:"path"`
 	// KeyID names the key to the authorization server. Absent: it is not named.

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/secret"
+)
 
 // Gate is the authorization chain as a whole.
 type Gate struct {
@@ -72,5 +76,5 @@ type ApprovalWebhook struct {
 	// URL each question is posted to. Required where ask names the webhook.
 	URL string `config:"url" format:"url"`
 	// Secret signs questions and answers, at least 32 characters. Required where ask names the webhook.
-	Secret Secret `config:"secret"`
+	Secret secret.Text `config:"secret"`
 }

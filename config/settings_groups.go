@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/units"
 )
 
@@ -70,7 +71,7 @@ type WebSearch struct {
 	// URL is that of a search, with {query} where the words go and {count} where the number of results does. Absent: there is no engine.
 	URL string `config:"url"`
 	// Headers are sent with each; a value may name variables, as in "Bearer ${TOKEN}". Absent: none.
-	Headers map[string]Secret `config:"headers"`
+	Headers map[string]secret.Text `config:"headers"`
 	// Results is where the list of results is in the answer, as names with dots. Absent: results.
 	Results string `config:"results"`
 	// Title is where a result's title is. Absent: title.

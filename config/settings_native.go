@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/units"
 )
 
@@ -64,7 +65,7 @@ type Plugin struct {
 	Args []string `config:"args"`
 	// Env are the variables of its environment, besides PATH, HOME, LANG and TMPDIR; a value may name variables, as in
 	// "${TOKEN}". Absent: none.
-	Env map[string]Secret `config:"env"`
+	Env map[string]secret.Text `config:"env"`
 	// AutoMTLS has the gateway and the plugin authenticate to each other, which plugins that are not written in Go may not
 	// know how to. Absent: true.
 	AutoMTLS *bool `config:"auto_mtls"`

@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/units"
 )
 
@@ -39,7 +40,7 @@ type Telemetry struct {
 	// OTLP is the URL of a collector that takes OTLP over HTTP, as in http://127.0.0.1:4318; without a path it is /v1/traces. Absent: nothing is traced.
 	OTLP string `config:"otlp" format:"url"`
 	// Headers are sent with each batch; a value may name variables, as in "Bearer ${TOKEN}". Absent: none.
-	Headers map[string]Secret `config:"headers"`
+	Headers map[string]secret.Text `config:"headers"`
 	// Sample is the share of calls traced whose caller does not say whether they are. Absent: 0.01.
 	Sample float64 `config:"sample" default:"0.01" min:"0" max:"1"`
 }
@@ -49,7 +50,7 @@ type Feedback struct {
 	// Webhook is a URL that batches of them are posted to. Absent: none.
 	Webhook string `config:"webhook" format:"url"`
 	// Secret signs them (Standard Webhooks), at least 32 characters. Required with webhook.
-	Secret Secret `config:"secret"`
+	Secret secret.Text `config:"secret"`
 	// Kafka is a topic each is written to. Absent: none.
 	Kafka Kafka `config:"kafka"`
 }
@@ -75,7 +76,7 @@ type SASL struct {
 	// User is its name. Required with mechanism.
 	User string `config:"user"`
 	// Password is its password. Required with mechanism.
-	Password Secret `config:"password"`
+	Password secret.Text `config:"password"`
 }
 
 // Retention is how long records are kept.

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/config/secret"
+)
 
 // SpiceDB asks who is related to what; at most one of Endpoint and Builtin is
 // set. An id is a template of parts, such as "{tenant}/{exposed}"; each part is
@@ -9,7 +13,7 @@ type SpiceDB struct {
 	// Endpoint is the host:port of the SpiceDB. Absent: see builtin.
 	Endpoint string `config:"endpoint" format:"target"`
 	// Token is the server's preshared key. Absent: none is sent.
-	Token Secret `config:"token"`
+	Token secret.Text `config:"token"`
 	// TLS encrypts the connection and verifies the server. Absent: yes.
 	TLS *bool `config:"tls"`
 	// CA is the PEM file of the authorities that the server's certificate may be of. Absent: those of the system.

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/units"
 )
 
@@ -33,7 +34,7 @@ type Redact struct {
 	// a URL, or the tokens of GitHub, AWS, Slack and others. Absent: no.
 	Tokens *bool `config:"tokens"`
 	// Values are further secrets, of 8 bytes or more. Absent: none.
-	Values []Secret `config:"values"`
+	Values []secret.Text `config:"values"`
 	// Patterns are regular expressions (RE2) of what is taken out besides, at most 32. Absent: none.
 	Patterns []RedactPattern `config:"patterns"`
 }

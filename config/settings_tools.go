@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/units"
 )
 
@@ -27,9 +28,9 @@ type DeclaredTool struct {
 	// URL of the request, with places in its path and in the values of its query. Required for http.
 	URL string `config:"url"`
 	// Query are further values of the query that are sent as they are; a value may name variables, as in "${TOKEN}". Absent: none.
-	Query map[string]Secret `config:"query"`
+	Query map[string]secret.Text `config:"query"`
 	// Headers are sent as they are; a value may name variables, as in "Bearer ${TOKEN}". Absent: none.
-	Headers map[string]Secret `config:"headers"`
+	Headers map[string]secret.Text `config:"headers"`
 	// HeaderTemplates are headers with places. Absent: none.
 	HeaderTemplates map[string]string `config:"header_templates"`
 	// Body is a JSON value whose texts have places: one that is a place alone becomes the argument itself, and "{*}" all of
@@ -48,7 +49,7 @@ type DeclaredTool struct {
 	// Stdin is what the program reads, a JSON value like body; a text is written as it is. Absent: nothing.
 	Stdin json.RawMessage `config:"stdin"`
 	// Env are the variables of its environment besides PATH, HOME and TMPDIR; a value may name variables, as in "${TOKEN}". Absent: none.
-	Env map[string]Secret `config:"env"`
+	Env map[string]secret.Text `config:"env"`
 	// Cwd is its working folder. Absent: a private temporary one.
 	Cwd string `config:"cwd" format:"path"`
 	// Sandbox says what happens where it cannot be confined. Absent: required, so that it is not offered there.

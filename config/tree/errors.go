@@ -107,6 +107,27 @@ func (p *Problems) AtField(f Field, key, hint, format string, args ...any) {
 	p.At(&Node{Line: f.Line, Column: f.Column}, key, hint, format, args...)
 }
 
+// Unique reports the second use of a value of a list, whose element n is at path
+// and has the value under key. The lines of values are kept in seen.
+func (p *Problems) Unique(n *Node, path, key, value string, seen map[string]int) {
+	if value == "" {
+		return
+	}
+	at := n
+	if v := n.Get(key); v != nil {
+		at = v
+	}
+	line := 0
+	if at != nil {
+		line = at.Line
+	}
+	if first, dup := seen[value]; dup {
+		p.At(at, path+"."+key, "write another one", "the same %s is on line %d", key, first)
+		return
+	}
+	seen[value] = line
+}
+
 // Err joins what was collected in file order, or returns nil.
 func (p *Problems) Err() error {
 	if len(p.List) == 0 {

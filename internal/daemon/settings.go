@@ -3,9 +3,10 @@ package daemon
 import (
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/tree"
 )
 
 // ChangedSettings are the paths of the settings that differ, sorted.
@@ -14,14 +15,14 @@ func ChangedSettings(a, b *config.Toolgate) []string {
 	var out []string
 	var compare func(x, y reflect.Value, path string)
 	compare = func(x, y reflect.Value, path string) {
-		for i := range x.NumField() {
-			name := x.Type().Field(i).Tag.Get("config")
-			at := strings.TrimPrefix(path+"."+name, ".")
+		for _, f := range decode.Fields(x.Type()) {
+			at := tree.Join(path, f.Tag.Get("config"))
+			left, right := x.FieldByIndex(f.Index), y.FieldByIndex(f.Index)
 			switch {
-			case name == "" || at == "servers":
-			case x.Field(i).Kind() == reflect.Struct:
-				compare(x.Field(i), y.Field(i), at)
-			case config.Available(at) && !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()):
+			case at == "servers":
+			case left.Kind() == reflect.Struct:
+				compare(left, right, at)
+			case config.Available(at) && !reflect.DeepEqual(left.Interface(), right.Interface()):
 				out = append(out, at)
 			}
 		}

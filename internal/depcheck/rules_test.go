@@ -196,10 +196,15 @@ var rules = map[string]rule{
 	"budget/redis/redistest": {why: "runs the server that tests need"},
 
 	"config": {
-		ours:   []string{"config/format", "config/tree", "config/units"},
+		ours:   []string{"config/decode", "config/format", "config/secret", "config/tree", "config/units"},
 		others: []string{"github.com/fsnotify/fsnotify"},
-		why:    "reads files into values and knows nobody who uses them, so that every package can be configured without it",
+		why:    "reads files into the settings of packages; none of them knows it, so that every package can be configured without it",
 	},
+	"config/decode": {
+		ours: []string{"config/secret", "config/tree", "config/units"},
+		why:  "fills the struct of any section and knows none, so that packages declare their own",
+	},
+	"config/secret": {why: "a credential is kept out of every output by its type, whoever has it"},
 
 	"config/format": {
 		ours:   []string{"config/tree"},
@@ -268,7 +273,7 @@ var rules = map[string]rule{
 	},
 	"internal/daemon/tools": {
 		ours: []string{
-			"config", "internal/admin", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir", "internal/egress", "internal/mcp",
+			"config", "config/decode", "internal/admin", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir", "internal/egress", "internal/mcp",
 			"internal/seal", "internal/store", "internal/version", "native/declared",
 		},
 		others: []string{"golang.org/x/sync"},
@@ -302,7 +307,7 @@ var rules = map[string]rule{
 	},
 	"internal/spelling": {why: "compares two words"},
 	"internal/daemon/statedir": {
-		ours: []string{"config", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
+		ours: []string{"config", "config/secret", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
 		why:  "where things are kept depends on the file of the configuration alone",
 	},
 	"internal/failure": {why: "who has to act on an error; whoever makes it says so"},

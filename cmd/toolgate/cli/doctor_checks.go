@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -318,7 +319,7 @@ func literalSecret(c *config.Config) string {
 		s := &c.Servers[i]
 		for _, kind := range []struct {
 			name   string
-			values map[string]config.Secret
+			values map[string]secret.Text
 		}{{"env", s.Env}, {"headers", s.Headers}} {
 			for _, name := range slices.Sorted(keysOf(kind.values)) {
 				value := kind.values[name].Reveal()

@@ -13,7 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/config/format"
-	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -225,7 +225,7 @@ func importEntry(s *config.Server) edit.Map {
 		if s.Cwd != "" {
 			m = append(m, edit.Field{Key: "cwd", Value: s.Cwd})
 		}
-		m = appendTexts(m, "env", build.Revealed(s.Env))
+		m = appendTexts(m, "env", secret.Reveal(s.Env))
 		if len(s.EnvInherit) > 0 {
 			m = append(m, edit.Field{Key: "env_vars", Value: s.EnvInherit})
 		}
@@ -234,7 +234,7 @@ func importEntry(s *config.Server) edit.Map {
 			m = append(m, edit.Field{Key: "type", Value: string(s.Transport)})
 		}
 		m = append(m, edit.Field{Key: "url", Value: s.URL})
-		m = appendTexts(m, "headers", build.Revealed(s.Headers))
+		m = appendTexts(m, "headers", secret.Reveal(s.Headers))
 	}
 	if s.Include != nil {
 		m = append(m, edit.Field{Key: "include", Value: s.Include})

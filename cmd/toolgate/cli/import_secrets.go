@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 )
 
 // moveSecrets replaces the credentials of a server by references, and returns the
@@ -22,12 +23,12 @@ func (p *importPlan) moveSecrets(s *config.Server) []string {
 	own := func(name, value string) string { return keep(s.Key+"_"+name, value) }
 	for _, name := range slices.Sorted(keysOf(s.Env)) {
 		if value := s.Env[name].Reveal(); secretValue(name, value) {
-			s.Env[name] = config.Secret(keep(name, value))
+			s.Env[name] = secret.Text(keep(name, value))
 		}
 	}
 	for _, name := range slices.Sorted(keysOf(s.Headers)) {
 		if value := s.Headers[name].Reveal(); secretValue(name, value) {
-			s.Headers[name] = config.Secret(keepHeader(name, value, own))
+			s.Headers[name] = secret.Text(keepHeader(name, value, own))
 		}
 	}
 	flag := ""

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 )
 
@@ -62,16 +63,16 @@ func settingsTable(c *config.Config, origin bool) table {
 
 // collect walks the structs of the toolgate section by their config tags.
 func collect(v reflect.Value, path string, out *[]setting) {
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("config")
-		if name == "" || name == "servers" {
+	for _, field := range decode.Fields(v.Type()) {
+		name := field.Tag.Get("config")
+		if name == "servers" {
 			continue
 		}
 		at := name
 		if path != "" {
 			at = path + "." + name
 		}
-		f := v.Field(i)
+		f := v.FieldByIndex(field.Index)
 		if f.Kind() == reflect.Struct {
 			collect(f, at, out)
 			continue

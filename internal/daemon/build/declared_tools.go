@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/sandbox"
@@ -68,7 +69,7 @@ func declaredTool(c *config.Config, t *config.DeclaredTool, off *KeptOff) (decla
 	}
 	if t.Type == "http" {
 		out.HTTP = &declared.HTTP{
-			Method: t.Method, URL: t.URL, Headers: Revealed(t.Headers), Query: Revealed(t.Query), HeaderTemplates: t.HeaderTemplates,
+			Method: t.Method, URL: t.URL, Headers: secret.Reveal(t.Headers), Query: secret.Reveal(t.Query), HeaderTemplates: t.HeaderTemplates,
 			Body: t.Body, Redirects: t.Redirects,
 		}
 		for _, text := range t.AllowAddresses {
@@ -114,7 +115,7 @@ func DeclaredCommand(c *config.Config, t *config.DeclaredTool, off *KeptOff) (*d
 		}
 	}
 	return &declared.Command{
-		Args: append([]string{program}, t.Args[1:]...), Dashes: t.Dashes, Stdin: t.Stdin, Env: Revealed(t.Env), Dir: t.Cwd, Policy: p,
+		Args: append([]string{program}, t.Args[1:]...), Dashes: t.Dashes, Stdin: t.Stdin, Env: secret.Reveal(t.Env), Dir: t.Cwd, Policy: p,
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 )
 
 // What an agent may not write: everything by which a server would be another one
@@ -57,7 +58,7 @@ func TestStartedFrom(t *testing.T) {
 		"of a wheel":    {config.Server{Command: "uvx", Args: []string{"--from=" + at("wheel/a.whl"), "server"}}, []string{"wheel/a.whl"}, []string{"data"}},
 		"a program":     {config.Server{Command: at("bin/tool"), Args: []string{at("data"), at("data/notes.txt")}}, []string{"bin/tool", "data/notes.txt"}, []string{"data", "bin/other"}},
 		"environment":   {config.Server{Command: at("venv/bin/python3"), Args: []string{at("py/server.py")}}, []string{"venv", "venv/bin/python3", "py"}, []string{"data"}},
-		"by a variable": {config.Server{Command: "python3", Args: []string{at("py/server.py")}, Env: map[string]config.Secret{"PYTHONPATH": config.Secret(at("lib")), "NODE_OPTIONS": config.Secret("--require " + at("pre/load.js"))}}, []string{"lib", "pre/load.js"}, []string{"data"}},
+		"by a variable": {config.Server{Command: "python3", Args: []string{at("py/server.py")}, Env: map[string]secret.Text{"PYTHONPATH": secret.Text(at("lib")), "NODE_OPTIONS": secret.Text("--require " + at("pre/load.js"))}}, []string{"lib", "pre/load.js"}, []string{"data"}},
 		"not there yet": {config.Server{Command: "python3", Args: []string{at("later/server.py")}}, []string{"later/server.py"}, []string{"data"}},
 		"an address":    {config.Server{Command: "npx", Args: []string{"mcp-remote", "https://example.com/a.js"}, Cwd: at("data")}, []string{"data/node_modules"}, []string{"data"}},
 	} {
@@ -81,7 +82,7 @@ func TestStartedFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	home := map[string]config.Secret{"HOME": config.Secret(at("home")), "npm_config_cache": config.Secret(at("packages"))}
+	home := map[string]secret.Text{"HOME": secret.Text(at("home")), "npm_config_cache": secret.Text(at("packages"))}
 	for name, tc := range map[string]struct {
 		config config.Config
 		fixed  []string
@@ -95,7 +96,7 @@ func TestStartedFrom(t *testing.T) {
 		"packages of the user":        {config.Config{Servers: []config.Server{{Command: "python3", Args: []string{at("py/server.py")}, Env: home}}}, []string{"home/.local/lib"}},
 		"a plugin":                    {plugged(config.Plugin{Path: at("named/tool")}), []string{"named"}},
 		"a plugin of an interpreter":  {plugged(config.Plugin{Path: "/usr/bin/python3", Args: []string{at("plain/run")}}), []string{"plain"}},
-		"a plugin with a search path": {plugged(config.Plugin{Path: at("bin/tool"), Env: map[string]config.Secret{"PYTHONPATH": config.Secret(at("lib"))}}), []string{"lib", "bin/tool"}},
+		"a plugin with a search path": {plugged(config.Plugin{Path: at("bin/tool"), Env: map[string]secret.Text{"PYTHONPATH": secret.Text(at("lib"))}}), []string{"lib", "bin/tool"}},
 	} {
 		got := KeepOff(&tc.config, nil).Started()
 		for _, path := range tc.fixed {

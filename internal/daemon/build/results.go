@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
@@ -152,21 +153,21 @@ func KnownSecrets(t *config.Toolgate, servers []config.Server, lookup func(strin
 func secretsIn(v reflect.Value, add func(string)) {
 	switch v.Kind() {
 	case reflect.String:
-		if secret, ok := reflect.TypeAssert[config.Secret](v); ok {
-			add(secret.Reveal())
+		if text, ok := reflect.TypeAssert[secret.Text](v); ok {
+			add(text.Reveal())
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
 			switch value := v.Field(i); {
 			case !field.IsExported() || value.Type() == reflect.TypeFor[config.Redact]():
-			case value.Type() == reflect.TypeFor[map[string]config.Secret]():
-				for name, secret := range value.Interface().(map[string]config.Secret) {
+			case value.Type() == reflect.TypeFor[map[string]secret.Text]():
+				for name, text := range value.Interface().(map[string]secret.Text) {
 					switch {
 					case field.Name == "Env":
-						secretsOfVariable(name, secret.Reveal(), add)
+						secretsOfVariable(name, text.Reveal(), add)
 					case !slices.Contains(harmless, strings.ToLower(name)):
-						add(secret.Reveal())
+						add(text.Reveal())
 					}
 				}
 			default:

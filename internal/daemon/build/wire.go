@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -23,14 +24,6 @@ import (
 
 // UpstreamSpec is a server of the configuration as package upstream takes it.
 func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstream.Spec {
-	env := make(map[string]string, len(s.Env))
-	for name, value := range s.Env {
-		env[name] = value.Reveal()
-	}
-	headers := make(map[string]string, len(s.Headers))
-	for name, value := range s.Headers {
-		headers[name] = value.Reveal()
-	}
 	limits := c.Toolgate.Limits
 	spec := upstream.Spec{
 		Key:        s.Key,
@@ -38,9 +31,9 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Command:    s.Command,
 		Args:       s.Args,
 		Dir:        s.Cwd,
-		Env:        upstream.Environment(env, s.EnvInherit, os.LookupEnv),
+		Env:        upstream.Environment(secret.Reveal(s.Env), s.EnvInherit, os.LookupEnv),
 		URL:        s.URL,
-		Headers:    headers,
+		Headers:    secret.Reveal(s.Headers),
 		Credential: credentialName(s),
 		Isolation:  upstream.Isolation(s.Isolation),
 		PerRights:  TradesCallers(s),
@@ -176,8 +169,8 @@ func credentialName(s *config.Server) string {
 	text, _ := json.Marshal(own) // of texts alone; secrets are not written
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %s", s.AuthMode(), s.AuthPer(), text)
-	for _, secret := range [...]config.Secret{own.Client.Secret, own.Exchange.Client.Secret} {
-		sum := sha256.Sum256([]byte(secret.Reveal()))
+	for _, own := range [...]secret.Text{own.Client.Secret, own.Exchange.Client.Secret} {
+		sum := sha256.Sum256([]byte(own.Reveal()))
 		h.Write(sum[:])
 	}
 	return hex.EncodeToString(h.Sum(nil))

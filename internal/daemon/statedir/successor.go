@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 )
 
 // InForceFile is the file of the state folder with the digest of what the last
@@ -23,7 +24,7 @@ func Digest(c *config.Config) string {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		fmt.Fprintf(h, "%q %v\n", s.Key, s.Refused)
-		for _, secrets := range []map[string]config.Secret{s.Env, s.Headers} { // which JSON leaves out
+		for _, secrets := range []map[string]secret.Text{s.Env, s.Headers} { // which JSON leaves out
 			for _, name := range slices.Sorted(maps.Keys(secrets)) {
 				fmt.Fprintf(h, "%q %q\n", name, secrets[name].Reveal())
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/native/declared"
@@ -100,9 +101,9 @@ func toolChanges(before, after []config.DeclaredTool) []string {
 func changedKeys(a, b *config.DeclaredTool) []string {
 	x, y := reflect.ValueOf(*a), reflect.ValueOf(*b)
 	var out []string
-	for i := range x.NumField() {
-		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
-			out = append(out, x.Type().Field(i).Tag.Get("config"))
+	for _, f := range decode.Fields(x.Type()) {
+		if !reflect.DeepEqual(x.FieldByIndex(f.Index).Interface(), y.FieldByIndex(f.Index).Interface()) {
+			out = append(out, f.Tag.Get("config"))
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package config
+package decode
 
 import (
 	"encoding/hex"
@@ -40,6 +40,30 @@ var formats = map[string]func(text, dir string) (kept, hint string, err error){
 	"window":    formatWindow,
 	"zone":      formatZone,
 }
+
+// Format checks a text by the format of a tag and returns the text to keep, or a
+// problem with a hint. Paths are relative to the folder. An unknown format is a
+// mistake in the program.
+func Format(name, text, dir string) (kept, hint string, err error) {
+	return formats[name](text, dir)
+}
+
+// Known tells whether there is a format, or a kind of value, of a name.
+func Known(format string) bool { return formats[format] != nil || format == "object" }
+
+// Pattern is the expression that texts of a format match, nil for a format that is
+// none.
+func Pattern(format string) *regexp.Regexp {
+	if p := patterns[format]; p != nil {
+		return p()
+	}
+	return nil
+}
+
+// EnvName tells whether a text is a name of an environment variable.
+func EnvName(text string) bool { return envName().MatchString(text) }
+
+var patterns = map[string]func() *regexp.Regexp{"envname": envName, "id": idPattern, "namespace": namespace, "toolname": toolName}
 
 var (
 	envName   = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -125,7 +149,7 @@ func formatURL(text, _ string) (string, string, error) {
 	if text == "" {
 		return "", "", nil
 	}
-	if err := checkURL(text); err != nil {
+	if err := CheckURL(text); err != nil {
 		return "", "write it as https://host/path", fmt.Errorf("%.80q %w", text, err)
 	}
 	return text, "", nil
@@ -173,9 +197,9 @@ func formatWindow(text, _ string) (string, string, error) {
 	return "sliding:" + d.String(), "", nil
 }
 
-// checkURL accepts absolute http and https URLs. Its error quotes nothing of
+// CheckURL accepts absolute http and https URLs. Its error quotes nothing of
 // the URL, which may hold a secret.
-func checkURL(text string) error {
+func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -266,6 +290,52 @@ func formatRedis(text, _ string) (string, string, error) {
 		if name != "addr" {
 			return "", "leave it out", fmt.Errorf("has the parameter %.40q, which means nothing here", name)
 		}
+	}
+	return text, "", nil
+}
+
+const authorityHint = "write it as https://login.example.com; http is for this machine only"
+
+// formatAuthority accepts the address of an authorization server: https, or
+// http on this machine, without user and fragment. Errors quote nothing of it.
+func formatAuthority(text, _ string) (string, string, error) {
+	if text == "" {
+		return "", "", nil
+	}
+	if err := CheckURL(text); err != nil {
+		return "", authorityHint, fmt.Errorf("it %w", err)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "", authorityHint, errors.New("it is not a URL")
+	case u.User != nil:
+		return "", "remove the user and the password", errors.New("it holds a user")
+	case strings.Contains(text, "#"):
+		return "", "write it without the # and what follows", errors.New("it has a fragment")
+	case u.Scheme != "https" && !ThisMachine(u.Hostname()):
+		return "", authorityHint, errors.New("it does not use https")
+	}
+	return text, "", nil
+}
+
+// ThisMachine tells whether a host is this machine by its name or address.
+func ThisMachine(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
+}
+
+// offlineAccess asks for refresh tokens, which no resource needs.
+const offlineAccess = "offline_access"
+
+// formatScope accepts a scope (RFC 6749 section 3.3).
+func formatScope(text, _ string) (string, string, error) {
+	bad := func(r rune) bool { return r < 0x21 || r > 0x7e || r == '"' || r == '\\' }
+	switch {
+	case text == "" || strings.ContainsFunc(text, bad):
+		return "", "write one word, without spaces, quotes and backslashes", fmt.Errorf("%.80q is not a scope", text)
+	case text == offlineAccess:
+		return "", "remove it", errors.New("offline_access is for refresh tokens and protects nothing")
 	}
 	return text, "", nil
 }
