@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
@@ -18,7 +19,7 @@ import (
 func (in *Daemon) signInService() *signin.Service {
 	return signin.New(signin.Options{
 		Callers: in.Identities, Store: in.Store, Keys: in.keys, Log: in.Log, PublicURL: in.begun.Listen.PublicURL,
-		Servers: in.signInServers, Changed: in.credentialChanged, Hide: in.Hidden.Learn, Serve: serveHTTP,
+		Servers: in.signInServers, Changed: in.credentialChanged, Hide: in.Hidden.Learn, Serve: listen.Serve,
 	})
 }
 

@@ -15,12 +15,9 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/failure"
 )
-
-// stopTime is how long requests may finish when the gateway ends, besides the
-// calls among them (see [Daemon.drain]).
-const stopTime = 5 * time.Second
 
 // sideConnections is how many connections the administration and the metrics may
 // have over TCP, each.
@@ -38,7 +35,7 @@ func (in *Daemon) ServeControl(ctx context.Context) error {
 	}
 	defer os.Remove(in.State.Socket)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serveHTTP(ctx, l, admin.Handler(in.Control(), token)) })
+	group.Go(func() error { return listen.Serve(ctx, l, admin.Handler(in.Control(), token)) })
 	group.Go(func() error { return in.serveAdmin(ctx, token) })
 	return group.Wait()
 }
@@ -59,12 +56,12 @@ func (in *Daemon) serveAdmin(ctx context.Context, token string) error {
 	if err != nil {
 		return failure.Newf(failure.Unreachable, "listen.admin: %w; write another address, or leave it out", err)
 	}
-	certs, err := NewListenTLS(in.Current())
+	certs, err := listen.NewCertificates(in.Current())
 	if err != nil {
 		l.Close()
 		return err
 	}
-	return NewFront(l, certs, sideConnections, in.Log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(in.Control(), token))), func() time.Duration { return 0 })
+	return listen.NewFront(l, certs, sideConnections, in.Log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(in.Control(), token))), func() time.Duration { return 0 })
 }
 
 // ServeMetrics serves /metrics on its own address. The default address may be
@@ -90,7 +87,7 @@ func (in *Daemon) ServeMetrics(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", in.Metrics.Handler())
-	return NewFront(l, nil, sideConnections, in.Log).Serve(ctx, metricsDoor(mux, address, token), func() time.Duration { return 0 })
+	return listen.NewFront(l, nil, sideConnections, in.Log).Serve(ctx, listen.Metrics(mux, address, token), func() time.Duration { return 0 })
 }
 
 // WatchFiles reloads when a file of the configuration changes.

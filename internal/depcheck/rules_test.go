@@ -256,6 +256,10 @@ var rules = map[string]rule{
 		ours: []string{anything}, others: []string{anything},
 		why: "makes parts of settings, so that it knows both, and all of them",
 	},
+	"internal/daemon/listen": {
+		ours: []string{"config", "internal/admin", "internal/daemon/build", "internal/failure", "proxy", "proxy/limit"},
+		why:  "serves whatever handler it is given; it knows the settings of listeners, and no gateway",
+	},
 	"internal/daemon/identity": {
 		ours: []string{"config", "gate", "internal/admin", "internal/failure", "proxy", "proxy/auth", "upstream"},
 		why:  "who is known follows from the settings and the request; no server is started for it and nothing is stored",

@@ -7,8 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,17 +29,9 @@ func newPKI(t *testing.T) *pki {
 // files writes the gateway's own certificate, its key and the authority.
 func (c *pki) files(t *testing.T, h *home) {
 	t.Helper()
-	own := c.Client(t, x509.Certificate{
-		Subject: pkix.Name{CommonName: "gateway"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
-	secret, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, cert, key := c.Gateway(t, time.Time{})
 	for name, text := range map[string][]byte{
-		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}),
-		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
-		"ca.pem":   c.PEM,
+		"cert.pem": cert, "key.pem": key, "ca.pem": c.PEM,
 	} {
 		if err := os.WriteFile(h.path(name), text, 0o600); err != nil {
 			t.Fatal(err)

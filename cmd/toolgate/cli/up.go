@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
@@ -68,14 +69,14 @@ func (o *options) up(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	certs, err := daemon.NewListenTLS(c)
+	certs, err := listen.NewCertificates(c)
 	if err != nil {
 		return err
 	}
 	if problem := certs.Problem(time.Now()); problem != "" {
 		note("warning: %s", problem)
 	}
-	listener, err := daemon.Listen(ctx, c)
+	listener, err := listen.Open(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 			url = build.ServerURL(c, listener.Addr())
 			in.SignIn.Reached(url)
 			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
-			door := daemon.NewFront(listener, certs, daemon.Connections(&c.Toolgate.Limits), in.Log)
+			door := listen.NewFront(listener, certs, listen.Connections(&c.Toolgate.Limits), in.Log)
 			group.Go(func() error { return door.Serve(ctx, in.Doors(), in.DrainTime) })
 		}
 		group.Go(func() error { return in.ServeControl(ctx) })

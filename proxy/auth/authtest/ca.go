@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"testing"
 	"time"
 )
@@ -66,6 +67,22 @@ func (c *CA) Client(t testing.TB, template x509.Certificate) *tls.Certificate {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	}
 	return c.Issue(t, template, newKey(t))
+}
+
+// Gateway issues a certificate for a server on 127.0.0.1 that is valid until a time, for
+// an hour when that is zero. The certificate and its key are returned in PEM as well.
+func (c *CA) Gateway(t testing.TB, until time.Time) (leaf *x509.Certificate, cert, key []byte) {
+	t.Helper()
+	own := c.Client(t, x509.Certificate{
+		Subject: pkix.Name{CommonName: "gateway"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, NotAfter: until,
+	})
+	secret, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})
+	return own.Leaf, cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
 func newKey(t testing.TB) crypto.Signer {

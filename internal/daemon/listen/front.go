@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"context"
@@ -19,17 +19,20 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// front is a TCP listener with what stands before its requests: the bound of its
-// connections and its certificate.
-type front struct {
+// stopTime is how long requests may finish when the gateway ends, besides the calls
+// among them, for which the gateway itself waits.
+const stopTime = 5 * time.Second
+
+// Front is a TCP listener with the bound of its connections and its certificate.
+type Front struct {
 	net.Listener
 	conns *limit.Conns
-	certs *ListenTLS // nil for plain HTTP
+	certs *Certificates // nil for plain HTTP
 	log   *slog.Logger
 }
 
-// Listen opens the main listener; nil when none is configured.
-func Listen(ctx context.Context, c *config.Config) (net.Listener, error) {
+// Open opens the main listener of a configuration; nil when it has none.
+func Open(ctx context.Context, c *config.Config) (net.Listener, error) {
 	if c.Toolgate.Listen.HTTP == "" {
 		return nil, nil
 	}
@@ -45,11 +48,11 @@ func Listen(ctx context.Context, c *config.Config) (net.Listener, error) {
 }
 
 // NewFront returns the front of a listener. certs is nil for plain HTTP.
-func NewFront(l net.Listener, certs *ListenTLS, connections int, log *slog.Logger) *front {
-	f := &front{conns: limit.NewConns(connections, log), certs: certs, log: log}
+func NewFront(l net.Listener, certs *Certificates, connections int, log *slog.Logger) *Front {
+	f := &Front{conns: limit.NewConns(connections, log), certs: certs, log: log}
 	f.Listener = f.conns.Listener(l)
 	if certs != nil {
-		certs.Log = log
+		certs.log = log
 		f.Listener = certs.listener(f.Listener)
 	}
 	return f
@@ -67,16 +70,16 @@ func Connections(l *config.Limits) int {
 
 // Serve serves the front until the context ends, and then as long as requests need
 // to finish: longer is asked for when the context has ended.
-func (f *front) Serve(ctx context.Context, h http.Handler, longer func() time.Duration) error {
+func (f *Front) Serve(ctx context.Context, h http.Handler, longer func() time.Duration) error {
 	server := proxy.NewServer(h)
 	server.ConnState = f.conns.State
-	server.ErrorLog = slog.NewLogLogger(&ServerLog{Log: f.log}, slog.LevelWarn)
+	server.ErrorLog = slog.NewLogLogger(&serverLog{log: f.log}, slog.LevelWarn)
 	return serveWith(ctx, server, f, longer)
 }
 
-// serveHTTP serves a listener until the context ends, and then as long as
-// requests need to finish.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+// Serve serves a listener until the context ends, and then as long as requests need
+// to finish.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return serveWith(ctx, proxy.NewServer(h), l, func() time.Duration { return 0 })
 }
 
@@ -105,55 +108,55 @@ func serveWith(ctx context.Context, server *http.Server, l net.Listener, longer 
 	return nil
 }
 
-// MaxServerLines bounds how many lines a minute a serverLog writes of what clients
+// maxServerLines bounds how many lines a minute a serverLog writes of what clients
 // cause, such as handshakes that fail.
-const MaxServerLines = 10
+const maxServerLines = 10
 
-// ServerLog writes what the server of the standard library says of connections into
+// serverLog writes what the server of the standard library says of connections into
 // the log of the gateway: an [slog.Handler] behind its ErrorLog. It is safe for
 // concurrent use.
-type ServerLog struct {
-	Log *slog.Logger
+type serverLog struct {
+	log *slog.Logger
 
 	mu      sync.Mutex
-	Since   time.Time
+	since   time.Time
 	lines   int
 	dropped int
 }
 
 // Enabled implements [slog.Handler].
-func (s *ServerLog) Enabled(context.Context, slog.Level) bool { return true }
+func (s *serverLog) Enabled(context.Context, slog.Level) bool { return true }
 
 // WithAttrs implements [slog.Handler]; lines of the standard library have none.
-func (s *ServerLog) WithAttrs([]slog.Attr) slog.Handler { return s }
+func (s *serverLog) WithAttrs([]slog.Attr) slog.Handler { return s }
 
 // WithGroup implements [slog.Handler].
-func (s *ServerLog) WithGroup(string) slog.Handler { return s }
+func (s *serverLog) WithGroup(string) slog.Handler { return s }
 
 // Handle implements [slog.Handler] for one line.
-func (s *ServerLog) Handle(_ context.Context, line slog.Record) error {
+func (s *serverLog) Handle(_ context.Context, line slog.Record) error {
 	text := strings.TrimSpace(line.Message)
 	if strings.Contains(text, "panic serving") {
-		s.Log.Error("panic in a request", "err", text)
+		s.log.Error("panic in a request", "err", text)
 		return nil
 	}
 	now := time.Now()
 	s.mu.Lock()
 	dropped := 0
-	if now.Sub(s.Since) >= time.Minute {
-		dropped, s.Since, s.lines, s.dropped = s.dropped, now, 0, 0
+	if now.Sub(s.since) >= time.Minute {
+		dropped, s.since, s.lines, s.dropped = s.dropped, now, 0, 0
 	}
 	s.lines++
-	told := s.lines <= MaxServerLines
+	told := s.lines <= maxServerLines
 	if !told {
 		s.dropped++
 	}
 	s.mu.Unlock()
 	if dropped > 0 {
-		s.Log.Warn("connections failed that were not logged one by one", "number", dropped)
+		s.log.Warn("connections failed that were not logged one by one", "number", dropped)
 	}
 	if told {
-		s.Log.Warn("a connection failed", "err", text)
+		s.log.Warn("a connection failed", "err", text)
 	}
 	return nil
 }

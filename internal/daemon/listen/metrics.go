@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"crypto/sha256"
@@ -11,11 +11,11 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 )
 
-// metricsDoor locks the metrics of a listener: they name tools and callers'
+// Metrics locks the metrics of a listener: they name tools and callers'
 // habits. What only this machine reaches is open to it, under the names that a
 // page from elsewhere cannot take (DNS rebinding); every other listener asks for
 // the admin token as a bearer token.
-func metricsDoor(inside http.Handler, address, token string) http.Handler {
+func Metrics(inside http.Handler, address, token string) http.Handler {
 	local := build.Loopback(address)
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

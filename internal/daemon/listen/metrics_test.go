@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"net/http"
@@ -33,7 +33,7 @@ func TestMetricsDoor(t *testing.T) {
 			r.Header.Set(tt.headers[i], tt.headers[i+1])
 		}
 		w := httptest.NewRecorder()
-		metricsDoor(inside, tt.address, tt.token).ServeHTTP(w, r)
+		Metrics(inside, tt.address, tt.token).ServeHTTP(w, r)
 		if w.Code != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, w.Code, tt.want)
 		}

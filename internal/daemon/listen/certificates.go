@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"crypto/tls"
@@ -26,16 +26,16 @@ const (
 	certificateReminder = 24 * time.Hour
 )
 
-// ListenTLS is what a listener shows, and whose certificates of clients count,
+// Certificates is what a listener shows, and whose certificates of clients count,
 // as the files of listen.tls have it. They are read again when the files change;
 // what cannot be read is left as it was. Connections go on with what they began
 // with. It is safe for concurrent use.
-type ListenTLS struct {
+type Certificates struct {
 	of       config.TLS
 	required bool         // clients need one
-	Log      *slog.Logger // set before the first handshake
+	log      *slog.Logger // set before the first handshake
 
-	Current atomic.Pointer[CertGeneration]
+	current atomic.Pointer[generation]
 
 	mu     sync.Mutex // held by who looks at the files
 	looked time.Time
@@ -43,37 +43,37 @@ type ListenTLS struct {
 	told   time.Time // of the end of the certificate
 }
 
-// CertGeneration is one generation of what is shown.
-type CertGeneration struct {
-	Config *tls.Config
-	Leaf   *x509.Certificate
+// generation is one generation of what is shown.
+type generation struct {
+	config *tls.Config
+	leaf   *x509.Certificate
 	files  []fs.FileInfo // as they were when they were read; nil for one that was not there
 }
 
-// NewListenTLS reads the certificates of a configuration; nil where it has none.
+// NewCertificates reads the certificates of a configuration; nil where it has none.
 // The error names the setting.
-func NewListenTLS(c *config.Config) (*ListenTLS, error) {
+func NewCertificates(c *config.Config) (*Certificates, error) {
 	if c.Toolgate.Listen.TLS.Cert == "" {
 		return nil, nil
 	}
-	certs := &ListenTLS{of: c.Toolgate.Listen.TLS, required: c.Toolgate.Auth.MTLS.Required, looked: time.Now()}
+	certs := &Certificates{of: c.Toolgate.Listen.TLS, required: c.Toolgate.Auth.MTLS.Required, looked: time.Now()}
 	now, err := certs.read()
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
-	certs.Current.Store(now)
+	certs.current.Store(now)
 	return certs, nil
 }
 
 // read reads all files.
-func (c *ListenTLS) read() (*CertGeneration, error) {
-	s := &CertGeneration{files: c.stamps()} // before they are read: a change meanwhile is seen at the next look
+func (c *Certificates) read() (*generation, error) {
+	s := &generation{files: c.stamps()} // before they are read: a change meanwhile is seen at the next look
 	cert, err := tls.LoadX509KeyPair(c.of.Cert, c.of.Key)
 	if err != nil {
 		return nil, fmt.Errorf("listen.tls: %w; cert and key must name the PEM files of one certificate and of its key", err)
 	}
-	s.Leaf = cert.Leaf
-	s.Config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	s.leaf = cert.Leaf
+	s.config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if c.of.ClientCA == "" {
 		return s, nil
 	}
@@ -81,18 +81,18 @@ func (c *ListenTLS) read() (*CertGeneration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen.tls.client_ca: %w; name the PEM file of the authorities whose client certificates count", err)
 	}
-	s.Config.ClientCAs, s.Config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
-	if !s.Config.ClientCAs.AppendCertsFromPEM(text) {
+	s.config.ClientCAs, s.config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+	if !s.config.ClientCAs.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("listen.tls.client_ca: %s holds no certificate in PEM; name the file of the authorities whose client certificates count", c.of.ClientCA)
 	}
 	if c.required {
-		s.Config.ClientAuth = tls.RequireAndVerifyClientCert
+		s.config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return s, nil
 }
 
 // stamps looks at all files.
-func (c *ListenTLS) stamps() []fs.FileInfo {
+func (c *Certificates) stamps() []fs.FileInfo {
 	var out []fs.FileInfo
 	for _, name := range []string{c.of.Cert, c.of.Key, c.of.ClientCA} {
 		if name == "" {
@@ -116,23 +116,23 @@ func unchanged(before, now fs.FileInfo) bool {
 }
 
 // listener puts TLS on top of a listener.
-func (c *ListenTLS) listener(l net.Listener) net.Listener {
+func (c *Certificates) listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return c.Latest(time.Now()).Config, nil
+			return c.latest(time.Now()).config, nil
 		},
 	})
 }
 
-// Latest is what is shown now. One of many handshakes at once looks at the files,
+// latest is what is shown now. One of many handshakes at once looks at the files,
 // the others take what is known.
-func (c *ListenTLS) Latest(now time.Time) *CertGeneration {
+func (c *Certificates) latest(now time.Time) *generation {
 	if !c.mu.TryLock() {
-		return c.Current.Load()
+		return c.current.Load()
 	}
 	defer c.mu.Unlock()
-	known := c.Current.Load()
+	known := c.current.Load()
 	if now.Sub(c.looked) < certificateLook {
 		return known
 	}
@@ -142,12 +142,12 @@ func (c *ListenTLS) Latest(now time.Time) *CertGeneration {
 	}
 	if text := known.validity(now); text != "" && now.Sub(c.told) >= certificateReminder {
 		c.told = now
-		c.Log.Warn("the certificate of listen.tls is not good for long, or not at all", "file", c.of.Cert, "problem", text)
+		c.log.Warn("the certificate of listen.tls is not good for long, or not at all", "file", c.of.Cert, "problem", text)
 	}
 	return known
 }
 
-func (c *ListenTLS) changed(known *CertGeneration) bool {
+func (c *Certificates) changed(known *generation) bool {
 	for i, stamp := range c.stamps() {
 		if !unchanged(known.files[i], stamp) {
 			return true
@@ -157,40 +157,40 @@ func (c *ListenTLS) changed(known *CertGeneration) bool {
 }
 
 // renew reads the files that have changed; mu is held.
-func (c *ListenTLS) renew(known *CertGeneration, now time.Time) *CertGeneration {
+func (c *Certificates) renew(known *generation, now time.Time) *generation {
 	next, err := c.read()
 	if err != nil { // perhaps the other file is still to come
 		if now.Sub(c.warned) >= time.Minute {
 			c.warned = now
-			c.Log.Warn("the files of listen.tls have changed and cannot be used; the certificate before is served on", "err", err)
+			c.log.Warn("the files of listen.tls have changed and cannot be used; the certificate before is served on", "err", err)
 		}
 		return known
 	}
-	c.Current.Store(next)
+	c.current.Store(next)
 	c.told = time.Time{}
-	c.Log.Info("the certificate of listen.tls was read again", "file", c.of.Cert, "until", next.Leaf.NotAfter)
+	c.log.Info("the certificate of listen.tls was read again", "file", c.of.Cert, "until", next.leaf.NotAfter)
 	return next
 }
 
 // validity says what is wrong with the time of the certificate, empty for nothing.
-func (s *CertGeneration) validity(now time.Time) string {
+func (s *generation) validity(now time.Time) string {
 	switch day := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }; {
-	case now.Before(s.Leaf.NotBefore):
-		return "it is not valid before " + day(s.Leaf.NotBefore) + "; clients refuse it until then"
-	case now.After(s.Leaf.NotAfter):
-		return "it has expired at " + day(s.Leaf.NotAfter) + "; clients refuse it"
-	case now.Add(certificateWarning).After(s.Leaf.NotAfter):
-		return "it expires at " + day(s.Leaf.NotAfter) + "; replace the files, they are read again by themselves"
+	case now.Before(s.leaf.NotBefore):
+		return "it is not valid before " + day(s.leaf.NotBefore) + "; clients refuse it until then"
+	case now.After(s.leaf.NotAfter):
+		return "it has expired at " + day(s.leaf.NotAfter) + "; clients refuse it"
+	case now.Add(certificateWarning).After(s.leaf.NotAfter):
+		return "it expires at " + day(s.leaf.NotAfter) + "; replace the files, they are read again by themselves"
 	}
 	return ""
 }
 
 // Problem is what a person is told at the start; empty for nothing. c may be nil.
-func (c *ListenTLS) Problem(now time.Time) string {
+func (c *Certificates) Problem(now time.Time) string {
 	if c == nil {
 		return ""
 	}
-	text := c.Current.Load().validity(now)
+	text := c.current.Load().validity(now)
 	if text == "" {
 		return ""
 	}

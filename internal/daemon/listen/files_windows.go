@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 // openFiles is 0: handles are bounded by memory alone.
 func openFiles() int { return 0 }
