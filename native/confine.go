@@ -13,13 +13,13 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// confined is a child under a policy, with its private folder.
+// confined is a tree under a policy, with its private folder.
 type confined struct {
 	*sandbox.Process
 	temp string
 }
 
-// Close implements child.
+// Close implements tree.
 func (c *confined) Close() error {
 	err := c.Process.Close()
 	if c.temp != "" {

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/toolgate/toolgate/internal/child"
 )
 
 // logsPerSecond is how many lines of a plugin pass into the log in a second; the
@@ -73,3 +76,6 @@ func (s *logSink) pass(now time.Time) bool {
 	s.passed++
 	return s.passed <= logsPerSecond
 }
+
+// printable returns what a plugin wrote, safe to print.
+func printable(text []byte) string { return strings.TrimSpace(child.Printable(text, false)) }

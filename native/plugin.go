@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -22,6 +23,9 @@ const (
 	healthEvery = 5 * time.Second
 
 	healthMisses = 3
+
+	// keptLines and keptBytes are how much is kept of what a plugin prints.
+	keptLines, keptBytes = 40, 40 << 10
 )
 
 // errPermanent is of a start that would fail again.
@@ -33,7 +37,7 @@ type Plugin struct {
 	host  *Host
 	spec  Spec
 	log   *slog.Logger
-	lines *lineRing // the last of its standard error
+	lines *child.Lines // the last of its standard error
 	calls atomic.Int64
 
 	mu      sync.Mutex
@@ -45,7 +49,7 @@ type Plugin struct {
 
 func newPlugin(h *Host, s Spec) *Plugin {
 	return &Plugin{
-		host: h, spec: s, log: h.opts.Logger.With("server", s.Key), lines: newLineRing(),
+		host: h, spec: s, log: h.opts.Logger.With("server", s.Key), lines: child.NewLines(keptLines, keptBytes),
 		status: mcp.Status{State: mcp.Starting, Since: time.Now()}, news: make(chan struct{}),
 	}
 }
@@ -114,9 +118,7 @@ func (p *Plugin) PID() int {
 // Stderr returns the last lines that the plugin wrote to its standard error,
 // and how many there have been, of all its processes.
 func (p *Plugin) Stderr() (lines []string, ended int) {
-	p.lines.mu.Lock()
-	defer p.lines.mu.Unlock()
-	return slices.Clone(p.lines.lines), p.lines.ended
+	return p.lines.Tail()
 }
 
 // Drain waits until no call runs, or the context ends.
@@ -179,8 +181,14 @@ func (p *Plugin) reason(err error) string {
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
 	}
-	if lines := p.lines.Lines(); len(lines) > 0 {
-		text += "; it said last: " + strings.Join(lines[max(0, len(lines)-3):], " | ")
+	var said []string
+	for _, line := range p.lines.Lines() {
+		if line = strings.TrimSpace(line); line != "" {
+			said = append(said, line)
+		}
+	}
+	if len(said) > 0 {
+		text += "; it said last: " + strings.Join(said[max(0, len(said)-3):], " | ")
 	}
 	return text
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/native/early"
 	"github.com/toolgate/toolgate/native/entry"
 	"github.com/toolgate/toolgate/native/proto"
@@ -132,8 +133,8 @@ func (p *Plugin) launch() (*made, error) {
 		StartTimeout:     p.spec.Timeouts.Start,
 		Logger:           p.logger(),
 		Stderr:           p.lines,
-		SyncStdout:       p.lines.writer(), // once it serves, what it prints comes over the connection
-		SyncStderr:       p.lines.writer(),
+		SyncStdout:       p.lines.Stream(), // once it serves, what it prints comes over the connection
+		SyncStderr:       p.lines.Stream(),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.host.opts.Folder},
 	}
 	config.RunnerFunc = func(_ hclog.Logger, spec *exec.Cmd, folder string) (gorunner.Runner, error) {
@@ -159,7 +160,7 @@ func (p *Plugin) command(m *made, folder string) (err error) {
 	r := m.runner
 	if p.spec.Shipped {
 		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, early.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
-		r.child = &plain{Cmd: r.cmd, alone: true}
+		r.tree = &group{cmd: r.cmd, guard: child.Alone}
 		return nil
 	}
 	confined, err := confine(&p.spec, r.open, folder)
@@ -168,10 +169,10 @@ func (p *Plugin) command(m *made, folder string) (err error) {
 	}
 	if confined == nil {
 		r.cmd = unconfined(&p.spec, r.open)
-		r.child = &plain{Cmd: r.cmd}
+		r.tree = &group{cmd: r.cmd, guard: child.GuardedFirst}
 		return nil
 	}
-	r.cmd, r.child = confined.Cmd, confined
+	r.cmd, r.tree = confined.Cmd, confined
 	r.check = func(network, address string) error { return served(network, address, folder, &p.spec.Policy) }
 	for _, layer := range confined.Layers.InForce {
 		m.layers = append(m.layers, string(layer))

@@ -8,13 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/orphan"
+	"github.com/toolgate/toolgate/internal/child"
 )
 
 const (
@@ -26,14 +25,13 @@ const (
 )
 
 // runner is one process: the part of go-plugin that starts, watches and ends it.
-// It is the leader of a process group of its own and has nothing of ours but three
-// pipes. It is killed with the gateway, however that ends: by the system where
-// that can, and what it has started by what package orphan says.
+// It leads a process group of its own and has nothing of ours but three pipes. It is
+// killed with the gateway, however that ends (package child).
 type runner struct {
 	name string
 	// What is run is set before it is started.
-	child child
-	cmd   *exec.Cmd // of the child
+	tree tree
+	cmd  *exec.Cmd // of the tree
 	// check refuses addresses that the process names; nil is none.
 	check func(network, address string) error
 	// open is kept until the process has been started from it.
@@ -44,12 +42,11 @@ type runner struct {
 	// behind its first line.
 	wire bool
 
-	stdin          *os.File // ours; open until the process has ended
-	stdout, stderr *os.File
-	line           *io.PipeReader // the first line of stdout, where wire is set
-	lineIn         *io.PipeWriter
-	behind         *bufio.Reader // what of stdout is behind that line
-	heard          atomic.Uint64 // bytes from a process that serves there
+	pipes  *child.Pipes   // our ends of stdin are open until the process has ended
+	line   *io.PipeReader // the first line of stdout, where wire is set
+	lineIn *io.PipeWriter
+	behind *bufio.Reader // what of stdout is behind that line
+	heard  atomic.Uint64 // bytes from a process that serves there
 
 	started sync.Once
 	number  atomic.Int64  // of the process; 0 before it has been started
@@ -57,57 +54,42 @@ type runner struct {
 	err     error         // set before
 }
 
-// child is a process with all that it starts. Only Kill may be called by others
+// tree is a process with all that it starts. Only Kill may be called by others
 // than the one that has started it.
-type child interface {
+type tree interface {
 	Start() error
 	Wait() error // when it returns, nothing that it has started runs any more
 	Kill()       // once it has been started
 	Close() error
 }
 
-// plain is a child that nothing confines. Its standard files are files.
-type plain struct {
-	*exec.Cmd
+// group is a tree that nothing confines. Its standard files are files.
+type group struct {
+	child.Group
 
-	// alone tells that it starts no processes, or sees to their end itself, so that
-	// nothing but itself can outlive the gateway.
-	alone   bool
-	guarded *orphan.Child
+	cmd   *exec.Cmd
+	guard child.Guard
 }
 
-// Start implements child.
-func (p *plain) Start() error {
-	ownGroup(p.Cmd)
-	if !p.alone {
-		return p.startGuarded()
-	}
-	if !followsGateway {
-		p.guarded = orphan.Expect()
-	}
-	if err := p.Cmd.Start(); err != nil {
-		return err
-	}
-	p.guarded.Started(p.Process.Pid)
-	return nil
+// Start implements tree.
+func (g *group) Start() error {
+	g.cmd.Env = g.cmd.Environ() // with PWD, as os/exec would add it
+	return g.Group.Start(g.cmd, g.guard)
 }
 
-// Wait implements child.
-func (p *plain) Wait() error {
-	state, err := p.Process.Wait()
-	killGroup(p.Cmd) // whatever it has left
-	p.guarded.Ended()
+// Wait implements tree.
+func (g *group) Wait() error {
+	watched := g.AwaitExit()
+	g.End() // whatever it has left
+	state, err := g.cmd.Process.Wait()
 	if err == nil && !state.Success() {
 		err = &exec.ExitError{ProcessState: state}
 	}
-	return err
+	return errors.Join(err, watched)
 }
 
-// Kill implements child.
-func (p *plain) Kill() { killGroup(p.Cmd) }
-
-// Close implements child.
-func (p *plain) Close() error { return nil }
+// Close implements tree.
+func (g *group) Close() error { return nil }
 
 func newRunner(name string, open *os.File, hello []byte, wire bool) *runner {
 	r := &runner{name: name, open: open, hello: hello, wire: wire, done: make(chan struct{})}
@@ -122,73 +104,44 @@ func (r *runner) Start(context.Context) (err error) {
 	return err
 }
 
-func (r *runner) start() error {
+func (r *runner) start() (err error) {
 	if r.open != nil {
 		defer r.open.Close()
 	}
-	in, stdin, err := os.Pipe()
-	if err != nil {
+	if r.pipes, err = child.OpenPipes(); err != nil {
 		return fmt.Errorf("open its pipes: %w", err)
 	}
-	defer in.Close()
-	stdout, out, err := os.Pipe()
+	r.pipes.Connect(r.cmd)
+	err = r.tree.Start()
+	r.pipes.CloseChild()
 	if err != nil {
-		stdin.Close()
-		return fmt.Errorf("open its pipes: %w", err)
+		r.pipes.Close()
+		close(r.done)
+		return errors.Join(err, r.tree.Close())
 	}
-	defer out.Close()
-	stderr, errs, err := os.Pipe()
-	if err != nil {
-		stdin.Close()
-		stdout.Close()
-		return fmt.Errorf("open its pipes: %w", err)
-	}
-	defer errs.Close()
-	r.stdin, r.stdout, r.stderr = stdin, stdout, stderr
-	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = in, out, errs
-	begun := make(chan error, 1)
-	go r.watch(begun)
-	if err := <-begun; err != nil {
-		stdin.Close()
-		stdout.Close()
-		stderr.Close()
-		return err
-	}
+	r.number.Store(int64(r.cmd.Process.Pid))
+	go r.watch()        // ends with the process
 	if r.hello != nil { // a pipe may be full before it is read
-		go func() { _, _ = stdin.Write(r.hello) }() // ends with the process at the latest
+		go func() { _, _ = r.pipes.Stdin.Write(r.hello) }() // ends with the process at the latest
 	}
 	if r.wire {
-		r.behind = bufio.NewReaderSize(stdout, 64<<10)
+		r.behind = bufio.NewReaderSize(r.pipes.Stdout, 64<<10)
 		go r.firstLine()
 	}
 	return nil
 }
 
-// watch starts the process and waits for its end. It keeps to one thread, because
-// on Linux a child is killed when the thread ends that started it.
-func (r *runner) watch(begun chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer r.child.Close()
-	err := r.child.Start()
-	if err == nil {
-		r.number.Store(int64(r.cmd.Process.Pid))
+// watch waits for the end of the process.
+func (r *runner) watch() {
+	defer r.tree.Close()
+	if r.err = r.tree.Wait(); r.err == nil {
+		r.err = errors.New("it exited by itself")
 	}
-	begun <- err
-	if err != nil {
-		close(r.done)
-		return
-	}
-	err = r.child.Wait()
-	if err == nil {
-		err = errors.New("it exited by itself")
-	}
-	r.err = err
 	close(r.done)
-	r.stdin.Close()
+	r.pipes.Stdin.Close()
 	deadline := time.Now().Add(drainTime)
-	_ = r.stdout.SetReadDeadline(deadline)
-	_ = r.stderr.SetReadDeadline(deadline)
+	_ = r.pipes.Stdout.SetReadDeadline(deadline)
+	_ = r.pipes.Stderr.SetReadDeadline(deadline)
 	_ = r.lineIn.CloseWithError(io.EOF)
 }
 
@@ -219,8 +172,8 @@ func (r *runner) pid() int { return int(r.number.Load()) }
 // Wait implements runner.Runner.
 func (r *runner) Wait(context.Context) error {
 	<-r.done
-	r.stdout.Close()
-	r.stderr.Close()
+	r.pipes.Stdout.Close()
+	r.pipes.Stderr.Close()
 	return nil // the supervisor says why it ended
 }
 
@@ -229,7 +182,7 @@ func (r *runner) Kill(context.Context) error {
 	select {
 	case <-r.done:
 	default:
-		r.child.Kill()
+		r.tree.Kill()
 		<-r.done
 	}
 	return nil
@@ -243,11 +196,11 @@ func (r *runner) Stdout() io.ReadCloser {
 	if r.wire {
 		return r.line
 	}
-	return r.stdout
+	return r.pipes.Stdout
 }
 
 // Stderr implements runner.Runner.
-func (r *runner) Stderr() io.ReadCloser { return r.stderr }
+func (r *runner) Stderr() io.ReadCloser { return r.pipes.Stderr }
 
 // Name implements runner.Runner.
 func (r *runner) Name() string { return r.name }

@@ -27,7 +27,7 @@ func (r *runner) dialer() func(context.Context, string) (net.Conn, error) {
 		if used.Swap(true) {
 			return nil, errors.New("the connection to the process is lost")
 		}
-		return &wire{in: r.behind, out: r.stdout, to: r.stdin, heard: &r.heard}, nil
+		return &wire{in: r.behind, out: r.pipes.Stdout, to: r.pipes.Stdin, heard: &r.heard}, nil
 	}
 }
 

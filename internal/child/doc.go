@@ -3,13 +3,9 @@
 // left when this process ends, however that ends (package orphan).
 //
 // [Group] is what all of them share. A [Process] is a Group with three pipes, whose
-// last lines on standard error are kept. A plugin and a confined program have pipes
-// and an end of their own, and use a Group.
+// last lines on standard error are kept. A plugin and a confined program end in their
+// own order, and use a Group. [Pipes], [Lines] and [Output] are the standard files and
+// what is kept of an output.
 //
-// What stays elsewhere, and why: the shim of internal/sandbox and the guardian of
-// internal/orphan are entered before the rest of a program is initialised, and import
-// next to nothing. The guardian is started for all children and must survive a group,
-// so none is made for it. What a run leaves behind outside of its group
-// (native/plugins/code) is found among the children of a whole process. Programs that
-// tools and tests run to their end need os/exec alone.
+// docs/adr/0039 says what starts processes without this package, and why.
 package child

@@ -55,7 +55,7 @@ type Process struct {
 	command string
 	stdin   *os.File
 	stdout  *childOutput
-	stderr  *lineRing
+	stderr  *Lines
 	group   Group
 	began   time.Time
 	exited  chan struct{}
@@ -79,15 +79,15 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipes, err := openPipes()
+	pipes, err := OpenPipes()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: open its pipes: %w", spec.Command, err)
 	}
 	p := &Process{
 		command: spec.Command,
-		stdin:   pipes.stdin,
-		stdout:  &childOutput{file: pipes.stdout, left: drainBytes},
-		stderr:  newLineRing(spec.StderrLines, spec.StderrBytes),
+		stdin:   pipes.Stdin,
+		stdout:  &childOutput{file: pipes.Stdout, left: drainBytes},
+		stderr:  NewLines(spec.StderrLines, spec.StderrBytes),
 		exited:  make(chan struct{}),
 		done:    make(chan struct{}),
 	}
@@ -101,7 +101,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		pipes.stdout.Close()
+		pipes.Stdout.Close()
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	return p, nil
@@ -109,20 +109,17 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 
 // run starts the process, waits for its end, ends the rest of its group and
 // reaps it.
-func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *childPipes, started chan<- error) {
+func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes, started chan<- error) {
 	p.began = time.Now()
 	cmd := &exec.Cmd{
 		Path: path, Args: append([]string{spec.Command}, spec.Args...), Dir: spec.Dir,
-		Env:   append([]string{}, spec.Env...), // never nil, which would stand for ours
-		Stdin: pipes.child[0], Stdout: pipes.child[1], Stderr: pipes.child[2],
+		Env: append([]string{}, spec.Env...), // never nil, which would stand for ours
 	}
+	pipes.Connect(cmd)
 	err := p.group.Start(cmd, GuardedFirst)
-	for _, file := range pipes.child {
-		file.Close()
-	}
+	pipes.CloseChild()
 	if err != nil {
-		pipes.stdin.Close()
-		pipes.stderr.Close()
+		pipes.Close()
 		started <- err
 		return
 	}
@@ -134,9 +131,9 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *childP
 	stderrEnded := make(chan struct{})
 	go func() {
 		defer close(stderrEnded)
-		_, _ = io.Copy(p.stderr, pipes.stderr) // its end is all there is to learn
+		_, _ = io.Copy(p.stderr, pipes.Stderr) // its end is all there is to learn
 		p.stderr.End()
-		pipes.stderr.Close()
+		pipes.Stderr.Close()
 	}()
 	started <- nil
 
@@ -162,7 +159,7 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *childP
 	}
 	exit.Err = errors.Join(exit.Err, waitErr)
 	p.stdout.drain()
-	_ = pipes.stderr.SetReadDeadline(time.Now().Add(drainWait)) // closed, or its job is dead
+	_ = pipes.Stderr.SetReadDeadline(time.Now().Add(drainWait)) // closed, or its job is dead
 	<-stderrEnded
 	exit.LastLine = p.stderr.Last()
 	p.exit = exit
@@ -304,96 +301,4 @@ func (e *ExitError) Unwrap() []error {
 		}
 	}
 	return all
-}
-
-// childPipes are the three pipes of a child: our ends, and the child's in the
-// order of their numbers.
-type childPipes struct {
-	stdin, stdout, stderr *os.File
-	child                 [3]*os.File
-}
-
-func openPipes() (*childPipes, error) {
-	var (
-		p    childPipes
-		errs [3]error
-	)
-	p.child[0], p.stdin, errs[0] = os.Pipe()
-	p.stdout, p.child[1], errs[1] = os.Pipe()
-	p.stderr, p.child[2], errs[2] = os.Pipe()
-	if err := errors.Join(errs[:]...); err != nil {
-		for _, file := range append(p.child[:], p.stdin, p.stdout, p.stderr) {
-			file.Close() // on those that were not opened it does nothing
-		}
-		return nil, err
-	}
-	return &p, nil
-}
-
-// childOutput is our end of a child's standard output. Once the child is gone
-// nothing can make Read wait: what is in the pipe is read, and then it has
-// ended, even if something that left the group keeps it open. Reading it to its
-// end frees it, as Close does.
-type childOutput struct {
-	file *os.File
-	gone atomic.Bool
-
-	// Read's own.
-	left int   // bytes that may be read once the child is gone
-	err  error // the end
-}
-
-// drain says that the child is gone.
-func (o *childOutput) drain() {
-	o.gone.Store(true)
-	o.limitWait()
-}
-
-// limitWait bounds the wait of the Read under way and of the next. Where pipes
-// know no deadlines (Windows), the job has closed all other ends.
-func (o *childOutput) limitWait() {
-	_ = o.file.SetReadDeadline(time.Now().Add(drainWait))
-}
-
-// Read implements io.Reader.
-func (o *childOutput) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	for o.err == nil {
-		gone := o.gone.Load()
-		if gone {
-			if o.left <= 0 {
-				o.err = io.EOF
-				break
-			}
-			p = p[:min(len(p), o.left)]
-			o.limitWait()
-		}
-		n, err := o.file.Read(p)
-		if gone {
-			o.left -= n
-		}
-		switch {
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			o.err = err
-		case gone:
-			o.err = io.EOF
-		default: // the child went meanwhile, and may have left something
-		}
-		if n > 0 {
-			return n, nil
-		}
-	}
-	o.file.Close()
-	return 0, o.err
-}
-
-// Close frees the pipe; a child that still writes gets an error or a SIGPIPE.
-// It ends a Read under way, and may be called again.
-func (o *childOutput) Close() error {
-	if err := o.file.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	return nil
 }

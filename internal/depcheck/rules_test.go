@@ -89,12 +89,12 @@ var rules = map[string]rule{
 	},
 
 	"native": {
-		ours:   []string{"internal/backoff", "internal/mcp", "internal/orphan", "internal/sandbox", "native/early", "native/entry", "native/proto", "native/toolkit"},
+		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "native/early", "native/entry", "native/proto", "native/toolkit"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "golang.org/x/sys"},
 		why:    "runs plugin processes, confined; policy sees them as backends; x/sys seals the bytes that are run",
 	},
 	"native/...": {
-		ours:   []string{"native/...", "internal/mcp", "internal/sandbox", "internal/egress"},
+		ours:   []string{"native/...", "internal/child", "internal/mcp", "internal/sandbox", "internal/egress"},
 		others: []string{"github.com/hashicorp/go-plugin", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the shipped tools",
 	},
@@ -126,7 +126,7 @@ var rules = map[string]rule{
 		why:    "gopsutil knows how each system tells its figures; nothing else needs them",
 	},
 	"native/plugins/code": {
-		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files", "internal/orphan", "internal/sandbox"},
+		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files", "internal/child", "internal/orphan", "internal/sandbox"},
 		others: []string{"golang.org/x/sys"},
 		why:    "runs programs, confined; x/sys ends what they leave behind, but for the guardian of the process",
 	},
@@ -350,7 +350,7 @@ var rules = map[string]rule{
 		why:    "is entered before the rest of a program is initialised; x/sys tells processes apart where /proc does not",
 	},
 	"internal/sandbox": {
-		ours:   []string{"internal/orphan", "internal/sandbox/shim"},
+		ours:   []string{"internal/child", "internal/sandbox/shim"},
 		others: []string{"golang.org/x/sys"},
 		why:    "confines a process; what runs in it is not its business",
 	},

@@ -242,7 +242,7 @@ var deeds = map[string]func(args []string) (string, error){
 }
 
 // child does a deed and prints the answer, or the error.
-func child(deed string, args []string) int {
+func doDeed(deed string, args []string) int {
 	text, err := deeds[deed](args)
 	if err != nil {
 		fmt.Printf("error: %v %s\n", err, text)

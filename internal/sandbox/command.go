@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/orphan"
+	"github.com/toolgate/toolgate/internal/child"
 )
 
 // Program is what is run under a policy.
@@ -61,13 +61,11 @@ type Process struct {
 	Temp   string // the private folder; "" where the policy gives none
 
 	program string
-	report  *os.File // says why the program was not entered
-	gate    *os.File // what is written to it lets the program be entered; nil is no gate
-	guarded *orphan.Child
+	group   child.Group
+	guard   child.Guard
+	report  *os.File   // says why the program was not entered
+	gate    *os.File   // what is written to it lets the program be entered; nil is no gate
 	ours    []*os.File // what is the child's from its start on
-	exited  chan struct{}
-	mu      sync.Mutex
-	gone    bool // it has exited, and what it started was killed
 	closing sync.Once
 	err     error // of removing the private folder
 }
@@ -93,7 +91,7 @@ func Command(ctx context.Context, p Policy, program Program) (*Process, error) {
 			return nil, fmt.Errorf("%s: %w", program.Path, err)
 		}
 	}
-	process := &Process{Layers: layers, program: program.Path, exited: make(chan struct{})}
+	process := &Process{Layers: layers, program: program.Path}
 	if err := process.prepare(ctx, p, program); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox: %s: %w", program.Path, err), process.Close())
 	}
@@ -167,11 +165,18 @@ func (pr *Process) environment(program Program) []string {
 	return env
 }
 
-// Start starts the program and returns when it was entered, or why it was not.
+// Start starts the program and returns when it was entered, or why it was not. A
+// program that has a gate is guarded before it is entered.
 func (pr *Process) Start() error {
-	started := make(chan error, 1)
-	go pr.hold(started)
-	if err := <-started; err != nil {
+	err := pr.group.Start(pr.Cmd, pr.guard)
+	pr.release()
+	if pr.gate != nil {
+		if err == nil {
+			_, _ = pr.gate.Write([]byte{1}) // it fails where the process has ended, which is noticed
+		}
+		_ = pr.gate.Close()
+	}
+	if err != nil {
 		return fmt.Errorf("sandbox: starting %s: %w", pr.program, err)
 	}
 	return pr.entered()
@@ -191,7 +196,7 @@ func (pr *Process) entered() error {
 	if len(text) > 0 {
 		err = errors.New(string(text))
 	}
-	pr.kill()
+	pr.group.Kill()
 	_ = pr.Wait()
 	return fmt.Errorf("sandbox: %s was not entered: %w", pr.program, err)
 }
@@ -202,22 +207,21 @@ func (pr *Process) Wait() error {
 	if pr.Cmd.Process == nil {
 		return errors.New("sandbox: it was not started")
 	}
-	<-pr.exited
-	err := pr.Cmd.Wait()
-	pr.sweep()
-	return err
+	_ = pr.group.AwaitExit() // where that cannot be watched, End kills it
+	pr.group.End()
+	return pr.Cmd.Wait()
 }
 
 // Kill kills the program and everything that it started. It does nothing to one
 // that does not run.
-func (pr *Process) Kill() { pr.kill() }
+func (pr *Process) Kill() { pr.group.Kill() }
 
 // Close kills what still runs, waits for it, and removes the private folder. It may
 // be called more than once, and after a start that failed.
 func (pr *Process) Close() error {
 	pr.closing.Do(func() {
 		if pr.Cmd != nil && pr.Cmd.Process != nil && pr.Cmd.ProcessState == nil {
-			pr.kill()
+			pr.group.Kill()
 			_ = pr.Wait() // or somebody else has waited, or does
 		}
 		pr.release()

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolgate/toolgate/internal/orphan"
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/sandbox/shim"
 )
 
@@ -92,8 +91,9 @@ func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, progra
 	}
 	// A namespace ends with its first process, which the system kills with the gateway.
 	// Without one the program is entered when there is a guardian for what it starts.
+	pr.guard = child.Alone
 	if plan.Alone == 0 && plan.Probe == 0 {
-		plan.Gate = plan.Report + 1
+		pr.guard, plan.Gate = child.GuardedAfter, plan.Report+1
 	}
 	sealed, err := sealedFile(plan.Encode())
 	if err != nil {
@@ -121,7 +121,7 @@ func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, progra
 	cmd.Dir = "/"
 	cmd.ExtraFiles = passed
 	cmd.SysProcAttr = attributes(p, plan)
-	cmd.Cancel = func() error { pr.kill(); return nil }
+	cmd.Cancel = func() error { pr.group.Kill(); return nil }
 	cmd.WaitDelay = killWait
 	pr.Cmd = cmd
 	return nil
@@ -258,64 +258,6 @@ func sealedFile(data []byte) (*os.File, error) {
 	}
 	return file, nil
 }
-
-// hold starts the process on a thread that stays for as long as the process runs: a
-// process follows the thread that started it, not its program, into death. When the
-// process has exited everything that it started is killed, before its number can be
-// given to another.
-func (pr *Process) hold(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := pr.start()
-	pr.release()
-	started <- err
-	if err != nil {
-		return
-	}
-	pid := pr.Cmd.Process.Pid
-	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	pr.mu.Lock()
-	defer pr.mu.Unlock()
-	_ = unix.Kill(-pid, unix.SIGKILL)
-	pr.guarded.Ended()
-	pr.gone = true
-	close(pr.exited)
-}
-
-// start starts the process, and has it guarded before it becomes the program.
-func (pr *Process) start() error {
-	if pr.gate == nil {
-		return pr.Cmd.Start()
-	}
-	defer pr.gate.Close()
-	pr.guarded = orphan.Expect()
-	if err := pr.Cmd.Start(); err != nil {
-		return err
-	}
-	pr.guarded.Started(pr.Cmd.Process.Pid)
-	_, _ = pr.gate.Write([]byte{1}) // it fails where the process has ended, which is noticed
-	return nil
-}
-
-// kill kills the process and its group; where it has a namespace, everything in it
-// ends with it.
-func (pr *Process) kill() {
-	pr.mu.Lock()
-	defer pr.mu.Unlock()
-	if pr.gone || pr.Cmd == nil || pr.Cmd.Process == nil {
-		return
-	}
-	_ = unix.Kill(-pr.Cmd.Process.Pid, unix.SIGKILL)
-	_ = unix.Kill(pr.Cmd.Process.Pid, unix.SIGKILL) // before it had a group
-}
-
-// sweep has nothing to do: hold killed what was left.
-func (pr *Process) sweep() {}
 
 // copyOf returns another descriptor of a file.
 func copyOf(file *os.File) (*os.File, error) {

@@ -63,7 +63,7 @@ func tryNamespaces(m machine) error {
 		return err
 	}
 	m.namespaces = true
-	pr := &Process{program: "the probe", exited: make(chan struct{})}
+	pr := &Process{program: "the probe"}
 	if err := pr.probe(ctx, p, m); err != nil {
 		return errors.Join(err, pr.Close())
 	}

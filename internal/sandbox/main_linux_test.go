@@ -10,7 +10,7 @@ import (
 // TestMain also is the program that is confined: the tests run this binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == childMark {
-		os.Exit(child(os.Args[2], os.Args[3:]))
+		os.Exit(doDeed(os.Args[2], os.Args[3:]))
 	}
 	os.Exit(m.Run())
 }

@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/toolgate/toolgate/internal/orphan"
+	"github.com/toolgate/toolgate/internal/child"
 )
 
 // available is what would enforce a policy: nothing, on this system.
@@ -45,10 +45,9 @@ func (pr *Process) command(ctx context.Context, _ Policy, program Program, file 
 	if cmd.Dir == "" {
 		cmd.Dir = pr.Temp
 	}
-	setGroup(cmd)
-	cmd.Cancel = func() error { pr.kill(); return nil }
+	cmd.Cancel = func() error { pr.group.Kill(); return nil }
 	cmd.WaitDelay = killWait
-	pr.Cmd = cmd
+	pr.Cmd, pr.guard = cmd, child.GuardedAfter
 	return nil
 }
 
@@ -62,31 +61,6 @@ func openPlain(path string) (*os.File, error) {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	return os.Open(path)
-}
-
-// hold starts the process. Its group is killed by Wait, right after it has ended.
-func (pr *Process) hold(started chan<- error) {
-	pr.guarded = orphan.Expect()
-	err := pr.Cmd.Start()
-	pr.release()
-	if err == nil {
-		pr.guarded.Started(pr.Cmd.Process.Pid)
-	}
-	close(pr.exited)
-	started <- err
-}
-
-// kill kills the process, and its group where the system has any.
-func (pr *Process) kill() {
-	if pr.Cmd != nil && pr.Cmd.Process != nil {
-		killGroup(pr.Cmd.Process)
-	}
-}
-
-// sweep kills what the process left behind in its group.
-func (pr *Process) sweep() {
-	killGroup(pr.Cmd.Process)
-	pr.guarded.Ended()
 }
 
 // copyOf cannot return a file that is run, on this system.

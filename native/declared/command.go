@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
@@ -89,7 +90,8 @@ func (r *command) run(ctx context.Context, v values, args []byte) (outcome, erro
 		return outcome{}, err
 	}
 	defer p.Close()
-	stdout, stderr := &kept{most: r.of.MaxBytes}, &kept{most: r.of.MaxBytes}
+	most := int(min(r.of.MaxBytes, math.MaxInt))
+	stdout, stderr := &child.Output{Max: most}, &child.Output{Max: most}
 	p.Cmd.Stdout, p.Cmd.Stderr = stdout, stderr
 	if r.stdin != nil {
 		text, err := stdinOf(r.stdin, v, args)
@@ -105,45 +107,13 @@ func (r *command) run(ctx context.Context, v values, args []byte) (outcome, erro
 	if ctx.Err() != nil {
 		return outcome{}, context.Cause(ctx)
 	}
-	out := outcome{text: stdout.bytes(), json: true, cut: stdout.cut(), more: string(stderr.bytes())}
+	text, _, lost := stdout.Parts()
+	said, _, _ := stderr.Parts()
+	out := outcome{text: text, json: true, cut: lost > 0, more: string(said)}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		out.failed = fmt.Sprintf("The program failed: %s.", exit.ProcessState)
 	} else if err != nil {
 		return outcome{}, fmt.Errorf("wait for the program: %w", err)
 	}
 	return out, nil
-}
-
-// kept is the beginning of an output; the rest is read and dropped, so that the
-// program goes on.
-type kept struct {
-	most int64
-
-	mu   sync.Mutex
-	text []byte
-	more bool
-}
-
-func (k *kept) Write(p []byte) (int, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	room := max(0, k.most-int64(len(k.text)))
-	if int64(len(p)) > room {
-		k.text, k.more = append(k.text, p[:room]...), true
-		return len(p), nil
-	}
-	k.text = append(k.text, p...)
-	return len(p), nil
-}
-
-func (k *kept) bytes() []byte {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.text
-}
-
-func (k *kept) cut() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.more
 }

@@ -18,13 +18,13 @@ const childMark = "declared-child"
 // TestMain also is the program that commands run.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == childMark {
-		child(os.Args[2], os.Args[3:])
+		playProgram(os.Args[2], os.Args[3:])
 		return
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func child(what string, args []string) {
+func playProgram(what string, args []string) {
 	switch what {
 	case "args":
 		_ = json.NewEncoder(os.Stdout).Encode(args)

@@ -48,7 +48,7 @@ func (s *service) runCommand(ctx context.Context, command Command, at string, fo
 	if err != nil {
 		return outcome{}, err
 	}
-	defer func() { err = errors.Join(err, removeAll(scratch)) }()
+	defer func() { err = errors.Join(err, sandbox.RemoveAll(scratch)) }()
 	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
 		return outcome{}, err
 	}
@@ -80,19 +80,4 @@ func (s *service) runCommand(ctx context.Context, command Command, at string, fo
 		timeout: s.config.Timeout, keep: s.config.MaxBytes / 2,
 	}
 	return j.run(ctx)
-}
-
-// removeAll removes a folder that a confined process wrote, whose modes may be in
-// the way.
-func removeAll(folder string) error {
-	if os.RemoveAll(folder) == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(folder, func(path string, d os.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(folder)
 }

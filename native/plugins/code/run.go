@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/toolkit"
 )
@@ -43,7 +44,7 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, fmt.Errorf("prepare %s: %w", j.program.Path, err)
 	}
-	stdout, stderr := &kept{most: j.keep, whole: j.whole}, &kept{most: j.keep}
+	stdout, stderr := &child.Output{Max: j.keep, Ends: !j.whole}, &child.Output{Max: j.keep, Ends: true}
 	p.Cmd.Stdin, p.Cmd.Stdout, p.Cmd.Stderr = bytes.NewReader(j.stdin), stdout, stderr
 	children.begin()
 	defer children.sweep()
@@ -53,7 +54,11 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 		err = p.Wait()
 		children.done(p.Cmd.Process.Pid)
 	}
-	out := outcome{Millis: time.Since(began).Milliseconds(), Stdout: stdout.text(), Stderr: stderr.text(), Cut: stdout.lost > 0 || stderr.lost > 0}
+	out := outcome{Millis: time.Since(began).Milliseconds()}
+	var cut bool
+	out.Stdout, out.Cut = textOf(stdout)
+	out.Stderr, cut = textOf(stderr)
+	out.Cut = out.Cut || cut
 	closed := p.Close()
 	if ctx.Err() != nil {
 		return outcome{}, ctx.Err()
@@ -87,62 +92,12 @@ func notRun(what string, err error) error {
 	return err
 }
 
-// kept keeps a bounded part of an output: its beginning and its end.
-type kept struct {
-	most  int
-	whole bool // its beginning alone
-	head  []byte
-	tail  []byte
-	lost  int64
-}
-
-// Write implements io.Writer. It never fails, so that a program that prints too much
-// runs on.
-func (k *kept) Write(p []byte) (int, error) {
-	n := len(p)
-	first := k.most / 2
-	if k.whole {
-		first = k.most
+// textOf returns what was kept of an output, and whether something of it was left out.
+func textOf(o *child.Output) (text string, cut bool) {
+	head, tail, lost := o.Parts()
+	text = string(head)
+	if lost > 0 && o.Ends {
+		text += fmt.Sprintf("\n[%d bytes left out]\n", lost)
 	}
-	if room := first - len(k.head); room > 0 {
-		take := min(room, len(p))
-		k.head, p = append(k.head, p[:take]...), p[take:]
-	}
-	if len(p) == 0 {
-		return n, nil
-	}
-	if k.whole {
-		k.lost += int64(len(p))
-		return n, nil
-	}
-	last := k.most - first
-	if drop := len(p) - last; drop > 0 {
-		k.lost += int64(drop)
-		p = p[drop:]
-	}
-	k.tail = append(k.tail, p...)
-	if len(k.tail) > 2*last {
-		k.trim(last)
-	}
-	return n, nil
-}
-
-// trim leaves so much of the end.
-func (k *kept) trim(last int) {
-	if drop := len(k.tail) - last; drop > 0 {
-		k.lost += int64(drop)
-		k.tail = append(k.tail[:0], k.tail[drop:]...)
-	}
-}
-
-// text is what was kept. It is called when nothing is written any more.
-func (k *kept) text() string {
-	if !k.whole {
-		k.trim(k.most - k.most/2)
-	}
-	text := string(k.head)
-	if k.lost > 0 && !k.whole {
-		text += fmt.Sprintf("\n[%d bytes left out]\n", k.lost)
-	}
-	return strings.ToValidUTF8(text+string(k.tail), "\uFFFD")
+	return strings.ToValidUTF8(text+string(tail), "\uFFFD"), lost > 0
 }

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -18,17 +19,17 @@ const (
 	ringLineBytes = 4 << 10
 )
 
-// lineRing keeps the last lines of what is written to it, for a person to
-// read: at most maxLines lines and maxBytes bytes, each line cut after
-// ringLineBytes. It is an io.Writer that never fails and waits for nothing but
-// its own lock, so a flood costs its reader a copy and no memory.
+// Lines keeps the last lines of what is written to it, for a person to
+// read: a number of lines and of bytes, each line cut after 4 KiB. It is an
+// io.Writer that never fails and waits for nothing but its own lock, so a flood
+// costs its reader a copy and no memory.
 //
 // Lines are made safe to print: terminal control sequences, control characters
 // and invalid UTF-8 are taken out, for they come from a program that is not
 // trusted and end on a terminal or in a log.
 //
 // The zero value keeps nothing. All methods may be called concurrently.
-type lineRing struct {
+type Lines struct {
 	maxLines, maxBytes int
 
 	mu    sync.Mutex
@@ -36,75 +37,102 @@ type lineRing struct {
 	first int      // place of the oldest line
 	count int      // lines held
 	bytes int      // bytes held
-	half  []byte   // beginning of the line being written
-	cut   bool     // more was written to that line than half holds
+	half  halfLine // what Write has begun
 	ended int      // lines that have ended, those that are no longer held included
 }
 
-// newLineRing returns a ring of at most maxLines lines and maxBytes bytes.
+// halfLine is the beginning of a line that is being written.
+type halfLine struct {
+	text []byte
+	cut  bool // more was written than text holds
+}
+
+// NewLines returns Lines that keep at most maxLines lines and maxBytes bytes.
 // Zero or less means the default of 200 lines and 64 KiB.
-func newLineRing(maxLines, maxBytes int) *lineRing {
+func NewLines(maxLines, maxBytes int) *Lines {
 	if maxLines <= 0 {
 		maxLines = defaultRingLines
 	}
 	if maxBytes <= 0 {
 		maxBytes = defaultRingBytes
 	}
-	return &lineRing{maxLines: maxLines, maxBytes: maxBytes}
+	return &Lines{maxLines: maxLines, maxBytes: maxBytes}
 }
 
 // Write adds p. It always returns len(p), nil.
-func (r *lineRing) Write(p []byte) (int, error) {
+func (r *Lines) Write(p []byte) (int, error) { return r.write(&r.half, p) }
+
+// Stream returns a writer for a further stream of the same program, whose lines are
+// kept among the others. It may be written to concurrently, and never fails.
+func (r *Lines) Stream() io.Writer { return &stream{of: r} }
+
+// stream is a further stream, with a half line of its own.
+type stream struct {
+	of   *Lines
+	half halfLine // guarded by the mutex of the Lines
+}
+
+// Write implements [io.Writer].
+func (s *stream) Write(p []byte) (int, error) { return s.of.write(&s.half, p) }
+
+// write adds p to the stream that half belongs to.
+func (r *Lines) write(half *halfLine, p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	written := len(p)
 	for {
 		line, rest, ended := bytes.Cut(p, []byte{'\n'})
-		keep := min(len(line), min(ringLineBytes, r.maxBytes)-len(r.half))
-		r.half = append(r.half, line[:keep]...)
-		r.cut = r.cut || keep < len(line)
+		keep := min(len(line), min(ringLineBytes, r.maxBytes)-len(half.text))
+		half.text = append(half.text, line[:keep]...)
+		half.cut = half.cut || keep < len(line)
 		if !ended {
 			return written, nil
 		}
-		r.push(Printable(r.half, r.cut))
-		r.ended++
-		r.half, r.cut = r.half[:0], false
+		r.end(half)
 		p = rest
 	}
 }
 
-// End makes a line of what was written since the last one ended.
-func (r *lineRing) End() {
+// end makes a line of half; mu is held.
+func (r *Lines) end(half *halfLine) {
+	r.push(half.line())
+	r.ended++
+	half.text, half.cut = half.text[:0], false
+}
+
+// line returns what was written of the line, safe to print.
+func (h *halfLine) line() string { return Printable(h.text, h.cut) }
+
+// End makes a line of what was written to Write since the last one ended.
+func (r *Lines) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.half) > 0 {
-		r.push(Printable(r.half, r.cut))
-		r.half, r.cut = r.half[:0], false
-		r.ended++
+	if len(r.half.text) > 0 {
+		r.end(&r.half)
 	}
 }
 
 // Lines returns a copy of the lines held, oldest first and the unfinished one
 // last. It is nil when there are none.
-func (r *lineRing) Lines() []string {
+func (r *Lines) Lines() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []string
 	for i := range r.count {
 		all = append(all, r.lines[(r.first+i)%len(r.lines)])
 	}
-	if len(r.half) > 0 {
+	if len(r.half.text) > 0 {
 		if len(all) == r.maxLines {
 			all = all[1:]
 		}
-		all = append(all, Printable(r.half, r.cut))
+		all = append(all, r.half.line())
 	}
 	return all
 }
 
 // Tail returns the lines held that have ended, oldest first, and how many have
 // ended since the beginning.
-func (r *lineRing) Tail() (lines []string, ended int) {
+func (r *Lines) Tail() (lines []string, ended int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lines = make([]string, r.count)
@@ -115,7 +143,7 @@ func (r *lineRing) Tail() (lines []string, ended int) {
 }
 
 // Last returns the newest line that has more than white space in it, or "".
-func (r *lineRing) Last() string {
+func (r *Lines) Last() string {
 	lines := r.Lines()
 	for _, line := range slices.Backward(lines) {
 		if strings.TrimSpace(line) != "" {
@@ -126,7 +154,7 @@ func (r *lineRing) Last() string {
 }
 
 // push adds a line in the place of the oldest ones. r.mu is held.
-func (r *lineRing) push(line string) {
+func (r *Lines) push(line string) {
 	if r.maxLines <= 0 {
 		return
 	}

@@ -36,7 +36,7 @@ func TestLineRing(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newLineRing(tt.lines, tt.bytes)
+			r := NewLines(tt.lines, tt.bytes)
 			for _, w := range tt.writes {
 				if n, err := r.Write([]byte(w)); n != len(w) || err != nil {
 					t.Fatalf("Write(%q) = %d, %v", w, n, err)
@@ -53,7 +53,7 @@ func TestLineRing(t *testing.T) {
 }
 
 func TestLineRingZeroValueKeepsNothing(t *testing.T) {
-	var r lineRing
+	var r Lines
 	if n, err := r.Write([]byte("a\nb\nc")); n != 5 || err != nil {
 		t.Fatalf("Write = %d, %v", n, err)
 	}
@@ -63,7 +63,7 @@ func TestLineRingZeroValueKeepsNothing(t *testing.T) {
 }
 
 func TestLineRingConcurrent(t *testing.T) {
-	r := newLineRing(50, 1000)
+	r := NewLines(50, 1000)
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -88,9 +88,9 @@ func FuzzLineRing(f *testing.F) {
 	f.Add([]byte("\x1b[31mred\x1b[0m\n\xff\xfe\n"), uint8(5), uint16(3), uint8(4))
 	f.Add([]byte("\x1b[\x1b[\x1b["), uint8(1), uint16(1), uint8(2))
 	f.Fuzz(func(t *testing.T, input []byte, lines uint8, size uint16, step uint8) {
-		whole := newLineRing(int(lines), int(size))
+		whole := NewLines(int(lines), int(size))
 		_, _ = whole.Write(input)
-		pieces := newLineRing(int(lines), int(size))
+		pieces := NewLines(int(lines), int(size))
 		for rest := input; len(rest) > 0; {
 			n := min(int(step)+1, len(rest))
 			_, _ = pieces.Write(rest[:n])
@@ -110,8 +110,28 @@ func FuzzLineRing(f *testing.F) {
 				t.Errorf("line %q is not safe to print", line)
 			}
 		}
-		if room := min(ringLineBytes, whole.maxBytes) + len("…"); whole.bytes > whole.maxBytes+len("…") || cap(whole.half) > 2*room+64 {
-			t.Errorf("holds %d bytes and %d of a half line, limit %d", whole.bytes, cap(whole.half), whole.maxBytes)
+		if room := min(ringLineBytes, whole.maxBytes) + len("…"); whole.bytes > whole.maxBytes+len("…") || cap(whole.half.text) > 2*room+64 {
+			t.Errorf("holds %d bytes and %d of a half line, limit %d", whole.bytes, cap(whole.half.text), whole.maxBytes)
 		}
 	})
+}
+
+// Streams do not write into each other's lines.
+func TestLinesOfStreams(t *testing.T) {
+	r := NewLines(10, 1000)
+	other := r.Stream()
+	for _, write := range []func() (int, error){
+		func() (int, error) { return r.Write([]byte("one ")) },
+		func() (int, error) { return other.Write([]byte("two\nthr")) },
+		func() (int, error) { return r.Write([]byte("line\n")) },
+		func() (int, error) { return other.Write([]byte("ee\n")) },
+	} {
+		if _, err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, ended := r.Tail()
+	if diff := cmp.Diff([]string{"two", "one line", "three"}, lines); diff != "" || ended != 3 {
+		t.Error(diff, ended)
+	}
 }
