@@ -46,7 +46,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 	}
 	checkAuth(p, section, t)
 	checkSpiceDB(p, section, t)
-	checkOPA(p, section, t)
+	t.OPA.Check(p, section.Get("opa"), "opa")
 	checkGovernance(p, section, t)
 	checkRates(p, section, t)
 	checkResults(p, section.Get("results"), "results", &t.Results, true)

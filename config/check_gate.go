@@ -3,10 +3,8 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 
-	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -41,20 +39,6 @@ func checkSpiceDB(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	}
 	if s.TLS != nil && !*s.TLS && s.CA != "" {
 		p.At(n.Get("ca"), "spicedb.ca", "remove it, or tls: false", "without TLS nothing is verified")
-	}
-}
-
-// checkOPA reports a policy that somebody else could change on its way here.
-func checkOPA(p *tree.Problems, section *tree.Node, t *Toolgate) {
-	n := section.Get("opa")
-	for _, from := range []struct{ key, url string }{{"bundle", t.OPA.Bundle}, {"url", t.OPA.URL}} {
-		if u, err := url.Parse(from.url); err == nil && u.Scheme == "http" && !decode.ThisMachine(u.Hostname()) {
-			p.At(n.Get(from.key), "opa."+from.key, "write https://, or an address of this machine such as 127.0.0.1",
-				"over http, whoever is in between says what is allowed")
-		}
-	}
-	if t.OPA.BundleKey != "" && t.OPA.Bundle == "" {
-		p.At(n.Get("bundle_key"), "opa.bundle_key", "remove it, or add bundle: URL", "there is no bundle that is fetched")
 	}
 }
 

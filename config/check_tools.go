@@ -28,7 +28,7 @@ func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []
 			d.At(at, "tool_files", "put several into one", "there are more than %d", maxToolFiles)
 			return files
 		}
-		data, err := readRegular(path, format.MaxFileSize)
+		data, err := format.ReadFile(path)
 		if err != nil {
 			d.At(at, fmt.Sprintf("tool_files[%d]", i), "name an existing file", "it cannot be read: %v", err)
 			continue

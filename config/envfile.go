@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/format"
 )
 
 // maxEnvFile is the largest env file read, in bytes.
@@ -17,7 +18,7 @@ func ReadEnvFile(path string) (map[string]string, error) { return readEnvFile(pa
 
 // readEnvFile reads the variables of an env file.
 func readEnvFile(path string) (map[string]string, error) {
-	data, err := readRegular(path, maxEnvFile)
+	data, err := format.ReadAtMost(path, maxEnvFile)
 	if err != nil {
 		return nil, err
 	}

@@ -2,15 +2,11 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
-	"github.com/toolgate/toolgate/config/units"
 )
 
 // FileName is the name of a toolgate file that is found without being named.
@@ -58,35 +54,4 @@ func findFile(arg, flag string, candidates []string, configDir string, lookupEnv
 		}
 	}
 	return "", nil
-}
-
-var errNotRegular = errors.New("not a regular file")
-
-// ReadRegular reads a regular file that is no larger than a configuration may be.
-// Devices and pipes are refused, because reading them may never end.
-func ReadRegular(path string) ([]byte, error) { return readRegular(path, format.MaxFileSize) }
-
-// readRegular reads a regular file of at most limit bytes. Devices and pipes
-// are refused, because reading them may never end.
-func readRegular(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is %w", path, errNotRegular)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %s", path, units.Size(limit))
-	}
-	return data, nil
 }

@@ -88,7 +88,7 @@ func (o Options) workspace(dir string) string {
 // Load reads and checks a file. The error, if any, joins every fault found,
 // each an *[tree.Error]; there is no Config then. See [Parse].
 func Load(path string, opts Options) (*Config, error) {
-	data, err := readRegular(path, format.MaxFileSize)
+	data, err := format.ReadFile(path)
 	if err != nil {
 		e := &tree.Error{File: path, Problem: "the file cannot be read: " + err.Error(), Err: err}
 		switch {
@@ -96,7 +96,7 @@ func Load(path string, opts Options) (*Config, error) {
 			e.Problem, e.Hint = "there is no such file", "name an existing one, or leave it out to start without"
 		case errors.Is(err, fs.ErrPermission):
 			e.Problem, e.Hint = "the file may not be read", "check its permissions"
-		case errors.Is(err, errNotRegular):
+		case errors.Is(err, format.ErrNotRegular):
 			e.Problem, e.Hint = "it is a folder, device or pipe, not a file", "name the file itself"
 		}
 		return nil, e

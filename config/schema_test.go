@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/config/units"
+	"github.com/toolgate/toolgate/gate/registry"
 )
 
 var update = flag.Bool("update", false, "rewrite generated files and goldens")
@@ -379,5 +380,5 @@ func TestFormatsExist(t *testing.T) {
 	}
 	settings(reflect.TypeFor[Toolgate](), "", visit)
 	settings(reflect.TypeFor[ToolFile](), "tool_files", visit)
-	settings(reflect.TypeFor[SeedFile](), "registry.seed", visit)
+	settings(reflect.TypeFor[registry.Seed](), "registry.seed", visit)
 }

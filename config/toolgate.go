@@ -1,5 +1,11 @@
 package config
 
+import (
+	"github.com/toolgate/toolgate/gate/capsule"
+	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/gate/registry"
+)
+
 // Toolgate is everything under the "toolgate" key of a file. Each field says
 // what its absence means; keys it does not have are errors. Sections that this
 // version does not use are refused wherever they are written (see
@@ -35,13 +41,13 @@ type Toolgate struct {
 	// authentication is configured and nothing decides.
 	Gate Gate `config:"gate"`
 	// Registry is the catalog of capabilities. Absent: everything enabled.
-	Registry Registry `config:"registry"`
+	Registry registry.Settings `config:"registry"`
 	// Capsules are named sets of capabilities. Absent: the phase abstains.
-	Capsules map[string]Capsule `config:"capsules"`
+	Capsules map[string]capsule.Settings `config:"capsules"`
 	// SpiceDB asks a relationship database. Absent: the phase abstains.
 	SpiceDB SpiceDB `config:"spicedb"`
 	// OPA evaluates a Rego policy. Absent: the phase abstains.
-	OPA OPA `config:"opa"`
+	OPA opa.Settings `config:"opa"`
 	// Governance is rules about calls and their arguments, and the operating mode. Absent: no rules but that paths
 	// do not lead to the gateway's own files, where something else decides who may call what.
 	Governance Governance `config:"governance"`

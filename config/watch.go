@@ -247,7 +247,7 @@ func (l *watchLoop) check(ctx context.Context) bool {
 func fingerprint(files []string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, path := range files {
-		data, err := readRegular(path, format.MaxFileSize)
+		data, err := format.ReadFile(path)
 		sum := sha256.Sum256(data)
 		_, _ = io.WriteString(h, path+"\x00") // a hash takes everything
 		if err != nil {

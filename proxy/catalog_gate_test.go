@@ -16,7 +16,7 @@ import (
 )
 
 // memoryRegistry is a registry on a store in memory.
-func memoryRegistry(t *testing.T, s registry.Settings) (*registry.Registry, *store.Store) {
+func memoryRegistry(t *testing.T, s registry.Rules) (*registry.Registry, *store.Store) {
 	t.Helper()
 	on, err := store.Open(t.Context(), store.Options{})
 	if err != nil {
@@ -67,7 +67,7 @@ func TestWhatTheCatalogHidesIsUnknown(t *testing.T) {
 		"t": {"s__t", "s__n"}, "p": {"s__p", "s__n"}, "r": {"s+r://x", "n+r://x"}, "q": {"s+q://{id}", "n+q://{id}"},
 	}
 	for range 12 {
-		reg, on := memoryRegistry(t, registry.Settings{DefaultEnabled: true, OnNew: registry.Adopt})
+		reg, on := memoryRegistry(t, registry.Rules{DefaultEnabled: true, OnNew: registry.Adopt})
 		b := newScript(t, "s", mcp.Modern, capabilityLines("first", nil)...)
 		r := newRig(t, mounted(b), func(_ *Options, c *Config) {
 			c.Chain, c.Registry = gate.NewChain(gate.Open{}, reg.Phase()), reg

@@ -78,7 +78,7 @@ func Fields(t reflect.Type) []reflect.StructField {
 	if known, ok := fields.Load(t); ok {
 		return known.([]reflect.StructField)
 	}
-	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous })
+	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("config") == "-" })
 	fields.Store(t, all)
 	return all
 }

@@ -11,6 +11,7 @@
 //	format:"name"     a further check, by name; see [Format]
 //	required:"true"   an absent or empty value is an error
 //	list:"one"        a list of one may be written as its element alone
+//	config:"-"        the field is no setting
 //
 // The comment of a field is its sentence in the documentation and says what its
 // absence means. Credentials have the type secret.Text of config/secret. What several values

@@ -128,10 +128,10 @@ func readers(t testing.TB) map[string]*opa.Phase {
 	const reading = "default decision := true\ndecision := false if input.args.text == 7\n"
 	const aware = reading + "decision := false if count(input.args_replaced) > 5\n"
 	return map[string]*opa.Phase{
-		"whole":     newPhase(t, opa.Options{Path: folder(t, policy(reading))}),
-		"shortened": newPhase(t, opa.Options{Path: folder(t, policy(aware))}),
-		"all":       newPhase(t, opa.Options{Path: folder(t, policy(reading)), MaxInput: 16 << 20}),
-		"unread":    newPhase(t, opa.Options{Path: folder(t, policy("default decision := true\ndecision := false if input.server == \"x\"\n"))}),
+		"whole":     newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(reading))}}),
+		"shortened": newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(aware))}}),
+		"all":       newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(reading))}, MaxInput: 16 << 20}),
+		"unread":    newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy("default decision := true\ndecision := false if input.server == \"x\"\n"))}}),
 	}
 }
 

@@ -31,7 +31,7 @@ func thousand() (opa.Data, []gate.Request) {
 
 func BenchmarkRequest(b *testing.B) {
 	data, _ := thousand()
-	p := newPhase(b, opa.Options{Path: defaultPolicy, Data: data})
+	p := newPhase(b, opa.Options{Settings: opa.Settings{Path: defaultPolicy}, Data: data})
 	r := call("tool1", `{"path": "/tmp", "n": 7}`)
 	for b.Loop() {
 		if d, err := p.Check(b.Context(), r); err != nil || d.Effect != gate.Allow {
@@ -44,7 +44,7 @@ func BenchmarkViewThousand(b *testing.B) {
 	data, rs := thousand()
 	for name, size := range map[string]int{"cold": -1, "cached": 0} {
 		b.Run(name, func(b *testing.B) {
-			p := newPhase(b, opa.Options{Path: defaultPolicy, Data: data, CacheSize: size})
+			p := newPhase(b, opa.Options{Settings: opa.Settings{Path: defaultPolicy}, Data: data, CacheSize: size})
 			for b.Loop() {
 				if _, err := p.CheckAll(b.Context(), rs); err != nil {
 					b.Fatal(err)
@@ -56,7 +56,7 @@ func BenchmarkViewThousand(b *testing.B) {
 
 func BenchmarkSetData(b *testing.B) {
 	data, _ := thousand()
-	p := newPhase(b, opa.Options{Path: defaultPolicy, Data: data})
+	p := newPhase(b, opa.Options{Settings: opa.Settings{Path: defaultPolicy}, Data: data})
 	for i := 0; b.Loop(); i++ {
 		data.GlobalToolDeny = []string{fmt.Sprint(i)}
 		if err := p.SetData(data); err != nil {

@@ -102,7 +102,7 @@ func TestCacheKeyIsInjective(t *testing.T) {
 // as well, is made of what is in the key.
 func TestInputIsMadeOfTheKey(t *testing.T) {
 	t.Parallel()
-	base, err := opa.Document(opa.Options{Path: "x"}, call("fs__read", `{}`))
+	base, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x"}}, call("fs__read", `{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestInputIsMadeOfTheKey(t *testing.T) {
 		change(t, reflect.ValueOf(&id.Principal).Elem(), f.Name)
 	}
 	r.Identity = gate.NewIdentity(id)
-	other, err := opa.Document(opa.Options{Path: "x"}, r)
+	other, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x"}}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestWhatIsKept(t *testing.T) {
 			}
 			f["other.rego"] = "package other\n\nx if " + map[bool]string{true: "input.args.a", false: "true"}[tt.name == "arguments in another package"]
 			f["plain.rego"] = "package plain\n\nx if true"
-			p := newPhase(t, opa.Options{Path: folder(t, f)})
+			p := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, f)}})
 			for action, want := range map[gate.Action]bool{gate.View: tt.view, gate.Call: tt.request, gate.Enable: false} {
 				if got := p.Cacheable(action); got != want {
 					t.Errorf("%s is kept: %v, want %v", action, got, want)
@@ -202,7 +202,7 @@ func TestCacheForgets(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, policy("default decision := {\"allow\": false, \"reason\": \"no\"}\ndecision := data.tools[input.tool_name].enabled if input.tool_name"))
 	synctest.Test(t, func(t *testing.T) {
-		p := newPhase(t, opa.Options{Path: dir, Data: opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true}}}})
+		p := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true}}}})
 		for _, r := range []*gate.Request{view("a"), view("a"), call("a", ""), call("a", `{"x": 1}`), enable("a")} {
 			wantAllow(t, decide(t, p, r))
 		}
@@ -342,7 +342,7 @@ func TestViewClass(t *testing.T) {
 	if a, b := classes(clock, ""); a == b {
 		t.Errorf("a policy that looks at the clock has the class %q twice", a)
 	}
-	remote := newPhase(t, opa.Options{URL: "http://127.0.0.1:1"})
+	remote := newPhase(t, opa.Options{Settings: opa.Settings{URL: "http://127.0.0.1:1"}})
 	if a, b := classes(remote, ""); a == b {
 		t.Errorf("a remote policy has the class %q twice", a)
 	}

@@ -85,10 +85,10 @@ func TestDefaultPolicy(t *testing.T) {
 					if err != nil {
 						return nil, err
 					}
-					return opa.New(t.Context(), opa.Options{Path: defaultPolicy, Data: d, Timeout: 20 * time.Second})
+					return opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: defaultPolicy}, Data: d, Timeout: 20 * time.Second})
 				},
 				"file": func(data string) (*opa.Phase, error) {
-					return opa.New(t.Context(), opa.Options{Path: folder(t, files{"default.rego": text, "data.json": data}), Timeout: 20 * time.Second})
+					return opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: folder(t, files{"default.rego": text, "data.json": data})}, Timeout: 20 * time.Second})
 				},
 			} {
 				phase, err := p("{" + catalogJSON + "," + tt.data + "}")

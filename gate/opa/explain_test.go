@@ -92,7 +92,7 @@ func TestExplainDefaultPolicy(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := newPhase(t, opa.Options{Path: defaultPolicy, Data: tt.data})
+			p := newPhase(t, opa.Options{Settings: opa.Settings{Path: defaultPolicy}, Data: tt.data})
 			e, err := p.Explain(t.Context(), tt.ask)
 			if err != nil || e.Effect != gate.Deny || e.Change == nil || e.Question != "" || e.ID == "" || e.Revision == "" {
 				t.Fatalf("explanation %+v, error %v", e, err)
@@ -128,7 +128,7 @@ func TestExplainDefaultPolicy(t *testing.T) {
 // changes nothing.
 func TestChangesLeadToAnAllow(t *testing.T) {
 	t.Parallel()
-	p := newPhase(t, opa.Options{Path: defaultPolicy})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: defaultPolicy}})
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	named := map[string]int{}
@@ -311,7 +311,7 @@ func TestExplainError(t *testing.T) {
 // A change of data that is in the policy's own file says so.
 func TestChangeInAFile(t *testing.T) {
 	t.Parallel()
-	p := newPhase(t, opa.Options{Path: folder(t, files{"default.rego": read(t, defaultPolicy+"/default.rego"), "data.json": `{"tool_catalog": {"a": {"enabled": false}}}`})})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, files{"default.rego": read(t, defaultPolicy+"/default.rego"), "data.json": `{"tool_catalog": {"a": {"enabled": false}}}`})}})
 	e, err := p.Explain(t.Context(), view("a"))
 	if err != nil || e.Change == nil || e.Change.Where != "tool_catalog" || !strings.Contains(e.Change.Text, "data.json") {
 		t.Errorf("explanation %+v, error %v", e, err)

@@ -27,7 +27,7 @@ func TestFailureOfOneTool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var failed []string
-			p := newPhase(t, opa.Options{Path: folder(t, policy(rego)), OnFailure: func(action string) { failed = append(failed, action) }})
+			p := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(rego))}, OnFailure: func(action string) { failed = append(failed, action) }})
 			ds := gate.NewChain(p).DecideAll(t.Context(), []gate.Request{*view("good1"), *view("bad"), *view("good2")})
 			for i, d := range ds {
 				if good := i != 1; good != (d.Effect == gate.Allow) || d.Undecidable() == good || (d.Err == nil) != good {
@@ -71,13 +71,15 @@ func TestFailureOfThePolicy(t *testing.T) {
 // everything, nobody is shown an empty list.
 func TestFailureByTime(t *testing.T) {
 	t.Parallel()
-	p := newPhase(t, opa.Options{Timeout: time.Second, Path: folder(t, policy(`default decision := true
+	p := newPhase(t, opa.Options{Timeout: time.Second, Settings: opa.Settings{
+		Path: folder(t, policy(`default decision := true
 decision := false if {
 	input.tool_name == "bad"
 	some a in numbers.range(1, 3000)
 	some b in numbers.range(1, 3000)
 	a * b < 0
-}`))})
+}`)),
+	}})
 	ds, err := p.CheckAll(t.Context(), []gate.Request{*view("good"), *view("bad")})
 	if err != nil || ds[0].Effect != gate.Allow || !ds[1].Undecidable() {
 		t.Errorf("decisions %+v, error %v", ds, err)
@@ -92,7 +94,7 @@ decision := false if {
 func TestFailuresAreBounded(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, policy(`decision := true if input.tool_name == "good"`))
-	p := newPhase(t, opa.Options{Path: dir})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}})
 	for i := range 200 {
 		if _, err := p.Check(t.Context(), view(fmt.Sprint("tool", i))); err == nil {
 			t.Fatal("it was decided")

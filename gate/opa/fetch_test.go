@@ -69,7 +69,7 @@ func TestBundleURLIsPolled(t *testing.T) {
 	t.Parallel()
 	s := newBundleServer(t, reasonBundle(t, "one"))
 	p := newPhase(t, opa.Options{
-		Bundle: s.URL + "/bundle.tar.gz", Poll: 5 * time.Millisecond, CopyDir: filepath.Join(t.TempDir(), "copies"),
+		Settings: opa.Settings{Bundle: s.URL + "/bundle.tar.gz"}, Poll: 5 * time.Millisecond, CopyDir: filepath.Join(t.TempDir(), "copies"),
 		Header: http.Header{"Authorization": {"Bearer secret"}},
 	})
 	wantDeny(t, decide(t, p, view("a")), "one")
@@ -119,7 +119,7 @@ func TestBundleURLIsPolled(t *testing.T) {
 func TestLastGoodCopy(t *testing.T) {
 	t.Parallel()
 	s := newBundleServer(t, reasonBundle(t, "one"))
-	o := opa.Options{Bundle: s.URL, CopyDir: filepath.Join(t.TempDir(), "copies"), Poll: 5 * time.Millisecond}
+	o := opa.Options{Settings: opa.Settings{Bundle: s.URL}, CopyDir: filepath.Join(t.TempDir(), "copies"), Poll: 5 * time.Millisecond}
 	newPhase(t, o)
 	copies, err := filepath.Glob(filepath.Join(o.CopyDir, "*"))
 	if err != nil || len(copies) != 1 {
@@ -182,9 +182,9 @@ func TestBundleRedirects(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	wantDeny(t, decide(t, newPhase(t, opa.Options{Bundle: s.URL + "/here"}), view("a")), "one")
+	wantDeny(t, decide(t, newPhase(t, opa.Options{Settings: opa.Settings{Bundle: s.URL + "/here"}}), view("a")), "one")
 	for path, want := range map[string]string{"/away": "another host", "/loop": "redirects"} {
-		if _, err := opa.New(t.Context(), opa.Options{Bundle: s.URL + path}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Bundle: s.URL + path}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", path, err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestBundleRedirects(t *testing.T) {
 func TestBundleURLIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newBundleServer(t, make([]byte, 20<<20+1))
-	if _, err := opa.New(t.Context(), opa.Options{Bundle: s.URL}); err == nil || !strings.Contains(err.Error(), "larger than 20 MiB") {
+	if _, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Bundle: s.URL}}); err == nil || !strings.Contains(err.Error(), "larger than 20 MiB") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -207,12 +207,12 @@ func TestStatusHidesPassword(t *testing.T) {
 	t.Parallel()
 	s := newBundleServer(t, reasonBundle(t, "one"))
 	with := strings.Replace(s.URL, "http://", "http://user:geheim@", 1)
-	p := newPhase(t, opa.Options{Bundle: with})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Bundle: with}})
 	if got := p.Status().Source; strings.Contains(got, "geheim") || !strings.Contains(got, "user") {
 		t.Errorf("source %q", got)
 	}
 	s.Close()
-	if _, err := opa.New(t.Context(), opa.Options{Bundle: with}); err == nil || strings.Contains(err.Error(), "geheim") {
+	if _, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Bundle: with}}); err == nil || strings.Contains(err.Error(), "geheim") {
 		t.Errorf("error %v", err)
 	}
 }

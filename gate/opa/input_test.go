@@ -18,7 +18,7 @@ func TestInput(t *testing.T) {
 	t.Parallel()
 	r := call("fs__read", `{"path": "/tmp", "n": 9007199254740993}`)
 	r.Capsule = "research"
-	in, err := opa.Document(opa.Options{Path: "x"}, r)
+	in, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x"}}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestActions(t *testing.T) {
 	} {
 		r := call("x", "")
 		r.Kind, r.Action = tt.kind, tt.action
-		in, err := opa.Document(opa.Options{Path: "x", Actions: map[string]string{"tool.request": "invoke", "tool.enable": "add", "resource.request": "fetch"}}, r)
+		in, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x", Actions: map[string]string{"tool.request": "invoke", "tool.enable": "add", "resource.request": "fetch"}}}, r)
 		if err != nil || in["action"] != tt.want {
 			t.Errorf("%v %s: %v, error %v, want %s", tt.kind, tt.action, in["action"], err, tt.want)
 		}
@@ -84,7 +84,7 @@ func TestLargeArguments(t *testing.T) {
 	long, longer := strings.Repeat("a", 100_000), strings.Repeat("b", 200_000)
 	sum := sha256.Sum256([]byte(longer))
 	raw := `{"path": "/tmp", "a/b": {"c~": ["` + long + `", "` + longer + `"]}, "n": 9007199254740993}`
-	in, err := opa.Document(opa.Options{Path: "x"}, call("fs__write", raw))
+	in, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x"}}, call("fs__write", raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestLargeArguments(t *testing.T) {
 	short := `{"list": [` + strings.Repeat(`"`+strings.Repeat("c", 1000)+`",`, 300) + `1]}`
 	d := decide(t, asking(t, aware), call("fs__write", short))
 	wantDeny(t, d, "its arguments have 300913 bytes after their long strings were replaced, and the policy is shown at most 262144 (limits.policy_input)")
-	small := newPhase(t, opa.Options{Path: folder(t, policy(aware)), MaxInput: 10})
+	small := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(aware))}, MaxInput: 10})
 	wantAllow(t, decide(t, small, call("fs__write", `{"a": 12}`)))
 	wantDeny(t, decide(t, small, call("fs__write", `{"a": 1234}`)),
 		"its arguments have 11 bytes after their long strings were replaced, and the policy is shown at most 10 (limits.policy_input)")
@@ -162,7 +162,7 @@ helper(_) if count(input.args_replaced) > 0`, "unseen"},
 // shown.
 func TestRestrictedArgumentThatIsTooLong(t *testing.T) {
 	t.Parallel()
-	p := newPhase(t, opa.Options{Path: defaultPolicy, Data: opa.Data{
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: defaultPolicy}, Data: opa.Data{
 		ToolCatalog:          map[string]opa.Tool{"w": {Enabled: true}},
 		TenantRestrictedArgs: map[string]map[string]map[string][]any{"acme": {"w": {"a/b": {"x"}}}},
 	}})
@@ -193,7 +193,7 @@ func FuzzArguments(f *testing.F) {
 			t.Skip()
 		}
 		const limit = 2048
-		in, err := opa.Document(opa.Options{Path: "x", MaxInput: limit}, call("x", raw))
+		in, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x"}, MaxInput: limit}, call("x", raw))
 		if err != nil {
 			if len(raw) <= limit {
 				t.Errorf("small arguments are refused: %v", err)
@@ -250,7 +250,7 @@ func FuzzValues(f *testing.F) {
 			return
 		}
 		for _, r := range []*gate.Request{call("fs__read", args), view("fs__read")} {
-			given, plain, err := opa.Values(opa.Options{Path: "x", MaxInput: limit&0xffff + 1}, r)
+			given, plain, err := opa.Values(opa.Options{Settings: opa.Settings{Path: "x"}, MaxInput: limit&0xffff + 1}, r)
 			if err != nil {
 				t.Fatal(err)
 			}

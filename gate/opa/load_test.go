@@ -64,7 +64,7 @@ func TestLoadErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, path := range []string{folder(t, tt.f), packed} {
-				_, err := opa.New(t.Context(), opa.Options{Path: path})
+				_, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: path}})
 				if err == nil {
 					t.Fatalf("%s was loaded", path)
 				}
@@ -98,7 +98,7 @@ func TestBadBundles(t *testing.T) {
 		if strings.HasPrefix(name, "bomb") {
 			want = "at most 4096 files and 64 MiB"
 		}
-		if _, err := opa.New(t.Context(), opa.Options{Path: path}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: path}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -136,12 +136,14 @@ func TestDataOfBoth(t *testing.T) {
 	t.Parallel()
 	changes := 0
 	p := newPhase(t, opa.Options{
-		Path: folder(t, files{
-			"policy.rego":              "package toolgate\n\ndefault decision := false\n\ndecision if {\n\tinput.tool_name in data.own.names\n\tnot input.tool_name in data.global_tool_deny\n}\n",
-			"own/data.yaml":            "names: [a, b]\n",
-			"global_tool_deny/x.md":    "",
-			"persona_tool_deny/a.rego": "package a.b\n",
-		}),
+		Settings: opa.Settings{
+			Path: folder(t, files{
+				"policy.rego":              "package toolgate\n\ndefault decision := false\n\ndecision if {\n\tinput.tool_name in data.own.names\n\tnot input.tool_name in data.global_tool_deny\n}\n",
+				"own/data.yaml":            "names: [a, b]\n",
+				"global_tool_deny/x.md":    "",
+				"persona_tool_deny/a.rego": "package a.b\n",
+			}),
+		},
 		OnChange: func() { changes++ },
 	})
 	first := p.Status()
@@ -172,11 +174,11 @@ func TestDataOfBoth(t *testing.T) {
 	wantDeny(t, decide(t, p, view("a")), "policy_denied")
 
 	both := folder(t, files{"policy.rego": "package toolgate\n\ndecision := true\n", "data.json": `{"global_tool_deny": ["x"]}`})
-	_, err := opa.New(t.Context(), opa.Options{Path: both, Data: opa.Data{GlobalToolDeny: []string{}}})
+	_, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: both}, Data: opa.Data{GlobalToolDeny: []string{}}})
 	if err == nil || !strings.Contains(err.Error(), "data.json: data.global_tool_deny is given by the gateway, too") {
 		t.Errorf("error %v", err)
 	}
-	own := newPhase(t, opa.Options{Path: both, Data: opa.Data{ToolCatalog: map[string]opa.Tool{}}})
+	own := newPhase(t, opa.Options{Settings: opa.Settings{Path: both}, Data: opa.Data{ToolCatalog: map[string]opa.Tool{}}})
 	if err := own.SetData(opa.Data{GlobalToolDeny: []string{"y"}}); err == nil {
 		t.Error("the gateway's key took the place of the policy's")
 	}
@@ -191,7 +193,7 @@ func TestRevision(t *testing.T) {
 	}
 	f := policy("decision := true")
 	f[".manifest"] = `{"revision": "v7"}`
-	p := newPhase(t, opa.Options{Path: folder(t, f), Data: opa.Data{GlobalToolDeny: []string{}}})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, f)}, Data: opa.Data{GlobalToolDeny: []string{}}})
 	if got := decide(t, p, view("a")).Revision; !strings.HasPrefix(got, "v7+data:") {
 		t.Errorf("revision %q", got)
 	}
@@ -208,7 +210,7 @@ func TestFolderOfLinks(t *testing.T) {
 	if err := os.Symlink("..data/policy.rego", filepath.Join(dir, "policy.rego")); err != nil {
 		t.Fatal(err)
 	}
-	wantAllow(t, decide(t, newPhase(t, opa.Options{Path: dir}), view("a")))
+	wantAllow(t, decide(t, newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}}), view("a")))
 }
 
 // running starts a phase's Run and ends it with the test.
@@ -246,7 +248,7 @@ func TestFolderIsWatched(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, policy(`decision := {"allow": false, "reason": "one"}`))
 	var changes atomic.Int32
-	p := newPhase(t, opa.Options{Path: dir, OnChange: func() { changes.Add(1) }})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, OnChange: func() { changes.Add(1) }})
 	running(t, p)
 	reason := func() string { return decide(t, p, view("a")).Reason }
 	if got := reason(); got != "one" {
@@ -295,7 +297,7 @@ func TestBundleFileIsWatched(t *testing.T) {
 	}
 	good := bundle(t, policy(`decision := {"allow": false, "reason": "two"}`))
 	put(bundle(t, policy(`decision := {"allow": false, "reason": "one"}`)))
-	p := newPhase(t, opa.Options{Path: path})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: path}})
 	running(t, p)
 	put(good[:len(good)-10])
 	until(t, "the error of a bundle that is cut off", func() bool { return p.Status().Err != nil })
@@ -313,7 +315,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		return fmt.Sprintf("package toolgate\n\ndefault decision := false\n\ndecision := {\"allow\": false, \"reason\": sprintf(\"%%v %%v\", [%d, data.n])} if input\n", i)
 	}
 	dir := folder(t, files{"policy.rego": rego(0), "data.json": `{"n": 0}`})
-	p := newPhase(t, opa.Options{Path: dir})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	var asked atomic.Int64
@@ -330,7 +332,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	packed := newPhase(t, opa.Options{Path: dir})
+	packed := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}})
 	for i := range 96 {
 		f := files{"policy.rego": rego(i), "data.json": fmt.Sprintf(`{"n": %d}`, i)}
 		switch i % 3 {

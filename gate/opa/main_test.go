@@ -95,7 +95,7 @@ func newPhase(t testing.TB, o opa.Options) *opa.Phase {
 // asking returns a phase for a policy of one module.
 func asking(t testing.TB, rego string) *opa.Phase {
 	t.Helper()
-	return newPhase(t, opa.Options{Path: folder(t, policy(rego))})
+	return newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(rego))}})
 }
 
 func alice() *gate.Identity {

@@ -23,7 +23,7 @@ func loaded(t *testing.T, files map[string]string) *opa.Phase {
 			t.Fatal(err)
 		}
 	}
-	p, err := opa.New(t.Context(), opa.Options{Path: dir})
+	p, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/gate"
 )
 
@@ -64,26 +65,12 @@ const (
 	Shadow Mode = "shadow"
 )
 
-// Options says which policy a [Phase] asks and how. Exactly one of Path,
-// Bundle and URL is set.
+// Options says which policy a [Phase] asks and how.
 type Options struct {
-	// Path is a directory of policies, or a bundle on disk (.tar.gz, .tgz).
-	// Policies are the .rego files in it and in its folders; data files are
-	// named data.json, data.yaml or data.yml, and what they hold is found at
-	// data.<folder>. Files whose name ends in _test.rego are only for
-	// [RunTests]; names that begin with a dot are skipped, except .manifest.
-	Path string
-	// Bundle is the http or https URL of a bundle, which is asked for again
+	// Settings are what an operator says. The http URL of a bundle is asked for again
 	// every Poll with the ETag of the last one.
-	Bundle string
-	// BundleKey is the public key, or the certificate, of who signs the bundle, in PEM;
-	// then one that is not signed by it, or has a file that is not, is refused. Nil:
-	// whoever serves the URL decides.
-	BundleKey []byte
-	// URL is the base URL of a remote OPA server, such as
-	// http://127.0.0.1:8181. As a bundle's, it begins with https:// unless it is of
-	// this machine.
-	URL string
+	Settings
+
 	// Header is sent to the bundle service or the remote server, such as
 	// Authorization. It is never logged.
 	Header http.Header
@@ -91,16 +78,6 @@ type Options struct {
 	// serve at the next start if the URL does not. Empty: none is kept.
 	CopyDir string
 
-	// Decision is the rule to ask. Empty: [DefaultDecision].
-	Decision string
-	// RegoVersion is what the policies are written in. A bundle's manifest
-	// may say otherwise for itself.
-	RegoVersion RegoVersion
-	Mode        Mode
-	// Actions gives actions other names for the policy: from tool.view,
-	// tool.request, tool.enable, prompt.view, prompt.request, resource.view
-	// or resource.request.
-	Actions map[string]string
 	// Data is what [Phase.SetData] sets, for the first load.
 	Data Data
 
@@ -163,8 +140,12 @@ func (o Options) complete() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	var unusable error
-	if o.BundleKey != nil {
-		if o.signer, unusable = newSigner(o.BundleKey); unusable != nil {
+	if o.BundleKey != "" {
+		key, err := os.ReadFile(o.BundleKey)
+		if err != nil {
+			return o, fmt.Errorf("opa.bundle_key: %w", err)
+		}
+		if o.signer, unusable = newSigner(key); unusable != nil {
 			unusable = fmt.Errorf("bundle_key: %w", unusable)
 		}
 		if o.Bundle == "" {
@@ -209,19 +190,13 @@ func (o Options) checkSource() error {
 			return fmt.Errorf("%s: not a URL: %w", name, withoutURL(err))
 		case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 			return fmt.Errorf("%s: must begin with http:// or https:// and a host", name)
-		case u.Scheme == "http" && !ofThisMachine(u):
+		case u.Scheme == "http" && !decode.ThisMachine(u.Hostname()):
 			return fmt.Errorf("%s: must begin with https://: whoever is in between could say what is allowed", name)
 		case name == "url" && (u.RawQuery != "" || u.Fragment != ""):
 			return errors.New("url: must be the server's base URL, without ? and #")
 		}
 	}
 	return nil
-}
-
-// ofThisMachine tells whether a URL does not leave the machine.
-func ofThisMachine(u *url.URL) bool {
-	a, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && a.IsLoopback()
 }
 
 func (o Options) checkActions() error {

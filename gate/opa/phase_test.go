@@ -126,13 +126,15 @@ func TestUnknownActionDenies(t *testing.T) {
 func TestEndlessRuleIsBounded(t *testing.T) {
 	t.Parallel()
 	p := newPhase(t, opa.Options{
-		Path: folder(t, policy(`default decision := false
+		Settings: opa.Settings{
+			Path: folder(t, policy(`default decision := false
 decision if {
 	input.tool_name != "probe__probe"
 	some a in numbers.range(1, 1000000)
 	some b in numbers.range(1, 1000000)
 	a * b < 0
 }`)),
+		},
 		Timeout: 10 * time.Millisecond, ListTimeout: 100 * time.Millisecond,
 	})
 	_, err := p.Check(t.Context(), view("x"))
@@ -165,13 +167,15 @@ decision if {
 // Where nothing is configured, a decision has 50 ms.
 func TestDefaultBound(t *testing.T) {
 	t.Parallel()
-	p, err := opa.New(t.Context(), opa.Options{Path: folder(t, policy(`default decision := false
+	p, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{
+		Path: folder(t, policy(`default decision := false
 decision if {
 	input.tool_name != "probe__probe"
 	some a in numbers.range(1, 100000)
 	some b in numbers.range(1, 100000)
 	a * b < 0
-}`))})
+}`)),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +188,15 @@ decision if {
 func TestCancelledCallerEndsDecision(t *testing.T) {
 	t.Parallel()
 	p := newPhase(t, opa.Options{
-		Path: folder(t, policy(`default decision := false
+		Settings: opa.Settings{
+			Path: folder(t, policy(`default decision := false
 decision if {
 	input.tool_name != "probe__probe"
 	some a in numbers.range(1, 1000000)
 	some b in numbers.range(1, 1000000)
 	a * b < 0
 }`)),
+		},
 		Timeout: time.Hour,
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -232,10 +238,12 @@ func TestShadow(t *testing.T) {
 	var mu sync.Mutex
 	var reported []gate.Decision
 	p := newPhase(t, opa.Options{
-		Path: folder(t, policy(`default decision := {"allow": false, "reason": "no"}
+		Settings: opa.Settings{
+			Path: folder(t, policy(`default decision := {"allow": false, "reason": "no"}
 decision := true if input.tool_name == "good"
 decision := 1 if input.tool_name == "broken"`)),
-		Mode: opa.Shadow,
+			Mode: opa.Shadow,
+		},
 		OnShadow: func(r *gate.Request, d gate.Decision) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -286,18 +294,18 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		{"no source", opa.Options{}, "exactly one of path"},
-		{"two sources", opa.Options{Path: dir, URL: "http://localhost"}, "exactly one of path"},
-		{"version", opa.Options{Path: dir, RegoVersion: "v2"}, `rego_version "v2"`},
-		{"mode", opa.Options{Path: dir, Mode: "Shadow"}, `mode "Shadow"`},
-		{"unknown action", opa.Options{Path: dir, Actions: map[string]string{"tool.call": "x"}}, `"tool.call" is none of`},
-		{"empty action", opa.Options{Path: dir, Actions: map[string]string{"tool.view": ""}}, "new name of tool.view"},
-		{"decision", opa.Options{Path: dir, Decision: "toolgate.decision"}, "must be the name of a rule"},
-		{"decision with a variable", opa.Options{Path: dir, Decision: "data.toolgate[x]"}, "must be the name of a rule"},
-		{"decision of everything", opa.Options{Path: dir, Decision: "data"}, "must be the name of a rule"},
-		{"bundle is no URL", opa.Options{Bundle: "policies/"}, "must begin with http"},
-		{"url with a query", opa.Options{URL: "http://localhost?x=1"}, "base URL"},
-		{"password is not repeated", opa.Options{URL: "http://user:geheim@[bad"}, "url: not a URL"},
-		{"no such folder", opa.Options{Path: "testdata/none"}, "testdata/none"},
+		{"two sources", opa.Options{Settings: opa.Settings{Path: dir, URL: "http://localhost"}}, "exactly one of path"},
+		{"version", opa.Options{Settings: opa.Settings{Path: dir, RegoVersion: "v2"}}, `rego_version "v2"`},
+		{"mode", opa.Options{Settings: opa.Settings{Path: dir, Mode: "Shadow"}}, `mode "Shadow"`},
+		{"unknown action", opa.Options{Settings: opa.Settings{Path: dir, Actions: map[string]string{"tool.call": "x"}}}, `"tool.call" is none of`},
+		{"empty action", opa.Options{Settings: opa.Settings{Path: dir, Actions: map[string]string{"tool.view": ""}}}, "new name of tool.view"},
+		{"decision", opa.Options{Settings: opa.Settings{Path: dir, Decision: "toolgate.decision"}}, "must be the name of a rule"},
+		{"decision with a variable", opa.Options{Settings: opa.Settings{Path: dir, Decision: "data.toolgate[x]"}}, "must be the name of a rule"},
+		{"decision of everything", opa.Options{Settings: opa.Settings{Path: dir, Decision: "data"}}, "must be the name of a rule"},
+		{"bundle is no URL", opa.Options{Settings: opa.Settings{Bundle: "policies/"}}, "must begin with http"},
+		{"url with a query", opa.Options{Settings: opa.Settings{URL: "http://localhost?x=1"}}, "base URL"},
+		{"password is not repeated", opa.Options{Settings: opa.Settings{URL: "http://user:geheim@[bad"}}, "url: not a URL"},
+		{"no such folder", opa.Options{Settings: opa.Settings{Path: "testdata/none"}}, "testdata/none"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -315,12 +323,11 @@ func TestDecisionAndVersion(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, files{"authz.rego": "package authz\n\ndefault allow = false\n\nallow {\n\tinput.action == \"use\"\n}\n"})
 	p := newPhase(t, opa.Options{
-		Path: dir, Decision: "data.authz.allow", RegoVersion: opa.V0,
-		Actions: map[string]string{"tool.request": "use"},
+		Settings: opa.Settings{Path: dir, Decision: "data.authz.allow", RegoVersion: opa.V0, Actions: map[string]string{"tool.request": "use"}},
 	})
 	wantAllow(t, decide(t, p, call("x", "")))
 	wantDeny(t, decide(t, p, view("x")), "policy_denied")
-	if _, err := opa.New(t.Context(), opa.Options{Path: dir, Decision: "data.authz.allow", RegoVersion: opa.V1}); err == nil {
+	if _, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: dir, Decision: "data.authz.allow", RegoVersion: opa.V1}}); err == nil {
 		t.Error("the older language was read as the newer one")
 	}
 }

@@ -81,7 +81,7 @@ func TestRemoteQuestion(t *testing.T) {
 		path, query, method, kind, auth string
 		body                            map[string]any
 	}
-	o := opa.Options{Decision: `data.authz["a/b"].allow`, Header: http.Header{"Authorization": {"Bearer secret"}}, Timeout: 10 * time.Second}
+	o := opa.Options{Settings: opa.Settings{Decision: `data.authz["a/b"].allow`}, Header: http.Header{"Authorization": {"Bearer secret"}}, Timeout: 10 * time.Second}
 	p := answering(t, o, func(w http.ResponseWriter, r *http.Request) {
 		got.path, got.query, got.method = r.URL.EscapedPath(), r.URL.RawQuery, r.Method
 		got.kind, got.auth = r.Header.Get("Content-Type"), r.Header.Get("Authorization")
@@ -221,7 +221,7 @@ func TestDeadServer(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
-	p := newPhase(t, opa.Options{URL: s.URL})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{URL: s.URL}})
 	for range 10 {
 		if d, err := p.Check(t.Context(), view("a")); err == nil || d.Effect != gate.Deny || d.Reason != "policy_error" || d.ID == "" {
 			t.Errorf("decision %+v, error %v", d, err)

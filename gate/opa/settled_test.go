@@ -44,9 +44,11 @@ func TestSettledRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPhase(t, opa.Options{Path: folder(t, files{
-				"policy.rego": "package toolgate\n\n" + strings.ReplaceAll(tt.policy, "; ", "\n"), "other.rego": "package other\n\na if input.args.x == 1\n",
-			})})
+			p := newPhase(t, opa.Options{Settings: opa.Settings{
+				Path: folder(t, files{
+					"policy.rego": "package toolgate\n\n" + strings.ReplaceAll(tt.policy, "; ", "\n"), "other.rego": "package other\n\na if input.args.x == 1\n",
+				}),
+			}})
 			want := slices.Clone(tt.want)
 			for i := range want {
 				want[i] = "data.toolgate." + want[i]
@@ -109,8 +111,8 @@ func TestRememberingChangesNothing(t *testing.T) {
 			}
 			first := data()
 			dir := folder(t, policy(text))
-			remembers := newPhase(t, opa.Options{Path: dir, Data: first})
-			forgets := newPhase(t, opa.Options{Path: dir, Data: first, CacheSize: -1})
+			remembers := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: first})
+			forgets := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: first, CacheSize: -1})
 			if len(remembers.Settled()) == 0 {
 				t.Fatal("there is nothing to remember")
 			}
@@ -160,7 +162,7 @@ func TestWithEndsWithItsExpression(t *testing.T) {
 // Of the policy that we ship, all but what is said about arguments is remembered.
 func TestSettledDefaultPolicy(t *testing.T) {
 	t.Parallel()
-	settled := newPhase(t, opa.Options{Path: defaultPolicy}).Settled()
+	settled := newPhase(t, opa.Options{Settings: opa.Settings{Path: defaultPolicy}}).Settled()
 	for name, want := range map[string]bool{"permitted": true, "denied": true, "restrictable": true, "decision": false} {
 		if got := slices.Contains(settled, "data.toolgate."+name); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)

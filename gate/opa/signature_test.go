@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -150,7 +151,7 @@ func TestSignedBundle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newBundleServer(t, bundle(t, tt.files))
-			p, err := opa.New(t.Context(), opa.Options{Bundle: s.URL, BundleKey: tt.key})
+			p, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Bundle: s.URL, BundleKey: keyFile(t, tt.key)}})
 			if tt.reason != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.reason) {
 					t.Fatalf("error %v, want %q", err, tt.reason)
@@ -165,7 +166,7 @@ func TestSignedBundle(t *testing.T) {
 		})
 	}
 	made := newBundleServer(t, built(t, plain, key))
-	p := newPhase(t, opa.Options{Bundle: made.URL, BundleKey: public})
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Bundle: made.URL, BundleKey: keyFile(t, public)}})
 	wantAllow(t, decide(t, p, call("good", "{}")))
 	wantDeny(t, decide(t, p, call("bad", "{}")), "policy_denied")
 }
@@ -180,7 +181,7 @@ func TestSignedCopy(t *testing.T) {
 	key, public := pemOf(t, private, &private.PublicKey)
 	plain := files{"policy.rego": "package toolgate\n\ndefault decision := false\n", ".manifest": `{"roots": [""], "rego_version": 1}`}
 	s := newBundleServer(t, bundle(t, with(plain, ".signatures.json", signature(t, plain, key, "RS256"))))
-	o := opa.Options{Bundle: s.URL, CopyDir: t.TempDir(), BundleKey: public}
+	o := opa.Options{Settings: opa.Settings{Bundle: s.URL, BundleKey: keyFile(t, public)}, CopyDir: t.TempDir()}
 	newPhase(t, o)
 	s.set(nil, "", http.StatusInternalServerError)
 	wantDeny(t, decide(t, newPhase(t, o), call("x", "{}")), "policy_denied")
@@ -188,6 +189,19 @@ func TestSignedCopy(t *testing.T) {
 	if _, err := opa.New(t.Context(), o); err == nil || !strings.Contains(err.Error(), "it is not signed") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// keyFile writes a key into a file.
+func keyFile(t *testing.T, key []byte) string {
+	t.Helper()
+	if key == nil {
+		return ""
+	}
+	path := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestBundleKeyThatIsNone(t *testing.T) {
@@ -205,9 +219,12 @@ func TestBundleKeyThatIsNone(t *testing.T) {
 		string(public) + "more": "one public key in PEM",
 		"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n": "cannot be read",
 	} {
-		if _, err := opa.New(t.Context(), opa.Options{Bundle: "https://policy.example/b", BundleKey: []byte(text)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Bundle: "https://policy.example/b", BundleKey: keyFile(t, []byte(text))}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+	if _, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Bundle: "https://policy.example/b", BundleKey: filepath.Join(t.TempDir(), "none")}}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
 	}
 }
 
@@ -215,18 +232,18 @@ func TestBundleKeyThatIsNone(t *testing.T) {
 func TestPolicyInClear(t *testing.T) {
 	t.Parallel()
 	for _, o := range []opa.Options{
-		{Bundle: "http://policy.example/bundle.tar.gz", Header: http.Header{"Authorization": {"Bearer x"}}},
-		{URL: "http://opa.policy.svc:8181"},
-		{URL: "http://127.0.0.1.nip.io:8181"},
-		{URL: "http://10.0.0.1:8181"},
-		{URL: "http://0.0.0.0:8181"},
+		{Settings: opa.Settings{Bundle: "http://policy.example/bundle.tar.gz"}, Header: http.Header{"Authorization": {"Bearer x"}}},
+		{Settings: opa.Settings{URL: "http://opa.policy.svc:8181"}},
+		{Settings: opa.Settings{URL: "http://127.0.0.1.nip.io:8181"}},
+		{Settings: opa.Settings{URL: "http://10.0.0.1:8181"}},
+		{Settings: opa.Settings{URL: "http://0.0.0.0:8181"}},
 	} {
 		if _, err := opa.New(t.Context(), o); err == nil || !strings.Contains(err.Error(), "must begin with https://") {
 			t.Errorf("%s%s: %v", o.Bundle, o.URL, err)
 		}
 	}
 	for _, url := range []string{"http://localhost:8181", "http://[::1]:8181", "http://127.0.0.2:8181", "https://opa.policy.svc"} {
-		p, err := opa.New(t.Context(), opa.Options{URL: url})
+		p, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{URL: url}})
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
 		} else if d := decide(t, p, nil); d.Effect == gate.Allow {

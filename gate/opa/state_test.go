@@ -24,7 +24,7 @@ func TestState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPhase(t, opa.Options{Path: folder(t, files{"policy.rego": tc.policy}), Mode: tc.mode})
+			p := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, files{"policy.rego": tc.policy}), Mode: tc.mode}})
 			for _, asked := range []struct {
 				r    *gate.Request
 				want bool

@@ -26,7 +26,7 @@ func TestDecisionWithoutDefault(t *testing.T) {
 		"decision := count(deny) == 0\ndeny contains \"x\" if input.x":                                                          false,
 		"decision := {\"allow\": ok, \"reason\": concat(\", \", deny)}\nok := count(deny) == 0\ndeny contains \"x\" if input.x": false,
 	} {
-		p := newPhase(t, opa.Options{Path: folder(t, policy(rego))})
+		p := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(rego))}})
 		got := p.Warnings()
 		if (len(got) > 0) != warned {
 			t.Errorf("%s: warned %q", rego, got)
@@ -35,7 +35,7 @@ func TestDecisionWithoutDefault(t *testing.T) {
 			t.Errorf("%s: warned %q", rego, got)
 		}
 	}
-	if got := newPhase(t, opa.Options{Path: defaultPolicy}).Warnings(); len(got) > 0 {
+	if got := newPhase(t, opa.Options{Settings: opa.Settings{Path: defaultPolicy}}).Warnings(); len(got) > 0 {
 		t.Errorf("the shipped policy: %q", got)
 	}
 }

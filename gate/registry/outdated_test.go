@@ -21,7 +21,7 @@ type replica struct {
 	looked int
 }
 
-func newReplica(t *testing.T, on *store.Store, settings registry.Settings, lists func() *gate.Offer) *replica {
+func newReplica(t *testing.T, on *store.Store, settings registry.Rules, lists func() *gate.Offer) *replica {
 	p := &replica{lists: lists}
 	wake := make(chan struct{}, 1)
 	r := &rig{

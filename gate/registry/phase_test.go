@@ -213,7 +213,7 @@ func TestViewClass(t *testing.T) {
 
 // model is what the phase should decide, written as the design says it.
 type model struct {
-	s        registry.Settings
+	s        registry.Rules
 	accepted map[string]string // hash by tool
 	listed   map[string]string // description by tool
 	decided  map[string]bool
@@ -244,7 +244,7 @@ func TestDecidesAsTheModel(t *testing.T) {
 	any := func(from []string) string { return from[random.IntN(len(from))] }
 	for range 8 {
 		m := &model{
-			s:        registry.Settings{DefaultEnabled: random.IntN(3) > 0, OnNew: registry.Enable, OnChange: registry.Hold},
+			s:        registry.Rules{DefaultEnabled: random.IntN(3) > 0, OnNew: registry.Enable, OnChange: registry.Hold},
 			accepted: map[string]string{}, listed: map[string]string{}, decided: map[string]bool{},
 			flags: map[[2]string]bool{}, away: map[[2]string]bool{},
 		}

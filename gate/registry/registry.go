@@ -43,8 +43,8 @@ const (
 	Adopt Policy = "adopt"
 )
 
-// Settings are the operator's. The zero Settings hold and disable everything.
-type Settings struct {
+// Rules are the operator's. The zero Rules hold and disable everything.
+type Rules struct {
 	// DefaultEnabled says that a capability is enabled that nobody decided about.
 	DefaultEnabled bool
 	// OnNew and OnChange say what becomes of definitions that nobody has accepted. One
@@ -94,9 +94,9 @@ type Registry struct {
 	fresh atomic.Int64 // when the view was last known to be the store's, in nanoseconds since born
 
 	working sync.Mutex // one change at a time; guards what follows
-	own     Settings   // as configured
+	own     Rules      // as configured
 	others  strictness // of the other gateways; zero until it was read
-	s       Settings   // in force
+	s       Rules      // in force
 	tables  *tables    // nil until they were read
 	offers  map[string]*offer
 	seq     uint64
@@ -142,7 +142,7 @@ func New(o Options) *Registry {
 func (r *Registry) Phase() *Phase { return &Phase{registry: r} }
 
 // Configure puts settings in force, for what is there and what comes.
-func (r *Registry) Configure(s Settings) {
+func (r *Registry) Configure(s Rules) {
 	r.working.Lock()
 	defer r.working.Unlock()
 	r.own = s

@@ -54,8 +54,8 @@ func (j *journal) String() string {
 // open are the settings of a gateway without authentication, closed those of
 // one with it.
 var (
-	open   = registry.Settings{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable}
-	closed = registry.Settings{DefaultEnabled: true, OnNew: registry.Adopt, OnChange: registry.Hold}
+	open   = registry.Rules{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable}
+	closed = registry.Rules{DefaultEnabled: true, OnNew: registry.Adopt, OnChange: registry.Hold}
 )
 
 // rig is a registry with what its test asks it.
@@ -67,12 +67,12 @@ type rig struct {
 	kept  *gate.Chain // keeps what the phase says
 }
 
-func newRig(t testing.TB, s registry.Settings) *rig {
+func newRig(t testing.TB, s registry.Rules) *rig {
 	t.Helper()
 	return rigOn(t, openStore(t, store.Options{}), s)
 }
 
-func rigOn(t testing.TB, on *store.Store, s registry.Settings) *rig {
+func rigOn(t testing.TB, on *store.Store, s registry.Rules) *rig {
 	t.Helper()
 	log := &journal{}
 	r := &rig{

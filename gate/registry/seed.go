@@ -12,42 +12,6 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Seed is what an operator writes about capabilities before they are seen. It
-// is not changed once made.
-type Seed struct {
-	Entries []SeedEntry
-	Servers []SeedServer
-}
-
-// SeedEntry is about one capability, by its exposed name or by its server and
-// the name there.
-type SeedEntry struct {
-	Name     string // exposed; empty with Server and Original
-	Server   string
-	Original string
-	Kind     string // tool, prompt, resource or template; empty is any
-
-	// Enabled is nil where nobody decided.
-	Enabled     *bool
-	DisplayName string
-	Category    string
-	Class       store.Class
-	// Definition is the hash that alone is accepted, see [Hash]. Without it the
-	// first definition is.
-	Definition   string
-	Tenants      map[string]bool // flags
-	DenyPersonas []string
-	At           gate.Rule // where it is written
-}
-
-// SeedServer is a dynamic server that there is from the beginning, for everyone.
-type SeedServer struct {
-	Server    string
-	Entry     string // of the operator's list
-	Tenant    string // of its owner
-	Arguments []byte // JSON; nil for none
-}
-
 // is tells whether an entry is about a capability that has some exposed names,
 // see [gate.Names].
 func (e *SeedEntry) is(k key, names ...string) bool {
@@ -98,8 +62,8 @@ func (e *SeedEntry) describe(r *store.RegistryRecord) {
 	if e.DisplayName != "" {
 		r.DisplayName = e.DisplayName
 	}
-	if e.Class != (store.Class{}) {
-		r.Class = e.Class
+	if c := Class(e.Class, e.Risk, e.HighCost); c != (store.Class{}) {
+		r.Class = c
 	}
 	r.Change = store.Change{Actor: SourceSeed, Reason: e.At.Place()}
 }

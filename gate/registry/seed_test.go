@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-func seeded(s registry.Settings, entries ...registry.SeedEntry) registry.Settings {
+func seeded(s registry.Rules, entries ...registry.SeedEntry) registry.Rules {
 	for i := range entries {
 		entries[i].At = gate.Rule{File: "seed.yaml", Line: i + 1}
 	}
@@ -27,7 +27,7 @@ func TestSeed(t *testing.T) {
 		registry.SeedEntry{Name: "a__off", Enabled: &no, Category: "danger"},
 		registry.SeedEntry{Server: "a", Original: "flagged", Tenants: map[string]bool{"acme": false}},
 		registry.SeedEntry{Name: "a__away", DenyPersonas: []string{"dev"}},
-		registry.SeedEntry{Name: "a__reads", Class: store.Class{ReadOnly: &yes, Destructive: &no, Risk: "low"}},
+		registry.SeedEntry{Name: "a__reads", Class: registry.ClassReadOnly, Risk: "low"},
 		registry.SeedEntry{Name: "a__off", Kind: "prompt", Enabled: &yes},
 		registry.SeedEntry{Name: "a__nothing"},
 	)

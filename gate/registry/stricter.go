@@ -38,7 +38,7 @@ type mark struct {
 	At time.Time `json:"at"`
 }
 
-func (s Settings) strictness() strictness {
+func (s Rules) strictness() strictness {
 	return strictness{s.OnNew, s.OnChange}.with(loosest)
 }
 

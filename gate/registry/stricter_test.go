@@ -11,9 +11,9 @@ import (
 // order they come, until the strict one is configured otherwise.
 func TestTheStricterHolds(t *testing.T) {
 	t.Parallel()
-	loose := registry.Settings{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable}
+	loose := registry.Rules{DefaultEnabled: true, OnNew: registry.Enable, OnChange: registry.Enable}
 	on := openStore(t, store.Options{Path: t.TempDir() + "/store.db"})
-	gateway := func(name string, s registry.Settings) *rig {
+	gateway := func(name string, s registry.Rules) *rig {
 		r := &rig{Registry: registry.New(registry.Options{Store: on, Gateway: name}), store: on, by: store.Change{Actor: "alice"}}
 		r.keeps()
 		r.Configure(s)

@@ -56,7 +56,7 @@ const (
 )
 
 // newView makes the view of tables and of what is offered here.
-func newView(s Settings, t *tables, offers map[string]*offer, seq uint64) *view {
+func newView(s Rules, t *tables, offers map[string]*offer, seq uint64) *view {
 	v := &view{
 		rows: make(map[string]*row, len(t.records)), byKey: make(map[key]*row, len(t.records)),
 		blocked: map[string][]blockedTemplate{}, spelled: map[key][]*row{}, flagged: map[string]bool{}, limited: map[string]bool{},
@@ -119,7 +119,7 @@ func kept(r *store.RegistryRecord) standing {
 
 // enabled is whether a record is on for everyone. Where it was only ever
 // discovered, nobody decided.
-func enabled(s Settings, r *store.RegistryRecord) bool {
+func enabled(s Rules, r *store.RegistryRecord) bool {
 	if r.Source == SourceDiscovery {
 		return s.DefaultEnabled
 	}
@@ -128,7 +128,7 @@ func enabled(s Settings, r *store.RegistryRecord) bool {
 
 // offer adds what is offered here: whether it is served is a matter of its own
 // definition, whatever other replicas see.
-func (v *view) offer(s Settings, i *item) {
+func (v *view) offer(s Rules, i *item) {
 	one := v.byKey[i.key]
 	if one == nil {
 		one = &row{key: i.key, standing: unrecorded, class: classOf(nil, i.definition)}

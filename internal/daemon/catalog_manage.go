@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -79,7 +77,7 @@ func (ctl *Control) change(ctx context.Context, e *registry.Entry, c *admin.Cata
 		if c.Costly {
 			costly = &c.Costly
 		}
-		return r.SetClass(ctx, e.ID, build.Class(c.Class, c.Risk, costly), by)
+		return r.SetClass(ctx, e.ID, registry.Class(c.Class, c.Risk, costly), by)
 	case admin.CatalogAccept:
 		return r.Accept(ctx, e.ID, c.Hash, by)
 	case admin.CatalogForget:
@@ -103,11 +101,7 @@ func found(missing string) func(bool, error) error {
 }
 
 func (ctl *Control) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin.CatalogSeeded, error) {
-	file, err := config.ParseSeed(s.File, s.Data)
-	if err != nil {
-		return admin.CatalogSeeded{}, err
-	}
-	seed, err := build.SeedOf(file)
+	seed, err := registry.ParseSeed(s.File, s.Data)
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}
@@ -147,11 +141,11 @@ func catalogEntry(e *registry.Entry) admin.CatalogEntry {
 func classWord(c governance.Class) string {
 	switch {
 	case c.Destructive:
-		return build.ClassDestructive
+		return registry.ClassDestructive
 	case c.ReadOnly:
-		return build.ClassReadOnly
+		return registry.ClassReadOnly
 	}
-	return build.ClassWrite
+	return registry.ClassWrite
 }
 
 // saidWord is what the operator says of a class, empty for nothing.

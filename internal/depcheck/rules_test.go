@@ -145,8 +145,8 @@ var rules = map[string]rule{
 		why:  "what a decision is must not depend on who makes it, or on any driver",
 	},
 	"gate/registry": {
-		ours: []string{"gate", "gate/governance", "internal/mcp", "internal/store"},
-		why:  "the capability catalog is in the store; what a class is, governance says",
+		ours: []string{"config/decode", "config/format", "config/tree", "gate", "gate/governance", "internal/mcp", "internal/store"},
+		why:  "the capability catalog is in the store; what a class is, governance says; its settings and its seed file it reads itself",
 	},
 	"gate/capsule": {ours: []string{"gate", "internal/mcp"}, why: "sets of capabilities are configuration only"},
 	"gate/governance": {
@@ -173,7 +173,7 @@ var rules = map[string]rule{
 		why:    "the suite that every backend passes, and a server for it",
 	},
 	"gate/opa": {
-		ours:   []string{"gate", "internal/mcp", "internal/store"},
+		ours:   []string{"config/decode", "config/tree", "gate", "internal/mcp", "internal/store"},
 		others: []string{"github.com/open-policy-agent/opa", "github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v3"},
 		why:    "the driver stays in the one phase that asks it; policies are watched, and their YAML may not name a key twice",
 	},
@@ -196,9 +196,12 @@ var rules = map[string]rule{
 	"budget/redis/redistest": {why: "runs the server that tests need"},
 
 	"config": {
-		ours:   []string{"config/decode", "config/format", "config/secret", "config/tree", "config/units"},
+		ours: []string{
+			"config/decode", "config/format", "config/secret", "config/tree", "config/units",
+			"gate/capsule", "gate/opa", "gate/registry",
+		},
 		others: []string{"github.com/fsnotify/fsnotify"},
-		why:    "reads files into the settings of packages; none of them knows it, so that every package can be configured without it",
+		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",
 	},
 	"config/decode": {
 		ours: []string{"config/secret", "config/tree", "config/units"},
@@ -207,7 +210,7 @@ var rules = map[string]rule{
 	"config/secret": {why: "a credential is kept out of every output by its type, whoever has it"},
 
 	"config/format": {
-		ours:   []string{"config/tree"},
+		ours:   []string{"config/tree", "config/units"},
 		others: []string{"go.yaml.in/yaml/v3", "github.com/pelletier/go-toml/v2"},
 		why:    "a language of files is read into the tree, whatever the values mean",
 	},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -331,7 +330,7 @@ func (c *catalogOptions) restrict() *cobra.Command {
 func (c *catalogOptions) class() *cobra.Command {
 	var risk string
 	var costly bool
-	words := []string{build.ClassReadOnly, build.ClassWrite, build.ClassDestructive, "unknown"}
+	words := []string{registry.ClassReadOnly, registry.ClassWrite, registry.ClassDestructive, "unknown"}
 	cmd := c.changing("class NAME... CLASS", "Say what capabilities do: read-only, write, destructive or unknown", func(args []string) ([]string, admin.CatalogChange, error) {
 		last := len(args) - 1
 		what := admin.CatalogChange{Op: admin.CatalogClassify, Class: args[last], Risk: risk, Costly: costly}

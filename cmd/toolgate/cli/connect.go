@@ -184,7 +184,7 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 		say("%s:\n\n%s", path, shownEntry(client, path, entry))
 		return nil
 	}
-	before, err := config.ReadRegular(path)
+	before, err := format.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failure.New(failure.Config, err)
 	}
@@ -231,7 +231,7 @@ func keepFormer(client *clients.Client, path string, before, after []byte, exist
 		return false, nil
 	}
 	if first := backupName(path, before); exists(first) { // it is connected now, in another way
-		original, err := config.ReadRegular(first)
+		original, err := format.ReadFile(first)
 		if err != nil {
 			return false, failure.New(failure.Config, err)
 		}
@@ -304,7 +304,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	if err != nil {
 		return err
 	}
-	now, err := config.ReadRegular(path)
+	now, err := format.ReadFile(path)
 	if err != nil {
 		return failure.Newf(failure.Config, "%s has no file to be disconnected from: %w", client.Title, err)
 	}
@@ -317,7 +317,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 		backup = ""
 	}
 	if backup != "" {
-		before, err := config.ReadRegular(backup)
+		before, err := format.ReadFile(backup)
 		if err != nil {
 			return failure.New(failure.Config, err)
 		}

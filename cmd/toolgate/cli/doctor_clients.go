@@ -84,7 +84,7 @@ func (e *examination) clients() {
 func (e *examination) clientFile(f clients.Found, first map[string]string) []doctor.Finding {
 	read, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home})
 	if err != nil {
-		data, readErr := config.ReadRegular(f.Path)
+		data, readErr := format.ReadFile(f.Path)
 		if readErr == nil {
 			if _, syntax := format.ParseDocument(f.Path, data); syntax == nil {
 				return nil // a file of settings without servers
@@ -114,7 +114,7 @@ func (e *examination) clientFile(f clients.Found, first map[string]string) []doc
 
 // startedToolgate judges the program that an entry for toolgate starts.
 func startedToolgate(f clients.Found) []doctor.Finding {
-	data, err := config.ReadRegular(f.Path)
+	data, err := format.ReadFile(f.Path)
 	if err != nil {
 		return nil
 	}

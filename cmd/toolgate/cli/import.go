@@ -168,7 +168,7 @@ func (p *importPlan) read(f clients.Found, target string) {
 	self, _ := os.Executable() // unknown, the name toolgate still is
 	c, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
 	if err != nil {
-		if data, readErr := config.ReadRegular(f.Path); readErr == nil {
+		if data, readErr := format.ReadFile(f.Path); readErr == nil {
 			if _, syntax := format.ParseDocument(f.Path, data); syntax == nil {
 				return // a file of settings without servers
 			}
@@ -260,7 +260,7 @@ func (p *importPlan) write(path string, before, after []byte) error {
 		if err != nil {
 			return err
 		}
-		text, err := config.ReadRegular(name)
+		text, err := format.ReadFile(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return failure.New(failure.Config, err)
 		}

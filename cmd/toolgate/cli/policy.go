@@ -140,7 +140,7 @@ audit verify tells.`,
 			}
 			next := *c
 			next.Toolgate.OPA.Path, next.Toolgate.OPA.Bundle, next.Toolgate.OPA.URL = args[0], "", ""
-			next.Toolgate.OPA.Mode = string(opa.Enforce)
+			next.Toolgate.OPA.Mode = opa.Enforce
 			policy, err := build.NewPolicy(cmd.Context(), &next, build.Surroundings{Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				return failure.New(failure.Config, err)

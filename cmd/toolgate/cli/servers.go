@@ -174,7 +174,7 @@ func (o *options) ownFile() (path string, data []byte, section []string, err err
 	if path == "" {
 		path = config.FileName
 	}
-	data, err = config.ReadRegular(path)
+	data, err = format.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil, failure.New(failure.Config, err)
 	}

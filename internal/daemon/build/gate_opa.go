@@ -3,8 +3,6 @@ package build
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"os"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
@@ -17,14 +15,14 @@ import (
 // decides nothing.
 func (g *Gates) addPolicy(ctx context.Context, c *config.Config, around Surroundings) (err error) {
 	o := &c.Toolgate.OPA
-	if o.Path == "" && o.Bundle == "" && o.URL == "" {
+	if !o.Set() {
 		return nil
 	}
 	if g.Policy, err = NewPolicy(ctx, c, around); err != nil {
 		return err
 	}
 	g.phases = append(g.phases, g.Policy)
-	g.decides = g.decides || opa.Mode(o.Mode) != opa.Shadow
+	g.decides = g.decides || o.Mode != opa.Shadow
 	g.Keepers = append(g.Keepers, KeepingUpTo{What: g.Policy.Part().Name, Run: g.Policy.Run})
 	return nil
 }
@@ -111,19 +109,10 @@ func (around Surroundings) policyChanged() {
 
 // NewPolicy is the policy of a configuration, loaded.
 func NewPolicy(ctx context.Context, c *config.Config, around Surroundings) (*opa.Phase, error) {
-	o := &c.Toolgate.OPA
 	log := around.Log
-	var key []byte
-	if o.BundleKey != "" {
-		var err error
-		if key, err = os.ReadFile(o.BundleKey); err != nil {
-			return nil, fmt.Errorf("opa.bundle_key: %w", err)
-		}
-	}
 	return opa.New(ctx, opa.Options{
-		Path: o.Path, Bundle: o.Bundle, BundleKey: key, URL: o.URL, CopyDir: around.Copies, Decision: o.Decision,
-		RegoVersion: opa.RegoVersion(o.RegoVersion), Mode: opa.Mode(o.Mode), Actions: o.Actions,
-		MaxInput: int(c.Toolgate.Limits.PolicyInput), OnChange: around.policyChanged, OnFailure: around.Failed, Logger: log,
+		Settings: c.Toolgate.OPA, CopyDir: around.Copies, MaxInput: int(c.Toolgate.Limits.PolicyInput),
+		OnChange: around.policyChanged, OnFailure: around.Failed, Logger: log,
 		OnShadow: func(r *gate.Request, would gate.Decision) {
 			log.Info("the policy would have denied this", "action", r.Action, "name", r.Exposed, "caller", r.Identity, "reason", would.Reason)
 		},

@@ -24,7 +24,7 @@ type Gates struct {
 	Relations *relations       // nil when no SpiceDB is asked
 	Policy    *opa.Phase       // nil when none is configured
 	Builtin   *spicedb.Builtin // nil when the file does not say who is related to what
-	Catalog   registry.Settings
+	Catalog   registry.Rules
 	Examiner  *Examiner
 
 	of      *config.Config

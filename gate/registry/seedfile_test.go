@@ -1,4 +1,4 @@
-package config
+package registry_test
 
 import (
 	"os"
@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/registry"
 )
 
 func TestParseSeed(t *testing.T) {
@@ -24,26 +27,21 @@ func TestParseSeed(t *testing.T) {
 servers:
   - { server: maps, entry: maps, arguments: { zone: eu } }
 `
-	want := &Seed{
-		File: "seed.yaml",
-		Capabilities: []SeedCapability{
+	want := &registry.Seed{
+		Entries: []registry.SeedEntry{
 			{
 				Name: "gh__delete_repo", Enabled: new(false), Class: "destructive", Risk: "high", HighCost: new(true),
-				Category: "repositories", Tenants: map[string]bool{"acme": true}, DenyPersonas: []string{"intern"},
+				Category: "repositories", Tenants: map[string]bool{"acme": true}, DenyPersonas: []string{"intern"}, At: gate.Rule{File: "seed.yaml", Line: 2, Text: "gh__delete_repo"},
 			},
-			{Server: "gh", Original: "get_repo", Kind: "tool", Definition: "ab" + strings.Repeat("0", 62)},
+			{Server: "gh", Original: "get_repo", Kind: "tool", Definition: "ab" + strings.Repeat("0", 62), At: gate.Rule{File: "seed.yaml", Line: 10, Text: "get_repo"}},
 		},
-		Servers: []SeedServer{{Server: "maps", Entry: "maps", Tenant: "default", Arguments: []byte(`{"zone":"eu"}`)}},
-		lines:   []int{2, 10},
+		Servers: []registry.SeedServer{{Server: "maps", Entry: "maps", Tenant: "default", Arguments: []byte(`{"zone":"eu"}`)}},
 	}
-	got, err := ParseSeed("seed.yaml", []byte(text))
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Seed{})); diff != "" || err != nil {
+	got, err := registry.ParseSeed("seed.yaml", []byte(text))
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, seed (-want +got):\n%s", err, diff)
 	}
-	if got.Line(1) != 10 {
-		t.Errorf("line %d", got.Line(1))
-	}
-	if empty, err := ParseSeed("seed.yaml", nil); err != nil || len(empty.Capabilities) != 0 {
+	if empty, err := registry.ParseSeed("seed.yaml", nil); err != nil || len(empty.Entries) != 0 {
 		t.Errorf("an empty file: %+v, %v", empty, err)
 	}
 }
@@ -67,19 +65,19 @@ func TestParseSeedRefuses(t *testing.T) {
 		"[]":                                                  "expected a map",
 		"":                                                    "",
 	} {
-		_, err := ParseSeed("s.yaml", []byte(text))
+		_, err := registry.ParseSeed("s.yaml", []byte(text))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := LoadSeed(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "toolgate.registry.seed") {
+	if _, err := registry.LoadSeed(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "toolgate.registry.seed") {
 		t.Errorf("no file: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "seed.json")
 	if err := os.WriteFile(path, []byte(`{"capabilities":[{"name":"x"}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := LoadSeed(path); err != nil || len(s.Capabilities) != 1 || s.File != path {
+	if s, err := registry.LoadSeed(path); err != nil || len(s.Entries) != 1 || s.Entries[0].At.File != path {
 		t.Errorf("JSON: %+v, %v", s, err)
 	}
 }
@@ -90,13 +88,13 @@ func FuzzParseSeed(f *testing.F) {
 	f.Add("capabilities: [null, {}, 1]")
 	f.Add("capabilities: 1")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ParseSeed("s.yaml", []byte(text))
+		s, err := registry.ParseSeed("s.yaml", []byte(text))
 		if err != nil {
 			return
 		}
-		for i := range s.Capabilities {
-			if c := &s.Capabilities[i]; s.Line(i) < 1 || (c.Name == "") == (c.Original == "") {
-				t.Errorf("%+v in line %d", c, s.Line(i))
+		for i := range s.Entries {
+			if c := &s.Entries[i]; c.At.Line < 1 || (c.Name == "") == (c.Original == "") {
+				t.Errorf("%+v in line %d", c, c.At.Line)
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package config
+package registry
 
 import (
 	"encoding/json"
@@ -7,32 +7,21 @@ import (
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Seed is what a seed file says.
+// Seed is what an operator writes, in a file of its own, about capabilities before
+// they are seen. It is not changed once made.
 type Seed struct {
-	File         string
-	Capabilities []SeedCapability
-	Servers      []SeedServer
-
-	lines []int // of the capabilities
-}
-
-// Line returns where a capability of the seed begins.
-func (s *Seed) Line(capability int) int { return s.lines[capability] }
-
-// SeedFile is a seed file: what is written about capabilities when they are
-// first seen. Keys that it does not have are errors.
-type SeedFile struct {
-	// Capabilities are rules about single tools, prompts, resources and templates. Absent: none.
-	Capabilities []SeedCapability `config:"capabilities"`
-	// Servers are servers of the operator's list that there are from the beginning. Absent: none.
+	// Entries are rules about single tools, prompts, resources and templates. Absent: none.
+	Entries []SeedEntry `config:"capabilities"`
+	// Servers are servers of the operator's list that there are from the beginning, for everyone. Absent: none.
 	Servers []SeedServer `config:"servers"`
 }
 
-// SeedCapability is what is written about one capability. It is named by name,
-// or by server and original.
-type SeedCapability struct {
+// SeedEntry is about one capability. It is named by name, or by server and original.
+type SeedEntry struct {
 	// Name is the name or URI that clients know. Absent: see server and original.
 	Name string `config:"name"`
 	// Server is the key of its server. Absent: see name.
@@ -53,12 +42,14 @@ type SeedCapability struct {
 	Risk string `config:"risk" enum:"low|medium|high"`
 	// HighCost keeps it from being called while resources are short. Absent: no.
 	HighCost *bool `config:"high_cost"`
-	// Definition is the SHA-256 of the definition that alone is accepted. Absent: the first one is.
+	// Definition is the SHA-256 of the definition that alone is accepted, see [Hash]. Absent: the first one is.
 	Definition string `config:"definition" format:"sha256"`
 	// Tenants switches it on or off for single tenants. Absent: for none.
 	Tenants map[string]bool `config:"tenants"`
 	// DenyPersonas are personas that are kept away from it. Absent: none.
 	DenyPersonas []string `config:"deny_personas"`
+
+	At gate.Rule `config:"-"` // where it is written
 }
 
 // SeedServer is a server of the operator's list.
@@ -76,7 +67,7 @@ type SeedServer struct {
 // LoadSeed reads and checks a seed file, YAML, TOML or JSON by its name. The
 // error joins every fault found, each an *[tree.Error].
 func LoadSeed(path string) (*Seed, error) {
-	data, err := readRegular(path, format.MaxFileSize)
+	data, err := format.ReadFile(path)
 	if err != nil {
 		return nil, &tree.Error{File: path, Problem: "the seed file cannot be read: " + err.Error(), Hint: "name an existing one under toolgate.registry.seed", Err: err}
 	}
@@ -90,37 +81,57 @@ func ParseSeed(path string, data []byte) (*Seed, error) {
 	if root == nil {
 		return nil, p.Err()
 	}
-	var file SeedFile
-	decode.New(p, filepath.Dir(path)).Decode(root, &file, "registry.seed")
-	s := &Seed{File: path, Capabilities: file.Capabilities, Servers: file.Servers}
-	for i := range s.Capabilities {
-		n := root.Get("capabilities").Items[i]
-		s.lines = append(s.lines, n.Line)
-		checkSeed(p, n, &s.Capabilities[i])
+	seed := &Seed{}
+	decode.New(p, filepath.Dir(path)).Decode(root, seed, "registry.seed")
+	for i := range seed.Entries {
+		e, n := &seed.Entries[i], root.Get("capabilities").Items[i]
+		e.At = gate.Rule{File: path, Line: n.Line, Text: e.Name + e.Original}
+		e.check(p, n)
 	}
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return seed, seed.Check()
 }
 
-// checkSeed refuses an entry of which it is not clear what it is about.
-func checkSeed(p *tree.Problems, n *tree.Node, c *SeedCapability) {
+// check refuses an entry of which it is not clear what it is about.
+func (e *SeedEntry) check(p *tree.Problems, n *tree.Node) {
 	const hint = "write name: as clients know it, or server: and original:"
 	switch {
-	case c.Name == "" && (c.Server == "" || c.Original == ""):
+	case e.Name == "" && (e.Server == "" || e.Original == ""):
 		p.At(n, "", hint, "the entry names nothing")
-	case c.Name != "" && (c.Server != "" || c.Original != ""):
+	case e.Name != "" && (e.Server != "" || e.Original != ""):
 		p.At(n, "", hint, "the entry names two things")
 	}
-	for tenant := range c.Tenants {
+	for tenant := range e.Tenants {
 		if tenant == "" {
 			p.At(n, "tenants", "", "a tenant has no name")
 		}
 	}
-	for _, persona := range c.DenyPersonas {
+	for _, persona := range e.DenyPersonas {
 		if persona == "" {
 			p.At(n, "deny_personas", "", "a persona has no name")
 		}
 	}
+}
+
+// Classes of a capability, as people write them.
+const (
+	ClassReadOnly    = "read-only"
+	ClassWrite       = "write"
+	ClassDestructive = "destructive"
+)
+
+// Class is what an operator says of a capability; an empty word says nothing.
+func Class(word, risk string, highCost *bool) store.Class {
+	c := store.Class{Risk: risk, HighCost: highCost}
+	switch word {
+	case ClassReadOnly:
+		c.ReadOnly, c.Destructive = new(true), new(false)
+	case ClassWrite:
+		c.ReadOnly, c.Destructive = new(false), new(false)
+	case ClassDestructive:
+		c.ReadOnly, c.Destructive = new(false), new(true)
+	}
+	return c
 }

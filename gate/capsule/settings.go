@@ -1,0 +1,40 @@
+package capsule
+
+import (
+	"fmt"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// Settings are a named set of capabilities as an operator writes it.
+type Settings struct {
+	// Visible are globs of names in lists. Absent: nothing.
+	Visible []string `config:"visible"`
+	// Callable are globs of names that may be called. Absent: nothing.
+	Callable []string `config:"callable"`
+	// Personas that hold the capsule. Absent: none.
+	Personas []string `config:"personas"`
+	// Groups that hold the capsule. Absent: none.
+	Groups []string `config:"groups"`
+}
+
+// Configured returns the phase of the capsules of a section. at tells where the value
+// of a path below the section is written.
+func Configured(section map[string]Settings, at func(path string) (file string, line int)) (*Phase, error) {
+	patterns := func(path string, globs []string) []Pattern {
+		out := make([]Pattern, len(globs))
+		for i, glob := range globs {
+			file, line := at(fmt.Sprintf("%s[%d]", path, i))
+			out[i] = Pattern{Glob: gate.Glob(glob), At: gate.Rule{File: file, Line: line, Text: glob}}
+		}
+		return out
+	}
+	var all []Capsule
+	for name, set := range section {
+		all = append(all, Capsule{
+			Name: name, Visible: patterns(name+".visible", set.Visible), Callable: patterns(name+".callable", set.Callable),
+			Personas: set.Personas, Groups: set.Groups,
+		})
+	}
+	return New(all)
+}
