@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 const (
@@ -29,7 +30,8 @@ const (
 // Conn is a live connection with one server after its handshake. It is safe
 // for concurrent use.
 type Conn struct {
-	link     link
+	link     transport.Link
+	kind     transport.Kind
 	shared   bool // one channel for all requests, as on stdio and HTTP+SSE
 	spec     *Spec
 	log      *slog.Logger
@@ -162,7 +164,7 @@ func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 // there.
 func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader, patient bool) (mcp.Answer, error) {
 	if c.life.Err() != nil {
-		return mcp.Answer{}, &undelivered{errClosed}
+		return mcp.Answer{}, transport.Undelivered(transport.ErrClosed)
 	}
 
 	f := newFlight(ctx, c, call)
@@ -171,7 +173,7 @@ func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 		return mcp.Answer{}, err
 	}
 	req := c.outgoing(c.era, mcp.NumberID(c.ids.Add(1)), call, annotations)
-	req.arrived, req.resting = f.arrived, &f.resting
+	req.Arrived, req.Resting = f.arrived, &f.resting
 	return f.answer(req)
 }
 
@@ -188,21 +190,21 @@ func (c *Conn) answer(msg *mcp.Message) mcp.Answer {
 
 // outgoing builds the message of a call with what belongs to this hop: the id,
 // the progress token, and for a modern server _meta and headers.
-func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mcp.ParamHeader) *outgoing {
+func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mcp.ParamHeader) *transport.Request {
 	var meta []byte
 	if call.Progress {
 		meta = append(append(meta, `"progressToken":`...), id...)
 	}
-	req := &outgoing{id: id, askable: call.Kind != mcp.NoKind}
+	req := &transport.Request{ID: id, Askable: call.Kind != mcp.NoKind}
 	if era == mcp.Modern {
 		if meta != nil {
 			meta = append(meta, ',')
 		}
 		meta = c.appendMeta(meta, call.Capabilities, call.LogLevel)
-		req.header = c.headers(call, annotations)
+		req.Header = c.headers(call, annotations)
 	}
 	params := mcp.RewriteMeta(call.Params, meta)
-	req.raw = mcp.AppendRequest(make([]byte, 0, len(params)+len(call.Method)+64), id, call.Method, params)
+	req.Raw = mcp.AppendRequest(make([]byte, 0, len(params)+len(call.Method)+64), id, call.Method, params)
 	return req
 }
 
@@ -267,7 +269,7 @@ func (c *Conn) withdraw(id mcp.ID, why error) {
 	if !c.shared && c.era == mcp.Modern {
 		return
 	}
-	if !wasDelivered(why) || errors.Is(why, errClosed) {
+	if !transport.Delivered(why) || errors.Is(why, transport.ErrClosed) {
 		return
 	}
 	params := append([]byte(`{"requestId":`), id...)
@@ -278,7 +280,7 @@ func (c *Conn) withdraw(id mcp.ID, why error) {
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.life, cancelTime)
 		defer cancel()
-		if err := c.link.send(ctx, mcp.AppendNotification(nil, mcp.NotifyCancelled, params), nil); err != nil {
+		if err := c.link.Send(ctx, mcp.AppendNotification(nil, mcp.NotifyCancelled, params), nil); err != nil {
 			c.log.Debug("cancellation not sent", "err", err)
 		}
 	})
@@ -307,16 +309,16 @@ func (c *Conn) raiseLevel(ctx context.Context, level string) {
 func (c *Conn) request(ctx context.Context, era mcp.Era, method string, params []byte) (mcp.Message, error) {
 	call := &mcp.Call{Method: method, Params: params, Capabilities: c.declared}
 	req := c.outgoing(era, mcp.NumberID(c.ids.Add(1)), call, nil)
-	req.handshake = method == mcp.MethodInitialize
-	if req.handshake && c.key.era == mcp.Legacy { // the server is modern too, and may want to see it
-		req.header = http.Header{mcp.HeaderMethod: {method}}
+	req.Handshake = method == mcp.MethodInitialize
+	if req.Handshake && c.key.era == mcp.Legacy { // the server is modern too, and may want to see it
+		req.Header = http.Header{mcp.HeaderMethod: {method}}
 	}
-	req.arrived = func(msg mcp.Message) {
+	req.Arrived = func(msg mcp.Message) {
 		if msg.Kind == mcp.KindRequest || msg.Method != mcp.NotifyProgress {
 			c.receive(msg)
 		}
 	}
-	return c.link.roundTrip(ctx, req)
+	return c.link.RoundTrip(ctx, req)
 }
 
 // probe asks whether the server is alive, without running anything of it.
@@ -356,7 +358,7 @@ func (c *Conn) close(ctx context.Context) {
 	c.spawning.Lock()
 	c.closing = true
 	c.spawning.Unlock()
-	c.end(errClosed)
-	c.link.close(ctx)
+	c.end(transport.ErrClosed)
+	c.link.Close(ctx)
 	c.wg.Wait()
 }

@@ -2,7 +2,7 @@
 // them, finds out which era they are of, keeps their connections, fetches what
 // they offer and carries calls to them.
 //
-//	Server ── pool of ──► Conn ── over a ──► link (stdio | sse | streamable HTTP)
+//	Server ── pool of ──► Conn ── over a ──► transport.Link (stdio | sse | streamable HTTP)
 //	  │                     │
 //	  │ state, catalog      │ era, ids, progress tokens, hop keys
 //	  ▼                     ▼

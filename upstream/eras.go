@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // eraDoubt is how long a server counts as one of a single era because its other
@@ -52,9 +53,8 @@ func (s *Server) eraOf(call *mcp.Call, main *Conn) mcp.Era {
 // own; mu is held. A server that was found to be legacy was asked for its modern
 // side before.
 func (s *Server) mayTurn(main *Conn) bool {
-	_, old := main.link.(*sseLink)
 	switch {
-	case s.spec.Era != mcp.EraUnknown, old, s.places() == 0:
+	case s.spec.Era != mcp.EraUnknown, main.kind.LegacyOnly, s.places() == 0:
 		return false
 	case s.eras.speaks == 2:
 		return true
@@ -80,7 +80,7 @@ func (s *Server) probed(era mcp.Era) {
 
 // hasTurned returns why a connection of the other era is of no use.
 func (c *Conn) hasTurned() error {
-	if l, ok := c.link.(*streamableLink); ok && c.era == mcp.Legacy && l.session == nil {
+	if l, ok := c.link.(transport.Session); ok && c.era == mcp.Legacy && !l.HasSession() {
 		return errNoSession
 	}
 	return nil
@@ -90,7 +90,7 @@ func (c *Conn) hasTurned() error {
 // once: what it says of the request itself, as a server does that does not know it.
 func turnedDown(err error) bool {
 	var fault *mcp.Error
-	var status *httpError
+	var status *transport.StatusError
 	switch {
 	case errors.Is(err, errNotModern), errors.Is(err, errNoSession):
 		return true
@@ -101,7 +101,7 @@ func turnedDown(err error) bool {
 		}
 		return false
 	}
-	return errors.As(err, &status) && isRejection(status)
+	return errors.As(err, &status) && transport.IsRejection(status)
 }
 
 // learnEras takes note of an attempt to open a connection of the other era. The
@@ -112,7 +112,7 @@ func (s *Server) learnEras(ctx context.Context, key connKey, err error) error {
 	}
 	s.mu.Lock()
 	before := s.eras.speaks
-	switch login := (*loginError)(nil); {
+	switch login := (*transport.LoginError)(nil); {
 	case err == nil:
 		s.eras.speaks, s.eras.again = 2, time.Time{}
 	case turnedDown(err) && before != 2:
@@ -172,7 +172,7 @@ func (s *Server) knowEras(known *mcp.Listing) {
 func (s *Server) promote(key connKey, conn *Conn) bool {
 	main := s.main
 	if s.spec.Command == "" || key.era == mcp.EraUnknown || key != (connKey{era: key.era}) || s.stopped ||
-		main == nil || main.link.cause() != nil || len(s.subs[key])+len(s.subs[connKey{}]) > 0 || !main.discard() {
+		main == nil || main.link.Cause() != nil || len(s.subs[key])+len(s.subs[connKey{}]) > 0 || !main.discard() {
 		return false
 	}
 	delete(s.pool, key)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // doubted makes the time pass after which a server counts as one of a single era.
@@ -79,7 +80,7 @@ func TestTurnedDown(t *testing.T) {
 		mcp.CodeMethodNotFound: true, mcp.CodeInvalidRequest: true, mcp.CodeInvalidParams: true, mcp.CodeUnsupportedVersion: true,
 		mcp.CodeInternal: false, -32000: false, 0: false, 42: false,
 	} {
-		err := &undelivered{fmt.Errorf("initialize: %w", mcp.Errorf(code, "no"))}
+		err := transport.Undelivered(fmt.Errorf("initialize: %w", mcp.Errorf(code, "no")))
 		if got := turnedDown(err); got != want {
 			t.Errorf("%d: %t", code, got)
 		}
@@ -136,7 +137,7 @@ func TestNothingTakesThePlaceOfWhatHasEnded(t *testing.T) {
 		key := connKey{era: mcp.Legacy}
 		s.main, s.pool[key] = main, &slot{}
 		if tt.ended {
-			link.fail(errNoAnswer)
+			link.Fail(transport.ErrNoAnswer)
 		}
 		if tt.used {
 			if _, err := s.owned(t.Context(), connKey{}, main); err != nil {

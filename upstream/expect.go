@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // expect notes that the credential is another one, of which it is not known yet what
@@ -53,7 +54,7 @@ func (s *Server) known(ctx context.Context, kind mcp.Kind, key string, start boo
 		case key != "" && lists(l, kind, key):
 			return nil
 		case over && l == nil && state == mcp.NeedsLogin && s.opts.SignIn:
-			return s.failure(ctx, &undelivered{errClosed})
+			return s.failure(ctx, transport.Undelivered(transport.ErrClosed))
 		case over:
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 const (
@@ -156,12 +157,12 @@ func (s *Server) retell() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	main := s.main
-	if main == nil || main.era != mcp.Legacy || main.link.cause() != nil || main.usage.Load() != unused ||
+	if main == nil || main.era != mcp.Legacy || main.link.Cause() != nil || main.usage.Load() != unused ||
 		!says(s.declares(main.key), main.declared) || !s.retells.may(time.Now()) || !main.discard() {
 		return
 	}
 	s.renewing = true
-	main.link.fail(fmt.Errorf("a client declares extensions that the server was not told of: %w", errSessionLost))
+	main.link.Fail(fmt.Errorf("a client declares extensions that the server was not told of: %w", transport.ErrSessionLost))
 }
 
 // says tells whether client capabilities name extensions, or settings of them, that

@@ -48,7 +48,7 @@ func (r *running) up() {
 		_, status := r.Listing()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return status.State == mcp.Ready && r.main != nil && r.main.link.cause() == nil
+		return status.State == mcp.Ready && r.main != nil && r.main.link.Cause() == nil
 	})
 }
 
@@ -168,7 +168,7 @@ func TestNothingBeginsAnewUnderACall(t *testing.T) {
 		})
 		both.Go(func() { s.Connected(declaring("ui")) })
 		both.Wait()
-		if lost := link.cause() != nil; used == lost {
+		if lost := link.Cause() != nil; used == lost {
 			t.Fatalf("a call has the connection: %t; it is lost: %t", used, lost)
 		}
 		done()

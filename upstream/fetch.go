@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // maxTTL bounds what a server may ask for as ttlMs.
@@ -47,7 +49,7 @@ func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err
 		default:
 			delete(l.Items, kind)
 			l.Unread = append(l.Unread, kind)
-			first = cmpErr(first, fmt.Errorf("%s: %w", kind.ListMethod(), err))
+			first = cmp.Or(first, fmt.Errorf("%s: %w", kind.ListMethod(), err))
 			why = err.Error()
 		}
 		if why != "" {
@@ -80,16 +82,16 @@ func (c *Conn) fetchOrder() []mcp.Kind {
 // answered with it, or not in time; and the connection, the session and the
 // credential are as they were.
 func (c *Conn) ofOneList(ctx context.Context, err error) bool {
-	var login *loginError
-	switch _, aside := errors.AsType[*forbidden](err); {
-	case c.link.cause() != nil:
+	var login *transport.LoginError
+	switch _, aside := errors.AsType[*transport.ForbiddenError](err); {
+	case c.link.Cause() != nil:
 		return false
 	case aside:
 		return true
 	case ctx.Err() != nil:
 		return errors.Is(context.Cause(ctx), errCallTimeout)
 	}
-	return wasDelivered(err) && !errors.Is(err, errSessionLost) && !errors.As(err, &login)
+	return transport.Delivered(err) && !errors.Is(err, transport.ErrSessionLost) && !errors.As(err, &login)
 }
 
 // fetchKind reads all pages of one list (2026-07-28 server/utilities/pagination).

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // FleetOptions are what a [Fleet] needs besides its spec. All fields are required.
@@ -220,7 +221,7 @@ func (f *Fleet) displace() bool {
 
 // bound is a credential of one holder, whosever connection it is asked for.
 type bound struct {
-	Credential
+	transport.Credential
 	holder string
 }
 
@@ -234,7 +235,7 @@ func (b bound) Key(string) string { return b.Credential.Key(b.holder) }
 
 // Refused implements [Renewing].
 func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status int, answer http.Header) (bool, error) {
-	if r, ok := b.Credential.(Renewing); ok {
+	if r, ok := b.Credential.(transport.Renewing); ok {
 		return r.Refused(ctx, b.holder, sent, status, answer)
 	}
 	return false, nil
@@ -242,7 +243,7 @@ func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status i
 
 // Prove implements [Proving].
 func (b bound) Prove(r *http.Request, _, nonce string) error {
-	if p, ok := b.Credential.(Proving); ok {
+	if p, ok := b.Credential.(transport.Proving); ok {
 		return p.Prove(r, b.holder, nonce)
 	}
 	return nil
@@ -250,7 +251,7 @@ func (b bound) Prove(r *http.Request, _, nonce string) error {
 
 // Answered implements [Proving].
 func (b bound) Answered(r *http.Request, nonce string, status int, answer http.Header) string {
-	if p, ok := b.Credential.(Proving); ok {
+	if p, ok := b.Credential.(transport.Proving); ok {
 		return p.Answered(r, nonce, status, answer)
 	}
 	return ""
@@ -313,7 +314,7 @@ func (f *Fleet) Drain(ctx context.Context) {
 }
 
 // Tail returns nothing: the server is no process.
-func (*Fleet) Tail() Tail { return Tail{} }
+func (*Fleet) Tail() transport.Tail { return transport.Tail{} }
 
 // Renewed takes the news that the credential of a holder is another one.
 func (f *Fleet) Renewed(holder string) {

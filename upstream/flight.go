@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // flight is one call on a connection while its answer is awaited.
@@ -42,8 +43,8 @@ func (f *flight) begin(patient bool) error {
 	c := f.c
 	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoKind
 	if canAsk && c.oneWay() {
-		if err := c.queue.enter(f.ctx, f.call, c.link.done(), patient); err != nil {
-			return &undelivered{cmp.Or(c.link.cause(), err)}
+		if err := c.queue.enter(f.ctx, f.call, c.link.Done(), patient); err != nil {
+			return transport.Undelivered(cmp.Or(c.link.Cause(), err))
 		}
 		f.queued = true
 		f.clock.again()
@@ -52,7 +53,7 @@ func (f *flight) begin(patient bool) error {
 		c.raiseLevel(f.ctx, f.call.LogLevel)
 	}
 	if !c.shared { // a shared channel ends its requests itself
-		f.stopWatch = context.AfterFunc(c.life, func() { f.cancel(errClosed) })
+		f.stopWatch = context.AfterFunc(c.life, func() { f.cancel(transport.ErrClosed) })
 		if canAsk {
 			f.leaveAlone = c.standalone.enter(f)
 		}
@@ -77,11 +78,11 @@ func (f *flight) end() {
 }
 
 // answer sends the request and waits for its answer.
-func (f *flight) answer(req *outgoing) (mcp.Answer, error) {
-	msg, err := f.c.link.roundTrip(f.ctx, req)
+func (f *flight) answer(req *transport.Request) (mcp.Answer, error) {
+	msg, err := f.c.link.RoundTrip(f.ctx, req)
 	if err != nil {
 		if f.ctx.Err() != nil {
-			f.c.withdraw(req.id, err)
+			f.c.withdraw(req.ID, err)
 		}
 		return mcp.Answer{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // probeTime is how long a server on a shared channel gets to answer
@@ -34,23 +35,20 @@ func (c *Conn) handshake(ctx context.Context, known mcp.Era) error {
 	c.era, c.version = d.version.Era(), d.version
 	c.info, c.capabilities, c.instructions = d.info, d.capabilities, d.instructions
 	c.settled.Store(true)
+	c.link.Negotiated(c.version)
 	if c.era == mcp.Legacy {
-		if l, ok := c.link.(*streamableLink); ok && c.version >= mcp.V20250618 {
-			l.version = []string{string(c.version)}
-		}
 		raw := mcp.AppendNotification(nil, mcp.NotifyInitialized, nil)
-		if err := c.link.send(ctx, raw, nil); err != nil {
+		if err := c.link.Send(ctx, raw, nil); err != nil {
 			return fmt.Errorf("%s: %w", mcp.NotifyInitialized, err)
 		}
 	}
-	c.link.negotiated(c.version)
+	c.link.Ready()
 	return nil
 }
 
 func (c *Conn) negotiate(ctx context.Context, known mcp.Era) (discovery, error) {
-	_, old := c.link.(*sseLink) // HTTP+SSE is of the legacy era alone
 	switch {
-	case known == mcp.Legacy || old:
+	case known == mcp.Legacy || c.kind.LegacyOnly:
 		return c.initialize(ctx)
 	case known == mcp.Modern:
 		return c.discover(ctx)
@@ -127,8 +125,8 @@ func (c *Conn) discover(ctx context.Context) (discovery, error) {
 func (c *Conn) discoverOnce(ctx context.Context) (discovery, error) {
 	msg, err := c.request(ctx, mcp.Modern, mcp.MethodDiscover, nil)
 	if err != nil {
-		var status *httpError
-		if ctx.Err() == nil && (errors.As(err, &status) || errors.Is(err, errNoAnswer)) && isRejection(status) {
+		var status *transport.StatusError
+		if ctx.Err() == nil && (errors.As(err, &status) || errors.Is(err, transport.ErrNoAnswer)) && transport.IsRejection(status) {
 			return discovery{}, errNotModern
 		}
 		return discovery{}, fmt.Errorf("%s: %w", mcp.MethodDiscover, err)
@@ -143,7 +141,7 @@ func (c *Conn) discoverOnce(ctx context.Context) (discovery, error) {
 			return discovery{}, fmt.Errorf("%s: the server turns down a version that it supports: %w", mcp.MethodDiscover, fault)
 		case fault.Code == mcp.CodeUnsupportedVersion && supported != nil && !offers(supported, mcp.Legacy):
 			return discovery{}, fmt.Errorf("%s: the server speaks %s, of which toolgate knows none: %w",
-				mcp.MethodDiscover, excerpt(supported), fault)
+				mcp.MethodDiscover, transport.Excerpt(supported), fault)
 		}
 		return discovery{}, errNotModern
 	}
@@ -158,12 +156,6 @@ func (c *Conn) discoverOnce(ctx context.Context) (discovery, error) {
 	}
 	d.instructions, _ = mcp.LookupString(result, "instructions")
 	return d, nil
-}
-
-// isRejection tells whether a status is how a legacy server turns an unknown
-// request down. A nil status is an empty acceptance, which is one too.
-func isRejection(status *httpError) bool {
-	return status == nil || status.status/100 == 4 && status.status != 429
 }
 
 // offers tells whether a list of versions has a supported one of the era.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 const (
@@ -111,7 +112,7 @@ func TestHandshakeRace(t *testing.T) {
 		}, 0, "deadline"},
 		{"the channel is lost", func(l *memoryLink) {
 			l.nextRequest(mcp.MethodDiscover)
-			l.fail(errClosed)
+			l.Fail(transport.ErrClosed)
 		}, 0, "the connection is closed"},
 	}
 	for _, tt := range tests {

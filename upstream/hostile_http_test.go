@@ -314,7 +314,7 @@ func TestResumeEnds(t *testing.T) {
 	}{
 		{
 			"nothing new", mcp.Legacy, func(x *exchange) { x.block("id: 1", "retry: 1", "data:") },
-			func(x *exchange) { x.block("id: 1", "data:") }, resumes, "without an answer",
+			func(x *exchange) { x.block("id: 1", "data:") }, 5, "without an answer",
 		},
 		{
 			"taken back", mcp.Legacy, func(x *exchange) { x.block("id: 1", "retry: 1", "data:"); x.block("id:", "data:") },

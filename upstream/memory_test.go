@@ -8,21 +8,22 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // memoryLink is a shared channel to a server that the test plays itself, as
 // stdio without a process.
 type memoryLink struct {
-	*mux
+	*transport.Mux
 	t     *testing.T
 	wrote chan string // what the gateway sent
 }
 
-func (l *memoryLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Message, error) {
-	return l.mux.roundTrip(ctx, req, func(raw []byte) error { return l.send(ctx, raw, nil) })
+func (l *memoryLink) RoundTrip(ctx context.Context, req *transport.Request) (mcp.Message, error) {
+	return l.Mux.RoundTrip(ctx, req, func(raw []byte) error { return l.Send(ctx, raw, nil) })
 }
 
-func (l *memoryLink) send(_ context.Context, raw []byte, _ http.Header) error {
+func (l *memoryLink) Send(_ context.Context, raw []byte, _ http.Header) error {
 	select {
 	case l.wrote <- string(raw):
 	default:
@@ -31,18 +32,18 @@ func (l *memoryLink) send(_ context.Context, raw []byte, _ http.Header) error {
 	return nil
 }
 
-func (l *memoryLink) negotiated(mcp.Version) {}
-func (l *memoryLink) done() <-chan struct{}  { return l.lost }
-func (l *memoryLink) close(context.Context)  { l.fail(errClosed) }
+func (l *memoryLink) Negotiated(mcp.Version) {}
+func (l *memoryLink) Ready()                 {}
+func (l *memoryLink) Close(context.Context)  { l.Fail(transport.ErrClosed) }
 
 // say is the server writing a line.
 func (l *memoryLink) say(line string) {
 	msg, err := mcp.Parse([]byte(line), mcp.Limits{LoneSurrogates: true})
 	if err != nil {
-		l.spoil(msg, err)
+		l.Spoil(msg, err)
 		return
 	}
-	l.deliver(msg)
+	l.Deliver(msg)
 }
 
 // next returns the next message that the gateway sent.
@@ -95,7 +96,7 @@ func memoryConn(t *testing.T, spec Spec, era mcp.Era) (*Conn, *memoryLink, func(
 	conn.declared = []byte("{}")
 	conn.inbox = func(*Conn, mcp.Message) {}
 	conn.declared = []byte(`{"sampling":{},"elicitation":{},"roots":{}}`)
-	l := &memoryLink{mux: newMux(quietLog, d.Limits, conn.receive), t: t, wrote: make(chan string, 1000)}
+	l := &memoryLink{Mux: transport.NewMux(quietLog, d.Limits.ofLink(), conn.receive), t: t, wrote: make(chan string, 1000)}
 	conn.link = l
 	if era != mcp.EraUnknown {
 		conn.era = era

@@ -1,13 +1,14 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // open dials the server and shakes hands, within the start timeout.
@@ -16,27 +17,43 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 		fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start))
 	defer cancel()
 	var first error
-	dialers := s.dialers(key)
+	names := s.transports()
 	if key.era != mcp.EraUnknown {
-		dialers = dialers[:1] // HTTP+SSE has no other era
+		names = names[:1] // HTTP+SSE has no other era
 	}
-	for _, d := range dialers {
-		conn, err := s.openWith(ctx, d, key)
+	for _, name := range names {
+		conn, err := s.openWith(ctx, name, key)
 		if err == nil {
 			return conn, nil
 		}
-		var status *httpError
-		if !errors.As(err, &status) || !isRejection(status) {
+		var status *transport.StatusError
+		if !errors.As(err, &status) || !transport.IsRejection(status) {
 			return nil, err // reached, or unreachable: another transport changes nothing
 		}
-		first = cmpErr(first, err)
+		first = cmp.Or(first, err)
 	}
 	return nil, first
 }
 
-func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, error) {
-	_, separate := d.(*streamableDialer)
-	conn := newConn(&s.spec, s.log, s.opts.Identity, !separate)
+// transports returns the ways to reach the server, best first.
+func (s *Server) transports() []string {
+	switch {
+	case s.spec.Command != "":
+		return []string{string(Stdio)}
+	case s.spec.Transport == Auto, s.spec.Transport == "":
+		return []string{string(Streamable), string(SSE)}
+	}
+	return []string{string(s.spec.Transport)}
+}
+
+// openWith is open over one transport.
+func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn, error) {
+	kind, ok := transport.KindOf(name)
+	if !ok {
+		return nil, fmt.Errorf("there is no transport %q", name)
+	}
+	conn := newConn(&s.spec, s.log, s.opts.Identity, !kind.Separate)
+	conn.kind = kind
 	conn.key, conn.inbox, conn.declared, conn.queue = key, s.heard, s.declares(key), newSerialQueue(&s.behaviour)
 	conn.freed = s.freed.ring
 	if key == (connKey{}) {
@@ -57,7 +74,12 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 			s.updated(conn, uri)
 		}
 	}
-	link, err := d.dial(ctx, conn.receive)
+	link, err := kind.Dial(ctx, &transport.Options{
+		Command: s.spec.Command, Args: s.spec.Args, Dir: s.spec.Dir, Env: s.spec.Env,
+		URL: s.spec.URL, Pool: s.http, Credential: s.opts.Credential, Principal: key.principal,
+		Several: s.several(key), Log: s.log,
+		Limits: s.spec.Limits.ofLink(),
+	}, conn.receive)
 	if err != nil {
 		conn.end(err)
 		return nil, err
@@ -78,16 +100,16 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 		err = conn.hasTurned()
 	}
 	if err != nil {
-		l, process := link.(*stdioLink)
+		process, ok := link.(transport.Process)
 		// Whether the end of a process shows before or after the first message
 		// is handed to it is chance, and tells nobody anything.
-		if cause := link.cause(); cause != nil && errors.Is(err, cause) && (process || wasDelivered(err)) {
+		if cause := link.Cause(); cause != nil && errors.Is(err, cause) && (ok || transport.Delivered(err)) {
 			err = cause
 		}
 		closeConn(conn)
-		if process {
+		if ok {
 			s.mu.Lock()
-			s.stderr = l.tail()
+			s.stderr = process.Tail()
 			s.mu.Unlock()
 		}
 		return nil, err
@@ -99,46 +121,6 @@ func (s *Server) openWith(ctx context.Context, d dialer, key connKey) (*Conn, er
 	}
 	s.mu.Unlock()
 	return conn, nil
-}
-
-// dialers returns the ways to reach the server, best first.
-func (s *Server) dialers(key connKey) []dialer {
-	if s.spec.Command != "" {
-		return []dialer{&stdioDialer{spec: s.spec, several: s.several(key), log: s.log}}
-	}
-	to, err := url.Parse(s.spec.URL)
-	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-		return []dialer{failing{fmt.Errorf("the URL %q is none of http or https", redactURL(s.spec.URL))}}
-	}
-	to.Fragment = ""
-	client := httpClient{
-		url: to, pool: s.http, credential: s.opts.Credential,
-		principal: key.principal, limits: s.spec.Limits,
-	}
-	old := &sseDialer{client, s.several(key), s.log}
-	switch s.spec.Transport {
-	case SSE:
-		return []dialer{old}
-	case Streamable:
-		return []dialer{&streamableDialer{client, s.log}}
-	default:
-		return []dialer{&streamableDialer{client, s.log}, old}
-	}
-}
-
-// failing is the dialer of a server that cannot be dialled.
-type failing struct{ err error }
-
-func (f failing) dial(context.Context, func(mcp.Message)) (link, error) { return nil, f.err }
-
-// redactURL returns a URL without its user information and query.
-func redactURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "(unreadable)"
-	}
-	u.User, u.RawQuery = nil, ""
-	return u.String()
 }
 
 // declares returns the capabilities to declare on a connection: all that may

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // slot is one place of the pool: a connection, or one being opened.
@@ -99,7 +100,7 @@ var errPoolFull = errors.New("all its connections are in use")
 func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
 	s.mu.Lock()
 	sl := s.pool[key]
-	if sl != nil && sl.ready() && sl.conn.link.cause() != nil {
+	if sl != nil && sl.ready() && sl.conn.link.Cause() != nil {
 		s.release(key, sl)
 		sl = nil
 	}
@@ -107,10 +108,10 @@ func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
 		if s.stopped || !s.makeRoom(key.principal) {
 			err := errPoolFull
 			if s.stopped {
-				err = errClosed
+				err = transport.ErrClosed
 			}
 			s.mu.Unlock()
-			return nil, &undelivered{err}
+			return nil, transport.Undelivered(err)
 		}
 		sl = s.take(key)
 	}
@@ -129,7 +130,7 @@ func (s *Server) pooled(ctx context.Context, key connKey) (*Conn, error) {
 		}
 		return sl.conn, sl.err
 	case <-ctx.Done():
-		return nil, &undelivered{context.Cause(ctx)}
+		return nil, transport.Undelivered(context.Cause(ctx))
 	}
 }
 
@@ -147,7 +148,7 @@ func (s *Server) makeRoom(principal string) bool {
 // held returns the places that are taken, and whose; mu is held.
 func (s *Server) held() (held []place, keys []connKey) {
 	for key, sl := range s.pool {
-		if sl.ready() && sl.conn.link.cause() != nil {
+		if sl.ready() && sl.conn.link.Cause() != nil {
 			s.release(key, sl)
 			continue
 		}
@@ -191,12 +192,12 @@ func (s *Server) fill(key connKey, sl *slot) {
 		s.log.Debug("connection of subscriptions not opened again", "err", err)
 	}
 	if err != nil {
-		err = &undelivered{err}
+		err = transport.Undelivered(err)
 	}
 	if conn != nil && !s.stopped && s.pool[key] != sl { // its session ended meanwhile
 		unwanted := conn
 		s.wg.Go(func() { s.retire(unwanted) })
-		conn, err = nil, &undelivered{errClosed}
+		conn, err = nil, transport.Undelivered(transport.ErrClosed)
 	}
 	promoted := conn != nil && s.pool[key] == sl && s.promote(key, conn)
 	sl.conn, sl.err, sl.since = conn, err, time.Now()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // PlainList says where it is found out what a legacy server lists to a client
@@ -88,7 +89,7 @@ func (s *Server) plainDue(main *Conn, moved bool) bool {
 // nothing, nil when there is none; mu is held.
 func (s *Server) plainConn() *Conn {
 	for _, sl := range s.pool {
-		if sl.ready() && sl.conn.plain() && sl.conn.link.cause() == nil {
+		if sl.ready() && sl.conn.plain() && sl.conn.link.Cause() == nil {
 			return sl.conn
 		}
 	}
@@ -118,7 +119,7 @@ func (s *Server) publishBoth(ctx context.Context, main *Conn, full *mcp.Listing,
 	select {
 	case <-done:
 	case <-timer.C:
-	case <-main.link.done():
+	case <-main.link.Done():
 	case <-ctx.Done():
 	}
 	s.publish(full, state, reason)
@@ -170,7 +171,7 @@ func (s *Server) readPlain(ctx context.Context, main *Conn, full *mcp.Listing) {
 		if err == nil && len(listing.Unread) > 0 { // it cannot be compared
 			err = fmt.Errorf("%s cannot be read", listing.Unread[0].ListMethod())
 		}
-		if errors.Is(err, errSessionLost) {
+		if errors.Is(err, transport.ErrSessionLost) {
 			s.lose(conn, err)
 			anew = !opened // the next look opens another
 		}
@@ -219,10 +220,10 @@ func (s *Server) outlived(ctx context.Context, main *Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reprobe, errCallTimeout)
 	defer cancel()
 	err := main.probe(ctx)
-	if cause := main.link.cause(); cause != nil {
+	if cause := main.link.Cause(); cause != nil {
 		err = cause // something else may have found it out
 	}
-	lost := errors.Is(err, errSessionLost)
+	lost := errors.Is(err, transport.ErrSessionLost)
 	s.mu.Lock()
 	switch {
 	case lost:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // pausing is a logger that stops whoever logs a message first until it may go on.
@@ -103,9 +104,9 @@ func TestWhoHasFoundOutThatASessionIsLost(t *testing.T) {
 	r.mu.Lock()
 	main := r.main
 	r.mu.Unlock()
-	main.link.fail(fmt.Errorf("tools/list: %w", errSessionLost))
+	main.link.Fail(fmt.Errorf("tools/list: %w", transport.ErrSessionLost))
 	closeConn(main)
-	if err := r.outlived(main.life, main); !errors.Is(err, errSessionLost) {
+	if err := r.outlived(main.life, main); !errors.Is(err, transport.ErrSessionLost) {
 		t.Errorf("the session has outlived the other one: %v", err)
 	}
 	r.mu.Lock()

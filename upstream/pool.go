@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // connKey tells whose a connection is. The zero connKey is the gateway's own.
@@ -100,15 +101,15 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			return mcp.Answer{}, s.turnedDown(ctx, conn, answer.Fault)
 		case err == nil:
 			return answer, nil
-		case wasDelivered(err):
-		case errors.Is(err, errSessionLost):
+		case transport.Delivered(err):
+		case errors.Is(err, transport.ErrSessionLost):
 			s.lose(conn, err)
 			renewed = true
-		case !conn.own.Load() && (errors.Is(err, errClosed) || conn.link.cause() != nil):
+		case !conn.own.Load() && (errors.Is(err, transport.ErrClosed) || conn.link.Cause() != nil):
 			renewed = true // it ended before the call began; another is opened
 		}
-		_, aside := errors.AsType[*forbidden](err)
-		if login := (*loginError)(nil); errors.As(err, &login) && conn.own.Load() && !aside {
+		_, aside := errors.AsType[*transport.ForbiddenError](err)
+		if login := (*transport.LoginError)(nil); errors.As(err, &login) && conn.own.Load() && !aside {
 			signal(s.refetch) // the lists tell whether it is the credential or this call
 		}
 		err = s.failure(ctx, err)
@@ -158,10 +159,10 @@ func (s *Server) Probe(ctx context.Context) error {
 	s.mu.Unlock()
 	if conn == nil {
 		signal(s.kick)
-		return s.failure(ctx, errClosed)
+		return s.failure(ctx, transport.ErrClosed)
 	}
 	err := conn.probe(ctx)
-	if errors.Is(err, errSessionLost) {
+	if errors.Is(err, transport.ErrSessionLost) {
 		s.lose(conn, err)
 	}
 	return err
@@ -184,8 +185,8 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 		s.mu.Unlock()
 		switch {
 		case stopped || s.spec.Off || s.spec.Refused != "":
-			return nil, false, &undelivered{errClosed}
-		case main != nil && main.link.cause() == nil:
+			return nil, false, transport.Undelivered(transport.ErrClosed)
+		case main != nil && main.link.Cause() == nil:
 			conn, err := s.unoccupied(ctx, call, main, wait)
 			if errors.Is(err, errReplaced) {
 				deadline = nil
@@ -195,7 +196,7 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 		}
 		signal(s.kick)
 		if main == nil && status.State != mcp.Starting && !renewing {
-			return nil, false, &undelivered{errClosed}
+			return nil, false, transport.Undelivered(transport.ErrClosed)
 		}
 		if deadline == nil {
 			deadline = time.After(s.spec.Timeouts.Start)
@@ -203,9 +204,9 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 		select {
 		case <-moved:
 		case <-deadline:
-			return nil, false, &undelivered{fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start)}
+			return nil, false, transport.Undelivered(fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start))
 		case <-ctx.Done():
-			return nil, false, &undelivered{context.Cause(ctx)}
+			return nil, false, transport.Undelivered(context.Cause(ctx))
 		}
 	}
 }
@@ -225,9 +226,9 @@ func (s *Server) named(call *mcp.Call) (*Conn, error) {
 			conn = sl.conn
 		}
 	}
-	if conn == nil || conn.name != call.Conn || conn.link.cause() != nil ||
+	if conn == nil || conn.name != call.Conn || conn.link.Cause() != nil ||
 		conn.key.principal != "" && conn.key.principal != call.Principal || conn.key.session != "" && conn.key.session != call.Session {
-		return nil, &undelivered{errGone}
+		return nil, transport.Undelivered(errGone)
 	}
 	conn.begin()
 	return conn, nil
@@ -287,7 +288,7 @@ func (s *Server) opened(key connKey, main *Conn) *Conn {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sl := s.pool[key]; sl != nil && sl.ready() && sl.conn.link.cause() == nil {
+	if sl := s.pool[key]; sl != nil && sl.ready() && sl.conn.link.Cause() == nil {
 		return sl.conn
 	}
 	return nil
@@ -337,7 +338,7 @@ func (s *Server) lose(conn *Conn, err error) {
 	defer s.mu.Unlock()
 	if s.main == conn {
 		s.renewing = true
-		conn.link.fail(err)
+		conn.link.Fail(err)
 		return
 	}
 	if sl := s.pool[conn.key]; sl != nil && sl.conn == conn {
@@ -388,20 +389,20 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, errCallTimeout) {
 		return context.Cause(ctx)
 	}
-	f := &mcp.Failure{Origin: mcp.OriginHop, Server: s.spec.Key, Err: err, Delivered: wasDelivered(err)}
+	f := &mcp.Failure{Origin: mcp.OriginHop, Server: s.spec.Key, Err: err, Delivered: transport.Delivered(err)}
 	if f.Delivered {
 		f.Origin = mcp.OriginServer
 	}
 	s.mu.Lock()
 	state := s.status.State
 	s.mu.Unlock()
-	var login *loginError
-	var status *httpError
-	var nonsense *protocolError
-	var busy *busyError
+	var login *transport.LoginError
+	var status *transport.StatusError
+	var nonsense *transport.ProtocolError
+	var busy *transport.BusyError
 	name := s.spec.Key
 	if errors.As(err, &status) {
-		f.Status, f.Origin = status.status, mcp.OriginHop
+		f.Status, f.Origin = status.Status, mcp.OriginHop
 		if f.Status >= http.StatusInternalServerError && f.Delivered {
 			f.Origin = mcp.OriginServer
 		}
@@ -415,16 +416,16 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Kind, f.Origin, f.Reason = mcp.FailTimeout, mcp.OriginServer, "The server "+name+" did not answer within its deadline."
 	case errors.Is(err, errGone):
 		f.Kind, f.Origin, f.Reason = mcp.FailGone, mcp.OriginHop, "The connection to the server "+name+" was lost, and what it kept there for this client."
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, transport.ErrTooLarge):
 		f.Kind, f.Origin, f.Reason = mcp.FailTooLarge, mcp.OriginServer, "The answer of the server "+name+" is larger than the limit of "+strconv.Itoa(s.spec.Limits.Result)+" bytes (limits.result), or one line of it than "+strconv.Itoa(s.spec.Limits.Line)+" (limits.line)."
 	case errors.Is(err, errPoolFull):
 		f.Kind, f.Origin, f.Reason = mcp.FailBusy, mcp.OriginGateway, "All connections to the server "+name+" are in use, by calls that run or wait for an answer of their user (servers."+name+".processes); try again in a moment."
 	case errors.Is(err, errGivenUp):
 		f.Kind, f.Origin, f.Reason = mcp.FailGivenUp, mcp.OriginHop, "The call was given up: the question of the server "+name+" was open for "+s.spec.Timeouts.Think.String()+" or longer, and another call needed the connection (servers."+name+".processes). What the call had done so far is done. Begin a new call if that is wanted."
-	case errors.As(err, &login), errors.Is(err, errClosed) && state == mcp.NeedsLogin:
+	case errors.As(err, &login), errors.Is(err, transport.ErrClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
-		missing, why := errors.AsType[MissingError](errors.Join(err, s.missing()))
-		_, aside := errors.AsType[*forbidden](err)
+		missing, why := errors.AsType[transport.MissingError](errors.Join(err, s.missing()))
+		_, aside := errors.AsType[*transport.ForbiddenError](err)
 		switch {
 		case !why:
 		case missing.NeedsLogin() && aside:
@@ -436,8 +437,8 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		}
 		f.Err = errors.Join(err, s.missing())
 	case errors.As(err, &busy):
-		f.Kind, f.RetryAfter = mcp.FailBusy, busy.after
-		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.after, time.Second).Round(time.Second).String() + "."
+		f.Kind, f.RetryAfter = mcp.FailBusy, busy.After
+		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.After, time.Second).Round(time.Second).String() + "."
 	case errors.As(err, &status), errors.As(err, &nonsense):
 		f.Kind, f.Reason = mcp.FailProtocol, "The server "+name+" gave an answer that is not valid."
 	case state == mcp.Ready || state == mcp.Degraded:

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // questions are what the server asks during one call and is still open, by
@@ -68,7 +69,7 @@ func (q *questions) takeBack(raw []byte) {
 func (c *Conn) sendAnswer(raw []byte) {
 	ctx, cancel := context.WithTimeout(c.life, cancelTime)
 	defer cancel()
-	if err := c.link.send(ctx, raw, nil); err != nil {
+	if err := c.link.Send(ctx, raw, nil); err != nil {
 		c.log.Debug("answer to the server's question not sent", "err", err)
 	}
 }
@@ -116,14 +117,14 @@ func (c *Conn) oneWay() bool {
 	if c.shared {
 		return true
 	}
-	l, ok := c.link.(interface{ beside() bool })
-	return ok && l.beside()
+	l, ok := c.link.(transport.Session)
+	return ok && l.HasStream()
 }
 
 // refuse answers a question of the server with why nobody does; the method is
 // cut, so that an answer in the queue is never large.
 func (c *Conn) refuse(id mcp.ID, why, method string) {
-	c.reply(mcp.AppendFault(nil, id, mcp.Errorf(mcp.CodeMethodNotFound, why, methodText(method))))
+	c.reply(mcp.AppendFault(nil, id, mcp.Errorf(mcp.CodeMethodNotFound, why, transport.Excerpt([]byte(method)))))
 }
 
 // reply queues an answer for the server. A server that asks faster than it
@@ -144,11 +145,11 @@ func (c *Conn) run() {
 		select {
 		case raw := <-c.answers:
 			ctx, cancel := context.WithTimeout(c.life, cancelTime)
-			if err := c.link.send(ctx, raw, nil); err != nil {
+			if err := c.link.Send(ctx, raw, nil); err != nil {
 				c.log.Debug("answer to the server not sent", "err", err)
 			}
 			cancel()
-		case <-c.link.done():
+		case <-c.link.Done():
 			if c.gone != nil {
 				c.gone()
 			}

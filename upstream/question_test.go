@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // On a shared channel a question belongs to the only call in flight.
@@ -253,7 +254,7 @@ func TestQuestionSerialWait(t *testing.T) {
 		call := tool("two", `{}`)
 		call.Timeout = 10 * time.Second
 		_, err := conn.Call(t.Context(), call, nil)
-		if !errors.Is(err, errCallTimeout) || wasDelivered(err) || time.Since(began) != 10*time.Second {
+		if !errors.Is(err, errCallTimeout) || transport.Delivered(err) || time.Since(began) != 10*time.Second {
 			t.Errorf("call = %v after %v", err, time.Since(began))
 		}
 		synctest.Wait()

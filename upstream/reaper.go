@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // idleTime is how long a principal's connection is kept without a call and
@@ -22,7 +23,7 @@ type reopening struct {
 // failed takes account of a failed attempt.
 func (r *reopening) failed(err error) {
 	r.due = time.Time{}
-	if _, ok := errors.AsType[*loginError](err); ok {
+	if _, ok := errors.AsType[*transport.LoginError](err); ok {
 		r.due = time.Now().Add(loginRetry)
 	}
 }
@@ -52,7 +53,7 @@ func (s *Server) reapIdle() time.Duration {
 		}
 		conn, old := sl.conn, now.Sub(sl.since) > steady
 		switch {
-		case conn.link.cause() != nil:
+		case conn.link.Cause() != nil:
 			s.release(key, sl)
 			if old {
 				delete(s.again, key)
@@ -85,7 +86,7 @@ func (s *Server) openAgain(now time.Time) time.Duration {
 			delete(s.again, key)
 		}
 	}
-	if s.main == nil || s.main.link.cause() != nil {
+	if s.main == nil || s.main.link.Cause() != nil {
 		return next // the pool is not used without it
 	}
 	for key := range s.subs {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // tended is a server in a bubble whose pool the test fills; its own connection
@@ -102,7 +103,7 @@ func TestTendIdle(t *testing.T) {
 		used.finish()
 		expect(idleTime-time.Second, true, true, true, true)
 		expect(idleTime+time.Second, true, true, true, false)
-		if unused.link.cause() == nil || unused.life.Err() == nil {
+		if unused.link.Cause() == nil || unused.life.Err() == nil {
 			t.Error("the connection is not in the pool and lives")
 		}
 		expect(4*time.Minute+idleTime-time.Second, true, true, true, false)
@@ -126,8 +127,8 @@ func TestTendReopens(t *testing.T) {
 		plain, plainLink := s.add("plain")
 		watching, link := s.add("watching")
 		s.count(watching.key, "file:///a", +1)
-		link.fail(errClosed)
-		plainLink.fail(errClosed)
+		link.Fail(transport.ErrClosed)
+		plainLink.Fail(transport.ErrClosed)
 		if diff := cmp.Diff([]bool{false, false}, s.held("plain", "watching")); diff != "" {
 			t.Errorf("after the loss (-want +got):\n%s", diff)
 		}
@@ -164,7 +165,7 @@ func TestTendReopensInFreePlaces(t *testing.T) {
 		defer done()
 		watching, link := s.add("watching")
 		s.count(watching.key, "file:///a", +1)
-		link.fail(errClosed)
+		link.Fail(transport.ErrClosed)
 		synctest.Wait()
 		other, _ := s.add("other")
 		time.Sleep(time.Minute)

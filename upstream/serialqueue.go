@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 const (
@@ -112,7 +113,7 @@ func (l *serialQueue) enter(ctx context.Context, call *mcp.Call, lost <-chan str
 		case <-waited:
 			impatient = true
 		case <-lost:
-			return errClosed
+			return transport.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

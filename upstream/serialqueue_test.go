@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // askableCall is a call of a client that can be asked.
@@ -111,11 +112,11 @@ func TestLaneEndsWithItsConnection(t *testing.T) {
 		l.nextRequest(mcp.MethodToolsCall)
 		two := start(t.Context(), conn, tool("two", `{}`))
 		synctest.Wait()
-		l.mux.fail(errNoAnswer)
-		if o := <-two; wasDelivered(o.err) {
+		l.Mux.Fail(transport.ErrNoAnswer)
+		if o := <-two; transport.Delivered(o.err) {
 			t.Errorf("the one that waited: %v", o.err)
 		}
-		if o := <-one; !wasDelivered(o.err) {
+		if o := <-one; !transport.Delivered(o.err) {
 			t.Errorf("the one that ran: %v", o.err)
 		}
 	})

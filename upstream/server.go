@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // Sink hears of what happens at a server outside of calls. Its methods are
@@ -26,7 +27,7 @@ type Sink interface {
 // required.
 type Options struct {
 	Sink       Sink
-	Credential Credential
+	Credential transport.Credential
 	Logger     *slog.Logger
 	// Identity is the clientInfo that servers see, raw JSON.
 	Identity []byte
@@ -109,7 +110,7 @@ type Server struct {
 	turns     map[subscription]*turn // of those that are asked about
 	ending    int                    // processes of the pool that are being ended
 	ended     chan struct{}          // closed when one of them has ended
-	stderr    Tail
+	stderr    transport.Tail
 	// announced counts the list changes that the server has announced.
 	announced map[mcp.Kind]uint64
 	plain     plainState
@@ -129,7 +130,7 @@ func New(spec Spec, opts Options) *Server {
 		announced: make(map[mcp.Kind]uint64),
 		era:       spec.Era,
 	}
-	s.http = newHTTPTransport(s.spec.Limits)
+	s.http = transport.NewPool(s.spec.Limits.Concurrency)
 	s.status = mcp.Status{State: mcp.Starting, Since: time.Now()}
 	switch {
 	case spec.Off:
@@ -167,28 +168,18 @@ func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
 	return s.listing, s.status
 }
 
-// Tail is the end of what a process wrote to its standard error.
-type Tail struct {
-	// Process tells one process of a server from the next; 0 is none.
-	Process int64
-	// Ended is how many lines the process has written; the last of them are in
-	// Lines.
-	Ended int
-	Lines []string
-}
-
 // Stderr returns the last lines that the server's process wrote to its stderr.
 func (s *Server) Stderr() []string { return s.Tail().Lines }
 
 // Tail returns the end of what the server's process, or the last one that it had,
 // wrote to its stderr. It is safe to print.
-func (s *Server) Tail() Tail {
+func (s *Server) Tail() transport.Tail {
 	s.mu.Lock()
 	main, kept := s.main, s.stderr
 	s.mu.Unlock()
 	if main != nil {
-		if l, ok := main.link.(*stdioLink); ok {
-			return l.tail()
+		if p, ok := main.link.(transport.Process); ok {
+			return p.Tail()
 		}
 	}
 	return kept
@@ -214,7 +205,7 @@ func (s *Server) Run(ctx context.Context) error {
 		if err != nil {
 			s.unreachable(err)
 			pause := wait.Next()
-			if _, ok := errors.AsType[*loginError](err); ok {
+			if _, ok := errors.AsType[*transport.LoginError](err); ok {
 				pause = loginRetry
 			}
 			s.await(ctx, pause)
@@ -233,11 +224,11 @@ func (s *Server) Run(ctx context.Context) error {
 			wait.Reset()
 			renewals = 0
 		}
-		var login *loginError
+		var login *transport.LoginError
 		switch {
 		case errors.As(err, &login):
 			s.await(ctx, loginRetry)
-		case errors.Is(err, errSessionLost) && renewals < renewMax:
+		case errors.Is(err, transport.ErrSessionLost) && renewals < renewMax:
 			renewals++ // a new session cures it at once
 		default:
 			s.await(ctx, wait.Next())
@@ -291,8 +282,8 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-conn.link.done():
-			return conn.link.cause()
+		case <-conn.link.Done():
+			return conn.link.Cause()
 		case <-s.replaced:
 			if s.successor(conn) != nil {
 				return errReplaced

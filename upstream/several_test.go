@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // On a channel that principals share, being the only call in flight says
@@ -14,18 +15,19 @@ func TestSharedChannelAttributesByTokenAlone(t *testing.T) {
 	t.Parallel()
 	for _, several := range []bool{false, true} {
 		unowned := 0
-		m := newMux(quietLog, (&Spec{}).withDefaults().Limits, func(mcp.Message) { unowned++ })
-		m.several = several
+		limits := (&Spec{}).withDefaults().Limits
+		m := transport.NewMux(quietLog, limits.ofLink(), func(mcp.Message) { unowned++ })
+		m.Several = several
 		heard := 0
-		req := &outgoing{id: "1", askable: true, arrived: func(mcp.Message) { heard++ }}
+		req := &transport.Request{ID: "1", Askable: true, Arrived: func(mcp.Message) { heard++ }}
 		deliver := func(raw string) {
 			msg, err := mcp.Parse([]byte(raw), mcp.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.deliver(msg)
+			m.Deliver(msg)
 		}
-		_, err := m.roundTrip(t.Context(), req, func([]byte) error {
+		_, err := m.RoundTrip(t.Context(), req, func([]byte) error {
 			deliver(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of another"}}`)
 			deliver(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"of another"}}`)
 			deliver(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // Transport is how a server is reached.
@@ -151,6 +152,11 @@ type Limits struct {
 	Concurrency int // calls that are expected at once, for which connections are kept; 32
 	Conns       int // connections or processes, the gateway's own among them; 8
 	Events      int // notifications waiting for one call, of at most Result bytes in sum; 256
+}
+
+// ofLink returns those of a link.
+func (l *Limits) ofLink() transport.Limits {
+	return transport.Limits{Result: l.Result, Line: l.Line, Depth: l.Depth, Events: l.Events}
 }
 
 func (s *Spec) withDefaults() Spec {

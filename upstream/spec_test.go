@@ -92,15 +92,3 @@ func TestStaticCredential(t *testing.T) {
 		t.Error("one credential has two keys")
 	}
 }
-
-func TestRedactURL(t *testing.T) {
-	for raw, want := range map[string]string{
-		"https://u:p@h.example/x?token=t#f": "https://h.example/x#f",
-		"http://[::1":                       "(unreadable)",
-		"h":                                 "h",
-	} {
-		if got := redactURL(raw); got != want {
-			t.Errorf("redactURL(%q) = %q, want %q", raw, got, want)
-		}
-	}
-}

@@ -9,25 +9,26 @@ import (
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // unlisted records that the lists cannot be read. Where the reason is the
 // connection, it is given up for a new one: the credential or the session is
 // not good any more, or behind the URL is another server than before.
 func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
-	if ctx.Err() != nil || conn.link.cause() != nil {
+	if ctx.Err() != nil || conn.link.Cause() != nil {
 		return
 	}
-	var login *loginError
-	var status *httpError
+	var login *transport.LoginError
+	var status *transport.StatusError
 	var fault *mcp.Error
 	switch {
-	case errors.As(err, &login), errors.Is(err, errSessionLost):
-		conn.link.fail(err)
+	case errors.As(err, &login), errors.Is(err, transport.ErrSessionLost):
+		conn.link.Fail(err)
 		return
-	case !conn.shared && (errors.As(err, &fault) || errors.As(err, &status) && isRejection(status)):
+	case !conn.shared && (errors.As(err, &fault) || errors.As(err, &status) && transport.IsRejection(status)):
 		if gone := conn.recognised(ctx); gone != nil {
-			conn.link.fail(fmt.Errorf("the server is not the one it was: %w", gone))
+			conn.link.Fail(fmt.Errorf("the server is not the one it was: %w", gone))
 			return
 		}
 	}
@@ -89,10 +90,10 @@ func (s *Server) Wake() {
 
 // unreachable records a failed attempt.
 func (s *Server) unreachable(err error) {
-	var login *loginError
+	var login *transport.LoginError
 	s.mu.Lock()
 	s.login = nil
-	if missing, ok := errors.AsType[MissingError](err); ok {
+	if missing, ok := errors.AsType[transport.MissingError](err); ok {
 		s.login = missing
 	}
 	s.renewing = false
@@ -125,17 +126,17 @@ func (s *Server) dropMain(conn *Conn, err error) {
 	if s.main == conn {
 		s.main = nil
 	}
-	if l, ok := conn.link.(*stdioLink); ok {
-		s.stderr = l.tail()
+	if p, ok := conn.link.(transport.Process); ok {
+		s.stderr = p.Tail()
 	}
-	s.renewing = errors.Is(err, errSessionLost)
+	s.renewing = errors.Is(err, transport.ErrSessionLost)
 	if !s.stopped && s.life.Err() == nil {
 		state := mcp.Reconnecting
 		s.login = nil
-		if login := (*loginError)(nil); errors.As(err, &login) {
+		if login := (*transport.LoginError)(nil); errors.As(err, &login) {
 			state = mcp.NeedsLogin
 			s.learned()
-			if missing, ok := errors.AsType[MissingError](err); ok {
+			if missing, ok := errors.AsType[transport.MissingError](err); ok {
 				s.login = missing
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 func TestStdioEras(t *testing.T) {
@@ -222,7 +223,8 @@ func TestStdioDeaf(t *testing.T) {
 	t.Parallel()
 	spec := childServer("deaf", mcp.Legacy)
 	d := spec.withDefaults()
-	link, err := (&stdioDialer{spec: d, log: quietLog}).dial(t.Context(), func(mcp.Message) {})
+	kind, _ := transport.KindOf(string(Stdio))
+	link, err := kind.Dial(t.Context(), &transport.Options{Command: d.Command, Args: d.Args, Env: d.Env, Limits: d.Limits.ofLink(), Log: quietLog}, func(mcp.Message) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +236,7 @@ func TestStdioDeaf(t *testing.T) {
 	for n := range cap(ended) {
 		go func() {
 			id := mcp.NumberID(int64(n))
-			_, err := link.roundTrip(ctx, &outgoing{id: id, raw: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"m","params":{"p":%q}}`, id, pad)})
+			_, err := link.RoundTrip(ctx, &transport.Request{ID: id, Raw: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"m","params":{"p":%q}}`, id, pad)})
 			ended <- err
 		}()
 	}
@@ -243,7 +245,7 @@ func TestStdioDeaf(t *testing.T) {
 		if err == nil {
 			t.Error("a request was answered")
 		}
-		if !wasDelivered(err) {
+		if !transport.Delivered(err) {
 			undelivered++
 		}
 	}
@@ -252,8 +254,8 @@ func TestStdioDeaf(t *testing.T) {
 	}
 	closing, cut := context.WithCancel(t.Context())
 	cut() // no grace
-	link.close(closing)
-	if link.cause() == nil {
+	link.Close(closing)
+	if link.Cause() == nil {
 		t.Error("a closed link has no cause")
 	}
 }

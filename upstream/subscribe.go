@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // subscription is a resource on the connection of somebody.
@@ -49,7 +50,7 @@ func (s *Server) turn(ctx context.Context, sub subscription) (end func(), err er
 		err = context.Cause(ctx)
 	}
 	leave()
-	return nil, &undelivered{err}
+	return nil, transport.Undelivered(err)
 }
 
 // subscribe adds or takes off one subscriber of a resource on a connection.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // While the last subscriber of a resource leaves, another one comes: the server
@@ -54,7 +55,7 @@ func TestSubscribeTakesTurns(t *testing.T) {
 		time.Sleep(time.Second)
 		ask(ctx, "file:///a", true)
 		cancel(enough)
-		if err := <-ended; !errors.Is(err, enough) || wasDelivered(err) {
+		if err := <-ended; !errors.Is(err, enough) || transport.Delivered(err) {
 			t.Errorf("subscribe = %v", err)
 		}
 		time.Sleep(time.Hour)

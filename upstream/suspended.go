@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // A call whose client is asked something is suspended: its server waits for a
@@ -133,7 +135,7 @@ func (s *Server) awaitPlace(ctx context.Context, w *placeWait, key connKey, main
 	}
 	pause := w.until.Sub(now)
 	if pause <= 0 || s.places() == 0 && key.shared() != (connKey{}) {
-		return &undelivered{errPoolFull}
+		return transport.Undelivered(errPoolFull)
 	}
 	if w.gaveUp != nil && w.gaveUp.suspendedSince().IsZero() {
 		if w.ended.IsZero() {
@@ -163,7 +165,7 @@ func (s *Server) awaitPlace(ctx context.Context, w *placeWait, key connKey, main
 	case <-changed:
 	case <-timer.C:
 	case <-ctx.Done():
-		return &undelivered{context.Cause(ctx)}
+		return transport.Undelivered(context.Cause(ctx))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // unanswered is a call whose server asks its client.
@@ -140,7 +141,7 @@ func TestAWaitFindsAnotherConnection(t *testing.T) {
 	r.mu.Lock()
 	main := r.main
 	r.mu.Unlock()
-	r.lose(main, errSessionLost)
+	r.lose(main, transport.ErrSessionLost)
 	if err := receives(t, "the end of the first", first.end); err == nil {
 		t.Error("the first call has an answer of what is lost")
 	}

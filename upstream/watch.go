@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 const (
@@ -197,7 +199,7 @@ func (c *Conn) listen(ctx context.Context) error {
 			w.mu.Unlock()
 			return nil
 		}
-		return cmpErr(err, errNoAnswer)
+		return cmp.Or(err, transport.ErrNoAnswer)
 	case <-timer.C:
 		next.cancel()
 		return errCallTimeout
@@ -212,7 +214,7 @@ func (c *Conn) listen(ctx context.Context) error {
 func (c *Conn) retireStream(ctx context.Context, s *watchStream) {
 	s.retired.Store(true)
 	params := append(append([]byte(`{"requestId":`), s.id...), '}')
-	if err := c.link.send(ctx, mcp.AppendNotification(nil, mcp.NotifyCancelled, params), nil); err != nil {
+	if err := c.link.Send(ctx, mcp.AppendNotification(nil, mcp.NotifyCancelled, params), nil); err != nil {
 		c.log.Debug("subscription not ended", "err", err)
 	}
 	timer := time.NewTimer(lastTime)
@@ -234,8 +236,8 @@ func (c *Conn) openStream(filter []byte) (next *watchStream, acknowledged chan s
 	acknowledged, ended = make(chan struct{}), make(chan error, 1)
 	agreed, torn := false, false // for the goroutine of the request
 	req := c.outgoing(c.era, id, &mcp.Call{Method: mcp.MethodListen, Params: filter}, nil)
-	req.stream = true
-	req.arrived = func(msg mcp.Message) {
+	req.Stream = true
+	req.Arrived = func(msg mcp.Message) {
 		switch {
 		case msg.Method == mcp.NotifyAcknowledged:
 			if !agreed {
@@ -251,18 +253,18 @@ func (c *Conn) openStream(filter []byte) (next *watchStream, acknowledged chan s
 	}
 	started := c.spawn(func() {
 		defer cancel()
-		msg, err := c.link.roundTrip(life, req)
+		msg, err := c.link.RoundTrip(life, req)
 		if err == nil && msg.Fault() != nil {
 			err = mcp.ParseError(msg.Fault())
 		}
 		close(next.over)
 		switch {
 		case next.retired.Load():
-			ended <- errClosed
+			ended <- transport.ErrClosed
 			return
 		case life.Err() != nil && !torn:
-			c.withdraw(req.id, err)
-			ended <- errClosed
+			c.withdraw(req.ID, err)
+			ended <- transport.ErrClosed
 			return
 		}
 		ended <- err
@@ -273,7 +275,7 @@ func (c *Conn) openStream(filter []byte) (next *watchStream, acknowledged chan s
 	if !started {
 		cancel()
 		close(next.over)
-		ended <- errClosed
+		ended <- transport.ErrClosed
 	}
 	return next, acknowledged, ended
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // watcher is a modern connection over a shared channel whose server announces
@@ -123,7 +124,7 @@ func TestWatchNeverAcknowledged(t *testing.T) {
 		if err := <-ready; err == nil || time.Since(began) != 0 {
 			t.Errorf("listen = %v, %v after the end of its connection", err, time.Since(began))
 		}
-		if err := conn.listen(t.Context()); !errors.Is(err, errClosed) {
+		if err := conn.listen(t.Context()); !errors.Is(err, transport.ErrClosed) {
 			t.Errorf("listen on a closed connection = %v", err)
 		}
 	})

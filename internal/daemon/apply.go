@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -256,7 +257,7 @@ func fingerprint(s upstream.Spec) string {
 }
 
 // start makes a server and runs it; mu is held.
-func (in *Daemon) start(spec upstream.Spec, set guard.Settings, shown upstream.Credential) *runningServer {
+func (in *Daemon) start(spec upstream.Spec, set guard.Settings, shown transport.Credential) *runningServer {
 	sink := &serverSink{in: in}
 	source, _ := shown.(*credential.Source)
 	server := in.newServer(spec, sink, shown, source)

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -26,7 +27,7 @@ type reached interface {
 	Spec() upstream.Spec
 	Run(ctx context.Context) error
 	Drain(ctx context.Context)
-	Tail() upstream.Tail
+	Tail() transport.Tail
 	Renewed(principal string)
 	Wake()
 	// Await waits until it is known what a holder is listed, see [upstream.Server.Await].
@@ -76,7 +77,7 @@ func LookAgain(running []*runningServer, keys []string) {
 
 // newServer makes what reaches a server: one for all callers, or one for each that
 // has a credential of its own.
-func (in *Daemon) newServer(spec upstream.Spec, sink upstream.Sink, shown upstream.Credential, source *credential.Source) reached {
+func (in *Daemon) newServer(spec upstream.Spec, sink upstream.Sink, shown transport.Credential, source *credential.Source) reached {
 	o := upstream.Options{
 		Sink: sink, Credential: shown, Logger: in.Log, SignIn: source != nil && in.SignIn.OffersLink(source),
 		Identity: proxy.Implementation(version.Version),

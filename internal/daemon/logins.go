@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -57,7 +58,7 @@ func (in *Daemon) signedInTo(m proxy.Mount, s *credential.Source, to reached) pr
 		return m
 	}
 	m.SignIn = func(id *gate.Identity, why error) string {
-		missing, ok := errors.AsType[upstream.MissingError](why)
+		missing, ok := errors.AsType[transport.MissingError](why)
 		if !ok || !missing.NeedsLogin() {
 			return ""
 		}

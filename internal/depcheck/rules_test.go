@@ -67,7 +67,7 @@ var rules = map[string]rule{
 	},
 
 	"upstream": {
-		ours:   []string{"internal/backoff", "internal/child", "internal/mcp"},
+		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "upstream/transport"},
 		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex"},
 		why:    "speaks to one server and knows nothing of callers, policy or catalogs",
 	},
@@ -75,6 +75,10 @@ var rules = map[string]rule{
 		ours:   []string{"upstream", "internal/mcp"},
 		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex", "golang.org/x/sys"},
 		why:    "a transport or credential is a folder beside the state machine",
+	},
+	"upstream/transport": {
+		ours: []string{"internal/backoff", "internal/child", "internal/mcp"},
+		why:  "carries messages; what they mean, and for whom they are, is known above it",
 	},
 	"upstream/oauth": {
 		others: []string{"github.com/golang-jwt/jwt/v5"},
@@ -268,7 +272,7 @@ var rules = map[string]rule{
 		why:  "who is known follows from the settings and the request; no server is started for it and nothing is stored",
 	},
 	"internal/daemon/signin": {
-		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth"},
+		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
 	},
 	"internal/daemon/added": {

@@ -3,13 +3,16 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -133,8 +136,66 @@ func TestExtending(t *testing.T) {
 	if out, err := run("call", "util__echo", "text=hi", "-c", config); err == nil || !strings.Contains(out, "calls of util__* are switched off") {
 		t.Errorf("a call that the phase denies: %v, %s", err, out)
 	}
+	write("mcpServers:\n  lines: { type: tcp, url: \"tcp://" + serveLines(t) + "\" }\n")
+	if out, err := run("call", "lines__greet", "-c", config); err != nil || !strings.Contains(out, "hello over a line") {
+		t.Errorf("the transport: %v, %s", err, out)
+	}
 	write("toolgate:\n  gate: { deny_name: [] }\n")
 	if out, err := run("validate", config); err == nil || !strings.Contains(out, "deny_names") {
 		t.Errorf("the setting, misspelled: %v, %s, want the right name", err, out)
+	}
+}
+
+// serveLines runs a legacy MCP server that speaks over TCP, a message a line, and
+// returns its address.
+func serveLines(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				answerLines(conn)
+			})
+		}
+	})
+	return l.Addr().String()
+}
+
+// answerLines answers the requests on a connection until it ends.
+func answerLines(conn net.Conn) {
+	results := map[string]string{
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"lines","version":"1"}}`,
+		"tools/list": `{"tools":[{"name":"greet","inputSchema":{"type":"object"}}]}`,
+		"tools/call": `{"content":[{"type":"text","text":"hello over a line"}]}`,
+		"ping":       `{}`,
+	}
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		var req struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.Unmarshal(lines.Bytes(), &req) != nil || req.ID == nil {
+			continue
+		}
+		answer := `"error":{"code":-32601,"message":"Method not found"}`
+		if result, ok := results[req.Method]; ok {
+			answer = `"result":` + result
+		}
+		if _, err := fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", req.ID, answer); err != nil {
+			return
+		}
 	}
 }

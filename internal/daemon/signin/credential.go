@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
@@ -15,7 +16,7 @@ import (
 // Credential makes the credential of a server: the headers of the file, or what is
 // had of an authorization server or a person. The error says what is wrong with
 // the configuration of the latter.
-func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (upstream.Credential, error) {
+func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (transport.Credential, error) {
 	if of.AuthMode() == config.AuthStatic {
 		return upstream.NewStatic(spec.Headers), nil
 	}

@@ -1,4 +1,4 @@
-package upstream
+package transport
 
 import (
 	"bytes"
@@ -12,20 +12,20 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// mux correlates the messages of a channel that all requests share: the
+// Mux correlates the messages of a channel that all requests share: the
 // stdout of a process or the stream of an HTTP+SSE server.
 //
 // Attribution is never guessed: a notification belongs to the request whose
 // progress token it carries, any other notification or request of the server
 // to the only askable request in flight, or to none.
-type mux struct {
-	log     *slog.Logger
+type Mux struct {
+	Log     *slog.Logger
 	limits  Limits
 	inbound func(mcp.Message) // what belongs to no request
-	// several principals share the channel: then nothing is attributed by
+	// Several principals share the channel: then nothing is attributed by
 	// being the only call in flight, because the server may still talk about
 	// an earlier one.
-	several bool
+	Several bool
 
 	mu      sync.Mutex
 	pending map[string]*pending // by the key of the id
@@ -52,17 +52,17 @@ type pending struct {
 	wake   chan struct{} // capacity 1
 }
 
-func newMux(log *slog.Logger, limits Limits, inbound func(mcp.Message)) *mux {
-	return &mux{
-		log: log, limits: limits, inbound: inbound,
+func NewMux(log *slog.Logger, limits Limits, inbound func(mcp.Message)) *Mux {
+	return &Mux{
+		Log: log, limits: limits, inbound: inbound,
 		pending: make(map[string]*pending), lost: make(chan struct{}),
 	}
 }
 
-// roundTrip registers a request, lets write send it and waits for the answer.
-func (m *mux) roundTrip(ctx context.Context, req *outgoing, write func([]byte) error) (mcp.Message, error) {
-	p := &pending{askable: req.askable, stream: req.stream, resting: req.resting, wake: make(chan struct{}, 1)}
-	key := req.id.Key()
+// RoundTrip registers a request, lets write send it and waits for the answer.
+func (m *Mux) RoundTrip(ctx context.Context, req *Request, write func([]byte) error) (mcp.Message, error) {
+	p := &pending{askable: req.Askable, stream: req.Stream, resting: req.Resting, wake: make(chan struct{}, 1)}
+	key := req.ID.Key()
 	m.mu.Lock()
 	if m.err != nil {
 		m.mu.Unlock()
@@ -76,7 +76,7 @@ func (m *mux) roundTrip(ctx context.Context, req *outgoing, write func([]byte) e
 		m.mu.Unlock()
 	}()
 
-	if err := write(req.raw); err != nil {
+	if err := write(req.Raw); err != nil {
 		return mcp.Message{}, err
 	}
 	for {
@@ -87,8 +87,8 @@ func (m *mux) roundTrip(ctx context.Context, req *outgoing, write func([]byte) e
 		case what == arrivedMessage && ctx.Err() != nil:
 			return mcp.Message{}, context.Cause(ctx) // a flood does not outlast it
 		case what == arrivedMessage:
-			if req.arrived != nil {
-				req.arrived(msg)
+			if req.Arrived != nil {
+				req.Arrived(msg)
 			}
 			continue
 		}
@@ -98,14 +98,14 @@ func (m *mux) roundTrip(ctx context.Context, req *outgoing, write func([]byte) e
 			return mcp.Message{}, context.Cause(ctx)
 		case <-m.lost:
 			if p.unanswered() {
-				return mcp.Message{}, m.cause()
+				return mcp.Message{}, m.Cause()
 			}
 		}
 	}
 }
 
-// deliver hands one message to whom it belongs. It never blocks on a request.
-func (m *mux) deliver(msg mcp.Message) {
+// Deliver hands one message to whom it belongs. It never blocks on a request.
+func (m *Mux) Deliver(msg mcp.Message) {
 	switch msg.Kind {
 	case mcp.KindInvalid:
 		return
@@ -135,7 +135,7 @@ func (m *mux) deliver(msg mcp.Message) {
 
 // drop leaves a notification out, because its call has too many waiting. The
 // operator hears of it once per connection.
-func (m *mux) drop(msg *mcp.Message) {
+func (m *Mux) drop(msg *mcp.Message) {
 	m.mu.Lock()
 	level := slog.LevelWarn
 	if m.lossy {
@@ -143,17 +143,13 @@ func (m *mux) drop(msg *mcp.Message) {
 	}
 	m.lossy = true
 	m.mu.Unlock()
-	m.log.Log(context.Background(), level, "the server notifies faster than its caller reads; notifications of calls are dropped",
-		"method", methodText(msg.Method))
+	m.Log.Log(context.Background(), level, "the server notifies faster than its caller reads; notifications of calls are dropped",
+		"method", Excerpt([]byte(msg.Method)))
 }
 
-// methodText returns what is shown of a method name, which is the server's
-// choice and may be long.
-func methodText(method string) string { return excerpt([]byte(method)) }
-
-// spoil ends the request that an invalid answer names, so that its caller does
+// Spoil ends the request that an invalid answer names, so that its caller does
 // not wait for the deadline. It tells whether the message is an answer at all.
-func (m *mux) spoil(msg mcp.Message, why error) bool {
+func (m *Mux) Spoil(msg mcp.Message, why error) bool {
 	id := invalidAnswer(&msg)
 	if !id.Absent() {
 		m.spoilID(id, invalid("an invalid answer: %w", why))
@@ -196,18 +192,18 @@ func answerIn(head []byte) mcp.ID {
 }
 
 // spoilID ends the request with an id, if there is one.
-func (m *mux) spoilID(id mcp.ID, why error) {
+func (m *Mux) spoilID(id mcp.ID, why error) {
 	m.mu.Lock()
 	p := m.pending[id.Key()]
 	m.mu.Unlock()
 	if p != nil {
-		p.spoil(why)
+		p.Spoil(why)
 	}
 }
 
 // owner returns the request that a message belongs to, nil when that cannot be
 // told.
-func (m *mux) owner(msg *mcp.Message) *pending {
+func (m *Mux) owner(msg *mcp.Message) *pending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if id, ok := mcp.ParseID(msg.Meta(mcp.MetaSubscriptionID)); ok {
@@ -236,8 +232,8 @@ func (m *mux) owner(msg *mcp.Message) *pending {
 
 // only returns the request that the server may ask about, if there is exactly
 // one, or the one that waits for an answer, if it takes a question back; mu is held.
-func (m *mux) only(takesBack bool) *pending {
-	if m.several {
+func (m *Mux) only(takesBack bool) *pending {
+	if m.Several {
 		return nil
 	}
 	var only, waits *pending
@@ -262,8 +258,8 @@ func (m *mux) only(takesBack bool) *pending {
 	return nil
 }
 
-// fail ends every request in flight; the first cause is kept.
-func (m *mux) fail(err error) {
+// Fail ends every request in flight; the first cause is kept.
+func (m *Mux) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err == nil {
@@ -272,7 +268,11 @@ func (m *mux) fail(err error) {
 	}
 }
 
-func (m *mux) cause() error {
+// Done is closed by fail.
+func (m *Mux) Done() <-chan struct{} { return m.lost }
+
+// Cause returns why the channel was lost, nil while it is not.
+func (m *Mux) Cause() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.err
@@ -338,7 +338,7 @@ func (p *pending) finish(msg mcp.Message) {
 	p.signal()
 }
 
-func (p *pending) spoil(err error) {
+func (p *pending) Spoil(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.answer == nil && p.err == nil {

@@ -1,4 +1,4 @@
-package upstream
+package transport
 
 import (
 	"bytes"

@@ -1,6 +1,7 @@
-package upstream
+package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,17 +17,10 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// sseDialer reaches a server over the HTTP+SSE transport of 2024-11-05.
-type sseDialer struct {
-	http    httpClient
-	several bool // principals share the stream
-	log     *slog.Logger
-}
-
 // sseLink is one stream of events with the endpoint that takes the messages.
 type sseLink struct {
 	httpClient
-	mux      *mux
+	Mux      *Mux
 	log      *slog.Logger
 	endpoint *url.URL
 	body     io.ReadCloser
@@ -41,11 +35,15 @@ type sseLink struct {
 
 var errEndpoint = errors.New("the server names an endpoint on another host")
 
-// dial opens the stream and waits for the endpoint event, as long as the
-// context lasts.
-func (d *sseDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link, error) {
-	l := &sseLink{httpClient: d.http, log: d.log, mux: newMux(d.log, d.http.limits, inbound)}
-	l.mux.several = d.several
+// dialSSE opens the stream of a server over the HTTP+SSE transport of 2024-11-05 and
+// waits for the endpoint event.
+func dialSSE(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link, error) {
+	client, err := newHTTPClient(o)
+	if err != nil {
+		return nil, err
+	}
+	l := &sseLink{httpClient: client, log: o.Log, Mux: NewMux(o.Log, o.Limits, inbound)}
+	l.Mux.Several = o.Several
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.life, l.cancel = life, cancel
 	stop := context.AfterFunc(ctx, cancel) // until the endpoint is known
@@ -58,14 +56,14 @@ func (d *sseDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link, 
 	resp, err := l.do(r)
 	if err != nil {
 		cancel()
-		return nil, cmpErr(context.Cause(ctx), err)
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	l.body = resp.Body
 	if resp.StatusCode != http.StatusOK || mediaType(resp) != "text/event-stream" {
 		_, err := l.refusal(resp, "")
 		resp.Body.Close()
 		cancel()
-		return nil, cmpErr(err, errors.New("the server offers no stream of events"))
+		return nil, cmp.Or(err, errors.New("the server offers no stream of events"))
 	}
 	events := newEventReader(resp.Body, l.limits.Result)
 	if l.endpoint, err = l.readEndpoint(events); err == nil && !stop() {
@@ -74,7 +72,7 @@ func (d *sseDialer) dial(ctx context.Context, inbound func(mcp.Message)) (link, 
 	if err != nil {
 		resp.Body.Close()
 		cancel()
-		return nil, cmpErr(context.Cause(ctx), err)
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	l.wg.Go(func() { l.read(events) })
 	return l, nil
@@ -110,7 +108,7 @@ func (l *sseLink) read(events *eventReader) {
 		if errors.Is(err, errEventTooLarge) {
 			l.log.Warn("the server sent an event beyond the limit", "limit", l.limits.Result)
 			if id := answerIn(ev.Data); !id.Absent() {
-				l.mux.spoilID(id, errTooLarge)
+				l.Mux.spoilID(id, ErrTooLarge)
 			}
 			continue
 		}
@@ -118,7 +116,7 @@ func (l *sseLink) read(events *eventReader) {
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the server closed the stream")
 			}
-			l.mux.fail(err)
+			l.Mux.Fail(err)
 			return
 		}
 		if len(ev.Data) == 0 || ev.Event != "" && ev.Event != "message" {
@@ -127,26 +125,26 @@ func (l *sseLink) read(events *eventReader) {
 		msg, err := mcp.Parse(ev.Data, mcp.Limits{Depth: l.limits.Depth, LoneSurrogates: true})
 		if err != nil {
 			l.log.Debug("the server sent an invalid message", "err", err)
-			l.mux.spoil(msg, err)
+			l.Mux.Spoil(msg, err)
 			continue
 		}
-		l.mux.deliver(msg)
+		l.Mux.Deliver(msg)
 	}
 }
 
-// roundTrip does not wait for the POST: some servers accept it only once they
+// RoundTrip does not wait for the POST: some servers accept it only once they
 // have run the request, and until then report progress and ask.
-func (l *sseLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Message, error) {
+func (l *sseLink) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error) {
 	post, stop := context.WithCancelCause(l.life)
 	sent := make(chan struct{})
-	msg, err := l.mux.roundTrip(ctx, req, func(raw []byte) error {
+	msg, err := l.Mux.RoundTrip(ctx, req, func(raw []byte) error {
 		if !l.spawn(func() {
 			defer close(sent)
-			if err := l.send(post, raw, nil); err != nil {
-				l.mux.spoilID(req.id, err)
+			if err := l.Send(post, raw, nil); err != nil {
+				l.Mux.spoilID(req.ID, err)
 			}
 		}) {
-			return &undelivered{errClosed}
+			return &undelivered{ErrClosed}
 		}
 		return nil
 	})
@@ -183,7 +181,7 @@ func (l *sseLink) post(ctx context.Context, raw []byte) (*http.Response, error) 
 	return l.do(r)
 }
 
-func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
+func (l *sseLink) Send(ctx context.Context, raw []byte, _ http.Header) error {
 	resp, err := l.post(ctx, raw)
 	if err != nil {
 		return err
@@ -194,27 +192,28 @@ func (l *sseLink) send(ctx context.Context, raw []byte, _ http.Header) error {
 		return nil
 	}
 	if resp.StatusCode == http.StatusNotFound {
-		return &undelivered{errSessionLost}
+		return &undelivered{ErrSessionLost}
 	}
 	_, err = l.refusal(resp, "")
 	if resp.StatusCode == http.StatusBadRequest && l.agreed.Load() && forgotten(ctx, l.post, l.refusal) {
-		return &undelivered{errSessionLost}
+		return &undelivered{ErrSessionLost}
 	}
-	err = turnedAway(resp, cmpErr(err, &httpError{status: resp.StatusCode}))
-	if resp.StatusCode/100 == 5 && wasDelivered(err) {
+	err = turnedAway(resp, cmp.Or[error](err, &StatusError{Status: resp.StatusCode}))
+	if resp.StatusCode/100 == 5 && Delivered(err) {
 		return err // the request may have been run all the same
 	}
 	return &undelivered{err}
 }
 
-func (l *sseLink) negotiated(mcp.Version) { l.agreed.Store(true) }
-func (l *sseLink) done() <-chan struct{}  { return l.mux.lost }
-func (l *sseLink) cause() error           { return l.mux.cause() }
-func (l *sseLink) fail(err error)         { l.mux.fail(err) }
+func (l *sseLink) Negotiated(mcp.Version) {}
+func (l *sseLink) Ready()                 { l.agreed.Store(true) }
+func (l *sseLink) Done() <-chan struct{}  { return l.Mux.Done() }
+func (l *sseLink) Cause() error           { return l.Mux.Cause() }
+func (l *sseLink) Fail(err error)         { l.Mux.Fail(err) }
 
-func (l *sseLink) close(context.Context) {
+func (l *sseLink) Close(context.Context) {
 	l.once.Do(func() {
-		l.mux.fail(errClosed)
+		l.Mux.Fail(ErrClosed)
 		l.spawning.Lock()
 		l.cancel()
 		l.spawning.Unlock()

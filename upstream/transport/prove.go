@@ -1,4 +1,4 @@
-package upstream
+package transport
 
 import (
 	"io"
@@ -14,11 +14,11 @@ type prover struct {
 	challenged bool
 }
 
-// send sends a request. It returns the one that was sent last.
-func (p *prover) send(r *http.Request) (*http.Request, *http.Response, error) {
+// Send sends a request. It returns the one that was sent last.
+func (p *prover) Send(r *http.Request) (*http.Request, *http.Response, error) {
 	own, ok := p.client.credential.(Proving)
 	if !ok || !isBound(r) {
-		resp, err := p.client.send(r)
+		resp, err := p.client.Send(r)
 		return r, resp, err
 	}
 	for nonce := ""; ; {
@@ -26,7 +26,7 @@ func (p *prover) send(r *http.Request) (*http.Request, *http.Response, error) {
 		if err := own.Prove(r, p.client.principal, nonce); err != nil {
 			return r, nil, missing(err)
 		}
-		resp, err := p.client.send(r)
+		resp, err := p.client.Send(r)
 		if err != nil || !isBound(r) {
 			return r, resp, err
 		}

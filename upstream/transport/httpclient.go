@@ -1,7 +1,8 @@
-package upstream
+package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,16 +30,26 @@ type httpClient struct {
 	limits     Limits
 }
 
-// newHTTPTransport returns the connection pool of one server. Nothing of it is
-// shared with another server.
-func newHTTPTransport(limits Limits) *http.Transport {
+// newHTTPClient returns the client for a server with an address of HTTP.
+func newHTTPClient(o *Options) (httpClient, error) {
+	to, err := url.Parse(o.URL)
+	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+		return httpClient{}, fmt.Errorf("the URL %q is none of http or https", redactURL(o.URL))
+	}
+	to.Fragment = ""
+	return httpClient{url: to, pool: o.Pool, credential: o.Credential, principal: o.Principal, limits: o.Limits}, nil
+}
+
+// NewPool returns the connection pool of one server, for as many calls at
+// once. Nothing of it is shared with another server.
+func NewPool(calls int) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,
-		MaxIdleConns:           max(64, 2*limits.Concurrency),
-		MaxIdleConnsPerHost:    max(64, 2*limits.Concurrency),
+		MaxIdleConns:           max(64, 2*calls),
+		MaxIdleConnsPerHost:    max(64, 2*calls),
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    10 * time.Second,
 		ExpectContinueTimeout:  time.Second,
@@ -86,26 +97,26 @@ var (
 // missing returns the error of a credential as one of the connection.
 func missing(err error) error {
 	if gone, ok := errors.AsType[MissingError](err); ok {
-		return &undelivered{&loginError{http.StatusUnauthorized, gone}}
+		return &undelivered{&LoginError{http.StatusUnauthorized, gone}}
 	}
 	return &undelivered{fmt.Errorf("credential: %w", err)}
 }
 
-// forbidden is the error of a request that the server refuses for want of rights
+// ForbiddenError is the error of a request that the server refuses for want of rights
 // (HTTP 403). It says nothing of other requests: what carries them is as good as before.
-type forbidden struct{ err error }
+type ForbiddenError struct{ err error }
 
 // Error implements error.
-func (e *forbidden) Error() string { return e.err.Error() }
+func (e *ForbiddenError) Error() string { return e.err.Error() }
 
 // Unwrap returns why there are no more rights.
-func (e *forbidden) Unwrap() error { return e.err }
+func (e *ForbiddenError) Unwrap() error { return e.err }
 
 // do sends a request, and sends it again where the server refuses its credential
 // and there is another one by now: what was refused was not run.
 func (c *httpClient) do(r *http.Request) (*http.Response, error) {
 	p := prover{client: c}
-	r, resp, err := p.send(r)
+	r, resp, err := p.Send(r)
 	own, renewing := c.credential.(Renewing)
 	for attempt := 0; renewing && err == nil && attempt < renewals; attempt++ {
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
@@ -115,7 +126,7 @@ func (c *httpClient) do(r *http.Request) (*http.Response, error) {
 		if why != nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusForbidden {
-				return nil, &forbidden{missing(why)}
+				return nil, &ForbiddenError{missing(why)}
 			}
 			return nil, missing(why)
 		}
@@ -133,7 +144,7 @@ func (c *httpClient) do(r *http.Request) (*http.Response, error) {
 		}
 		maps.Copy(next.Header, header)
 		resp.Body.Close()
-		r, resp, err = p.send(next)
+		r, resp, err = p.Send(next)
 	}
 	return resp, err
 }
@@ -149,10 +160,10 @@ func repeated(r *http.Request) (*http.Request, error) {
 	return next, err
 }
 
-// send sends a request over the pool itself, which follows no redirect: one would
+// Send sends a request over the pool itself, which follows no redirect: one would
 // carry the body and every header but Authorization to another host. An error
-// of it tells by [wasDelivered] whether the server can have seen the request.
-func (c *httpClient) send(r *http.Request) (*http.Response, error) {
+// of it tells by [Delivered] whether the server can have seen the request.
+func (c *httpClient) Send(r *http.Request) (*http.Response, error) {
 	// With one of these net/http sends a request a second time behind our back
 	// when a connection breaks: the server would run a call twice.
 	delete(r.Header, "Idempotency-Key")
@@ -211,10 +222,10 @@ func mediaType(resp *http.Response) string {
 // part, for its JSON-RPC error if it has one.
 func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error) {
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		return mcp.Message{}, &undelivered{&loginError{status: resp.StatusCode}}
+		return mcp.Message{}, &undelivered{&LoginError{status: resp.StatusCode}}
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		return mcp.Message{}, &undelivered{&httpError{resp.StatusCode, fmt.Sprintf("the server redirects (HTTP %d), which is not followed; configure the final URL", resp.StatusCode)}}
+		return mcp.Message{}, &undelivered{&StatusError{resp.StatusCode, fmt.Sprintf("the server redirects (HTTP %d), which is not followed; configure the final URL", resp.StatusCode)}}
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err == nil && mediaType(resp) == "application/json" {
@@ -226,11 +237,11 @@ func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error
 	if resp.Request != nil {
 		body = []byte(withoutSent(string(body), resp.Request.Header))
 	}
-	return mcp.Message{}, &httpError{resp.StatusCode, excerpt(body)}
+	return mcp.Message{}, &StatusError{resp.StatusCode, Excerpt(body)}
 }
 
-// excerpt returns the beginning of a body as one printable line.
-func excerpt(body []byte) string {
+// Excerpt returns the beginning of a body as one printable line.
+func Excerpt(body []byte) string {
 	const most = 120
 	text := strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7F {
@@ -242,6 +253,16 @@ func excerpt(body []byte) string {
 		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
+}
+
+// redactURL returns a URL without its user information and query.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(unreadable)"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
 }
 
 // blocks are pieces of large answers whose size is not known beforehand.
@@ -259,12 +280,12 @@ const announcedMost = 1 << 20
 // early is io.ErrUnexpectedEOF.
 func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 	if known > int64(limit) {
-		return nil, errTooLarge
+		return nil, ErrTooLarge
 	}
 	if known >= 0 && known <= announcedMost {
 		buf := make([]byte, known)
 		if n, err := readFull(r, buf); n < len(buf) {
-			return nil, cmpErr(err, io.ErrUnexpectedEOF)
+			return nil, cmp.Or(err, io.ErrUnexpectedEOF)
 		}
 		return buf, nil
 	}
@@ -272,7 +293,7 @@ func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 	n, err := readFull(r, small)
 	size := n
 	if size > limit {
-		return nil, errTooLarge
+		return nil, ErrTooLarge
 	}
 	var full []*[]byte
 	defer func() {
@@ -286,7 +307,7 @@ func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 		room = len(*b)
 		n, err = readFull(r, *b)
 		if size += n; size > limit {
-			return nil, errTooLarge
+			return nil, ErrTooLarge
 		}
 	}
 	switch {

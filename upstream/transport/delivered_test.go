@@ -1,4 +1,4 @@
-package upstream
+package transport
 
 import (
 	"context"
@@ -57,20 +57,26 @@ func TestNoConnectionIsNoDelivery(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := httpClient{url: to, pool: newHTTPTransport(Limits{}), credential: NewStatic(nil)}
+			c := httpClient{url: to, pool: NewPool(1), credential: noCredential{}}
 			defer c.pool.CloseIdleConnections()
 			r, err := c.request(context.Background(), http.MethodPost, to, []byte("{}"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := c.send(r)
+			resp, err := c.Send(r)
 			if err == nil {
 				resp.Body.Close()
 				t.Fatalf("answered with %s", resp.Status)
 			}
-			if wasDelivered(err) != tt.delivered {
+			if Delivered(err) != tt.delivered {
 				t.Errorf("%v: delivered %t, want %t", err, !tt.delivered, tt.delivered)
 			}
 		})
 	}
 }
+
+// noCredential shows nothing to a server.
+type noCredential struct{}
+
+func (noCredential) Headers(context.Context, string) (http.Header, error) { return nil, nil }
+func (noCredential) Key(string) string                                    { return "" }

@@ -1,8 +1,9 @@
-package upstream
+package transport
 
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -10,13 +11,16 @@ import (
 // sessionPing is the id of the ping that asks after a session.
 const sessionPing = mcp.ID(`"session"`)
 
+// pingTime bounds the wait for its answer.
+const pingTime = 5 * time.Second
+
 // forgotten tells whether a server that has refused a message with 400 refuses
 // everything of its session: some answer so where they do not know it any more. A
 // 400 may as well be of the one message, which may have been run; a ping tells, as
 // it runs nothing. post sends a message within the session, refusal reads an answer
 // that is not 2xx.
 func forgotten(ctx context.Context, post func(context.Context, []byte) (*http.Response, error), refusal func(*http.Response, mcp.ID) (mcp.Message, error)) bool {
-	ctx, cancel := context.WithTimeout(ctx, reprobe)
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
 	resp, err := post(ctx, mcp.AppendRequest(nil, sessionPing, mcp.MethodPing, nil))
 	if err != nil {

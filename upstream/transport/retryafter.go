@@ -1,4 +1,4 @@
-package upstream
+package transport
 
 import (
 	"math"
@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// busyError is a refusal of a server that has not looked at the request and says
+// BusyError is a refusal of a server that has not looked at the request and says
 // when to come again.
-type busyError struct {
+type BusyError struct {
 	err   error
-	after time.Duration
+	After time.Duration
 }
 
-func (e *busyError) Error() string { return e.err.Error() }
-func (e *busyError) Unwrap() error { return e.err }
+func (e *BusyError) Error() string { return e.err.Error() }
+func (e *BusyError) Unwrap() error { return e.err }
 
 // turnedAway marks the error of a request that a server refused before it looked
 // at it, which it tells by saying when to come again: 429 or 503 with a
@@ -29,7 +29,7 @@ func turnedAway(resp *http.Response, err error) error {
 	if !ok {
 		return err
 	}
-	return &undelivered{&busyError{err, after}}
+	return &undelivered{&BusyError{err, after}}
 }
 
 // longestRetryAfter is what a longer one counts as: what a server writes there is

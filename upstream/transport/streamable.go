@@ -1,7 +1,8 @@
-package upstream
+package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,12 +30,6 @@ const (
 	resumes = 5
 )
 
-// streamableDialer reaches a server over streamable HTTP.
-type streamableDialer struct {
-	http httpClient
-	log  *slog.Logger
-}
-
 // streamableLink is streamable HTTP to one server: 2026-07-28 without any
 // state, the legacy revisions with a session and its standalone stream.
 type streamableLink struct {
@@ -44,7 +39,8 @@ type streamableLink struct {
 
 	// Set by the handshake, before any other request.
 	session []string
-	version []string
+	version []string // the header, of revisions that have it
+	agreed  mcp.Version
 	legacy  bool
 
 	aside atomic.Bool // a standalone stream was opened
@@ -57,14 +53,19 @@ type streamableLink struct {
 	closed atomic.Bool
 }
 
-func (d *streamableDialer) dial(_ context.Context, inbound func(mcp.Message)) (link, error) {
-	l := &streamableLink{httpClient: d.http, log: d.log, inbound: inbound, lost: make(chan struct{})}
+// dialStreamable returns a link over streamable HTTP. Nothing is sent yet.
+func dialStreamable(_ context.Context, o *Options, inbound func(mcp.Message)) (Link, error) {
+	client, err := newHTTPClient(o)
+	if err != nil {
+		return nil, err
+	}
+	l := &streamableLink{httpClient: client, log: o.Log, inbound: inbound, lost: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l, nil
 }
 
-func (l *streamableLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Message, error) {
-	resp, err := l.post(ctx, req.raw, req.header)
+func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error) {
+	resp, err := l.post(ctx, req.Raw, req.Header)
 	if err != nil {
 		return mcp.Message{}, err
 	}
@@ -76,20 +77,20 @@ func (l *streamableLink) roundTrip(ctx context.Context, req *outgoing) (mcp.Mess
 }
 
 // opened takes the session that the answer to a handshake opens.
-func (l *streamableLink) opened(resp *http.Response, req *outgoing) {
-	if id := resp.Header[mcp.HeaderSession]; req.handshake && len(id) == 1 {
+func (l *streamableLink) opened(resp *http.Response, req *Request) {
+	if id := resp.Header[mcp.HeaderSession]; req.Handshake && len(id) == 1 {
 		l.session = id // nothing else runs yet
 	}
 }
 
 // single reads an answer that is no stream.
-func (l *streamableLink) single(ctx context.Context, resp *http.Response, req *outgoing) (mcp.Message, error) {
+func (l *streamableLink) single(ctx context.Context, resp *http.Response, req *Request) (mcp.Message, error) {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		msg, err := l.refused(ctx, resp, req.id)
-		if err == nil && req.handshake && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed) {
+		msg, err := l.refused(ctx, resp, req.ID)
+		if err == nil && req.Handshake && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed) {
 			// Whatever it says, it takes no handshake here; another transport may.
-			err = &httpError{resp.StatusCode, mcp.ParseError(msg.Fault()).Message}
+			err = &StatusError{resp.StatusCode, mcp.ParseError(msg.Fault()).Message}
 		}
 		return msg, err
 	}
@@ -100,13 +101,13 @@ func (l *streamableLink) single(ctx context.Context, resp *http.Response, req *o
 		if err != nil {
 			return mcp.Message{}, fmt.Errorf("read the answer: %w", err)
 		}
-		return l.parseAnswer(body, req.id)
+		return l.parseAnswer(body, req.ID)
 	case resp.StatusCode == http.StatusAccepted:
-		return mcp.Message{}, errNoAnswer
+		return mcp.Message{}, ErrNoAnswer
 	case kind == "":
 		return mcp.Message{}, errNoContentType
 	default:
-		return mcp.Message{}, invalid("an answer of the content type %q", excerpt([]byte(kind)))
+		return mcp.Message{}, invalid("an answer of the content type %q", Excerpt([]byte(kind)))
 	}
 }
 
@@ -119,9 +120,9 @@ func (l *streamableLink) post(ctx context.Context, raw []byte, header http.Heade
 	r.Header["Accept"] = acceptBoth
 	l.identify(r)
 	resp, err := l.do(r)
-	_, aside := errors.AsType[*forbidden](err)
+	_, aside := errors.AsType[*ForbiddenError](err)
 	if _, ok := errors.AsType[*undelivered](err); ok && !aside {
-		l.fail(err)
+		l.Fail(err)
 	}
 	return resp, err
 }
@@ -147,11 +148,11 @@ func (l *streamableLink) identify(r *http.Request) {
 // Management); it has not run the request.
 func (l *streamableLink) refused(ctx context.Context, resp *http.Response, id mcp.ID) (mcp.Message, error) {
 	if l.session != nil && resp.StatusCode == http.StatusNotFound {
-		return mcp.Message{}, &undelivered{errSessionLost}
+		return mcp.Message{}, &undelivered{ErrSessionLost}
 	}
 	msg, err := l.refusal(resp, id)
 	if l.session != nil && resp.StatusCode == http.StatusBadRequest && (err != nil || msg.ID.Absent()) && forgotten(ctx, l.ping, l.refusal) {
-		return mcp.Message{}, &undelivered{errSessionLost}
+		return mcp.Message{}, &undelivered{ErrSessionLost}
 	}
 	if err != nil {
 		err = turnedAway(resp, err)
@@ -172,7 +173,7 @@ func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error
 
 // stream reads the events of a request until its answer. A broken stream of a
 // legacy session is resumed where the server gave its events ids.
-func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *outgoing) (mcp.Message, error) {
+func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *Request) (mcp.Message, error) {
 	s := &answerStream{l: l, req: req, retry: time.Second}
 	for ; ; s.idle++ {
 		answered, err := s.read(body)
@@ -183,7 +184,7 @@ func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *ou
 			return s.answer, err
 		}
 		if !l.legacy || s.last == "" || s.idle >= resumes {
-			return mcp.Message{}, cmpErr(err, errNoAnswer)
+			return mcp.Message{}, cmp.Or(err, ErrNoAnswer)
 		}
 		if err := backoff.Sleep(ctx, min(s.retry, 30*time.Second)); err != nil {
 			return mcp.Message{}, context.Cause(ctx)
@@ -200,7 +201,7 @@ func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *ou
 // or more streams.
 type answerStream struct {
 	l      *streamableLink
-	req    *outgoing
+	req    *Request
 	answer mcp.Message
 
 	last  string        // id to resume behind; empty when the stream cannot be resumed
@@ -241,7 +242,7 @@ func (s *answerStream) take(ev *sseEvent, tooLarge bool) (answered bool, err err
 	message := len(ev.Data) > 0 && (ev.Event == "" || ev.Event == "message")
 	if tooLarge {
 		s.l.log.Warn("the server sent an event beyond the limit", "limit", s.l.limits.Result)
-		return message && !elsewhere(ev.Data, s.req.id), errTooLarge
+		return message && !elsewhere(ev.Data, s.req.ID), ErrTooLarge
 	}
 	if ev.Retry > 0 {
 		s.retry = ev.Retry
@@ -252,17 +253,17 @@ func (s *answerStream) take(ev *sseEvent, tooLarge bool) (answered bool, err err
 	msg, err := mcp.Parse(ev.Data, mcp.Limits{Depth: s.l.limits.Depth, LoneSurrogates: true})
 	s.idle = 0
 	switch {
-	case err != nil && invalidAnswer(&msg).Key() == s.req.id.Key():
+	case err != nil && invalidAnswer(&msg).Key() == s.req.ID.Key():
 		return true, invalid("an invalid answer: %w", err)
 	case err != nil:
 		s.l.log.Debug("the server sent an invalid message", "err", err)
 	case msg.Kind == mcp.KindResponse:
-		if answered = msg.ID.Key() == s.req.id.Key(); answered {
+		if answered = msg.ID.Key() == s.req.ID.Key(); answered {
 			s.answer = msg
 		}
 		return answered, nil
-	case s.req.arrived != nil:
-		s.req.arrived(msg)
+	case s.req.Arrived != nil:
+		s.req.Arrived(msg)
 	}
 	return false, nil
 }
@@ -322,20 +323,25 @@ func (l *streamableLink) get(ctx context.Context, last string) (*http.Response, 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		return nil, &loginError{status: resp.StatusCode}
+		return nil, &LoginError{status: resp.StatusCode}
 	}
-	return nil, &httpError{status: resp.StatusCode}
+	return nil, &StatusError{Status: resp.StatusCode}
 }
 
-// negotiated starts the standalone stream of a legacy session.
-func (l *streamableLink) negotiated(version mcp.Version) {
-	l.legacy = version.Era() == mcp.Legacy
+// Negotiated sets the header of a legacy revision that has one.
+func (l *streamableLink) Negotiated(version mcp.Version) {
+	l.agreed = version
+	if version.Era() == mcp.Legacy && version >= mcp.V20250618 {
+		l.version = []string{string(version)}
+	}
+}
+
+// Ready starts the standalone stream of a legacy session.
+func (l *streamableLink) Ready() {
+	l.legacy = l.agreed.Era() == mcp.Legacy
 	if !l.legacy {
 		l.session = nil
 		return
-	}
-	if version >= mcp.V20250618 {
-		l.version = []string{string(version)}
 	}
 	// Before it is open, what the server says outside of requests is lost, and
 	// some servers put answers there.
@@ -350,8 +356,11 @@ func (l *streamableLink) negotiated(version mcp.Version) {
 	}
 }
 
-// beside tells whether the server has a standalone stream, on which it may ask.
-func (l *streamableLink) beside() bool { return l.aside.Load() }
+// HasSession implements [Session].
+func (l *streamableLink) HasSession() bool { return l.session != nil }
+
+// HasStream implements [Session].
+func (l *streamableLink) HasStream() bool { return l.aside.Load() }
 
 // openTime is how long the first standalone stream is waited for.
 const openTime = 250 * time.Millisecond
@@ -370,23 +379,23 @@ func (l *streamableLink) standalone(opened chan struct{}) {
 	for {
 		resp, err := l.get(l.ctx, last)
 		known()
-		var status *httpError
-		var login *loginError
+		var status *StatusError
+		var login *LoginError
 		switch {
 		case l.ctx.Err() != nil:
 			if err == nil {
 				resp.Body.Close()
 			}
 			return
-		case errors.As(err, &status) && isRejection(status) && status.status != http.StatusConflict:
+		case errors.As(err, &status) && IsRejection(status) && status.Status != http.StatusConflict:
 			if had {
-				l.fail(errSessionLost)
+				l.Fail(ErrSessionLost)
 			}
 			return
 		case errors.As(err, &login) && !had:
 			return
-		case err != nil && !wasDelivered(err), errors.As(err, &login):
-			l.fail(err)
+		case err != nil && !Delivered(err), errors.As(err, &login):
+			l.Fail(err)
 			return
 		case err == nil:
 			opened := time.Now()
@@ -436,7 +445,7 @@ func (l *streamableLink) listen(resp *http.Response, last *string) {
 	}
 }
 
-func (l *streamableLink) send(ctx context.Context, raw []byte, header http.Header) error {
+func (l *streamableLink) Send(ctx context.Context, raw []byte, header http.Header) error {
 	resp, err := l.post(ctx, raw, header)
 	if err != nil {
 		return err
@@ -444,29 +453,29 @@ func (l *streamableLink) send(ctx context.Context, raw []byte, header http.Heade
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		_, err := l.refused(ctx, resp, "")
-		return cmpErr(err, &httpError{status: resp.StatusCode})
+		return cmp.Or[error](err, &StatusError{Status: resp.StatusCode})
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	return nil
 }
 
-func (l *streamableLink) fail(err error) {
+func (l *streamableLink) Fail(err error) {
 	l.failed.Do(func() {
 		l.cancel(err)
 		close(l.lost)
 	})
 }
 
-func (l *streamableLink) done() <-chan struct{} { return l.lost }
-func (l *streamableLink) cause() error          { return context.Cause(l.ctx) }
+func (l *streamableLink) Done() <-chan struct{} { return l.lost }
+func (l *streamableLink) Cause() error          { return context.Cause(l.ctx) }
 
-// close ends the session at the server and waits for the link's streams.
-func (l *streamableLink) close(ctx context.Context) {
+// Close ends the session at the server and waits for the link's streams.
+func (l *streamableLink) Close(ctx context.Context) {
 	if l.closed.Swap(true) {
 		return
 	}
 	lost := l.ctx.Err() != nil
-	l.fail(errClosed)
+	l.Fail(ErrClosed)
 	if l.legacy && l.session != nil && !lost {
 		ctx, cancel := context.WithTimeout(ctx, endTime)
 		defer cancel()

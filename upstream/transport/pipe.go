@@ -1,0 +1,131 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// pipe is a link over one stream of lines in each direction, a message on each
+// (2026-07-28 transports/stdio; the framing is the same in all revisions). It has a
+// reader and a writer, which end when their stream does; close waits for both.
+type pipe struct {
+	*Mux
+	limits Limits
+	log    *slog.Logger
+	in     io.Reader
+	to     io.Writer
+	// lastWords returns what the failure of either stream is told as. It may wait.
+	lastWords func(writing bool, err error) error
+	// hangUp ends both streams, within the context.
+	hangUp func(ctx context.Context)
+
+	out  chan []byte // to write; a message waits with its sender
+	stop chan struct{}
+	once sync.Once
+	wg   sync.WaitGroup
+}
+
+// newPipe returns a link that reads from in and writes to the other stream. Its field
+// hangUp is set before it starts, and lastWords where the error alone says too little.
+func newPipe(o *Options, in io.Reader, to io.Writer, inbound func(mcp.Message)) *pipe {
+	p := &pipe{
+		Mux: NewMux(o.Log, o.Limits, inbound), limits: o.Limits, log: o.Log, in: in, to: to,
+		lastWords: func(_ bool, err error) error { return err },
+		out:       make(chan []byte), stop: make(chan struct{}),
+	}
+	p.Mux.Several = o.Several
+	return p
+}
+
+// start begins to read and to write.
+func (p *pipe) start() {
+	p.wg.Go(p.read)
+	p.wg.Go(p.write)
+}
+
+// read delivers lines until the stream ends.
+func (p *pipe) read() {
+	lines := newLineReader(p.in, p.limits.Line, func(line []byte) {
+		p.log.Debug("the server wrote a line that is no message", "line", string(line))
+	})
+	lines.onTooLong = func(head []byte) {
+		p.log.Warn("the server wrote a line beyond the limit", "limit", p.limits.Line)
+		if id := answerIn(head); !id.Absent() {
+			p.Mux.spoilID(id, ErrTooLarge)
+		}
+	}
+	parse := mcp.Limits{Depth: p.limits.Depth, LoneSurrogates: true}
+	for {
+		line, err := lines.next()
+		if err != nil {
+			p.Mux.Fail(p.lastWords(false, err))
+			return
+		}
+		msg, err := mcp.Parse(line, parse)
+		if err != nil {
+			p.log.Debug("the server sent an invalid message", "err", err)
+			if !p.Mux.Spoil(msg, err) {
+				lines.noise.Add(1)
+			}
+			continue
+		}
+		p.Mux.Deliver(msg)
+	}
+}
+
+// write writes one line after the other until the link closes.
+func (p *pipe) write() {
+	for {
+		select {
+		case line := <-p.out:
+			if _, err := p.to.Write(line); err != nil {
+				p.Mux.Fail(p.lastWords(true, err))
+				return
+			}
+		case <-p.stop:
+			return
+		case <-p.Mux.lost:
+			return
+		}
+	}
+}
+
+// queue hands a message to the writer, which takes it once the server has read
+// what was written before. It waits for that as long as the context lasts.
+func (p *pipe) queue(ctx context.Context, raw []byte) error {
+	line := append(mcp.AppendLine(make([]byte, 0, len(raw)+1), raw), '\n')
+	select {
+	case p.out <- line:
+		return nil
+	case <-ctx.Done():
+		return &undelivered{context.Cause(ctx)}
+	case <-p.Mux.lost:
+		return &undelivered{p.Mux.Cause()}
+	case <-p.stop:
+		return &undelivered{ErrClosed}
+	}
+}
+
+func (p *pipe) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error) {
+	return p.Mux.RoundTrip(ctx, req, func(raw []byte) error { return p.queue(ctx, raw) })
+}
+
+func (p *pipe) Send(ctx context.Context, raw []byte, _ http.Header) error {
+	return p.queue(ctx, raw)
+}
+
+func (*pipe) Negotiated(mcp.Version) {}
+func (*pipe) Ready()                 {}
+
+// Close hangs up and waits for everything that the link started.
+func (p *pipe) Close(ctx context.Context) {
+	p.once.Do(func() { close(p.stop) })
+	p.hangUp(ctx)
+	p.Mux.Fail(ErrClosed)
+	p.wg.Wait()
+}

@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/child"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// stopGrace is how long a process gets after its stdin was closed, and again
+// after it was told to terminate.
+const stopGrace = 2 * time.Second
+
+// exitWait bounds the wait for the exit of a process whose stdout has ended or
+// whose stdin is closed: it may live on. lastWordsWait bounds what follows its
+// exit, until its group is dead and its stderr was read.
+const (
+	exitWait      = 2 * time.Second
+	lastWordsWait = child.EndWait
+)
+
+// Process is implemented by links to a process.
+type Process interface {
+	// Tail returns the end of what the process has written to its stderr.
+	Tail() Tail
+}
+
+// Tail is the end of what a process wrote to its standard error.
+type Tail struct {
+	// Process tells one process of a server from the next; 0 is none.
+	Process int64
+	// Ended is how many lines the process has written; the last of them are in
+	// Lines.
+	Ended int
+	Lines []string
+}
+
+// process is a link over the standard streams of a process that it has started.
+type processLink struct {
+	*pipe
+	proc *child.Process
+	log  *slog.Logger
+}
+
+// dialStdio starts the process of a server.
+func dialStdio(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link, error) {
+	// The process lives until the link is closed, not as long as its start.
+	proc, err := child.Start(context.WithoutCancel(ctx), child.Spec{
+		Command: o.Command, Args: o.Args, Dir: o.Dir, Env: o.Env,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &processLink{pipe: newPipe(o, proc.Stdout(), proc.Stdin(), inbound), proc: proc, log: o.Log}
+	p.lastWords, p.hangUp = p.ending, p.end
+	p.start()
+	return p, nil
+}
+
+// Tail implements [Process].
+func (p *processLink) Tail() Tail {
+	lines, ended := p.proc.Tail()
+	return Tail{Process: p.proc.Began().UnixNano(), Ended: ended, Lines: lines}
+}
+
+// errStdoutEnded is the cause where a process closes its stdout and lives on.
+var errStdoutEnded = errors.New("the process closed its stdout")
+
+// ending returns why the link to the process is lost, one of whose pipes has
+// failed with err. An exit shows at several pipes, in any order: what is told
+// is the exit with the last words on stderr, whichever came first.
+func (p *processLink) ending(writing bool, err error) error {
+	switch {
+	case writing:
+		err = fmt.Errorf("write to the process: %w", err)
+	case errors.Is(err, io.EOF):
+		err = errStdoutEnded
+	}
+	if !endsWithin(p.proc.Exited(), exitWait) {
+		return err
+	}
+	if !endsWithin(p.proc.Done(), lastWordsWait) {
+		return fmt.Errorf("the process ended, and something of it lives on: %w", err)
+	}
+	return fmt.Errorf("the process ended: %w", p.proc.Err())
+}
+
+// endsWithin waits for c, but no longer than d.
+func endsWithin(c <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// end ends the process.
+func (p *processLink) end(ctx context.Context) {
+	if err := p.proc.Stop(ctx, stopGrace); err != nil {
+		p.log.Error("the process does not end", "err", err)
+	}
+}
