@@ -87,7 +87,7 @@ func (in *Daemon) newServer(spec upstream.Spec, sink upstream.Sink, shown transp
 		o.Known = in.saver.Load(in.ctx, &spec, "")
 		return alone{upstream.New(spec, o)}
 	}
-	fleet := upstream.NewFleet(spec, upstream.FleetOptions{
+	fleet := upstream.NewServerPool(spec, upstream.ServerPoolOptions{
 		Options:  o,
 		Known:    func(ctx context.Context, holder string) *mcp.Listing { return in.saver.Load(ctx, &spec, holder) },
 		Relisted: in.Gateway.Decided,
@@ -102,7 +102,7 @@ const mostNamed = 20
 // signIns says who has signed in to a server at which people do so by themselves, nil
 // for every other server.
 func (s *runningServer) signIns() *admin.SignIns {
-	fleet, ok := s.upstream.(*upstream.Fleet)
+	fleet, ok := s.upstream.(*upstream.ServerPool)
 	if !ok || !signin.ByPeople(s.source) {
 		return nil
 	}
@@ -154,9 +154,9 @@ type lister struct {
 	key string
 }
 
-func (l lister) fleet() *upstream.Fleet {
+func (l lister) fleet() *upstream.ServerPool {
 	f, _ := l.in.fleets.Load(l.key)
-	fleet, _ := f.(*upstream.Fleet)
+	fleet, _ := f.(*upstream.ServerPool)
 	return fleet
 }
 

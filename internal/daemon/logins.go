@@ -30,7 +30,7 @@ func (in *Daemon) signInServers() []signin.Server {
 	out := make([]signin.Server, len(running))
 	for i, s := range running {
 		out[i] = signin.Server{Name: s.Name(), Source: s.source}
-		if fleet, ok := s.upstream.(*upstream.Fleet); ok {
+		if fleet, ok := s.upstream.(*upstream.ServerPool); ok {
 			out[i].Waiting = func() []string {
 				_, needed := fleet.Logins()
 				return needed

@@ -9,12 +9,12 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// merge makes the union of what the members list; mu is held.
-func (f *Fleet) merge() {
+// merge makes the union of what the servers list; mu is held.
+func (p *ServerPool) merge() {
 	var signed []*mcp.Listing
 	state, reason := mcp.NeedsLogin, "nobody has signed in"
-	for _, holder := range slices.Sorted(maps.Keys(f.members)) {
-		l, status := f.members[holder].Listing()
+	for _, holder := range slices.Sorted(maps.Keys(p.servers)) {
+		l, status := p.servers[holder].Listing()
 		if better(status.State, state) {
 			state, reason = status.State, status.Reason
 		}
@@ -25,12 +25,12 @@ func (f *Fleet) merge() {
 	if len(signed) > 0 && state == mcp.Ready {
 		reason = fmt.Sprintf("%d callers are signed in", len(signed))
 	}
-	if f.status.State != state {
-		f.status.Since = time.Now()
+	if p.status.State != state {
+		p.status.Since = time.Now()
 	}
-	f.status.State, f.status.Reason = state, reason
-	if next := unionOf(signed, f.union); !sameUnion(f.union, next) {
-		f.union = next
+	p.status.State, p.status.Reason = state, reason
+	if next := unionOf(signed, p.union); !sameUnion(p.union, next) {
+		p.union = next
 	}
 }
 

@@ -85,10 +85,10 @@ func TestUnionsHaveBothEras(t *testing.T) {
 
 // What a caller is listed in the era that its first connection is not of is listed to
 // it, and a change of that is one.
-func TestMembersListBothEras(t *testing.T) {
+func TestServersListBothEras(t *testing.T) {
 	t.Parallel()
 	known := ofBoth(listed(mcp.Modern, "echo"), listed(mcp.Legacy, "echo", "old"))
-	f := NewFleet(Spec{Key: "s", URL: "http://127.0.0.1:1/mcp"}, FleetOptions{
+	f := NewServerPool(Spec{Key: "s", URL: "http://127.0.0.1:1/mcp"}, ServerPoolOptions{
 		Options: Options{Sink: deafSink{}, Credential: Static{}, Logger: slog.New(slog.DiscardHandler)},
 		Known:   func(context.Context, string) *mcp.Listing { return known }, Relisted: func() {},
 	})
@@ -104,7 +104,7 @@ func TestMembersListBothEras(t *testing.T) {
 		return l.Eras == 2 && slices.Equal(definitions(l.In(mcp.Legacy)), []string{"echo", "old"})
 	})
 	before := f.Version("ann")
-	m := f.of("ann")
+	m := f.server("ann")
 	m.mu.Lock()
 	next := *m.Server.listing
 	next.Other = listed(mcp.Legacy, "echo", "older")

@@ -18,14 +18,14 @@ type deafSink struct{}
 func (deafSink) Changed(string)     {}
 func (deafSink) Happened(mcp.Event) {}
 
-// newFleet returns a fleet that runs, before a server that nobody reaches. What it
+// newServerPool returns a pool that runs, before a server that nobody reaches. What it
 // lists to everyone is known.
-func newFleet(t testing.TB, most int) *Fleet {
+func newServerPool(t testing.TB, most int) *ServerPool {
 	t.Helper()
 	known := &mcp.Listing{Items: map[mcp.Kind][]mcp.Item{mcp.Tool: {{Key: "echo"}}}}
-	f := NewFleet(Spec{Key: "s", URL: "http://127.0.0.1:1/mcp"}, FleetOptions{
+	f := NewServerPool(Spec{Key: "s", URL: "http://127.0.0.1:1/mcp"}, ServerPoolOptions{
 		Options: Options{Sink: deafSink{}, Credential: Static{}, Logger: slog.New(slog.DiscardHandler)},
-		Known:   func(context.Context, string) *mcp.Listing { return known }, Relisted: func() {}, Members: most,
+		Known:   func(context.Context, string) *mcp.Listing { return known }, Relisted: func() {}, Max: most,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -36,7 +36,7 @@ func newFleet(t testing.TB, most int) *Fleet {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	await(t, "the fleet", func() bool {
+	await(t, "the pool", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.life != nil
@@ -44,42 +44,42 @@ func newFleet(t testing.TB, most int) *Fleet {
 	return f
 }
 
-// whose returns for whom the fleet has members.
-func (f *Fleet) whose() []string {
+// whose returns for whom the pool has servers.
+func (f *ServerPool) whose() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.members))
+	return slices.Sorted(maps.Keys(f.servers))
 }
 
 // Where there is no room for one more, who was asked for least recently makes it.
-func TestFullFleetsDisplaceTheOldest(t *testing.T) {
-	f := newFleet(t, 3)
+func TestFullServerPoolsDisplaceTheOldest(t *testing.T) {
+	f := newServerPool(t, 3)
 	for _, principal := range []string{"a", "b", "c", "a", "a", "c", "d", "a", "e"} {
 		if !f.Lists(principal, mcp.Tool, "echo") {
 			t.Errorf("%s is listed nothing", principal)
 		}
 	}
 	if got := f.whose(); !slices.Equal(got, []string{"a", "d", "e"}) {
-		t.Errorf("there are members of %q, want of those who were asked for last", got)
+		t.Errorf("there are servers of %q, want of those who were asked for last", got)
 	}
 }
 
-// Members end that nobody asks for in half an hour, and begin again when somebody does.
-func TestIdleMembersEnd(t *testing.T) {
-	f := newFleet(t, 0)
-	f.of("busy")
-	f.of("idle")
+// Servers end that nobody asks for in half an hour, and begin again when somebody does.
+func TestIdleServersEnd(t *testing.T) {
+	f := newServerPool(t, 0)
+	f.server("busy")
+	f.server("idle")
 	now := time.Now()
 	for range 31 {
-		f.of("busy") // alone
+		f.server("busy") // alone
 		f.reapIdle(now)
-		now = now.Add(memberTend)
+		now = now.Add(idleCheck)
 	}
 	f.reapIdle(now)
 	if got := f.whose(); !slices.Equal(got, []string{"busy"}) {
-		t.Errorf("there are members of %q", got)
+		t.Errorf("there are servers of %q", got)
 	}
-	if _, there := f.begun.Load("idle"); there {
+	if _, there := f.byHolder.Load("idle"); there {
 		t.Error("who has ended is still asked")
 	}
 	if !f.Listed("idle", mcp.Tool, "echo") || len(f.whose()) != 2 {
@@ -87,10 +87,10 @@ func TestIdleMembersEnd(t *testing.T) {
 	}
 }
 
-// Calls of who has a member wait for none of those who look at all of them.
+// Calls of a holder that has a server wait for none of those who look at all of them.
 func TestKnownCallersWaitForNobody(t *testing.T) {
-	f := newFleet(t, 0)
-	f.of("a")
+	f := newServerPool(t, 0)
+	f.server("a")
 	done := make(chan bool, 1)
 	f.mu.Lock()
 	go func() { done <- f.Lists("a", mcp.Tool, "echo") && f.Listed("a", mcp.Tool, "echo") }()
@@ -105,12 +105,12 @@ func TestKnownCallersWaitForNobody(t *testing.T) {
 	f.mu.Unlock()
 }
 
-// BenchmarkFleetListed is what it costs to know whose server a call goes to, which is
+// BenchmarkServerPoolListed is what it costs to know whose server a call goes to, which is
 // asked several times for each call.
-func BenchmarkFleetListed(b *testing.B) {
-	f := newFleet(b, 0)
+func BenchmarkServerPoolListed(b *testing.B) {
+	f := newServerPool(b, 0)
 	for i := range 100 {
-		f.of(strconv.Itoa(i))
+		f.server(strconv.Itoa(i))
 	}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

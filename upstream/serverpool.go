@@ -1,0 +1,465 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
+)
+
+// ServerPoolOptions are what a [ServerPool] needs besides its spec. All fields are required.
+type ServerPoolOptions struct {
+	// Options are those of the server of every holder; Known is not used.
+	Options
+	// Known returns the last good listing of a holder, nil when there is none.
+	Known func(ctx context.Context, holder string) *mcp.Listing
+	// Relisted is told that what some principal is listed is another. It must not
+	// block.
+	Relisted func()
+	// Max bounds how many holders have a server at once; 1000 by default.
+	Max int
+}
+
+const (
+	// serverIdle is how long the server of a holder is kept that nobody asks for.
+	serverIdle = 30 * time.Minute
+	// idleCheck is how often that is looked at.
+	idleCheck = time.Minute
+)
+
+// ServerPool is one configured server to which each principal authenticates by itself:
+// a [Server] of its own for each, with connections, state and lists of its own.
+// Where the server is shown another credential for each token of a principal, there
+// is one for each set of rights. [Spec.Holder] names the holder of a server.
+// Its listing is the union of theirs; [ServerPool.Lists] tells what is whose.
+// A server begins when its holder is first heard of, and ends when it was not for
+// half an hour. It is safe for concurrent use.
+type ServerPool struct {
+	spec Spec
+	opts ServerPoolOptions
+
+	mu       sync.Mutex
+	life     context.Context // of Run; nil before it
+	servers  map[string]*pooledServer
+	byHolder sync.Map     // the same servers, for readers without mu
+	asked    atomic.Int64 // goes up when another server is asked for than the one before
+	union    *mcp.Listing
+	status   mcp.Status
+	running  sync.WaitGroup
+}
+
+// pooledServer is the server of one holder.
+type pooledServer struct {
+	*Server
+	holder    string
+	principal string
+	stop      context.CancelFunc
+	used      atomic.Int64 // what asked of the pool was when it was last asked for
+	listing   *mcp.Listing // as it was looked at last
+	changes   uint64
+	seen      int64     // what used was when it was looked at last,
+	since     time.Time // and since when it is that
+}
+
+// touch notes that a server was asked for. It takes no clock and no lock: it is done
+// several times for each call.
+func (p *ServerPool) touch(m *pooledServer) {
+	if m.used.Load() != p.asked.Load() {
+		m.used.Store(p.asked.Add(1))
+	}
+}
+
+// stop ends a server; mu is held.
+func (p *ServerPool) stop(m *pooledServer) {
+	m.stop()
+	delete(p.servers, m.holder)
+	p.byHolder.Delete(m.holder)
+}
+
+// pooledSink takes what the server of a holder tells.
+type pooledSink struct {
+	of     *ServerPool
+	holder string
+}
+
+// Changed implements [Sink].
+func (s pooledSink) Changed(string) { s.of.changed(s.holder) }
+
+// Happened implements [Sink]. Whatever the connection, it is the principal's.
+func (s pooledSink) Happened(ev mcp.Event) {
+	ev.Principal, ev.Rights = s.of.spec.Held(s.holder)
+	s.of.opts.Sink.Happened(ev)
+}
+
+// NewServerPool returns a pool that does nothing until [ServerPool.Run].
+func NewServerPool(spec Spec, opts ServerPoolOptions) *ServerPool {
+	spec.Plain = PlainNever // one list for each is enough
+	p := &ServerPool{spec: spec.withDefaults(), opts: opts, servers: make(map[string]*pooledServer)}
+	p.opts.Max = cmp.Or(max(0, opts.Max), 1000)
+	p.union, p.status = signInListing, mcp.Status{State: mcp.NeedsLogin, Reason: "nobody has signed in", Since: time.Now()}
+	switch {
+	case spec.Off:
+		p.union, p.status.State, p.status.Reason = nil, mcp.Disabled, "switched off in the configuration"
+	case spec.Refused != "":
+		p.union, p.status.State, p.status.Reason = nil, mcp.Failed, spec.Refused
+	}
+	return p
+}
+
+// Name returns the server's key in the configuration.
+func (p *ServerPool) Name() string { return p.spec.Key }
+
+// Spec returns the configuration of the server.
+func (p *ServerPool) Spec() Spec { return p.spec }
+
+// Listing returns the union of what the servers list, and the best state of one.
+func (p *ServerPool) Listing() (*mcp.Listing, mcp.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.union, p.status
+}
+
+// Run runs the servers until the context ends, and returns when they have ended.
+func (p *ServerPool) Run(ctx context.Context) error {
+	p.mu.Lock()
+	p.life = ctx
+	p.mu.Unlock()
+	tick := time.NewTicker(idleCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.running.Wait()
+			return nil
+		case <-tick.C:
+			p.reapIdle(time.Now())
+		}
+	}
+}
+
+// reapIdle ends servers that nobody asks for.
+func (p *ServerPool) reapIdle(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.servers {
+		if used := m.used.Load(); used != m.seen {
+			m.seen, m.since = used, now
+		}
+		if now.Sub(m.since) > serverIdle && m.inFlight() == 0 {
+			p.stop(m)
+		}
+	}
+	p.asked.Add(1) // who was asked for last is noted when it is again
+}
+
+// server returns the server of a holder, begun if need be; nil where there can be none.
+func (p *ServerPool) server(holder string) *pooledServer {
+	if m, ok := p.byHolder.Load(holder); ok {
+		p.touch(m.(*pooledServer))
+		return m.(*pooledServer)
+	}
+	p.mu.Lock()
+	life, full := p.life, len(p.servers) >= p.opts.Max
+	p.mu.Unlock()
+	principal, _ := p.spec.Held(holder)
+	if principal == "" || life == nil || life.Err() != nil || p.spec.Off || p.spec.Refused != "" {
+		return nil
+	}
+	if full && !p.displace() {
+		return nil
+	}
+	known := p.opts.Known(life, holder)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.servers[holder]; m != nil {
+		return m // begun meanwhile
+	}
+	if len(p.servers) >= p.opts.Max {
+		return nil
+	}
+	spec, o := p.spec, p.opts.Options
+	spec.Local = principal // whom all its connections belong to
+	o.Credential = bound{o.Credential, holder}
+	o.Sink, o.Known, o.SignIn = pooledSink{p, holder}, known, true
+	ctx, stop := context.WithCancel(life)
+	m := &pooledServer{Server: New(spec, o), holder: holder, principal: principal, stop: stop, since: time.Now()}
+	m.used.Store(p.asked.Add(1))
+	p.servers[holder] = m
+	p.byHolder.Store(holder, m)
+	p.running.Go(func() { _ = m.Run(ctx) })
+	if known != nil {
+		p.running.Go(func() { p.changed(holder) })
+	}
+	return m
+}
+
+// displace ends the server that was asked for least recently, if it is idle.
+func (p *ServerPool) displace() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var oldest *pooledServer
+	for _, m := range p.servers {
+		if m.inFlight() == 0 && (oldest == nil || m.used.Load() < oldest.used.Load()) {
+			oldest = m
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	p.stop(oldest)
+	return true
+}
+
+// bound is a credential of one holder, whosever connection it is asked for.
+type bound struct {
+	transport.Credential
+	holder string
+}
+
+// Headers implements [Credential].
+func (b bound) Headers(ctx context.Context, _ string) (http.Header, error) {
+	return b.Credential.Headers(ctx, b.holder)
+}
+
+// Key implements [Credential].
+func (b bound) Key(string) string { return b.Credential.Key(b.holder) }
+
+// Refused implements [Renewing].
+func (b bound) Refused(ctx context.Context, _ string, sent http.Header, status int, answer http.Header) (bool, error) {
+	if r, ok := b.Credential.(transport.Renewing); ok {
+		return r.Refused(ctx, b.holder, sent, status, answer)
+	}
+	return false, nil
+}
+
+// Prove implements [Proving].
+func (b bound) Prove(r *http.Request, _, nonce string) error {
+	if p, ok := b.Credential.(transport.Proving); ok {
+		return p.Prove(r, b.holder, nonce)
+	}
+	return nil
+}
+
+// Answered implements [Proving].
+func (b bound) Answered(r *http.Request, nonce string, status int, answer http.Header) string {
+	if p, ok := b.Credential.(transport.Proving); ok {
+		return p.Answered(r, nonce, status, answer)
+	}
+	return ""
+}
+
+// Call carries one request over a connection of its principal's.
+func (p *ServerPool) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+	m := p.server(p.spec.Holder(call.Principal, call.Rights))
+	if m == nil {
+		return mcp.Answer{}, p.none()
+	}
+	return m.Call(withToken(ctx, call.Token), call)
+}
+
+// none is the failure of a call whose holder can have no server.
+func (p *ServerPool) none() error {
+	if p.spec.Off || p.spec.Refused != "" {
+		return &mcp.Failure{Kind: mcp.FailDisabled, Server: p.spec.Key, Reason: "The server " + p.spec.Key + " is switched off, or not usable as it is configured."}
+	}
+	return &mcp.Failure{Kind: mcp.FailBusy, Server: p.spec.Key, Reason: "The server " + p.spec.Key + " is in use by as many callers as it may be; try again in a moment."}
+}
+
+// Probe asks whether the server is alive, through the one that was asked for
+// last.
+func (p *ServerPool) Probe(ctx context.Context) error {
+	p.mu.Lock()
+	var last *pooledServer
+	for _, m := range p.servers {
+		if last == nil || m.used.Load() > last.used.Load() {
+			last = m
+		}
+	}
+	p.mu.Unlock()
+	if last == nil {
+		return nil // nothing is wrong that a probe could tell
+	}
+	return last.Probe(ctx)
+}
+
+// EndSession closes the connections that belong to a session that has ended.
+func (p *ServerPool) EndSession(principal, session string) {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.servers))
+	p.mu.Unlock()
+	for _, m := range all {
+		if m.principal == principal {
+			m.EndSession(principal, session)
+		}
+	}
+}
+
+// Drain waits until no call is in flight, as long as the context lasts.
+func (p *ServerPool) Drain(ctx context.Context) {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.servers))
+	p.mu.Unlock()
+	for _, m := range all {
+		m.Drain(ctx)
+	}
+}
+
+// Tail returns nothing: the server is no process.
+func (*ServerPool) Tail() transport.Tail { return transport.Tail{} }
+
+// Renewed takes the news that the credential of a holder is another one.
+func (p *ServerPool) Renewed(holder string) {
+	if m := p.server(holder); m != nil {
+		m.Renewed()
+	}
+}
+
+// Wake takes the news that credentials may be other ones.
+func (p *ServerPool) Wake() {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.servers))
+	p.mu.Unlock()
+	for _, m := range all {
+		m.Wake()
+	}
+}
+
+// Asked notes that a holder is shown its lists.
+func (p *ServerPool) Asked(holder string) {
+	if m, ok := p.byHolder.Load(holder); ok {
+		m.(*pooledServer).Asked()
+	}
+}
+
+// LookAgain has the lists of all servers read again. It does not block.
+func (p *ServerPool) LookAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.servers {
+		m.LookAgain()
+	}
+}
+
+// Listings returns the last listing of every holder that has one of its own.
+func (p *ServerPool) Listings() map[string]*mcp.Listing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[string]*mcp.Listing, len(p.servers))
+	for holder, m := range p.servers {
+		if l, _ := m.Listing(); l != nil && l != signInListing {
+			out[holder] = l
+		}
+	}
+	return out
+}
+
+// Lists tells whether a holder is listed something by its kind and its name at
+// the server. The server of an unknown holder is started in the background; until it
+// has answered, the holder is listed the tool to sign in.
+func (p *ServerPool) Lists(holder string, kind mcp.Kind, key string) bool {
+	m := p.server(holder)
+	signIn := kind == mcp.Tool && key == SignInTool
+	if m == nil {
+		return signIn
+	}
+	l, _ := m.Listing()
+	switch {
+	case l == nil:
+		return signIn
+	case lists(l, kind, key):
+		return true
+	case kind == mcp.Resource && l.Declares("resources"):
+		all, _ := p.Listing()
+		return !lists(all, kind, key) // it comes out of a template, and is nobody else's
+	}
+	return false
+}
+
+// Await waits until it is known what the server lists to a holder, whose server
+// is begun if need be: as [Server.Await], and while the server starts, because it is
+// the call that started it.
+func (p *ServerPool) Await(ctx context.Context, holder string, kind mcp.Kind, key string) error {
+	m := p.server(holder)
+	if m == nil {
+		return p.none()
+	}
+	err := m.known(ctx, kind, key, true)
+	p.mu.Lock()
+	l, _ := m.Listing()
+	news := m.listing != l
+	p.mu.Unlock()
+	if news { // of which it was not told yet
+		p.changed(holder)
+	}
+	return err
+}
+
+// Listed tells whether the server lists something to a holder, for which
+// [ServerPool.Await] does not wait.
+func (p *ServerPool) Listed(holder string, kind mcp.Kind, key string) bool {
+	m := p.server(holder)
+	return m != nil && m.Server.Listed(kind, key)
+}
+
+// Logins returns the principals that have been heard of lately: those who are signed
+// in as far as it is known, and those who have to.
+func (p *ServerPool) Logins() (signedIn, needed []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, holder := range slices.Sorted(maps.Keys(p.servers)) {
+		m := p.servers[holder]
+		switch l, status := m.Listing(); {
+		case status.State == mcp.NeedsLogin:
+			needed = append(needed, m.principal)
+		case l != nil:
+			signedIn = append(signedIn, m.principal)
+		}
+	}
+	return slices.Compact(signedIn), slices.Compact(needed)
+}
+
+// Version tells apart what a holder is listed now from what it was before.
+func (p *ServerPool) Version(holder string) string {
+	m := p.server(holder)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprint(m.changes)
+}
+
+// changed looks at what the server of a holder lists.
+func (p *ServerPool) changed(holder string) {
+	p.mu.Lock()
+	m := p.servers[holder]
+	relisted := false
+	if m != nil {
+		l, _ := m.Listing()
+		relisted = l != m.listing && !offersSame(l, m.listing)
+		if m.listing = l; relisted {
+			m.changes++
+		}
+	}
+	p.merge()
+	p.mu.Unlock()
+	p.opts.Sink.Changed(p.spec.Key)
+	if relisted {
+		p.opts.Relisted()
+	}
+}
+
+// better tells whether a state says more of the server than another.
+func better(a, b mcp.State) bool {
+	rank := [...]mcp.State{mcp.Ready, mcp.Degraded, mcp.Reconnecting, mcp.Stale, mcp.Failed, mcp.NeedsLogin}
+	i, j := slices.Index(rank[:], a), slices.Index(rank[:], b)
+	return i >= 0 && i < j
+}
