@@ -1,8 +1,7 @@
 package main
 
-// The groups of tools that are shipped. Each is entered while its package is
-// initialised, in a process that was started for it; to import it is all there is
-// to do.
+// The groups of tools that come with toolgate. Each registers itself while its package is
+// initialised, in a process that was started for it. The import is all that is needed.
 import (
 	_ "github.com/toolgate/toolgate/native/plugins/code"
 	_ "github.com/toolgate/toolgate/native/plugins/fs"

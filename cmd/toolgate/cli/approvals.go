@@ -22,15 +22,15 @@ func newApprovals(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approvals",
 		Short: "Answer calls that wait for the approval of a person",
-		Long: `List and answer the calls that wait for the approval of a person. Where a group
-has to answer, the variable TOOLGATE_API_KEY says who you are.`,
+		Long: `List and answer the calls that wait for the approval of a person. If a group has to
+answer, the API key in the variable TOOLGATE_API_KEY says who you are.`,
 	}
 	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	ls := &cobra.Command{
-		Use: "ls", Short: "List the calls that wait, or with --state those that did", Args: cobra.NoArgs,
+		Use: "ls", Short: "List the calls that wait for an approval, or those in another --state", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"pending", "granted", "denied", "used", "expired", "all"}, state) {
-				return failure.Newf(failure.Usage, "--state %q is none of pending, granted, denied, used, expired and all", state)
+				return failure.Newf(failure.Usage, "unknown --state %q; write pending, granted, denied, used, expired or all", state)
 			}
 			return o.withControl(path, func(control *admin.Client) error {
 				items, err := control.Approvals(cmd.Context(), strings.TrimPrefix(state, "all"))
@@ -69,20 +69,20 @@ has to answer, the variable TOOLGATE_API_KEY says who you are.`,
 				})
 			},
 		}
-		d.Flags().StringVar(&said.Reason, "reason", "", "why, for the record and, for a denial, for the caller")
+		d.Flags().StringVar(&said.Reason, "reason", "", "the reason, for the audit log and, after a denial, for the caller")
 		if do == admin.Approve {
-			d.Flags().StringVar(&said.Hash, "hash", "", "the `hash` of the arguments, as show prints it; needed where they are not shown in full")
+			d.Flags().StringVar(&said.Hash, "hash", "", "the `hash` of the arguments, as show prints it; required if they are not shown in full")
 		}
 		return d
 	}
 	for _, sub := range []*cobra.Command{
 		ls, show,
-		answer(admin.Approve, "Let a call be made, once", `Let a call be made, once, with the arguments that were asked about. Where show does not
-show all of them, --hash says that these are meant: compare it with the hash of the
-arguments that the caller names.`),
-		answer(admin.Deny, "Refuse a call", `Refuse a call. The same call, of the same caller with the same arguments, is then refused
-with the reason for as long as approvals.valid says, without anybody being asked.`),
-		answer(admin.Retract, "Take a denial back", `Take a denial back before it expires: the next such call is asked about anew.`),
+		answer(admin.Approve, "Approve a call, once", `Approve a call, once, with the arguments that the request shows. If show cannot print all
+of them, confirm them with --hash: compare it with the hash of the arguments that the
+caller gives you.`),
+		answer(admin.Deny, "Refuse a call", `Refuse a call. For the time of approvals.valid, the same call of the same caller with the
+same arguments is refused with the reason, and nobody is asked again.`),
+		answer(admin.Retract, "Take a denial back", `Take a denial back before it expires: the next such call asks for an approval again.`),
 	} {
 		o.outputFlag(sub)
 		c.AddCommand(sub)
@@ -90,7 +90,7 @@ with the reason for as long as approvals.valid says, without anybody being asked
 	return c
 }
 
-// withControl hands over the control side of the running gateway.
+// withControl calls use with a client of the running gateway's control API.
 func (o *options) withControl(path string, use func(*admin.Client) error) error {
 	control, err := o.control(path)
 	if err != nil {
@@ -123,8 +123,8 @@ func approvalTable(items []approval.Item) table {
 	return t
 }
 
-// notShown says how much of the arguments is missing where they are shown, and what
-// goes after it; empty where they are whole.
+// notShown says how much of the arguments is not shown, followed by after. It is empty if
+// they are complete.
 func notShown(item *approval.Item, after string) string {
 	if item.ArgsMissing == 0 || item.State != string(gate.ApprovalPending) && item.State != string(gate.ApprovalGranted) {
 		return ""
@@ -176,7 +176,7 @@ func approvalDetails(item *approval.Item) table {
 	return t
 }
 
-// indented is JSON for people.
+// indented formats JSON for people.
 func indented(raw string) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)

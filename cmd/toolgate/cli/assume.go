@@ -8,28 +8,28 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 )
 
-// whoFlags say whom a question is about.
+// whoFlags are the flags that say which caller a question is about.
 type whoFlags struct {
 	as      string
 	assumed admin.Caller
 }
 
-// assuming are the flags that say what a token would.
+// assuming holds the flags that describe the claims of a token.
 var assuming = []string{"issuer", "tenant", "persona", "groups", "scopes", "plan"}
 
 func (w *whoFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&w.as, "as", "", "the `caller`: id or subject of an API key, or the subject of a token")
 	f.StringVar(&w.assumed.Issuer, "issuer", "", "`issuer` of the token")
-	f.StringVar(&w.assumed.Tenant, "tenant", "", "`tenant` that the token says")
-	f.StringVar(&w.assumed.Persona, "persona", "", "`persona` that it says")
-	f.StringSliceVar(&w.assumed.Groups, "groups", nil, "`groups` that it says")
-	f.StringSliceVar(&w.assumed.Scopes, "scopes", nil, "`scopes` that it says")
-	f.StringVar(&w.assumed.Plan, "plan", "", "`plan` that it says")
+	f.StringVar(&w.assumed.Tenant, "tenant", "", "`tenant` in the token")
+	f.StringVar(&w.assumed.Persona, "persona", "", "`persona` in the token")
+	f.StringSliceVar(&w.assumed.Groups, "groups", nil, "`groups` in the token")
+	f.StringSliceVar(&w.assumed.Scopes, "scopes", nil, "`scopes` in the token")
+	f.StringVar(&w.assumed.Plan, "plan", "", "`plan` in the token")
 }
 
-// caller is whom the flags mean: somebody known by name, or, with any of the
-// others, just whom they describe.
+// caller returns the caller that the flags describe: a known caller by name, or, with any
+// of the other flags, a caller with exactly these claims.
 func (w *whoFlags) caller(c *cobra.Command) (as string, assumed *admin.Caller) {
 	if !slices.ContainsFunc(assuming, c.Flags().Changed) {
 		return w.as, nil
@@ -37,7 +37,7 @@ func (w *whoFlags) caller(c *cobra.Command) (as string, assumed *admin.Caller) {
 	return "", w.described()
 }
 
-// besides is whom the flags describe, nil where there are none.
+// besides returns the caller that the flags describe, or nil without such flags.
 func (w *whoFlags) besides(c *cobra.Command) *admin.Caller {
 	if w.as == "" && !slices.ContainsFunc(assuming, c.Flags().Changed) {
 		return nil
@@ -51,7 +51,7 @@ func (w *whoFlags) described() *admin.Caller {
 	return &who
 }
 
-// noteAssumed says that nobody has shown to be a caller.
+// noteAssumed says that the caller is assumed, not authenticated.
 func noteAssumed(name string) {
-	note("assumed: a token of %s would say what the flags do; nobody has shown one", name)
+	note("assumed: a token of %s with the claims of the flags; nobody has presented one", name)
 }

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// auditLimit is how many entries are shown unless more are asked for.
+	// auditLimit is how many entries are shown by default.
 	auditLimit = 50
-	// tailEvery is how often a log that is followed is looked at.
+	// tailEvery is how often a followed log is read.
 	tailEvery = 250 * time.Millisecond
 )
 
@@ -32,13 +32,13 @@ func newAuditCommand(o *options) *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "Ask what happened, and verify that nobody changed the record of it",
-		Long: `Ask the audit log of a configuration what happened, and verify that nobody
-changed it. The files are read as they are, also while a gateway writes them.
+		Short: "Search the audit log, and verify that nobody changed it",
+		Long: `Search the audit log of a configuration, and verify that nobody changed it. The
+commands read the files as they are, even while a gateway writes them.
 
-A query is a number of terms that must all hold: a field, one of = != ~ !~ < > <=
->=, and a value, in double quotes where it has spaces. ~ is "contains". The fields
-are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
+A query is a list of terms that must all hold. A term is a field, one of = != ~ !~ <
+> <= >=, and a value, in double quotes if it has spaces. ~ means "contains". The
+fields are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
 		Example: "  toolgate audit search 'decision=deny tool~github since=24h'\n  toolgate audit show m7f2k-1a\n  toolgate audit verify",
 	}
 	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
@@ -46,7 +46,7 @@ are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
 	return c
 }
 
-// auditFiles are the files of the audit log of a configuration.
+// auditFiles returns the files of the audit log of a configuration.
 func (o *options) auditFiles(path string) (*config.Config, *statedir.Dir, []string, error) {
 	c, err := o.loadConfig(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *options) auditFiles(path string) (*config.Config, *statedir.Dir, []stri
 	return c, state, files, err
 }
 
-// noAuditError says that a configuration has no audit log.
+// noAuditError says that there is no audit log at the path of a configuration.
 type noAuditError struct {
 	config *config.Config
 	state  *statedir.Dir
@@ -74,7 +74,7 @@ type noAuditError struct {
 
 // Error implements error.
 func (e *noAuditError) Error() string {
-	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration makes one", records.Path(e.config, e.state))
+	return fmt.Sprintf("there is no audit log at %s yet; a gateway with this configuration creates one", records.Path(e.config, e.state))
 }
 
 // parseQuery reads the arguments of a command as one query.
@@ -87,7 +87,7 @@ func newAuditSearch(o *options, path *string) *cobra.Command {
 	limit := auditLimit
 	c := &cobra.Command{
 		Use:   "search [QUERY]",
-		Short: "List the entries that fit a query, the latest last",
+		Short: "List the entries that match a query, the latest last",
 		RunE: func(_ *cobra.Command, args []string) error {
 			q, err := parseQuery(args)
 			if err != nil {
@@ -151,7 +151,7 @@ func orDash(text string) string {
 	return text
 }
 
-// shortened is what of a text fits a column.
+// shortened cuts a text to fit into a column.
 func shortened(text string) string {
 	const most = 60
 	if r := []rune(text); len(r) > most {
@@ -165,7 +165,7 @@ func milliseconds(us int64) string { return fmt.Sprintf("%.1f", float64(us)/1000
 func newAuditShow(o *options, path *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all that is kept of a call: what each phase said, and when",
+		Short: "Show everything recorded about a call: what each phase decided, and when",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, _, files, err := o.auditFiles(*path)
@@ -183,7 +183,7 @@ func newAuditShow(o *options, path *string) *cobra.Command {
 				return err
 			}
 			if len(found) == 0 {
-				return failure.Newf(failure.Usage, "the audit log has no call %q; `toolgate audit search` lists what it has, with -o name the ids alone", args[0])
+				return failure.Newf(failure.Usage, "the audit log has no call %q; `toolgate audit search` lists the calls, with -o name only their ids", args[0])
 			}
 			return o.print(os.Stdout, callTable(found))
 		},
@@ -192,7 +192,7 @@ func newAuditShow(o *options, path *string) *cobra.Command {
 	return c
 }
 
-// callTable shows the lines of one call as what was said, one after the other.
+// callTable shows the lines of one call in their order.
 func callTable(found []audit.Record) table {
 	t := table{header: []string{"WHAT", "VALUE"}, data: found, names: []string{found[0].CallID}}
 	row := func(what, value string) {
@@ -241,14 +241,14 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 	n, follow := 10, false
 	c := &cobra.Command{
 		Use:   "tail [QUERY]",
-		Short: "Show the last entries, and those that come with -f",
+		Short: "Show the last entries, and with -f those that follow",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := parseQuery(args)
 			if err != nil {
 				return err
 			}
 			if n < 0 {
-				return failure.Newf(failure.Usage, "-n %d: it is a number of entries, 0 or more", n)
+				return failure.Newf(failure.Usage, "-n %d is not a number of entries; write 0 or more", n)
 			}
 			cfg, state, _, err := o.auditFiles(*path)
 			if err != nil {
@@ -279,13 +279,13 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().IntVarP(&n, "lines", "n", n, "begin with the last `n` entries")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with those that come, until interrupted")
+	c.Flags().IntVarP(&n, "lines", "n", n, "start with the last `n` entries")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "show new entries until interrupted")
 	o.outputFlag(c)
 	return c
 }
 
-// followAudit reads on in the files of a log until ctx ends.
+// followAudit shows new entries of the files of a log until ctx ends.
 func followAudit(ctx context.Context, read, show func() error) error {
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
@@ -301,8 +301,8 @@ func followAudit(ctx context.Context, read, show func() error) error {
 	}
 }
 
-// told says that there are lines which cannot be read, and returns any other error:
-// those that can be are shown.
+// told warns about lines that cannot be read, and returns any other error. Readable lines
+// are shown all the same.
 func told(err error) error {
 	if unreadable, ok := errors.AsType[*audit.UnreadableError](err); ok {
 		fmt.Fprintln(os.Stderr, "toolgate:", unreadable)
@@ -335,12 +335,12 @@ func (o *options) printMore(t table) error {
 func newAuditVerify(o *options, path *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: "Find what was changed, removed, inserted or cut off in the audit log",
-		Long: `Hold every line of the audit log, in all its files, to its MAC and to the line
-before it, and the end of each run of the gateway to the anchor that the store
-keeps of it. What a running gateway has not anchored yet, at most 10 s, can be cut
-off unseen. The exit code is 1 when something was found, also when no file is there
-any more of a log that the store knows.`,
+		Short: "Find what was changed, removed, inserted or truncated in the audit log",
+		Long: `Check every line of the audit log, in all its files: its MAC, its link to the line
+before it, and the end of each run of the gateway against the anchor in the store.
+The last 10 seconds of a running gateway are not anchored yet; truncation there goes
+unnoticed. The exit code is 1 if something was found, or if the store knows of a log
+whose files are all gone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, state, _, err := o.auditFiles(*path)
@@ -350,7 +350,7 @@ any more of a log that the store knows.`,
 			}
 			report, bad := verifyAudit(cmd.Context(), c, state)
 			switch {
-			case isNone && (bad != nil || report.Anchors == 0): // nobody knows of one
+			case isNone && (bad != nil || report.Anchors == 0): // the store knows of no log either
 				return failure.New(failure.Unreachable, none)
 			case bad != nil:
 				return bad
@@ -368,8 +368,8 @@ any more of a log that the store knows.`,
 	return c
 }
 
-// verifyAudit verifies the audit log of a configuration. The store comes first: where
-// there is none, nothing is made in the state folder.
+// verifyAudit verifies the audit log of a configuration. It opens the store first:
+// without a store, it creates nothing in the state folder.
 func verifyAudit(ctx context.Context, c *config.Config, state *statedir.Dir) (*audit.Report, error) {
 	reading, err := statedir.StoreForReading(c)
 	if err != nil {
@@ -418,11 +418,11 @@ func newAuditExport(o *options, path *string) *cobra.Command {
 	format := "jsonl"
 	c := &cobra.Command{
 		Use:   "export [QUERY]",
-		Short: "Write the entries that fit a query as JSON lines, CSV or OCSF",
-		Long: `Write the entries that fit a query to standard output: as JSON lines as they are in
-the log, as CSV, or as events of the class API Activity (6003) of the Open
-Cybersecurity Schema Framework, one JSON object per line. The lines that begin
-calls are left out unless the query names an event.`,
+		Short: "Write the entries that match a query as JSON lines, CSV or OCSF",
+		Long: `Write the entries that match a query to standard output: as the JSON lines of the log,
+as CSV, or as events of the class API Activity (6003) of the Open Cybersecurity
+Schema Framework, one JSON object per line. The lines that begin calls are left out
+unless the query names an event.`,
 		Example: "  toolgate audit export --format csv since=7d > week.csv",
 		RunE: func(_ *cobra.Command, args []string) error {
 			q, err := parseQuery(args)

@@ -20,7 +20,7 @@ func newBreakerCommand(o *options) *cobra.Command {
 		Use:   "breaker",
 		Short: "Show and reset the circuit breakers of servers and tools",
 		Long: `Show and reset the circuit breakers of the running gateway. A server that keeps
-failing is not called for a while, and its calls are answered at once; it stays
+failing is not called for a while. Its calls are answered at once, and its tools stay
 listed.`,
 	}
 	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
@@ -38,8 +38,8 @@ listed.`,
 	}
 	reset := &cobra.Command{
 		Use: "reset SERVER [TOOL]", Short: "Close the circuit breakers of a server, or that of one tool",
-		Long: `Close all circuit breakers of a server, or that of one tool of it, named as the
-server does, and forget what was counted. The next call is made.`,
+		Long: `Close all circuit breakers of a server, or that of one of its tools, and reset their
+counters. The next call is made. TOOL is the server's own name of the tool.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tool := ""

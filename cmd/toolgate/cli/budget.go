@@ -24,10 +24,9 @@ func newBudgetList(o *options, path *string) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ls",
-		Short: "List what is used of every plan and budget, when it resets, and when it will be empty",
-		Long: `List what is used of every plan and budget, by whom, when it resets, and when
-nothing will be left at the pace so far. Budgets of which nothing is used are
-not listed.`,
+		Short: "List the usage of every plan and budget, when it resets, and when it will be empty",
+		Long: `List the usage of every plan and budget, by whom, when it resets, and when it will be
+empty at the pace so far. Unused budgets are not listed.`,
 		Example: "  toolgate budget ls\n  toolgate budget ls --budget plan --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,14 +39,14 @@ not listed.`,
 					return err
 				}
 				if len(uses) == admin.MaxBudgetUses {
-					note("only the first %d are shown; choose with --budget and --key", len(uses))
+					note("only the first %d are shown; narrow the list with --budget and --key", len(uses))
 				}
 				return o.print(os.Stdout, budgetTable(uses))
 			})
 		},
 	}
-	c.Flags().StringVar(&q.Budget, "budget", "", "only the budget of this `name`; plan is what plans count")
-	c.Flags().StringVar(&q.Key, "key", "", "only of the owner with this `key`, as -o wide shows it")
+	c.Flags().StringVar(&q.Budget, "budget", "", "only the budget of this `name`; plan means the plans")
+	c.Flags().StringVar(&q.Key, "key", "", "only the owner with this `key`, as -o wide shows it")
 	c.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
 	o.outputFlag(c)
 	return c
@@ -56,10 +55,9 @@ not listed.`,
 func newBudgetRebuild(o *options, path *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
-		Short: "Begin anew where what was used is lost",
-		Long: `Make a store of budgets usable again that has lost what was used: what is lost
-counts as unused from then on. Until that is decided, everything that has a
-limit is refused.`,
+		Short: "Start counting again after usage was lost",
+		Long: `Make a budget store usable again after it has lost its counters: the lost usage counts
+as unused from then on. Until you run this command, everything with a limit is refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withControl(*path, func(control *admin.Client) error {
@@ -93,7 +91,7 @@ func budgetTable(uses []admin.BudgetUse) table {
 	return t
 }
 
-// emptyText says when nothing will be left.
+// emptyText says when the budget will be empty.
 func emptyText(u *admin.BudgetUse) string {
 	switch {
 	case u.Limit == nil:

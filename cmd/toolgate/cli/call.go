@@ -23,8 +23,8 @@ func newCall(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "call TOOL [NAME=VALUE ...]",
 		Short: "Call a tool through the gateway",
-		Long: `Call a tool through the gateway, with everything that a client's call passes.
-A value that is valid JSON is sent as such, everything else as text.`,
+		Long: `Call a tool through the gateway. The call passes every check that a client's call
+passes. A value that is valid JSON is sent as such, everything else as text.`,
 		Example: "  toolgate call demo__add a=2 b=40\n  toolgate call files__read_file --json '{\"path\":\"README.md\"}'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,8 +48,8 @@ A value that is valid JSON is sent as such, everything else as text.`,
 	return c
 }
 
-// explainUnknown says more of a tool that the gateway does not know: which
-// one may have been meant, and which servers offer nothing now.
+// explainUnknown adds to the error about an unknown tool which name may have been meant,
+// and which servers offer nothing now.
 func explainUnknown(ctx context.Context, tool string, err error, client *lineClient, status statusFunc) error {
 	if fault, ok := errors.AsType[*mcp.Error](err); !ok || fault.Message != "Unknown tool: "+tool {
 		return err
@@ -67,7 +67,7 @@ func explainUnknown(ctx context.Context, tool string, err error, client *lineCli
 	for _, why := range status.absent(ctx) {
 		hint += "; " + why
 	}
-	return failure.Newf(failure.Tool, "%w%s; `toolgate tools` lists what there is", err, hint)
+	return failure.Newf(failure.Tool, "%w%s; `toolgate tools` lists the tools", err, hint)
 }
 
 // callParams builds the params of tools/call.
@@ -82,7 +82,7 @@ func callParams(tool string, pairs []string, object string) ([]byte, error) {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, failure.Newf(failure.Usage, "%q is not NAME=VALUE; write each argument of the tool as such, or all of them with --json", pair)
+			return nil, failure.Newf(failure.Usage, "%q is not NAME=VALUE; write each argument of the tool in this form, or all of them with --json", pair)
 		}
 		raw := []byte(value)
 		if mcp.Validate(raw, mcp.Limits{}) != nil {
@@ -95,7 +95,7 @@ func callParams(tool string, pairs []string, object string) ([]byte, error) {
 	return params, nil
 }
 
-// showResult prints a tool's result: its texts for a person, or all of it.
+// showResult prints a tool's result: its texts for a person, or all of it for a program.
 func (o *options) showResult(result []byte) error {
 	failed := string(mcp.Lookup(result, "isError")) == "true"
 	refused := mcp.Lookup(result, "_meta", refusal.Key)

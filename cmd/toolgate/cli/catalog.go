@@ -31,24 +31,24 @@ func newCatalog(o *options) *cobra.Command {
 	c := &catalogOptions{options: o}
 	root := &cobra.Command{
 		Use:   "catalog",
-		Short: "See and decide what of the servers is served, and to whom",
-		Long: `See and decide what of the servers is served, and to whom. The catalog has every
-tool, prompt, resource and template that a server ever listed, with the
-definition that was accepted of it. The commands talk to the running gateway; all
-gateways that share its store follow within a second.
+		Short: "Review and control which capabilities are exposed, and to whom",
+		Long: `Review and control which capabilities are exposed, and to whom. The catalog has every
+tool, prompt, resource and template that a server ever listed, with its accepted
+definition. The commands talk to the running gateway; all gateways that share its
+store follow within a second.
 
-A NAME is the one that clients know, a capability id, or SERVER/ORIGINAL.`,
+A NAME is the name that clients know, a capability id, or SERVER/ORIGINAL.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.path, "file", "", "configuration `file`, like the argument of up")
-	flags.StringVar(&c.kind, "kind", "", "tool, prompt, resource or template, where a `kind` must be said")
+	flags.StringVar(&c.kind, "kind", "", "tool, prompt, resource or template: the `kind` to choose if several have the name")
 	root.AddCommand(
 		c.ls(), c.show(), c.diff(), c.enable(), c.disable(), c.flag(), c.restrict(), c.class(), c.accept(), c.seed(), c.orphans(),
 	)
 	return root
 }
 
-// running calls use with the client of the running gateway.
+// running calls use with a client of the running gateway.
 func (c *catalogOptions) running(use func(*admin.Client) error) error {
 	control, err := c.control(c.path)
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *catalogOptions) ls() *cobra.Command {
 			return c.list(cmd.Context(), q)
 		},
 	}
-	cmd.Flags().StringVar(&q.Server, "server", "", "what this `server` offers alone")
-	cmd.Flags().StringVar(&q.State, "state", "", "active, held, orphaned or refused ones alone")
+	cmd.Flags().StringVar(&q.Server, "server", "", "only what this `server` offers")
+	cmd.Flags().StringVar(&q.State, "state", "", "only entries that are active, held, orphaned or refused")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{store.StateActive, store.StateHeld, store.StateOrphaned, "refused"}, cobra.ShellCompDirectiveNoFileComp))
 	c.outputFlag(cmd)
 	return cmd
@@ -123,7 +123,7 @@ func catalogTable(all []admin.CatalogEntry) table {
 	return t
 }
 
-// safe makes a name of a server fit for a terminal.
+// safe makes a server's name safe for a terminal.
 func safe(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted
@@ -140,7 +140,7 @@ func onOff(on bool) string {
 
 func (c *catalogOptions) show() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show what the catalog has of one capability, with its definitions",
+		Use: "show NAME", Short: "Show what the catalog knows about one capability, with its definitions",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.running(func(control *admin.Client) error {
@@ -156,7 +156,7 @@ func (c *catalogOptions) show() *cobra.Command {
 	return cmd
 }
 
-// entryTable shows one entry, a line for each thing known of it.
+// entryTable shows one entry, one line for each fact.
 func entryTable(e *admin.CatalogEntry) table {
 	t := table{header: []string{"WHAT", "VALUE"}, data: e, names: []string{e.Name}}
 	add := func(what, value string) {
@@ -201,7 +201,7 @@ func entryTable(e *admin.CatalogEntry) table {
 
 func (c *catalogOptions) diff() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "diff NAME...", Short: "Show what is held against what was accepted",
+		Use: "diff NAME...", Short: "Compare held definitions with the accepted ones",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.running(func(control *admin.Client) error {
@@ -232,7 +232,7 @@ func printDiff(e *admin.CatalogEntry) {
 	say("%s", e.Diff)
 }
 
-// changing is a command that changes each of the capabilities in its arguments.
+// changing returns a command that changes each capability in its arguments.
 func (c *catalogOptions) changing(use, short string, change func(args []string) (names []string, change admin.CatalogChange, err error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.MinimumNArgs(1),
@@ -261,16 +261,16 @@ func (c *catalogOptions) changing(use, short string, change func(args []string) 
 }
 
 func (c *catalogOptions) reasonFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.reason, "reason", "", "`why`, which is kept with the change")
+	cmd.Flags().StringVar(&c.reason, "reason", "", "`why`; stored with the change")
 }
 
-// apply makes one change in the name of who runs the command.
+// apply makes one change in the name of the user who runs the command.
 func (c *catalogOptions) apply(ctx context.Context, control *admin.Client, what admin.CatalogChange) (admin.CatalogEntry, error) {
 	what.Kind, what.Actor, what.Reason = c.kind, actor(), c.reason
 	return control.ChangeCatalog(ctx, what)
 }
 
-// actor is who runs a command.
+// actor names the user who runs the command.
 func actor() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -292,14 +292,14 @@ func (c *catalogOptions) disable() *cobra.Command {
 
 func (c *catalogOptions) flag() *cobra.Command {
 	var tenant string
-	cmd := c.changing("flag NAME... on|off|clear", "Switch capabilities on or off for one tenant, whatever the catalog says", func(args []string) ([]string, admin.CatalogChange, error) {
+	cmd := c.changing("flag NAME... on|off|clear", "Switch capabilities on or off for one tenant, over the catalog", func(args []string) ([]string, admin.CatalogChange, error) {
 		last := len(args) - 1
 		what := admin.CatalogChange{Op: admin.CatalogFlag, Tenant: tenant, On: args[last] == "on"}
 		switch {
 		case tenant == "":
-			return nil, what, failure.Newf(failure.Usage, "--tenant says for whom")
+			return nil, what, failure.Newf(failure.Usage, "for which tenant? add --tenant TENANT")
 		case last < 1 || !slices.Contains([]string{"on", "off", "clear"}, args[last]):
-			return nil, what, failure.Newf(failure.Usage, "after the names comes on, off or clear, such as in `toolgate catalog flag NAME off --tenant %s`", tenant)
+			return nil, what, failure.Newf(failure.Usage, "write on, off or clear after the names, such as `toolgate catalog flag NAME off --tenant %s`", tenant)
 		case args[last] == "clear":
 			what.Op = admin.CatalogUnflag
 		}
@@ -312,9 +312,9 @@ func (c *catalogOptions) flag() *cobra.Command {
 func (c *catalogOptions) restrict() *cobra.Command {
 	var persona string
 	var lift bool
-	cmd := c.changing("restrict NAME...", "Keep a persona away from capabilities", func(args []string) ([]string, admin.CatalogChange, error) {
+	cmd := c.changing("restrict NAME...", "Deny capabilities to a persona", func(args []string) ([]string, admin.CatalogChange, error) {
 		if persona == "" {
-			return nil, admin.CatalogChange{}, failure.Newf(failure.Usage, "--persona says whom")
+			return nil, admin.CatalogChange{}, failure.Newf(failure.Usage, "to which persona? add --persona PERSONA")
 		}
 		op := admin.CatalogRestrict
 		if lift {
@@ -331,21 +331,21 @@ func (c *catalogOptions) class() *cobra.Command {
 	var risk string
 	var costly bool
 	words := []string{registry.ClassReadOnly, registry.ClassWrite, registry.ClassDestructive, "unknown"}
-	cmd := c.changing("class NAME... CLASS", "Say what capabilities do: read-only, write, destructive or unknown", func(args []string) ([]string, admin.CatalogChange, error) {
+	cmd := c.changing("class NAME... CLASS", "Class capabilities as read-only, write, destructive or unknown", func(args []string) ([]string, admin.CatalogChange, error) {
 		last := len(args) - 1
 		what := admin.CatalogChange{Op: admin.CatalogClassify, Class: args[last], Risk: risk, Costly: costly}
 		switch {
 		case last < 1 || !slices.Contains(words, args[last]):
-			return nil, what, failure.Newf(failure.Usage, "after the names comes one of %s", strings.Join(words, ", "))
+			return nil, what, failure.Newf(failure.Usage, "write one of %s after the names", strings.Join(words, ", "))
 		case risk != "" && !slices.Contains([]string{"low", "medium", "high"}, risk):
-			return nil, what, failure.Newf(failure.Usage, "--risk is low, medium or high")
+			return nil, what, failure.Newf(failure.Usage, "unknown --risk; write low, medium or high")
 		case what.Class == "unknown":
 			what.Class = ""
 		}
 		return args[:last], what, nil
 	})
 	cmd.Flags().StringVar(&risk, "risk", "", "`risk` of calling it: low, medium or high")
-	cmd.Flags().BoolVar(&costly, "high-cost", false, "not to be called while resources are short")
+	cmd.Flags().BoolVar(&costly, "high-cost", false, "do not allow calls while memory or disk is short")
 	return cmd
 }
 
@@ -353,17 +353,17 @@ func (c *catalogOptions) accept() *cobra.Command {
 	var all bool
 	var server, hash string
 	cmd := &cobra.Command{
-		Use: "accept NAME...", Short: "Accept held definitions, which are then served",
-		Long: `Accept held definitions, which are then served. What is accepted is printed, and
-is exactly that: a definition that its server changes meanwhile stays held.`,
+		Use: "accept NAME...", Short: "Accept held definitions, so that they are served",
+		Long: `Accept held definitions, so that they are served. The command prints each definition
+and accepts exactly that: if the server changes it meanwhile, it stays held.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && !all && server == "":
-				return failure.Newf(failure.Usage, "name what to accept, or --server SERVER, or --all; `toolgate catalog ls --state held` lists it")
+				return failure.Newf(failure.Usage, "name what to accept, or add --server SERVER or --all; `toolgate catalog ls --state held` lists held definitions")
 			case len(args) > 0 && (all || server != ""):
-				return failure.Newf(failure.Usage, "names do not go with --all and --server")
+				return failure.Newf(failure.Usage, "write either names, or --all or --server")
 			case hash != "" && len(args) != 1:
-				return failure.Newf(failure.Usage, "--hash is of one definition; name one")
+				return failure.Newf(failure.Usage, "--hash belongs to one definition; name only one")
 			}
 			return c.running(func(control *admin.Client) error {
 				ctx := cmd.Context()
@@ -381,14 +381,14 @@ is exactly that: a definition that its server changes meanwhile stays held.`,
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "accept everything that is held")
-	cmd.Flags().StringVar(&server, "server", "", "accept what is held of this `server`")
+	cmd.Flags().StringVar(&server, "server", "", "accept everything held of this `server`")
 	cmd.Flags().StringVar(&hash, "hash", "", "accept only the definition with this `hash`, as diff shows it")
 	c.reasonFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
 }
 
-// acceptEach accepts what is held of each name, and just what it has printed.
+// acceptEach accepts the held definition of each name, exactly as printed.
 func (c *catalogOptions) acceptEach(ctx context.Context, control *admin.Client, names []string, hash string) error {
 	accepted := []admin.CatalogEntry{}
 	for _, name := range names {
@@ -417,7 +417,7 @@ func (c *catalogOptions) acceptEach(ctx context.Context, control *admin.Client, 
 
 func (c *catalogOptions) seed() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "seed FILE", Short: "Apply a seed file to what is in the catalog, over what was decided before",
+		Use: "seed FILE", Short: "Apply a seed file to the catalog, over earlier decisions",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
@@ -437,7 +437,7 @@ func (c *catalogOptions) seed() *cobra.Command {
 					return err
 				}
 				if len(did.Unmatched) > 0 {
-					return failure.Newf(failure.Config, "nothing in the catalog is named as in %s", strings.Join(did.Unmatched, ", "))
+					return failure.Newf(failure.Config, "the catalog has nothing that matches %s", strings.Join(did.Unmatched, ", "))
 				}
 				return nil
 			})
@@ -471,7 +471,7 @@ func (c *catalogOptions) orphans() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&forget, "forget", false, "take them out of the catalog; when they come back they are new")
+	cmd.Flags().BoolVar(&forget, "forget", false, "remove them from the catalog; if they come back, they are new")
 	c.reasonFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd

@@ -126,7 +126,7 @@ func TestToolsWarnsOfClientsLimits(t *testing.T) {
 	if o.code != exitOK || strings.Contains(o.stdout, "warning") {
 		t.Errorf("%+v", o)
 	}
-	if !strings.Contains(o.stderr, "warning: Cursor takes at most 80 tools; this list has 91\n") {
+	if !strings.Contains(o.stderr, "warning: Cursor accepts at most 80 tools; this list has 91\n") {
 		t.Errorf("stderr: %s", o.stderr)
 	}
 	if o := h.run(t, "tools", h.file, "-o", "name"); o.stderr != "" {

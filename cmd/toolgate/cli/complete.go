@@ -15,12 +15,12 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// completeTime is how long the shell waits for names from the running gateway.
-// Without one, or in time, there are none; nothing is started or printed.
+// completeTime is how long the shell waits for names from the running gateway. Without a
+// gateway, or after that time, there are no names. Nothing is started or printed.
 const completeTime = 500 * time.Millisecond
 
 // completeTools completes the first argument of a command to a tool of the
-// gateway of a configuration, and those behind it to the arguments of the tool.
+// configuration's gateway, and further arguments to the arguments of the tool.
 func (o *options) completeTools(path *string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		none := cobra.ShellCompDirectiveNoFileComp
@@ -63,8 +63,8 @@ func completeArguments(tool []byte, given []string, begun string) []cobra.Comple
 	return out
 }
 
-// describe is a completion with a description of one line, both without control
-// characters, which the texts of a server may have.
+// describe returns a completion with a one-line description. It removes control
+// characters, which the texts of a server may contain, from both.
 func describe(name, text string) cobra.Completion {
 	clean := func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -81,8 +81,8 @@ func describe(name, text string) cobra.Completion {
 	return cobra.CompletionWithDesc(name, text)
 }
 
-// runningTools lists the tools of the running gateway of a configuration; none
-// when there is no gateway.
+// runningTools lists the tools of the configuration's running gateway; none without a
+// gateway.
 func (o *options) runningTools(ctx context.Context, path string) [][]byte {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
@@ -102,8 +102,8 @@ func (o *options) runningTools(ctx context.Context, path string) [][]byte {
 	return tools
 }
 
-// completionControl is the client for the gateway of a configuration; nil when
-// there is surely none. It makes no file or folder.
+// completionControl returns a client for the configuration's gateway, or nil if there
+// surely is no gateway. It creates no file or folder.
 func (o *options) completionControl(arg string) *admin.Client {
 	path, err := o.findFile(arg)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-// loadConfig finds and reads the configuration of a command. An empty argument
-// and no file anywhere give the demo.
+// loadConfig finds and reads the configuration of a command. Without an argument and
+// without a file anywhere it returns the demo.
 func (o *options) loadConfig(arg string) (*config.Config, error) {
 	path, err := o.findFile(arg)
 	if err != nil {
@@ -25,7 +25,7 @@ func (o *options) loadConfig(arg string) (*config.Config, error) {
 	return o.readConfig(path)
 }
 
-// findFile finds the configuration of a command; empty for the demo.
+// findFile finds the configuration of a command. It returns "" for the demo.
 func (o *options) findFile(arg string) (string, error) {
 	userDir, _ := os.UserConfigDir()
 	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
@@ -36,8 +36,8 @@ func (o *options) readConfig(path string) (*config.Config, error) {
 	return o.readConfigWith(path, promptInput)
 }
 
-// findOwnFile finds the configuration of a command that clients start in folders of
-// others: a file that is in the working folder and was not chosen is named, and not
+// findOwnFile finds the configuration of a command that clients start in other people's
+// folders. A file in the working folder that nobody chose is mentioned in a note, and not
 // used.
 func (o *options) findOwnFile(arg string) (string, error) {
 	userDir, _ := os.UserConfigDir()
@@ -51,7 +51,7 @@ func (o *options) findOwnFile(arg string) (string, error) {
 	return path, nil
 }
 
-// noteUnused names a configuration in the working folder that is not the one in use.
+// noteUnused names a configuration in the working folder that is not used.
 func noteUnused(path string) {
 	here, err := os.Stat(config.FileName)
 	if err != nil {
@@ -61,12 +61,11 @@ func noteUnused(path string) {
 		return
 	}
 	if abs, err := filepath.Abs(config.FileName); err == nil {
-		note("%s is not used: clients start this command in folders of others, where a file would choose what runs; to use it, write toolgate stdio %s", abs, abs)
+		note("%s is not used: clients start this command in other people's folders, where a file could choose what runs; to use it, write toolgate stdio %s", abs, abs)
 	}
 }
 
-// readConfigWith reads a configuration and asks a person by means of ask; nil asks
-// nobody.
+// readConfigWith reads a configuration. It asks a person through ask; nil asks nobody.
 func (o *options) readConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
 	flags := maps.Clone(o.set)
 	if o.listen != "" {
@@ -104,10 +103,10 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	return c, nil
 }
 
-// successor returns the configuration with which a process takes over from a
-// gateway that has gone. Nobody asked for that, so it is the file as it is now
-// only if that is what was in force; otherwise it is what this process read
-// when a person started it, and the rest waits for a reload.
+// successor returns the configuration for a process that takes over from a gateway that
+// has gone. No person asked for this start. So it uses the file as it is now only if that
+// configuration was in force. Otherwise it uses what this process read when a person
+// started it, and the change waits for a reload.
 func (o *options) successor(c *config.Config, state *statedir.Dir) *config.Config {
 	text, err := os.ReadFile(filepath.Join(state.Path, statedir.InForceFile))
 	if err != nil {
@@ -120,15 +119,15 @@ func (o *options) successor(c *config.Config, state *statedir.Dir) *config.Confi
 	return now
 }
 
-// variablesFile is where the variables of a configuration may be kept beside it:
+// variablesFile returns where the variables of a configuration may be stored beside it:
 // toolgate.env for toolgate.yaml.
 func variablesFile(path string) string {
 	return strings.TrimSuffix(path, filepath.Ext(path)) + ".env"
 }
 
-// variables looks up what a configuration refers to: in the environment, and
-// where it is not set there in the file beside the configuration, which only its
-// user may read. beside is that file, absolute; empty where there is none.
+// variables returns a lookup for the variables that a configuration refers to. It looks
+// in the environment first, then in the .env file beside the configuration, which only
+// its user may read. beside is the absolute path of that file; empty if there is none.
 func variables(path string) (lookup func(string) (string, bool), beside string, err error) {
 	if path == "" {
 		return os.LookupEnv, "", nil
@@ -139,7 +138,7 @@ func variables(path string) (lookup func(string) (string, bool), beside string, 
 	case errors.Is(err, fs.ErrNotExist):
 		return os.LookupEnv, "", nil
 	case err != nil:
-		return nil, "", fmt.Errorf("look at the variables of %s: %w", path, err)
+		return nil, "", fmt.Errorf("check the variables of %s: %w", path, err)
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		return nil, "", fmt.Errorf("%s holds secrets, and others may read it (mode %#o); run `chmod 600 %s`", name, info.Mode().Perm(), name)
 	}

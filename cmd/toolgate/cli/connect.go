@@ -22,7 +22,7 @@ import (
 	"github.com/toolgate/toolgate/internal/spelling"
 )
 
-// connection is what `connect` was asked for.
+// connection holds the options of `connect`.
 type connection struct {
 	scope   string
 	remote  bool
@@ -38,9 +38,9 @@ func newConnect(o *options) *cobra.Command {
 		Use:   "connect CLIENT [FILE]",
 		Short: "Point a client at toolgate",
 		Long: `Write an entry for toolgate into the file of a client, and leave everything else in
-it as it is. The client then starts toolgate stdio with the configuration FILE, or
-with --http calls the gateway that runs with it. The file as it was is kept beside
-it, and toolgate disconnect takes the entry out again.
+it as it is. The client then starts toolgate stdio with the configuration FILE. With
+--http it calls the running gateway of that configuration instead. A copy of the old
+file is kept beside it, and toolgate disconnect removes the entry again.
 
 Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 		Example: "  toolgate connect cursor\n  toolgate connect claude-code --scope project --http --key-env TOOLGATE_API_KEY\n  toolgate connect codex --print",
@@ -54,12 +54,12 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 		},
 		ValidArgsFunction: completeClients,
 	}
-	c.Flags().StringVar(&want.scope, "scope", "user", "whose `file`: user or project, which is the one in this folder")
-	c.Flags().BoolVar(&want.remote, "http", false, "call the running gateway over HTTP instead of starting `toolgate stdio`")
+	c.Flags().StringVar(&want.scope, "scope", "user", "which `file` of the client: user, or project for the one in this folder")
+	c.Flags().BoolVar(&want.remote, "http", false, "call the running gateway over HTTP instead of starting toolgate stdio")
 	c.Flags().StringVar(&want.capsule, "capsule", "", "show the client one `capsule` only; needs --http")
 	c.Flags().StringVar(&want.key, "key-env", "", "`variable` that holds the client's API key; needs --http")
-	c.Flags().BoolVar(&want.only, "only", false, "take the client's other servers out of its file, because toolgate has them")
-	c.Flags().BoolVar(&want.show, "print", false, "print the entry and write nothing")
+	c.Flags().BoolVar(&want.only, "only", false, "remove the client's other servers; toolgate serves them")
+	c.Flags().BoolVar(&want.show, "print", false, "only print the entry")
 	return c
 }
 
@@ -68,10 +68,10 @@ func newDisconnect(o *options) *cobra.Command {
 	var restore bool
 	c := &cobra.Command{
 		Use:   "disconnect CLIENT",
-		Short: "Take toolgate out of a client's file",
-		Long: `Take the entry that toolgate connect has written out of the file of a client. Where
+		Short: "Remove toolgate from a client's file",
+		Long: `Remove the entry that toolgate connect has written into the file of a client. If
 nothing else in the file has changed since, it becomes byte for byte what it was;
---restore brings that back even if something has.`,
+--restore restores it even if something has changed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			client, err := clientNamed(args[0])
@@ -82,8 +82,8 @@ nothing else in the file has changed since, it becomes byte for byte what it was
 		},
 		ValidArgsFunction: completeClients,
 	}
-	c.Flags().StringVar(&scope, "scope", "user", "whose `file`: user or project, which is the one in this folder")
-	c.Flags().BoolVar(&restore, "restore", false, "restore the file as it was before `toolgate connect`, whatever has changed since")
+	c.Flags().StringVar(&scope, "scope", "user", "which `file` of the client: user, or project for the one in this folder")
+	c.Flags().BoolVar(&restore, "restore", false, "restore the file as it was before toolgate connect, whatever has changed since")
 	return c
 }
 
@@ -97,7 +97,7 @@ func clientNamed(name string) (*clients.Client, error) {
 			hint = "; did you mean " + known + "?"
 		}
 	}
-	return nil, failure.Newf(failure.Usage, "the client %q is not known%s; known are %s", name, hint, strings.Join(clients.Names(), ", "))
+	return nil, failure.Newf(failure.Usage, "unknown client %q%s; known are %s", name, hint, strings.Join(clients.Names(), ", "))
 }
 
 func completeClients(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -111,7 +111,7 @@ func completeClients(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// entry is what a client's file is to have for toolgate.
+// entry is the entry for toolgate in a client's file.
 func (o *options) entry(client *clients.Client, arg string, want *connection) (edit.Map, error) {
 	path, err := o.findFile(arg)
 	if err != nil {
@@ -136,14 +136,14 @@ func (o *options) entry(client *clients.Client, arg string, want *connection) (e
 		return client.Stdio(program, args), nil
 	}
 	if client.Remote == nil {
-		return nil, failure.Newf(failure.Usage, "%s has no servers over HTTP in its file; leave --http out", client.Title)
+		return nil, failure.Newf(failure.Usage, "the file of %s cannot have servers over HTTP; leave --http out", client.Title)
 	}
 	c, err := o.readConfigWith(path, nil)
 	if err != nil {
 		return nil, err
 	}
 	if c.Toolgate.Listen.HTTP == "" {
-		return nil, failure.Newf(failure.Config, "%s listens nowhere; set toolgate.listen.http, or leave --http out", path)
+		return nil, failure.Newf(failure.Config, "%s sets no address to listen on; set toolgate.listen.http, or leave --http out", path)
 	}
 	url := strings.TrimRight(cmp.Or(c.Toolgate.Listen.PublicURL, httpURL(c)), "/") + "/mcp"
 	if want.capsule != "" {
@@ -162,7 +162,7 @@ func (o *options) entry(client *clients.Client, arg string, want *connection) (e
 	return client.Remote(url, key), nil
 }
 
-// httpURL is the address of the listener of a configuration.
+// httpURL returns the URL of a configuration's listener.
 func httpURL(c *config.Config) string {
 	scheme := "http"
 	if c.Toolgate.Listen.TLS.Cert != "" {
@@ -207,30 +207,30 @@ func (o *options) connect(client *clients.Client, arg string, want connection) e
 	if err := replaceFile(path, after); err != nil {
 		return err
 	}
-	if first := backupName(path, before); exists(first) { // it is kept beside what is there now
+	if first := backupName(path, before); exists(first) { // the copy is kept beside the current content
 		if err := os.Remove(first); err != nil {
 			return failure.New(failure.Config, err)
 		}
 	}
 	say("%s is connected: %s\n", client.Title, path)
 	if len(removed) > 0 {
-		say("taken out of it: %s\n", strings.Join(removed, ", "))
+		say("removed from it: %s\n", strings.Join(removed, ", "))
 	}
 	if kept {
-		say("as it was: %s\n", backupName(path, after))
+		say("the old file: %s\n", backupName(path, after))
 	}
 	note("%s", client.After)
 	return nil
 }
 
-// keepFormer keeps a client's file as it was before it was first connected, beside
-// what will be there, and tells whether it has. What is kept beside what is there now
-// stays: the file may not be written after all.
+// keepFormer keeps a copy of a client's file from before it was first connected, named
+// after the content that will replace it, and tells whether it did. A copy that belongs
+// to the current content stays: the file may not be written after all.
 func keepFormer(client *clients.Client, path string, before, after []byte, existed bool) (bool, error) {
 	if !existed {
 		return false, nil
 	}
-	if first := backupName(path, before); exists(first) { // it is connected now, in another way
+	if first := backupName(path, before); exists(first) { // it is connected already, in another way
 		original, err := format.ReadFile(first)
 		if err != nil {
 			return false, failure.New(failure.Config, err)
@@ -238,7 +238,7 @@ func keepFormer(client *clients.Client, path string, before, after []byte, exist
 		return true, writeFile(backupName(path, after), original, 0o600)
 	}
 	if client.Whole {
-		return false, nil // of toolgate alone
+		return false, nil // a file of toolgate alone has no former content
 	}
 	if without, err := edit.Delete(path, before, client.Section, clients.Entry); err != nil || !bytes.Equal(without, before) {
 		return false, nil //nolint:nilerr // what cannot be taken out was there before, and how the file was then is not known
@@ -251,8 +251,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// made tells whether a client's file has nothing but what `connect` makes of no
-// file, less the entry.
+// made tells whether, apart from the entry, a client's file contains only what `connect`
+// writes into a new file.
 func made(client *clients.Client, path string, data []byte) bool {
 	with, err := edit.Set(path, nil, client.Section, clients.Entry, edit.Map{{Key: "command", Value: "x"}})
 	if err != nil {
@@ -262,7 +262,8 @@ func made(client *clients.Client, path string, data []byte) bool {
 	return err == nil && bytes.Equal(without, data)
 }
 
-// connected is a client's file with the entry in it; with only, it is the only one.
+// connected returns a client's file with the entry added. With only, it is the only
+// entry.
 func connected(client *clients.Client, path string, before []byte, entry edit.Map, only bool) (after []byte, removed []string, err error) {
 	if client.Whole {
 		return edit.Whole(path, entry), nil, nil
@@ -306,7 +307,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	}
 	now, err := format.ReadFile(path)
 	if err != nil {
-		return failure.Newf(failure.Config, "%s has no file to be disconnected from: %w", client.Title, err)
+		return failure.Newf(failure.Config, "%s has no file to disconnect from: %w", client.Title, err)
 	}
 	backup := backupName(path, now)
 	if _, err := os.Stat(backup); err != nil && restore {
@@ -333,7 +334,7 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	}
 	after, err := edit.Delete(path, now, client.Section, clients.Entry)
 	if err != nil {
-		return failure.Newf(failure.Config, "%s: %w; take %s out of it", path, err, clients.Entry)
+		return failure.Newf(failure.Config, "%s: %w; remove %s from it by hand", path, err, clients.Entry)
 	}
 	if bytes.Equal(now, after) {
 		say("%s was not connected: %s\n", client.Title, path)
@@ -350,8 +351,8 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 	return nil
 }
 
-// clientHome is the file of a client in which an entry is written, with links
-// followed: many keep such files elsewhere.
+// clientHome returns the client's file to write an entry into. It follows links, because
+// many people keep such files elsewhere.
 func clientHome(client *clients.Client, scope string) (string, error) {
 	if scope != "user" && scope != "project" {
 		return "", failure.Newf(failure.Usage, "unknown scope %q; write user or project", scope)
@@ -369,8 +370,8 @@ func clientHome(client *clients.Client, scope string) (string, error) {
 	return followed(path)
 }
 
-// followed is where the links at a path lead to, whether or not there is a file: one
-// in the place of a link would take the link away.
+// followed resolves the links at a path, whether or not the file exists: a file written
+// in the place of a link would replace the link.
 func followed(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -382,8 +383,8 @@ func followed(path string) (string, error) {
 	return path, nil
 }
 
-// backupName is where a file is kept as it was before it was written as it is
-// now, so that it is found only while nothing else has changed it.
+// backupName is where the copy of a file's former content is kept. The name depends on
+// the current content, so the copy is found only while nothing else has changed the file.
 func backupName(path string, written []byte) string {
 	sum := sha256.Sum256(written)
 	return path + ".before-toolgate-" + hex.EncodeToString(sum[:6])
@@ -392,7 +393,7 @@ func backupName(path string, written []byte) string {
 func newestBackup(path string) (string, error) {
 	found, err := filepath.Glob(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path) + ".before-toolgate-*")
 	if err != nil || len(found) == 0 {
-		return "", failure.Newf(failure.Config, "%s has not been kept as it was before", path)
+		return "", failure.Newf(failure.Config, "no copy of the old %s was kept", path)
 	}
 	newest, at := "", int64(0)
 	for _, f := range found {
@@ -403,8 +404,8 @@ func newestBackup(path string) (string, error) {
 	return newest, nil
 }
 
-// replaceFile writes a file wholly or not at all, where the links at its path lead
-// to, with the mode that it has, or for its user alone.
+// replaceFile writes a file atomically, at the place that links lead to, with its present
+// mode, or for its user alone.
 func replaceFile(path string, data []byte) error {
 	path, err := followed(path)
 	if err != nil {
@@ -420,7 +421,7 @@ func replaceFile(path string, data []byte) error {
 	return writeFile(path, data, mode)
 }
 
-// writeFile writes a file wholly or not at all, and in the place of a link.
+// writeFile writes a file atomically. It replaces a link.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".toolgate-*") // created with mode 0600
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 // demoServer is the name of the built-in demo.
 const demoServer = "demo"
 
-// addDemo adds the demo to a configuration without a file: toolgate itself as
-// a server process, so that even the first look takes the real path.
+// addDemo adds the demo to a configuration without a file: toolgate itself as a server
+// process, so that even the first try uses the real path.
 func addDemo(c *config.Config) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -71,7 +71,7 @@ type countInput struct {
 	To int `json:"to" jsonschema:"how far to count, at most 100"`
 }
 
-// newDemoServer returns the demo: it needs no network and touches nothing.
+// newDemoServer returns the demo server. It needs no network and touches nothing.
 func newDemoServer() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolgate-demo", Version: version.Version}, &sdk.ServerOptions{
 		Instructions: "Harmless tools to try toolgate with.",
@@ -79,8 +79,8 @@ func newDemoServer() *sdk.Server {
 	readOnly := &sdk.ToolAnnotations{ReadOnlyHint: true}
 	sdk.AddTool(s, &sdk.Tool{Name: "add", Description: "Add two whole numbers", Annotations: readOnly},
 		func(_ context.Context, r *sdk.CallToolRequest, in addInput) (*sdk.CallToolResult, addOutput, error) {
-			// What the SDK decoded has passed through floating point, where
-			// whole numbers above 2^53 are rounded.
+			// Numbers that the SDK decoded have passed through floating point, which
+			// rounds whole numbers above 2^53.
 			if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
 				return nil, addOutput{}, fmt.Errorf("read the numbers: %w", err)
 			}

@@ -26,11 +26,11 @@ func newDoctor(o *options) *cobra.Command {
 	var offline bool
 	c := &cobra.Command{
 		Use:   "doctor [FILE]",
-		Short: "Find out what does not work, and what to do about it",
-		Long: `Look at a configuration, at this machine and at the clients on it, and say what
-does not work and what to do. No server is started and nothing is changed; servers
-that are elsewhere are sent one ping with the headers of the file. Every finding
-has a code; see docs/doctor.md, or toolgate doctor explain CODE.`,
+		Short: "Find out what does not work, and how to fix it",
+		Long: `Check a configuration, this machine and the clients on it, and say what does not work
+and how to fix it. No server is started and nothing is changed. Remote servers get one
+ping with the headers of the file. Every finding has a code; see docs/doctor.md, or
+toolgate doctor explain CODE.`,
 		Example: "  toolgate doctor\n  toolgate doctor explain TG2101",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,11 +39,11 @@ has a code; see docs/doctor.md, or toolgate doctor explain CODE.`,
 			return o.printChecks(e.checks)
 		},
 	}
-	c.Flags().BoolVar(&offline, "offline", false, "ask nobody over the network")
+	c.Flags().BoolVar(&offline, "offline", false, "make no requests over the network")
 	o.outputFlag(c)
 	explain := &cobra.Command{
 		Use:   "explain CODE",
-		Short: "Say what a code means and what to do",
+		Short: "Explain a code, and what to do about it",
 		Args:  cobra.ExactArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var out []cobra.Completion
@@ -80,8 +80,8 @@ has a code; see docs/doctor.md, or toolgate doctor explain CODE.`,
 	return c
 }
 
-// printChecks prints what was found. With an error among it the exit code is that
-// of a configuration.
+// printChecks prints the findings. If one of them is an error, the exit code is that of a
+// configuration error.
 func (o *options) printChecks(checks []doctor.Check) error {
 	t := table{header: []string{"LEVEL", "CODE", "SUBJECT", "WHAT"}}
 	found := []doctor.Finding{}
@@ -122,13 +122,13 @@ func failing(checks []doctor.Check) int {
 	return n
 }
 
-// examination looks at everything, one thing after the other.
+// examination runs all checks, one after the other.
 type examination struct {
 	o       *options
 	offline bool
 	now     time.Time
 	checks  []doctor.Check
-	offsets map[string]time.Duration // of the clocks of others, by who they are
+	offsets map[string]time.Duration // clock offsets of other machines, by name
 	ready   map[string]bool          // servers that the running gateway uses
 }
 
@@ -177,7 +177,7 @@ func (e *examination) run(ctx context.Context, arg string) {
 	}
 }
 
-// fileFindings are the findings of a configuration that is not used.
+// fileFindings are the findings about a configuration that cannot be used.
 func fileFindings(path string, err error) []doctor.Finding {
 	faults := faultsOf(err)
 	out := make([]doctor.Finding, 0, len(faults))
@@ -201,7 +201,7 @@ func fileFindings(path string, err error) []doctor.Finding {
 	return out
 }
 
-// faultsOf are the faults that an error of package config joins.
+// faultsOf splits an error of package config into the faults that it joins.
 func faultsOf(err error) []error {
 	if e, ok := err.(*failure.Error); ok { //nolint:errorlint // this layer alone is taken off
 		return faultsOf(e.Err)
@@ -212,7 +212,7 @@ func faultsOf(err error) []error {
 	return []error{err}
 }
 
-// sentence begins a hint with a capital letter and ends it with a full stop.
+// sentence starts a hint with a capital letter and ends it with a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -220,7 +220,7 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
-// configuration judges a file that can be used.
+// configuration checks a usable file.
 func (e *examination) configuration(c *config.Config) {
 	var found []doctor.Finding
 	name := c.Path
@@ -233,14 +233,14 @@ func (e *examination) configuration(c *config.Config) {
 		if info, err := os.Stat(c.Path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			if where := literalSecret(c); where != "" {
 				found = append(found, doctor.Found(doctor.CodeReadable, where,
-					fmt.Sprintf("%s spells out a credential and has the mode %#o", c.Path, info.Mode().Perm()), ""))
+					fmt.Sprintf("%s contains a credential and has the mode %#o", c.Path, info.Mode().Perm()), ""))
 			}
 		}
 	}
 	e.add("configuration", fmt.Sprintf("%s, %d servers", name, len(c.Servers)), found...)
 }
 
-// running asks for the gateway of the configuration; nil where none answers.
+// running returns the status of the configuration's gateway; nil if none answers.
 func (e *examination) running(ctx context.Context, state *statedir.Dir) *admin.Status {
 	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
 	if err != nil {

@@ -34,9 +34,9 @@ import (
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
-// This file looks for what doctor reports, part by part.
+// This file has the checks of doctor, part by part.
 
-// minFree is how much of a disk has to be free, in bytes and in percent of it.
+// minFree is how much of a disk must be free, in bytes and in percent.
 const (
 	minFree        = 256 << 20
 	minFreePercent = 1
@@ -71,8 +71,8 @@ func (e *examination) state(ctx context.Context, c *config.Config, state *stated
 	}
 }
 
-// audit sees whether the log can be written, and where no gateway of this
-// configuration runs, that no other writes it.
+// audit checks that the log can be written and, if no gateway of this configuration runs,
+// that no other process writes it.
 func (e *examination) audit(path string, running *admin.Status) {
 	found := doctor.Appended(doctor.CodeAudit, "audit.path", path)
 	if len(found) == 0 && running == nil {
@@ -87,8 +87,8 @@ func (e *examination) audit(path string, running *admin.Status) {
 	e.add("audit log", path, found...)
 }
 
-// store looks at the lock of the store where no gateway of this configuration runs,
-// and opens it for reading where it exists.
+// store checks the lock of the store if no gateway of this configuration runs, and opens
+// the store for reading if it exists.
 func (e *examination) store(ctx context.Context, c *config.Config, state *statedir.Dir, running *admin.Status) {
 	reading, err := statedir.StoreForReading(c)
 	if err != nil {
@@ -131,27 +131,27 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stated
 	e.add("store", shown)
 }
 
-// listeners tries the addresses that the gateway would listen on; one that runs
-// has them.
+// listeners tries the addresses that the gateway would listen on, unless a running
+// gateway uses them.
 func (e *examination) listeners(ctx context.Context, c *config.Config, running *admin.Status) {
 	l := &c.Toolgate.Listen
 	if running == nil {
 		for _, try := range [][2]string{{"listen.http", l.HTTP}, {"listen.admin", l.Admin}, {"listen.metrics", l.Metrics}} {
 			if try[1] == "" || try[0] == "listen.metrics" && c.Origin(try[0]).Kind == tree.OriginDefault {
-				continue // without metrics on the default address, a gateway starts all the same
+				continue // if the default address is taken, a gateway starts without metrics
 			}
 			e.add(try[0], try[1], doctor.Listen(ctx, try[0], try[1])...)
 		}
 	}
 	if l.HTTP != "" && !build.Loopback(l.HTTP) && !c.Toolgate.Authenticates() {
-		e.add("authentication", "", doctor.Found(doctor.CodeOpen, "listen.http", l.HTTP+" is not of this machine alone, and nothing authenticates callers", ""))
+		e.add("authentication", "", doctor.Found(doctor.CodeOpen, "listen.http", l.HTTP+" can be reached from other machines, and nothing authenticates callers", ""))
 	}
 	if l.TLS.Cert != "" {
 		e.add("certificate", l.TLS.Cert, doctor.Certificate(l.TLS.Cert, l.TLS.Key, e.now)...)
 	}
 }
 
-// gate makes what decides about calls, as a start would.
+// gate builds the gate, as a start would.
 func (e *examination) gate(ctx context.Context, c *config.Config) {
 	known, err := identity.NewSet(&c.Toolgate, "")
 	if err != nil {
@@ -206,7 +206,8 @@ func (e *examination) relations(ctx context.Context, c *config.Config) {
 	e.add("spicedb", c.Toolgate.SpiceDB.Endpoint, found...)
 }
 
-// server judges one server: its program or its address, and what is sent to it.
+// server checks one server: its program or its address, and the credentials that are sent
+// to it.
 func (e *examination) server(ctx context.Context, c *config.Config, s *config.Server) {
 	what := "server " + s.Key
 	switch {
@@ -237,7 +238,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 	if s.Transport == config.TransportStdio {
 		if s.Cwd != "" {
 			if info, err := os.Stat(s.Cwd); err != nil || !info.IsDir() {
-				found = append(found, doctor.Found(doctor.CodeNoFolder, s.Key, s.Cwd+" is no folder", ""))
+				found = append(found, doctor.Found(doctor.CodeNoFolder, s.Key, s.Cwd+" is not a folder", ""))
 			}
 		}
 		spec := build.UpstreamSpec(s, c, false)
@@ -247,7 +248,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		return
 	}
 	if s.URL == "" {
-		return // the gateway's own tools, and plugins, which have a check of theirs
+		return // the gateway's own tools, and plugins, which have a check of their own
 	}
 	if s.AuthMode() == config.AuthWorkload {
 		if err := credential.CheckAssertion(s.Auth.Assertion); err != nil {
@@ -271,7 +272,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 	e.add(what, hidden.URL(s.Written.URL), append(found, asked...)...)
 }
 
-// prober is a client that follows no redirects and keeps nothing.
+// prober returns a client that follows no redirects and keeps no connections.
 func prober() (*http.Client, func()) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
@@ -279,7 +280,7 @@ func prober() (*http.Client, func()) {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, transport.CloseIdleConnections
 }
 
-// issuers asks those who vouch for callers what time it is.
+// issuers asks the issuers of tokens what time it is.
 func (e *examination) issuers(ctx context.Context, c *config.Config) {
 	if e.offline {
 		return
@@ -309,7 +310,8 @@ func (e *examination) issuers(ctx context.Context, c *config.Config) {
 	try("auth.introspection", c.Toolgate.Auth.Introspection.Endpoint)
 }
 
-// literalSecret names the first credential that a file spells out; empty for none.
+// literalSecret names the first credential that a file contains literally; empty for
+// none.
 func literalSecret(c *config.Config) string {
 	data, err := os.ReadFile(c.Path)
 	if err != nil {
@@ -335,7 +337,7 @@ func literalSecret(c *config.Config) string {
 	return ""
 }
 
-// confinement reports what is not confined as it should be.
+// confinement reports what has less confinement than it should.
 func (e *examination) confinement(c *config.Config) {
 	found := []doctor.Finding{}
 	for _, u := range daemon.UnconfinedOf(c, sandbox.Available) {

@@ -20,14 +20,14 @@ import (
 
 func keysOf[M ~map[string]V, V any](m M) iter.Seq[string] { return maps.Keys(m) }
 
-// places are where the files of clients are on this machine, seen from a folder.
+// places returns where the files of clients are on this machine, seen from a folder.
 func places(projectDir string) clients.Places {
-	home, _ := os.UserHomeDir() // unknown, no file is in it
+	home, _ := os.UserHomeDir() // unknown, so no file is found in it
 	dir, _ := os.UserConfigDir()
 	return clients.Places{Home: home, Config: dir, Project: projectDir, Windows: runtime.GOOS == "windows"}
 }
 
-// here is the working folder; the home folder is no project.
+// here is the working folder; the home folder is not a project.
 func here() string {
 	dir, err := os.Getwd()
 	if home, _ := os.UserHomeDir(); err != nil || dir == home {
@@ -36,7 +36,7 @@ func here() string {
 	return dir
 }
 
-// otherFiles says when another configuration is there than the one that is used.
+// otherFiles reports configurations that exist but are not used.
 func (e *examination) otherFiles(arg, used string) {
 	if arg != "" || e.o.config != "" || used == "" {
 		return
@@ -62,8 +62,8 @@ func (e *examination) otherFiles(arg, used string) {
 	}
 }
 
-// clients looks at the files of clients: whether they can be read, whether one
-// shadows another, and whether the toolgate that they start is there.
+// clients checks the files of clients: whether they can be read, whether one shadows
+// another, and whether the toolgate that they start exists.
 func (e *examination) clients() {
 	for _, c := range clients.All() {
 		existing := c.Existing(places(here()))
@@ -87,7 +87,7 @@ func (e *examination) clientFile(f clients.Found, first map[string]string) []doc
 		data, readErr := format.ReadFile(f.Path)
 		if readErr == nil {
 			if _, syntax := format.ParseDocument(f.Path, data); syntax == nil {
-				return nil // a file of settings without servers
+				return nil // a settings file without servers
 			}
 		}
 		return []doctor.Finding{doctor.Found(doctor.CodeClientFile, f.Path, faultsOf(err)[0].Error(), "")}
@@ -112,7 +112,7 @@ func (e *examination) clientFile(f clients.Found, first map[string]string) []doc
 	return append(found, startedToolgate(f)...)
 }
 
-// startedToolgate judges the program that an entry for toolgate starts.
+// startedToolgate checks the program that an entry for toolgate starts.
 func startedToolgate(f clients.Found) []doctor.Finding {
 	data, err := format.ReadFile(f.Path)
 	if err != nil {
@@ -146,11 +146,11 @@ func startedToolgate(f clients.Found) []doctor.Finding {
 	return nil
 }
 
-// placeholder finds references, and words that stand for a secret in examples.
+// placeholder matches references, and words that stand for a secret in examples.
 var placeholder = regexp.MustCompile(`\$\{|\$[A-Za-z_]|\{env:|^<.*>$|^(?i:your|xxx|changeme|example)`)
 
-// secretValue tells whether the value of a variable or header is a credential:
-// because its name says so, or because it looks like one.
+// secretValue tells whether the value of a variable or header is a credential, judged by
+// its name or its form.
 func secretValue(name, value string) bool {
 	if value == "" || placeholder.MatchString(value) {
 		return false

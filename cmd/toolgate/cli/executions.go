@@ -20,15 +20,15 @@ func newUsageCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "usage",
 		Short: "Show which tools are used, by whom, and how they fail",
-		Long: `Show what was executed, from the execution log of the running gateway: calls,
-failures by their class, how long calls take, and what they carry. Refused calls
-of a tool count as failures.`,
+		Long: `Show what was executed, from the execution log of the running gateway: calls, failures
+by class, how long calls take, and how large they are. Refused calls of a tool count
+as failures.`,
 		Example: "  toolgate usage --since 1h\n  toolgate usage --by tool,tenant,persona -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range by {
 				if !slices.Contains(store.UsageBy, name) {
-					return failure.Newf(failure.Usage, "usage cannot be shown by %q; write %s", name, strings.Join(store.UsageBy, ", "))
+					return failure.Newf(failure.Usage, "usage cannot be grouped by %q; write %s", name, strings.Join(store.UsageBy, ", "))
 				}
 			}
 			return o.withControl(path, func(control *admin.Client) error {
@@ -40,7 +40,7 @@ of a tool count as failures.`,
 			})
 		},
 	}
-	c.Flags().DurationVar(&since, "since", since, "how long ago the `time` begins that is looked at")
+	c.Flags().DurationVar(&since, "since", since, "how far back to look, as a `time`")
 	c.Flags().StringSliceVar(&by, "by", by, "what to group by: tool, server, tenant, persona")
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)

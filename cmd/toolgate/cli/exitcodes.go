@@ -24,7 +24,7 @@ const (
 	exitBreaker
 )
 
-// exitCode is that of an error; ours is false of one that no kind was given to.
+// exitCode returns the exit code for an error. ours is false if the error has no kind.
 func exitCode(err error) (code int, ours bool) {
 	known, ok := errors.AsType[*failure.Error](err)
 	if !ok {
@@ -48,7 +48,7 @@ func report(err error) int {
 	return code
 }
 
-// exitCodes is what each exit code says, in order. Scripts may rely on them.
+// exitCodes lists the meaning of each exit code, in order. Scripts may rely on them.
 var exitCodes = []struct {
 	code        int
 	kind        failure.Kind
@@ -57,11 +57,11 @@ var exitCodes = []struct {
 	{exitOK, 0, "ok", "The command did what it was asked for."},
 	{exitUsage, failure.Usage, "usage", "The command line is wrong, or what it names does not exist. Nothing was done."},
 	{exitConfig, failure.Config, "configuration", "The configuration cannot be used, or `doctor`, `lint` or `validate` has found errors in it."},
-	{exitAuth, failure.Auth, "authentication", "Who asks is not known, or may not do this."},
-	{exitUnreachable, failure.Unreachable, "unreachable", "A gateway, a server or a service does not answer, or what is needed is held by another process."},
+	{exitAuth, failure.Auth, "authentication", "The caller is unknown, or may not do this."},
+	{exitUnreachable, failure.Unreachable, "unreachable", "A gateway, a server or a service does not answer, or another process holds what is needed."},
 	{exitTool, failure.Tool, "tool error", "The tool, or its server, has answered with an error."},
-	{exitDenied, failure.Denied, "denied", "The gateway does not allow the call, or it waits for an approval."},
-	{exitBudget, failure.Budget, "budget or rate", "A budget is used up, or there were too many calls."},
+	{exitDenied, failure.Denied, "denied", "The gateway does not allow the call, or the call waits for an approval."},
+	{exitBudget, failure.Budget, "budget or rate limit", "A budget is used up, or there were too many calls."},
 	{exitBreaker, failure.Breaker, "breaker", "The circuit breaker of the server is open."},
 }
 
@@ -74,14 +74,14 @@ func exitCodesText() string {
 	return "Exit codes: " + strings.Join(parts, ", ") + "."
 }
 
-// writeExitCodes writes the page about them.
+// writeExitCodes writes the page about exit codes.
 func writeExitCodes(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Exit codes\n\nEvery command ends with one of these; scripts may rely on them. What is wrong stands\non standard error in one sentence.\n\n| code | name | meaning |\n|---|---|---|\n")
+	b.WriteString("# Exit codes\n\nEvery command ends with one of these codes; scripts may rely on them. One sentence on\nstandard error says what is wrong.\n\n| code | name | meaning |\n|---|---|---|\n")
 	for _, c := range exitCodes {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.code, c.name, c.means)
 	}
-	b.WriteString("\nThis page is written from the program (`go generate ./cmd/toolgate/cli`).\n")
+	b.WriteString("\nThis page is generated from the program (`go generate ./cmd/toolgate/cli`).\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

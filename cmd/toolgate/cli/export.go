@@ -19,15 +19,15 @@ func newExport(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Print the definitions of the tools, for programs that do not speak MCP",
-		Long: `Print the definitions of the tools that the caller sees, as JSON: with --format mcp
-as a tools/list answers them, with --format openai as the list of functions that
-the API of OpenAI, and of many others, takes as "tools". A call of one of them is
-then a tools/call under the same name.`,
+		Long: `Print the definitions of the tools that the caller sees, as JSON. With --format mcp
+they are as in the result of tools/list. With --format openai they are the list of
+functions that the API of OpenAI, and of many others, accepts as "tools". A call of
+one of them is then a tools/call with the same name.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			export := exporters[format]
 			if export == nil {
-				return failure.Newf(failure.Usage, "--format %s: write mcp or openai", format)
+				return failure.Newf(failure.Usage, "unknown --format %s; write mcp or openai", format)
 			}
 			return o.withClient(cmd.Context(), file(args), func(ctx context.Context, client *lineClient, _ statusFunc) error {
 				items, err := client.all(ctx, mcp.Tool)
@@ -48,8 +48,8 @@ then a tools/call under the same name.`,
 	return c
 }
 
-// exporters make JSON of tools as they are listed. What is in a definition is
-// copied as it is.
+// exporters turn listed tools into JSON. The contents of a definition are copied
+// unchanged.
 var exporters = map[string]func(items [][]byte) []byte{
 	"mcp": func(items [][]byte) []byte {
 		return append(append([]byte(`{"tools":[`), bytes.Join(items, []byte(","))...), "]}"...)
@@ -63,7 +63,8 @@ var exporters = map[string]func(items [][]byte) []byte{
 	},
 }
 
-// openAIFunction is a tool as a function: what that has no place for is left out.
+// openAIFunction is a tool as an OpenAI function. Members without an equivalent are left
+// out.
 func openAIFunction(tool []byte) []byte {
 	name, _ := mcp.LookupString(tool, "name")
 	description, _ := mcp.LookupString(tool, "description")
@@ -73,7 +74,7 @@ func openAIFunction(tool []byte) []byte {
 		out = append(append(out, `,"description":`...), mcp.Quote(text)...)
 	}
 	if schema := mcp.Lookup(tool, "inputSchema"); mcp.IsObject(schema) {
-		if mcp.Lookup(schema, "properties") == nil { // which is needed there
+		if mcp.Lookup(schema, "properties") == nil { // required there
 			schema = mcp.SetMember(schema, "properties", []byte("{}"))
 		}
 		out = append(append(out, `,"parameters":`...), schema...)

@@ -21,24 +21,24 @@ func newImport(o *options) *cobra.Command {
 	var write bool
 	c := &cobra.Command{
 		Use:   "import [CLIENT | FILE ...]",
-		Short: "Bring the servers of your clients into the file",
-		Long: `Read the files of the clients on this machine, or of those that are named, and plan
-to write their servers into the configuration file. Credentials that are spelt out
-there become references: they go into the .env file beside the configuration,
-which only you may read. Nothing is written without --write; then the
-configuration as it was is kept beside it. The clients' own files stay as they are.`,
+		Short: "Import the servers of your clients into the file",
+		Long: `Read the files of the clients on this machine, or of the named ones, and plan how to
+write their servers into the configuration file. Credentials in these files become
+references: the values go into the .env file beside the configuration, which only you
+may read. Nothing is written without --write, which also keeps a copy of the old
+configuration beside it. The clients' own files stay as they are.`,
 		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return o.importServers(args, write)
 		},
 		ValidArgsFunction: completeClients,
 	}
-	c.Flags().BoolVar(&write, "write", false, "write what is planned")
+	c.Flags().BoolVar(&write, "write", false, "carry out the plan")
 	o.outputFlag(c)
 	return c
 }
 
-// What is done with a server that was found.
+// The actions for a server that was found.
 const (
 	importNew    = "new"
 	importSame   = "there already"
@@ -46,25 +46,25 @@ const (
 	importNot    = "left out"
 )
 
-// imported is a server that was found, and what is done with it.
+// imported is a server that was found, and the action for it.
 type imported struct {
 	Name    string   `json:"name"` // in the configuration
 	Client  string   `json:"client"`
 	File    string   `json:"file"`
 	Action  string   `json:"action"`
 	Reason  string   `json:"reason,omitempty"`
-	Secrets []string `json:"secrets"` // variables that credentials have become
+	Secrets []string `json:"secrets"` // variables that replace credentials
 
 	entry edit.Map
 }
 
-// importPlan is what an import does.
+// importPlan is what an import will do.
 type importPlan struct {
 	items []imported
 	taken map[string]string // text of an entry by name
 	spare map[string]string // name by namespace
 	kept  map[string]string // variables of the file beside the configuration
-	added []string          // those among them that are new
+	added []string          // the new ones among them
 }
 
 func (o *options) importServers(args []string, write bool) error {
@@ -94,7 +94,7 @@ func (o *options) importServers(args []string, write bool) error {
 		}
 	}
 	if err := o.checkText(path, after, plan.kept); err != nil {
-		return failure.Newf(failure.Config, "the file could not be used then: %w", err)
+		return failure.Newf(failure.Config, "the file would not be usable after the import: %w", err)
 	}
 	changes := string(before) != string(after)
 	if write && changes {
@@ -105,8 +105,8 @@ func (o *options) importServers(args []string, write bool) error {
 	return o.printPlan(plan, files, path, write, changes)
 }
 
-// importFiles are the files of the clients that were named, of all by default, and
-// files that were named themselves.
+// importFiles returns the files of the named clients (all clients by default) and the
+// files that were named directly.
 func importFiles(args []string) ([]clients.Found, error) {
 	if len(args) == 0 {
 		return clients.Installed(places(here())), nil
@@ -132,7 +132,7 @@ func importFiles(args []string) ([]clients.Found, error) {
 	return out, nil
 }
 
-// existing notes what the configuration has.
+// existing records what the configuration already has.
 func (p *importPlan) existing(path string, data []byte) error {
 	if len(data) > 0 {
 		c, err := config.Parse(path, data, config.Options{Raw: true})
@@ -155,7 +155,7 @@ func (p *importPlan) existing(path string, data []byte) error {
 	return nil
 }
 
-// read plans what becomes of the servers of a file.
+// read plans the import of the servers of a file.
 func (p *importPlan) read(f clients.Found, target string) {
 	note := func(name, reason string) {
 		p.items = append(p.items, imported{Name: name, Client: f.Client.Name, File: f.Path, Action: importNot, Reason: reason, Secrets: []string{}})
@@ -165,12 +165,12 @@ func (p *importPlan) read(f clients.Found, target string) {
 			return
 		}
 	}
-	self, _ := os.Executable() // unknown, the name toolgate still is
+	self, _ := os.Executable() // the name is unknown, but toolgate's entry is still recognised
 	c, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
 	if err != nil {
 		if data, readErr := format.ReadFile(f.Path); readErr == nil {
 			if _, syntax := format.ParseDocument(f.Path, data); syntax == nil {
-				return // a file of settings without servers
+				return // a settings file without servers
 			}
 		}
 		note("", faultsOf(err)[0].Error())
@@ -213,8 +213,8 @@ func (p *importPlan) add(s *config.Server, f clients.Found) {
 	p.items = append(p.items, item)
 }
 
-// importEntry is a server as it is written into a configuration: in one spelling,
-// whatever its client's is.
+// importEntry returns a server as it is written into a configuration: in toolgate's
+// spelling, whatever its client uses.
 func importEntry(s *config.Server) edit.Map {
 	var m edit.Map
 	if s.Transport == config.TransportStdio {
@@ -253,7 +253,7 @@ func importEntry(s *config.Server) edit.Map {
 
 func entryText(m edit.Map) string { return edit.Text("x.json", nil, "x", m) }
 
-// write writes the configuration and its variables; the file as it was is kept.
+// write writes the configuration and its variables, and keeps a copy of the old file.
 func (p *importPlan) write(path string, before, after []byte) error {
 	if len(p.added) > 0 {
 		name, err := followed(variablesFile(path))
@@ -282,7 +282,7 @@ func (p *importPlan) write(path string, before, after []byte) error {
 	return replaceFile(path, after)
 }
 
-// envQuote writes a value as env files have it.
+// envQuote quotes a value for an .env file.
 func envQuote(value string) string {
 	if !strings.ContainsAny(value, "'\n\r") {
 		return "'" + value + "'"
@@ -290,7 +290,7 @@ func envQuote(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(value) + `"`
 }
 
-// importFile is a file that was looked at, as it is printed.
+// importFile is a file that was read, as it is printed.
 type importFile struct {
 	Client string `json:"client"`
 	File   string `json:"file"`
@@ -322,7 +322,7 @@ func (o *options) printPlan(p *importPlan, files []clients.Found, path string, w
 	case len(files) == 0:
 		say("no client with a file was found on this machine\n")
 	case !changes:
-		say("nothing is new; %s stays as it is\n", path)
+		say("nothing new; %s stays as it is\n", path)
 	case written:
 		say("%d servers are in %s now", added, path)
 		if len(p.added) > 0 {
@@ -334,7 +334,7 @@ func (o *options) printPlan(p *importPlan, files []clients.Found, path string, w
 		if len(p.added) > 0 {
 			say(", %d credentials into %s", len(p.added), variablesFile(path))
 		}
-		say(". Nothing is written; run it with --write.\n")
+		say(". Nothing is written yet; run it with --write.\n")
 	}
 	return nil
 }

@@ -42,8 +42,8 @@ func (p *importPlan) moveSecrets(s *config.Server) []string {
 	return names
 }
 
-// moveFromArgument replaces the credential in an argument, which may be the value of
-// a flag before it.
+// moveFromArgument replaces the credential in an argument, which may be the value of the
+// flag before it.
 func moveFromArgument(flag, arg string, keep func(name, value string) string) string {
 	if before, value, joined := strings.Cut(arg, "="); joined {
 		name := strings.TrimLeft(before, "-")
@@ -69,8 +69,8 @@ func moveFromArgument(flag, arg string, keep func(name, value string) string) st
 	return arg
 }
 
-// moveFromHeader replaces the credential in a header that is given as the value of a
-// flag, as in --header "Authorization: Bearer TOKEN".
+// moveFromHeader replaces the credential in a header that is the value of a flag, as in
+// --header "Authorization: Bearer TOKEN".
 func moveFromHeader(flag, arg string, keep func(name, value string) string) (string, bool) {
 	if flag != "H" && !strings.EqualFold(flag, "header") {
 		return "", false
@@ -83,7 +83,7 @@ func moveFromHeader(flag, arg string, keep func(name, value string) string) (str
 	return name + ":" + rest[:len(rest)-len(value)] + keepHeader(name, value, keep), true
 }
 
-// keepHeader moves the value of a header, and leaves the scheme before it.
+// keepHeader moves the value of a header, and keeps the scheme before it.
 func keepHeader(name, value string, keep func(name, value string) string) string {
 	scheme, token, ok := strings.Cut(value, " ")
 	if !ok {
@@ -97,8 +97,9 @@ func keepHeader(name, value string, keep func(name, value string) string) string
 	return scheme + keep(name, token)
 }
 
-// moveFromURL replaces the credentials in a URL: the password before the host, what
-// looks like a token in the path, and those in the query. What is no URL stays.
+// moveFromURL replaces the credentials in a URL: the password before the host, anything
+// that looks like a token in the path, and credentials in the query. It leaves anything
+// that is not a URL unchanged.
 func moveFromURL(text string, keep func(name, value string) string) string {
 	base, query, asks := strings.Cut(text, "?")
 	scheme, rest, ok := strings.Cut(base, "://")
@@ -134,8 +135,8 @@ func moveFromURL(text string, keep func(name, value string) string) string {
 	return base + "?" + strings.Join(pairs, "&")
 }
 
-// keep finds a variable for a credential: the one wanted, or with the server's name
-// where that has another value.
+// keep finds a variable for a credential: the wanted name, or one with the server's name
+// if the wanted one has another value.
 func (p *importPlan) keep(server, wanted, value string) string {
 	name := config.VariableName(wanted)
 	for n := 1; ; n++ {

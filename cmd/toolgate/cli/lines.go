@@ -18,8 +18,8 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// lineClient is a small MCP client of 2026-07-28 on a line stream: what the
-// commands use to ask a gateway, running or their own.
+// lineClient is a small MCP client of 2026-07-28 on a line stream. Commands use it to
+// talk to a gateway, a running one or their own.
 type lineClient struct {
 	stream   io.ReadWriteCloser
 	in       *bufio.Reader
@@ -46,14 +46,14 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 	for {
 		raw, err := c.in.ReadBytes('\n')
 		if ctx.Err() != nil {
-			return nil, failure.Newf(failure.Unreachable, "no answer was waited for: %w", context.Cause(ctx))
+			return nil, failure.Newf(failure.Unreachable, "stopped waiting for the answer: %w", context.Cause(ctx))
 		}
 		if err != nil {
 			return nil, failure.Newf(failure.Unreachable, "the gateway went away before it answered: %w; a call may have run, so check that before you try again", err)
 		}
 		msg, err := mcp.Parse(raw[:len(raw)-1], mcp.Limits{LoneSurrogates: true})
 		if err != nil {
-			return nil, failure.Newf(failure.Unreachable, "the gateway answered nonsense: %w", err)
+			return nil, failure.Newf(failure.Unreachable, "the gateway sent an invalid answer: %w", err)
 		}
 		switch {
 		case msg.Method == mcp.NotifyProgress && c.progress != nil:
@@ -91,13 +91,12 @@ func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
 	}
 }
 
-// settleTime is how long a command waits for the servers of a gateway that it
-// started for itself.
+// settleTime is how long a command waits for the servers of a gateway that it started for
+// itself.
 const settleTime = 60 * time.Second
 
-// withGateway calls use with the gateway of a configuration: the running one,
-// or one that is started for the purpose and ended after. control is nil for
-// the latter.
+// withGateway calls use with the gateway of a configuration: the running one, or one that
+// is started for this command and stopped afterwards. control is nil for the latter.
 func (o *options) withGateway(ctx context.Context, arg string, use func(ctx context.Context, c *config.Config, control *admin.Client, own *daemon.Daemon) error) error {
 	c, err := o.loadConfig(arg)
 	if err != nil {
@@ -123,14 +122,14 @@ func (o *options) withGateway(ctx context.Context, arg string, use func(ctx cont
 	})
 }
 
-// waitSettled waits until every server has been heard of, and says on stderr
-// which ones take long.
+// waitSettled waits until every server has answered or failed, and says on stderr which
+// ones are slow.
 func (o *options) waitSettled(ctx context.Context, in *daemon.Daemon) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	began, next := time.Now(), 2*time.Second // said again after twice the time, and so on
+	began, next := time.Now(), 2*time.Second // then after twice the time, and so on
 	for !in.Settled() {
 		select {
 		case <-ctx.Done():
@@ -149,7 +148,7 @@ func (o *options) waitSettled(ctx context.Context, in *daemon.Daemon) {
 	in.Gateway.Settle(ctx)
 }
 
-// stream returns a line stream to a gateway, as the caller's identity.
+// stream opens a line stream to a gateway, with the caller's identity.
 func (o *options) stream(ctx context.Context, control *admin.Client, own *daemon.Daemon) (io.ReadWriteCloser, error) {
 	key := apiKey()
 	if control != nil {

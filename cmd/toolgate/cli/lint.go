@@ -16,10 +16,11 @@ func newLint(o *options) *cobra.Command {
 	var names []string
 	c := &cobra.Command{
 		Use:   "lint [FILE]",
-		Short: "Hold the tools against what clients take",
-		Long: `List the tools as clients see them, and say which of them a client shortens, leaves
-out or takes for another: by their number, names, descriptions and schemas. With a
-problem of a client that was named the exit code is that of a configuration.
+		Short: "Check the tools against each client's limits",
+		Long: `Check the tools as clients see them: their number, names, descriptions and schemas.
+lint says which tools a client shortens, leaves out or confuses with another. If a
+client named by --client has a problem, the exit code is that of a configuration
+error.
 
 Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 		Example: "  toolgate lint --client cursor,codex",
@@ -41,7 +42,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&names, "client", nil, "`clients` to look at; without it all")
+	c.Flags().StringSliceVar(&names, "client", nil, "`clients` to check; all by default")
 	_ = c.RegisterFlagCompletionFunc("client", completeClients)
 	o.outputFlag(c)
 	return c

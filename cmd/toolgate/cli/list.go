@@ -42,13 +42,13 @@ func newList(o *options) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().DurationVar(&wait, "wait", 0, "wait for a running gateway until no server of it is starting")
+	c.Flags().DurationVar(&wait, "wait", 0, "wait up to this long, until no server of a running gateway is starting")
 	o.outputFlag(c)
 	return c
 }
 
-// awaitRunning waits until a gateway of the configuration runs and none of its
-// servers is starting; a wait of 0 does not.
+// awaitRunning waits until a gateway of the configuration runs and none of its servers is
+// starting. It does not wait if wait is 0.
 func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
@@ -59,7 +59,7 @@ func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Durati
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	last := admin.ErrNotRunning // what the latest full answer lacked
+	last := admin.ErrNotRunning // what the latest answer lacked
 	for {
 		status, err := control.Status(ctx)
 		switch {
@@ -95,7 +95,7 @@ func (o *options) notRunning(arg string) error {
 	return failure.Newf(failure.Unreachable, "%w, %s; start one with `toolgate up %s`", admin.ErrNotRunning, path, path)
 }
 
-// printStatus prints the servers, and below them for a person what waits.
+// printStatus prints the servers, and for a person also what is pending.
 func (o *options) printStatus(s admin.Status) error {
 	t := serverTable(s.Servers)
 	s.Servers = append([]admin.Server{}, s.Servers...)
@@ -104,7 +104,7 @@ func (o *options) printStatus(s admin.Status) error {
 		return err
 	}
 	if len(s.Pending) > 0 {
-		say("waits for `toolgate reload`:\n")
+		say("waiting for `toolgate reload`:\n")
 		for _, path := range s.Pending {
 			say("  setting %s\n", path)
 		}
@@ -153,7 +153,7 @@ func seconds(s float64) string {
 func newTools(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tools [FILE]",
-		Short: "List the tools as clients see them, with what they cost in tokens",
+		Short: "List the tools as clients see them, with their cost in tokens",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withClient(cmd.Context(), file(args), o.tools)
@@ -165,8 +165,8 @@ func newTools(o *options) *cobra.Command {
 	return c
 }
 
-// withClient calls use with an MCP client of the gateway of a configuration,
-// and with what tells the state of that.
+// withClient calls use with an MCP client of the configuration's gateway, and with a
+// function that returns its status.
 func (o *options) withClient(ctx context.Context, arg string, use func(context.Context, *lineClient, statusFunc) error) error {
 	return o.withGateway(ctx, arg, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		stream, err := o.stream(ctx, control, own)
@@ -190,7 +190,7 @@ func (o *options) withClient(ctx context.Context, arg string, use func(context.C
 // statusFunc returns the state of a gateway.
 type statusFunc func(context.Context) (admin.Status, error)
 
-// absent says of each server that offers nothing now why that is.
+// absent says for each server that offers nothing now why it does not.
 func (f statusFunc) absent(ctx context.Context) []string {
 	status, err := f(ctx)
 	if err != nil {
@@ -250,7 +250,7 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 	return nil
 }
 
-// firstLine returns the beginning of a text on one line.
+// firstLine returns the first line of a text, cut to a number of characters.
 func firstLine(text string, most int) string {
 	runes := []rune(text)
 	for i, r := range runes {

@@ -25,28 +25,28 @@ import (
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
-// loginPause is how often a login is asked about that happens in a browser.
+// loginPause is how often the command asks whether a login in a browser is finished.
 const loginPause = 250 * time.Millisecond
 
-// asFlags are whose credential is meant.
+// asFlags say whose credential a command is about.
 func asFlags(c *cobra.Command, who *admin.Who) {
-	c.Flags().StringVar(&who.Subject, "as", "", "whose credential is meant: the `subject` of a caller")
+	c.Flags().StringVar(&who.Subject, "as", "", "whose credential: the `subject` of a caller")
 	c.Flags().StringVar(&who.Tenant, "tenant", "", "`tenant` of that caller")
 	c.Flags().StringVar(&who.Issuer, "issuer", "", "`issuer` of that caller, if it does not use an API key of the file")
 }
 
-// whom fills in what the flags leave out.
+// whom completes the caller that the flags describe.
 func whom(who admin.Who) (admin.Who, error) {
 	switch {
 	case who.Subject == "" && who != (admin.Who{}):
-		return who, failure.Newf(failure.Usage, "--tenant and --issuer say more of the caller of --as; add it")
+		return who, failure.Newf(failure.Usage, "--tenant and --issuer describe the caller of --as; add --as")
 	case who.Subject != "" && who.Issuer == "":
 		who.Issuer = auth.KeyIssuer
 	}
 	return who, nil
 }
 
-// withLogins runs something with a running gateway, or with one of its own.
+// withLogins calls use with a running gateway, or with one started for this command.
 func (o *options) withLogins(ctx context.Context, path string, use func(ctx context.Context, l admin.Logins) error) error {
 	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		var err error
@@ -72,10 +72,10 @@ func newLogin(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login SERVER",
 		Short: "Sign in to a server",
-		Long: `Sign in to a server. The browser is opened at its authorization server; on a
-machine without one, open the printed address elsewhere and paste the address that
-you are sent back to, even if the browser says that it cannot be reached. Where the
-server wants an API key, it is asked for.`,
+		Long: `Sign in to a server. The command opens the browser at the server's authorization
+server. On a machine without a browser, open the printed address elsewhere and paste
+back the address that you are redirected to, even if the browser says that it cannot
+be reached. If the server wants an API key, the command asks for it.`,
 		Example: "  toolgate login linear\n  toolgate login linear --as alice",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,7 +94,7 @@ server wants an API key, it is asked for.`,
 				case "oauth":
 					err = o.signIn(ctx, l, args[0], as, begun, cmd.InOrStdin(), !noBrowser)
 				default:
-					return failure.Newf(failure.Usage, "nobody signs in to %s: the gateway has its tokens by itself (auth.mode: %s)", args[0], begun.Mode)
+					return failure.Newf(failure.Usage, "%s needs no login: the gateway gets its own tokens (auth.mode: %s)", args[0], begun.Mode)
 				}
 				if err == nil {
 					say("signed in to %s\n", args[0])
@@ -104,12 +104,12 @@ server wants an API key, it is asked for.`,
 		},
 	}
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
-	c.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address and open nothing")
+	c.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address; do not open the browser")
 	asFlags(c, &who)
 	return c
 }
 
-// enterKey asks for a key, without showing it.
+// enterKey asks for a key without echoing it.
 func (o *options) enterKey(ctx context.Context, l admin.Logins, server string, as admin.Who, in io.Reader) error {
 	var key []byte
 	var err error
@@ -129,8 +129,8 @@ func (o *options) enterKey(ctx context.Context, l admin.Logins, server string, a
 	return l.EnterKey(ctx, server, as, string(key))
 }
 
-// signIn sends the browser away and waits until it has come back, to the gateway or
-// by what is pasted.
+// signIn opens the browser and waits until the login is finished, by a redirect to the
+// gateway or by a pasted address.
 func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as admin.Who, begun admin.Begun, in io.Reader, browser bool) error {
 	began := time.Now()
 	say("open  %s\n", begun.URL)
@@ -138,7 +138,7 @@ func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as 
 		openBrowser(ctx, begun.URL)
 	}
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintln(os.Stderr, "waiting for the browser; on another machine, paste the address that it is sent back to:")
+		fmt.Fprintln(os.Stderr, "waiting for the browser; if it is on another machine, paste the address that it is redirected to:")
 	}
 	pasted := make(chan string, 1)
 	go func() { // ends with the input, or with the process
@@ -157,7 +157,7 @@ func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as 
 	for {
 		select {
 		case <-ctx.Done():
-			return failure.Newf(failure.Auth, "nobody has signed in to %s in time", server)
+			return failure.Newf(failure.Auth, "nobody signed in to %s in time", server)
 		case address := <-pasted:
 			return l.FinishLogin(ctx, address)
 		case <-tick.C:
@@ -175,9 +175,8 @@ func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as 
 	}
 }
 
-// openBrowser opens an address, which is one of http or https; that it is one is
-// checked again before a program is given it. Failing to is no error: the address
-// is printed.
+// openBrowser opens an http or https address. It checks the scheme again before it hands
+// the address to a program. A failure is no error, because the address is printed too.
 func openBrowser(ctx context.Context, address string) {
 	if oauth.CheckBrowserURL(address) != nil {
 		return
@@ -199,7 +198,7 @@ func newLogout(o *options) *cobra.Command {
 	var path string
 	var who admin.Who
 	c := &cobra.Command{
-		Use: "logout SERVER", Short: "Forget a login, and have its tokens revoked", Args: cobra.ExactArgs(1),
+		Use: "logout SERVER", Short: "Delete a login, and have its tokens revoked", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			as, err := whom(who)
 			if err != nil {
@@ -225,7 +224,7 @@ func newLogout(o *options) *cobra.Command {
 func newLogins(o *options) *cobra.Command {
 	var path string
 	c := &cobra.Command{
-		Use: "logins", Short: "List who is signed in where, and who has to", Args: cobra.NoArgs,
+		Use: "logins", Short: "List who is signed in where, and who has to sign in", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
 				list, err := l.Logins(ctx)

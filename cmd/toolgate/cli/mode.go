@@ -21,19 +21,19 @@ func newModeCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mode [MODE]",
 		Short: "Show or set the operating mode",
-		Long: `Show the operating mode of a gateway, or set it. It is kept in the store and
-counts for every gateway that shares that, at once and after a new start.
+		Long: `Show the operating mode of a gateway, or set it. The mode is kept in the store. It
+applies to every gateway that shares the store, at once and after a restart.
 
-  NORMAL    everything
-  ALERT     what is destructive or of high risk needs an approval
+  NORMAL    everything is allowed
+  ALERT     destructive or high-risk calls need an approval
   DEGRADED  no queued and no high-cost calls
-  LOCKDOWN  only what the operator classed read-only and of low risk; calls of
-            other classes that run are cancelled
+  LOCKDOWN  only what the operator classed read-only and low risk; other
+            running calls are cancelled
   RECOVERY  as ALERT, with half the concurrency
 
-A gateway in mode NORMAL that runs short of memory or disk is in mode DEGRADED by
-itself until there is enough again, or until somebody sets another mode; the
-actor of it is toolgate, and it is not kept in the store.`,
+A gateway in mode NORMAL that runs short of memory or disk enters DEGRADED
+automatically, until there is enough again or somebody sets another mode. The actor
+of that mode is toolgate, and it is not kept in the store.`,
 		Example:   "  toolgate mode\n  toolgate mode LOCKDOWN --reason 'an agent deletes what it should not'",
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: []string{"NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"},
@@ -45,14 +45,14 @@ actor of it is toolgate, and it is not kept in the store.`,
 			return o.print(os.Stdout, modeTable(&m))
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "`text` that is kept with the mode")
+	c.Flags().StringVar(&reason, "reason", "", "`text`; stored with the mode")
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }
 
-// changeMode sets the mode, empty for none, and returns the one in force: that
-// of the running gateway, or that of the store where none runs.
+// changeMode sets the mode unless it is empty, and returns the mode in force: that of the
+// running gateway, or that of the store if none runs.
 func (o *options) changeMode(ctx context.Context, path, mode, reason string) (admin.Mode, error) {
 	if mode == "" && reason != "" {
 		return admin.Mode{}, failure.Newf(failure.Usage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
@@ -98,7 +98,7 @@ func modeTable(m *admin.Mode) table {
 	return t
 }
 
-// printOperation prints what is not as usual.
+// printOperation prints the mode unless it is NORMAL, and what is wrong.
 func printOperation(s *admin.Status) {
 	if m := s.Mode; m != nil && m.Mode != string(governance.Normal) {
 		by := ""

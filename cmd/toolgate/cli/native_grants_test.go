@@ -14,7 +14,7 @@ func TestValidatePluginGrants(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for name, c := range map[string]struct{ key, path, mode, want string }{
-		"missing":      {"read", h.path("none"), "auto", "has to be there"},
+		"missing":      {"read", h.path("none"), "auto", "must exist"},
 		"its own":      {"read", h.dir, "auto", "the gateway's own"},
 		"what is":      {"read", "/usr/share", "auto", ""},
 		"not confined": {"write", h.path("none"), "off", ""},

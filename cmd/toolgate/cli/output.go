@@ -18,8 +18,8 @@ import (
 	"github.com/toolgate/toolgate/internal/logs"
 )
 
-// table is what a command prints: columns for people, the same rows as data
-// for programs.
+// table is the output of a command: columns for people, the same rows as data for
+// programs.
 type table struct {
 	header []string
 	rows   [][]string
@@ -39,7 +39,7 @@ func checkOutput(output string) error {
 	return nil
 }
 
-// print writes the table in the format that was asked for.
+// print writes the table in the requested format.
 func (o *options) print(w io.Writer, t table) error {
 	switch o.output {
 	case "json":
@@ -65,7 +65,7 @@ func (o *options) print(w io.Writer, t table) error {
 	}
 }
 
-// writeYAML writes data with the names and the order that JSON gives it.
+// writeYAML writes data as YAML, with the names and the order of its JSON.
 func writeYAML(w io.Writer, data any) error {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -86,13 +86,14 @@ func writeYAML(w io.Writer, data any) error {
 	return err
 }
 
-// yamlEscapes writes characters that a terminal acts on as escapes. YAML may not
-// hold all of them as they are, and none stands outside double quotes.
+// yamlEscapes escapes characters that a terminal interprets. YAML does not allow all of
+// them literally, and they appear only inside double quotes.
 func yamlEscapes(text []byte) []byte {
 	return []byte(shown(string(text)))
 }
 
-// block takes JSON's flow style and quotes off a tree, but for what needs escapes.
+// block removes JSON's flow style and quotes from a tree, except where a value needs
+// escapes.
 func block(n *yaml.Node) {
 	n.Style = 0
 	if strings.ContainsFunc(n.Value, actsInText) {
@@ -103,7 +104,7 @@ func block(n *yaml.Node) {
 	}
 }
 
-// printable shows what no terminal acts on: names and arguments come from
+// printable replaces every character that is not printable: names and arguments come from
 // others.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -142,17 +143,17 @@ func writeColumns(w io.Writer, header []string, rows [][]string, columns int) er
 	return err
 }
 
-// say prints for a person, on stdout. What commands print comes from servers,
-// callers and files of others, so nothing in it acts on the terminal.
+// say prints for a person, on stdout. The output of commands comes from servers, callers
+// and other people's files, so control characters in it are escaped.
 func say(format string, args ...any) { fsay(os.Stdout, format, args...) }
 
-// fsay is say to another writer.
+// fsay is say for another writer.
 func fsay(w io.Writer, format string, args ...any) {
-	_, _ = io.WriteString(w, shown(fmt.Sprintf(format, args...))) // nobody is left to be told
+	_, _ = io.WriteString(w, shown(fmt.Sprintf(format, args...))) // there is nobody to report an error to
 }
 
-// shown is a text of several lines with every character escaped that a terminal
-// acts on or that changes how others are shown.
+// shown escapes every character of a text that a terminal interprets or that changes how
+// other characters are displayed. Newlines and tabs stay.
 func shown(text string) string {
 	if !strings.ContainsFunc(text, actsInText) && utf8.ValidString(text) {
 		return text
@@ -169,8 +170,8 @@ func shown(text string) string {
 	return b.String()
 }
 
-// shownJSON is JSON of the same value in which those characters are escapes.
-// Outside strings it has none of them but newlines.
+// shownJSON replaces these characters in JSON with escapes of the same value. Outside
+// strings, JSON has none of them except newlines.
 func shownJSON(text []byte) []byte {
 	if !strings.ContainsFunc(string(text), actsInText) {
 		return text
@@ -188,8 +189,8 @@ func shownJSON(text []byte) []byte {
 
 func actsInText(r rune) bool { return r != '\n' && r != '\t' && logs.Acts(r) }
 
-// writeEscape writes the escape of a character: for JSON, which has no longer one,
-// as a pair where it needs that.
+// writeEscape writes the escape of a character. For JSON, which has no long escapes, it
+// writes a surrogate pair if necessary.
 func writeEscape(b *strings.Builder, r rune, pair bool) {
 	switch {
 	case r <= 0xFFFF:

@@ -83,7 +83,7 @@ func TestLimitWarnings(t *testing.T) {
 	clients := func(warnings []string) string {
 		var out []string
 		for _, w := range warnings {
-			client, _, _ := strings.Cut(w, " takes")
+			client, _, _ := strings.Cut(w, " accepts")
 			out = append(out, client)
 		}
 		return strings.Join(out, ", ")

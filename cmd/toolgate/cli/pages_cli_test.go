@@ -18,7 +18,7 @@ func writeCommands(w io.Writer) error {
 	root := newRoot()
 	root.InitDefaultHelpCmd()
 	var b strings.Builder
-	b.WriteString("# Commands\n\nThis page is written from the program (`go generate ./cmd/toolgate/cli`); `toolgate COMMAND --help`\nprints the same. " + exitCodesText() + "\n")
+	b.WriteString("# Commands\n\nThis page is generated from the program (`go generate ./cmd/toolgate/cli`); `toolgate COMMAND --help`\nprints the same. " + exitCodesText() + "\n")
 	err := eachCommand(root, func(c *cobra.Command) error {
 		fmt.Fprintf(&b, "\n## %s\n\n", c.CommandPath())
 		text := c.Long

@@ -13,15 +13,15 @@ import (
 // writeClients writes the page that leads to those of each client.
 func writeClients(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Clients\n\nHow each client is connected. `toolgate connect CLIENT` writes one entry into its file and\nleaves the rest as it is; `toolgate disconnect CLIENT` takes it out again.\n\n| client | name for `connect` | most tools | longest name | looks again when the list changes |\n|---|---|---|---|---|\n")
+	b.WriteString("# Clients\n\nHow to connect each client. `toolgate connect CLIENT` writes one entry into its file and\nleaves the rest as it is. `toolgate disconnect CLIENT` removes the entry again.\n\n| client | name for `connect` | most tools | longest name | reads the list again when it changes |\n|---|---|---|---|---|\n")
 	for _, c := range clients.All() {
-		again := "yes, or not known"
+		again := "yes, or unknown"
 		if c.Limits.Fixed != "" {
 			again = "no: it " + c.Limits.Fixed
 		}
 		fmt.Fprintf(&b, "| [%s](%s.md) | `%s` | %s | %s | %s |\n", c.Title, c.Name, c.Name, limitText(c.Limits.Tools), limitText(c.Limits.Name), again)
 	}
-	b.WriteString("\nThese pages are written from the table of the program (`go generate ./cmd/toolgate/cli`).\n")
+	b.WriteString("\nThese pages are generated from the table of the program (`go generate ./cmd/toolgate/cli`).\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -37,7 +37,7 @@ func limitText(n int) string {
 func writeClient(c *clients.Client) func(io.Writer) error {
 	return func(w io.Writer) error {
 		var b strings.Builder
-		fmt.Fprintf(&b, "# %s\n\nBring its servers into toolgate's own file, if it has any, and point it at toolgate:\n\n", c.Title)
+		fmt.Fprintf(&b, "# %s\n\nImport its servers, if it has any, into toolgate's own file, and point it at toolgate:\n\n", c.Title)
 		scope := ""
 		if c.Files[0].Scope == "project" && len(c.Files) == 1 {
 			scope = " --scope project"
@@ -51,7 +51,7 @@ func writeClient(c *clients.Client) func(io.Writer) error {
 			}
 			fmt.Fprintf(&b, "- %s: `%s`%s\n", f.Scope, f.Path, windows)
 		}
-		b.WriteString("\n`{config}` is your configuration folder: `~/.config`, on macOS `~/Library/Application Support`, on\nWindows `%AppData%`. With `--scope project` the file of the folder is written that you are in.\n")
+		b.WriteString("\n`{config}` is your configuration folder: `~/.config`, on macOS `~/Library/Application Support`, on\nWindows `%AppData%`. `--scope project` writes the file of the folder that you are in.\n")
 		name := filepath.Base(c.Files[0].Path)
 		show := func(title string, m edit.Map) {
 			text := string(edit.Whole(name, m))
@@ -68,10 +68,10 @@ func writeClient(c *clients.Client) func(io.Writer) error {
 			if c.Reference == "" && c.Name != "codex" {
 				key, flags = clients.Key{}, ""
 			}
-			show("With `--http"+flags+"` it calls a gateway that runs:", c.Remote("http://127.0.0.1:7777/mcp", key))
+			show("With `--http"+flags+"` it calls a running gateway:", c.Remote("http://127.0.0.1:7777/mcp", key))
 			fmt.Fprintf(&b, "\n```sh\ntoolgate connect %s%s --http%s\n```\n", c.Name, scope, flags)
 		}
-		b.WriteString("\n## What it takes\n\n")
+		b.WriteString("\n## Limits of the client\n\n")
 		l := &c.Limits
 		for _, line := range []struct {
 			is   bool
@@ -86,7 +86,7 @@ func writeClient(c *clients.Client) func(io.Writer) error {
 			{l.ObjectRoot, "Schemas whose root is a plain object."},
 			{l.TypeLists, "One type for each argument."},
 			{l.Fixed != "", "It " + l.Fixed + ": start it when the servers are ready."},
-			{l.Timeout != "", "It waits for a call: " + l.Timeout + "."},
+			{l.Timeout != "", "Its timeout for a call: " + l.Timeout + "."},
 		} {
 			if line.is {
 				fmt.Fprintf(&b, "- %s\n", line.text)
@@ -95,8 +95,8 @@ func writeClient(c *clients.Client) func(io.Writer) error {
 		for _, n := range c.Notes {
 			fmt.Fprintf(&b, "- %s\n", n)
 		}
-		fmt.Fprintf(&b, "\nWhether your tools fit, and what to do where they do not (exit code 2 where something does\nnot):\n\n```sh\ntoolgate lint --client %s\n```\n", c.Name)
-		fmt.Fprintf(&b, "\n## Undo\n\n```sh\ntoolgate disconnect %s%s\n```\n\nThe file becomes byte for byte what it was, unless something else in it has changed since.\n\nThis page is written from the table of the program (`go generate ./cmd/toolgate/cli`).\n", c.Name, scope)
+		fmt.Fprintf(&b, "\nCheck your tools against these limits, and see how to fix what does not fit. The exit code is 2\nif something does not fit:\n\n```sh\ntoolgate lint --client %s\n```\n", c.Name)
+		fmt.Fprintf(&b, "\n## Undo\n\n```sh\ntoolgate disconnect %s%s\n```\n\nThe file becomes byte for byte what it was, unless something else in it has changed since.\n\nThis page is generated from the table of the program (`go generate ./cmd/toolgate/cli`).\n", c.Name, scope)
 		_, err := io.WriteString(w, b.String())
 		return err
 	}

@@ -35,17 +35,18 @@ func writeSettings(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(`# Settings
 
-What is under the key ` + "`toolgate`" + ` of the file. Every setting is optional unless it says
-otherwise. In a path ` + "`NAME`" + ` stands for a name that you choose, and ` + "`[]`" + ` for each of a
-list. A flag ` + "`--set PATH=VALUE`" + ` comes before a variable (` + "`TOOLGATE_LISTEN_HTTP` for" + `
-` + "`listen.http`" + `), and that before the file; ` + "`toolgate config show --origin`" + ` says which it was.
-An unknown key is an error. ` + "`toolgate config schema`" + ` prints a JSON Schema for editors.
+These are the settings under the key ` + "`toolgate`" + ` of the file. Every setting is optional unless
+it says otherwise. In a path, ` + "`NAME`" + ` is a name that you choose, and ` + "`[]`" + ` is each item of a
+list. A flag ` + "`--set PATH=VALUE`" + ` overrides a variable (` + "`TOOLGATE_LISTEN_HTTP` for" + `
+` + "`listen.http`" + `), and a variable overrides the file. ` + "`toolgate config show --origin`" + ` says
+where each value comes from. An unknown key is an error. ` + "`toolgate config schema`" + ` prints a
+JSON Schema for editors.
 
-Credentials belong into variables: ` + "`${NAME}`" + ` is replaced by the variable of the environment,
-or where that is not set by that of the .env file beside the configuration
+Put credentials into variables: toolgate replaces ` + "`${NAME}`" + ` with the variable of the
+environment. If that is not set, it uses the .env file beside the configuration
 (` + "`toolgate.env` for `toolgate.yaml`" + `), which only its owner may be able to read.
 
-This page is written from the program (` + "`go generate ./cmd/toolgate/cli`" + `).
+This page is generated from the program (` + "`go generate ./cmd/toolgate/cli`" + `).
 `)
 	top := root.Properties["toolgate"]
 	for _, name := range slices.Sorted(maps.Keys(top.Properties)) {

@@ -17,46 +17,46 @@ import (
 // refusalTexts say what each kind of refusal means and what to do. The kinds
 // themselves, with their codes and phases, are read from the source.
 var refusalTexts = map[string]string{
-	"approval_denied":        "A person has said no. Do not ask again for the same: the answer stays until the time in the text (`approvals.valid`), unless somebody takes it back with `toolgate approvals retract`.",
-	"approval_needed":        "The call needs an approval that cannot be waited for here. Make it as a plain call.",
-	"approval_pending":       "A person has been asked. Make the same call again later; its grant is kept for it.",
-	"audit_unavailable":      "The record of calls cannot be written, and `audit.mode` requires it. See `toolgate doctor`, TG3203.",
-	"authz_misconfigured":    "The SpiceDB cannot answer what is asked. See `toolgate spicedb check`.",
+	"approval_denied":        "A person has denied the call. Do not ask again for the same: the denial stays until the time in the text (`approvals.valid`), unless somebody takes it back with `toolgate approvals retract`.",
+	"approval_needed":        "The call needs an approval, and this kind of request cannot wait for one. Make it as an ordinary call.",
+	"approval_pending":       "A person has been asked. Make the same call again later, once it has been granted.",
+	"audit_unavailable":      "The audit log cannot be written, and `audit.mode` requires it. See `toolgate doctor`, TG3203.",
+	"authz_misconfigured":    "SpiceDB cannot answer what toolgate asks. See `toolgate spicedb check`.",
 	"authz_unavailable":      "The authorization service does not answer. Try again.",
-	"breaker_open":           "The server, or the tool, keeps failing and is left alone for a while. See `toolgate breaker`.",
+	"breaker_open":           "The server, or the tool, keeps failing and is not called for a while. See `toolgate breaker`.",
 	"budget":                 "A plan or budget is used up. The refusal says when it resets; see `toolgate budget ls`.",
-	"budget_unavailable":     "What was used cannot be counted at the moment. Try again.",
-	"call_lost":              "The call that this answer belongs to is no longer open, or was given up because its question was open for long and other calls needed its connection. Begin it anew.",
+	"budget_unavailable":     "Usage cannot be counted at the moment. Try again.",
+	"call_lost":              "The call that this answer belongs to is no longer open. It may have been given up because its question was open for long and other calls needed its connection. Make the call again.",
 	"denied":                 "A capsule, the catalog, relations or the policy do not allow the call. See `toolgate why`.",
-	"gateway_busy":           "The gateway holds as many bytes of messages as it may, or is short of memory. Try again in a moment.",
+	"gateway_busy":           "The gateway holds the maximum of messages in bytes, or is short of memory. Try again in a moment.",
 	"governance":             "The operator's rules, or the operating mode, do not allow the call. See `toolgate why NAME`, with the arguments, and `toolgate mode`.",
 	"insufficient_scope":     "The token lacks a scope. Get one with the scopes that the answer names.",
 	"internal":               "The gateway could not handle the call. Its log says why.",
-	"invalid_arguments":      "The arguments do not fit the schema of the tool. The text says what is wrong with each.",
-	"invalid_output":         "The server has answered what its own schema does not allow, and the file says to refuse that.",
-	"needs_login":            "The server wants a credential that the gateway does not have, or refuses the one it has; where it wants more rights for this call, the other calls go on. See `toolgate doctor`, TG2202.",
+	"invalid_arguments":      "The arguments do not match the schema of the tool. The text says what is wrong with each.",
+	"invalid_output":         "The server's answer does not match its own schema, and the configuration refuses such answers.",
+	"needs_login":            "The server wants a credential that the gateway does not have, or refuses the one it has. If it wants more rights for this call only, other calls continue. See `toolgate doctor`, TG2202.",
 	"plan_unknown":           "The caller's plan is not in the file.",
 	"policy_error":           "The policy could not decide. The gateway's log says why.",
-	"question_refused":       "The server asked something that may not be passed on, and could not go on without.",
-	"rate_limited":           "Too many calls in the time. The refusal says when to try again.",
+	"question_refused":       "The server asked something that may not be passed on, and could not continue without an answer.",
+	"rate_limited":           "A rate limit is used up. The refusal says when to try again.",
 	"registry_unavailable":   "The gateway's store does not answer. Try again.",
-	"repeated_call":          "The same call is made over and over. Change something, or wait.",
-	"result_too_large":       "The answer is larger than may be passed on, or than can be looked through in time. Ask for less.",
+	"repeated_call":          "The same call was made too often in a row. Change something, or wait.",
+	"result_too_large":       "The answer is too large to be passed on, or to be scanned in time. Ask for less.",
 	"schema_busy":            "The schema of the tool is being prepared. Try again.",
-	"schema_refused":         "The schema of the tool cannot be used, so that the tool is not called. See `toolgate catalog`.",
-	"shutting_down":          "The gateway is about to end. Try again in a moment.",
+	"schema_refused":         "The schema of the tool cannot be used, so the tool is not called. See `toolgate catalog`.",
+	"shutting_down":          "The gateway is shutting down. Try again in a moment.",
 	"store_unavailable":      "The gateway's store does not answer. Try again.",
 	"task_cancelled":         "The task was cancelled at its server.",
-	"too_many_calls":         "The caller has too many calls under way. Wait for one to end.",
-	"too_many_open_calls":    "The caller has too many calls that wait for its answers. Answer or give up some.",
-	"too_many_sessions":      "All sessions of the caller, or of the gateway, have something under way. End one, or wait and try again.",
+	"too_many_calls":         "The caller has too many calls in flight. Wait for one to end.",
+	"too_many_open_calls":    "The caller has too many calls that wait for its answers. Answer some, or give them up.",
+	"too_many_sessions":      "All sessions of the caller, or of the gateway, are in use. End one, or wait and try again.",
 	"too_many_subscriptions": "The caller has too many subscriptions. End some.",
-	"upstream_busy":          "The server has no place for another call now. Try again.",
-	"upstream_disabled":      "The server is switched off, or cannot be started as it is written.",
-	"upstream_error":         "The server has answered what is no MCP, or has failed.",
-	"upstream_gone":          "The connection that the call must take is no more. Begin a new session.",
+	"upstream_busy":          "The server has no free slot for another call now. Try again.",
+	"upstream_disabled":      "The server is switched off, or cannot be started as configured.",
+	"upstream_error":         "The server's answer is not MCP, or the server has failed.",
+	"upstream_gone":          "The connection that the call must use is gone. Begin a new session.",
 	"upstream_timeout":       "The server has not answered in time.",
-	"upstream_too_large":     "The server's answer is beyond the limit of one message.",
+	"upstream_too_large":     "The server's answer exceeds the limit of one message.",
 	"upstream_unavailable":   "The server is not connected, or the connection was lost. See `toolgate ls`.",
 }
 
@@ -158,16 +158,16 @@ func writeRefusals(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(`# Refusals
 
-Where the gateway does not answer a call with the server's own answer, a client gets
-a refusal: for a tool a result with ` + "`isError`" + `, whose text a model can act on, and with the
-facts in ` + "`_meta[\"dev.toolgate/refusal\"]`" + `; for everything else, and where the gateway itself
-cannot decide, a JSON-RPC error with the code below and the facts in ` + "`data`" + `. The kind is
-stable: clients and scripts may go by it. The record of calls has it as the code of the
-entry. A server cannot say the like: keys of ` + "`_meta`" + ` that begin with ` + "`dev.toolgate/`" + ` are not
-passed on, nor the data of an error in the form of a refusal.
+If a client does not get the server's own answer, it gets a refusal of the gateway. For a
+tool, this is a result with ` + "`isError`" + `, whose text a model can act on, with the facts in
+` + "`_meta[\"dev.toolgate/refusal\"]`" + `. For everything else, and if the gateway itself cannot decide,
+it is a JSON-RPC error with the code below and the facts in ` + "`data`" + `. The kind is stable:
+clients and scripts may rely on it. The audit log has it as the code of the entry. A server
+cannot imitate refusals: toolgate does not pass on keys of ` + "`_meta`" + ` that begin with
+` + "`dev.toolgate/`" + `, nor data of errors in the form of a refusal.
 
-What does not exist and what the caller may not see is answered alike, as the protocol
-says of what is unknown (-32602), and is no refusal.
+What the caller may not see is answered like what does not exist, with the protocol's error
+for unknown names (-32602). This is not a refusal.
 
 | kind | code | phase | what it means, and what to do |
 |---|---|---|---|
@@ -177,7 +177,7 @@ says of what is unknown (-32602), and is no refusal.
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", kind, strings.Join(slices.Sorted(maps.Keys(k.codes)), ", "),
 			strings.Join(slices.Sorted(maps.Keys(k.phases)), ", "), refusalTexts[kind])
 	}
-	b.WriteString("\nThis page is written from the source (`go generate ./cmd/toolgate/cli`).\n")
+	b.WriteString("\nThis page is generated from the source (`go generate ./cmd/toolgate/cli`).\n")
 	_, err = io.WriteString(w, b.String())
 	return err
 }

@@ -26,7 +26,7 @@ func newPolicyCommand(o *options) *cobra.Command {
 	c.PersistentFlags().StringVar(&version, "rego", "v1", "`version` of the language: v0 or v1")
 	test := &cobra.Command{
 		Use:     "test FOLDER",
-		Short:   "Run the test_ rules of *_test.rego with what a policy may use here",
+		Short:   "Run the test_ rules of *_test.rego with the functions that a policy may use here",
 		Example: "  toolgate policy test policies/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +40,7 @@ func newPolicyCommand(o *options) *cobra.Command {
 	o.outputFlag(test)
 	check := &cobra.Command{
 		Use:   "check FOLDER...",
-		Short: "Compile policies and say everything that is wrong with them",
+		Short: "Compile policies and report everything that is wrong with them",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			problems := opa.Check(opa.RegoVersion(version), args...)
@@ -100,12 +100,12 @@ func (o *options) printTests(results []opa.TestResult) error {
 	return nil
 }
 
-// replayed is what came of deciding the calls of an audit log again.
+// replayed is the result of replaying the calls of an audit log.
 type replayed struct {
 	Changed     []replayedCall `json:"changed"`
 	Same        int            `json:"same"`
-	Undecidable int            `json:"undecidable"` // what the policy reads was not kept, or it failed then and now
-	NotAsked    int            `json:"not_asked"`   // something before the policy refused them, or there was none
+	Undecidable int            `json:"undecidable"` // the log lacks what the policy reads, or the policy failed then and now
+	NotAsked    int            `json:"not_asked"`   // something before the policy refused them, or there was no policy
 }
 
 type replayedCall struct {
@@ -123,14 +123,14 @@ func newPolicyReplay(o *options) *cobra.Command {
 	since, path := 24*time.Hour, ""
 	c := &cobra.Command{
 		Use:   "replay FOLDER",
-		Short: "Decide the calls of the audit log again under another policy",
-		Long: `Decide the tool calls of the audit log again under the policies of a folder, and
-print those that the policy would now decide otherwise. Nothing is called and nothing
-is changed. A policy that reads arguments can decide only what it refuses without
-them, unless audit.decision_inputs kept them, and one that reads scopes, capsules or
-the clock can decide nothing. What the catalog says of tools beside their names is
-not in the audit log and not replayed. Whether the log is as it was written, toolgate
-audit verify tells.`,
+		Short: "Replay the calls of the audit log with another policy",
+		Long: `Decide the tool calls of the audit log again with the policies of a folder, and print
+those whose decision would change. Nothing is called and nothing is changed. A policy
+that reads arguments can decide only what it refuses without them, unless
+audit.decision_inputs recorded them. A policy that reads scopes, capsules or the clock
+can decide nothing. What the catalog says about tools besides their names is not in
+the audit log and is not replayed. toolgate audit verify tells whether the log is
+intact.`,
 		Example: "  toolgate policy replay policies-new/ --since 168h",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -155,7 +155,7 @@ audit verify tells.`,
 				return err
 			}
 			if err := policy.SetData(build.PolicyData(names, nil)); err != nil {
-				return failure.New(failure.Config, fmt.Errorf("the policy does not take the names of the tools: %w", err))
+				return failure.New(failure.Config, fmt.Errorf("the policy does not accept the names of the tools: %w", err))
 			}
 			got, err := log.replay(cmd.Context(), policy, keys)
 			if err != nil {
@@ -165,20 +165,20 @@ audit verify tells.`,
 				return err
 			}
 			if o.output == "table" || o.output == "wide" {
-				fmt.Fprintf(os.Stderr, "%d decisions change, %d do not, %d cannot be known, %d did not reach the policy\n",
+				fmt.Fprintf(os.Stderr, "%d decisions change, %d do not, %d are unknown, %d did not reach the policy\n",
 					len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
 			}
 			return nil
 		},
 	}
-	c.Flags().DurationVar(&since, "since", since, "how long ago the `time` begins that is decided again")
+	c.Flags().DurationVar(&since, "since", since, "how far back to replay, as a `time`")
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }
 
-// replayedLog is the part of an audit log that is decided again. It is read anew for
-// each question: a day of a busy gateway is more than fits into memory.
+// replayedLog is the part of an audit log to replay. It is read again for each question,
+// because a day of a busy gateway does not fit into memory.
 type replayedLog struct {
 	files []string
 	since time.Time
@@ -205,7 +205,7 @@ func (l replayedLog) names() (names []string, err error) {
 		return nil
 	})
 	if _, bad := errors.AsType[*audit.UnreadableError](err); bad {
-		return names, nil // which is told once, when they are decided
+		return names, nil // replay reports it once
 	}
 	return names, err
 }
@@ -221,12 +221,12 @@ func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *seal.K
 			return nil
 		}
 		d, decided := decideAnew(ctx, policy, chain, keys, r)
-		if ctx.Err() != nil { // then it failed for that
+		if ctx.Err() != nil { // then the policy failed because of that
 			return context.Cause(ctx)
 		}
 		switch now := verdictOf(d); {
 		case !decided, now == verdictError && was == verdictError, now == gate.Allow.String() && was == verdictAsk:
-			got.Undecidable++ // of the last, another phase may have demanded the approval
+			got.Undecidable++ // for the last case, another phase may have demanded the approval
 		case now == was:
 			got.Same++
 		default:
@@ -239,14 +239,14 @@ func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *seal.K
 	return got, told(err)
 }
 
-// Verdicts that are no effects: the policy failed, and a person has to approve.
+// Verdicts that are not effects: the policy failed, or a person has to approve.
 const (
 	verdictError = "error"
 	verdictAsk   = "ask"
 )
 
-// policyVerdict is what the policy said of a call, in its last round; empty where it
-// was not asked.
+// policyVerdict returns the policy's verdict on the last round of a call; empty if the
+// policy was not asked.
 func policyVerdict(r *audit.Record, phase string) string {
 	said, asked := "", false
 	for _, s := range r.Steps {
@@ -275,8 +275,8 @@ func verdictOf(d gate.Decision) string {
 	return d.Effect.String()
 }
 
-// decideAnew asks a policy, as the chain of a gateway does, about a call of the audit
-// log; decided is false where it reads what was not kept.
+// decideAnew asks a policy about a call of the audit log, as the chain of a gateway does.
+// decided is false if the policy reads what the log does not have.
 func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys *seal.Keyring, r *audit.Record) (d gate.Decision, decided bool) {
 	if policy.ReadsUnrecorded() {
 		return d, false

@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 )
 
-// progress shows the table of servers while it fills: redrawn in place on a
-// terminal, a line per change elsewhere. It writes to stderr.
+// progress shows the table of servers while they start. On a terminal it redraws the
+// table in place, elsewhere it prints a line for each change. It writes to stderr.
 type progress struct {
 	in    *daemon.Daemon
 	out   io.Writer
@@ -24,9 +24,9 @@ type progress struct {
 	quiet bool
 
 	mu    sync.Mutex
-	shown bool              // nothing is written before
+	shown bool              // nothing is written before this
 	lines int               // on the screen, to be redrawn
-	last  map[string]string // what was said of each server
+	last  map[string]string // the last line printed for each server
 	done  bool
 }
 
@@ -37,7 +37,7 @@ func newProgress(o *options, in *daemon.Daemon) *progress {
 	}
 }
 
-// show begins to write.
+// show starts writing.
 func (p *progress) show() {
 	p.mu.Lock()
 	p.shown = true
@@ -45,7 +45,7 @@ func (p *progress) show() {
 	p.changed()
 }
 
-// changed shows what is new.
+// changed shows changes.
 func (p *progress) changed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *progress) changed() {
 	}
 }
 
-// redraw replaces the table on a terminal; mu is held.
+// redraw replaces the table on a terminal. The caller holds mu.
 func (p *progress) redraw(servers []admin.Server) {
 	var text strings.Builder
 	t := serverTable(servers)
@@ -88,7 +88,7 @@ func (p *progress) redraw(servers []admin.Server) {
 	}
 }
 
-// settle ends the redrawing: from now on other lines may follow the table.
+// settle stops the redrawing, so that other lines may follow the table.
 func (p *progress) settle() {
 	p.mu.Lock()
 	p.done = true
@@ -98,8 +98,8 @@ func (p *progress) settle() {
 // introduceTime is how long the table is redrawn at most.
 const introduceTime = 60 * time.Second
 
-// introduce waits until the servers have been heard of, and for the demo makes
-// a real call through the gateway's own URL.
+// introduce waits until all servers have answered or failed. For the demo it then makes a
+// real call through the gateway's own URL.
 func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, introduceTime)
 	defer cancel()

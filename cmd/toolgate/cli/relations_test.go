@@ -367,7 +367,7 @@ func TestSpiceDBCommands(t *testing.T) {
 	before := s.Calls("WriteRelationships")
 	got := h.ok(t, "spicedb", "sync", h.file, "--dry-run", "-q")
 	for _, want := range []string{
-		"tool:a__slow#server@server:a +would be written", "tool:a__echo#server@server:elsewhere +on another server", "5 would be written, 1 there already",
+		"tool:a__slow#server@server:a +would be written", "tool:a__echo#server@server:elsewhere +on another server", "5 would be written, 1 already there",
 	} {
 		if !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("the dry run lacks %q: %s", want, got)
@@ -377,7 +377,7 @@ func TestSpiceDBCommands(t *testing.T) {
 		t.Error("the dry run wrote something")
 	}
 	h.up(t) // whose catalog is asked
-	if got := h.ok(t, "spicedb", "sync", h.file); !strings.Contains(got, "5 written, 1 there already") {
+	if got := h.ok(t, "spicedb", "sync", h.file); !strings.Contains(got, "5 written, 1 already there") {
 		t.Errorf("sync: %s", got)
 	}
 	if got := h.ok(t, "spicedb", "sync", h.file, "-o", "json"); !strings.Contains(got, `"kept": 6`) || !strings.Contains(got, `"written": []`) {

@@ -14,10 +14,10 @@ func newReload(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reload [FILE]",
 		Short: "Make the running gateway read its configuration again",
-		Long: `Make the running gateway read its configuration again and print what it
-changed. Equal servers keep their connections. Settings that a gateway reads
-only when it starts, such as the address it listens on, are printed as taking
-effect at the next start.`,
+		Long: `Make the running gateway read its configuration again and print what changed. Servers
+whose settings are unchanged keep their connections. Settings that a gateway reads only
+when it starts, such as the address it listens on, are listed as taking effect at the
+next start.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			control, err := o.control(file(args))
@@ -60,7 +60,7 @@ func (o *options) printReloaded(r *admin.Reloaded) error {
 	return o.print(os.Stdout, t)
 }
 
-// laterRows are the lines that name settings of the next start.
+// laterRows are the lines that name settings for the next start.
 func laterRows(paths []string) [][]string {
 	if len(paths) == 0 {
 		return nil

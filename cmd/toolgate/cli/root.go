@@ -1,6 +1,6 @@
-// Package cli is the command line: one command a file, which starts a gateway or asks a
-// running one over the control API, and shows what it said. Exit codes are known here
-// alone.
+// Package cli is the command line, one command per file. A command starts a gateway or
+// asks a running one over the control API, and prints the answer. Only this package knows
+// exit codes.
 package cli
 
 import (
@@ -30,7 +30,7 @@ type options struct {
 	quiet   bool
 	set     map[string]string
 
-	// awaits is of commands that serve: they start without their database, and
+	// awaits is true for commands that serve. They start without their database, and
 	// refuse what needs it until it is there.
 	awaits bool
 }
@@ -40,7 +40,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toolgate",
 		Short: "One gateway between MCP clients and everything they can call",
-		Long: `toolgate stands between MCP clients and MCP servers. It takes a client's own
+		Long: `toolgate is a gateway between MCP clients and MCP servers. It takes a client's own
 configuration file, runs every server in it, and offers all of them behind one
 URL or one stdio process.
 
@@ -66,7 +66,7 @@ URL or one stdio process.
 	return root
 }
 
-// daemon is what a gateway takes from the flags.
+// daemon returns what a gateway takes from the flags.
 func (o *options) daemon() daemon.Options {
 	return daemon.Options{Log: o.logger, Read: o.readConfig, Awaits: o.awaits}
 }
@@ -96,7 +96,7 @@ func file(args []string) string {
 // Main runs the command that the arguments of the process name, and returns its exit
 // code.
 func Main() int {
-	log.SetOutput(logs.NewWriter(os.Stderr)) // what libraries have to say
+	log.SetOutput(logs.NewWriter(os.Stderr)) // for messages of libraries
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRoot().ExecuteContext(ctx)
 	stop()

@@ -21,13 +21,14 @@ func newServers(o *options) *cobra.Command {
 	var path, reason string
 	c := &cobra.Command{
 		Use:   "servers",
-		Short: "Look after the servers that agents have added",
-		Long: `Look after the servers that agents have added out of those that the file offers
-(servers.NAME.offer). One is there for who added it alone, until it is promoted.`,
+		Short: "Manage the servers that agents have added",
+		Long: `Manage the servers that agents have added from those that the file offers
+(servers.NAME.offer). Only the caller who added a server can use it, until it is
+promoted.`,
 	}
 	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	ls := &cobra.Command{
-		Use: "ls", Short: "List them", Args: cobra.NoArgs,
+		Use: "ls", Short: "List added servers", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withControl(path, func(control *admin.Client) error {
 				list, err := control.AddedServers(cmd.Context())
@@ -49,7 +50,7 @@ func newServers(o *options) *cobra.Command {
 	}
 	o.outputFlag(ls)
 	promote := &cobra.Command{
-		Use: "promote SERVER", Short: "Make one everyone's whom the gate lets see it", Args: cobra.ExactArgs(1),
+		Use: "promote SERVER", Short: "Make a server available to everyone whom the gate lets see it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withControl(path, func(control *admin.Client) error {
 				if err := control.PromoteServer(cmd.Context(), args[0], reason); err != nil {
@@ -60,9 +61,9 @@ func newServers(o *options) *cobra.Command {
 			})
 		},
 	}
-	promote.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	promote.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
 	remove := &cobra.Command{
-		Use: "remove SERVER", Short: "Take one away", Args: cobra.ExactArgs(1),
+		Use: "remove SERVER", Short: "Remove a server", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withControl(path, func(control *admin.Client) error {
 				if err := control.RemoveServer(cmd.Context(), args[0]); err != nil {
@@ -83,8 +84,9 @@ func newAdd(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME (URL | -- COMMAND [ARGUMENT ...])",
 		Short: "Add a server to the file",
-		Long: `Add a server to the configuration file, or replace the one of that name; everything
-else in the file stays as it is. A running gateway notices by itself.`,
+		Long: `Add a server to the configuration file, or replace the one of that name. Everything
+else in the file stays as it is. A running gateway notices the change; toolgate reload
+starts the server.`,
 		Example: "  toolgate add files -- npx -y @modelcontextprotocol/server-filesystem .\n" +
 			"  toolgate add github https://api.githubcopilot.com/mcp/ --header 'Authorization=Bearer ${GITHUB_TOKEN}'",
 		Args: cobra.MinimumNArgs(2),
@@ -100,16 +102,16 @@ else in the file stays as it is. A running gateway notices by itself.`,
 	}
 	c.Flags().StringToStringVar(&env, "env", nil, "`NAME=VALUE` for the program; a secret is better as ${NAME}")
 	c.Flags().StringToStringVar(&headers, "header", nil, "`NAME=VALUE` for the requests; a secret is better as ${NAME}")
-	c.Flags().StringVar(&kind, "type", "", "`transport` of a URL: http or sse; without it both are tried")
+	c.Flags().StringVar(&kind, "type", "", "`transport` of a URL: http or sse; both are tried by default")
 	return c
 }
 
 func newRemove(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove NAME",
-		Short: "Take a server out of the file",
-		Long: `Take a server out of the configuration file; everything else in it stays as it is.
-A running gateway notices by itself.`,
+		Short: "Remove a server from the file",
+		Long: `Remove a server from the configuration file. Everything else in it stays as it is. A
+running gateway notices the change by itself.`,
 		Aliases: []string{"rm"},
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -126,7 +128,7 @@ A running gateway notices by itself.`,
 	return c
 }
 
-// serverEntry is a server as it is written in a file.
+// serverEntry returns a server as it is written into a file.
 func serverEntry(args []string, program bool, kind string, env, headers map[string]string) (edit.Map, error) {
 	if !program && len(args) == 1 && strings.Contains(args[0], "://") {
 		if len(env) > 0 {
@@ -164,8 +166,8 @@ func appendTexts(m edit.Map, key string, texts map[string]string) edit.Map {
 	return append(m, edit.Field{Key: key, Value: inner})
 }
 
-// ownFile is the configuration file that is changed: the one that is used, or a
-// new one in this folder.
+// ownFile returns the configuration file to change: the one in use, or a new one in this
+// folder.
 func (o *options) ownFile() (path string, data []byte, section []string, err error) {
 	path, err = o.findFile("")
 	if err != nil {
@@ -185,8 +187,8 @@ func (o *options) ownFile() (path string, data []byte, section []string, err err
 	return path, data, serversSection(root), nil
 }
 
-// serversSection is where the servers of a file are: under the key of its client,
-// or mcpServers.
+// serversSection returns where the servers of a file are: under the key of its client, or
+// under mcpServers.
 func serversSection(root *tree.Node) []string {
 	for _, key := range []string{"mcpServers", "mcp_servers", "context_servers", "amp.mcpServers", "servers"} {
 		if n := root.Get(key); n != nil && n.Kind == tree.KindMap {
@@ -196,7 +198,7 @@ func serversSection(root *tree.Node) []string {
 	return []string{"mcpServers"}
 }
 
-// changeServers changes the configuration file, unless it could not be used then.
+// changeServers changes the configuration file, unless the result would not be usable.
 func (o *options) changeServers(change func(path string, data []byte, section []string) ([]byte, error), did string) error {
 	path, data, section, err := o.ownFile()
 	if err != nil {
@@ -210,7 +212,7 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 		return failure.New(failure.Config, err)
 	}
 	if err := o.checkText(path, out, nil); err != nil {
-		return failure.Newf(failure.Config, "the file could not be used then, and stays as it is: %w", err)
+		return failure.Newf(failure.Config, "the file would not be usable after this change, so it stays as it is: %w", err)
 	}
 	if err := replaceFile(path, out); err != nil {
 		return err
@@ -219,8 +221,8 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 	return nil
 }
 
-// checkText tries a configuration before it is written, with variables that are to
-// be kept beside it.
+// checkText checks a configuration before it is written, together with variables that
+// will be stored beside it.
 func (o *options) checkText(path string, data []byte, kept map[string]string) error {
 	lookup, _, err := variables(path)
 	if err != nil {

@@ -20,8 +20,7 @@ type setting struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// settingsTable lists every setting of this version. Secrets print as
-// "[redacted]".
+// settingsTable lists every setting of this version. Secrets print as "[redacted]".
 func settingsTable(c *config.Config, origin bool) table {
 	var all []setting
 	collect(reflect.ValueOf(c.Toolgate), "", &all)

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// surviveBrokenPipes makes a write to a pipe that nobody reads any more an error,
-// where it would end the process: the client or the reader of the log has gone, and
-// others are still served. Programs that this one starts are not affected, as they
-// would be if the signal were ignored.
+// surviveBrokenPipes turns a write to a pipe without a reader into an error. Without it,
+// the write would end the process, although others are still served after the client or
+// the reader of the log has gone. Child processes are not affected, as they would be if
+// the signal were ignored.
 func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

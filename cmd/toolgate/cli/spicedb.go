@@ -18,13 +18,13 @@ import (
 )
 
 func newSpiceDBCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "spicedb", Short: "Work with the SpiceDB of a configuration"}
+	c := &cobra.Command{Use: "spicedb", Short: "Check and fill the SpiceDB of a configuration"}
 	check := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Ask the SpiceDB whether it can answer what toolgate asks",
-		Long: `Ask the SpiceDB of a configuration whether it answers, whether its schema has
-the types and permissions that are asked for, whether its caveats take what is
-sent, and whether it can be watched. Nothing is written.`,
+		Short: "Check that SpiceDB can answer what toolgate asks",
+		Long: `Check that the SpiceDB of a configuration answers, that its schema has the types and
+permissions that toolgate asks for, that its caveats accept what toolgate sends, and
+that it can be watched. Nothing is written.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.checkSpiceDB(cmd.Context(), file(args)) },
 	}
@@ -32,25 +32,24 @@ sent, and whether it can be watched. Nothing is written.`,
 	var dry bool
 	sync := &cobra.Command{
 		Use:   "sync [FILE]",
-		Short: "Write to the SpiceDB which tool is on which server",
-		Long: `Write, for every tool, prompt and resource that the gateway exposes, which server
-it is on, so that who may execute a server may execute all that it offers. What
-is there already is not written again, and nothing is deleted.`,
+		Short: "Write to SpiceDB which tool is on which server",
+		Long: `Write, for every tool, prompt and resource that the gateway exposes, which server it
+is on. Whoever may execute a server may then execute all that it offers. Existing
+relations are not written again, and nothing is deleted.`,
 		Example: "  toolgate spicedb sync --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return o.syncSpiceDB(cmd.Context(), file(args), dry) },
 	}
-	sync.Flags().BoolVar(&dry, "dry-run", false, "show what would be written and write nothing")
+	sync.Flags().BoolVar(&dry, "dry-run", false, "only show what would be written")
 	o.outputFlag(sync)
 	c.AddCommand(check, sync)
 	return c
 }
 
-// asked returns the phase that asks the SpiceDB of a configuration. The caller
-// closes it.
+// asked returns the phase that asks the SpiceDB of a configuration. The caller closes it.
 func asked(c *config.Config) (*spicedb.Phase, error) {
 	if c.Toolgate.SpiceDB.Endpoint == "" {
-		return nil, failure.Newf(failure.Config, "%s names no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
+		return nil, failure.Newf(failure.Config, "%s configures no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
 	}
 	r, err := build.NewRelations(c, build.Surroundings{})
 	if err != nil {
@@ -59,7 +58,7 @@ func asked(c *config.Config) (*spicedb.Phase, error) {
 	return r.Phase, nil
 }
 
-// foundProblem is a problem of a SpiceDB as `check` shows it.
+// foundProblem is a problem of SpiceDB as `check` shows it.
 type foundProblem struct {
 	Level string `json:"level"`
 	What  string `json:"what"`
@@ -91,7 +90,7 @@ func (o *options) checkSpiceDB(ctx context.Context, arg string) error {
 		t.names = append(t.names, row.What)
 	}
 	if len(found) == 0 && (o.output == "table" || o.output == "wide") {
-		say("%s answers, and its schema has what is asked for\n", c.Toolgate.SpiceDB.Endpoint)
+		say("%s answers, and its schema has what toolgate asks for\n", c.Toolgate.SpiceDB.Endpoint)
 		return nil
 	}
 	t.data = map[string]any{"endpoint": c.Toolgate.SpiceDB.Endpoint, "problems": found}
@@ -102,12 +101,12 @@ func (o *options) checkSpiceDB(ctx context.Context, arg string) error {
 	case wrong == 0:
 		return nil
 	case phase.Status().Reason == spicedb.ReasonUnavailable:
-		return failure.Newf(failure.Unreachable, "%s cannot be asked", c.Toolgate.SpiceDB.Endpoint)
+		return failure.Newf(failure.Unreachable, "%s does not answer", c.Toolgate.SpiceDB.Endpoint)
 	}
 	return failure.Newf(failure.Config, "%s cannot answer what toolgate asks: %d problems", c.Toolgate.SpiceDB.Endpoint, wrong)
 }
 
-// synced is what `sync` did.
+// synced is the result of `sync`.
 type synced struct {
 	DryRun    bool     `json:"dry_run"`
 	Written   []string `json:"written"`
@@ -142,7 +141,7 @@ func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
 	})
 }
 
-// onServers are capabilities as a sync takes them.
+// onServers returns capabilities in the form that a sync needs.
 func onServers(all []admin.Capability) []spicedb.Capability {
 	kinds := make(map[string]mcp.Kind, len(mcp.Kinds))
 	for _, kind := range mcp.Kinds {
@@ -176,6 +175,6 @@ func (o *options) printSynced(r *spicedb.SyncReport, dry bool) error {
 	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
 		return err
 	}
-	say("%d %s, %d there already\n", len(r.Written), state, r.Kept)
+	say("%d %s, %d already there\n", len(r.Written), state, r.Kept)
 	return nil
 }

@@ -19,8 +19,8 @@ func newStatus(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [FILE]",
 		Short: "Show the running gateway on one screen",
-		Long: `Show the running gateway of a configuration: its mode, its servers, breakers that
-are not closed, budgets, and what waits for an approval. It starts nothing.`,
+		Long: `Show the running gateway of a configuration: its mode, its servers, circuit breakers
+that are not closed, budgets, and calls that wait for an approval. It starts nothing.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withControl(file(args), func(control *admin.Client) error {
@@ -37,12 +37,12 @@ are not closed, budgets, and what waits for an approval. It starts nothing.`,
 	return c
 }
 
-// completeFiles completes an argument that is a configuration.
+// completeFiles completes an argument to a configuration file.
 func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return []cobra.Completion{"yaml", "yml", "json", "jsonc", "toml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// overview is a running gateway at one time. Names of fields stay.
+// overview describes a running gateway at one time. The field names are stable.
 type overview struct {
 	Mode      string            `json:"mode"`
 	Ready     bool              `json:"ready"`
@@ -64,7 +64,7 @@ type waiting struct {
 	Who  string `json:"who"`
 }
 
-// overviewOf asks a gateway for all that is on the screen.
+// overviewOf asks a gateway for everything on the screen.
 func overviewOf(ctx context.Context, control *admin.Client) (overview, error) {
 	status, err := control.Status(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func overviewOf(ctx context.Context, control *admin.Client) (overview, error) {
 	return now, err
 }
 
-// printOverview prints the screen; as data the same, and as names the servers.
+// printOverview prints the screen. As data it prints the overview, as names the servers.
 func (o *options) printOverview(now *overview) error {
 	t := serverTable(now.Servers)
 	t.data = now
@@ -142,15 +142,15 @@ func (o *options) printOverview(now *overview) error {
 	return nil
 }
 
-// healthTime bounds the question whether a gateway serves.
+// healthTime bounds a health check.
 const healthTime = 3 * time.Second
 
 func newHealthcheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "healthcheck [URL]",
-		Short: "Tell whether a gateway serves, for containers",
-		Long: `Ask /readyz of a gateway whether it serves: the exit code is 0 when it does and 4
-when it does not. The address is that of this machine, or the one given.`,
+		Short: "Check the health of a gateway, for containers",
+		Long: `Ask a gateway at /readyz whether it serves. The exit code is 0 if it does and 4 if it
+does not. The default address is that of this machine.`,
 		Example: "  toolgate healthcheck\n  toolgate healthcheck http://127.0.0.1:7777",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -160,7 +160,7 @@ when it does not. The address is that of this machine, or the one given.`,
 			}
 			r, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, url+"/readyz", http.NoBody)
 			if err != nil {
-				return failure.Newf(failure.Usage, "%s is no URL: %w", url, err)
+				return failure.Newf(failure.Usage, "%s is not a URL: %w", url, err)
 			}
 			resp, err := (&http.Client{Timeout: healthTime}).Do(r)
 			if err != nil {

@@ -24,25 +24,26 @@ func newStdio(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stdio [FILE]",
 		Short: "Serve every server of a file to a client that starts a process",
-		Long: `Serve every server of a file on stdin and stdout. Where a gateway is running
-with the same file it is joined, so that all clients share one set of servers;
-otherwise this process is the gateway.
+		Long: `Serve every server of a file on stdin and stdout. If a gateway is running with the
+same file, this process joins it, so that all clients share one set of servers.
+Otherwise this process is the gateway.
 
-Without FILE it is the one of --config, of TOOLGATE_CONFIG, or of the user's own
-configuration folder. Other commands look for toolgate.yaml in the working folder
-before that; this one does not, because clients start it in folders of others, whose
-file would choose what runs.`,
+Without FILE it uses the file of --config, of TOOLGATE_CONFIG, or of the user's own
+configuration folder. Other commands also look for toolgate.yaml in the working
+folder. This one does not, because clients start it in other people's folders, where
+a file could choose what runs.`,
 		Example: "  toolgate stdio ~/.cursor/mcp.json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.stdio(cmd.Context(), file(args), wait)
 		},
 	}
-	c.Flags().DurationVar(&wait, "wait", 0, "how long initialize and the first lists wait for servers that have never been seen; without it initialize does not wait, and lists wait 8s at most")
+	c.Flags().DurationVar(&wait, "wait", 0, "how long initialize and the first lists wait for servers that were never seen before; by default initialize does not wait, and lists wait at most 8s")
 	return c
 }
 
-// apiKey is the key or the token of the client, from its environment: stdio has no headers.
+// apiKey returns the client's key or token from its environment, because stdio has no
+// headers.
 func apiKey() string { return os.Getenv("TOOLGATE_API_KEY") }
 
 func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) error {
@@ -73,7 +74,7 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 			return err
 		})
 		switch {
-		case errors.Is(err, errClientEnded), err != nil && ctx.Err() != nil: // there is nobody to serve any more
+		case errors.Is(err, errClientEnded), err != nil && ctx.Err() != nil: // there is nobody left to serve
 			err = nil
 		case err != nil:
 		case own != nil:
@@ -85,8 +86,8 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 			client.GiveUp()
 			return err
 		}
-		// A gateway that is to take its place has to be quicker than we are, and
-		// a client that is ending too needs no other.
+		// Wait, so that a gateway that is about to take over is quicker than this
+		// process. If the client is ending too, it needs no other gateway.
 		select {
 		case <-time.After(takeOverPause):
 		case <-ctx.Done():
@@ -96,21 +97,20 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 			return nil
 		}
 		log, _ := o.logger(c)
-		log.Warn("the gateway is gone; this client goes on with the next one, which this process starts if no other does")
+		log.Warn("the gateway is gone; this client continues with the next one, which this process starts if no other does")
 		c, attempts = o.successor(c, state), takeOverAttempts
 	}
 }
 
-// errClientEnded tells that a client that waited for a gateway needs none.
+// errClientEnded tells that a client has ended while it waited for a gateway.
 var errClientEnded = errors.New("the client has ended")
 
-// takeOverPause is how long a client without a gateway waits before it looks
-// for one.
+// takeOverPause is how long a client without a gateway waits before it looks for one.
 const takeOverPause = 100 * time.Millisecond
 
-// joinOrOwn finds the running gateway of a configuration, with which join
-// succeeds, or makes one of its own, which is then not nil. While the state
-// folder is locked by a gateway that cannot be joined, it tries again.
+// joinOrOwn finds the running gateway of a configuration for which join succeeds.
+// Otherwise it creates a gateway of its own, which is then not nil. It tries again while
+// a gateway that cannot be joined holds the lock of the state folder.
 func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *statedir.Dir, attempts int, join func(*admin.Client) error) (*admin.Client, *daemon.Daemon, error) {
 	token, err := state.Secret("admin.token")
 	if err != nil {
@@ -119,7 +119,7 @@ func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stated
 	control := &admin.Client{Path: state.Socket, Token: token}
 	for attempt := 0; ; attempt++ {
 		switch err := join(control); {
-		case errors.Is(err, admin.ErrNoAnswer) && attempt < attempts: // it is just ending
+		case errors.Is(err, admin.ErrNoAnswer) && attempt < attempts: // the gateway is about to end
 		case !errors.Is(err, admin.ErrNotRunning):
 			return control, nil, controlError(err)
 		default:
@@ -128,7 +128,7 @@ func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stated
 				return nil, own, err
 			}
 		}
-		// A gateway of this configuration is just starting, or ending.
+		// A gateway of this configuration is about to start or end.
 		select {
 		case <-time.After(joinPause):
 		case <-ctx.Done():
@@ -157,13 +157,13 @@ func controlError(err error) error {
 const (
 	joinAttempts = 120 // longer than calls may take to end by default
 	joinPause    = 100 * time.Millisecond
-	// takeOverAttempts are more, because a gateway that ends first ends its
-	// servers, which may take them a while.
+	// takeOverAttempts is higher, because a gateway that ends stops its servers first,
+	// which may take a while.
 	takeOverAttempts = 300
 )
 
-// ownStdio is the gateway of one client, which others may join meanwhile. It
-// returns errGatewayGone when it has made room for another gateway.
+// ownStdio serves one client with a gateway of its own, which others may join meanwhile.
+// It returns errGatewayGone if it has made room for another gateway.
 func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Duration, client *relay.Relay) error {
 	if _, err := in.Identities.Identity(ctx, apiKey()); err != nil {
 		in.Close()
@@ -190,7 +190,7 @@ func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Dur
 			}
 		})
 		others.Go(func() {
-			if client.GenerationNow() > 0 { // the file may have changed under the gateway before
+			if client.GenerationNow() > 0 { // the file may have changed while the previous gateway ran
 				_, _ = in.TakeFile(false) // logged there
 			}
 			_ = in.WatchFiles(ctx)

@@ -14,16 +14,15 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// manageTime bounds what is done to a whole store.
+// manageTime bounds an operation on a whole store.
 const manageTime = 30 * time.Minute
 
 func newStoreCommand(o *options) *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use:   "store",
-		Short: "Check the store, and make a copy of it",
-		Long: `Check the store of a configuration, or make a copy of it, also while a gateway
-uses it.`,
+		Short: "Check the store, or back it up",
+		Long:  `Check the store of a configuration, or make a copy of it, even while a gateway uses it.`,
 	}
 	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	c.AddCommand(&cobra.Command{
@@ -39,10 +38,10 @@ uses it.`,
 		},
 	}, &cobra.Command{
 		Use:   "backup TO",
-		Short: "Copy the store to a file, as it is at one instant",
-		Long: `Copy the store to a new file, as it is at one instant. The copy is a store of
-its own: put it in the place of a damaged one while no gateway runs. Of a
-PostgreSQL database the server's own tools make copies.`,
+		Short: "Copy the store to a file, as of one instant",
+		Long: `Copy the store to a new file, as of one instant. The copy is a complete store: replace
+a damaged one with it while no gateway runs. For a PostgreSQL database use the
+server's own backup tools.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withStore(cmd.Context(), path, func(ctx context.Context, s *store.Store) error {
@@ -57,8 +56,8 @@ PostgreSQL database the server's own tools make copies.`,
 	return c
 }
 
-// withStore hands over the store of a configuration for reading, beside whoever
-// writes it.
+// withStore calls use with the store of a configuration, opened for reading while others
+// may write it.
 func (o *options) withStore(ctx context.Context, path string, use func(context.Context, *store.Store) error) error {
 	c, err := o.loadConfig(path)
 	if err != nil {
@@ -77,19 +76,19 @@ func (o *options) withStore(ctx context.Context, path string, use func(context.C
 	return failure.New(failure.Unreachable, errors.Join(use(ctx, s), s.Close()))
 }
 
-// This file keeps the tools that administrators declare in the store, for every
-// gateway that shares it.
+// This file has the commands for the tools that administrators declare in the store, for
+// every gateway that shares it.
 
-// newDeclaring are the commands for the tools of the store.
+// newDeclaring returns the commands for the tools of the store.
 func newDeclaring(o *options) []*cobra.Command {
 	var path, reason string
 	declare := &cobra.Command{
 		Use:   "declare DOCUMENT",
 		Short: "Declare the tools of a document in the store of the running gateway",
-		Long: `Declare the tools of a document, which is like a file of tool_files without
-variables and relative paths, in the store of the running gateway: for every
-gateway that shares it, and in place of those of the same names. All of them are
-declared, or none.`,
+		Long: `Declare the tools of a document in the store of the running gateway, for every gateway
+that shares the store. The document is like a file of tool_files without variables and
+relative paths. Its tools replace those of the same names. Either all of them are
+declared or none.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
@@ -109,7 +108,7 @@ declared, or none.`,
 		},
 	}
 	undeclare := &cobra.Command{
-		Use: "undeclare NAME", Short: "Take a tool out of the store of the running gateway", Args: cobra.ExactArgs(1),
+		Use: "undeclare NAME", Short: "Remove a tool from the store of the running gateway", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withControl(path, func(control *admin.Client) error {
 				if err := control.UndeclareTool(cmd.Context(), args[0], reason); err != nil {
@@ -139,7 +138,7 @@ declared, or none.`,
 	}
 	o.outputFlag(list)
 	for _, c := range []*cobra.Command{declare, undeclare} {
-		c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+		c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
 	}
 	all := []*cobra.Command{declare, undeclare, list}
 	for _, c := range all {

@@ -158,7 +158,7 @@ func TestClientsThatEndTogether(t *testing.T) {
 		c.in.Close()
 	}
 	for i, c := range clients {
-		if code := c.wait(t); code != exitOK || strings.Contains(c.err.String(), "goes on") {
+		if code := c.wait(t); code != exitOK || strings.Contains(c.err.String(), "this client continues") {
 			t.Errorf("client %d: exit code %d\n%s", i, code, c.err)
 		}
 	}

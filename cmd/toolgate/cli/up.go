@@ -31,8 +31,8 @@ func newUp(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [FILE]",
 		Short: "Serve every server of a file behind one URL",
-		Long: `Serve every server of a file behind one URL. The file is a client's own (of
-Claude, Cursor, VS Code, ...) or a toolgate.yaml. Without a file anywhere it
+		Long: `Serve every server of a file behind one URL. The file is a client's own (of Claude,
+Cursor, VS Code, ...) or a toolgate.yaml. If there is no file anywhere, toolgate
 serves a few built-in demo tools, offline.`,
 		Example: "  toolgate up\n  toolgate up ~/.cursor/mcp.json",
 		Args:    cobra.MaximumNArgs(1),
@@ -88,7 +88,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		return err
 	}
 	if fresh != "" {
-		// Only now is it sure to be shown, and only by the holder of the store.
+		// Only now is the key certain to be shown, and only by the holder of the store.
 		if err := state.Create(guardKeyFile, generated); err != nil {
 			in.Close()
 			return err
@@ -123,8 +123,8 @@ func (o *options) up(ctx context.Context, arg string) error {
 	})
 }
 
-// takePlace makes the gateway of a configuration. One that serves only clients
-// of `toolgate stdio` ends for it, and its clients join this one.
+// takePlace creates the gateway of a configuration. A gateway that serves only clients of
+// `toolgate stdio` ends for it, and its clients join this one.
 func (o *options) takePlace(ctx context.Context, c *config.Config, state *statedir.Dir, generated string) (*daemon.Daemon, error) {
 	token, err := state.Secret("admin.token")
 	if err != nil {
@@ -138,7 +138,8 @@ func (o *options) takePlace(ctx context.Context, c *config.Config, state *stated
 		if !busy || time.Now().After(end) {
 			return in, err
 		}
-		// Without an answer it is just ending, or another one is starting.
+		// Without an answer, the other gateway is about to end, or another one is
+		// starting.
 		answer := control.MakeRoom(ctx)
 		_, stays := errors.AsType[*admin.StaysError](answer)
 		if _, refused := errors.AsType[*admin.RefusedError](answer); stays || refused {
@@ -157,16 +158,16 @@ func (o *options) takePlace(ctx context.Context, c *config.Config, state *stated
 }
 
 const (
-	// takePlaceTime is how long the gateway before may take to end.
+	// takePlaceTime is how long the previous gateway may take to end.
 	takePlaceTime = 30 * time.Second
 	// makeRoomTime is how long its answer may take.
 	makeRoomTime = 3 * time.Second
-	// takePlacePause is shorter than that of clients which look for a gateway,
-	// so that they find this one rather than start their own.
+	// takePlacePause is shorter than the pause of clients that look for a gateway, so
+	// that they find this one instead of starting their own.
 	takePlacePause = takeOverPause / 5
 )
 
-// source names where the configuration came from.
+// source names the origin of the configuration.
 func source(c *config.Config) string {
 	if c.Path == "" {
 		return "no configuration found: serving the built-in demo"
@@ -178,18 +179,18 @@ func source(c *config.Config) string {
 	return fmt.Sprintf("%d %s from %s", len(c.Servers), servers, c.Path)
 }
 
-// noServers says that a configuration has none, and how one is added.
+// noServers says that a configuration has no servers, and how to add one.
 func noServers(c *config.Config) string {
-	return c.Path + " names no server to run; add one such as mcpServers: { name: { command: ... } }"
+	return c.Path + " has no server to run; add one such as mcpServers: { name: { command: ... } }"
 }
 
 // guardKeyFile is the file of the state folder that holds the hash of the
 // generated API key.
 const guardKeyFile = "api-key.sha256"
 
-// guardKey makes a key for a gateway that others on the network reach and that
-// asks nobody who they are. It returns the key's hash, and its text when it is
-// new and has to be kept.
+// guardKey makes a key for a gateway that others on the network can reach and that has no
+// authentication. It returns the key's hash, and its text if it is new and must be
+// stored.
 func guardKey(c *config.Config, state *statedir.Dir) (sum, fresh string, err error) {
 	if c.Toolgate.Listen.HTTP == "" || build.Loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
 		return "", "", nil

@@ -465,7 +465,7 @@ func TestShutdownWhileBusy(t *testing.T) {
 	if code := call.wait(t); code == exitOK {
 		t.Errorf("the call that was cut off has exit code %d: %s", code, call.out)
 	}
-	joined.says(t, joined.err, "this client goes on")
+	joined.says(t, joined.err, "this client continues")
 	if code := joined.stop(t, syscall.SIGTERM); code != exitOK {
 		t.Errorf("the client that went on: exit code %d", code)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/toolgate/toolgate/internal/spelling"
 )
 
-// This file says what is wrong with a command line and what to write instead.
+// This file explains what is wrong with a command line and what to write instead.
 
-// explainUsage makes a command and those below it say how they are written when
-// they are not. A command that only groups others prints its help, or says that
-// there is no such command.
+// explainUsage makes a command and its subcommands explain their usage after a mistake. A
+// command that only groups others prints its help, or says that the subcommand does not
+// exist.
 func explainUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		explainUsage(sub)
@@ -46,10 +46,10 @@ func explainUsage(c *cobra.Command) {
 	}
 }
 
-// argsFault says in plain words how many arguments are wrong.
+// argsFault says how many arguments are wrong.
 func argsFault(err error) string {
 	text := err.Error()
-	var most, got int
+	var least, most, got int
 	switch {
 	case strings.HasPrefix(text, "unknown command "):
 		return "takes no arguments"
@@ -58,6 +58,12 @@ func argsFault(err error) string {
 	}
 	if n, _ := fmt.Sscanf(text, "accepts at most %d arg(s), received %d", &most, &got); n == 2 {
 		return fmt.Sprintf("takes at most %d argument, not %d", most, got)
+	}
+	if n, _ := fmt.Sscanf(text, "accepts %d arg(s), received %d", &most, &got); n == 2 {
+		return fmt.Sprintf("takes %d argument, not %d", most, got)
+	}
+	if n, _ := fmt.Sscanf(text, "accepts between %d and %d arg(s), received %d", &least, &most, &got); n == 3 {
+		return fmt.Sprintf("takes %d to %d arguments, not %d", least, most, got)
 	}
 	return text
 }
@@ -78,7 +84,7 @@ func flagError(c *cobra.Command, err error) error {
 	return failure.Newf(failure.Usage, "`%s` has no flag --%s%s%s", c.CommandPath(), name, hint, seeHelp(c))
 }
 
-// flagNames finds the names of flags in their descriptions.
+// flagNames matches the names of flags in their descriptions.
 var flagNames = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
 func seeHelp(c *cobra.Command) string { return fmt.Sprintf("; see `%s --help`", c.CommandPath()) }

@@ -78,7 +78,7 @@ func TestMessages(t *testing.T) {
 	if o := h.run(t, "tools", h.file); o.code != exitOK || !strings.Contains(o.stderr, "warning: server broken is failed: ") {
 		t.Errorf("a server that offers nothing: %+v", o)
 	}
-	if o := h.run(t, "validate", write("empty.json", "")); o.code != exitOK || !strings.Contains(o.stderr, "empty.json names no server to run; add one") {
+	if o := h.run(t, "validate", write("empty.json", "")); o.code != exitOK || !strings.Contains(o.stderr, "empty.json has no server to run; add one") {
 		t.Errorf("no servers: %+v", o)
 	}
 	for _, group := range [][]string{nil, {"config"}, {"key"}, {"completion"}} {

@@ -36,10 +36,10 @@ func newValidate(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Check a configuration without starting anything",
-		Long: `Check a configuration without starting anything. The names in it, of rules, scopes,
-capsules, policy data and relations, are held against what the gateway offers that
-runs with it, or offered when it last did; without either, against the names that
-its servers can have.`,
+		Long: `Check a configuration without starting anything. validate also checks the names in
+rules, scopes, capsules, policy data and relations. It compares them with what the
+running gateway of this configuration offers, or with what it offered when it last
+ran. Without either, it compares them with the names that the servers can have.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.loadConfig(file(args))
@@ -127,8 +127,8 @@ func validationTable(c *config.Config) table {
 	return t
 }
 
-// control returns the client for the gateway of a configuration. The file
-// itself may be broken; it is not read.
+// control returns a client for the gateway of a configuration. It does not read the file,
+// which may be broken.
 func (o *options) control(arg string) (*admin.Client, error) {
 	path, err := o.findFile(arg)
 	if err != nil {
@@ -150,7 +150,7 @@ func newConfig(o *options) *cobra.Command {
 	var origin bool
 	show := &cobra.Command{
 		Use:   "show [FILE]",
-		Short: "Show every setting, with --origin where it comes from",
+		Short: "Show every setting, and with --origin where it comes from",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := o.loadConfig(file(args))
@@ -184,7 +184,7 @@ func newKey() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			text, sum := auth.Generate()
 			say("key     %s\nsha256  %s\n", text, sum)
-			note("Give the key to the client and write the sha256 under toolgate.auth.keys; the key is not kept.")
+			note("Give the key to the client and write the sha256 under toolgate.auth.keys; the key itself is not stored.")
 			return nil
 		},
 	})
@@ -211,11 +211,10 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// promptInput asks for a value that a file leaves to its user, when there is a
-// user to ask.
+// promptInput asks for a value that a file leaves to its user, if there is a user to ask.
 func promptInput(id, description string, password bool) (string, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return "", errors.New("nobody can be asked: stdin is no terminal")
+		return "", errors.New("nobody can be asked: stdin is not a terminal")
 	}
 	if description == "" {
 		description = id
@@ -230,16 +229,16 @@ func promptInput(id, description string, password bool) (string, error) {
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-// checkNames holds the names in a configuration against what is known of what
-// its gateway offers.
+// checkNames compares the names in a configuration with what its gateway is known to
+// offer.
 func checkNames(ctx context.Context, c *config.Config, m references.Mentioned) error {
 	inv, err := references.Known(ctx, c)
 	if err != nil {
-		note("warning: names are checked by the file alone, because what the gateway offers is not known: %v", err)
+		note("warning: names are checked against the file alone, because what the gateway offers is unknown: %v", err)
 		inv = references.NewInventory(c)
 	}
 	if len(inv.Servers) == 0 && len(inv.Offers) == 0 {
-		return nil // which has a warning of its own
+		return nil // which has its own warning
 	}
 	var problems []error
 	for _, p := range m.Dangling(inv) {
@@ -248,15 +247,15 @@ func checkNames(ctx context.Context, c *config.Config, m references.Mentioned) e
 	return failure.New(failure.Config, errors.Join(problems...))
 }
 
-// checkSeed refuses a seed that names what no server offers, as far as that is
-// known from earlier runs.
+// checkSeed refuses a seed with names that no server offers, as far as earlier runs know
+// them.
 func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error {
 	if seed == nil {
 		return nil
 	}
 	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
-		note("warning: what the seed names is not checked: %v", err)
+		note("warning: the names in the seed are not checked: %v", err)
 		return nil
 	}
 	seen := make(map[string]bool)
@@ -270,13 +269,13 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 	var problems []error
 	for _, e := range seed.Unmatched(records) {
 		if seen[e.Server] || e.Server == "" && all {
-			problems = append(problems, fmt.Errorf("%s: no server offers %s; `toolgate catalog ls` lists what there is", e.At.Place(), &e))
+			problems = append(problems, fmt.Errorf("%s: no server offers %s; `toolgate catalog ls` lists what they offer", e.At.Place(), &e))
 		}
 	}
 	return failure.New(failure.Config, errors.Join(problems...))
 }
 
-// short renders a count for a table.
+// short formats a count for a table.
 func short(n int) string {
 	switch {
 	case n < 1000:
@@ -290,14 +289,14 @@ func short(n int) string {
 	}
 }
 
-// limitWarnings says which clients cannot take a list of tools as it is;
-// toolgate's own name in the client's file is taken to be "toolgate".
+// limitWarnings says which clients cannot use a list of tools as it is. It assumes that
+// toolgate is called "toolgate" in the client's file.
 func limitWarnings(names []string) []string {
 	var out []string
 	for _, c := range clients.All() {
 		l := &c.Limits
 		if l.Tools > 0 && len(names) > l.Tools {
-			out = append(out, fmt.Sprintf("%s takes at most %d tools; this list has %d", c.Title, l.Tools, len(names)))
+			out = append(out, fmt.Sprintf("%s accepts at most %d tools; this list has %d", c.Title, l.Tools, len(names)))
 		}
 		long, example := 0, ""
 		for _, n := range names {
@@ -306,14 +305,14 @@ func limitWarnings(names []string) []string {
 			}
 		}
 		if long > 0 {
-			out = append(out, fmt.Sprintf("%s takes names of %d characters with its prefix; %d are longer, such as %s", c.Title, l.Name, long, example))
+			out = append(out, fmt.Sprintf("%s accepts names of %d characters with its prefix; %d are longer, such as %s", c.Title, l.Name, long, example))
 		}
 	}
 	return out
 }
 
-// checkPlugins checks what the plugins of a configuration that is not run are
-// granted: it is there, and it is nothing of the gateway's own.
+// checkPlugins checks what is granted to the plugins of a configuration that does not
+// run: it must exist, and it must not belong to the gateway itself.
 func checkPlugins(c *config.Config) error {
 	plugins := c.Toolgate.Native.Plugins
 	if len(plugins) == 0 {
@@ -328,7 +327,7 @@ func checkPlugins(c *config.Config) error {
 	for _, key := range slices.Sorted(maps.Keys(plugins)) {
 		n := plugins[key]
 		if n.Sandbox == "off" {
-			continue // there is nothing that is granted
+			continue // nothing is granted
 		}
 		prefix := "native.plugins." + key + "."
 		for _, grant := range []struct {
@@ -337,7 +336,7 @@ func checkPlugins(c *config.Config) error {
 		}{{"read", n.Read}, {"write", n.Write}, {"run", n.Run}} {
 			for _, path := range grant.paths {
 				if _, err := os.Stat(path); err != nil {
-					wrong = append(wrong, fmt.Errorf("%s%s%s: what is granted has to be there: %w", placeOf(c, prefix+grant.key), prefix, grant.key, err))
+					wrong = append(wrong, fmt.Errorf("%s%s%s: what is granted must exist: %w", placeOf(c, prefix+grant.key), prefix, grant.key, err))
 				}
 			}
 		}
@@ -348,7 +347,7 @@ func checkPlugins(c *config.Config) error {
 	return failure.New(failure.Config, errors.Join(wrong...))
 }
 
-// placeOf is where a file says something, before what is wrong with it.
+// placeOf returns the position of a setting, to be followed by what is wrong with it.
 func placeOf(c *config.Config, prefix string) string {
 	if at := build.RuleAt(c, prefix); at.Line > 0 {
 		return fmt.Sprintf("%s:%d: ", at.File, at.Line)

@@ -19,7 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-// logsEvery is how often `toolgate logs -f` asks for more.
+// logsEvery is how often `toolgate logs -f` asks for new lines.
 const logsEvery = 300 * time.Millisecond
 
 func newLogs(o *options) *cobra.Command {
@@ -28,9 +28,9 @@ func newLogs(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs SERVER",
 		Short: "Show what a server writes to its standard error",
-		Long: `Show the last lines that the process of a server has written to its standard error,
-up to 200 of them, and with -f those that follow, also those of its next process. A
-server that is elsewhere has none.`,
+		Long: `Show the last lines that the process of a server has written to its standard error, up
+to 200. With -f show those that follow too, including those of the next process. A
+remote server has none.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withControl(path, func(control *admin.Client) error {
@@ -39,13 +39,13 @@ server that is elsewhere has none.`,
 		},
 		ValidArgsFunction: o.completeServers(&path),
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "show new lines until interrupted")
 	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }
 
-// logLine is a line as -o json shows it, one on each line.
+// logLine is a line as -o json prints it.
 type logLine struct {
 	Server  string `json:"server"`
 	Process int64  `json:"process"`
@@ -91,7 +91,7 @@ func (o *options) logs(ctx context.Context, control *admin.Client, server string
 func (o *options) logLine(l logLine) error {
 	switch o.output {
 	case "json", "yaml":
-		text, err := json.Marshal(l) // which YAML reads as well
+		text, err := json.Marshal(l) // JSON is valid YAML
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (o *options) logLine(l logLine) error {
 		_, err := fmt.Println(printable(l.Server))
 		return err
 	}
-	_, err := fmt.Println(l.Text) // made printable where it was read
+	_, err := fmt.Println(l.Text) // already escaped when it was read
 	return err
 }
 
@@ -111,9 +111,9 @@ func newTop(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top [FILE]",
 		Short: "Watch the running gateway at work",
-		Long: `Show which tools are called how often, how long that takes and what fails, and go on
-showing it until interrupted. On a terminal the screen is drawn again each time; with
--o json each line is one look, for programs. --count ends it after so many looks.`,
+		Long: `Show which tools are called, how often, how long calls take and what fails, until
+interrupted. On a terminal each update redraws the screen. With -o json each update
+is one line, for programs. --count ends after that many updates.`,
 		Example: "  toolgate top\n  toolgate top --count 1 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -126,19 +126,19 @@ showing it until interrupted. On a terminal the screen is drawn again each time;
 		},
 		ValidArgsFunction: completeFiles,
 	}
-	c.Flags().DurationVar(&every, "every", 2*time.Second, "time between two looks")
-	c.Flags().IntVar(&count, "count", 0, "looks until the end; 0 goes on")
+	c.Flags().DurationVar(&every, "every", 2*time.Second, "time between two updates")
+	c.Flags().IntVar(&count, "count", 0, "number of updates; 0 for no end")
 	o.outputFlag(c)
 	return c
 }
 
-// minEvery is the shortest time between two looks.
+// minEvery is the shortest time between two updates.
 const minEvery = 100 * time.Millisecond
 
-// look is what `top` shows at one time. Names of fields stay.
+// look is what `top` shows at one time. The field names are stable.
 type look struct {
 	Now      time.Time `json:"now"`
-	Seconds  float64   `json:"seconds"` // since the look before, or since the start at the first
+	Seconds  float64   `json:"seconds"` // since the previous update, or since the start for the first one
 	Mode     string    `json:"mode"`
 	Ready    bool      `json:"ready"`
 	Sessions int       `json:"sessions"`
@@ -147,7 +147,7 @@ type look struct {
 	Tools    []topTool `json:"tools"`
 }
 
-// topTool is a tool since the look before.
+// topTool is a tool's activity since the previous update.
 type topTool struct {
 	Server  string  `json:"server"`
 	Tool    string  `json:"tool"`
@@ -188,7 +188,7 @@ func (o *options) top(ctx context.Context, control *admin.Client, every time.Dur
 	}
 }
 
-// untilInterrupted is no error of a command that was asked to end.
+// untilInterrupted treats an interrupt as success for a command that runs until then.
 func untilInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -196,8 +196,8 @@ func untilInterrupted(ctx context.Context, err error) error {
 	return nil
 }
 
-// lookOf compares two answers. A gateway that has started again has counted less
-// than before; then all of it is new.
+// lookOf compares two answers. A restarted gateway has lower counts than before; then all
+// of them are new.
 func lookOf(before, after *admin.Activity, now *overview) look {
 	l := look{Now: after.Now, Mode: now.Mode, Ready: now.Ready, Sessions: after.Sessions, Pending: len(now.Approvals), Open: len(now.Breakers), Tools: []topTool{}}
 	if !before.Now.IsZero() {
@@ -228,13 +228,13 @@ func lookOf(before, after *admin.Activity, now *overview) look {
 	return l
 }
 
-// topRows is how many tools the table shows.
+// topRows is the maximum number of tools in the table.
 const topRows = 30
 
 func (o *options) printLook(l look, screen bool) error {
 	switch o.output {
 	case "json", "yaml":
-		text, err := json.Marshal(l) // which YAML reads as well
+		text, err := json.Marshal(l) // JSON is valid YAML
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (o *options) printLook(l look, screen bool) error {
 	}
 	w := bufio.NewWriter(os.Stdout)
 	if screen {
-		fmt.Fprint(w, "\x1b[H\x1b[2J") // to the first line, with an empty screen
+		fmt.Fprint(w, "\x1b[H\x1b[2J") // cursor to the top left, and clear the screen
 	}
 	ready := "ready"
 	if !l.Ready {

@@ -20,15 +20,15 @@ func newWhy(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "why NAME [NAME=VALUE ...]",
 		Short: "Explain whether a tool, prompt or resource can be seen and called",
-		Long: `Explain, step by step, whether a caller may see and call what has an exposed
-name at this moment: the gate, the operating mode and the rules of governance,
-whether an approval would be asked for, rates and budgets; with the rules that
-decided, their file and line, and for a refusal a change that would lift it. Rules
-about arguments count where arguments are given, as for call. No server and nobody
-is asked, and nothing is counted or charged.
+		Long: `Explain, step by step, whether a caller may see and call a tool, prompt or resource at
+this moment. The steps are the gate, the operating mode and the rules of governance,
+whether the call needs an approval, rate limits and budgets. The explanation has the
+rules that decided with their file and line, and for a refusal a change that would
+lift it. Rules about arguments count if you give arguments, as for call. No server
+and no person is asked, and nothing is counted or charged.
 
-The caller is the owner of an API key, or somebody of whom a token would say what
-the flags do.`,
+The caller is the owner of an API key, or somebody whose token has the claims that
+the flags give.`,
 		Example: "  toolgate why gh__delete_repo --as ci\n  toolgate why gh__delete_repo repo=toolgate --as alice --tenant acme --groups dev,ops",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,10 +67,10 @@ func newWhoCan(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "who-can NAME",
 		Short: "List which known callers may see and call a tool, prompt or resource",
-		Long: `List which known callers may see and call what has an exposed name: the owners of
-API keys, and somebody of whom a token would say what the flags do. It holds for this
-moment, with its operating mode, rates and budgets, and whatever the arguments are;
-asks means that an approval is asked for before a call.`,
+		Long: `List which known callers may see and call a tool, prompt or resource: the owners of
+API keys, and somebody whose token has the claims that the flags give. The list is for
+this moment, with its operating mode, rate limits and budgets, and for any arguments.
+asks means that a call needs an approval first.`,
 		Example: "  toolgate who-can gh__delete_repo\n  toolgate who-can gh__delete_repo --as alice --groups dev",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -108,7 +108,8 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// withExplainer hands over the running gateway, or one that is started for this.
+// withExplainer calls use with the running gateway, or with one that is started for this
+// command.
 func (o *options) withExplainer(ctx context.Context, path string, use func(context.Context, admin.Explainer) error) error {
 	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
 		if own != nil {
@@ -141,7 +142,7 @@ func whyTable(w *admin.Why) table {
 	return t
 }
 
-// joined puts what there is of two texts into one.
+// joined joins the texts that are not empty.
 func joined(reason, problem string) string {
 	if reason == "" || problem == "" {
 		return reason + problem

@@ -13,15 +13,15 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// maxPolicyFiles is how many files of a policy are looked at.
+// maxPolicyFiles is the maximum number of policy files to check.
 const maxPolicyFiles = 10_000
 
-// onlyOwn refuses a configuration that every user of this machine may change. Its
-// files choose command lines and rules, so whoever may write them runs programs with
-// the rights of the gateway. The policy counts, and so do the folders: who may write
-// one may replace what is in it, unless it is sticky as /tmp is. Groups are left to
-// the operator, because on many systems each user has one alone. The permissions of
-// Windows are not shown in the mode; there nothing is looked at.
+// onlyOwn refuses a configuration that every user of this machine may change. Its files
+// choose command lines and rules, so whoever may write them can run programs with the
+// rights of the gateway. It checks the policy and the folders too: whoever may write a
+// folder may replace what is in it, unless it is sticky like /tmp. Group permissions are
+// left to the operator, because on many systems each user has a group of their own. On
+// Windows nothing is checked, because the mode does not show permissions there.
 func onlyOwn(c *config.Config) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -35,20 +35,20 @@ func onlyOwn(c *config.Config) error {
 	return errors.Join(w.errs...)
 }
 
-// writable gathers what every user of this machine may change.
+// writable collects what every user of this machine may change.
 type writable struct {
 	seen map[string]bool
 	errs []error
 }
 
-// look notes one file or folder.
+// look checks one file or folder.
 func (w *writable) look(path string) {
 	if w.seen[path] {
 		return
 	}
 	w.seen[path] = true
 	info, err := os.Stat(path)
-	if err != nil { // what is missing is said where it is read
+	if err != nil { // whoever reads the file reports that it is missing
 		return
 	}
 	sticky := info.IsDir() && info.Mode()&fs.ModeSticky != 0
@@ -57,8 +57,8 @@ func (w *writable) look(path string) {
 	}
 }
 
-// file looks at a file and its folder, and where it is a link at what that leads to.
-// It returns where the file really is.
+// file checks a file and its folder, and if it is a link, its target. It returns the real
+// path of the file.
 func (w *writable) file(path string) string {
 	if path == "" {
 		return ""
@@ -74,8 +74,8 @@ func (w *writable) file(path string) string {
 	return target
 }
 
-// policy looks at everything that a policy may be read from. Folders whose names begin
-// with a dot are not read.
+// policy checks everything that a policy may be read from. Folders whose names begin with
+// a dot are not read.
 func (w *writable) policy(path string) {
 	if path == "" {
 		return
@@ -84,12 +84,12 @@ func (w *writable) policy(path string) {
 	left := maxPolicyFiles
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, _ error) error {
 		switch left--; {
-		case d == nil: // it cannot be read, which is said where the policy is loaded
+		case d == nil: // it cannot be read, which is reported when the policy is loaded
 			return nil
 		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
 		case left < 0:
-			w.errs = append(w.errs, fmt.Errorf("%s has more than %d files; a policy is a folder of its own", root, maxPolicyFiles))
+			w.errs = append(w.errs, fmt.Errorf("%s has more than %d files; put the policy into a folder of its own", root, maxPolicyFiles))
 			return fs.SkipAll
 		}
 		w.file(path)

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// File is where a client may have one.
+// File is a place where a client may have a file.
 type File struct {
 	Scope string // user or project
-	// Path has {home}, {config} (the user's configuration folder) and {project}
-	// in it. Windows is another one there; empty is the same.
+	// Path may contain {home}, {config} (the user's configuration folder) and {project}.
+	// Windows is the path on Windows if it differs.
 	Path, Windows string
 }
 
 func user(path string) File    { return File{Scope: "user", Path: path} }
 func project(path string) File { return File{Scope: "project", Path: "{project}/" + path} }
 
-// Places are the folders that paths are relative to. An empty one is not known,
-// and no file is in it.
+// Places are the folders that paths are relative to. An empty one is unknown, so no file
+// is found in it.
 type Places struct {
 	Home, Config, Project string
 	Windows               bool
 }
 
-// In returns the path of a file; empty where its folder is not known.
+// In returns the path of a file; empty if its folder is unknown.
 func (f File) In(p Places) string {
 	path := f.Path
 	if p.Windows && f.Windows != "" {
@@ -43,15 +43,15 @@ func (f File) In(p Places) string {
 	return ""
 }
 
-// Found is a file that is there.
+// Found is an existing file.
 type Found struct {
 	Client *Client
 	File   File
 	Path   string
 }
 
-// Installed returns the files of all clients that are there, in the order of the
-// table. What cannot be looked at is not there.
+// Installed returns the existing files of all clients, in the order of the table. Files
+// that cannot be examined count as absent.
 func Installed(p Places) []Found {
 	var out []Found
 	for _, c := range table {
@@ -60,8 +60,7 @@ func Installed(p Places) []Found {
 	return out
 }
 
-// Existing returns the files of a client that are there, the most significant
-// first.
+// Existing returns the existing files of a client, the most significant first.
 func (c *Client) Existing(p Places) []Found {
 	var out []Found
 	for _, f := range c.Files {
@@ -76,8 +75,8 @@ func (c *Client) Existing(p Places) []Found {
 	return out
 }
 
-// Home returns the file of a scope in which an entry is written: the first that is
-// there, else the first whose client seems to be installed, else the first.
+// Home returns the file of a scope into which an entry is written: the first that exists,
+// else the first whose client seems to be installed, else the first.
 func (c *Client) Home(p Places, scope string) (string, error) {
 	first := ""
 	var own []string

@@ -9,7 +9,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Shown is a tool's name as a client has it, with its prefix.
+// Shown returns a tool's name as a client shows it, with its prefix.
 func (c *Client) Shown(name string) string {
 	return strings.ReplaceAll(c.Limits.Prefix, "NAME", Entry) + name
 }
@@ -18,14 +18,14 @@ func (c *Client) Shown(name string) string {
 type Tool struct {
 	Name        string
 	Description string
-	Schema      []byte // of its arguments, as JSON
+	Schema      []byte // schema of its arguments, as JSON
 }
 
-// The rules of [Client.Lint], which never change their meaning.
+// The rules of [Client.Lint]. Their meaning never changes.
 const (
-	RuleTools       = "tools"           // more tools than the client takes
+	RuleTools       = "tools"           // more tools than the client accepts
 	RuleName        = "name-length"     // a name that is too long
-	RuleChars       = "name-characters" // a name with characters that the client does not take
+	RuleChars       = "name-characters" // a name with characters that the client does not accept
 	RuleCollision   = "name-collision"  // two names that become one
 	RuleDescription = "description"     // a description that is too long
 	RuleSchema      = "schema-size"     // a schema that is too large
@@ -33,20 +33,20 @@ const (
 	RuleTypeList    = "type-list"       // an argument of several types
 )
 
-// Problem is something that a client does not take as it is.
+// Problem is something that a client does not accept as it is.
 type Problem struct {
 	Client string `json:"client"`
 	Rule   string `json:"rule"`
-	Tool   string `json:"tool,omitempty"` // empty for what is about all of them
+	Tool   string `json:"tool,omitempty"` // empty if it is about all of them
 	What   string `json:"what"`
 	Fix    string `json:"fix"`
 }
 
-// maxProblems bounds what is said of one client.
+// maxProblems bounds the problems reported for one client.
 const maxProblems = 1000
 
-// Lint holds the tools of a gateway against what a client takes. At most
-// maxProblems are returned.
+// Lint checks the tools of a gateway against a client's limits. It returns at most
+// maxProblems.
 func (c *Client) Lint(tools []Tool) []Problem {
 	var out []Problem
 	add := func(rule, tool, what, fix string) {
@@ -56,7 +56,7 @@ func (c *Client) Lint(tools []Tool) []Problem {
 	}
 	l := &c.Limits
 	if l.Tools > 0 && len(tools) > l.Tools {
-		add(RuleTools, "", fmt.Sprintf("takes %d tools, and there are %d", l.Tools, len(tools)), "Show it fewer: connect it with --http --capsule, or hide tools.")
+		add(RuleTools, "", fmt.Sprintf("accepts %d tools, and there are %d", l.Tools, len(tools)), "Show it fewer: connect it with --http --capsule, or hide tools.")
 	}
 	var allowed *regexp.Regexp
 	if l.Chars != "" {
@@ -67,14 +67,14 @@ func (c *Client) Lint(tools []Tool) []Problem {
 		t := &tools[i]
 		shown := c.Shown(t.Name)
 		if l.Name > 0 && len(shown) > l.Name {
-			add(RuleName, t.Name, fmt.Sprintf("takes names of %d characters with its prefix, and this one has %d: it %s", l.Name, len(shown), l.Over),
+			add(RuleName, t.Name, fmt.Sprintf("accepts names of %d characters with its prefix, and this one has %d: it %s", l.Name, len(shown), l.Over),
 				"Shorten it: toolgate.servers.NAME.tools.TOOL.rename, or a shorter namespace.")
 		}
 		if allowed != nil && allowed.MatchString(t.Name) {
-			add(RuleChars, t.Name, fmt.Sprintf("takes only %s in names", l.Chars), "Rename it: toolgate.servers.NAME.tools.TOOL.rename.")
+			add(RuleChars, t.Name, fmt.Sprintf("accepts only %s in names", l.Chars), "Rename it: toolgate.servers.NAME.tools.TOOL.rename.")
 		}
 		if other, twice := seen[c.becomes(shown)]; twice {
-			add(RuleCollision, t.Name, fmt.Sprintf("makes the same name of it as of %s", other), "Rename one of them: toolgate.servers.NAME.tools.TOOL.rename.")
+			add(RuleCollision, t.Name, fmt.Sprintf("turns its name into the same name as that of %s", other), "Rename one of them: toolgate.servers.NAME.tools.TOOL.rename.")
 		}
 		seen[c.becomes(shown)] = t.Name
 		if l.Description > 0 && len(t.Description) > l.Description {
@@ -89,13 +89,14 @@ func (c *Client) Lint(tools []Tool) []Problem {
 			add(RuleRoot, t.Name, "leaves out the whole server because the root of this schema is not a plain object", "Hide the tool from it, or have its server changed.")
 		}
 		if argument := severalTypes(t.Schema); l.TypeLists && argument != "" {
-			add(RuleTypeList, t.Name, fmt.Sprintf("takes one type for an argument, and %s has a list", argument), "Hide the argument: toolgate.servers.NAME.tools.TOOL.args, or have its server changed.")
+			add(RuleTypeList, t.Name, fmt.Sprintf("accepts one type for an argument, and %s has a list", argument), "Hide the argument: toolgate.servers.NAME.tools.TOOL.args, or have its server changed.")
 		}
 	}
 	return out
 }
 
-// becomes is what a client makes of a name, as far as that may make two names one.
+// becomes returns the form that a client gives a name, as far as it may make two names
+// equal.
 func (c *Client) becomes(shown string) string {
 	switch c.Name {
 	case "codex":

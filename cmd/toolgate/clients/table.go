@@ -9,34 +9,35 @@ import (
 // Client is one program that is a client of MCP servers.
 type Client struct {
 	Name  string // as it is written on the command line
-	Title string // as it calls itself
-	Files []File // the most significant first: what it says of a name counts
-	// Section is the path of the map that holds the servers, by name. A file of
-	// its own for one server has none.
+	Title string // what it calls itself
+	Files []File // the most significant first: its entry of a name wins
+	// Section is the path of the map that holds the servers by name. It is empty if a
+	// server has a file of its own.
 	Section []string
-	// Whole tells that a file is for one server alone, and is made and removed with it.
+	// Whole tells that a file is for one server alone, and is created and removed with
+	// it.
 	Whole bool
-	// Reference is how its files name a variable of the environment, with NAME
-	// for the name; empty where they cannot.
+	// Reference is how its files refer to an environment variable, with NAME for the
+	// name; empty if they cannot.
 	Reference string
 
 	Stdio  func(command string, args []string) edit.Map
-	Remote func(url string, key Key) edit.Map // nil: it knows no servers that are elsewhere
+	Remote func(url string, key Key) edit.Map // nil: it cannot use remote servers
 
 	Limits Limits
-	// After is what a person has to do for the client to see the change.
+	// After is what a person must do for the client to notice the change.
 	After string
-	// Notes are what else is to know.
+	// Notes are other facts to know.
 	Notes []string
 }
 
-// Key is the API key that a client sends. The zero value is none.
+// Key is the API key that a client sends. The zero value is no key.
 type Key struct {
-	Variable  string // of the environment, that holds it
-	Reference string // to the variable, as the client's files write it
+	Variable  string // environment variable that holds it
+	Reference string // reference to the variable, as the client's files write it
 }
 
-// Limits are what a client can take. Zero is no limit that is known.
+// Limits are what a client accepts. Zero means no known limit.
 type Limits struct {
 	Tools       int    // of all servers together
 	Name        int    // of a tool, in characters, with the prefix
@@ -45,13 +46,14 @@ type Limits struct {
 	Chars       string // of names, as a class of a regular expression; empty is any that MCP allows
 	Description int    // of a tool, in bytes
 	Schema      int    // of the arguments of a tool, in bytes of JSON
-	// ObjectRoot tells that the root of a schema has to be an object without anyOf, oneOf and allOf.
+	// ObjectRoot tells that the root of a schema must be an object without anyOf, oneOf
+	// and allOf.
 	ObjectRoot bool
-	// TypeLists tells that it takes no list as the type of an argument.
+	// TypeLists tells that it does not accept a list as the type of an argument.
 	TypeLists bool
-	// Fixed tells that it does not look at the list again when it changes.
+	// Fixed says how it ignores changes of the list, for people; empty if it does not.
 	Fixed string
-	// Timeout is how long it waits for a call by itself, for people.
+	// Timeout is how long it waits for a call by default, for people.
 	Timeout string
 }
 
@@ -80,7 +82,7 @@ func Names() []string {
 
 const (
 	restart   = "Restart it."
-	newReload = "Start a new session of it."
+	newReload = "Start a new session."
 )
 
 var table = []*Client{
@@ -106,7 +108,7 @@ var table = []*Client{
 		Files: []File{{Scope: "user", Path: "{config}/Claude/claude_desktop_config.json"}},
 		Stdio: plain, After: restart,
 		Limits: Limits{Name: 128, Over: "refuses the tool", Chars: "A-Za-z0-9_-", Timeout: "1 to 4 minutes"},
-		Notes:  []string{"Its file has no servers that are elsewhere, so it is connected by `toolgate stdio`."},
+		Notes:  []string{"Its file cannot have remote servers, so it uses `toolgate stdio`."},
 	},
 	{
 		Name: "cline", Title: "Cline", Section: []string{"mcpServers"}, Reference: "${env:NAME}",
@@ -114,9 +116,9 @@ var table = []*Client{
 			user("{home}/.cline/mcp.json"),
 			user("{config}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"),
 		},
-		Stdio: plain, Remote: remote("streamableHttp", "url", "headers"), After: "It sees the change by itself.",
+		Stdio: plain, Remote: remote("streamableHttp", "url", "headers"), After: "It notices the change by itself.",
 		Limits: Limits{Name: 64, Prefix: "NAME__", Over: "shortens it to 55 characters and a hash", Chars: "A-Za-z0-9_-", ObjectRoot: true, Timeout: "60 seconds"},
-		Notes:  []string{"One schema whose root is no plain object makes it drop the whole server."},
+		Notes:  []string{"One schema whose root is not a plain object makes it drop the whole server."},
 	},
 	{
 		Name: "codex", Title: "Codex", Section: []string{"mcp_servers"},
@@ -133,7 +135,7 @@ var table = []*Client{
 			Name: 64, Prefix: "mcp__NAME__", Over: "shortens it to a hash", Chars: "A-Za-z0-9_", Schema: 5000,
 			Fixed: "only logs that the list has changed", Timeout: "300 seconds",
 		},
-		Notes: []string{"It replaces every other character in names, hyphens and dots too, by `_`.", "It shortens schemas of more than 5,000 bytes."},
+		Notes: []string{"It replaces every other character in names by `_`, including hyphens and dots.", "It shortens schemas of more than 5,000 bytes."},
 	},
 	{
 		Name: "continue", Title: "Continue", Whole: true, Reference: "${{ secrets.NAME }}",
@@ -149,8 +151,8 @@ var table = []*Client{
 			return continueFile(m)
 		},
 		After:  "Reload its configuration.",
-		Limits: Limits{Prefix: "NAME_", Fixed: "does not look at the list again when it changes", Timeout: "60 seconds"},
-		Notes:  []string{"It shows the text of results alone."},
+		Limits: Limits{Prefix: "NAME_", Fixed: "does not read the list again when it changes", Timeout: "60 seconds"},
+		Notes:  []string{"It shows only the text of results."},
 	},
 	{
 		Name: "cursor", Title: "Cursor", Section: []string{"mcpServers"}, Reference: "${env:NAME}",
@@ -158,15 +160,15 @@ var table = []*Client{
 		Stdio: typed("stdio"), Remote: remote("", "url", "headers"), After: "Switch the server on in its settings, or restart it.",
 		Limits: Limits{
 			Tools: 80, Name: 60, Prefix: "NAME:", Over: "shortens it to a hash", Chars: "A-Za-z0-9_-", TypeLists: true,
-			Fixed: "does not look at the list again in versions since 3.12.17", Timeout: "not published",
+			Fixed: "does not read the list again in versions since 3.12.17", Timeout: "not published",
 		},
 	},
 	{
 		Name: "gemini", Title: "Gemini CLI", Section: []string{"mcpServers"}, Reference: "${NAME}",
 		Files: []File{project(".gemini/settings.json"), user("{home}/.gemini/settings.json")},
 		Stdio: plain, Remote: remote("", "httpUrl", "headers"), After: newReload,
-		Limits: Limits{Name: 63, Prefix: "mcp_NAME_", Over: "cuts out its middle, so that two may become one", Chars: "A-Za-z0-9_.:-", Timeout: "600 seconds"},
-		Notes:  []string{"It hands no variable on whose name has TOKEN, KEY or SECRET in it."},
+		Limits: Limits{Name: 63, Prefix: "mcp_NAME_", Over: "cuts out its middle, so two names may become the same", Chars: "A-Za-z0-9_.:-", Timeout: "600 seconds"},
+		Notes:  []string{"It does not pass on variables whose names contain TOKEN, KEY or SECRET."},
 	},
 	{
 		Name: "goose", Title: "Goose", Section: []string{"extensions"}, Reference: "${NAME}",
@@ -194,12 +196,12 @@ var table = []*Client{
 	{
 		Name: "kiro", Title: "Kiro", Section: []string{"mcpServers"}, Reference: "${NAME}",
 		Files: []File{project(".kiro/settings/mcp.json"), user("{home}/.kiro/settings/mcp.json")},
-		Stdio: plain, Remote: remote("", "url", "headers"), After: "It sees the change by itself.",
+		Stdio: plain, Remote: remote("", "url", "headers"), After: "It notices the change by itself.",
 	},
 	{
 		Name: "lmstudio", Title: "LM Studio", Section: []string{"mcpServers"},
 		Files: []File{user("{home}/.lmstudio/mcp.json")},
-		Stdio: plain, Remote: remote("", "url", "headers"), After: "It sees the change by itself.",
+		Stdio: plain, Remote: remote("", "url", "headers"), After: "It notices the change by itself.",
 	},
 	{
 		Name: "opencode", Title: "OpenCode", Section: []string{"mcp"}, Reference: "{env:NAME}",
@@ -212,12 +214,12 @@ var table = []*Client{
 	{
 		Name: "roo", Title: "Roo Code", Section: []string{"mcpServers"}, Reference: "${env:NAME}",
 		Files: []File{project(".roo/mcp.json"), user("{config}/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json")},
-		Stdio: plain, Remote: remote("streamable-http", "url", "headers"), After: "It sees the change by itself.",
+		Stdio: plain, Remote: remote("streamable-http", "url", "headers"), After: "It notices the change by itself.",
 	},
 	{
 		Name: "vscode", Title: "VS Code", Section: []string{"servers"}, Reference: "${env:NAME}",
 		Files: []File{project(".vscode/mcp.json"), user("{config}/Code/User/mcp.json")},
-		Stdio: typed("stdio"), Remote: remote("http", "url", "headers"), After: "Start the server from its list of MCP servers; `MCP: Reset Cached Tools` forgets former ones.",
+		Stdio: typed("stdio"), Remote: remote("http", "url", "headers"), After: "Start the server from its list of MCP servers; `MCP: Reset Cached Tools` clears old ones.",
 		Limits: Limits{Tools: 128, Name: 64, Prefix: "mcp_NAME_", Over: "shortens it", Chars: "A-Za-z0-9_-", Timeout: "none"},
 	},
 	{
@@ -229,12 +231,12 @@ var table = []*Client{
 	{
 		Name: "zed", Title: "Zed", Section: []string{"context_servers"},
 		Files: []File{project(".zed/settings.json"), {Scope: "user", Path: "{home}/.config/zed/settings.json", Windows: "{config}/Zed/settings.json"}},
-		Stdio: plain, Remote: remote("", "url", "headers"), After: "It sees the change by itself.",
+		Stdio: plain, Remote: remote("", "url", "headers"), After: "It notices the change by itself.",
 		Limits: Limits{Name: 64, Over: "leaves the tool out", Timeout: "60 seconds"},
 	},
 }
 
-// Entry is what toolgate is called in a client's file.
+// Entry is the name of toolgate in a client's file.
 const Entry = "toolgate"
 
 func plain(command string, args []string) edit.Map {
@@ -247,7 +249,7 @@ func typed(kind string) func(string, []string) edit.Map {
 	}
 }
 
-// remote makes entries of one url and headers, with a type where it is not empty.
+// remote returns entries with a URL and headers, and with a type if it is not empty.
 func remote(kind, url, headers string) func(string, Key) edit.Map {
 	return func(address string, key Key) edit.Map {
 		var m edit.Map

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Level is how bad a finding is. The zero value is not one.
+// Level is the severity of a finding. The zero value is not a level.
 type Level string
 
 // The levels.
 const (
 	Error   Level = "error"   // something does not work
-	Warning Level = "warning" // something works, and may not for long or as meant
+	Warning Level = "warning" // something works, but may stop working or work differently than intended
 )
 
 // Code is a kind of finding.
@@ -21,16 +21,16 @@ type Code struct {
 	Level Level  `json:"level"`
 	Title string `json:"title"` // what is wrong, in a few words
 	Means string `json:"means"` // what follows from it
-	Fix   string `json:"fix"`   // what to do, where a finding has nothing more exact to say
+	Fix   string `json:"fix"`   // what to do, if a finding has no more exact advice
 }
 
-// group is a hundred of codes about one thing.
+// group is a range of a hundred codes about one topic.
 type group struct {
 	prefix, title string
 	codes         []Code
 }
 
-// The codes of findings. A code that is given up is not used again.
+// The codes of findings. A code that is no longer used is not assigned again.
 const (
 	CodeFile           = "TG1101"
 	CodeNamespace      = "TG1102"
@@ -93,76 +93,76 @@ const (
 // groups is the whole table, in the order of the page.
 var groups = []group{
 	{"TG11", "The file", []Code{
-		{CodeFile, Error, "the file cannot be used", "Nothing starts: the file cannot be read, is malformed, or says something that toolgate does not know.", "Correct what is named, and run `toolgate validate`."},
-		{CodeNamespace, Error, "two servers with one namespace", "Their tools would have the same names, so nothing starts.", "Give one of them another: toolgate.servers.NAME.namespace."},
+		{CodeFile, Error, "the file cannot be used", "Nothing starts: the file cannot be read, is malformed, or has a setting that toolgate does not know.", "Correct what is named, and run `toolgate validate`."},
+		{CodeNamespace, Error, "two servers with one namespace", "Their tools would have the same names, so nothing starts.", "Give one of them another namespace: toolgate.servers.NAME.namespace."},
 		{CodeUnset, Error, "a variable is not set", "The server that uses it is refused; the others start.", "Set the variable where toolgate is started, or write it into the .env file beside the configuration (mode 0600)."},
 		{CodeRefused, Error, "a server cannot be started as written", "It is refused; the others start.", "Correct its entry."},
-		{CodeNoServers, Warning, "no servers", "toolgate starts and offers nothing.", "Add one with `toolgate add NAME -- COMMAND`, or bring in those of your clients with `toolgate import`."},
-		{CodeNames, Error, "a rule is about nothing", "A rule that names nothing that is offered protects nothing.", "Correct the name; `toolgate tools` lists those that are offered."},
-		{CodeReadable, Warning, "others can read a secret", "The file spells out a credential, and other users of this machine can read it.", "Take it from them with `chmod 600`, and write ${NAME} instead of the secret."},
+		{CodeNoServers, Warning, "no servers", "toolgate starts and offers nothing.", "Add one with `toolgate add NAME -- COMMAND`, or import those of your clients with `toolgate import`."},
+		{CodeNames, Error, "a rule matches nothing", "A rule whose name matches nothing protects nothing.", "Correct the name; `toolgate tools` lists the names that are offered."},
+		{CodeReadable, Warning, "others can read a secret", "The file contains a credential, and other users of this machine can read it.", "Deny others access with `chmod 600`, and write ${NAME} instead of the secret."},
 	}},
 	{"TG12", "Who may do what", []Code{
-		{CodeGate, Error, "the gate cannot be made", "Nothing starts, because what decides about calls is not usable.", "Correct what is named, and run `toolgate validate`."},
-		{CodeNoDecision, Error, "the policy does not have the rule that decides", "It would deny everything without a word, so nothing starts.", "Write the rule, such as `decision := {\"allow\": true}` in the package toolgate, or name the one that decides: toolgate.opa.decision."},
-		{CodeSpiceDB, Error, "the SpiceDB does not answer", "Calls are refused while it does not.", "See that it runs, and that spicedb.endpoint, token and tls are right."},
-		{CodeSpiceDBSchema, Error, "the schema of the SpiceDB lacks something", "What is asked for does not exist there, so nothing of it is allowed.", "Write the schema; `toolgate spicedb check` says what is missing."},
-		{CodeIdentity, Error, "callers cannot be told apart", "What authenticates callers cannot be set up, so nothing starts.", "Correct what is named under toolgate.auth."},
-		{CodeIssuer, Warning, "an issuer does not answer", "Its tokens are refused while its keys are not known.", "See that the issuer runs and that this machine reaches it."},
-		{CodePolicyFails, Error, "the policy cannot decide about something", "It is denied, and hidden from those about whom the policy could not decide.", "Give the rule that decides a default, and see that what fails in it cannot; `toolgate why NAME --as CALLER` shows the error."},
+		{CodeGate, Error, "the gate cannot be built", "Nothing starts, because nothing could decide about calls.", "Correct what is named, and run `toolgate validate`."},
+		{CodeNoDecision, Error, "the policy does not have the rule that decides", "It would silently deny everything, so nothing starts.", "Write the rule, such as `decision := {\"allow\": true}` in the package toolgate, or name the rule that decides: toolgate.opa.decision."},
+		{CodeSpiceDB, Error, "SpiceDB does not answer", "Calls are refused until it answers.", "Check that it runs, and that spicedb.endpoint, token and tls are right."},
+		{CodeSpiceDBSchema, Error, "the schema of SpiceDB lacks something", "Relations that the schema lacks cannot allow anything.", "Write the schema; `toolgate spicedb check` says what is missing."},
+		{CodeIdentity, Error, "callers cannot be told apart", "Authentication cannot be set up, so nothing starts.", "Correct what is named under toolgate.auth."},
+		{CodeIssuer, Warning, "an issuer does not answer", "Its tokens are refused while its keys are unknown.", "Check that the issuer runs and that this machine reaches it."},
+		{CodePolicyFails, Error, "the policy cannot decide about something", "It is denied, and hidden from the callers for whom the policy could not decide.", "Give the deciding rule a default, and make sure that its conditions cannot fail; `toolgate why NAME --as CALLER` shows the error."},
 	}},
 	{"TG21", "Servers that are programs", []Code{
-		{CodeNoCommand, Error, "the command is not found", "The server cannot be started.", "Install it, give its full path, or set PATH in the env of the server: toolgate does not hand on every variable of its own."},
+		{CodeNoCommand, Error, "the command is not found", "The server cannot be started.", "Install it, give its full path, or set PATH in the env of the server: toolgate does not pass on every variable of its own."},
 		{CodeArchitecture, Error, "the program is for another machine", "The system does not run it.", "Install the build for this system and processor."},
-		{CodeNotExecutable, Error, "the program may not be executed", "The system does not run it.", "`chmod +x` it, or write the interpreter in front of it."},
-		{CodeNoNode, Error, "Node is not installed", "Servers that are started with npx or node cannot run.", "Install Node 20 or newer (nodejs.org), and see that npx is in the PATH that toolgate is started with."},
-		{CodeNoUV, Error, "uv is not installed", "Servers that are started with uvx or uv cannot run.", "Install uv (docs.astral.sh/uv), and see that uvx is in the PATH that toolgate is started with."},
-		{CodeNoDocker, Error, "Docker is not installed", "Servers that are started with docker cannot run.", "Install Docker or Podman, and see that it is in the PATH that toolgate is started with."},
-		{CodeNoFolder, Error, "the working folder does not exist", "The server cannot be started in it.", "Make the folder, or correct cwd."},
+		{CodeNotExecutable, Error, "the program is not executable", "The system does not run it.", "Run `chmod +x` on it, or write the interpreter in front of it."},
+		{CodeNoNode, Error, "Node is not installed", "Servers that are started with npx or node cannot run.", "Install Node 20 or newer (nodejs.org), and make sure that npx is in the PATH that toolgate is started with."},
+		{CodeNoUV, Error, "uv is not installed", "Servers that are started with uvx or uv cannot run.", "Install uv (docs.astral.sh/uv), and make sure that uvx is in the PATH that toolgate is started with."},
+		{CodeNoDocker, Error, "Docker is not installed", "Servers that are started with docker cannot run.", "Install Docker or Podman, and make sure that it is in the PATH that toolgate is started with."},
+		{CodeNoFolder, Error, "the working folder does not exist", "The server cannot be started in it.", "Create the folder, or correct cwd."},
 		{CodeInterpreter, Error, "the interpreter of a script is missing", "The system does not run the script.", "Install what its first line names, or correct that line."},
 		{CodeFailing, Error, "a server of the running gateway fails", "It is not called until it works again.", "`toolgate logs NAME` shows what it wrote."},
-		{CodeUnconfined, Error, "this machine cannot confine it", "It runs code or commands that a caller has a say in, or is to be confined whatever it costs, so it does not run here.", "Run the gateway where the missing layers are to be had (see docs/sandbox.md), or write `sandbox: auto` there: then it runs with what this machine has, down to nothing."},
-		{CodeLoose, Warning, "it runs with less confinement than it should", "`sandbox: auto`, which plugins have unless the file says otherwise, lets it run with what this machine has: it may get at what the gateway can.", "Run the gateway where the missing layers are to be had (see docs/sandbox.md), and write `sandbox: required`."},
+		{CodeUnconfined, Error, "this machine cannot confine it", "It runs code or commands that a caller influences, or its sandbox is required, so it does not run here.", "Run the gateway where the missing layers exist (see docs/sandbox.md), or write `sandbox: auto`: then it runs with what this machine has, down to nothing."},
+		{CodeLoose, Warning, "it runs with less confinement than it should", "`sandbox: auto`, the default of plugins, lets it run with what this machine has. It may reach what the gateway can reach.", "Run the gateway where the missing layers exist (see docs/sandbox.md), and write `sandbox: required`."},
 	}},
-	{"TG22", "Servers that are elsewhere", []Code{
-		{CodeUnreachable, Error, "nothing answers at the address", "The server cannot be used.", "See that it runs, that the address is right, and that nothing between blocks it."},
-		{CodeUnauthorized, Error, "the server wants another credential", "It answers 401 to what is sent.", "Write a token that holds good into the headers of the server, as ${NAME}."},
-		{CodeExpired, Error, "a token has expired", "Whoever gets it refuses it.", "Get a new one, and set the variable that holds it."},
-		{CodeServerCert, Error, "the certificate of the server is not accepted", "Nothing is sent to it.", "Have it renewed, or name its authority to this system."},
-		{CodeNoHost, Error, "the host is not known", "Its name has no address.", "Correct the name, or see that this machine's DNS works."},
+	{"TG22", "Remote servers", []Code{
+		{CodeUnreachable, Error, "nothing answers at the address", "The server cannot be used.", "Check that it runs, that the address is right, and that nothing in between blocks it."},
+		{CodeUnauthorized, Error, "the server wants another credential", "It answers 401 to the credential that toolgate sends.", "Write a valid token into the headers of the server, as ${NAME}."},
+		{CodeExpired, Error, "a token has expired", "The server refuses it.", "Get a new one, and set the variable that holds it."},
+		{CodeServerCert, Error, "the certificate of the server is not accepted", "Nothing is sent to it.", "Have it renewed, or add its authority to the trusted certificates of this system."},
+		{CodeNoHost, Error, "the host is unknown", "Its name has no address.", "Correct the name, or check that this machine's DNS works."},
 		{CodeForbidden, Error, "the server refuses the credential", "It answers 403: it knows who calls, and does not let them.", "Get a token with the rights that the server asks for."},
-		{CodeServerFault, Warning, "the server fails", "It answers with a fault of its own.", "Ask whoever runs it."},
+		{CodeServerFault, Warning, "the server fails", "It answers with an error of its own.", "Ask whoever runs it."},
 		{CodeNotThere, Error, "there is no MCP at the address", "The server answers that it has nothing there.", "Correct the path of the url; many servers have it at /mcp."},
 		{CodeLogin, Warning, "the server wants people to sign in", "It answers 401, and its entry has no credential: until somebody has signed in, it offers nothing.", "Run `toolgate login NAME`; `toolgate logins` shows who is signed in where."},
-		{CodeAssertion, Error, "what proves the workload cannot be used", "toolgate gets no token for the server.", "Have the platform write it there, and let toolgate read it: `auth.assertion` of the server."},
+		{CodeAssertion, Error, "the workload assertion cannot be used", "toolgate gets no token for the server.", "Have the platform write the assertion there, and let toolgate read it: `auth.assertion` of the server."},
 	}},
 	{"TG31", "This machine", []Code{
-		{CodePort, Error, "the port is taken", "The gateway cannot listen.", "End what has it, or choose another: `--listen 127.0.0.1:0`, or toolgate.listen.http."},
-		{CodeClock, Error, "the clock is wrong", "Tokens seem expired, or not to hold good yet, and certificates too.", "Set the clock; have it kept by NTP."},
-		{CodeOpen, Warning, "the network may reach the gateway, and nobody has to say who they are", "At its start an API key is made, which everyone needs who comes over the network.", "Configure toolgate.auth, or listen on 127.0.0.1 alone."},
-		{CodeCertExpired, Error, "the gateway's certificate does not hold good", "Clients refuse the connection.", "Renew it, and run `toolgate reload`."},
-		{CodeCertSoon, Warning, "the gateway's certificate ends soon", "Clients will refuse the connection then.", "Renew it, and run `toolgate reload`."},
+		{CodePort, Error, "the port is taken", "The gateway cannot listen.", "Stop the program that uses it, or choose another: `--listen 127.0.0.1:0`, or toolgate.listen.http."},
+		{CodeClock, Error, "the clock is wrong", "Tokens and certificates seem to be expired or not valid yet.", "Set the clock; let NTP keep it right."},
+		{CodeOpen, Warning, "the network may reach the gateway, and nobody has to authenticate", "At its start the gateway makes an API key, which everyone on the network needs.", "Configure toolgate.auth, or listen on 127.0.0.1 alone."},
+		{CodeCertExpired, Error, "the gateway's certificate is not valid", "Clients refuse the connection.", "Renew it, and run `toolgate reload`."},
+		{CodeCertSoon, Warning, "the gateway's certificate expires soon", "Clients will refuse the connection then.", "Renew it, and run `toolgate reload`."},
 		{CodeCertUnusable, Error, "the gateway's certificate cannot be read", "The gateway cannot listen.", "Name the PEM files of one certificate and of its key: listen.tls.cert and listen.tls.key."},
-		{CodeAddress, Error, "the address cannot be listened on", "The gateway cannot listen.", "Choose an address of this machine that you may use."},
+		{CodeAddress, Error, "the gateway cannot listen on the address", "The gateway cannot listen.", "Choose an address of this machine that you may use."},
 	}},
-	{"TG32", "What is kept", []Code{
-		{CodeState, Error, "the state folder cannot be written", "Nothing starts: what outlives a run is kept there.", "Make it writable, or set TOOLGATE_STATE to a folder that is."},
-		{CodeStoreHeld, Error, "the store is held by another process", "Only one gateway may write it.", "End the other one, or give this one a store of its own: toolgate.store."},
-		{CodeAudit, Error, "the audit log cannot be written", "Where it is required, every call is refused.", "Make the file and its folder writable, or name another: toolgate.audit.path."},
-		{CodeDisk, Warning, "the disk is almost full", "The store and the audit log need room.", "Make room."},
-		{CodeStore, Error, "the store cannot be opened", "Nothing that needs it works.", "See that it is there and may be read and written: toolgate.store."},
-		{CodeKey, Error, "a key cannot be read", "Nothing starts: what clients carry is sealed with it.", "Make it, such as with `openssl rand -hex 32`: toolgate.keys."},
-		{CodeAuditHeld, Error, "the audit log is held by another process", "Only one gateway may write it: two would spoil each other's chain.", "End the other one, or give this one a log of its own: toolgate.audit.path."},
+	{"TG32", "Files and store", []Code{
+		{CodeState, Error, "the state folder cannot be written", "Nothing starts: persistent data is kept there.", "Make it writable, or set TOOLGATE_STATE to a folder that is."},
+		{CodeStoreHeld, Error, "the store is held by another process", "Only one gateway may write it.", "Stop the other one, or give this one a store of its own: toolgate.store."},
+		{CodeAudit, Error, "the audit log cannot be written", "If the audit log is required, every call is refused.", "Make the file and its folder writable, or choose another: toolgate.audit.path."},
+		{CodeDisk, Warning, "the disk is almost full", "The store and the audit log need space.", "Free disk space."},
+		{CodeStore, Error, "the store cannot be opened", "Nothing that needs it works.", "Check that it exists and can be read and written: toolgate.store."},
+		{CodeKey, Error, "a key cannot be read", "Nothing starts: the state that clients carry is sealed with it.", "Create it, such as with `openssl rand -hex 32`: toolgate.keys."},
+		{CodeAuditHeld, Error, "the audit log is held by another process", "Only one gateway may write it: two would break each other's chain.", "Stop the other one, or give this one a log of its own: toolgate.audit.path."},
 		{CodeNotReady, Warning, "the running gateway is not ready", "Something that it needs to decide is missing.", "See `toolgate status`."},
 	}},
 	{"TG33", "Plugins", []Code{
-		{CodePlugin, Error, "a plugin is not there", "Its tools are not offered.", "Install it, or correct toolgate.native.plugins.NAME.path."},
-		{CodePluginChecksum, Error, "a plugin is not the one that was named", "It is not started: its SHA-256 is another than the one in the file.", "See who changed it. If you did, write its new SHA-256: toolgate.native.plugins.NAME.sha256."},
+		{CodePlugin, Error, "a plugin does not exist", "Its tools are not offered.", "Install it, or correct toolgate.native.plugins.NAME.path."},
+		{CodePluginChecksum, Error, "a plugin has another checksum", "It is not started: its SHA-256 differs from the one in the file.", "Find out who changed it. If you did, write its new SHA-256: toolgate.native.plugins.NAME.sha256."},
 	}},
 	{"TG41", "Clients", []Code{
-		{CodeShadowed, Warning, "a client's file is shadowed by another", "The client has two entries of one name and uses one of them.", "Remove the one that is not meant."},
+		{CodeShadowed, Warning, "a client's file is shadowed by another", "The client has two entries of one name and uses one of them.", "Remove the one that you do not want."},
 		{CodeClientFile, Warning, "a client's file is malformed", "The client does not read it, and toolgate cannot import it.", "Correct it."},
-		{CodeClientCommand, Error, "a client starts a toolgate that is not there", "The client has no servers.", "Run `toolgate connect CLIENT` again."},
-		{CodeOtherFile, Warning, "another configuration is used than the one that is there", "The variable TOOLGATE_CONFIG, or the file in this folder, comes before the one under your configuration folder.", "Remove the one that is not meant, or name it with --config."},
+		{CodeClientCommand, Error, "a client starts a toolgate that does not exist", "The client has no servers.", "Run `toolgate connect CLIENT` again."},
+		{CodeOtherFile, Warning, "another configuration is used than the one in your configuration folder", "The variable TOOLGATE_CONFIG, or the file in this folder, takes precedence over the one in your configuration folder.", "Remove the one that you do not want, or choose one with --config."},
 	}},
 }
 
@@ -198,12 +198,12 @@ func Find(id string) (Code, bool) {
 func WritePage(w io.Writer) error {
 	const head = `# What ` + "`toolgate doctor`" + ` finds
 
-` + "`toolgate doctor`" + ` looks at a configuration, at this machine and at the clients on it,
-and says what does not work and what to do. It starts no server and changes
-nothing. Each finding has a code that keeps its meaning; ` + "`toolgate doctor explain CODE`" + `
-prints what stands here. With a finding of the level error it ends with exit code 2.
+` + "`toolgate doctor`" + ` checks a configuration, this machine and the clients on it. It says what
+does not work and how to fix it. It starts no server and changes nothing. Each finding has
+a code that keeps its meaning; ` + "`toolgate doctor explain CODE`" + `
+prints the text of this page. The exit code is 2 if a finding has the level error.
 
-This page is written from the table of the program (` + "`go generate ./cmd/toolgate/cli`" + `).
+This page is generated from the table of the program (` + "`go generate ./cmd/toolgate/cli`" + `).
 `
 	if _, err := io.WriteString(w, head); err != nil {
 		return err

@@ -1,8 +1,8 @@
-// Package doctor finds out what keeps a configuration from working, and says what
-// to do about it.
+// Package doctor finds out what keeps a configuration from working, and says how to fix
+// it.
 //
-// Every kind of finding has a code that never changes its meaning, in one table
-// from which docs/doctor.md is written. The checks here look at one thing each: a
-// program, an address, a token, a certificate, a folder. Which things there are
-// is told by whoever knows the configuration.
+// Every kind of finding has a code that never changes its meaning. One table holds all
+// codes; docs/doctor.md is generated from it. Each check here examines one thing: a
+// program, an address, a token, a certificate, a folder. The caller, who knows the
+// configuration, chooses what to check.
 package doctor

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Token judges a credential by its own words: a signed token (RFC 7519) says until
-// when it holds good. where names it; the credential itself is in no finding.
+// Token checks a credential by its own claims: a signed token (RFC 7519) says until when
+// it is valid. where names its place; no finding contains the credential itself.
 func Token(subject, where, value string, now time.Time) []Finding {
 	fields := strings.Fields(value)
 	if len(fields) == 0 {
@@ -33,19 +33,19 @@ func Token(subject, where, value string, now time.Time) []Finding {
 		return nil
 	}
 	if end := time.Unix(int64(claims.Expires), 0); claims.Expires > 0 && now.After(end) {
-		return []Finding{Found(CodeExpired, subject, fmt.Sprintf("the token in %s has expired at %s", where, end.UTC().Format(time.RFC3339)), "")}
+		return []Finding{Found(CodeExpired, subject, fmt.Sprintf("the token in %s expired at %s", where, end.UTC().Format(time.RFC3339)), "")}
 	}
 	if begin := time.Unix(int64(claims.NotBefore), 0); claims.NotBefore > 0 && now.Add(clockTolerance).Before(begin) {
-		return []Finding{Found(CodeExpired, subject, fmt.Sprintf("the token in %s holds good from %s only", where, begin.UTC().Format(time.RFC3339)),
-			"See that this machine's clock is right, or get another token.")}
+		return []Finding{Found(CodeExpired, subject, fmt.Sprintf("the token in %s is not valid before %s", where, begin.UTC().Format(time.RFC3339)),
+			"Check that this machine's clock is right, or get another token.")}
 	}
 	return nil
 }
 
-// soon is how long before its end a certificate is worth a word.
+// soon is how long before its expiry a certificate is worth a warning.
 const soon = 14 * 24 * time.Hour
 
-// Certificate judges the gateway's own certificate.
+// Certificate checks the gateway's own certificate.
 func Certificate(certFile, keyFile string, now time.Time) []Finding {
 	const subject = "listen.tls"
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -58,11 +58,11 @@ func Certificate(certFile, keyFile string, now time.Time) []Finding {
 	}
 	switch end := cert.NotAfter.UTC().Format(time.RFC3339); {
 	case now.After(cert.NotAfter):
-		return []Finding{Found(CodeCertExpired, subject, fmt.Sprintf("%s has ended at %s", certFile, end), "")}
+		return []Finding{Found(CodeCertExpired, subject, fmt.Sprintf("%s expired at %s", certFile, end), "")}
 	case now.Before(cert.NotBefore):
-		return []Finding{Found(CodeCertExpired, subject, fmt.Sprintf("%s begins at %s only", certFile, cert.NotBefore.UTC().Format(time.RFC3339)), "")}
+		return []Finding{Found(CodeCertExpired, subject, fmt.Sprintf("%s is not valid before %s", certFile, cert.NotBefore.UTC().Format(time.RFC3339)), "")}
 	case now.Add(soon).After(cert.NotAfter):
-		return []Finding{Found(CodeCertSoon, subject, fmt.Sprintf("%s ends at %s", certFile, end), "")}
+		return []Finding{Found(CodeCertSoon, subject, fmt.Sprintf("%s expires at %s", certFile, end), "")}
 	}
 	return nil
 }

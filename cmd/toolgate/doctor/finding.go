@@ -11,8 +11,8 @@ type Finding struct {
 	Fix     string `json:"fix"`
 }
 
-// Found makes a finding of a code of the table. An empty fix is that of the
-// code. A code that is not in the table is a mistake of the program's, and an
+// Found returns a finding with a code of the table. If fix is empty, it uses the fix of
+// the code. A code that is not in the table is a bug of the program; the finding is an
 // error all the same.
 func Found(code, subject, what, fix string) Finding {
 	c, ok := Find(code)
@@ -22,10 +22,10 @@ func Found(code, subject, what, fix string) Finding {
 	return Finding{Code: code, Level: c.Level, Subject: subject, What: cmp.Or(what, c.Title), Fix: cmp.Or(fix, c.Fix)}
 }
 
-// Check is one thing that was looked at, with what is wrong with it.
+// Check is one thing that was examined, with what is wrong with it.
 type Check struct {
 	What     string    `json:"check"`
-	Note     string    `json:"note,omitempty"` // what is to be said of one that found nothing
+	Note     string    `json:"note,omitempty"` // what to say if nothing was found
 	Findings []Finding `json:"findings"`
 }
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Listen tries whether an address can be listened on, and lets go of it at once.
+// Listen checks whether the gateway could listen on an address, and releases it at once.
 func Listen(ctx context.Context, setting, address string) []Finding {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
@@ -29,8 +29,8 @@ func Listen(ctx context.Context, setting, address string) []Finding {
 	return []Finding{Found(CodeAddress, setting, err.Error(), "")}
 }
 
-// Folder tries whether a folder, or the nearest one above it that exists, can be
-// written, by making a file in it and removing that.
+// Folder checks whether a folder, or the nearest existing one above it, is writable. It
+// creates a file in it and removes the file again.
 func Folder(code, subject, dir string) []Finding {
 	for {
 		info, err := os.Stat(dir)
@@ -42,7 +42,7 @@ func Folder(code, subject, dir string) []Finding {
 			return []Finding{Found(code, subject, err.Error(), "")}
 		}
 		if !info.IsDir() {
-			return []Finding{Found(code, subject, dir+" is no folder", "")}
+			return []Finding{Found(code, subject, dir+" is not a folder", "")}
 		}
 		break
 	}
@@ -57,7 +57,7 @@ func Folder(code, subject, dir string) []Finding {
 	return nil
 }
 
-// Appended tries whether a file can be appended to, or made where it is absent.
+// Appended checks whether a file can be appended to, or created if it is absent.
 func Appended(code, subject, path string) []Finding {
 	info, err := os.Stat(path)
 	switch {
@@ -68,7 +68,7 @@ func Appended(code, subject, path string) []Finding {
 	case info.IsDir():
 		return []Finding{Found(code, subject, path+" is a folder", "")}
 	case !info.Mode().IsRegular():
-		return nil // a pipe or device: opening it may do something
+		return nil // a pipe or device: opening it may have effects
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -78,7 +78,7 @@ func Appended(code, subject, path string) []Finding {
 	return nil
 }
 
-// Plugin holds a plugin against the checksum of the configuration.
+// Plugin compares a plugin with the checksum of the configuration.
 func Plugin(name, path, sum string) []Finding {
 	subject := "native.plugins." + name
 	f, err := os.Open(path)

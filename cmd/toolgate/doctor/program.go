@@ -16,16 +16,16 @@ import (
 	"strings"
 )
 
-// launcherCodes are programs that start servers they install themselves, with
-// the code for when they are absent.
+// launcherCodes are programs that install and start servers, with the code for when they
+// are absent.
 var launcherCodes = map[string]string{
 	"npx": CodeNoNode, "npm": CodeNoNode, "node": CodeNoNode,
 	"uvx": CodeNoUV, "uv": CodeNoUV,
 	"docker": CodeNoDocker, "podman": CodeNoDocker,
 }
 
-// Command judges the program of a server: path is where it was found, and err why
-// it was not.
+// Command checks the program of a server. path is where it was found, and err why it was
+// not.
 func Command(subject, command, path string, err error) []Finding {
 	name := strings.TrimSuffix(strings.ToLower(filepath.Base(command)), ".exe")
 	switch {
@@ -39,15 +39,15 @@ func Command(subject, command, path string, err error) []Finding {
 	return []Finding{Found(CodeNoCommand, subject, err.Error(), "")}
 }
 
-// maxScriptLine bounds the first line of a script, as systems do.
+// maxScriptLine bounds the first line of a script, as operating systems do.
 const maxScriptLine = 256
 
-// Program looks into a program whether this machine can run it: whether it is a
-// binary of this system and processor, or a script whose interpreter is there.
+// Program checks whether this machine can run a program: whether it is a binary for this
+// system and processor, or a script whose interpreter exists.
 func Program(subject, path string) []Finding {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil // it may be run without being read
+		return nil // it may be executable without being readable
 	}
 	defer f.Close()
 	head := make([]byte, maxScriptLine)
@@ -71,7 +71,7 @@ func Program(subject, path string) []Finding {
 		fmt.Sprintf("%s is a program for %s on %s; this is %s on %s", path, system, strings.Join(machines, " and "), runtime.GOOS, runtime.GOARCH), "")}
 }
 
-// interpreter judges the interpreter of a script by its first line, without "#!".
+// interpreter checks the interpreter of a script by its first line, without "#!".
 func interpreter(subject, path string, line []byte) []Finding {
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	words := strings.Fields(string(line))
@@ -79,17 +79,17 @@ func interpreter(subject, path string, line []byte) []Finding {
 		return nil
 	}
 	if _, err := os.Stat(words[0]); !errors.Is(err, fs.ErrNotExist) {
-		return nil // env looks its argument up in the PATH of the server, which says so itself
+		return nil // env looks its argument up in the PATH of the server, and reports a failure itself
 	}
 	hint := ""
 	if bytes.HasSuffix(line, []byte("\r")) {
-		hint = "The line ends as on Windows; save the script with Unix line ends."
+		hint = "The line has a Windows line ending; save the script with Unix line endings."
 	}
-	return []Finding{Found(CodeInterpreter, subject, fmt.Sprintf("%s wants %s, which is not there", path, words[0]), hint)}
+	return []Finding{Found(CodeInterpreter, subject, fmt.Sprintf("%s needs %s, which does not exist", path, words[0]), hint)}
 }
 
-// binary tells for which system, and which processors by their names in Go, a
-// program was built; "elf" is any Unix but macOS, and empty is not known.
+// binary tells for which system a program was built, and for which processors by their
+// names in Go. "elf" is any Unix except macOS; empty is unknown.
 func binary(f *os.File, head []byte) (system string, machines []string) {
 	switch {
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
@@ -113,7 +113,7 @@ func binary(f *os.File, head []byte) (system string, machines []string) {
 	case bytes.HasPrefix(head, []byte("\xca\xfe\xba\xbe")):
 		b, err := macho.NewFatFile(f)
 		if err != nil {
-			return "", nil // a Java class begins like this, too
+			return "", nil // Java classes begin like this, too
 		}
 		for i := range b.Arches {
 			machines = append(machines, known(machoMachines, b.Arches[i].Cpu, b.Arches[i].Cpu.String()))

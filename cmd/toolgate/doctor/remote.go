@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// remoteTime bounds one question to a server.
+// remoteTime bounds one request to a server.
 const remoteTime = 10 * time.Second
 
-// Remote asks a server whether it is there and takes what is sent with requests.
-// It sends one request that changes nothing, ping, and looks at the status alone.
-// offset is what the server's clock is ahead of this machine's; known tells
-// whether the server said so.
+// Remote checks whether a server answers and accepts the credentials that are sent with
+// requests. It sends one request that changes nothing, ping, and looks only at the
+// status. offset is how far the server's clock is ahead of this machine's; known tells
+// whether the server sent its time.
 func Remote(ctx context.Context, client *http.Client, subject, url string, headers map[string]string) (found []Finding, offset time.Duration, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTime)
 	defer cancel()
@@ -54,7 +54,7 @@ func Remote(ctx context.Context, client *http.Client, subject, url string, heade
 	return found, offset, known
 }
 
-// unanswered is the finding for a request without an answer.
+// unanswered returns the finding for a request without an answer.
 func unanswered(subject string, err error) Finding {
 	_, noHost := errors.AsType[*net.DNSError](err)
 	_, badCert := errors.AsType[*tls.CertificateVerificationError](err)
@@ -64,15 +64,15 @@ func unanswered(subject string, err error) Finding {
 	case badCert:
 		fix := ""
 		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-			fix = "Have it renewed; or set the clock, if it is this machine's that is wrong."
+			fix = "Have it renewed, or set the clock if this machine's clock is wrong."
 		}
 		return Found(CodeServerCert, subject, shortened(err), fix)
 	}
 	return Found(CodeUnreachable, subject, shortened(err), "")
 }
 
-// shortened leaves the address out of an error of package http: a query may hold
-// a secret.
+// shortened removes the address from an error of package http, because a query may
+// contain a secret.
 func shortened(err error) string {
 	for {
 		inner := errors.Unwrap(err)
@@ -83,8 +83,7 @@ func shortened(err error) string {
 	}
 }
 
-// Clock asks a web server what time it is, and does not mind what it answers
-// besides.
+// Clock asks a web server what time it is. It ignores the rest of the answer.
 func Clock(ctx context.Context, client *http.Client, url string) (offset time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTime)
 	defer cancel()
@@ -107,9 +106,8 @@ func Clock(ctx context.Context, client *http.Client, url string) (offset time.Du
 
 var errNoDate = errors.New("the answer has no date")
 
-// ahead is what the clock of whoever answered is ahead of this machine's. Their
-// Date (RFC 9110 6.6.1) is of a second somewhere between the request and the
-// answer.
+// ahead returns how far the server's clock is ahead of this machine's. Its Date (RFC 9110
+// 6.6.1) is in seconds, from some time between the request and the answer.
 func ahead(resp *http.Response, began time.Time) (time.Duration, bool) {
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
@@ -125,11 +123,11 @@ func ahead(resp *http.Response, began time.Time) (time.Duration, bool) {
 	return 0, true
 }
 
-// clockTolerance is how far clocks may be apart: the leeway of tokens.
+// clockTolerance is how far clocks may differ: the leeway of tokens.
 const clockTolerance = time.Minute
 
-// Clocks judges this machine's clock by those of others: the one that is least
-// wrong counts, so that a single server with a wrong clock accuses nobody.
+// Clocks checks this machine's clock against others. The smallest difference counts, so
+// that a single server with a wrong clock causes no finding.
 func Clocks(offsets map[string]time.Duration) []Finding {
 	least, whose := time.Duration(0), ""
 	for name, offset := range offsets {

@@ -1,11 +1,10 @@
-// Package fakeserver is the MCP server that the tests of toolgate put behind a
-// gateway: a legacy stdio server of a few tools.
+// Package fakeserver is the MCP server that the tests of toolgate put behind a gateway: a
+// legacy stdio server with a few tools.
 //
-// A program that imports it is that server when its first argument is [Command].
-// It is entered in package initialisation: Go initialises, among the packages whose
-// imports are, the one with the smallest path first, and this one imports little,
-// so that a server starts in a fraction of the time that the whole of a test
-// program takes.
+// A program that imports it becomes that server when its first argument is [Command]. The
+// server starts in package initialisation. Among the packages whose imports are
+// initialised, Go initialises the one with the smallest path first, and this one imports
+// little. So a server starts in a fraction of the time that the whole test program takes.
 package fakeserver
 
 import (
@@ -30,8 +29,8 @@ func init() {
 	}
 }
 
-// Tools are listed unless "tools=" says how many others there are. The
-// order is not sorted and the schema has what a gateway must not touch.
+// Tools are listed unless "tools=" sets the number of generated ones. The order is not
+// sorted, and the schema contains what a gateway must not change.
 var Tools = []string{
 	`{"name":"slow","description":"Wait for a file","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`,
 	`{"name":"pid","description":"Tell the process id","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`,
@@ -46,16 +45,16 @@ type server struct {
 	tools  []string
 	says   string // instructions
 	varies bool   // lists by what its client declared
-	tasks  string // file in which it notes the tasks that are cancelled; empty makes none
+	tasks  string // file for the ids of cancelled tasks; empty makes no tasks
 }
 
-// run serves on stdin and stdout. Its arguments change it: "hang" never answers,
-// "broken=FILE" exits at once while the file exists, "tools=N" lists N tools,
-// "name=NAME" adds one, "long=N" one with a name of N characters, "child=FILE" starts
-// a process and writes its id, "varies" makes it list one tool more to a client that
-// declares elicitation, "tasks=FILE" makes tasks of calls, that do not end, and writes
-// the file when one is cancelled, "says=TEXT" are its instructions, "echo=TEXT"
-// describes the tool echo so, any other one only tells two servers apart.
+// run serves on stdin and stdout. Its arguments change it: "hang" never answers;
+// "broken=FILE" exits at once while the file exists; "tools=N" lists N tools; "name=NAME"
+// adds one; "long=N" adds one with a name of N characters; "child=FILE" starts a process
+// and writes its id; "varies" lists one more tool to a client that declares elicitation;
+// "tasks=FILE" turns calls into tasks that do not end, and writes the file when one is
+// cancelled; "says=TEXT" sets its instructions; "echo=TEXT" sets the description of the
+// tool echo. Any other argument only distinguishes two servers.
 func run(args []string) int {
 	s := &server{tools: Tools}
 	hang := false
@@ -95,7 +94,7 @@ func run(args []string) int {
 		case "child":
 			//nolint:noctx // it ends when this process does, which closes its input
 			child := exec.Command(os.Args[0], Command, "hang")
-			if _, err := child.StdinPipe(); err != nil { // never closed before our own end
+			if _, err := child.StdinPipe(); err != nil { // not closed before this process ends
 				return 1
 			}
 			if err := child.Start(); err != nil {

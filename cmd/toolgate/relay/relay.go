@@ -16,29 +16,29 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Relay is the one client of a `toolgate stdio`, beside whichever gateway
-// serves it: its own or another's. When that gateway goes away, the client
-// stays, and the next one is told what the client had told the last; see
-// state.go for what is kept. At most one Serve runs at a time.
+// Relay connects the one client of a `toolgate stdio` to whichever gateway serves it: its
+// own or another process's. When that gateway goes away, the client stays, and the Relay
+// repeats to the next gateway what the client had told the last; see state.go. At most
+// one Serve runs at a time.
 type Relay struct {
 	in    io.Reader
 	out   io.Writer
-	limit int // bytes of a line of the client
+	limit int // maximum bytes of a line of the client
 
 	begin sync.Once
-	lines chan []byte   // of the client; closed at the end of its input
-	done  chan struct{} // closed by close
+	lines chan []byte   // lines of the client; closed at the end of its input
+	done  chan struct{} // closed by Close
 	over  atomic.Bool   // the client's input has ended
 
-	brief int // streams in a row that ended soon after their beginning
+	brief int // consecutive streams that ended soon after they began
 
-	writing sync.Mutex // one line to the client at a time
+	writing sync.Mutex // guards writing to the client, one line at a time
 
 	state
 }
 
-// New returns a relay that reads its client's lines from in and writes to
-// out. depth is how deep a message may be nested.
+// New returns a relay that reads its client's lines from in and writes to out. depth is
+// the maximum nesting of a message.
 func New(in io.Reader, out io.Writer, limit, depth int) *Relay {
 	return &Relay{
 		in: in, out: out, limit: limit, lines: make(chan []byte), done: make(chan struct{}),
@@ -49,27 +49,26 @@ func New(in io.Reader, out io.Writer, limit, depth int) *Relay {
 // Over tells whether the client's input has ended.
 func (r *Relay) Over() bool { return r.over.Load() }
 
-// Close ends what still waits to hand over a line. A read that blocks for ever
-// ends with the process.
+// Close ends what still waits to hand over a line. A blocked read ends with the process.
 func (r *Relay) Close() { close(r.done) }
 
 // ErrGatewayGone tells that a gateway has gone away before its client.
 var ErrGatewayGone = errors.New("the gateway is gone")
 
 const (
-	// briefTime is how long a stream lives that counts as one.
+	// briefTime is the lifetime below which a stream counts as brief.
 	briefTime = time.Second
-	// mostBrief is how many streams in a row may end sooner.
+	// mostBrief is how many streams in a row may be brief.
 	mostBrief = 10
-	// lastLines is how long a stream may still say something after a write to
-	// it has failed, or after the command was told to end.
+	// lastLines is how long a stream may still deliver lines after a write to it has
+	// failed, or after the command was told to end.
 	lastLines = time.Second
 )
 
-// Serve carries lines between the client and one gateway until the client has
-// ended and has its answers, which is nil, until the context ends, or until the
-// gateway goes away, which is errGatewayGone. By then everything in flight is
-// answered or kept for the next gateway.
+// Serve carries lines between the client and one gateway. It returns nil when the client
+// has ended and has all its answers, the context's error when the context ends, and
+// [ErrGatewayGone] when the gateway goes away. By then everything in flight is answered
+// or kept for the next gateway.
 func (r *Relay) Serve(ctx context.Context, stream io.ReadWriteCloser) error {
 	r.begin.Do(func() { go r.read() }) // ends with the input, or with close
 	defer stream.Close()
@@ -96,7 +95,7 @@ func (r *Relay) Serve(ctx context.Context, stream io.ReadWriteCloser) error {
 			err = context.Cause(ctx)
 		}
 	}
-	// What the gateway said before is still delivered.
+	// Whatever the gateway sent before is still delivered.
 	timer := time.AfterFunc(lastLines, func() { stream.Close() })
 	defer timer.Stop()
 	select {
@@ -132,15 +131,15 @@ func (r *Relay) after(err error, lived time.Duration) error {
 		r.brief = 0
 	}
 	if r.brief > mostBrief {
-		return failure.Newf(failure.Unreachable, "every gateway ends this client's connection at once; look at the gateway's log, then start this client again")
+		return failure.Newf(failure.Unreachable, "every gateway ends this client's connection at once; look at the gateway's log, then restart this client")
 	}
 	return ErrGatewayGone
 }
 
-// GiveUp answers what no gateway will.
+// GiveUp answers the requests that no gateway will answer.
 func (r *Relay) GiveUp() { _ = r.write(r.lost(true)...) }
 
-// read takes the client's lines until its input ends.
+// read reads the client's lines until its input ends.
 func (r *Relay) read() {
 	defer close(r.lines)
 	defer r.over.Store(true)
@@ -169,8 +168,8 @@ func (r *Relay) read() {
 
 var errLongLine = errors.New("line too long")
 
-// readBounded returns the next line without its end, in memory of its own. A
-// line beyond the limit is read to its end and dropped.
+// readBounded returns the next line without its end, in memory of its own. It reads a
+// line beyond the limit to its end and drops it.
 func readBounded(in *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for {
@@ -189,8 +188,8 @@ func readBounded(in *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// send passes a line of the client to the gateway. A line that was surely not
-// delivered whole is kept for the next one.
+// send passes a line of the client to the gateway. A line that was certainly not
+// delivered completely is kept for the next gateway.
 func (r *Relay) send(stream io.Writer, line []byte) error {
 	out := r.fromClient(line)
 	if out == nil {
@@ -205,7 +204,7 @@ func (r *Relay) send(stream io.Writer, line []byte) error {
 	return nil
 }
 
-// resume tells a gateway what the client told those before it.
+// resume tells a gateway what the client told the previous ones.
 func (r *Relay) resume(stream io.Writer) error {
 	greeting, again := r.catchUp()
 	for _, line := range greeting {
@@ -227,9 +226,9 @@ func (r *Relay) resume(stream io.Writer) error {
 	return nil
 }
 
-// fromGateway passes the gateway's lines to the client; their sizes are the
-// gateway's to bound. It returns nil when the stream ends. What comes without an
-// end of line is half a message of a gateway that died, and dropped.
+// fromGateway passes the gateway's lines to the client; the gateway bounds their sizes.
+// It returns nil when the stream ends. A last line without an end is half a message of a
+// gateway that died, and is dropped.
 func (r *Relay) fromGateway(stream io.Reader) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
 	for {
@@ -247,8 +246,8 @@ func (r *Relay) fromGateway(stream io.Reader) error {
 	}
 }
 
-// write writes lines to the client. Each must be followed by nothing in its
-// memory that is still needed.
+// write writes lines to the client. It may overwrite the memory after the end of each
+// line.
 func (r *Relay) write(lines ...[]byte) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()

@@ -144,8 +144,8 @@ func TestRelayCatchesUp(t *testing.T) {
 
 func TestRelayRefusesAnotherSession(t *testing.T) {
 	for name, answer := range map[string]string{
-		"start this client again": `{"jsonrpc":"2.0","id":"us-1-initialize","error":{"code":1005,"message":"Too many sessions"}}`,
-		"speaks 2024-11-05":       `{"jsonrpc":"2.0","id":"us-1-initialize","result":{"protocolVersion":"2024-11-05"}}`,
+		"restart this client": `{"jsonrpc":"2.0","id":"us-1-initialize","error":{"code":1005,"message":"Too many sessions"}}`,
+		"speaks 2024-11-05":   `{"jsonrpc":"2.0","id":"us-1-initialize","result":{"protocolVersion":"2024-11-05"}}`,
 	} {
 		s := newTestState()
 		said(t, s, helloLine)

@@ -14,26 +14,26 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// state is what has to be known of a client so that it can go on with
-// another gateway: what is in flight in both directions, and what a legacy
-// client has said once for its whole session. A modern client says everything
-// with every request. Its size is bounded by the gateway, which takes a bounded
-// number of requests and subscriptions of a client.
+// state is what the Relay must know about a client so that it can continue with another
+// gateway: what is in flight in both directions, and what a legacy client said once for
+// its whole session. A modern client repeats everything with every request. The gateway
+// bounds the size of the state, because it accepts a bounded number of requests and
+// subscriptions from a client.
 type state struct {
 	limits mcp.Limits
-	prefix string // of the ids of our own requests; nobody else guesses it
+	prefix string // prefix of the ids of our own requests, which nobody else can guess
 
 	mu         sync.Mutex
-	generation int               // gateways before this one
-	seq        int               // of requests
+	generation int               // number of previous gateways
+	seq        int               // sequence number of requests
 	flying     map[string]flying // requests of the client without an answer, by id
-	asked      map[string]mcp.ID // questions to the client without an answer: the gateway's id by that which the client sees
+	asked      map[string]mcp.ID // requests to the client without an answer: the id that the client sees, with the gateway's id
 	again      [][]byte          // lines of the client for the next gateway, in order
 
 	hello       []byte // params of the client's initialize, once it has succeeded
-	version     string // that it resulted in
-	initialized bool   // the client has said so
-	level       []byte // params of logging/setLevel
+	version     string // the result of that initialize
+	initialized bool   // the client has sent notifications/initialized
+	level       []byte // params of the last logging/setLevel
 	subscribed  map[string][]byte
 }
 
@@ -42,8 +42,8 @@ type flying struct {
 	seq    int
 	id     mcp.ID
 	method string
-	params []byte // of what changes the session
-	line   []byte // to send again; nil for what may have an effect
+	params []byte // what it changes in the session
+	line   []byte // the line to send again; nil if the request may have an effect
 }
 
 func newState(limits mcp.Limits) state {
@@ -60,8 +60,8 @@ func (s *state) GenerationNow() int {
 	return s.generation
 }
 
-// repeatable tells whether a request can be sent to a second gateway without
-// anything happening twice.
+// repeatable tells whether a request can be sent to a second gateway without a double
+// effect.
 func repeatable(method string) bool {
 	switch method {
 	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe,
@@ -71,8 +71,8 @@ func repeatable(method string) bool {
 	return false
 }
 
-// fromClient takes a line of the client and returns what the gateway gets of
-// it, nil for nothing. What is no message is the gateway's to refuse.
+// fromClient takes a line of the client and returns what to send to the gateway, nil for
+// nothing. The gateway refuses what is not a message.
 func (s *state) fromClient(raw []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *state) fromClient(raw []byte) []byte {
 	return append(append([]byte{'['}, bytes.Join(out, []byte{','})...), ']')
 }
 
-// sent notes one message of the client; mu is held.
+// sent records one message of the client. The caller holds mu.
 func (s *state) sent(raw []byte, alone bool) []byte {
 	msg, err := mcp.Parse(raw, s.limits)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *state) sent(raw []byte, alone bool) []byte {
 	return raw
 }
 
-// answered returns a client's answer as its gateway knows it. What an earlier
-// gateway asked is nothing to this one.
+// answered returns a client's answer with the id that its gateway knows. Answers to
+// requests of an earlier gateway are dropped.
 func (s *state) answered(raw []byte, msg *mcp.Message) []byte {
 	id, ok := s.asked[msg.ID.Key()]
 	delete(s.asked, msg.ID.Key())
@@ -153,8 +153,8 @@ func (s *state) answered(raw []byte, msg *mcp.Message) []byte {
 	return mcp.AppendResult(nil, id, msg.Result())
 }
 
-// toClient takes a line of the gateway and returns what the client gets. The
-// error is for a gateway that does not go on with the client's session.
+// toClient takes a line of the gateway and returns what to send to the client. It returns
+// an error if the gateway does not continue the client's session.
 func (s *state) toClient(raw []byte) ([][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *state) toClient(raw []byte) ([][]byte, error) {
 	}
 	msg, err := mcp.Parse(raw, limits)
 	if err != nil {
-		return [][]byte{raw}, nil // the client's to judge
+		return [][]byte{raw}, nil // the client judges it
 	}
 	switch {
 	case msg.Kind == mcp.KindResponse && strings.HasPrefix(msg.ID.Key(), `"`+s.prefix):
@@ -194,8 +194,8 @@ func (s *state) toClient(raw []byte) ([][]byte, error) {
 	return [][]byte{raw}, nil
 }
 
-// shown is the id of a gateway's question as the client sees it: gateways
-// number alike, and the client may still answer an earlier one.
+// shown returns the id under which the client sees a gateway's request. Gateways may use
+// the same ids, and the client may still answer a request of an earlier one.
 func (s *state) shown(id mcp.ID) mcp.ID {
 	if s.generation == 0 {
 		return id
@@ -203,7 +203,7 @@ func (s *state) shown(id mcp.ID) mcp.ID {
 	return mcp.StringID(fmt.Sprintf("%d:%s", s.generation, id))
 }
 
-// settled notes an answer to the client.
+// settled records an answer to the client.
 func (s *state) settled(msg *mcp.Message) {
 	f, ok := s.flying[msg.ID.Key()]
 	delete(s.flying, msg.ID.Key())
@@ -224,11 +224,12 @@ func (s *state) settled(msg *mcp.Message) {
 	}
 }
 
-// greetID is the end of the id of the initialize that is said for the client.
+// greetID is the end of the id of the initialize that is sent on the client's behalf.
 const greetID = "-initialize"
 
-// ours takes an answer to what was said for the client. A new gateway may
-// list other things than the last, so that the client is told to look again.
+// ours takes an answer to a request that was sent on the client's behalf. A new gateway
+// may list other things than the last one, so the client is told that the lists have
+// changed.
 func (s *state) ours(msg *mcp.Message) ([][]byte, error) {
 	if !strings.HasSuffix(msg.ID.Key(), greetID) {
 		return nil, nil
@@ -236,9 +237,9 @@ func (s *state) ours(msg *mcp.Message) ([][]byte, error) {
 	version, _ := mcp.LookupString(msg.Result(), "protocolVersion")
 	switch {
 	case msg.Fault() != nil:
-		return nil, failure.Newf(failure.Unreachable, "the gateway that took over does not go on with this client's session: %w; start this client again", mcp.ParseError(msg.Fault()))
+		return nil, failure.Newf(failure.Unreachable, "the gateway that took over does not continue this client's session: %w; restart this client", mcp.ParseError(msg.Fault()))
 	case version != s.version:
-		return nil, failure.Newf(failure.Unreachable, "the gateway that took over speaks %s, and this client agreed on %s; start this client again", version, s.version)
+		return nil, failure.Newf(failure.Unreachable, "the gateway that took over speaks %s, and this client agreed on %s; restart this client", version, s.version)
 	}
 	var out [][]byte
 	for _, c := range []struct{ capability, method string }{
@@ -251,8 +252,8 @@ func (s *state) ours(msg *mcp.Message) ([][]byte, error) {
 	return out, nil
 }
 
-// keep puts a line of the client aside for the next gateway. Its request, if it
-// is one, is no longer in flight.
+// keep keeps a line of the client for the next gateway. If it is a request, it is no
+// longer in flight.
 func (s *state) keep(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,10 +276,10 @@ const (
 	KindGatewayLost = "gateway_lost"
 )
 
-// lost is called when a gateway has gone. It returns what the client has to be
-// told: of each request in flight that it has failed, and of each question that
-// its answer is not waited for. What can be repeated is kept for the next
-// gateway, unless there is none.
+// lost is called when a gateway has gone. It returns messages for the client: an error
+// for each request in flight, and a cancellation for each request to the client whose
+// answer is no longer needed. What can be repeated is kept for the next gateway, unless
+// there is none.
 func (s *state) lost(last bool) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +325,7 @@ func idOf(key string) mcp.ID {
 	return mcp.ID(key)
 }
 
-// lostFault is the answer to a request whose gateway has gone.
+// lostFault returns the answer to a request whose gateway has gone.
 func lostFault(mayHaveRun bool) *mcp.Error {
 	text := "The gateway went away before it answered; the request may have run, so check that before you repeat it"
 	if !mayHaveRun {
@@ -336,8 +337,8 @@ func lostFault(mayHaveRun bool) *mcp.Error {
 	}
 }
 
-// catchUp returns what a new gateway has to be told first: the session of a
-// legacy client, with requests of our own, and then lines of the client.
+// catchUp returns what a new gateway must be told first: the session of a legacy client,
+// with requests of our own, and then lines of the client.
 func (s *state) catchUp() (greeting, again [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +352,7 @@ func (s *state) catchUp() (greeting, again [][]byte) {
 	}
 	initialized := mcp.AppendNotification(nil, mcp.NotifyInitialized, nil)
 	if s.hello == nil {
-		if s.initialized { // behind the initialize that is among them
+		if s.initialized { // after the initialize that is among them
 			again = append(again, initialized)
 		}
 		return nil, again
