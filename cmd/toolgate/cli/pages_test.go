@@ -54,7 +54,7 @@ func TestPages(t *testing.T) {
 			continue
 		}
 		if diff := cmp.Diff(string(kept), page.String()); diff != "" {
-			t.Errorf("docs/%s is stale; run go generate ./cmd/toolgate (-kept +now):\n%s", name, diff)
+			t.Errorf("docs/%s is stale; run go generate ./cmd/toolgate/cli (-kept +now):\n%s", name, diff)
 		}
 	}
 }
