@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native/proto"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 type Facts struct {
 	ReadOnly, Destructive bool
 	Category              string
-	Risk                  toolkit.Risk
+	Risk                  toolapi.Risk
 	Timeout               time.Duration // 0 where it says none
 	RatePerHour           int
 	Queue                 bool
@@ -40,8 +39,6 @@ type catalog struct {
 }
 
 func (c *catalog) names() []string { return slices.Sorted(maps.Keys(c.facts)) }
-
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,45}$`)
 
 // listTools asks a process for its tools. A tool that cannot be served is left out
 // and said in the log.
@@ -81,7 +78,7 @@ func listTools(ctx context.Context, client proto.ToolPluginClient, key string, h
 
 // add adds a tool.
 func (c *catalog) add(t *proto.Tool) error {
-	if !toolName.MatchString(t.GetName()) {
+	if !toolapi.ValidName(t.GetName()) {
 		return errors.New("the name is not 1 to 45 of A-Z, a-z, 0-9, _ and -")
 	}
 	if _, twice := c.facts[t.GetName()]; twice {
@@ -97,10 +94,10 @@ func (c *catalog) add(t *proto.Tool) error {
 	}
 	c.listing.Items[mcp.Tool] = append(c.listing.Items[mcp.Tool], item)
 	f := Facts{
-		Category: cut(t.GetCategory(), mostFactText), Risk: toolkit.High, Queue: t.GetQueue(),
+		Category: cut(t.GetCategory(), mostFactText), Risk: toolapi.High, Queue: t.GetQueue(),
 		Timeout: time.Duration(max(0, t.GetTimeoutMs())) * time.Millisecond, RatePerHour: int(max(0, t.GetRatePerHour())),
 	}
-	if risk := toolkit.Risk(t.GetRisk()); risk == toolkit.Low || risk == toolkit.Medium {
+	if risk := toolapi.Risk(t.GetRisk()); risk == toolapi.Low || risk == toolapi.Medium {
 		f.Risk = risk
 	}
 	hints := mcp.Lookup(raw, "annotations")

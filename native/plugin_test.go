@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 func TestList(t *testing.T) {
@@ -37,11 +37,11 @@ func TestList(t *testing.T) {
 		t.Error(got)
 	}
 	facts, ok := p.Facts("echo")
-	wantFacts := Facts{ReadOnly: true, Category: "text", Risk: toolkit.Low, Timeout: 7 * time.Second, RatePerHour: 11}
+	wantFacts := Facts{ReadOnly: true, Category: "text", Risk: toolapi.Low, Timeout: 7 * time.Second, RatePerHour: 11}
 	if diff := cmp.Diff(wantFacts, facts); !ok || diff != "" {
 		t.Error(ok, diff)
 	}
-	if facts, _ := p.Facts("say"); facts.Risk != toolkit.High || facts.Destructive {
+	if facts, _ := p.Facts("say"); facts.Risk != toolapi.High || facts.Destructive {
 		t.Errorf("what says nothing of its risk: %+v", facts)
 	}
 	if err := p.Probe(t.Context()); err != nil {

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/toolgate/toolgate/internal/child"
-	"github.com/toolgate/toolgate/native/early"
-	"github.com/toolgate/toolgate/native/entry"
+	"github.com/toolgate/toolgate/native/embedded"
+	"github.com/toolgate/toolgate/native/handshake"
 	"github.com/toolgate/toolgate/native/proto"
 )
 
@@ -104,7 +104,7 @@ func (p *Plugin) launch() (*made, error) {
 	var hello []byte
 	var err error
 	if p.spec.Shipped {
-		if hello, err = json.Marshal(entry.Hello{Policy: p.spec.Policy}); err != nil {
+		if hello, err = json.Marshal(embedded.Hello{Policy: p.spec.Policy}); err != nil {
 			return nil, fmt.Errorf("write down the policy: %w", err)
 		}
 		hello = append(hello, '\n')
@@ -159,7 +159,7 @@ func (p *Plugin) launch() (*made, error) {
 func (p *Plugin) command(m *made, folder string) (err error) {
 	r := m.runner
 	if p.spec.Shipped {
-		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, early.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
+		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, handshake.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
 		r.tree = &group{cmd: r.cmd, guard: child.Alone}
 		return nil
 	}

@@ -15,54 +15,57 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
-	"github.com/toolgate/toolgate/native/entry"
+	"github.com/toolgate/toolgate/native/embedded"
 	"github.com/toolgate/toolgate/native/plugins/text"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // The test program ships a plugin as well, with a tool for each thing that can go
 // wrong.
-func init() { entry.Enter("stage", stage) }
+func init() { embedded.Enter("stage", stage) }
 
-func stage() toolkit.Plugin {
+func stage() *toolapi.Plugin {
 	object := []byte(`{"type":"object"}`)
-	tool := func(name string, run func(context.Context, *toolkit.Call) (toolkit.Result, error)) toolkit.Tool {
-		return toolkit.Tool{Name: name, Input: object, Run: run}
+	tool := func(name string, run func(context.Context, *toolapi.Call) (toolapi.Result, error)) toolapi.Tool {
+		return toolapi.Tool{Name: name, Input: object, Run: run}
 	}
-	return toolkit.Plugin{Name: "stage", Open: func(config []byte) ([]toolkit.Tool, error) {
+	p := toolapi.New("stage", "")
+	p.Init = func(config []byte) error {
 		if string(config) != "{}" {
-			return nil, fmt.Errorf("refused: %s", config)
+			return fmt.Errorf("refused: %s", config)
 		}
-		return []toolkit.Tool{
-			tool("say", func(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
-				call.Progress(1, 2, "half")
-				call.Log("warning", "careful")
-				fmt.Println("this is no part of the protocol")
-				return toolkit.Result{Text: string(call.Arguments)}, nil
-			}),
-			tool("fail", func(context.Context, *toolkit.Call) (toolkit.Result, error) {
-				return toolkit.Result{}, errors.New("a secret detail with % and \x00")
-			}),
-			tool("problem", func(context.Context, *toolkit.Call) (toolkit.Result, error) {
-				return toolkit.Result{}, toolkit.Problemf("The path is outside.")
-			}),
-			tool("panic", func(context.Context, *toolkit.Call) (toolkit.Result, error) { panic("oh") }),
-			tool("large", func(context.Context, *toolkit.Call) (toolkit.Result, error) {
-				return toolkit.Result{Text: strings.Repeat("a", 64<<20)}, nil
-			}),
-			tool("wait", func(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
-				mark := strings.Trim(string(call.Arguments), `{}":m`)
-				if err := os.WriteFile(mark, []byte("running"), 0o600); err != nil {
-					return toolkit.Result{}, err
-				}
-				<-ctx.Done()
-				return toolkit.Result{}, os.WriteFile(mark, []byte("canceled"), 0o600)
-			}),
-			tool("environment", func(context.Context, *toolkit.Call) (toolkit.Result, error) {
-				return toolkit.Result{Text: strings.Join(os.Environ(), "\n")}, nil
-			}),
-		}, nil
-	}}
+		return nil
+	}
+	p.Add(
+		tool("say", func(_ context.Context, call *toolapi.Call) (toolapi.Result, error) {
+			call.Progress(1, 2, "half")
+			call.Log("warning", "careful")
+			fmt.Println("this is no part of the protocol")
+			return toolapi.Result{Text: string(call.Arguments)}, nil
+		}),
+		tool("fail", func(context.Context, *toolapi.Call) (toolapi.Result, error) {
+			return toolapi.Result{}, errors.New("a secret detail with % and \x00")
+		}),
+		tool("problem", func(context.Context, *toolapi.Call) (toolapi.Result, error) {
+			return toolapi.Result{}, toolapi.Problemf("The path is outside.")
+		}),
+		tool("panic", func(context.Context, *toolapi.Call) (toolapi.Result, error) { panic("oh") }),
+		tool("large", func(context.Context, *toolapi.Call) (toolapi.Result, error) {
+			return toolapi.Result{Text: strings.Repeat("a", 64<<20)}, nil
+		}),
+		tool("wait", func(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
+			mark := strings.Trim(string(call.Arguments), `{}":m`)
+			if err := os.WriteFile(mark, []byte("running"), 0o600); err != nil {
+				return toolapi.Result{}, err
+			}
+			<-ctx.Done()
+			return toolapi.Result{}, os.WriteFile(mark, []byte("canceled"), 0o600)
+		}),
+		tool("environment", func(context.Context, *toolapi.Call) (toolapi.Result, error) {
+			return toolapi.Result{Text: strings.Join(os.Environ(), "\n")}, nil
+		}),
+	)
+	return p
 }
 
 func shipped(key string) Spec {
@@ -75,7 +78,7 @@ func TestShipped(t *testing.T) {
 	if diff := cmp.Diff([]string{"echo", "timestamp"}, p.Tools()); diff != "" {
 		t.Error(diff)
 	}
-	if facts, _ := p.Facts("echo"); !facts.ReadOnly || facts.Risk != toolkit.Low || facts.Category != "text" || facts.RatePerHour == 0 {
+	if facts, _ := p.Facts("echo"); !facts.ReadOnly || facts.Risk != toolapi.Low || facts.Category != "text" || facts.RatePerHour == 0 {
 		t.Errorf("%+v", facts)
 	}
 	got, err := p.Call(t.Context(), callOf("echo", `{"text":"a\u00e9\n"}`))

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolgate/toolgate/native/early"
+	"github.com/toolgate/toolgate/native/handshake"
 )
 
 const (
@@ -195,7 +195,7 @@ func nativeStart(ctx context.Context, l *lab, groups bool, settle time.Duration)
 func benchHandshake(ctx context.Context, l *lab, _ *counts) ([]row, error) {
 	var took series
 	for range handshakes {
-		one, err := handshake(ctx, l.toolgate)
+		one, err := timeHandshake(ctx, l.toolgate)
 		if err != nil {
 			return nil, err
 		}
@@ -207,11 +207,11 @@ func benchHandshake(ctx context.Context, l *lab, _ *counts) ([]row, error) {
 	}}, nil
 }
 
-func handshake(ctx context.Context, toolgate string) (took time.Duration, err error) {
+func timeHandshake(ctx context.Context, toolgate string) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, toolgate, early.Argument, "util")
-	cmd.Env = []string{early.CookieKey + "=" + early.CookieValue}
+	cmd := exec.CommandContext(ctx, toolgate, handshake.Argument, "util")
+	cmd.Env = []string{handshake.CookieKey + "=" + handshake.CookieValue}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return 0, fmt.Errorf("start a plugin: %w", err)
@@ -230,7 +230,7 @@ func handshake(ctx context.Context, toolgate string) (took time.Duration, err er
 	if ended := cmd.Wait(); err == nil {
 		err = ended
 	}
-	if err != nil || line != early.Handshake {
+	if err != nil || line != handshake.Line {
 		return 0, fmt.Errorf("the handshake of a plugin is %q: %w", line, err)
 	}
 	return took, nil

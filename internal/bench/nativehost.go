@@ -18,7 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/plugins/text"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
@@ -80,7 +80,7 @@ func nativeProgram(ctx context.Context, args []string) (err error) {
 type stub struct {
 	*native.Plugin
 
-	tools map[string]toolkit.Tool
+	tools map[string]toolapi.Tool
 }
 
 func newStub(p *native.Plugin) (*stub, error) {
@@ -88,7 +88,7 @@ func newStub(p *native.Plugin) (*stub, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stub{p, make(map[string]toolkit.Tool, len(tools))}
+	s := &stub{p, make(map[string]toolapi.Tool, len(tools))}
 	for _, t := range tools {
 		s.tools[t.Name] = t
 	}
@@ -101,7 +101,7 @@ func (s *stub) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if !ok {
 		return mcp.Answer{}, fmt.Errorf("there is no tool %s", call.Key)
 	}
-	got, err := tool.Run(ctx, &toolkit.Call{
+	got, err := tool.Run(ctx, &toolapi.Call{
 		Arguments: mcp.Lookup(call.Params, "arguments"), Progress: func(float64, float64, string) {}, Log: func(string, string) {},
 	})
 	if err != nil {

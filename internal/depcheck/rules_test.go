@@ -93,7 +93,7 @@ var rules = map[string]rule{
 	},
 
 	"native": {
-		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "native/early", "native/entry", "native/proto", "native/toolkit"},
+		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "native/embedded", "native/handshake", "native/proto", "native/toolapi"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "golang.org/x/sys"},
 		why:    "runs plugin processes, confined; policy sees them as backends; x/sys seals the bytes that are run",
 	},
@@ -102,40 +102,45 @@ var rules = map[string]rule{
 		others: []string{"github.com/hashicorp/go-plugin", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the shipped tools",
 	},
-	"native/early": {why: "comes before everything else in a process that serves a shipped plugin, so it stands on the standard library alone"},
-	"native/entry": {
-		ours:   []string{"native/early", "native/toolkit", "internal/orphan", "internal/sandbox"},
+	"native/handshake": {why: "comes before everything else in a process that serves a shipped plugin, so it stands on the standard library alone"},
+	"native/embedded": {
+		ours:   []string{"native/handshake", "native/toolapi", "internal/orphan", "internal/sandbox"},
 		others: []string{"golang.org/x/net/http2/hpack"},
 		why:    "a shipped plugin is entered before the rest of the program is initialised, so what serves it imports next to nothing",
+	},
+	"native/toolapi": {
+		ours:   []string{"internal/mcp"},
+		others: []string{"github.com/google/jsonschema-go"},
+		why:    "what a tool is, for strangers and for ourselves; how it is served is not its business, so neither gRPC nor go-plugin is linked for it",
 	},
 	"native/proto": {
 		others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the plugin protocol, and what is generated from it",
 	},
 	"native/sdk/...": {
-		ours:   []string{"native/proto", "native/sdk", "native/toolkit"},
+		ours:   []string{"native/proto", "native/sdk", "native/toolapi"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "github.com/google/jsonschema-go", "google.golang.org/grpc"},
 		why:    "plugins of other people are built with it: it brings as little along as can be",
 	},
 
 	"native/plugins/files": {
-		ours:   []string{"native/toolkit"},
+		ours:   []string{"native/toolapi"},
 		others: []string{"golang.org/x/text/unicode/norm"},
 		why:    "what tools reach of a machine's files; x/text knows which names some file system takes for the same",
 	},
-	"native/plugins/fs": {ours: []string{"native/entry", "native/toolkit", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
+	"native/plugins/fs": {ours: []string{"native/embedded", "native/toolapi", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
 	"native/plugins/system": {
-		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files"},
+		ours:   []string{"native/embedded", "native/toolapi", "native/plugins/files"},
 		others: []string{"github.com/shirou/gopsutil/v4"},
 		why:    "gopsutil knows how each system tells its figures; nothing else needs them",
 	},
 	"native/plugins/code": {
-		ours:   []string{"native/entry", "native/toolkit", "native/plugins/files", "internal/child", "internal/orphan", "internal/sandbox"},
+		ours:   []string{"native/embedded", "native/toolapi", "native/plugins/files", "internal/child", "internal/orphan", "internal/sandbox"},
 		others: []string{"golang.org/x/sys"},
 		why:    "runs programs, confined; x/sys ends what they leave behind, but for the guardian of the process",
 	},
 	"native/plugins/web": {
-		ours:   []string{"native/entry", "native/toolkit", "internal/egress"},
+		ours:   []string{"native/embedded", "native/toolapi", "internal/egress"},
 		others: []string{"golang.org/x/net/html"},
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},

@@ -18,9 +18,9 @@ import (
 func (p *Plugin) Serve() {
 	// go-plugin reads the levels of lines on the real standard error only, which
 	// it replaces when it serves.
-	log := hclog.New(&hclog.LoggerOptions{Name: p.name, Output: os.Stderr, Level: hclog.Debug, JSONFormat: true})
-	if p.err != nil {
-		log.Error("the plugin cannot be served", "error", p.err.Error())
+	log := hclog.New(&hclog.LoggerOptions{Name: p.Name(), Output: os.Stderr, Level: hclog.Debug, JSONFormat: true})
+	if _, err := p.Tools(); err != nil {
+		log.Error("the plugin cannot be served", "error", err.Error())
 		os.Exit(1)
 	}
 	if os.Getenv(proto.CookieKey) == proto.CookieValue {
@@ -59,5 +59,5 @@ func (s *served) GRPCServer(_ *goplugin.GRPCBroker, to *grpc.Server) error {
 
 // GRPCClient implements goplugin.GRPCPlugin.
 func (s *served) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, fmt.Errorf("%s is a plugin and calls none", s.plugin.name)
+	return nil, fmt.Errorf("%s is a plugin and calls none", s.plugin.Name())
 }

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/toolgate/toolgate/native/proto"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // maxMessage bounds what a call may bring along.
@@ -25,24 +25,17 @@ type server struct {
 	proto.UnimplementedToolPluginServer
 
 	plugin *Plugin
+	served *toolapi.Server
 	log    hclog.Logger
-	byName map[string]*toolkit.Tool
-	once   sync.Once // closes
 }
 
 // Register adds the tools of a plugin to a gRPC server, for tests and for
 // programs that serve more.
 func (p *Plugin) Register(to grpc.ServiceRegistrar, log hclog.Logger) error {
-	if p.err != nil {
-		return p.err
+	if _, err := p.Tools(); err != nil {
+		return err
 	}
-	s := &server{plugin: p, log: log, byName: make(map[string]*toolkit.Tool, len(p.tools))}
-	for i := range p.tools {
-		if s.byName[p.tools[i].Name] != nil {
-			return fmt.Errorf("two tools have the name %s", p.tools[i].Name)
-		}
-		s.byName[p.tools[i].Name] = &p.tools[i]
-	}
+	s := &server{plugin: p, served: toolapi.NewServer(&p.Plugin), log: log}
 	proto.RegisterToolPluginServer(to, s)
 	return nil
 }
@@ -50,19 +43,18 @@ func (p *Plugin) Register(to grpc.ServiceRegistrar, log hclog.Logger) error {
 // Init implements proto.ToolPluginServer.
 func (s *server) Init(_ context.Context, in *proto.InitRequest) (_ *proto.InitResponse, err error) {
 	defer s.recovered("Init", &err)
-	if s.plugin.Init != nil {
-		if err := s.plugin.Init(in.GetConfigJson()); err != nil {
-			return nil, status.Error(codes.FailedPrecondition, err.Error())
-		}
+	if err := s.served.Init(in.GetConfigJson()); err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	return &proto.InitResponse{Name: s.plugin.name, Version: s.plugin.version}, nil
+	return &proto.InitResponse{Name: s.plugin.Name(), Version: s.plugin.Version()}, nil
 }
 
 // ListTools implements proto.ToolPluginServer.
 func (s *server) ListTools(context.Context, *proto.ListToolsRequest) (*proto.ListToolsResponse, error) {
 	out := &proto.ListToolsResponse{}
-	for i := range s.plugin.tools {
-		t := &s.plugin.tools[i]
+	tools := s.served.Tools()
+	for i := range tools {
+		t := &tools[i]
 		annotations, err := json.Marshal(map[string]bool{
 			"readOnlyHint": t.ReadOnly, "destructiveHint": t.Destructive, "idempotentHint": t.Idempotent, "openWorldHint": t.OpenWorld,
 		})
@@ -81,10 +73,6 @@ func (s *server) ListTools(context.Context, *proto.ListToolsRequest) (*proto.Lis
 // Call implements proto.ToolPluginServer.
 func (s *server) Call(in *proto.CallRequest, stream grpc.ServerStreamingServer[proto.CallEvent]) (err error) {
 	defer s.recovered(in.GetName(), &err)
-	tool := s.byName[in.GetName()]
-	if tool == nil {
-		return status.Errorf(codes.NotFound, "there is no tool %q", in.GetName())
-	}
 	var mu sync.Mutex // a stream is for one goroutine at a time
 	open := true
 	send := func(e *proto.CallEvent) {
@@ -99,23 +87,22 @@ func (s *server) Call(in *proto.CallRequest, stream grpc.ServerStreamingServer[p
 		open = false
 		mu.Unlock()
 	}()
-	call := &toolkit.Call{ID: in.GetCallId(), Arguments: in.GetArgumentsJson()}
+	call := &toolapi.Call{ID: in.GetCallId(), Arguments: in.GetArgumentsJson()}
 	call.Progress = func(done, total float64, message string) {
 		send(&proto.CallEvent{Event: &proto.CallEvent_Progress{Progress: &proto.Progress{Done: done, Total: total, Message: message}}})
 	}
 	call.Log = func(level, message string) {
 		data, _ := json.Marshal(message) // a text always is JSON
-		send(&proto.CallEvent{Event: &proto.CallEvent_Log{Log: &proto.Log{Level: level, Logger: tool.Name, DataJson: data}}})
+		send(&proto.CallEvent{Event: &proto.CallEvent_Log{Log: &proto.Log{Level: level, Logger: in.GetName(), DataJson: data}}})
 	}
-	got, err := tool.Run(stream.Context(), call)
-	problem, told := errors.AsType[toolkit.Problem](err)
+	got, err := s.served.Call(stream.Context(), in.GetName(), call)
 	switch {
-	case told:
-		got = toolkit.Result{Text: string(problem), IsError: true}
-	case stream.Context().Err() != nil:
+	case errors.Is(err, toolapi.ErrUnknownTool):
+		return status.Errorf(codes.NotFound, "there is no tool %q", in.GetName())
+	case err != nil && stream.Context().Err() != nil:
 		return status.FromContextError(stream.Context().Err()).Err()
 	case err != nil:
-		s.log.Error("tool failed", "tool", tool.Name, "call", call.ID, "error", err.Error())
+		s.log.Error("tool failed", "tool", in.GetName(), "call", call.ID, "error", err.Error())
 		return status.Error(codes.Internal, err.Error())
 	}
 	send(&proto.CallEvent{Event: &proto.CallEvent_Result{Result: &proto.Result{
@@ -126,11 +113,7 @@ func (s *server) Call(in *proto.CallRequest, stream grpc.ServerStreamingServer[p
 
 // Shutdown implements proto.ToolPluginServer.
 func (s *server) Shutdown(context.Context, *proto.ShutdownRequest) (*proto.ShutdownResponse, error) {
-	s.once.Do(func() {
-		if s.plugin.Close != nil {
-			s.plugin.Close()
-		}
-	})
+	s.served.Close()
 	return &proto.ShutdownResponse{}, nil
 }
 

@@ -8,33 +8,33 @@ import (
 	"slices"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // command is a tool that runs one of some configured commands on a path. The path is
 // absolute, so that it is no option of any program, and is a whole argument or none.
-func (s *service) command(what string, commands map[string]Command) func(context.Context, *toolkit.Call) (toolkit.Result, error) {
-	return func(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) command(what string, commands map[string]Command) func(context.Context, *toolapi.Call) (toolapi.Result, error) {
+	return func(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 		var name, path string
-		if err := toolkit.Read(call.Arguments, toolkit.Fields{"name": &name, "path": &path}); err != nil {
-			return toolkit.Result{}, err
+		if err := toolapi.Read(call.Arguments, toolapi.Fields{"name": &name, "path": &path}); err != nil {
+			return toolapi.Result{}, err
 		}
 		command, ok := commands[name]
 		if !ok {
-			return toolkit.Result{}, toolkit.Problemf("There is no %s %q. %s", what, name, known("Configured", commands))
+			return toolapi.Result{}, toolapi.Problemf("There is no %s %q. %s", what, name, known("Configured", commands))
 		}
 		at, folder, err := s.tree.Path(path)
 		if err != nil {
-			return toolkit.Result{}, err
+			return toolapi.Result{}, err
 		}
 		back, err := s.slot(ctx)
 		if err != nil {
-			return toolkit.Result{}, err
+			return toolapi.Result{}, err
 		}
 		defer back()
 		out, err := s.runCommand(ctx, command, at, folder)
 		if err != nil {
-			return toolkit.Result{}, notRun("The "+what, err)
+			return toolapi.Result{}, notRun("The "+what, err)
 		}
 		return finished(out)
 	}

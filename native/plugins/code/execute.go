@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // longestCode is how long a program may be.
@@ -24,24 +24,24 @@ const longestCode = 256 << 10
 // the program from the standard input.
 var interpreter = []string{"-I", "-S", "-B", "-X", "utf8", "-"}
 
-func (s *service) execute(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) execute(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	var code string
 	var seconds int
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{"code": &code, "timeout_seconds": &seconds}); err != nil {
-		return toolkit.Result{}, err
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"code": &code, "timeout_seconds": &seconds}); err != nil {
+		return toolapi.Result{}, err
 	}
 	if code == "" || len(code) > longestCode {
-		return toolkit.Result{}, toolkit.Problemf("The code has %d bytes; from 1 to %d are allowed.", len(code), longestCode)
+		return toolapi.Result{}, toolapi.Problemf("The code has %d bytes; from 1 to %d are allowed.", len(code), longestCode)
 	}
 	timeout := s.config.Timeout
 	if seconds < 0 {
-		return toolkit.Result{}, toolkit.Problemf("timeout_seconds is 1 or more.")
+		return toolapi.Result{}, toolapi.Problemf("timeout_seconds is 1 or more.")
 	} else if seconds > 0 {
 		timeout = min(timeout, time.Duration(min(seconds, 86400))*time.Second)
 	}
 	back, err := s.slot(ctx)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	defer back()
 	var out outcome
@@ -49,22 +49,22 @@ func (s *service) execute(ctx context.Context, call *toolkit.Call) (toolkit.Resu
 	case s.config.Container.Runtime != "":
 		out, err = s.inContainer(ctx, code, timeout)
 	case s.config.Python == "" || len(exists(s.config.Python)) == 0:
-		return toolkit.Result{}, toolkit.Problemf("There is no Python where execute looks for it; an operator sets native.code.python to the path of an interpreter.")
+		return toolapi.Result{}, toolapi.Problemf("There is no Python where execute looks for it; an operator sets native.code.python to the path of an interpreter.")
 	case script(s.config.Python):
-		return toolkit.Result{}, toolkit.Problemf("The Python that execute knows of, %s, is a script that looks for the interpreter; an operator sets native.code.python to the path of the interpreter itself, which sys.executable tells.", s.config.Python)
+		return toolapi.Result{}, toolapi.Problemf("The Python that execute knows of, %s, is a script that looks for the interpreter; an operator sets native.code.python to the path of the interpreter itself, which sys.executable tells.", s.config.Python)
 	default:
 		out, err = s.inSandbox(ctx, code, timeout)
 	}
 	if err != nil {
-		return toolkit.Result{}, notRun("The program", err)
+		return toolapi.Result{}, notRun("The program", err)
 	}
 	return finished(out)
 }
 
 // finished is the result of a run. One that was ended has failed as a call; what a
 // program says by its exit code is an answer.
-func finished(out outcome) (toolkit.Result, error) {
-	result, err := toolkit.Answer(out)
+func finished(out outcome) (toolapi.Result, error) {
+	result, err := toolapi.Answer(out)
 	result.IsError = out.TimedOut || out.EndedBy != ""
 	return result, err
 }

@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 const (
@@ -33,35 +33,35 @@ type repository struct {
 	inner  string // its .git
 }
 
-func (s *service) gitStatus(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) gitStatus(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	var path string
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &path}); err != nil {
-		return toolkit.Result{}, err
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"path": &path}); err != nil {
+		return toolapi.Result{}, err
 	}
 	if s.config.Git == "" {
-		return toolkit.Result{}, toolkit.Problemf("There is no git on this machine.")
+		return toolapi.Result{}, toolapi.Problemf("There is no git on this machine.")
 	}
 	at, folder, err := s.tree.Path(path)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	if !folder {
-		return toolkit.Result{}, toolkit.Problemf("%q is a file; a folder is needed.", path)
+		return toolapi.Result{}, toolapi.Problemf("%q is a file; a folder is needed.", path)
 	}
 	repo, err := s.findRepository(path)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	back, err := s.slot(ctx)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	defer back()
 	out, err := s.status(ctx, repo, at)
 	if err != nil {
-		return toolkit.Result{}, notRun("git", err)
+		return toolapi.Result{}, notRun("git", err)
 	}
-	return toolkit.Answer(out)
+	return toolapi.Answer(out)
 }
 
 // findRepository looks for the repository that a folder is in, within the roots.
@@ -69,14 +69,14 @@ func (s *service) findRepository(path string) (repository, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		top, _, err := s.tree.Path(dir)
 		if err != nil || dir == filepath.Dir(dir) {
-			return repository{}, toolkit.Problemf("%q is in no git repository, as far as it is allowed to look.", path)
+			return repository{}, toolapi.Problemf("%q is in no git repository, as far as it is allowed to look.", path)
 		}
 		inner, folder, err := s.tree.Path(filepath.Join(dir, ".git"))
 		if err != nil {
 			continue
 		}
 		if !folder {
-			return repository{}, toolkit.Problemf("%q is a submodule or a linked worktree, whose repository is elsewhere; that is not followed.", dir)
+			return repository{}, toolapi.Problemf("%q is a submodule or a linked worktree, whose repository is elsewhere; that is not followed.", dir)
 		}
 		return repository{folder: top, inner: inner}, nil
 	}
@@ -122,9 +122,9 @@ func (s *service) status(ctx context.Context, repo repository, at string) (st *g
 	case err != nil:
 		return nil, err
 	case out.TimedOut:
-		return nil, toolkit.Problemf("git did not tell the status within %v; ask for a smaller folder.", gitTimeout)
+		return nil, toolapi.Problemf("git did not tell the status within %v; ask for a smaller folder.", gitTimeout)
 	case out.ExitCode != 0:
-		return nil, toolkit.Problemf("git cannot tell the status: %s", firstLine(out.Stderr))
+		return nil, toolapi.Problemf("git cannot tell the status: %s", firstLine(out.Stderr))
 	}
 	return parseStatus(repo.folder, out.Stdout, out.Cut), nil
 }
@@ -157,14 +157,14 @@ func (s *service) imitate(repo repository, made string) error {
 	ref, symbolic := strings.CutPrefix(head, "ref: ")
 	if symbolic {
 		if !isBranch(ref) {
-			return toolkit.Problemf("The repository %q keeps its references in a way that is not known here.", repo.folder)
+			return toolapi.Problemf("The repository %q keeps its references in a way that is not known here.", repo.folder)
 		}
 		if hash, err = s.reference(repo, ref); err != nil {
 			return err
 		}
 	}
 	if hash != "" && !isHash(hash) {
-		return toolkit.Problemf("The repository %q has a HEAD that is no commit.", repo.folder)
+		return toolapi.Problemf("The repository %q has a HEAD that is no commit.", repo.folder)
 	}
 	config := "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
 	if len(hash) == 64 {
@@ -215,7 +215,7 @@ func (s *service) small(repo repository, name string, most int64) (string, error
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = toolkit.Problemf("%q is larger than %d bytes.", f.Real, most)
+		err = toolapi.Problemf("%q is larger than %d bytes.", f.Real, most)
 	}
 	return string(data), err
 }
@@ -228,7 +228,7 @@ func (s *service) copyIndex(repo repository, made string) error {
 	}
 	defer from.Close()
 	if from.Info.Size() > largestIndex {
-		return toolkit.Problemf("The repository %q has too many files: its index has %d bytes, of at most %d.", repo.folder, from.Info.Size(), int64(largestIndex))
+		return toolapi.Problemf("The repository %q has too many files: its index has %d bytes, of at most %d.", repo.folder, from.Info.Size(), int64(largestIndex))
 	}
 	to, err := os.OpenFile(filepath.Join(made, "index"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
-	"github.com/toolgate/toolgate/native/entry"
+	"github.com/toolgate/toolgate/native/embedded"
 	"github.com/toolgate/toolgate/native/plugins/files"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Name is the plugin's key in the configuration.
@@ -76,16 +76,25 @@ const (
 	defaultWorkers = 4
 )
 
-func init() { entry.Enter(Name, Plugin) }
+func init() { embedded.Enter(Name, Plugin) }
 
 // Plugin returns the plugin.
-func Plugin() toolkit.Plugin {
+func Plugin() *toolapi.Plugin {
 	s := &service{}
-	return toolkit.Plugin{Name: Name, Open: s.open, Close: func() {
+	p := toolapi.New(Name, "")
+	p.Init = func(config []byte) error {
+		if err := s.open(config); err != nil {
+			return err
+		}
+		p.Add(s.tools()...)
+		return nil
+	}
+	p.Close = func() {
 		if s.tree != nil {
 			s.tree.Close()
 		}
-	}}
+	}
+	return p
 }
 
 // service is the tools with what they share.
@@ -95,10 +104,10 @@ type service struct {
 	slots  chan struct{} // one for each run
 }
 
-func (s *service) open(config []byte) ([]toolkit.Tool, error) {
+func (s *service) open(config []byte) error {
 	c := &s.config
-	if err := toolkit.ReadConfig(config, c); err != nil {
-		return nil, err
+	if err := toolapi.ReadConfig(config, c); err != nil {
+		return err
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = defaultTimeout
@@ -115,17 +124,17 @@ func (s *service) open(config []byte) ([]toolkit.Tool, error) {
 	c.Python = interpreterOf(c.Python)
 	s.slots = make(chan struct{}, c.Workers)
 	if err := c.check(); err != nil {
-		return nil, err
+		return err
 	}
 	tree, err := files.Open(files.Rules{Roots: c.Roots, Forbidden: c.Own, HardLinks: true})
 	if err != nil {
-		return nil, fmt.Errorf("open the folders: %w", err)
+		return fmt.Errorf("open the folders: %w", err)
 	}
 	s.tree = tree
 	if err := adopt(); err != nil {
-		return nil, err
+		return err
 	}
-	return s.tools(), nil
+	return nil
 }
 
 // check finds out what is wrong with a configuration.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/plugins/code"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 func must(t *testing.T, err error) {
@@ -52,7 +52,7 @@ func python(t *testing.T) string {
 	return program(t, "/usr/bin/python3", "python3")
 }
 
-func open(t *testing.T, c code.Config) map[string]toolkit.Tool {
+func open(t *testing.T, c code.Config) map[string]toolapi.Tool {
 	t.Helper()
 	if c.Sandbox == "" {
 		c.Sandbox = sandbox.Auto
@@ -63,7 +63,7 @@ func open(t *testing.T, c code.Config) map[string]toolkit.Tool {
 	list, err := p.Open(raw)
 	must(t, err)
 	t.Cleanup(p.Close)
-	tools := make(map[string]toolkit.Tool)
+	tools := make(map[string]toolapi.Tool)
 	for _, tool := range list {
 		tools[tool.Name] = tool
 	}
@@ -81,13 +81,13 @@ type outcome struct {
 }
 
 // call calls a tool and holds arguments and answer against its schemas.
-func call(t *testing.T, tool toolkit.Tool, args map[string]any, into any) error {
+func call(t *testing.T, tool toolapi.Tool, args map[string]any, into any) error {
 	t.Helper()
 	raw, err := json.Marshal(args)
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	result, err := tool.Run(ctx, &toolkit.Call{Arguments: raw, Progress: func(float64, float64, string) {}, Log: func(string, string) {}})
+	result, err := tool.Run(ctx, &toolapi.Call{Arguments: raw, Progress: func(float64, float64, string) {}, Log: func(string, string) {}})
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func fits(t *testing.T, schema, value []byte) {
 	}
 }
 
-func run(t *testing.T, tool toolkit.Tool, program string) outcome {
+func run(t *testing.T, tool toolapi.Tool, program string) outcome {
 	t.Helper()
 	var out outcome
 	must(t, call(t, tool, map[string]any{"code": program}, &out))
@@ -123,7 +123,7 @@ func run(t *testing.T, tool toolkit.Tool, program string) outcome {
 
 func problem(t *testing.T, what string, err error, want string) {
 	t.Helper()
-	if p, ok := errors.AsType[toolkit.Problem](err); !ok || !strings.Contains(string(p), want) {
+	if p, ok := errors.AsType[toolapi.Problem](err); !ok || !strings.Contains(string(p), want) {
 		t.Errorf("%s: %v, want a problem with %q", what, err, want)
 	}
 }
@@ -142,13 +142,13 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: %+v", name, tool)
 		}
 		for _, args := range []string{`{"Code":"1"}`, `{"code":"1","code":"2"}`, `[]`, `{"code":"1","path":"/","name":"x"}`} {
-			if _, err := tool.Run(t.Context(), &toolkit.Call{Arguments: []byte(args)}); err == nil {
+			if _, err := tool.Run(t.Context(), &toolapi.Call{Arguments: []byte(args)}); err == nil {
 				t.Errorf("%s took %s", name, args)
 			}
 		}
 		fits(t, []byte(`{"type":"object"}`), tool.Input)
 	}
-	if !tools["execute"].Destructive || tools["execute"].Risk != toolkit.High {
+	if !tools["execute"].Destructive || tools["execute"].Risk != toolapi.High {
 		t.Error("execute is not what it is")
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/sandbox"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // outcome is what came of a run.
@@ -87,7 +87,7 @@ func notRun(what string, err error) error {
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, sandbox.ErrMissing):
-		return toolkit.Problemf("%s does not run: this machine cannot confine it, and the configuration does not say sandbox: auto.", what)
+		return toolapi.Problemf("%s does not run: this machine cannot confine it, and the configuration does not say sandbox: auto.", what)
 	}
 	return err
 }

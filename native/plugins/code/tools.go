@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 const category = "code"
@@ -17,7 +17,7 @@ const category = "code"
 // slack is how much longer a call may take than what it runs.
 const slack = 15 * time.Second
 
-func (s *service) tools() []toolkit.Tool {
+func (s *service) tools() []toolapi.Tool {
 	c := &s.config
 	changes := len(c.Write) > 0 || c.Sandbox == sandbox.Off
 	runs := "The answer has its exit code and what it printed. "
@@ -28,27 +28,27 @@ func (s *service) tools() []toolkit.Tool {
 	if caveat == "" || c.Container.Runtime != "" {
 		caveat = "It has no network."
 	}
-	tools := []toolkit.Tool{
+	tools := []toolapi.Tool{
 		{
-			Name: "execute", Title: "Run Python", Category: category, Risk: toolkit.High,
+			Name: "execute", Title: "Run Python", Category: category, Risk: toolapi.High,
 			Description: fmt.Sprintf("Run a Python 3 program for at most %v and return what it prints and its exit code. It has the standard library alone, and a private folder that is removed afterwards. %s", c.Timeout, caveat),
 			Input:       json.RawMessage(executeInput), Output: json.RawMessage(runOutput),
 			Destructive: true, Timeout: c.Timeout + slack, RatePerHour: 300, Queue: c.Queue, Run: s.execute,
 		},
 		{
-			Name: "run_linter", Title: "Run a linter", Category: category, Risk: toolkit.Medium,
+			Name: "run_linter", Title: "Run a linter", Category: category, Risk: toolapi.Medium,
 			Description: "Run a configured linter on a file or folder, by its absolute path. " + runs + known("Linters", c.Linters),
 			Input:       json.RawMessage(commandInput), Output: json.RawMessage(runOutput),
 			Destructive: changes, Idempotent: !changes, Timeout: c.Timeout + slack, RatePerHour: 600, Queue: c.Queue, Run: s.command("linter", c.Linters),
 		},
 		{
-			Name: "run_tests", Title: "Run tests", Category: category, Risk: toolkit.Medium,
+			Name: "run_tests", Title: "Run tests", Category: category, Risk: toolapi.Medium,
 			Description: "Run configured tests in a folder, by its absolute path. " + runs + known("Tests", c.Tests),
 			Input:       json.RawMessage(commandInput), Output: json.RawMessage(runOutput),
 			Destructive: changes, Timeout: c.Timeout + slack, RatePerHour: 300, Queue: c.Queue, Run: s.command("set of tests", c.Tests),
 		},
 		{
-			Name: "git_status", Title: "Status of a git repository", Category: category, Risk: toolkit.Low,
+			Name: "git_status", Title: "Status of a git repository", Category: category, Risk: toolapi.Low,
 			Description: "Tell the branch of a repository and what has changed in a folder of it, by its absolute path. Nothing of the repository's own configuration takes effect.",
 			Input:       json.RawMessage(gitInput), Output: json.RawMessage(gitOutput),
 			ReadOnly: true, Idempotent: true, Timeout: gitTimeout + slack, RatePerHour: 1200, Run: s.gitStatus,

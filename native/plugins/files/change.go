@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Change says how a file is written.
@@ -21,7 +21,7 @@ type Change struct {
 // Write writes a file: whoever reads it sees what was there or what is there now,
 // never a part. It keeps the permissions of what it replaces, without those that
 // give the rights of its owner to who runs it, and follows no link. It tells
-// whether there was one. Every error is a [toolkit.Problem].
+// whether there was one. Every error is a [toolapi.Problem].
 func (t *Tree) Write(path string, c Change) (replaced bool, err error) {
 	at, err := t.place(path, c.Folders)
 	if err != nil {
@@ -33,7 +33,7 @@ func (t *Tree) Write(path string, c Change) (replaced bool, err error) {
 	case err != nil:
 		return false, t.explain(path, err)
 	case old != nil && c.New:
-		return false, toolkit.Problemf("%q exists already, and it was asked for a new file.", path)
+		return false, toolapi.Problemf("%q exists already, and it was asked for a new file.", path)
 	}
 	if err := t.write(at, old, c); err != nil {
 		return false, t.explain(path, err)
@@ -41,7 +41,7 @@ func (t *Tree) Write(path string, c Change) (replaced bool, err error) {
 	return old != nil, nil
 }
 
-// Remove deletes a file. Every error is a [toolkit.Problem].
+// Remove deletes a file. Every error is a [toolapi.Problem].
 func (t *Tree) Remove(path string) error {
 	at, err := t.place(path, false)
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *Tree) place(path string, makeFolders bool) (*spot, error) {
 		return nil, err
 	}
 	if rel == "." {
-		return nil, toolkit.Problemf("%q is a folder that is configured; a file in it is needed.", path)
+		return nil, toolapi.Problemf("%q is a folder that is configured; a file in it is needed.", path)
 	}
 	parent := filepath.Dir(rel)
 	d, err := t.folder(r, parent, filepath.Dir(path))

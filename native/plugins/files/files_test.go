@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/native/plugins/files"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // folder makes a temporary folder and returns its real path.
@@ -64,7 +64,7 @@ func read(tree *files.Tree, path string) (string, error) {
 // refused asserts that an error is told to whoever called and names a rule.
 func refused(t *testing.T, what string, err error, want string) {
 	t.Helper()
-	problem, ok := errors.AsType[toolkit.Problem](err)
+	problem, ok := errors.AsType[toolapi.Problem](err)
 	if !ok || !strings.Contains(string(problem), want) {
 		t.Errorf("%s: %v, want a problem with %q", what, err, want)
 	}
@@ -353,7 +353,7 @@ func FuzzOpen(f *testing.F) {
 				t.Errorf("%q gave %q", path, text)
 			}
 			if err != nil {
-				if _, ok := errors.AsType[toolkit.Problem](err); !ok {
+				if _, ok := errors.AsType[toolapi.Problem](err); !ok {
 					t.Errorf("%q: %v is no problem", path, err)
 				}
 			}

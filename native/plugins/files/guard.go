@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // guard knows what is out of reach.
@@ -60,7 +60,7 @@ func resolved(path string) string {
 func (g *guard) readable(real string, info os.FileInfo) error {
 	for i, folded := 0, fold(real); i < len(g.globs); i++ {
 		if g.globs[i].matches(folded) {
-			return toolkit.Problemf("%q is forbidden by the pattern %s.", real, g.globs[i].text)
+			return toolapi.Problemf("%q is forbidden by the pattern %s.", real, g.globs[i].text)
 		}
 	}
 	return g.check(g.forbidden, real, info, false)
@@ -73,7 +73,7 @@ func (g *guard) changeable(real string, info os.FileInfo) error {
 		rel, in := beneath(real, folder)
 		return in && rel != "."
 	}) {
-		return toolkit.Problemf("%q may not be changed. Files may be changed in: %s.", real, g.writable())
+		return toolapi.Problemf("%q may not be changed. Files may be changed in: %s.", real, g.writable())
 	}
 	if err := g.readable(real, info); err != nil {
 		return err
@@ -141,11 +141,11 @@ func ancestry(real string, info os.FileInfo) ([]os.FileInfo, error) {
 func (g *guard) refusal(p *protected, real string, change bool) error {
 	switch {
 	case slices.Contains(system, p.path):
-		return toolkit.Problemf("%q is of the system, in %s, and out of reach of every tool.", real, p.path)
+		return toolapi.Problemf("%q is of the system, in %s, and out of reach of every tool.", real, p.path)
 	case slices.ContainsFunc(g.fixed, func(f protected) bool { return f.path == p.path }):
-		return toolkit.Problemf("%q may be read but not changed: servers of this gateway are started from %s.", real, p.path)
+		return toolapi.Problemf("%q may be read but not changed: servers of this gateway are started from %s.", real, p.path)
 	case change:
-		return toolkit.Problemf("%q is forbidden, or holds what is: the gateway's own files and those that its configuration names may not be changed by a tool.", real)
+		return toolapi.Problemf("%q is forbidden, or holds what is: the gateway's own files and those that its configuration names may not be changed by a tool.", real)
 	}
-	return toolkit.Problemf("%q is forbidden: the gateway's own files and those that its configuration names are out of reach of every tool.", real)
+	return toolapi.Problemf("%q is forbidden: the gateway's own files and those that its configuration names are out of reach of every tool.", real)
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // File is an open regular file that may be read.
@@ -16,7 +16,7 @@ type File struct {
 	Real string // its real path
 }
 
-// Open opens a file for reading. Every error is a [toolkit.Problem].
+// Open opens a file for reading. Every error is a [toolapi.Problem].
 func (t *Tree) Open(path string) (*File, error) {
 	r, rel, err := t.find(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t *Tree) OpenReal(real string) (*File, error) {
 			return t.Open(filepath.Join(r.path, rel))
 		}
 	}
-	return nil, toolkit.Problemf("%q is outside of what this tool reaches. %s", real, t.allowed())
+	return nil, toolapi.Problemf("%q is outside of what this tool reaches. %s", real, t.allowed())
 }
 
 // admit holds a file that is open against the rules.
@@ -65,7 +65,7 @@ func (t *Tree) admit(path string, f *os.File, real string, info os.FileInfo) err
 		return err
 	}
 	if err := onDisk(f); err != nil {
-		return toolkit.Problemf("%q is no stored file: %v.", path, err)
+		return toolapi.Problemf("%q is no stored file: %v.", path, err)
 	}
 	return t.guard.readable(real, info)
 }
@@ -73,7 +73,7 @@ func (t *Tree) admit(path string, f *os.File, real string, info os.FileInfo) err
 // alone refuses a file with several names.
 func (t *Tree) alone(path string, info os.FileInfo) error {
 	if n := links(info); n > 1 && !t.hardLinks {
-		return toolkit.Problemf("%q has %d names (hard links), of which some may be elsewhere; such files are not touched unless hard_links is configured.", path, n)
+		return toolapi.Problemf("%q has %d names (hard links), of which some may be elsewhere; such files are not touched unless hard_links is configured.", path, n)
 	}
 	return nil
 }
@@ -83,9 +83,9 @@ func regular(path string, info os.FileInfo) error {
 	case info.Mode().IsRegular():
 		return nil
 	case info.IsDir():
-		return toolkit.Problemf("%q is a folder; a regular file is needed.", path)
+		return toolapi.Problemf("%q is a folder; a regular file is needed.", path)
 	}
-	return toolkit.Problemf("%q is %s; only regular files are allowed.", path, kind(info.Mode()))
+	return toolapi.Problemf("%q is %s; only regular files are allowed.", path, kind(info.Mode()))
 }
 
 // kind says what a mode is, for people.
@@ -130,7 +130,7 @@ func (d *Dir) inPlace() bool {
 	return err == nil && os.SameFile(info, there)
 }
 
-// OpenDir opens a folder. Every error is a [toolkit.Problem].
+// OpenDir opens a folder. Every error is a [toolapi.Problem].
 func (t *Tree) OpenDir(path string) (*Dir, error) {
 	r, rel, err := t.find(path)
 	if err != nil {
@@ -150,7 +150,7 @@ func (t *Tree) folder(r *root, rel, path string) (*Dir, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, toolkit.Problemf("%q is a %s; a folder is needed.", path, kind(info.Mode()))
+		return nil, toolapi.Problemf("%q is a %s; a folder is needed.", path, kind(info.Mode()))
 	}
 	f, real, err := openReal(r, rel, true)
 	if err != nil {
@@ -183,7 +183,7 @@ func (t *Tree) folder(r *root, rel, path string) (*Dir, error) {
 func (t *Tree) explain(path string, err error) error {
 	problem := explain(path, err)
 	if escapes(err) {
-		return toolkit.Problemf("%s %s", problem, t.allowed())
+		return toolapi.Problemf("%s %s", problem, t.allowed())
 	}
 	return problem
 }

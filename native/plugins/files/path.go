@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // longestPath is what the systems take.
@@ -18,17 +18,17 @@ const longestPath = 4096
 func plain(path string) error {
 	switch {
 	case path == "":
-		return toolkit.Problemf("The path is empty; write an absolute one.")
+		return toolapi.Problemf("The path is empty; write an absolute one.")
 	case len(path) > longestPath:
-		return toolkit.Problemf("The path has %d bytes; at most %d are allowed.", len(path), longestPath)
+		return toolapi.Problemf("The path has %d bytes; at most %d are allowed.", len(path), longestPath)
 	case !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl):
-		return toolkit.Problemf("The path %q has control characters or is no UTF-8; neither is allowed.", path)
+		return toolapi.Problemf("The path %q has control characters or is no UTF-8; neither is allowed.", path)
 	case !filepath.IsAbs(path):
-		return toolkit.Problemf("The path %q is not absolute; write it from the root on.", path)
+		return toolapi.Problemf("The path %q is not absolute; write it from the root on.", path)
 	case filepath.Clean(path) != path:
-		return toolkit.Problemf("The path %q is not written plainly, without \"..\", \".\" and doubled or last slashes; is %q meant?", path, filepath.Clean(path))
+		return toolapi.Problemf("The path %q is not written plainly, without \"..\", \".\" and doubled or last slashes; is %q meant?", path, filepath.Clean(path))
 	case runtime.GOOS == "windows" && !plainOnWindows(path):
-		return toolkit.Problemf("The path %q names a stream, or a part of it ends in a dot or a space; neither is allowed.", path)
+		return toolapi.Problemf("The path %q names a stream, or a part of it ends in a dot or a space; neither is allowed.", path)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // openReal opens a file or folder of a root for reading, without waiting for a
@@ -34,7 +34,7 @@ func openReal(r *root, rel string, folder bool) (*os.File, string, error) {
 		return nil, "", err
 	}
 	if !before.Mode().IsRegular() && !before.IsDir() {
-		return nil, "", toolkit.Problemf("%q is a %s; links are not followed on this system.", rel, kind(before.Mode()))
+		return nil, "", toolapi.Problemf("%q is a %s; links are not followed on this system.", rel, kind(before.Mode()))
 	}
 	f, err := dir.OpenFile(last, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -55,7 +55,7 @@ func step(dir *os.Root, name string) (*os.Root, error) {
 		return nil, err
 	}
 	if !before.IsDir() {
-		return nil, toolkit.Problemf("%q on the way is a %s; links are not followed on this system.", name, kind(before.Mode()))
+		return nil, toolapi.Problemf("%q on the way is a %s; links are not followed on this system.", name, kind(before.Mode()))
 	}
 	next, err := dir.OpenRoot(name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Rules say what a tree holds. All paths are absolute.
@@ -119,7 +119,7 @@ func (t *Tree) Roots() []string {
 // find returns the root that a path is in, and how it is called from there.
 func (t *Tree) find(path string) (*root, string, error) {
 	if err := plain(path); err != nil {
-		return nil, "", toolkit.Problemf("%s %s", err, t.allowed())
+		return nil, "", toolapi.Problemf("%s %s", err, t.allowed())
 	}
 	for i := range t.roots {
 		r := &t.roots[i]
@@ -127,7 +127,7 @@ func (t *Tree) find(path string) (*root, string, error) {
 			return r, rel, nil
 		}
 	}
-	return nil, "", toolkit.Problemf("%q is outside of what this tool reaches. %s", path, t.allowed())
+	return nil, "", toolapi.Problemf("%q is outside of what this tool reaches. %s", path, t.allowed())
 }
 
 // allowed says what may be reached.
@@ -146,20 +146,20 @@ func explain(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if problem, ok := errors.AsType[toolkit.Problem](err); ok {
+	if problem, ok := errors.AsType[toolapi.Problem](err); ok {
 		return problem
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return toolkit.Problemf("There is no %q.", path)
+		return toolapi.Problemf("There is no %q.", path)
 	case errors.Is(err, fs.ErrExist):
-		return toolkit.Problemf("%q exists already.", path)
+		return toolapi.Problemf("%q exists already.", path)
 	case errors.Is(err, fs.ErrPermission):
-		return toolkit.Problemf("The system does not permit it: %q.", path)
+		return toolapi.Problemf("The system does not permit it: %q.", path)
 	case errors.Is(err, errChanged):
-		return toolkit.Problemf("%q was changed while it was being opened; try again.", path)
+		return toolapi.Problemf("%q was changed while it was being opened; try again.", path)
 	case escapes(err):
-		return toolkit.Problemf("%q leads out of the allowed folders by a link.", path)
+		return toolapi.Problemf("%q leads out of the allowed folders by a link.", path)
 	}
 	if cause, ok := errors.AsType[*fs.PathError](err); ok {
 		err = cause.Err
@@ -167,7 +167,7 @@ func explain(path string, err error) error {
 	if cause, ok := errors.AsType[*os.LinkError](err); ok {
 		err = cause.Err
 	}
-	return toolkit.Problemf("%q: %v.", path, err)
+	return toolapi.Problemf("%q: %v.", path, err)
 }
 
 // escapes tells whether a root has refused a way out of it.

@@ -14,13 +14,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/toolgate/toolgate/native/plugins/fs"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // kit is an open plugin.
 type kit struct {
 	t     *testing.T
-	tools map[string]toolkit.Tool
+	tools map[string]toolapi.Tool
 }
 
 func open(t *testing.T, c fs.Config) *kit {
@@ -35,7 +35,7 @@ func open(t *testing.T, c fs.Config) *kit {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	k := &kit{t: t, tools: make(map[string]toolkit.Tool)}
+	k := &kit{t: t, tools: make(map[string]toolapi.Tool)}
 	for _, tool := range tools {
 		k.tools[tool.Name] = tool
 	}
@@ -43,7 +43,7 @@ func open(t *testing.T, c fs.Config) *kit {
 }
 
 // call calls a tool and holds what it answers against its schema.
-func (k *kit) call(name string, args map[string]any) (map[string]any, toolkit.Result, error) {
+func (k *kit) call(name string, args map[string]any) (map[string]any, toolapi.Result, error) {
 	k.t.Helper()
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -51,11 +51,11 @@ func (k *kit) call(name string, args map[string]any) (map[string]any, toolkit.Re
 	}
 	tool := k.tools[name]
 	k.fits(tool.Input, raw)
-	result, err := tool.Run(k.t.Context(), &toolkit.Call{
+	result, err := tool.Run(k.t.Context(), &toolapi.Call{
 		Arguments: raw, Progress: func(float64, float64, string) {}, Log: func(string, string) {},
 	})
 	if err != nil {
-		if _, ok := errors.AsType[toolkit.Problem](err); !ok {
+		if _, ok := errors.AsType[toolapi.Problem](err); !ok {
 			k.t.Errorf("%s %s: %v is no problem", name, raw, err)
 		}
 		return nil, result, err
@@ -293,7 +293,7 @@ func TestArgumentsAreExact(t *testing.T) {
 	k := open(t, fs.Config{Roots: []string{t.TempDir()}})
 	for _, raw := range []string{`{"Path":"/etc/passwd"}`, `{"path":"/a","path":"/b"}`, `{"path":["/a"]}`, `[]`, `{"path":"/a","follow":true}`} {
 		for name, tool := range k.tools {
-			if _, err := tool.Run(t.Context(), &toolkit.Call{Arguments: []byte(raw)}); err == nil {
+			if _, err := tool.Run(t.Context(), &toolapi.Call{Arguments: []byte(raw)}); err == nil {
 				t.Errorf("%s took %s", name, raw)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolgate/toolgate/native/plugins/files"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // part is what read_file returns.
@@ -24,18 +24,18 @@ type part struct {
 	NextOffset int64  `json:"next_offset,omitempty"`
 }
 
-func (s *service) read(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) read(_ context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	p := part{Encoding: "auto"}
 	length := s.max
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &p.Path, "offset": &p.Offset, "length": &length, "encoding": &p.Encoding}); err != nil {
-		return toolkit.Result{}, err
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"path": &p.Path, "offset": &p.Offset, "length": &length, "encoding": &p.Encoding}); err != nil {
+		return toolapi.Result{}, err
 	}
 	if p.Offset < 0 || length < 1 || p.Encoding != "auto" && p.Encoding != "text" && p.Encoding != "base64" {
-		return toolkit.Result{}, toolkit.Problemf("offset is 0 or more, length 1 or more, and encoding auto, text or base64.")
+		return toolapi.Result{}, toolapi.Problemf("offset is 0 or more, length 1 or more, and encoding auto, text or base64.")
 	}
 	f, err := s.tree.Open(p.Path)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	defer f.Close()
 	p.Size, p.Modified = f.Info.Size(), f.Info.ModTime().UTC().Format("2006-01-02T15:04:05Z")
@@ -43,15 +43,15 @@ func (s *service) read(_ context.Context, call *toolkit.Call) (toolkit.Result, e
 	// for as long as it is read.
 	data, err := io.ReadAll(io.NewSectionReader(f, p.Offset, max(0, min(length, s.max, p.Size-p.Offset))))
 	if err != nil {
-		return toolkit.Result{}, toolkit.Problemf("%q cannot be read: %v.", p.Path, errors.Unwrap(err))
+		return toolapi.Result{}, toolapi.Problemf("%q cannot be read: %v.", p.Path, errors.Unwrap(err))
 	}
 	if err := p.encode(data); err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	if end := p.Offset + p.Length; end < p.Size && p.Length > 0 {
 		p.NextOffset = end
 	}
-	result, err := toolkit.Answer(p)
+	result, err := toolapi.Answer(p)
 	if p.Encoding == "text" && p.Content != "" {
 		result.Text = p.Content
 	}
@@ -70,7 +70,7 @@ func (p *part) encode(data []byte) error {
 			return nil
 		}
 		if p.Encoding == "text" {
-			return toolkit.Problemf("%q is no UTF-8 text at these bytes; read it with the encoding base64.", p.Path)
+			return toolapi.Problemf("%q is no UTF-8 text at these bytes; read it with the encoding base64.", p.Path)
 		}
 	}
 	p.Content, p.Encoding, p.Length = base64.StdEncoding.EncodeToString(data), "base64", int64(len(data))
@@ -104,74 +104,74 @@ type listing struct {
 	Cut       bool          `json:"cut,omitempty"`
 }
 
-func (s *service) list(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) list(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	var l listing
 	after, limit := "", 200
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &l.Path, "after": &after, "limit": &limit}); err != nil {
-		return toolkit.Result{}, err
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"path": &l.Path, "after": &after, "limit": &limit}); err != nil {
+		return toolapi.Result{}, err
 	}
 	if limit < 1 || limit > 1000 {
-		return toolkit.Result{}, toolkit.Problemf("limit is between 1 and 1000.")
+		return toolapi.Result{}, toolapi.Problemf("limit is between 1 and 1000.")
 	}
 	d, err := s.tree.OpenDir(l.Path)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	defer d.Close()
 	page, err := d.List(ctx, after, limit)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	l.Entries, l.Unnamed, l.Cut = page.Entries, page.Unnamed, page.Cut
 	if page.More {
 		l.NextAfter = page.Entries[len(page.Entries)-1].Name
 	}
-	return toolkit.Answer(l)
+	return toolapi.Answer(l)
 }
 
-func (s *service) write(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) write(_ context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	var path, content string
 	encoding := "text"
 	var c files.Change
-	err := toolkit.Read(call.Arguments, toolkit.Fields{
+	err := toolapi.Read(call.Arguments, toolapi.Fields{
 		"path": &path, "content": &content, "encoding": &encoding, "create_only": &c.New, "create_folders": &c.Folders,
 	})
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	switch encoding {
 	case "text":
 		c.Data = []byte(content)
 	case "base64":
 		if c.Data, err = base64.StdEncoding.DecodeString(content); err != nil {
-			return toolkit.Result{}, toolkit.Problemf("The content is no base64: %v.", err)
+			return toolapi.Result{}, toolapi.Problemf("The content is no base64: %v.", err)
 		}
 	default:
-		return toolkit.Result{}, toolkit.Problemf("encoding is text or base64.")
+		return toolapi.Result{}, toolapi.Problemf("encoding is text or base64.")
 	}
 	if int64(len(c.Data)) > s.max {
-		return toolkit.Result{}, toolkit.Problemf("The content has %d bytes; at most %d are allowed.", len(c.Data), s.max)
+		return toolapi.Result{}, toolapi.Problemf("The content has %d bytes; at most %d are allowed.", len(c.Data), s.max)
 	}
 	replaced, err := s.tree.Write(path, c)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
-	return toolkit.Answer(struct {
+	return toolapi.Answer(struct {
 		Path     string `json:"path"`
 		Size     int    `json:"size"`
 		Replaced bool   `json:"replaced"`
 	}{path, len(c.Data), replaced})
 }
 
-func (s *service) remove(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) remove(_ context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	var path string
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &path}); err != nil {
-		return toolkit.Result{}, err
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"path": &path}); err != nil {
+		return toolapi.Result{}, err
 	}
 	if err := s.tree.Remove(path); err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
-	return toolkit.Answer(struct {
+	return toolapi.Answer(struct {
 		Path    string `json:"path"`
 		Deleted bool   `json:"deleted"`
 	}{path, true})

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // longestLine is how much of a line is returned.
@@ -22,32 +22,32 @@ type logEnd struct {
 	Complete bool     `json:"complete"`
 }
 
-func (s *service) readLogs(_ context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) readLogs(_ context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	end := logEnd{Lines: []string{}}
 	most, contains := 100, ""
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{"path": &end.Path, "lines": &most, "contains": &contains}); err != nil {
-		return toolkit.Result{}, err
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"path": &end.Path, "lines": &most, "contains": &contains}); err != nil {
+		return toolapi.Result{}, err
 	}
 	if most < 1 || most > 5000 {
-		return toolkit.Result{}, toolkit.Problemf("lines is between 1 and 5000.")
+		return toolapi.Result{}, toolapi.Problemf("lines is between 1 and 5000.")
 	}
 	f, err := s.logs.Open(end.Path)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	defer f.Close()
 	end.Size, end.Modified = f.Info.Size(), f.Info.ModTime().UTC().Format(time.RFC3339)
 	from := max(0, end.Size-s.max)
 	data, err := io.ReadAll(io.NewSectionReader(f, from, end.Size-from))
 	if err != nil {
-		return toolkit.Result{}, toolkit.Problemf("%q cannot be read: %v.", end.Path, err)
+		return toolapi.Result{}, toolapi.Problemf("%q cannot be read: %v.", end.Path, err)
 	}
 	end.Searched = int64(len(data))
 	if from > 0 { // the first line is not whole
 		_, data, _ = bytes.Cut(data, []byte("\n"))
 	}
 	end.Complete = end.tail(data, most, contains) && from == 0
-	return toolkit.Answer(end)
+	return toolapi.Answer(end)
 }
 
 // tail takes the last lines that have a text in them, and tells whether these are

@@ -10,7 +10,7 @@ import (
 	"github.com/shirou/gopsutil/v4/load"
 	"github.com/shirou/gopsutil/v4/mem"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // watch is how long the processors are watched.
@@ -55,9 +55,9 @@ type diskUsage struct {
 }
 
 // metrics tells what the machine tells; what it does not is named.
-func (s *service) metrics(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{}); err != nil {
-		return toolkit.Result{}, err
+func (s *service) metrics(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{}); err != nil {
+		return toolapi.Result{}, err
 	}
 	out := snapshot{At: time.Now().UTC().Format(time.RFC3339), Disks: []diskUsage{}}
 	missing := func(what string) { out.Unavailable = append(out.Unavailable, what) }
@@ -68,7 +68,7 @@ func (s *service) metrics(ctx context.Context, call *toolkit.Call) (toolkit.Resu
 		missing("cpu")
 	}
 	if err := ctx.Err(); err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	if v, err := mem.VirtualMemoryWithContext(ctx); err == nil {
 		out.Memory = &memory{Total: v.Total, Available: v.Available, Used: v.Used, Percent: v.UsedPercent}
@@ -93,5 +93,5 @@ func (s *service) metrics(ctx context.Context, call *toolkit.Call) (toolkit.Resu
 	if out.Uptime, err = host.UptimeWithContext(ctx); err != nil {
 		missing("uptime")
 	}
-	return toolkit.Answer(out)
+	return toolapi.Answer(out)
 }

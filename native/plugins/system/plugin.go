@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/toolgate/toolgate/native/entry"
+	"github.com/toolgate/toolgate/native/embedded"
 	"github.com/toolgate/toolgate/native/plugins/files"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Name is the plugin's key in the configuration.
@@ -30,16 +30,25 @@ type Config struct {
 // defaultMax is how much of a log one call reads.
 const defaultMax = 1 << 20
 
-func init() { entry.Enter(Name, Plugin) }
+func init() { embedded.Enter(Name, Plugin) }
 
 // Plugin returns the plugin.
-func Plugin() toolkit.Plugin {
+func Plugin() *toolapi.Plugin {
 	s := &service{}
-	return toolkit.Plugin{Name: Name, Open: s.open, Close: func() {
+	p := toolapi.New(Name, "")
+	p.Init = func(config []byte) error {
+		if err := s.open(config); err != nil {
+			return err
+		}
+		p.Add(s.tools()...)
+		return nil
+	}
+	p.Close = func() {
 		if s.logs != nil {
 			s.logs.Close()
 		}
-	}}
+	}
+	return p
 }
 
 // service is the tools with what they share.
@@ -49,14 +58,14 @@ type service struct {
 	max   int64
 }
 
-func (s *service) open(config []byte) ([]toolkit.Tool, error) {
+func (s *service) open(config []byte) error {
 	var c Config
-	err := toolkit.ReadConfig(config, &c)
+	err := toolapi.ReadConfig(config, &c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.logs, err = files.Open(files.Rules{Roots: c.Logs, Forbidden: c.Own}); err != nil {
-		return nil, fmt.Errorf("open the logs: %w", err)
+		return fmt.Errorf("open the logs: %w", err)
 	}
 	s.disks, s.max = c.Disks, c.MaxBytes
 	if len(s.disks) == 0 {
@@ -68,27 +77,27 @@ func (s *service) open(config []byte) ([]toolkit.Tool, error) {
 	if s.max <= 0 {
 		s.max = defaultMax
 	}
-	return s.tools(), nil
+	return nil
 }
 
 const category = "system"
 
-func (s *service) tools() []toolkit.Tool {
-	return []toolkit.Tool{
+func (s *service) tools() []toolapi.Tool {
+	return []toolapi.Tool{
 		{
-			Name: "metrics_snapshot", Title: "Load of this machine", Category: category, Risk: toolkit.Low,
+			Name: "metrics_snapshot", Title: "Load of this machine", Category: category, Risk: toolapi.Low,
 			Description: "Tell how busy this machine is now: processors, memory, disks, load and how long it has been up. Takes a fifth of a second, in which the processors are watched.",
 			Input:       json.RawMessage(metricsInput), Output: json.RawMessage(metricsOutput),
 			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.metrics,
 		},
 		{
-			Name: "process_health", Title: "State of processes", Category: category, Risk: toolkit.Low,
+			Name: "process_health", Title: "State of processes", Category: category, Risk: toolapi.Low,
 			Description: "Tell the state, memory and processor use of a process by its number, or of all of a name. Arguments and environments are never told.",
 			Input:       json.RawMessage(processInput), Output: json.RawMessage(processOutput),
 			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.processes,
 		},
 		{
-			Name: "read_logs", Title: "Read the end of a log", Category: category, Risk: toolkit.Medium,
+			Name: "read_logs", Title: "Read the end of a log", Category: category, Risk: toolapi.Medium,
 			Description: "Return the last lines of a configured log file, by its absolute path; with contains, the last ones that have that text in them.",
 			Input:       json.RawMessage(logsInput), Output: json.RawMessage(logsOutput),
 			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.readLogs,

@@ -17,7 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/toolgate/toolgate/native/plugins/system"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // sleeper is a variable that makes the test program wait for the end of its input.
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func open(t *testing.T, c system.Config) map[string]toolkit.Tool {
+func open(t *testing.T, c system.Config) map[string]toolapi.Tool {
 	t.Helper()
 	raw, err := json.Marshal(c)
 	must(t, err)
@@ -40,7 +40,7 @@ func open(t *testing.T, c system.Config) map[string]toolkit.Tool {
 	list, err := p.Open(raw)
 	must(t, err)
 	t.Cleanup(p.Close)
-	tools := make(map[string]toolkit.Tool)
+	tools := make(map[string]toolapi.Tool)
 	for _, tool := range list {
 		tools[tool.Name] = tool
 	}
@@ -55,11 +55,11 @@ func must(t *testing.T, err error) {
 }
 
 // call calls a tool and holds what it answers against its schema.
-func call(t *testing.T, tool toolkit.Tool, args string, into any) error {
+func call(t *testing.T, tool toolapi.Tool, args string, into any) error {
 	t.Helper()
-	result, err := tool.Run(t.Context(), &toolkit.Call{Arguments: []byte(args), Progress: func(float64, float64, string) {}, Log: func(string, string) {}})
+	result, err := tool.Run(t.Context(), &toolapi.Call{Arguments: []byte(args), Progress: func(float64, float64, string) {}, Log: func(string, string) {}})
 	if err != nil {
-		if _, ok := errors.AsType[toolkit.Problem](err); !ok {
+		if _, ok := errors.AsType[toolapi.Problem](err); !ok {
 			t.Errorf("%s %s: %v is no problem", tool.Name, args, err)
 		}
 		return err
@@ -94,7 +94,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: %+v", name, tool)
 		}
 		for _, args := range []string{`{"other":1}`, `[]`, `{"pid":1,"name":"a"}`} {
-			if _, err := tool.Run(t.Context(), &toolkit.Call{Arguments: []byte(args)}); err == nil {
+			if _, err := tool.Run(t.Context(), &toolapi.Call{Arguments: []byte(args)}); err == nil {
 				t.Errorf("%s took %s", name, args)
 			}
 		}
@@ -128,7 +128,7 @@ func TestMetrics(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := tool.Run(ctx, &toolkit.Call{Arguments: []byte(`{}`)}); !errors.Is(err, context.Canceled) {
+	if _, err := tool.Run(ctx, &toolapi.Call{Arguments: []byte(`{}`)}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -161,7 +161,7 @@ func TestProcessHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range []string{fmt.Sprintf(`{"pid":%d}`, cmd.Process.Pid), fmt.Sprintf(`{"name":%q}`, filepath.Base(self))} {
-		result, err := tool.Run(t.Context(), &toolkit.Call{Arguments: []byte(args)})
+		result, err := tool.Run(t.Context(), &toolapi.Call{Arguments: []byte(args)})
 		must(t, err)
 		if strings.Contains(string(result.Structured), "canary") {
 			t.Errorf("%s", result.Structured)

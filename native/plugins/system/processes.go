@@ -9,7 +9,7 @@ import (
 
 	"github.com/shirou/gopsutil/v4/process"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 const (
@@ -30,14 +30,14 @@ type health struct {
 	Started string  `json:"started,omitempty"`
 }
 
-func (s *service) processes(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (s *service) processes(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	var pid int64
 	var name string
-	if err := toolkit.Read(call.Arguments, toolkit.Fields{"pid": &pid, "name": &name}); err != nil {
-		return toolkit.Result{}, err
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"pid": &pid, "name": &name}); err != nil {
+		return toolapi.Result{}, err
 	}
 	if (pid == 0) == (name == "") || pid < 0 || pid > math.MaxInt32 {
-		return toolkit.Result{}, toolkit.Problemf("Give either pid, a number from 1 on, or name.")
+		return toolapi.Result{}, toolapi.Problemf("Give either pid, a number from 1 on, or name.")
 	}
 	out := struct {
 		Processes []health `json:"processes"`
@@ -46,18 +46,18 @@ func (s *service) processes(ctx context.Context, call *toolkit.Call) (toolkit.Re
 	if pid > 0 {
 		h, ok := look(ctx, int32(pid))
 		if !ok {
-			return toolkit.Result{}, toolkit.Problemf("There is no process %d that can be seen from here.", pid)
+			return toolapi.Result{}, toolapi.Problemf("There is no process %d that can be seen from here.", pid)
 		}
 		out.Processes = append(out.Processes, h)
-		return toolkit.Answer(out)
+		return toolapi.Answer(out)
 	}
 	pids, err := process.PidsWithContext(ctx)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	for _, pid := range pids {
 		if err := ctx.Err(); err != nil {
-			return toolkit.Result{}, err
+			return toolapi.Result{}, err
 		}
 		if is, err := processName(ctx, pid); err != nil || !named(is, name) {
 			continue
@@ -70,7 +70,7 @@ func (s *service) processes(ctx context.Context, call *toolkit.Call) (toolkit.Re
 			out.Processes = append(out.Processes, h)
 		}
 	}
-	return toolkit.Answer(out)
+	return toolapi.Answer(out)
 }
 
 // named tells whether a process has a name. The system may have cut it.

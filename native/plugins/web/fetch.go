@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html/charset"
 
 	"github.com/toolgate/toolgate/internal/egress"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 const (
@@ -22,8 +22,8 @@ const (
 	mostText = 4 << 20
 )
 
-func (p *plugin) fetchTool() toolkit.Tool {
-	return toolkit.Tool{
+func (p *plugin) fetchTool() toolapi.Tool {
+	return toolapi.Tool{
 		Name: "fetch_url", Title: "Fetch a web page",
 		Description: "Fetch a page or file over http or https and return its text: HTML as Markdown, JSON and other text as it is. Addresses of private networks are refused.",
 		Input: json.RawMessage(`{"type":"object","properties":{` +
@@ -37,7 +37,7 @@ func (p *plugin) fetchTool() toolkit.Tool {
 			`"title":{"type":"string"},"text":{"type":"string"},"cut":{"type":"boolean","description":"There is more than was read or returned"},` +
 			`"next":{"type":"integer","description":"Where to start to read on"}},"required":["url","status","content_type","text","cut"]}`),
 		ReadOnly: true, Idempotent: true, OpenWorld: true,
-		Category: "web", Risk: toolkit.Medium, Timeout: p.timeout(), RatePerHour: 600,
+		Category: "web", Risk: toolapi.Medium, Timeout: p.timeout(), RatePerHour: 600,
 		Run: p.fetch,
 	}
 }
@@ -60,25 +60,25 @@ type fetched struct {
 	Next   int    `json:"next,omitempty"`
 }
 
-func (p *plugin) fetch(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (p *plugin) fetch(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	args := fetchArguments{Format: "markdown", Length: usualLength}
 	if err := json.Unmarshal(call.Arguments, &args); err != nil {
-		return toolkit.Result{}, toolkit.Problemf("The arguments cannot be read: %v.", err)
+		return toolapi.Result{}, toolapi.Problemf("The arguments cannot be read: %v.", err)
 	}
 	args.Length, args.Start = min(max(args.Length, 1), mostLength), max(args.Start, 0)
 	u, err := p.guard.Parse(args.URL)
 	if err != nil {
-		return toolkit.Result{}, problem(err)
+		return toolapi.Result{}, problem(err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		return toolkit.Result{}, toolkit.Problemf("That is not a URL.") // the error repeats it
+		return toolapi.Result{}, toolapi.Problemf("That is not a URL.") // the error repeats it
 	}
 	p.header(req, "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.5")
 	call.Progress(0, 0, "fetching "+u.Hostname())
 	got, err := p.pages.Do(ctx, req)
 	if err != nil {
-		return toolkit.Result{}, problem(err)
+		return toolapi.Result{}, problem(err)
 	}
 	return page(ctx, got, &args)
 }
@@ -87,19 +87,19 @@ func (p *plugin) fetch(ctx context.Context, call *toolkit.Call) (toolkit.Result,
 func problem(err error) error {
 	text := strings.TrimSuffix(err.Error(), ".")
 	first, n := utf8.DecodeRuneInString(text)
-	return toolkit.Problemf("%s%s.", strings.ToUpper(string(first)), text[n:])
+	return toolapi.Problemf("%s%s.", strings.ToUpper(string(first)), text[n:])
 }
 
 // page makes the result of an answer.
-func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolkit.Result, error) {
+func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolapi.Result, error) {
 	kind, sniffed := mediaType(got)
 	out := fetched{URL: got.URL.String(), Status: got.Status, Type: kind, Cut: got.Cut}
 	if !textual(sniffed) {
-		return toolkit.Result{}, toolkit.Problemf("%s is %s, which is no text; only text can be fetched.", got.URL.Hostname(), sniffed)
+		return toolapi.Result{}, toolapi.Problemf("%s is %s, which is no text; only text can be fetched.", got.URL.Hostname(), sniffed)
 	}
 	text, err := decode(got)
 	if err != nil {
-		return toolkit.Result{}, toolkit.Problemf("The text of %s is in a character set that cannot be read.", got.URL.Hostname())
+		return toolapi.Result{}, toolapi.Problemf("The text of %s is in a character set that cannot be read.", got.URL.Hostname())
 	}
 	if sniffed == "text/html" || sniffed == "application/xhtml+xml" {
 		if args.Format != "raw" {
@@ -109,7 +109,7 @@ func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolki
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	var next int
 	out.Text, next = window(text, args.Start, args.Length)
@@ -118,7 +118,7 @@ func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolki
 	}
 	structured, err := json.Marshal(out)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	shown := out.Text
 	switch {
@@ -128,12 +128,12 @@ func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolki
 		shown += "\n\n[cut; the rest is too long to be read]"
 	}
 	if got.Status >= http.StatusBadRequest {
-		return toolkit.Result{Text: fmt.Sprintf("%s answered %d %s.\n\n%s", got.URL.Hostname(), got.Status, http.StatusText(got.Status), shown), Structured: structured, IsError: true}, nil
+		return toolapi.Result{Text: fmt.Sprintf("%s answered %d %s.\n\n%s", got.URL.Hostname(), got.Status, http.StatusText(got.Status), shown), Structured: structured, IsError: true}, nil
 	}
 	if out.Title != "" && args.Start == 0 {
 		shown = out.Title + "\n\n" + shown
 	}
-	return toolkit.Result{Text: shown, Structured: structured}, nil
+	return toolapi.Result{Text: shown, Structured: structured}, nil
 }
 
 // window returns some characters of a text, and where it goes on; 0 for nowhere.

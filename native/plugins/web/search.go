@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/egress"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // resultNames are where things are in the answer of an engine.
@@ -52,8 +52,8 @@ func (p *plugin) openSearch(limits egress.Limits) error {
 	return nil
 }
 
-func (p *plugin) searchTool() toolkit.Tool {
-	return toolkit.Tool{
+func (p *plugin) searchTool() toolapi.Tool {
+	return toolapi.Tool{
 		Name: "search", Title: "Search the web",
 		Description: "Search with the engine that the operator configured and return titles, addresses and extracts.",
 		Input: json.RawMessage(`{"type":"object","properties":{` +
@@ -63,7 +63,7 @@ func (p *plugin) searchTool() toolkit.Tool {
 		Output: json.RawMessage(`{"type":"object","properties":{"results":{"type":"array","items":{"type":"object","properties":{` +
 			`"title":{"type":"string"},"url":{"type":"string"},"snippet":{"type":"string"}},"required":["title","url","snippet"]}}},"required":["results"]}`),
 		ReadOnly: true, Idempotent: true, OpenWorld: true,
-		Category: "web", Risk: toolkit.Low, Timeout: p.timeout(), RatePerHour: 600,
+		Category: "web", Risk: toolapi.Low, Timeout: p.timeout(), RatePerHour: 600,
 		Run: p.search,
 	}
 }
@@ -78,16 +78,16 @@ type result struct {
 // mostSnippet bounds each text of a result, in bytes.
 const mostSnippet = 2000
 
-func (p *plugin) search(ctx context.Context, call *toolkit.Call) (toolkit.Result, error) {
+func (p *plugin) search(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	args := struct {
 		Query string `json:"query"`
 		Count int    `json:"count"`
 	}{Count: 10}
 	if err := json.Unmarshal(call.Arguments, &args); err != nil {
-		return toolkit.Result{}, toolkit.Problemf("The arguments cannot be read: %v.", err)
+		return toolapi.Result{}, toolapi.Problemf("The arguments cannot be read: %v.", err)
 	}
 	if p.address == nil {
-		return toolkit.Result{}, toolkit.Problemf("No search engine is configured; the operator sets native.web.search.url, such as that of a SearXNG.")
+		return toolapi.Result{}, toolapi.Problemf("No search engine is configured; the operator sets native.web.search.url, such as that of a SearXNG.")
 	}
 	args.Count = min(max(args.Count, 1), 50)
 	where, err := p.address.Expand(func(name string) []string {
@@ -97,11 +97,11 @@ func (p *plugin) search(ctx context.Context, call *toolkit.Call) (toolkit.Result
 		return []string{args.Query}
 	})
 	if err != nil {
-		return toolkit.Result{}, problem(err)
+		return toolapi.Result{}, problem(err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, http.NoBody)
 	if err != nil {
-		return toolkit.Result{}, toolkit.Problemf("The words make no address of the search engine.")
+		return toolapi.Result{}, toolapi.Problemf("The words make no address of the search engine.")
 	}
 	p.header(req, "application/json")
 	for name, value := range p.config.Search.Headers {
@@ -110,19 +110,19 @@ func (p *plugin) search(ctx context.Context, call *toolkit.Call) (toolkit.Result
 	got, err := p.engine.Do(ctx, req)
 	switch {
 	case err != nil:
-		return toolkit.Result{}, toolkit.Problemf("The search engine did not answer: %v.", err)
+		return toolapi.Result{}, toolapi.Problemf("The search engine did not answer: %v.", err)
 	case got.Status != http.StatusOK:
-		return toolkit.Result{}, toolkit.Problemf("The search engine answered %d %s.", got.Status, http.StatusText(got.Status))
+		return toolapi.Result{}, toolapi.Problemf("The search engine answered %d %s.", got.Status, http.StatusText(got.Status))
 	case got.Cut:
-		return toolkit.Result{}, toolkit.Problemf("The answer of the search engine is larger than %d bytes.", p.config.MaxBytes)
+		return toolapi.Result{}, toolapi.Problemf("The answer of the search engine is larger than %d bytes.", p.config.MaxBytes)
 	}
 	results, err := p.names.read(got.Body, args.Count)
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	structured, err := json.Marshal(map[string]any{"results": results})
 	if err != nil {
-		return toolkit.Result{}, err
+		return toolapi.Result{}, err
 	}
 	var text strings.Builder
 	for i, r := range results {
@@ -131,18 +131,18 @@ func (p *plugin) search(ctx context.Context, call *toolkit.Call) (toolkit.Result
 	if len(results) == 0 {
 		text.WriteString("Nothing was found.")
 	}
-	return toolkit.Result{Text: text.String(), Structured: structured}, nil
+	return toolapi.Result{Text: text.String(), Structured: structured}, nil
 }
 
 // read reads the results out of an answer.
 func (n *resultNames) read(body []byte, count int) ([]result, error) {
 	var answer any
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, toolkit.Problemf("The search engine answered with something that is no JSON; SearXNG needs the format json to be allowed in its settings.")
+		return nil, toolapi.Problemf("The search engine answered with something that is no JSON; SearXNG needs the format json to be allowed in its settings.")
 	}
 	list, ok := at(answer, n.results).([]any)
 	if !ok {
-		return nil, toolkit.Problemf("The answer of the search engine has no list at %q; the operator sets native.web.search.results.", strings.Join(n.results, "."))
+		return nil, toolapi.Problemf("The answer of the search engine has no list at %q; the operator sets native.web.search.results.", strings.Join(n.results, "."))
 	}
 	out := []result{}
 	for _, item := range list {

@@ -14,19 +14,31 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/egress"
-	"github.com/toolgate/toolgate/native/entry"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/embedded"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-func init() { entry.Enter("web", Plugin) }
+// Name is the plugin's key in the configuration.
+const Name = "web"
+
+func init() { embedded.Enter(Name, Plugin) }
 
 // Plugin is the plugin.
-func Plugin() toolkit.Plugin {
-	p := &plugin{}
-	return toolkit.Plugin{Name: "web", Open: p.open, Close: p.close}
+func Plugin() *toolapi.Plugin {
+	s := &plugin{}
+	p := toolapi.New(Name, "")
+	p.Init = func(config []byte) error {
+		if err := s.open(config); err != nil {
+			return err
+		}
+		p.Add(s.fetchTool(), s.searchTool())
+		return nil
+	}
+	p.Close = s.close
+	return p
 }
 
-// Config is what [toolkit.Plugin.Open] takes, as JSON. Zero values are replaced by
+// Config is what [toolapi.Plugin.Open] takes, as JSON. Zero values are replaced by
 // the defaults.
 type Config struct {
 	AllowHosts     []string `json:"allow_hosts"`
@@ -69,7 +81,7 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// plugin is what Open made.
+// plugin is the tools with what they share.
 type plugin struct {
 	config  Config
 	guard   *egress.Guard
@@ -79,11 +91,11 @@ type plugin struct {
 	names   resultNames
 }
 
-func (p *plugin) open(raw []byte) ([]toolkit.Tool, error) {
+func (p *plugin) open(raw []byte) error {
 	if len(bytes.TrimSpace(raw)) > 0 {
 		d := json.NewDecoder(bytes.NewReader(raw))
 		if err := d.Decode(&p.config); err != nil {
-			return nil, fmt.Errorf("read the configuration: %w", err)
+			return fmt.Errorf("read the configuration: %w", err)
 		}
 	}
 	c := &p.config
@@ -104,20 +116,20 @@ func (p *plugin) open(raw []byte) ([]toolkit.Tool, error) {
 	for _, text := range c.AllowAddresses {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("allow_addresses: %w", err)
+			return fmt.Errorf("allow_addresses: %w", err)
 		}
 		policy.Allow = append(policy.Allow, prefix)
 	}
 	var err error
 	if p.guard, err = egress.New(policy); err != nil {
-		return nil, err
+		return err
 	}
 	limits := egress.Limits{Timeout: time.Duration(c.Timeout), Body: c.MaxBytes, Redirects: *c.Redirects}
 	p.pages = egress.NewClient(p.guard, limits, nil)
 	if err := p.openSearch(limits); err != nil {
-		return nil, fmt.Errorf("search: %w", err)
+		return fmt.Errorf("search: %w", err)
 	}
-	return []toolkit.Tool{p.fetchTool(), p.searchTool()}, nil
+	return nil
 }
 
 func (p *plugin) close() {

@@ -15,13 +15,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/native/plugins/web"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open returns the tools of a configuration, by name.
-func open(t *testing.T, config string) map[string]toolkit.Tool {
+func open(t *testing.T, config string) map[string]toolapi.Tool {
 	t.Helper()
 	p := web.Plugin()
 	tools, err := p.Open([]byte(config))
@@ -29,20 +29,20 @@ func open(t *testing.T, config string) map[string]toolkit.Tool {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	out := map[string]toolkit.Tool{}
+	out := map[string]toolapi.Tool{}
 	for _, tool := range tools {
 		out[tool.Name] = tool
 	}
 	return out
 }
 
-func run(t *testing.T, tool toolkit.Tool, args any) (toolkit.Result, error) {
+func run(t *testing.T, tool toolapi.Tool, args any) (toolapi.Result, error) {
 	t.Helper()
 	raw, err := json.Marshal(args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tool.Run(t.Context(), &toolkit.Call{Arguments: raw, Progress: func(float64, float64, string) {}, Log: func(string, string) {}})
+	return tool.Run(t.Context(), &toolapi.Call{Arguments: raw, Progress: func(float64, float64, string) {}, Log: func(string, string) {}})
 }
 
 func serve(t *testing.T, h http.HandlerFunc) (url, port string) {
@@ -124,7 +124,7 @@ func TestFetch(t *testing.T) {
 			maps.Copy(args, tc.args)
 			got, err := run(t, tool, args)
 			text := got.Text
-			if problem, ok := errors.AsType[toolkit.Problem](err); ok {
+			if problem, ok := errors.AsType[toolapi.Problem](err); ok {
 				text = problem.Error()
 			}
 			if diff := cmp.Diff(tc.want, text); diff != "" || (err != nil) != tc.fail {
@@ -146,7 +146,7 @@ func TestFetchRefusesWhatIsInside(t *testing.T) {
 		"http://2130706433:" + port, "file:///etc/passwd", "http://user:hunter2@127.0.0.1:" + port, "http://10.0.0.1:" + port + "/hunter2",
 	} {
 		_, err := run(t, tool, object{"url": where})
-		if _, ok := errors.AsType[toolkit.Problem](err); !ok || strings.Contains(err.Error(), "hunter2") {
+		if _, ok := errors.AsType[toolapi.Problem](err); !ok || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", where, err)
 		}
 	}

@@ -1,17 +1,17 @@
-package entry
+package embedded
 
 import (
 	"encoding/json"
 	"os"
 	"time"
 
-	"github.com/toolgate/toolgate/native/early"
+	"github.com/toolgate/toolgate/native/handshake"
 )
 
 // logError writes a line that go-plugin reads as one of hclog.
 func logError(message string, keyed ...string) {
 	line := map[string]string{
-		"@level": "error", "@message": message, "@module": early.Chosen, "@timestamp": time.Now().Format("2006-01-02T15:04:05.000000Z07:00"),
+		"@level": "error", "@message": message, "@module": handshake.Chosen, "@timestamp": time.Now().Format("2006-01-02T15:04:05.000000Z07:00"),
 	}
 	for i := 0; i+1 < len(keyed); i += 2 {
 		line[keyed[i]] = keyed[i+1]

@@ -1,4 +1,4 @@
-package entry
+package embedded
 
 import (
 	"github.com/toolgate/toolgate/internal/sandbox"

@@ -1,4 +1,4 @@
-package entry
+package embedded
 
 import (
 	"bufio"
@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/toolgate/toolgate/internal/orphan"
-	"github.com/toolgate/toolgate/native/early"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/handshake"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // maxHello bounds the host's first line.
@@ -18,8 +18,8 @@ const maxHello = 1 << 20
 // Enter serves a plugin, and does not return, in a process that was started for
 // it; everywhere else it does nothing. It is called while the package that has the
 // plugin is initialised, with the plugin's key.
-func Enter(name string, plugin func() toolkit.Plugin) {
-	if early.Chosen == "" || early.Chosen != name {
+func Enter(name string, plugin func() *toolapi.Plugin) {
+	if handshake.Chosen == "" || handshake.Chosen != name {
 		return
 	}
 	if err := enter(plugin()); err != nil {
@@ -29,8 +29,8 @@ func Enter(name string, plugin func() toolkit.Plugin) {
 	os.Exit(0)
 }
 
-func enter(p toolkit.Plugin) error {
-	in := bufio.NewReaderSize(early.In, 32<<10)
+func enter(p *toolapi.Plugin) error {
+	in := bufio.NewReaderSize(handshake.In, 32<<10)
 	line, err := readHello(in)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func enter(p toolkit.Plugin) error {
 	if err := json.Unmarshal(line, &hello); err != nil {
 		return fmt.Errorf("read what the host says first: %w", err)
 	}
-	s := &service{plugin: p}
+	s := &service{name: p.Name(), served: toolapi.NewServer(p)}
 	if s.layers, err = confine(&hello.Policy); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func enter(p toolkit.Plugin) error {
 		logError("what tools have started may outlive this process: its guardian does not run, or has ended and is started again", "error", err.Error())
 	})
 	defer unguard()
-	return newConn(in, early.Out, s).serve()
+	return newConn(in, handshake.Out, s).serve()
 }
 
 func readHello(in *bufio.Reader) ([]byte, error) {

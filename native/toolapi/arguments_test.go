@@ -1,10 +1,10 @@
-package toolkit_test
+package toolapi_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 func TestRead(t *testing.T) {
@@ -28,7 +28,7 @@ func TestRead(t *testing.T) {
 		var yes bool
 		var count int
 		var size int64
-		err := toolkit.Read([]byte(raw), toolkit.Fields{"text": &text, "yes": &yes, "count": &count, "size": &size})
+		err := toolapi.Read([]byte(raw), toolapi.Fields{"text": &text, "yes": &yes, "count": &count, "size": &size})
 		switch {
 		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want %q", raw, err, want)

@@ -1,4 +1,4 @@
-package toolkit
+package toolapi
 
 import (
 	"maps"

@@ -1,4 +1,4 @@
-package entry
+package embedded
 
 import (
 	"context"
@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"sync"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // code is a status of gRPC.
@@ -40,14 +39,9 @@ var serving = []byte{0x08, 0x01}
 
 // service answers the requests of the host.
 type service struct {
-	plugin toolkit.Plugin
+	name   string
+	served *toolapi.Server
 	layers []string
-
-	once   sync.Once // closes
-	mu     sync.Mutex
-	opened bool
-	tools  []toolkit.Tool
-	byName map[string]*toolkit.Tool
 }
 
 // serves tells whether there is a method of a path.
@@ -73,15 +67,12 @@ func (s *service) answer(ctx context.Context, path string, request []byte, send 
 		if err != nil {
 			return codeInvalidArgument, err.Error()
 		}
-		if err := s.open(config); err != nil {
+		if err := s.served.Init(config); err != nil {
 			return codeFailedPrecondition, err.Error()
 		}
-		send(appendHello(nil, s.plugin.Name, s.layers))
+		send(appendHello(nil, s.name, s.layers))
 	case pathList:
-		s.mu.Lock()
-		tools := s.tools
-		s.mu.Unlock()
-		send(appendTools(nil, tools))
+		send(appendTools(nil, s.served.Tools()))
 	case pathCall:
 		return s.call(ctx, request, send)
 	case pathHealth:
@@ -94,46 +85,15 @@ func (s *service) answer(ctx context.Context, path string, request []byte, send 
 		}
 		send(serving)
 	case pathShutdown:
-		s.close()
+		s.served.Close()
 		send(nil)
 	case pathEnd:
-		s.close()
+		s.served.Close()
 		os.Exit(0)
 	default:
 		return codeUnimplemented, "there is no such method"
 	}
 	return codeOK, ""
-}
-
-func (s *service) close() {
-	s.once.Do(func() {
-		if s.plugin.Close != nil {
-			s.plugin.Close()
-		}
-	})
-}
-
-// open makes the tools.
-func (s *service) open(config []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.opened {
-		return errors.New("it is initialised once")
-	}
-	s.opened = true
-	tools, err := s.plugin.Open(config)
-	if err != nil {
-		return err
-	}
-	byName := make(map[string]*toolkit.Tool, len(tools))
-	for i := range tools {
-		if byName[tools[i].Name] != nil {
-			return fmt.Errorf("two tools have the name %s", tools[i].Name)
-		}
-		byName[tools[i].Name] = &tools[i]
-	}
-	s.tools, s.byName = tools, byName
-	return nil
 }
 
 // call runs a tool.
@@ -142,24 +102,17 @@ func (s *service) call(ctx context.Context, request []byte, send func([]byte)) (
 	if err != nil {
 		return codeInvalidArgument, err.Error()
 	}
-	s.mu.Lock()
-	tool := s.byName[r.name]
-	s.mu.Unlock()
-	if tool == nil {
-		return codeNotFound, "there is no such tool"
-	}
-	call := &toolkit.Call{ID: r.id, Arguments: r.arguments}
+	call := &toolapi.Call{ID: r.id, Arguments: r.arguments}
 	call.Progress = func(done, total float64, message string) { send(appendProgress(nil, done, total, message)) }
 	call.Log = func(level, message string) {
 		data, _ := json.Marshal(message) // a text always is JSON
-		send(appendLog(nil, level, tool.Name, data))
+		send(appendLog(nil, level, r.name, data))
 	}
-	got, err := tool.Run(ctx, call)
-	problem, told := errors.AsType[toolkit.Problem](err)
+	got, err := s.served.Call(ctx, r.name, call)
 	switch {
-	case told:
-		got = toolkit.Result{Text: string(problem), IsError: true}
-	case ctx.Err() != nil:
+	case errors.Is(err, toolapi.ErrUnknownTool):
+		return codeNotFound, err.Error()
+	case err != nil && ctx.Err() != nil:
 		return codeCanceled, "canceled"
 	case err != nil:
 		return codeInternal, err.Error()

@@ -1,4 +1,4 @@
-package toolkit
+package toolapi
 
 import (
 	"context"
@@ -23,8 +23,8 @@ type Tool struct {
 	Title       string
 	Description string
 
-	Input  json.RawMessage // JSON Schema (2020-12) of the arguments; an object
-	Output json.RawMessage // of the structured result; nil when there is none
+	Input  json.RawMessage // JSON Schema (2020-12) of the arguments; an object. [Add] derives one where it is nil
+	Output json.RawMessage // of the structured result; nil when there is none, or for Add to derive
 
 	// What is true of the tool, as the annotations of MCP name it.
 	ReadOnly, Destructive, Idempotent, OpenWorld bool
@@ -36,7 +36,8 @@ type Tool struct {
 	Queue       bool          // a call takes long and runs as a task
 
 	// Run runs one call. It returns when ctx ends. A [Problem] is told to whoever
-	// called; any other error is the plugin's own and is told in general words.
+	// called; any other error is the plugin's own and is told in general words. [Add]
+	// sets it.
 	Run func(ctx context.Context, call *Call) (Result, error)
 }
 
@@ -72,14 +73,3 @@ func (p Problem) Error() string { return string(p) }
 
 // Problemf is a [Problem] made like fmt.Sprintf makes a string.
 func Problemf(format string, args ...any) error { return Problem(fmt.Sprintf(format, args...)) }
-
-// Plugin is a group of tools that one process serves.
-type Plugin struct {
-	Name string // its key in the configuration, under native
-	// Open makes the tools of a configuration, a JSON object. It is called once per
-	// process, before anything else; its error is shown to the operator.
-	Open func(config []byte) ([]Tool, error)
-	// Close frees what Open and the calls took, when no call runs any more. Nil
-	// frees nothing.
-	Close func()
-}

@@ -1,8 +1,8 @@
-// Package early tells the handshake of a shipped plugin in the process that serves
-// it. Go initialises, among the packages whose imports are, the one with the
-// smallest path first; this one imports next to nothing, and comes long before the
-// rest of the program.
-package early
+// Package handshake answers the handshake of go-plugin in the process of a shipped
+// plugin. Go initialises, among the packages whose imports are initialised, the one with
+// the smallest path first. This package imports next to nothing, so it comes long before
+// the rest of the program.
+package handshake
 
 import "os"
 
@@ -10,17 +10,17 @@ import "os"
 // second is the plugin's name.
 const Argument = "__plugin"
 
-// The handshake of go-plugin, and what tells a plugin that it was started by its
-// host and not by hand. They are those of native/proto, which would bring along
-// what this package does without; a test holds them together.
+// The line of the handshake, and the cookie that tells a plugin that it was started by
+// its host and not by hand. They are those of native/proto, which would bring along
+// what this package does without; a test compares them.
 const (
 	CookieKey   = "TOOLGATE_PLUGIN"
 	CookieValue = "5a6c0b86a5f2-tool-plugin"
-	Handshake   = "1|1|unix|stdio|grpc\n"
+	Line        = "1|1|unix|stdio|grpc\n"
 )
 
 // Chosen is the plugin that this process serves; empty in every other process. In
-// and Out are how its host is spoken to. None is changed once it is initialised.
+// and Out lead to its host. None is changed once it is initialised.
 var (
 	Chosen  string
 	In, Out *os.File
@@ -36,7 +36,7 @@ func init() {
 	}
 	Chosen, In, Out = os.Args[2], os.Stdin, os.Stdout
 	os.Stdout = os.Stderr // what a tool prints is no part of the protocol
-	if _, err := Out.WriteString(Handshake); err != nil {
+	if _, err := Out.WriteString(Line); err != nil {
 		os.Exit(1)
 	}
 }

@@ -1,4 +1,4 @@
-package entry
+package embedded
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 	pb "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/toolgate/toolgate/native/early"
+	"github.com/toolgate/toolgate/native/handshake"
 	"github.com/toolgate/toolgate/native/proto"
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 func decoded[T pb.Message](t *testing.T, raw []byte, into T) T {
@@ -31,16 +31,16 @@ func same(t *testing.T, want, got pb.Message) {
 }
 
 func TestHandshakeIsThatOfTheProtocol(t *testing.T) {
-	if early.CookieKey != proto.CookieKey || early.CookieValue != proto.CookieValue || early.Handshake[2]-'0' != proto.Version {
+	if handshake.CookieKey != proto.CookieKey || handshake.CookieValue != proto.CookieValue || handshake.Line[2]-'0' != proto.Version {
 		t.Error("they differ")
 	}
 }
 
 func TestTools(t *testing.T) {
-	tools := []toolkit.Tool{
+	tools := []toolapi.Tool{
 		{
 			Name: "a", Title: "A", Description: "é", Input: json.RawMessage(`{}`), Output: json.RawMessage(`{"a":1}`), ReadOnly: true,
-			Category: "c", Risk: toolkit.Medium, Timeout: 90 * time.Second, RatePerHour: math.MaxInt, Queue: true,
+			Category: "c", Risk: toolapi.Medium, Timeout: 90 * time.Second, RatePerHour: math.MaxInt, Queue: true,
 		},
 		{},
 	}
@@ -67,7 +67,7 @@ func FuzzEvents(f *testing.F) {
 		if !pb.Equal(decodedOr(appendLog(nil, a, b, raw)), decodedOr(marshal(t, &proto.CallEvent{Event: &proto.CallEvent_Log{Log: &proto.Log{Level: a, Logger: b, DataJson: raw}}}))) {
 			t.Error("log")
 		}
-		event := appendResult(nil, &toolkit.Result{IsError: is, Content: raw, Text: a, Structured: raw})
+		event := appendResult(nil, &toolapi.Result{IsError: is, Content: raw, Text: a, Structured: raw})
 		if !isResult(event) {
 			t.Error("a result is not seen as one")
 		}

@@ -1,4 +1,4 @@
-package entry
+package embedded
 
 import (
 	"bufio"
@@ -119,7 +119,7 @@ func (c *conn) serve() error {
 	}()
 	select {
 	case <-ended:
-		c.service.close()
+		c.service.served.Close()
 	case <-time.After(endTime):
 	}
 	if errors.Is(err, io.EOF) {

@@ -1,11 +1,11 @@
-package entry
+package embedded
 
 import (
 	"encoding/binary"
 	"errors"
 	"math"
 
-	"github.com/toolgate/toolgate/native/toolkit"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // The few messages of native/proto/plugin.proto, in the encoding of protobuf. Tests
@@ -148,14 +148,14 @@ func appendHello(dst []byte, name string, layers []string) []byte {
 }
 
 // appendTools writes a ListToolsResponse.
-func appendTools(dst []byte, tools []toolkit.Tool) []byte {
+func appendTools(dst []byte, tools []toolapi.Tool) []byte {
 	for i := range tools {
 		dst = appendMessage(dst, 1, appendTool(nil, &tools[i]))
 	}
 	return dst
 }
 
-func appendTool(dst []byte, t *toolkit.Tool) []byte {
+func appendTool(dst []byte, t *toolapi.Tool) []byte {
 	dst = appendBytes(dst, 1, t.Name)
 	dst = appendBytes(dst, 2, t.Title)
 	dst = appendBytes(dst, 3, t.Description)
@@ -170,7 +170,7 @@ func appendTool(dst []byte, t *toolkit.Tool) []byte {
 }
 
 // annotations are what is true of a tool, as MCP writes it.
-func annotations(t *toolkit.Tool) []byte {
+func annotations(t *toolapi.Tool) []byte {
 	out := []byte{'{'}
 	for _, a := range []struct {
 		name string
@@ -200,7 +200,7 @@ func appendLog(dst []byte, level, logger string, data []byte) []byte {
 }
 
 // appendResult writes a CallEvent with a result.
-func appendResult(dst []byte, r *toolkit.Result) []byte {
+func appendResult(dst []byte, r *toolapi.Result) []byte {
 	size := len(r.Content) + len(r.Text) + len(r.Structured) + 32
 	own := appendBool(make([]byte, 0, size), 1, r.IsError)
 	own = appendBytes(own, 2, r.Content)
