@@ -1,4 +1,4 @@
-// Package examples holds one folder per thing that toolgate can do. Each has a
-// configuration to copy, a README.md that says what it shows, and a script,
-// example.txtar, that the tests run: what is shown here works.
+// Package examples has one folder for each thing that toolgate can do. Each folder has a
+// configuration to copy, a README.md that explains it, and a script, example.txtar, that
+// the tests run.
 package examples

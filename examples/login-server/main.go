@@ -1,9 +1,8 @@
 // Command login-server is a server that people sign in to, with its own authorization
-// server, for the example alone: whoever comes is let in. It is also the person's
-// browser.
+// server, for the example alone: it lets everybody in. It also plays the person's browser.
 //
-//	login-server serve ADDRESS       the server, at /mcp, and who gives tokens for it
-//	login-server browse COMMAND [ARGUMENTS]  run a command, and go where it says that a browser is to go
+//	login-server serve ADDRESS       the server, at /mcp, and its authorization server
+//	login-server browse COMMAND [ARGUMENTS]  run a command, and open the address that it prints for a browser
 package main
 
 import (
@@ -45,10 +44,10 @@ func run(ctx context.Context, args []string) error {
 	return errors.New("usage: login-server serve ADDRESS | browse COMMAND [ARGUMENTS]")
 }
 
-// most bounds what is kept.
+// most bounds what is stored.
 const most = 1000
 
-// door gives tokens, and lets in who has one.
+// door gives out tokens, and lets in whoever has one.
 type door struct {
 	at string
 
@@ -93,7 +92,7 @@ func answer(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// authorize is where a person would be asked.
+// authorize is where a real server would ask a person.
 func (d *door) authorize(w http.ResponseWriter, r *http.Request) {
 	q, code := r.URL.Query(), rand.Text()
 	d.mu.Lock()
@@ -107,7 +106,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 }
 
-// token trades a code for a token, once, for who sent the person (RFC 7636).
+// token trades a code for a token, once, with the client that sent the person (RFC 7636).
 func (d *door) token(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	d.mu.Lock()
@@ -125,7 +124,7 @@ func (d *door) token(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": 3600})
 }
 
-// mcp is a server with one tool, for those who have a token.
+// mcp is a server with one tool, for callers with a token.
 func (d *door) mcp(w http.ResponseWriter, r *http.Request) {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	d.mu.Lock()

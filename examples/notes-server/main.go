@@ -1,9 +1,8 @@
-// Command notes-server is the MCP server behind the examples: it keeps notes
-// in memory and needs nothing but Go. With -ask it asks before it throws notes away,
-// and does not list the tool for that to clients that cannot be asked. With
-// -fragile FILE it fails to write notes while there is such a file. With the name
-// of a file as its argument it becomes its own next release when there is such a
-// file, as a server does that is fetched anew each time it starts.
+// Command notes-server is the MCP server of the examples. It keeps notes in memory and
+// needs nothing but Go. With -ask it asks before it deletes notes, and does not list that
+// tool to clients that cannot be asked. With -fragile FILE it fails to write notes while
+// the file exists. If its argument is a file that exists, it behaves like its own next
+// release, as a server does that is downloaded anew at each start.
 package main
 
 import (
@@ -19,8 +18,8 @@ import (
 )
 
 type notes struct {
-	ask     bool   // before notes are thrown away
-	fragile string // no note is written while this file is there; empty for none
+	ask     bool   // before notes are deleted
+	fragile string // no note is written while this file exists; empty for none
 
 	mu    sync.Mutex
 	texts []string
@@ -59,7 +58,7 @@ func (n *notes) list(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.Call
 func (n *notes) clear(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 	if n.ask {
 		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
-			Message: "Throw all notes away?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
+			Message: "Delete all notes?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
 		})
 		if err != nil {
 			return nil, nil, err
@@ -87,8 +86,7 @@ func (n *notes) save(_ context.Context, _ *mcp.CallToolRequest, in saveInput) (*
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%d notes are saved", len(n.texts))}}}, nil, nil
 }
 
-// withoutQuestions leaves out of a list what would ask a client that cannot be
-// asked.
+// withoutQuestions removes from a list what would ask a client that cannot be asked.
 func withoutQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
@@ -122,7 +120,7 @@ func main() {
 	}
 	mcp.AddTool(s, &mcp.Tool{Name: "add_note", Description: about, Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, n.add)
 	mcp.AddTool(s, &mcp.Tool{Name: "list_notes", Description: "Read all notes", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, n.list)
-	mcp.AddTool(s, &mcp.Tool{Name: "clear", Description: "Throw all notes away", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes}}, n.clear)
+	mcp.AddTool(s, &mcp.Tool{Name: "clear", Description: "Delete all notes", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes}}, n.clear)
 	mcp.AddTool(s, &mcp.Tool{Name: "save_notes", Description: "Write all notes to a file", Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, n.save)
 	if n.ask {
 		s.AddReceivingMiddleware(withoutQuestions)

@@ -1,5 +1,5 @@
-// Command oauth-issuer is an OpenID issuer for the example alone: whoever asks
-// it for a token gets one. It is also the client of the example.
+// Command oauth-issuer is an OpenID issuer for the example alone: it gives everybody a token.
+// It also plays the client of the example.
 //
 //	oauth-issuer serve ADDRESS                            the issuer
 //	oauth-issuer as SUBJECT GROUP ISSUER AUDIENCE COMMAND...  run a command with a token
@@ -87,7 +87,7 @@ func answer(w http.ResponseWriter, v any) {
 // sign makes a token (RFC 7519, RFC 8037).
 func sign(key ed25519.PrivateKey, claims map[string]any) string {
 	part := func(v any) string {
-		text, _ := json.Marshal(v) // of texts and numbers alone
+		text, _ := json.Marshal(v) // contains only texts and numbers
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	text := part(map[string]any{"alg": "EdDSA", "typ": "at+jwt", "kid": "1"}) + "." + part(claims)
@@ -106,7 +106,7 @@ func as(ctx context.Context, issuer string, form url.Values, command []string) e
 	return cmd.Run()
 }
 
-// fetchToken asks the issuer, which may be just starting.
+// fetchToken asks the issuer, which may still be starting.
 func fetchToken(ctx context.Context, issuer string, form url.Values) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -128,7 +128,7 @@ func fetchToken(ctx context.Context, issuer string, form url.Values) (string, er
 
 var metadataAt = regexp.MustCompile(`resource_metadata="([^"]+)"`)
 
-// visit prints the challenge of a gateway, and the document that it leads to.
+// visit prints the challenge of a gateway, and the document that it refers to.
 func visit(ctx context.Context, endpoint string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -152,7 +152,7 @@ func visit(ctx context.Context, endpoint string) error {
 	}
 }
 
-// send returns the body of an answer, and its status with its challenge.
+// send returns the body of an answer, and its status with the challenge.
 func send(ctx context.Context, method, to, body, kind string) (text, told string, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, to, strings.NewReader(body))
 	if err != nil {

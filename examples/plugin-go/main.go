@@ -1,5 +1,5 @@
-// Command plugin-go is a plugin for toolgate with one tool, which adds up numbers
-// slowly: it tells how far it is, and stops when nobody waits for it any more.
+// Command plugin-go is a plugin for toolgate with one tool, which adds up numbers slowly.
+// The tool reports its progress, and stops when nobody waits for it any more.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 	p.Serve()
 }
 
-// sums is what the tools have in common.
-type sums struct{ log *slog.Logger } // seen with toolgate logs
+// sums is what the tools share.
+type sums struct{ log *slog.Logger } // toolgate logs shows it
 
 func (s sums) addUp(ctx context.Context, call *sdk.Call, in numbers) (out total, err error) {
 	if in.To < 1 {

@@ -51,7 +51,7 @@ func TestCrash(t *testing.T) {
 	if got, err := p.Call(t.Context(), call); err != nil || !strings.Contains(string(got.Result), `"sum":10`) {
 		t.Fatal(string(got.Result), err)
 	}
-	// One that is under way is not made twice.
+	// A call that was in progress is not retried.
 	pid := p.PID()
 	begun := make(chan struct{}, 1)
 	long := &mcp.Call{

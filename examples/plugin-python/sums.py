@@ -14,8 +14,8 @@ import plugin_pb2
 import plugin_pb2_grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-# What is no error of the arguments, such as how a call went, goes to standard
-# error, which is shown by: toolgate logs sums
+# Everything except errors about the arguments goes to standard error, such as how a
+# call went. Show it with: toolgate logs sums
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
 log = logging.getLogger("sums")
 
@@ -59,7 +59,7 @@ class Plugin(plugin_pb2_grpc.ToolPluginServicer):
             yield problem(f"to is {to} and must be 1 or more.")
             return
         canceled = threading.Event()
-        if not context.add_callback(canceled.set):  # it is called when nobody waits any more
+        if not context.add_callback(canceled.set):  # called when nobody waits any more
             return
         log.info("adding up to=%d", to)
         data = json.dumps(f"adding up to {to}").encode()
@@ -84,7 +84,7 @@ def problem(text):
 
 
 def end_with_host(ended):
-    # The standard input ends with the gateway, however that ends.
+    # The standard input ends with the gateway, however the gateway ends.
     while os.read(sys.stdin.fileno(), 4096):
         pass
     ended.set()
@@ -108,7 +108,7 @@ def main():
     path = os.path.join(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "sums.sock")
     server.add_insecure_port("unix:" + path)
     server.start()
-    # The handshake, and the last that is printed: everything else is no part of the
+    # The handshake is the last line that is printed: nothing else belongs to the
     # protocol.
     print(f"1|1|unix|{path}|grpc", flush=True)
     sys.stdout = sys.stderr

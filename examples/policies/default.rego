@@ -1,16 +1,16 @@
-# The policy that denies by default. What it lets through is in the gateway's
-# catalog and flags, which it finds in data:
+# This policy denies by default. It allows what the gateway's catalog and flags
+# allow, which it finds in data:
 #
 #   tool_catalog            name: {"enabled": true}
-#   tenant_tool_flags       tenant: {name: {"enabled": true}}, which beats the catalog
+#   tenant_tool_flags       tenant: {name: {"enabled": true}}, which overrides the catalog
 #   persona_tool_deny       persona: [names]
 #   global_tool_deny        [names]
 #   tenant_restricted_args  tenant: {name: {argument: [values it must not have]}}
 #   persona_permissions     persona: {"can_add_tools": true}
 #
-# Names are those that clients know, of tools, prompts and resources alike. A tool
-# whose server lists another that differs by case alone is known under a changed
-# name; what is denied under the name that it had stays denied (input.tool_names).
+# Names are those that clients know, of tools, prompts and resources alike. If a server
+# lists two tools whose names differ by case alone, clients know them under changed
+# names; what is denied under the original name stays denied (input.tool_names).
 package toolgate
 
 default decision := {"allow": false, "reason": "default_deny"}
@@ -24,15 +24,15 @@ else := {"allow": true} if {
 
 else := {"allow": false, "reason": deny_reason} if deny_reason
 
-# What the catalog, the flags and the lists say. It does not depend on the
-# arguments, so that it is evaluated once and not for every call.
+# The decision by the catalog, the flags and the lists. It does not depend on the
+# arguments, so it is evaluated once and not for every call.
 permitted if {
 	input.tenant != ""
 	enabled
 	not denied
 }
 
-# Likewise, of a tool that has no restricted arguments.
+# The same for a tool that has no restricted arguments.
 allowed_whatever_arguments if {
 	permitted
 	not restrictable
@@ -60,14 +60,14 @@ uses := {
 	"resource.view", "resource.request",
 }
 
-# Whether a list denies what the catalog and the flags allow. Which it is, is
-# looked for when there is one.
+# Whether a list denies what the catalog and the flags allow. Only if there is one,
+# the policy looks for which.
 denied if input.tool_name in data.global_tool_deny
 
 denied if input.tool_name in data.persona_tool_deny[input.persona_id]
 
-# What denies a tool under another of its names. Most have one name, which is
-# found out first.
+# What denies a tool under another of its names. Most tools have one name, so that
+# is checked first.
 denied if {
 	input.tool_names[1]
 	renamed_denied
@@ -78,8 +78,8 @@ restrictable if data.tenant_restricted_args[input.tenant][input.tool_name]
 
 restrictable if input.tool_names[1]
 
-# The first reason that applies is the one that is given. There is one chain,
-# so that two reasons never conflict.
+# The policy gives the first reason that applies. There is one chain, so two
+# reasons never conflict.
 deny_reason := "missing_tenant" if missing_tenant
 
 else := "tool_globally_denied" if input.tool_name in data.global_tool_deny
@@ -125,7 +125,7 @@ cannot_add_tools if {
 	not data.persona_permissions[input.persona_id].can_add_tools == true
 }
 
-# The names of a tool besides the one that clients know. They grant nothing.
+# The names of a tool other than the one that clients know. They grant nothing.
 other_names contains name if {
 	some name in input.tool_names
 	name != input.tool_name
@@ -176,8 +176,8 @@ restricts(argument, banned) if {
 	value in banned
 }
 
-# The value of an argument that was too long to be shown is not known to be
-# another one.
+# An argument that was too long to be shown may have a restricted value, so it
+# counts as restricted.
 restricts(argument, banned) if {
 	count(banned) > 0
 	some pointer in input.args_replaced

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// signatureAge is how old a signature may be, and how far ahead its clock.
+// signatureAge is how old a signature may be, and how far in the future.
 const signatureAge = 5 * time.Minute
 
-// execution is what a line shows of an event.
+// execution has the fields of an event that a line shows.
 type execution struct {
 	ID           string  `json:"id"`
 	Tool         string  `json:"tool"`
@@ -28,8 +28,7 @@ type execution struct {
 	Tenant       string  `json:"tenant"`
 }
 
-// executions reads batches of executions. Their id is the same when they are sent
-// again.
+// executions reads batches of executions. A batch that is sent again has the same id.
 func executions(secret string) reader {
 	return func(r *http.Request, body []byte) (batch string, more []string, err error) {
 		if err := verify(secret, r.Header, body, time.Now()); err != nil {
@@ -54,7 +53,7 @@ func executions(secret string) reader {
 	}
 }
 
-// verify holds a post against the rules of Standard Webhooks
+// verify checks a post by the rules of Standard Webhooks
 // (https://www.standardwebhooks.com).
 func verify(secret string, h http.Header, body []byte, now time.Time) error {
 	if secret == "" {
@@ -68,7 +67,7 @@ func verify(secret string, h http.Header, body []byte, now time.Time) error {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(id + "." + at + "."))
 	mac.Write(body)
-	for one := range strings.FieldsSeq(h.Get("Webhook-Signature")) { // several while a secret is changed
+	for one := range strings.FieldsSeq(h.Get("Webhook-Signature")) { // several while a secret is being replaced
 		text, _ := strings.CutPrefix(one, "v1,")
 		if got, err := base64.StdEncoding.DecodeString(text); err == nil && hmac.Equal(got, mac.Sum(nil)) {
 			return nil

@@ -1,14 +1,14 @@
-// Command receiver takes what a gateway tells others of its calls, for the examples
-// alone: executions of tools as a webhook, and traces as a collector. It also shows
-// what it has taken, and reads metrics as Prometheus does.
+// Command receiver receives what a gateway reports about its calls, for the examples alone:
+// executions of tools as a webhook, and traces as a collector. It also shows what it has
+// received, and reads metrics as Prometheus does.
 //
-//	receiver serve ADDRESS     take both, and show them
-//	receiver feedback ADDRESS  the executions so far, a line each
-//	receiver traces ADDRESS    the spans so far, a line each
-//	receiver metrics ADDRESS   the metrics that are served there, a line each
+//	receiver serve ADDRESS     receive both, and show them
+//	receiver feedback ADDRESS  the executions so far, one per line
+//	receiver traces ADDRESS    the spans so far, one per line
+//	receiver metrics ADDRESS   the metrics that are served there, one per line
 //
-// RECEIVER_SECRET is what executions are signed with, and COLLECTOR_TOKEN who may
-// bring traces: what comes without is refused.
+// RECEIVER_SECRET is the secret that signs executions, and COLLECTOR_TOKEN the token for
+// traces. The receiver refuses everything without them.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// most bounds the lines that are kept of each kind, and mostBytes a body.
+	// most bounds the stored lines of each kind, and mostBytes a body.
 	most      = 1000
 	mostBytes = 4 << 20
-	// patience bounds a question to a listener.
+	// patience bounds a request to a listener.
 	patience = 10 * time.Second
 )
 
@@ -59,14 +59,14 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("receiver: %q is none of serve, feedback, traces and metrics", args[0])
 }
 
-// lines is what came, in the order in which it did.
+// lines holds what arrived, in order of arrival.
 type lines struct {
 	mu   sync.Mutex
 	all  []string
 	seen map[string]bool // ids of batches
 }
 
-// add keeps the lines of a batch, once. A batch without an id is always new.
+// add stores the lines of a batch once. A batch without an id is always new.
 func (l *lines) add(batch string, more []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,10 +90,10 @@ func (l *lines) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = out.Flush()
 }
 
-// reader takes a request apart: into the id of its batch, and lines.
+// reader splits a request into the id of its batch and lines.
 type reader func(r *http.Request, body []byte) (batch string, more []string, err error)
 
-// taking keeps what comes, and refuses what it cannot vouch for.
+// taking stores what arrives, and refuses what it cannot verify.
 func (l *lines) taking(read reader) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBytes))
@@ -128,7 +128,7 @@ func serve(ctx context.Context, address string) error {
 	return nil
 }
 
-// get asks a listener, and hands over what it answers.
+// get asks a listener, and passes its answer on.
 func get(ctx context.Context, url string, use func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

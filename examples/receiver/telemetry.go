@@ -40,7 +40,7 @@ func spans(token string) reader {
 	}
 }
 
-// spanLine is a span with its trace, whose child it is, and what it says.
+// spanLine describes a span: its trace, its parent and its attributes.
 func spanLine(s *tracepb.Span) string {
 	kind := strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_"))
 	var text strings.Builder
@@ -51,8 +51,7 @@ func spanLine(s *tracepb.Span) string {
 	return text.String()
 }
 
-// printMetrics shows the samples of counters and gauges, and how many a histogram
-// has counted.
+// printMetrics prints the samples of counters and gauges, and the counts of histograms.
 func printMetrics(body io.Reader) error {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(body)
