@@ -55,9 +55,9 @@ func TestChaosProcesses(t *testing.T) {
 			return err == nil
 		})
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, sl := range r.pool {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	for key, sl := range r.pool.slots {
 		if sl.waiting != 0 || sl.ready() && sl.conn.calls.Load() < 0 {
 			t.Errorf("the place of %v counts %d callers and %d calls", key, sl.waiting, sl.conn.calls.Load())
 		}
@@ -112,7 +112,7 @@ func TestChaosHTTP(t *testing.T) {
 					})
 				}
 				r.end()
-				if n := r.inFlight(); n != 0 {
+				if n := r.pool.inFlight(); n != 0 {
 					t.Errorf("%d calls in flight after the end", n)
 				}
 			})

@@ -219,9 +219,9 @@ func TestEraMemoryEnds(t *testing.T) {
 	if probes() != 1 {
 		t.Errorf("a renewed session probes again: %d probes", probes())
 	}
-	r.mu.Lock()
-	r.eraSince = r.eraSince.Add(-eraMemory)
-	r.mu.Unlock()
+	r.catalog.mu.Lock()
+	r.catalog.eraSince = r.catalog.eraSince.Add(-eraMemory)
+	r.catalog.mu.Unlock()
 	f.forget()
 	r.call(tool("echo", `{}`))
 	if probes() != 2 {

@@ -31,7 +31,8 @@ var errReplaced = errors.New("another connection took its place")
 // is of the era of its first message (2026-07-28 basic/versioning), and a
 // discovery does not name the other one. So a server is asked in the other era
 // when the first client of that era calls it; from then on clients of each era
-// have connections of their own. mu of the server guards it.
+// have connections of their own. mu of the catalog
+// guards it.
 type eras struct {
 	speaks int          // how many; 0 is not known
 	again  time.Time    // when a single era is doubted; zero is never
@@ -40,41 +41,78 @@ type eras struct {
 
 // eraOf returns the era in which a call is made: its client's, where the server
 // speaks it or may, and else that of the gateway's own connection.
-func (s *Server) eraOf(call *mcp.Call, main *Conn) mcp.Era {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if call.Era == mcp.EraUnknown || call.Era == main.era || !s.mayTurn(main) {
-		return main.era
+func (c *catalog) eraOf(call *mcp.Call, own *Conn) mcp.Era {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if call.Era == mcp.EraUnknown || call.Era == own.era || !c.maySpeakBoth(own) {
+		return own.era
 	}
 	return call.Era
 }
 
 // mayTurn tells whether there may be connections of another era than the gateway's
-// own; mu is held. A server that was found to be legacy was asked for its modern
-// side before.
-func (s *Server) mayTurn(main *Conn) bool {
+// own.
+func (c *catalog) mayTurn(own *Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.maySpeakBoth(own)
+}
+
+// maySpeakBoth is mayTurn while mu is held. A server that was found to be legacy was
+// asked for its modern side before.
+func (c *catalog) maySpeakBoth(own *Conn) bool {
 	switch {
-	case s.spec.Era != mcp.EraUnknown, main.kind.LegacyOnly, s.places() == 0:
+	case c.spec.Era != mcp.EraUnknown, own.kind.LegacyOnly, c.spec.places() == 0:
 		return false
-	case s.eras.speaks == 2:
+	case c.eras.speaks == 2:
 		return true
-	case main.era == mcp.Legacy:
+	case own.era == mcp.Legacy:
 		return false
 	}
-	return s.eras.speaks == 0 || !s.eras.again.IsZero() && time.Now().After(s.eras.again)
+	return c.eras.speaks == 0 || !c.eras.again.IsZero() && time.Now().After(c.eras.again)
 }
 
 // turned tells whether the server is known to speak both eras.
-func (s *Server) turned() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.eras.speaks == 2
+func (c *catalog) turned() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.eras.speaks == 2
 }
 
-// probed takes note of the era that a probe found; mu is held.
-func (s *Server) probed(era mcp.Era) {
+// eraFor returns the era in which a connection begins; EraUnknown where it is to be found
+// out.
+func (c *catalog) eraFor(key connKey) mcp.Era {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case key.era != mcp.EraUnknown:
+		return key.era
+	case c.spec.Era == mcp.EraUnknown && time.Since(c.eraSince) >= eraMemory:
+		return mcp.EraUnknown
+	}
+	return c.era
+}
+
+// probed takes note of the era that a probe found.
+func (c *catalog) probed(era mcp.Era) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.era, c.eraSince = era, time.Now()
 	if era == mcp.Legacy {
-		s.eras = eras{speaks: 1}
+		c.eras = eras{speaks: 1}
+	}
+}
+
+// turn takes note that a connection of another era is the gateway's own now.
+func (c *catalog) turn(before, now mcp.Era) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.era, c.eraSince = now, time.Now()
+	c.eras.other = nil
+	if c.listing != nil && c.listing.Era == before {
+		other := *c.listing
+		other.Plain, other.Other = nil, nil
+		c.eras.other = &other
 	}
 }
 
@@ -104,35 +142,33 @@ func turnedDown(err error) bool {
 	return errors.As(err, &status) && transport.IsRejection(status)
 }
 
-// learnEras takes note of an attempt to open a connection of the other era. The
+// tried takes note of an attempt to open a connection of the other era. The
 // error is errOneEra where the call is to be made in the gateway's own.
-func (s *Server) learnEras(ctx context.Context, key connKey, err error) error {
+func (c *catalog) tried(ctx context.Context, key connKey, err error) error {
 	if key.era == mcp.EraUnknown {
 		return err
 	}
-	s.mu.Lock()
-	before := s.eras.speaks
+	c.mu.Lock()
+	before := c.eras.speaks
 	switch login := (*transport.LoginError)(nil); {
 	case err == nil:
-		s.eras.speaks, s.eras.again = 2, time.Time{}
+		c.eras.speaks, c.eras.again = 2, time.Time{}
 	case turnedDown(err) && before != 2:
-		s.eras = eras{speaks: 1}
+		c.eras = eras{speaks: 1}
 	case !turnedDown(err) && (before == 2 || ctx.Err() != nil || errors.As(err, &login)):
-		s.mu.Unlock()
+		c.mu.Unlock()
 		return err
 	default:
-		s.eras = eras{speaks: 1, again: time.Now().Add(eraDoubt)}
+		c.eras = eras{speaks: 1, again: time.Now().Add(eraDoubt)}
 	}
-	now := s.eras.speaks
-	if s.listing != nil && before != now {
-		next := *s.listing
-		s.complete(&next)
-		s.listing = &next
+	now := c.eras.speaks
+	if c.listing != nil && before != now {
+		c.completed()
 	}
-	s.mu.Unlock()
+	c.mu.Unlock()
 	if before != now {
-		s.log.Info("eras of the server", "speaks", now, "asked_for", key.era.String(), "err", err)
-		s.opts.Sink.Changed(s.spec.Key)
+		c.log.Info("eras of the server", "speaks", now, "asked_for", key.era.String(), "err", err)
+		c.sink.Changed(c.spec.Key)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errOneEra, err)
@@ -140,18 +176,9 @@ func (s *Server) learnEras(ctx context.Context, key connKey, err error) error {
 	return nil
 }
 
-// complete adds to a listing of the gateway's own connection what is known beside
-// it; mu is held.
-func (s *Server) complete(l *mcp.Listing) {
-	l.Plain, l.Eras, l.Other, l.Declared = s.plain.listing, s.eras.speaks, s.eras.other, s.extensions.known()
-	if !s.eras.again.IsZero() {
-		l.Eras = 0 // it is not for certain
-	}
-}
-
-// knowEras takes over what a last good listing says of the eras; before Run.
-func (s *Server) knowEras(known *mcp.Listing) {
-	if s.spec.Era != mcp.EraUnknown {
+// restoreEras takes over what a last good listing says of the eras; mu is held.
+func (c *catalog) restoreEras(known *mcp.Listing) {
+	if c.spec.Era != mcp.EraUnknown {
 		known.Eras, known.Other = 0, nil
 		return
 	}
@@ -160,44 +187,25 @@ func (s *Server) knowEras(known *mcp.Listing) {
 		other.Stale = true
 		known.Other = &other
 	}
-	s.eras = eras{speaks: known.Eras, other: known.Other}
+	c.eras = eras{speaks: known.Eras, other: known.Other}
 	if known.Eras == 1 && time.Since(known.FetchedAt) >= eraMemory {
-		s.eras.speaks = 0
+		c.eras.speaks = 0
 	}
 }
 
-// promote makes a process of the other era the gateway's own where nobody has
-// used that one yet: clients of one era alone need one process. It tells whether
-// it did; mu is held.
-func (s *Server) promote(key connKey, conn *Conn) bool {
-	main := s.main
-	if s.spec.Command == "" || key.era == mcp.EraUnknown || key != (connKey{era: key.era}) || s.stopped ||
-		main == nil || main.link.Cause() != nil || len(s.subs[key])+len(s.subs[connKey{}]) > 0 || !main.discard() {
+// adoptOther takes the lists of the era that is not the gateway's own, and tells whether
+// they are news.
+func (c *catalog) adoptOther(listing *mcp.Listing) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.eras.other
+	if c.listing == nil || c.listing.Era == listing.Era ||
+		before != nil && !before.Stale && before.Offers(listing) && maps.Equal(before.Announced, listing.Announced) {
 		return false
 	}
-	delete(s.pool, key)
-	conn.own.Store(true)
-	conn.use()
-	s.main, s.era, s.eraSince = conn, conn.era, time.Now()
-	s.eras.other = nil
-	if s.listing != nil && s.listing.Era == main.era {
-		other := *s.listing
-		other.Plain, other.Other = nil, nil
-		s.eras.other = &other
-	}
-	signal(s.replaced)
+	c.eras.other = listing
+	c.completed()
 	return true
-}
-
-// successor returns the connection that took the place of one as the gateway's
-// own, nil when none did.
-func (s *Server) successor(conn *Conn) *Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.main == conn {
-		return nil
-	}
-	return s.main
 }
 
 // otherConn returns the connection on which the lists of the other era are read,
@@ -208,14 +216,11 @@ func (s *Server) otherConn(ctx context.Context, main *Conn) *Conn {
 	if main.era == mcp.Legacy {
 		key.era = mcp.Modern
 	}
-	s.mu.Lock()
-	sl := s.pool[key]
-	both, ready := s.eras.speaks == 2 && s.mayTurn(main), sl != nil && sl.ready()
-	s.mu.Unlock()
+	both, ready := s.catalog.turned() && s.catalog.mayTurn(main), s.pool.has(key)
 	if !both || s.spec.Command != "" && !ready {
 		return nil
 	}
-	conn, err := s.pooled(ctx, key)
+	conn, err := s.pool.get(ctx, key)
 	if err != nil {
 		s.log.Debug("the lists of the other era are not read", "err", err)
 		return nil
@@ -231,38 +236,14 @@ func (s *Server) readOther(ctx context.Context, conn *Conn) {
 			s.log.Debug("subscriptions not opened", "err", err)
 		}
 	}
-	s.mu.Lock()
-	announced := maps.Clone(s.announced)
-	s.mu.Unlock()
+	announced := s.catalog.announcements()
 	listing, _, err := conn.fetch(ctx)
 	if err != nil || len(listing.Unread) > 0 {
 		s.log.Debug("the lists of the other era are not read", "err", err)
 		return
 	}
 	listing.Announced = announced
-	s.mu.Lock()
-	before := s.eras.other
-	if s.main == nil || s.main.era == conn.era || s.listing == nil || s.listing.Era == conn.era ||
-		before != nil && !before.Stale && before.Offers(listing) && maps.Equal(before.Announced, listing.Announced) {
-		s.mu.Unlock()
-		return
+	if s.pool.adoptOther(conn, listing) {
+		s.opts.Sink.Changed(s.spec.Key)
 	}
-	s.eras.other = listing
-	next := *s.listing
-	s.complete(&next)
-	s.listing = &next
-	s.mu.Unlock()
-	s.opts.Sink.Changed(s.spec.Key)
-}
-
-// item returns what the server lists, in the era of a connection, of what a call
-// is about; nil when it does not.
-func (s *Server) item(conn *Conn, call *mcp.Call) *mcp.Item {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.listing
-	if l != nil && l.Other != nil && l.Era != conn.era {
-		l = l.Other
-	}
-	return l.Find(call.Kind, call.Key)
 }

@@ -14,12 +14,12 @@ import (
 
 // doubted makes the time pass after which a server counts as one of a single era.
 func (r *running) doubted() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.eras.again.IsZero() {
-		r.t.Fatalf("the server speaks %d eras for good", r.eras.speaks)
+	r.catalog.mu.Lock()
+	defer r.catalog.mu.Unlock()
+	if r.catalog.eras.again.IsZero() {
+		r.t.Fatalf("the server speaks %d eras for good", r.catalog.eras.speaks)
 	}
-	r.eras.again = time.Now().Add(-time.Second)
+	r.catalog.eras.again = time.Now().Add(-time.Second)
 }
 
 // calledIn returns the revisions in which tools were called so far.
@@ -111,9 +111,7 @@ func TestListsOfTheOtherEraAreWhole(t *testing.T) {
 	await(t, "the lists of the other era", func() bool { return other() != nil })
 
 	list("")
-	r.mu.Lock()
-	main := r.main
-	r.mu.Unlock()
+	main := r.own()
 	conn := r.otherConn(t.Context(), main)
 	if conn == nil {
 		t.Fatal("there is no connection of the other era")
@@ -135,21 +133,21 @@ func TestNothingTakesThePlaceOfWhatHasEnded(t *testing.T) {
 		conn, _, done := memoryConn(t, s.spec, mcp.Legacy)
 		defer done()
 		key := connKey{era: mcp.Legacy}
-		s.main, s.pool[key] = main, &slot{}
+		s.pool.own, s.pool.slots[key] = main, &slot{}
 		if tt.ended {
 			link.Fail(transport.ErrNoAnswer)
 		}
 		if tt.used {
-			if _, err := s.owned(t.Context(), connKey{}, main); err != nil {
+			if _, err := s.pool.owned(t.Context(), connKey{}, main); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s.mu.Lock()
-		if got := s.promote(key, conn); got != tt.taken || (s.main == conn) != tt.taken {
+		s.pool.mu.Lock()
+		if got := s.pool.promote(key, conn); got != tt.taken || (s.pool.own == conn) != tt.taken {
 			t.Errorf("%+v: its place is taken: %t", tt, got)
 		}
-		s.mu.Unlock()
-		if _, err := s.owned(t.Context(), connKey{}, main); errors.Is(err, errReplaced) != tt.taken {
+		s.pool.mu.Unlock()
+		if _, err := s.pool.owned(t.Context(), connKey{}, main); errors.Is(err, errReplaced) != tt.taken {
 			t.Errorf("%+v: who comes later has %v", tt, err)
 		}
 	}

@@ -69,10 +69,8 @@ func TestBothErasOneProcessForOneEra(t *testing.T) {
 			if again := r.process(in(era, "me")); again.PID != first.PID || again.Calls != 2 {
 				t.Errorf("calls went to %+v and then to %+v, want one process", first, again)
 			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if len(r.pool) != 0 || r.main.era != era {
-				t.Errorf("%d connections beside the gateway's own, which is %s", len(r.pool), r.main.era)
+			if own := r.own(); r.beside() != 0 || own.era != era {
+				t.Errorf("%d connections beside the gateway's own, which is %s", r.beside(), own.era)
 			}
 		})
 	}
@@ -120,9 +118,7 @@ func TestBothErasKept(t *testing.T) {
 
 	r := run(t, childServer("both", mcp.EraUnknown), func(o *Options) { o.Known = known })
 	r.state(mcp.Ready)
-	r.mu.Lock()
-	era := r.main.era
-	r.mu.Unlock()
+	era := r.own().era
 	if era != mcp.Legacy {
 		t.Errorf("the first process is %s", era)
 	}

@@ -8,23 +8,6 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// expect notes that the credential is another one, of which it is not known yet what
-// the server makes of it.
-func (s *Server) expect() {
-	s.mu.Lock()
-	s.expecting = true
-	s.mu.Unlock()
-	signal(s.signed)
-}
-
-// learned notes that it is known: unless there was news of another credential since
-// the attempt began. mu is held.
-func (s *Server) learned() {
-	if len(s.signed) == 0 {
-		s.expecting = false
-	}
-}
-
 // Await waits until it is known what the server lists with the credential that it
 // has: after a login until the lists were read, at most as long as a start may take.
 // It does not wait for what is listed already, nor for a server that nothing was
@@ -46,10 +29,9 @@ func (s *Server) Listed(kind mcp.Kind, key string) bool {
 func (s *Server) known(ctx context.Context, kind mcp.Kind, key string, start bool) error {
 	var deadline *time.Timer
 	for {
-		s.mu.Lock()
-		l, state, moved := s.listing, s.status.State, s.moved
-		over := s.stopped || s.spec.Off || s.spec.Refused != "" || (state != mcp.Starting || !start) && !s.expecting
-		s.mu.Unlock()
+		l, state, expecting, moved := s.catalog.waiting()
+		_, _, stopped := s.pool.current()
+		over := stopped || s.spec.Off || s.spec.Refused != "" || (state != mcp.Starting || !start) && !expecting
 		switch {
 		case key != "" && lists(l, kind, key):
 			return nil

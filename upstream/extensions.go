@@ -123,16 +123,19 @@ func (e *extensions) known() []byte {
 	return nil
 }
 
-// retells bounds how often a connection begins anew. mu of the server guards it.
+// retells bounds how often a connection begins anew. It is safe for concurrent use.
 type retells struct {
+	mu    sync.Mutex
 	since time.Time
 	count int
 }
 
 // may tells whether a connection may begin anew, and counts that it does.
 func (r *retells) may(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if now.Sub(r.since) > retellTime {
-		*r = retells{since: now}
+		r.since, r.count = now, 0
 	}
 	if r.count == retellMost {
 		return false
@@ -154,15 +157,12 @@ func (s *Server) Connected(capabilities []byte) {
 // retell begins the gateway's own connection anew where its server was told of less
 // than it would be now, if nobody has used it yet.
 func (s *Server) retell() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	main := s.main
-	if main == nil || main.era != mcp.Legacy || main.link.Cause() != nil || main.usage.Load() != unused ||
-		!says(s.declares(main.key), main.declared) || !s.retells.may(time.Now()) || !main.discard() {
+	own, _, _ := s.pool.current()
+	if own == nil || own.era != mcp.Legacy || own.link.Cause() != nil || own.usage.Load() != unused ||
+		!says(s.declares(own.key), own.declared) || !s.retells.may(time.Now()) || !own.discard() {
 		return
 	}
-	s.renewing = true
-	main.link.Fail(fmt.Errorf("a client declares extensions that the server was not told of: %w", transport.ErrSessionLost))
+	s.pool.lose(own, fmt.Errorf("a client declares extensions that the server was not told of: %w", transport.ErrSessionLost))
 }
 
 // says tells whether client capabilities name extensions, or settings of them, that

@@ -46,9 +46,8 @@ func (r *running) up() {
 	r.t.Helper()
 	await(r.t, "a connection", func() bool {
 		_, status := r.Listing()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return status.State == mcp.Ready && r.main != nil && r.main.link.Cause() == nil
+		own := r.own()
+		return status.State == mcp.Ready && own != nil && own.link.Cause() == nil
 	})
 }
 
@@ -70,9 +69,9 @@ func TestExtensionsBeginFewConnections(t *testing.T) {
 	if n := len(told()); n != 1+retellMost {
 		t.Errorf("the process has begun %d times, want %d", n, 1+retellMost)
 	}
-	r.mu.Lock()
+	r.retells.mu.Lock()
 	r.retells.since = time.Now().Add(-retellTime - time.Second)
-	r.mu.Unlock()
+	r.retells.mu.Unlock()
 	declare(1)
 	if starts := told(); len(starts) != 2+retellMost || !names([]byte(starts[len(starts)-1]), "8-7") {
 		t.Errorf("an hour later the processes were told %q", starts)
@@ -159,11 +158,11 @@ func TestNothingBeginsAnewUnderACall(t *testing.T) {
 	for range 300 {
 		s := New(spec, Options{Logger: quietLog})
 		conn, link, done := memoryConn(t, s.spec, mcp.Legacy)
-		s.main = conn
+		s.pool.own = conn
 		var both sync.WaitGroup
 		var used bool
 		both.Go(func() {
-			got, err := s.owned(t.Context(), connKey{}, conn)
+			got, err := s.pool.owned(t.Context(), connKey{}, conn)
 			used = err == nil && got == conn
 		})
 		both.Go(func() { s.Connected(declaring("ui")) })

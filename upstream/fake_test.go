@@ -141,6 +141,12 @@ func run(t *testing.T, spec Spec, options ...func(*Options)) *running {
 	return r
 }
 
+// own returns the gateway's own connection, nil while there is none.
+func (r *running) own() *Conn {
+	own, _, _ := r.pool.current()
+	return own
+}
+
 // end stops the server and waits for the end of Run.
 func (r *running) end() {
 	r.t.Helper()

@@ -52,12 +52,7 @@ func TestForbiddenCallsAreRefusedAlone(t *testing.T) {
 			spec.Transport = tt.transport
 			r := run(t, spec, func(o *Options) { o.Credential = narrowRights{} })
 			r.state(mcp.Ready)
-			conn := func() *Conn {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				return r.main
-			}
-			before, lists := conn(), len(f.requests(mcp.MethodToolsList))
+			before, lists := r.own(), len(f.requests(mcp.MethodToolsList))
 			for range 3 {
 				_, err := r.Call(t.Context(), tool("admin", `{}`))
 				if failure, ok := errors.AsType[*mcp.Failure](err); !ok || failure.Kind != mcp.FailLogin || failure.Delivered {
@@ -65,7 +60,7 @@ func TestForbiddenCallsAreRefusedAlone(t *testing.T) {
 				}
 				r.call(tool("echo", `{"n":1}`))
 			}
-			if _, status := r.Listing(); status.State != mcp.Ready || conn() != before {
+			if _, status := r.Listing(); status.State != mcp.Ready || r.own() != before {
 				t.Errorf("the server is %s", status.State)
 			}
 			if n := len(f.requests(mcp.MethodToolsList)); n != lists {

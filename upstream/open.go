@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/transport"
@@ -17,7 +16,7 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 		fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start))
 	defer cancel()
 	var first error
-	names := s.transports()
+	names := s.spec.transports()
 	if key.era != mcp.EraUnknown {
 		names = names[:1] // HTTP+SSE has no other era
 	}
@@ -35,17 +34,6 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 	return nil, first
 }
 
-// transports returns the ways to reach the server, best first.
-func (s *Server) transports() []string {
-	switch {
-	case s.spec.Command != "":
-		return []string{string(Stdio)}
-	case s.spec.Transport == Auto, s.spec.Transport == "":
-		return []string{string(Streamable), string(SSE)}
-	}
-	return []string{string(s.spec.Transport)}
-}
-
 // openWith is open over one transport.
 func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn, error) {
 	kind, ok := transport.KindOf(name)
@@ -55,11 +43,11 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	conn := newConn(&s.spec, s.log, s.opts.Identity, !kind.Separate)
 	conn.kind = kind
 	conn.key, conn.inbox, conn.declared, conn.queue = key, s.heard, s.declares(key), newSerialQueue(&s.behaviour)
-	conn.freed = s.freed.ring
+	conn.freed = s.pool.freed.ring
 	if key == (connKey{}) {
 		conn.own.Store(true)
 	} else {
-		conn.gone = func() { signal(s.tidy) }
+		conn.gone = func() { signal(s.pool.tidy) }
 	}
 	conn.watch.broken = func() {
 		if conn.own.Load() {
@@ -67,7 +55,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 			return
 		}
 		conn.unheard.Store(true)
-		signal(s.tidy)
+		signal(s.pool.tidy)
 	}
 	conn.watch.missed = func(uris []string) {
 		for _, uri := range uris {
@@ -77,7 +65,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	link, err := kind.Dial(ctx, &transport.Options{
 		Command: s.spec.Command, Args: s.spec.Args, Dir: s.spec.Dir, Env: s.spec.Env,
 		URL: s.spec.URL, Pool: s.http, Credential: s.opts.Credential, Principal: key.principal,
-		Several: s.several(key), Log: s.log,
+		Several: s.spec.several(key), Log: s.log,
 		Limits: s.spec.Limits.ofLink(),
 	}, conn.receive)
 	if err != nil {
@@ -86,15 +74,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	}
 	conn.link = link
 	conn.spawn(conn.run)
-	s.mu.Lock()
-	era := s.era
-	if s.spec.Era == mcp.EraUnknown && time.Since(s.eraSince) >= eraMemory {
-		era = mcp.EraUnknown
-	}
-	if key.era != mcp.EraUnknown {
-		era = key.era
-	}
-	s.mu.Unlock()
+	era := s.catalog.eraFor(key)
 	err = conn.handshake(ctx, era)
 	if err == nil && key.era != mcp.EraUnknown {
 		err = conn.hasTurned()
@@ -108,18 +88,13 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 		}
 		closeConn(conn)
 		if ok {
-			s.mu.Lock()
-			s.stderr = process.Tail()
-			s.mu.Unlock()
+			s.pool.keepTail(process.Tail())
 		}
 		return nil, err
 	}
-	s.mu.Lock()
 	if era != conn.era {
-		s.era, s.eraSince = conn.era, time.Now()
-		s.probed(conn.era)
+		s.catalog.probed(conn.era)
 	}
-	s.mu.Unlock()
 	return conn, nil
 }
 
@@ -127,7 +102,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 // be asked when one principal owns it, none when several share it; and the
 // extensions that clients have declared.
 func (s *Server) declares(key connKey) []byte {
-	if s.several(key) && s.spec.Isolation == IsolateShared {
+	if s.spec.several(key) && s.spec.Isolation == IsolateShared {
 		return Questions{}.capabilities()
 	}
 	capabilities := s.spec.Questions.less(key.withheld).capabilities()
@@ -137,5 +112,19 @@ func (s *Server) declares(key connKey) []byte {
 	return capabilities
 }
 
-// several tells whether principals share a connection.
-func (s *Server) several(key connKey) bool { return key.principal == "" && s.spec.Local == "" }
+// openBeside implements [opener].
+func (s *Server) openBeside(ctx context.Context, key connKey) (*Conn, error) {
+	conn, err := s.open(ctx, key)
+	return conn, s.catalog.tried(ctx, key, err)
+}
+
+// openedBeside implements [opener].
+func (s *Server) openedBeside(ctx context.Context, key connKey, conn *Conn, promoted, unread bool) {
+	if unread {
+		signal(s.refetch) // as it is there, its list is read too
+	}
+	s.resubscribe(ctx, conn)
+	if key == (connKey{era: key.era}) && key.era != mcp.EraUnknown && !promoted {
+		s.readOther(ctx, conn)
+	}
+}

@@ -40,75 +40,75 @@ func (r *reopening) left(now time.Time) time.Duration {
 // reapIdle looks after the pool: it ends connections that were idle for idleTime
 // and hold no subscriptions, gives up those that were lost, and opens again
 // those whose subscriptions wait for them, if there is a free place. It returns
-// when to look again at the latest; s.tidy tells of what comes before. It is
+// when to look again at the latest; tidy tells of what comes before. It is
 // for the goroutine of Run and does not wait.
-func (s *Server) reapIdle() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *connPool) reapIdle() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
 	next := idleTime
-	for key, sl := range s.pool {
+	for key, sl := range p.slots {
 		if !sl.ready() {
 			continue
 		}
 		conn, old := sl.conn, now.Sub(sl.since) > steady
 		switch {
 		case conn.link.Cause() != nil:
-			s.release(key, sl)
+			p.release(key, sl)
 			if old {
-				delete(s.again, key)
+				delete(p.again, key)
 			}
-		case len(s.subs[key]) > 0:
+		case p.subs.any(key):
 			switch {
 			case conn.unheard.Load():
-				next = min(next, s.listenAgain(key, conn, now))
+				next = min(next, p.listenAgain(key, conn, now))
 			case old:
-				delete(s.again, key)
+				delete(p.again, key)
 			}
 		case sl.idle():
 			left := time.Unix(0, conn.used.Load()).Add(idleTime).Sub(now)
 			if left <= 0 {
-				s.release(key, sl)
+				p.release(key, sl)
 				continue
 			}
 			next = min(next, left)
 		}
 	}
-	return min(next, s.openAgain(now))
+	return min(next, p.openAgain(now))
 }
 
 // openAgain opens the connections that subscriptions wait for and returns when
 // to look again; mu is held. Nobody else's connection is given up for it.
-func (s *Server) openAgain(now time.Time) time.Duration {
+func (p *connPool) openAgain(now time.Time) time.Duration {
 	next := idleTime
-	for key := range s.again {
-		if len(s.subs[key]) == 0 {
-			delete(s.again, key)
+	for key := range p.again {
+		if !p.subs.any(key) {
+			delete(p.again, key)
 		}
 	}
-	if s.main == nil || s.main.link.Cause() != nil {
+	if p.own == nil || p.own.link.Cause() != nil {
 		return next // the pool is not used without it
 	}
-	for key := range s.subs {
+	for _, key := range p.subs.keys() {
 		call := mcp.Call{Principal: key.principal, Session: key.session}
-		era := s.main.era
+		era := p.own.era
 		if key.era != mcp.EraUnknown {
 			era = key.era
 		}
-		owner := s.keyFor(&call, era)
+		owner := p.spec.keyFor(&call, era)
 		owner.withheld = key.withheld
-		if era != s.main.era && s.mayTurn(s.main) {
+		if era != p.own.era && p.catalog.mayTurn(p.own) {
 			owner.era = era
 		}
-		if key == (connKey{}) || s.pool[key] != nil || owner != key {
+		if key == (connKey{}) || p.slots[key] != nil || owner != key {
 			continue
 		}
-		r := s.reopen(key)
+		r := p.reopen(key)
 		left := r.left(now)
 		if left <= 0 {
 			r.due = time.Time{}
-			if len(s.pool) < s.places() {
-				s.take(key)
+			if len(p.slots) < p.spec.places() {
+				p.take(key)
 				continue
 			}
 			left = r.left(now)
@@ -120,30 +120,21 @@ func (s *Server) openAgain(now time.Time) time.Duration {
 
 // listenAgain renews the stream of subscriptions of a connection that is sound
 // otherwise and returns when to look again; mu is held.
-func (s *Server) listenAgain(key connKey, conn *Conn, now time.Time) time.Duration {
-	r := s.reopen(key)
+func (p *connPool) listenAgain(key connKey, conn *Conn, now time.Time) time.Duration {
+	r := p.reopen(key)
 	if left := r.left(now); left > 0 {
 		return left
 	}
 	r.due = time.Time{}
 	conn.unheard.Store(false)
-	conn.spawn(func() { s.resubscribe(conn.life, conn) })
+	conn.spawn(func() { p.of.resubscribe(conn.life, conn) })
 	return idleTime
 }
 
 // reopen returns the account of attempts for a key; mu is held.
-func (s *Server) reopen(key connKey) *reopening {
-	if s.again[key] == nil {
-		s.again[key] = &reopening{wait: s.retries()}
+func (p *connPool) reopen(key connKey) *reopening {
+	if p.again[key] == nil {
+		p.again[key] = &reopening{wait: p.spec.retries()}
 	}
-	return s.again[key]
-}
-
-// retries is the backoff of attempts to reach the server.
-func (s *Server) retries() backoff.Backoff {
-	wait := backoff.Backoff{Base: 50 * time.Millisecond, Max: retryMax}
-	if s.spec.Command != "" {
-		wait.Max = processMax
-	}
-	return wait
+	return p.again[key]
 }

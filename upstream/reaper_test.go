@@ -34,7 +34,7 @@ func tendedServer(t *testing.T, spec Spec) (*tended, func()) {
 		Logger: slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	ctx, stop := context.WithCancel(t.Context())
-	s.life = ctx
+	s.pool.life = ctx
 	main, _, done := memoryConn(t, spec, mcp.Legacy)
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, main) }()
@@ -54,13 +54,13 @@ func (s *tended) add(principal string) (*Conn, *memoryLink) {
 	s.t.Helper()
 	conn, link, _ := memoryConn(s.t, s.spec, mcp.Legacy)
 	conn.key = connKey{principal: principal}
-	conn.gone = func() { signal(s.tidy) }
+	conn.gone = func() { signal(s.pool.tidy) }
 	sl := &slot{opened: make(chan struct{}), conn: conn, since: time.Now()}
 	close(sl.opened)
-	s.mu.Lock()
-	s.pool[conn.key] = sl
-	s.mu.Unlock()
-	signal(s.tidy)
+	s.pool.mu.Lock()
+	s.pool.slots[conn.key] = sl
+	s.pool.mu.Unlock()
+	signal(s.pool.tidy)
 	synctest.Wait()
 	return conn, link
 }
@@ -68,11 +68,11 @@ func (s *tended) add(principal string) (*Conn, *memoryLink) {
 // held returns whether principals have a connection.
 func (s *tended) held(principals ...string) []bool {
 	synctest.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
 	var all []bool
 	for _, p := range principals {
-		all = append(all, s.pool[connKey{principal: p}] != nil)
+		all = append(all, s.pool.slots[connKey{principal: p}] != nil)
 	}
 	return all
 }
@@ -97,7 +97,7 @@ func TestTendIdle(t *testing.T) {
 		watching, _ := s.add("watching")
 		unused, _ := s.add("unused")
 		busy.begin()
-		s.count(watching.key, "file:///a", +1)
+		s.subs.add(subscription{watching.key, "file:///a"}, +1)
 		until(4 * time.Minute)
 		used.begin()
 		used.finish()
@@ -113,7 +113,7 @@ func TestTendIdle(t *testing.T) {
 		expect(25*time.Minute+idleTime-time.Second, false, true, true, false)
 		expect(25*time.Minute+idleTime+time.Second, false, false, true, false)
 		expect(3*time.Hour, false, false, true, false)
-		s.count(watching.key, "file:///a", -1)
+		s.subs.add(subscription{watching.key, "file:///a"}, -1)
 		expect(3*time.Hour+idleTime+time.Second, false, false, false, false)
 	})
 }
@@ -126,7 +126,7 @@ func TestTendReopens(t *testing.T) {
 		defer done()
 		plain, plainLink := s.add("plain")
 		watching, link := s.add("watching")
-		s.count(watching.key, "file:///a", +1)
+		s.subs.add(subscription{watching.key, "file:///a"}, +1)
 		link.Fail(transport.ErrClosed)
 		plainLink.Fail(transport.ErrClosed)
 		if diff := cmp.Diff([]bool{false, false}, s.held("plain", "watching")); diff != "" {
@@ -146,14 +146,14 @@ func TestTendReopens(t *testing.T) {
 		if n := attempts() - before; n < 9 || n > 21 {
 			t.Errorf("%d attempts in 8 s, want one each 400 to 800 ms", n)
 		}
-		s.count(watching.key, "file:///a", -1)
+		s.subs.add(subscription{watching.key, "file:///a"}, -1)
 		before = attempts()
 		time.Sleep(time.Hour)
 		if n := attempts() - before; n != 0 {
 			t.Errorf("%d attempts for nobody", n)
 		}
-		if len(s.again) != 0 {
-			t.Errorf("%d accounts are kept", len(s.again))
+		if len(s.pool.again) != 0 {
+			t.Errorf("%d accounts are kept", len(s.pool.again))
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestTendReopensInFreePlaces(t *testing.T) {
 		s, done := tendedServer(t, Spec{URL: "none", Limits: Limits{Conns: 2}})
 		defer done()
 		watching, link := s.add("watching")
-		s.count(watching.key, "file:///a", +1)
+		s.subs.add(subscription{watching.key, "file:///a"}, +1)
 		link.Fail(transport.ErrClosed)
 		synctest.Wait()
 		other, _ := s.add("other")

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -81,42 +79,14 @@ type Server struct {
 	kick    chan struct{} // try to connect now
 	refetch chan struct{} // the lists have changed
 	relist  chan struct{} // the listen stream ended
-	tidy    chan struct{} // something of the pool was opened or lost
-	// replaced tells that another connection is the gateway's own.
-	replaced chan struct{}
-	freed    bell          // a connection may be free
-	demand   demand        // for the lists
-	signed   chan struct{} // the credential is another one
-	wg       sync.WaitGroup
-	life     context.Context // of Run; set before anything uses it
+	demand  demand        // for the lists
 
+	catalog    *catalog
+	pool       *connPool
+	subs       subscriptions
 	behaviour  behaviour
 	extensions extensions
-
-	mu       sync.Mutex
-	status   mcp.Status
-	login    error // why somebody has to sign in; nil when nobody has, or it is not known
-	listing  *mcp.Listing
-	era      mcp.Era
-	eraSince time.Time
-	main     *Conn // the gateway's own connection; nil while there is none
-	renewing bool  // main was lost in a way that a new one cures at once
-	// expecting tells that there is another credential than the state is of.
-	expecting bool
-	moved     chan struct{}
-	pool      map[connKey]*slot
-	subs      map[connKey]map[string]int
-	again     map[connKey]*reopening // of those that subscriptions wait for
-	turns     map[subscription]*turn // of those that are asked about
-	ending    int                    // processes of the pool that are being ended
-	ended     chan struct{}          // closed when one of them has ended
-	stderr    transport.Tail
-	// announced counts the list changes that the server has announced.
-	announced map[mcp.Kind]uint64
-	plain     plainState
-	eras      eras
-	retells   retells
-	stopped   bool
+	retells    retells
 }
 
 // New returns a server that does nothing until [Server.Run].
@@ -124,29 +94,19 @@ func New(spec Spec, opts Options) *Server {
 	s := &Server{
 		spec: spec.withDefaults(), hash: spec.Hash(), opts: opts,
 		log:  opts.Logger.With("server", spec.Key),
-		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
-		tidy: make(chan struct{}, 1), signed: make(chan struct{}, 1), again: make(map[connKey]*reopening), turns: make(map[subscription]*turn), ended: make(chan struct{}),
-		moved: make(chan struct{}), pool: make(map[connKey]*slot), subs: make(map[connKey]map[string]int),
-		announced: make(map[mcp.Kind]uint64),
-		era:       spec.Era,
+		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1),
 	}
 	s.http = transport.NewPool(s.spec.Limits.Concurrency)
-	s.status = mcp.Status{State: mcp.Starting, Since: time.Now()}
+	s.catalog = newCatalog(&s.spec, s.log, opts.Sink, &s.extensions, func() { s.pool.freed.ring() })
+	s.pool = newConnPool(&s.spec, s.log, s, s.catalog, &s.subs)
 	switch {
 	case spec.Off:
-		s.status = mcp.Status{State: mcp.Disabled, Reason: "switched off in the configuration", Since: time.Now()}
+		s.catalog.status.State, s.catalog.status.Reason = mcp.Disabled, "switched off in the configuration"
 	case spec.Refused != "":
-		s.status = mcp.Status{State: mcp.Failed, Reason: spec.Refused, Since: time.Now()}
+		s.catalog.status.State, s.catalog.status.Reason = mcp.Failed, spec.Refused
 	case opts.Known != nil:
-		known := *opts.Known
-		known.Stale = true
-		s.knowPlain(&known)
-		s.knowEras(&known)
-		s.extensions.learn(mcp.SetMember(nil, "extensions", known.Declared), spec.Local == "")
-		s.listing = &known
-		if s.era == mcp.EraUnknown && time.Since(known.FetchedAt) < eraMemory {
-			s.era, s.eraSince = known.Era, known.FetchedAt
-		}
+		s.extensions.learn(mcp.SetMember(nil, "extensions", opts.Known.Declared), spec.Local == "")
+		s.catalog.restore(opts.Known)
 	}
 	return s
 }
@@ -160,12 +120,11 @@ func (s *Server) Spec() Spec { return s.spec }
 // Listing returns what the server offers, nil while nothing is known, and the
 // state that it is in.
 func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listing == nil && s.opts.SignIn && s.status.State == mcp.NeedsLogin {
-		return signInListing, s.status
+	l, status := s.catalog.current()
+	if l == nil && s.opts.SignIn && status.State == mcp.NeedsLogin {
+		return signInListing, status
 	}
-	return s.listing, s.status
+	return l, status
 }
 
 // Stderr returns the last lines that the server's process wrote to its stderr.
@@ -173,37 +132,26 @@ func (s *Server) Stderr() []string { return s.Tail().Lines }
 
 // Tail returns the end of what the server's process, or the last one that it had,
 // wrote to its stderr. It is safe to print.
-func (s *Server) Tail() transport.Tail {
-	s.mu.Lock()
-	main, kept := s.main, s.stderr
-	s.mu.Unlock()
-	if main != nil {
-		if p, ok := main.link.(transport.Process); ok {
-			return p.Tail()
-		}
-	}
-	return kept
-}
+func (s *Server) Tail() transport.Tail { return s.pool.tail() }
 
 // Run connects to the server, keeps its listing fresh and its connection up
 // until the context ends. It returns nil then, when every process and
 // goroutine of the server has ended.
 func (s *Server) Run(ctx context.Context) error {
-	s.mu.Lock()
-	s.life = ctx
-	s.mu.Unlock()
+	s.pool.life = ctx
 	defer s.shutdown()
 	if s.spec.Off || s.spec.Refused != "" {
 		<-ctx.Done()
 		return nil
 	}
-	wait := s.retries()
+	wait := s.spec.retries()
 	renewals := 0
 	for ctx.Err() == nil {
-		s.reapIdle() // serve does so while there is a connection
+		s.pool.reapIdle() // serve does so while there is a connection
 		conn, err := s.open(ctx, connKey{})
 		if err != nil {
-			s.unreachable(err)
+			s.pool.dropOwn(nil, err)
+			s.catalog.unreachable(err)
 			pause := wait.Next()
 			if _, ok := errors.AsType[*transport.LoginError](err); ok {
 				pause = loginRetry
@@ -213,9 +161,8 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		began := time.Now()
 		err = s.serve(ctx, conn)
-		for next := s.successor(conn); next != nil; next = s.successor(conn) {
-			before := conn
-			s.wg.Go(func() { s.retire(before) }) // it may still be answering
+		for next := s.pool.successor(conn); next != nil; next = s.pool.successor(conn) {
+			s.pool.retire(conn) // it may still be answering
 			conn = next
 			err = s.serve(ctx, conn)
 		}
@@ -254,7 +201,7 @@ func (s *Server) await(ctx context.Context, pause time.Duration) {
 	select {
 	case <-timer.C:
 	case <-kick:
-	case <-s.signed:
+	case <-s.catalog.signed:
 	case <-ctx.Done():
 	}
 }
@@ -262,10 +209,8 @@ func (s *Server) await(ctx context.Context, pause time.Duration) {
 // serve publishes the connection and its listing and follows both until the
 // connection is lost.
 func (s *Server) serve(ctx context.Context, conn *Conn) error {
-	s.mu.Lock()
-	s.main, s.renewing = conn, false
-	s.setStatus(s.status.State, s.status.Reason)
-	s.mu.Unlock()
+	s.pool.setOwn(conn)
+	s.catalog.touch()
 	s.retell() // of what clients have declared while it was opened
 	plan := schedule{retry: backoff.Backoff{Base: 250 * time.Millisecond, Max: processMax}}
 	gather := backoff.Backoff{Base: settle, Max: settleMax, Jitter: -1}
@@ -284,8 +229,8 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 			return context.Cause(ctx)
 		case <-conn.link.Done():
 			return conn.link.Cause()
-		case <-s.replaced:
-			if s.successor(conn) != nil {
+		case <-s.pool.replaced:
+			if s.pool.successor(conn) != nil {
 				return errReplaced
 			}
 		case <-s.refetch:
@@ -316,12 +261,12 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 				resubscribed = true
 				conn.spawn(func() { s.resubscribe(conn.life, conn) })
 			}
-		case <-s.signed:
+		case <-s.catalog.signed:
 			signal(s.refetch)
-		case <-s.tidy:
-			pool.Reset(s.reapIdle())
+		case <-s.pool.tidy:
+			pool.Reset(s.pool.reapIdle())
 		case <-pool.C:
-			pool.Reset(s.reapIdle())
+			pool.Reset(s.pool.reapIdle())
 		case <-s.relist:
 			if time.Since(listened) > steady {
 				relisten.Reset()
@@ -348,9 +293,7 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 			signal(s.relist)
 		}
 	}
-	s.mu.Lock()
-	announced := maps.Clone(s.announced)
-	s.mu.Unlock()
+	announced := s.catalog.announcements()
 	began := time.Now()
 	listing, cut, err := conn.fetch(ctx)
 	if err != nil {
@@ -361,7 +304,7 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 		return plan.retry.Next()
 	}
 	listing.Announced = announced
-	s.inherit(listing)
+	s.catalog.inherit(listing)
 	state := mcp.Ready
 	if cut != "" {
 		state = mcp.Degraded
@@ -377,87 +320,26 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 		plan.fresh = false
 		return plan.retry.Next()
 	}
-	poll := pollOften // so that the session is kept that hears of changes of the plain list
-	if listing.Declares("tools", "listChanged") && !s.keepsPlain() {
+	poll := pollOften // so that the session is kept that hears of changes of the lists without capabilities
+	if listing.Declares("tools", "listChanged") && !s.catalog.keepsSession() {
 		poll = pollRarely
 	}
 	return plan.succeeded(listing, poll, began)
 }
 
-// inherit gives a new listing what is known of the kinds that it lacks because their
-// lists could not be read.
-func (s *Server) inherit(listing *mcp.Listing) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, kind := range listing.Unread {
-		if s.listing != nil && len(s.listing.Items[kind]) > 0 {
-			listing.Items[kind], listing.TTL[kind] = s.listing.Items[kind], s.listing.TTL[kind]
-		}
-	}
-}
-
-// retire closes a connection once no call is on it any more: what is in flight
-// over HTTP may still get its answer.
-func (s *Server) retire(conn *Conn) {
-	for conn.calls.Load() > 0 && backoff.Sleep(s.life, drainStep) == nil {
-	}
-	if conn.shared {
-		s.mu.Lock()
-		s.ending++
-		s.mu.Unlock()
-		defer s.hasEnded()
-	}
-	closeConn(conn)
-}
-
-func closeConn(conn *Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	conn.close(ctx)
-}
-
 // Drain waits until no call is in flight, as long as the context lasts.
 func (s *Server) Drain(ctx context.Context) {
-	for s.inFlight() > 0 {
+	for s.pool.inFlight() > 0 {
 		if backoff.Sleep(ctx, drainStep) != nil {
 			return
 		}
 	}
 }
 
-func (s *Server) inFlight() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := int64(0)
-	if s.main != nil {
-		n += s.main.calls.Load()
-	}
-	for _, sl := range s.pool {
-		if sl.conn != nil {
-			n += sl.conn.calls.Load()
-		}
-	}
-	return n
-}
-
 // shutdown ends every connection and waits for every goroutine.
 func (s *Server) shutdown() {
-	s.mu.Lock()
-	s.stopped = true
-	s.setStatus(s.status.State, s.status.Reason) // nobody waits for it any more
-	slots := s.pool
-	s.pool = make(map[connKey]*slot)
-	s.mu.Unlock()
-	var all sync.WaitGroup
-	for _, sl := range slots {
-		all.Go(func() {
-			<-sl.opened
-			if sl.conn != nil {
-				closeConn(sl.conn)
-			}
-		})
-	}
-	all.Wait()
-	s.wg.Wait()
+	s.pool.stop()
+	s.catalog.touch() // nobody waits for it any more
+	s.pool.close()
 	s.http.CloseIdleConnections()
 }

@@ -153,7 +153,7 @@ func (p *ServerPool) reapIdle(now time.Time) {
 		if used := m.used.Load(); used != m.seen {
 			m.seen, m.since = used, now
 		}
-		if now.Sub(m.since) > serverIdle && m.inFlight() == 0 {
+		if now.Sub(m.since) > serverIdle && m.pool.inFlight() == 0 {
 			p.stop(m)
 		}
 	}
@@ -207,7 +207,7 @@ func (p *ServerPool) displace() bool {
 	defer p.mu.Unlock()
 	var oldest *pooledServer
 	for _, m := range p.servers {
-		if m.inFlight() == 0 && (oldest == nil || m.used.Load() < oldest.used.Load()) {
+		if m.pool.inFlight() == 0 && (oldest == nil || m.used.Load() < oldest.used.Load()) {
 			oldest = m
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/transport"
@@ -257,3 +258,26 @@ func Environment(configured map[string]string, inherit []string, lookup func(str
 // what was looked for and where, and is os.ErrNotExist or os.ErrPermission, wrapped,
 // where that is the reason.
 func (s *Spec) Executable() (string, error) { return child.Look(s.Command, s.Dir, s.Env) }
+
+// places is how many connections there may be beside the gateway's own.
+func (s *Spec) places() int { return s.Limits.Conns - 1 }
+
+// transports returns the ways to reach the server, best first.
+func (s *Spec) transports() []string {
+	switch {
+	case s.Command != "":
+		return []string{string(Stdio)}
+	case s.Transport == Auto, s.Transport == "":
+		return []string{string(Streamable), string(SSE)}
+	}
+	return []string{string(s.Transport)}
+}
+
+// retries is the backoff of attempts to reach the server.
+func (s *Spec) retries() backoff.Backoff {
+	wait := backoff.Backoff{Base: 50 * time.Millisecond, Max: retryMax}
+	if s.Command != "" {
+		wait.Max = processMax
+	}
+	return wait
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -32,137 +31,40 @@ func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
 			return
 		}
 	}
-	s.publish(nil, mcp.Degraded, "connected, but its lists cannot be read: "+describe(err))
-}
-
-// publish sets the listing (nil keeps the last one) and the state.
-func (s *Server) publish(listing *mcp.Listing, state mcp.State, reason string) {
-	s.mu.Lock()
-	if listing != nil {
-		s.complete(listing)
-		if same(s.listing, listing) {
-			listing = nil
-		} else {
-			s.listing = listing
-		}
-	}
-	s.learned()
-	news := listing != nil || s.status.State != state || s.status.Reason != reason
-	s.setStatus(state, reason)
-	s.mu.Unlock()
-	if news {
-		s.opts.Sink.Changed(s.spec.Key)
-	}
-}
-
-// setStatus enters a state and wakes whoever waits for one, or for a connection; mu
-// is held.
-func (s *Server) setStatus(state mcp.State, reason string) {
-	if s.status.State != state {
-		s.status.Since = time.Now()
-	}
-	s.status.State, s.status.Reason = state, reason
-	close(s.moved)
-	s.moved = make(chan struct{})
-	s.freed.ring()
-}
-
-// missing returns why somebody has to sign in before there is a connection, nil
-// when nobody has.
-func (s *Server) missing() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.login
+	s.catalog.publish(nil, mcp.Degraded, "connected, but its lists cannot be read: "+describe(err))
 }
 
 // Renewed takes the news that the credential is another one. A server that waits
 // for that is tried at once; of one that is connected the lists are read again, which
 // may be others now. It does not block.
-func (s *Server) Renewed() { s.expect() }
+func (s *Server) Renewed() { s.catalog.expect() }
 
 // Wake takes the news that the credential may be another one, for a server that
 // waits for that. It does not block.
 func (s *Server) Wake() {
 	if _, status := s.Listing(); status.State == mcp.NeedsLogin {
-		s.expect()
-	}
-}
-
-// unreachable records a failed attempt.
-func (s *Server) unreachable(err error) {
-	var login *transport.LoginError
-	s.mu.Lock()
-	s.login = nil
-	if missing, ok := errors.AsType[transport.MissingError](err); ok {
-		s.login = missing
-	}
-	s.renewing = false
-	s.learned()
-	s.era = s.spec.Era // what was remembered may be the reason
-	state := mcp.Failed
-	switch {
-	case errors.As(err, &login):
-		state = mcp.NeedsLogin
-	case s.listing != nil && !s.listing.Stale:
-		state = mcp.Reconnecting
-	case s.listing != nil:
-		state = mcp.Stale
-	}
-	reason := describe(err)
-	entered, changed := s.status.State != state, s.status.State != state || s.status.Reason != reason
-	s.setStatus(state, reason)
-	s.mu.Unlock()
-	if entered {
-		s.log.Warn("not connected", "state", state.String(), "err", reason)
-	}
-	if changed {
-		s.opts.Sink.Changed(s.spec.Key)
+		s.catalog.expect()
 	}
 }
 
 // dropMain ends the gateway's own connection.
 func (s *Server) dropMain(conn *Conn, err error) {
-	s.mu.Lock()
-	if s.main == conn {
-		s.main = nil
+	if s.pool.dropOwn(conn, err) {
+		s.catalog.disconnected(err)
 	}
-	if p, ok := conn.link.(transport.Process); ok {
-		s.stderr = p.Tail()
-	}
-	s.renewing = errors.Is(err, transport.ErrSessionLost)
-	if !s.stopped && s.life.Err() == nil {
-		state := mcp.Reconnecting
-		s.login = nil
-		if login := (*transport.LoginError)(nil); errors.As(err, &login) {
-			state = mcp.NeedsLogin
-			s.learned()
-			if missing, ok := errors.AsType[transport.MissingError](err); ok {
-				s.login = missing
-			}
-		}
-		s.setStatus(state, describe(err))
-	}
-	s.mu.Unlock()
 	s.opts.Sink.Changed(s.spec.Key)
 	if conn.shared {
 		closeConn(conn) // one process ends before the next starts
 		return
 	}
-	s.wg.Go(func() { s.retire(conn) }) // it is no process
+	s.pool.retire(conn) // it is no process
 }
 
 // heard takes a notification that belongs to no call.
 func (s *Server) heard(conn *Conn, msg mcp.Message) {
 	switch msg.Method {
 	case mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged:
-		s.mu.Lock()
-		for _, kind := range mcp.Kinds {
-			if kind.Changed() == msg.Method {
-				s.announce(conn, kind)
-			}
-		}
-		s.plain.due = true
-		s.mu.Unlock()
+		s.catalog.announce(conn, msg.Method)
 		signal(s.refetch)
 	case mcp.NotifyResourceUpdated, mcp.NotifyMessage, mcp.NotifyElicitComplete, mcp.NotifyTaskStatus:
 		s.event(conn, msg.Method, msg.Params())
@@ -176,7 +78,7 @@ func (s *Server) event(conn *Conn, method string, params []byte) {
 		principal = s.spec.Local
 	}
 	s.opts.Sink.Happened(mcp.Event{
-		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Plain: conn.plain(), Era: conn.era, Method: method, Params: params,
+		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Plain: conn.declaresNothing(), Era: conn.era, Method: method, Params: params,
 	})
 }
 

@@ -2,6 +2,9 @@ package upstream
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -14,20 +17,31 @@ type subscription struct {
 	uri string
 }
 
+// subscriptions are the resources that callers of a server have subscribed to, by the
+// connection that they are on. The zero value has none. It is safe for concurrent use,
+// and calls nobody with its lock held.
+type subscriptions struct {
+	mu    sync.Mutex
+	count map[connKey]map[string]int // subscribers of each URI; never zero
+	turns map[subscription]*turn     // of those that the server is asked about
+}
+
 // turn is who may ask the server about a subscription.
 type turn struct {
 	taken chan struct{} // capacity 1
-	users int           // who has it or waits for it; mu of the server
+	users int           // who has it or waits for it; mu of the subscriptions
 }
 
 // turn waits until nobody else asks the server about a subscription, as long as
-// the context and the timeout of a call last. The caller gives the turn back by
-// end.
-func (s *Server) turn(ctx context.Context, sub subscription) (end func(), err error) {
+// the context and the timeout last. The caller gives the turn back by end.
+func (s *subscriptions) turn(ctx context.Context, sub subscription, timeout time.Duration) (end func(), err error) {
 	s.mu.Lock()
 	t := s.turns[sub]
 	if t == nil {
 		t = &turn{taken: make(chan struct{}, 1)}
+		if s.turns == nil {
+			s.turns = make(map[subscription]*turn)
+		}
 		s.turns[sub] = t
 	}
 	t.users++
@@ -39,7 +53,7 @@ func (s *Server) turn(ctx context.Context, sub subscription) (end func(), err er
 			delete(s.turns, sub)
 		}
 	}
-	timer := time.NewTimer(s.spec.Timeouts.Call)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case t.taken <- struct{}{}:
@@ -53,48 +67,80 @@ func (s *Server) turn(ctx context.Context, sub subscription) (end func(), err er
 	return nil, transport.Undelivered(err)
 }
 
+// add adds to the number of subscribers of a resource and returns it.
+func (s *subscriptions) add(sub subscription, more int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uris := s.count[sub.key]
+	n := max(uris[sub.uri]+more, 0)
+	switch {
+	case n == 0:
+		delete(uris, sub.uri)
+		if len(uris) == 0 {
+			delete(s.count, sub.key)
+		}
+	case uris == nil:
+		if s.count == nil {
+			s.count = make(map[connKey]map[string]int)
+		}
+		s.count[sub.key] = map[string]int{sub.uri: n}
+	default:
+		uris[sub.uri] = n
+	}
+	return n
+}
+
+// any tells whether something is subscribed to on a connection.
+func (s *subscriptions) any(key connKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.count[key]) > 0
+}
+
+// uris returns what is subscribed to on a connection, sorted.
+func (s *subscriptions) uris(key connKey) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.count[key]))
+}
+
+// keys returns the connections on which something is subscribed to.
+func (s *subscriptions) keys() []connKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.count))
+}
+
+// drop forgets the subscriptions on the connections that its tells.
+func (s *subscriptions) drop(its func(connKey) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.count, func(key connKey, _ map[string]int) bool { return its(key) })
+}
+
 // subscribe adds or takes off one subscriber of a resource on a connection.
 // Several principals may share it, so that only the first and the last one
 // concern the server; what is asked about one resource is asked one after the
 // other, so that the server and the count agree. What is subscribed is kept for
 // the connection's successor.
 func (s *Server) subscribe(ctx context.Context, conn *Conn, uri string, on bool) (mcp.Answer, error) {
-	key := conn.owner()
-	end, err := s.turn(ctx, subscription{key, uri})
+	sub := subscription{conn.owner(), uri}
+	end, err := s.subs.turn(ctx, sub, s.spec.Timeouts.Call)
 	if err != nil {
 		return mcp.Answer{}, err
 	}
 	defer end()
 	done := mcp.Answer{Result: []byte("{}"), Era: conn.era}
-	if !on && s.count(key, uri, -1) > 0 {
+	if !on && s.subs.add(sub, -1) > 0 {
 		return done, nil
 	}
-	if on && s.count(key, uri, 0) > 0 {
-		s.count(key, uri, +1)
+	if on && s.subs.add(sub, 0) > 0 {
+		s.subs.add(sub, +1)
 		return done, nil
 	}
 	answer, err := conn.Subscribe(ctx, uri, on)
 	if on && err == nil && answer.Fault == nil {
-		s.count(key, uri, +1)
+		s.subs.add(sub, +1)
 	}
 	return answer, err
-}
-
-// count adds to the number of subscribers of a resource and returns it.
-func (s *Server) count(key connKey, uri string, add int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := max(s.subs[key][uri]+add, 0)
-	switch {
-	case n == 0:
-		delete(s.subs[key], uri)
-		if len(s.subs[key]) == 0 {
-			delete(s.subs, key)
-		}
-	case s.subs[key] == nil:
-		s.subs[key] = map[string]int{uri: n}
-	default:
-		s.subs[key][uri] = n
-	}
-	return n
 }

@@ -27,7 +27,7 @@ func TestSubscribeTakesTurns(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		s.count(conn.key, "file:///a", +1)
+		s.subs.add(subscription{conn.key, "file:///a"}, +1)
 		ask(t.Context(), "file:///a", false)
 		leave := link.nextRequest(mcp.MethodUnsubscribe)
 		ask(t.Context(), "file:///a", true)
@@ -43,12 +43,12 @@ func TestSubscribeTakesTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		link.say(jsonAnswer(link.nextRequest(mcp.MethodSubscribe), `{}`))
-		if err := <-ended; err != nil || s.count(conn.key, "file:///a", 0) != 1 {
-			t.Errorf("subscribe = %v, with %d subscribers", err, s.count(conn.key, "file:///a", 0))
+		if err := <-ended; err != nil || s.subs.add(subscription{conn.key, "file:///a"}, 0) != 1 {
+			t.Errorf("subscribe = %v, with %d subscribers", err, s.subs.add(subscription{conn.key, "file:///a"}, 0))
 		}
 
 		// Who waits for its turn waits no longer than a call, or than it wants.
-		s.count(conn.key, "file:///a", -1)
+		s.subs.add(subscription{conn.key, "file:///a"}, -1)
 		ask(t.Context(), "file:///a", true) // never answered
 		enough := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -63,8 +63,8 @@ func TestSubscribeTakesTurns(t *testing.T) {
 		if err := <-ended; !errors.Is(err, errCallTimeout) {
 			t.Errorf("subscribe = %v", err)
 		}
-		if len(s.turns) != 0 {
-			t.Errorf("%d turns are kept", len(s.turns))
+		if len(s.subs.turns) != 0 {
+			t.Errorf("%d turns are kept", len(s.subs.turns))
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -128,13 +127,13 @@ const extraWait = 5 * time.Second
 // awaitPlace gives up a suspended call for one that found no connection, if one
 // was suspended for long enough, and waits until something has changed. The error
 // is errPoolFull when the call has waited for as long as it may.
-func (s *Server) awaitPlace(ctx context.Context, w *placeWait, key connKey, main *Conn, longest time.Duration, changed <-chan struct{}) error {
+func (p *connPool) awaitPlace(ctx context.Context, w *placeWait, key connKey, main *Conn, longest time.Duration, changed <-chan struct{}) error {
 	now := time.Now()
 	if w.until.IsZero() {
-		w.until = now.Add(min(s.spec.Timeouts.Think+extraWait, longest))
+		w.until = now.Add(min(p.spec.Timeouts.Think+extraWait, longest))
 	}
 	pause := w.until.Sub(now)
-	if pause <= 0 || s.places() == 0 && key.shared() != (connKey{}) {
+	if pause <= 0 || p.spec.places() == 0 && key.shared() != (connKey{}) {
 		return transport.Undelivered(errPoolFull)
 	}
 	if w.gaveUp != nil && w.gaveUp.suspendedSince().IsZero() {
@@ -148,12 +147,12 @@ func (s *Server) awaitPlace(ctx context.Context, w *placeWait, key connKey, main
 		}
 	}
 	if w.gaveUp == nil {
-		if conn, since := s.yielding(key, main); conn != nil {
-			left := since.Add(s.spec.Timeouts.Think).Sub(now)
+		if conn, since := p.yielding(key, main); conn != nil {
+			left := since.Add(p.spec.Timeouts.Think).Sub(now)
 			if left <= 0 {
 				w.gaveUp = conn
 				conn.suspended.giveUp()
-				s.log.Info("a call whose client did not answer a question is given up for another call", "suspended", now.Sub(since).Round(time.Second).String())
+				p.log.Info("a call whose client did not answer a question is given up for another call", "suspended", now.Sub(since).Round(time.Second).String())
 			} else {
 				pause = min(pause, left)
 			}
@@ -178,14 +177,14 @@ func (k connKey) shared() connKey {
 
 // yielding returns the connection whose suspended calls are given up first for a
 // call that found none, and since when they are suspended; nil when there is none.
-func (s *Server) yielding(key connKey, main *Conn) (*Conn, time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *connPool) yielding(key connKey, main *Conn) (*Conn, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var conn *Conn
 	var since time.Time
-	held, keys := s.held()
-	if i := yields(held, key.principal, s.places()); i >= 0 {
-		conn, since = s.pool[keys[i]].conn, held[i].suspended
+	held, keys := p.held()
+	if i := yields(held, key.principal, p.spec.places()); i >= 0 {
+		conn, since = p.slots[keys[i]].conn, held[i].suspended
 	}
 	if key.shared() != (connKey{}) {
 		return conn, since // the gateway's own is not for it
@@ -194,30 +193,6 @@ func (s *Server) yielding(key connKey, main *Conn) (*Conn, time.Time) {
 		return main, own
 	}
 	return conn, since
-}
-
-// yields returns which of the held places is the first whose suspended calls are
-// given up for a principal that finds none free, -1 for none: of its own the one
-// suspended for longest, and where it has none, the one that [admit] would take if
-// suspended places were idle.
-func yields(held []place, principal string, most int) int {
-	victim := -1
-	for i := range held {
-		p := &held[i]
-		if p.principal == principal && !p.suspended.IsZero() && (victim < 0 || p.suspended.Before(held[victim].suspended)) {
-			victim = i
-		}
-	}
-	if victim >= 0 {
-		return victim
-	}
-	others := slices.Clone(held)
-	for i := range others {
-		p := &others[i]
-		p.idle, p.used = !p.suspended.IsZero(), p.suspended.UnixNano()
-	}
-	victim, _ = admit(others, principal, most)
-	return victim
 }
 
 // thinkTime is how long a call is suspended before it is given up for others, by

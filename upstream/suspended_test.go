@@ -115,9 +115,9 @@ func TestAbandonedQuestionsOfAnother(t *testing.T) {
 func (r *running) waits(whose string) {
 	r.t.Helper()
 	await(r.t, "the wait of "+whose, func() bool {
-		r.freed.mu.Lock()
-		defer r.freed.mu.Unlock()
-		return r.freed.rung != nil
+		r.pool.freed.mu.Lock()
+		defer r.pool.freed.mu.Unlock()
+		return r.pool.freed.rung != nil
 	})
 }
 
@@ -138,10 +138,8 @@ func TestAWaitFindsAnotherConnection(t *testing.T) {
 		end <- err
 	}()
 	r.waits("the second")
-	r.mu.Lock()
-	main := r.main
-	r.mu.Unlock()
-	r.lose(main, transport.ErrSessionLost)
+	main := r.own()
+	r.pool.lose(main, transport.ErrSessionLost)
 	if err := receives(t, "the end of the first", first.end); err == nil {
 		t.Error("the first call has an answer of what is lost")
 	}

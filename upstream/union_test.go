@@ -105,11 +105,11 @@ func TestServersListBothEras(t *testing.T) {
 	})
 	before := f.Version("ann")
 	m := f.server("ann")
-	m.mu.Lock()
-	next := *m.Server.listing
+	m.catalog.mu.Lock()
+	next := *m.catalog.listing
 	next.Other = listed(mcp.Legacy, "echo", "older")
-	m.Server.listing = &next
-	m.mu.Unlock()
+	m.catalog.listing = &next
+	m.catalog.mu.Unlock()
 	f.changed("ann")
 	if f.Version("ann") == before || !f.Lists("ann", mcp.Tool, "older") {
 		t.Error("a change of the other era is none")

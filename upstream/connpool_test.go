@@ -193,9 +193,9 @@ func TestPoolLostBeforeCall(t *testing.T) {
 	r := run(t, spec)
 	r.state(mcp.Degraded)
 	r.call(by("ann", ""))
-	r.mu.Lock()
-	conn := r.pool[connKey{principal: "ann"}].conn
-	r.mu.Unlock()
+	r.pool.mu.Lock()
+	conn := r.pool.slots[connKey{principal: "ann"}].conn
+	r.pool.mu.Unlock()
 
 	const callers = 6
 	ended := make(chan error, callers)

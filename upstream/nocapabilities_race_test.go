@@ -47,7 +47,7 @@ func TestPlainListOfTheNextConnection(t *testing.T) {
 		varying(x)
 	})
 	pause := pausing{
-		at:      "the list for clients that can be asked nothing is not read",
+		at:      "the lists for clients without capabilities are not read",
 		reached: make(chan struct{}), goOn: make(chan struct{}), once: new(sync.Once),
 	}
 	r := run(t, f.plainSpec(), func(o *Options) {
@@ -70,9 +70,9 @@ func TestPlainListOfTheNextConnection(t *testing.T) {
 	signal(r.refetch)
 	await(t, "the lists to be read again", func() bool { return lists() == 2 })
 	await(t, "the look to be due", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.plain.busy && r.plain.due
+		r.catalog.mu.Lock()
+		defer r.catalog.mu.Unlock()
+		return r.catalog.without.busy && r.catalog.without.due
 	})
 	goes()
 	await(t, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
@@ -101,18 +101,16 @@ func TestWhoHasFoundOutThatASessionIsLost(t *testing.T) {
 	f := newFake(t, mcp.Legacy)
 	r := run(t, f.spec()) // which looks at nothing by itself
 	r.state(mcp.Ready)
-	r.mu.Lock()
-	main := r.main
-	r.mu.Unlock()
+	main := r.own()
 	main.link.Fail(fmt.Errorf("tools/list: %w", transport.ErrSessionLost))
 	closeConn(main)
 	if err := r.outlived(main.life, main); !errors.Is(err, transport.ErrSessionLost) {
 		t.Errorf("the session has outlived the other one: %v", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.plain.struck != 1 {
-		t.Errorf("it counts %d times", r.plain.struck)
+	r.catalog.mu.Lock()
+	defer r.catalog.mu.Unlock()
+	if n := r.catalog.without.struck; n != 1 {
+		t.Errorf("it counts %d times", n)
 	}
 }
 
@@ -122,10 +120,10 @@ func TestPlainListOfAClosedConnection(t *testing.T) {
 	s := New(Spec{URL: "http://127.0.0.1:1/mcp", Local: "me", Plain: PlainAuto, Questions: everyQuestion}, Options{Logger: quietLog})
 	conn, _, done := memoryConn(t, s.spec, mcp.Legacy)
 	done()
-	receives(t, "the end of the look", s.lookPlain(conn, &mcp.Listing{}, true))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.plain.busy || s.plain.looks != conn {
-		t.Errorf("somebody looks: %t", s.plain.busy)
+	receives(t, "the end of the look", s.lookWithout(conn, &mcp.Listing{}, true))
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	if w := &s.catalog.without; w.busy || w.looks != conn {
+		t.Errorf("somebody looks: %t", w.busy)
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -28,32 +26,9 @@ type connKey struct {
 	spare int
 }
 
-// route returns whose connection a call takes. What a legacy server believes of
-// its client is settled when a connection begins; a modern client says it with
-// each request. Over streamable HTTP, where a session is cheap, the call goes
-// to one that was told as much as this client declares. A process is told the
-// whole, unless it is known to ask, or there may be no other.
-func (s *Server) route(call *mcp.Call, main *Conn) connKey {
-	era := s.eraOf(call, main)
-	key := s.keyFor(call, era)
-	if era != main.era {
-		key.era = era
-	}
-	if call.Plain && era == mcp.Legacy {
-		key.withheld = s.spec.Questions
-		return key
-	}
-	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoKind || s.several(key) || s.places() == 0 ||
-		main.shared && !s.behaviour.asked() || s.fullOnly(call) {
-		return key
-	}
-	key.withheld = s.spec.Questions.without(call.Capabilities)
-	return key
-}
-
 // keyFor returns who shares the connection of a call (DESIGN 5, Isolation).
-func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
-	switch s.spec.Isolation {
+func (s *Spec) keyFor(call *mcp.Call, era mcp.Era) connKey {
+	switch s.Isolation {
 	case IsolateShared:
 		return connKey{}
 	case IsolateSession:
@@ -64,10 +39,36 @@ func (s *Server) keyFor(call *mcp.Call, era mcp.Era) connKey {
 		}
 	case IsolatePrincipal:
 	}
-	if call.Principal == s.spec.Local {
+	if call.Principal == s.Local {
 		return connKey{}
 	}
 	return connKey{principal: call.Principal}
+}
+
+// several tells whether principals share a connection.
+func (s *Spec) several(key connKey) bool { return key.principal == "" && s.Local == "" }
+
+// route returns whose connection a call takes. What a legacy server believes of
+// its client is settled when a connection begins; a modern client says it with
+// each request. Over streamable HTTP, where a session is cheap, the call goes
+// to one that was told as much as this client declares. A process is told the
+// whole, unless it is known to ask, or there may be no other.
+func (s *Server) route(call *mcp.Call, main *Conn) connKey {
+	era := s.catalog.eraOf(call, main)
+	key := s.spec.keyFor(call, era)
+	if era != main.era {
+		key.era = era
+	}
+	if call.Plain && era == mcp.Legacy {
+		key.withheld = s.spec.Questions
+		return key
+	}
+	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoKind || s.spec.several(key) || s.spec.places() == 0 ||
+		main.shared && !s.behaviour.asked() || s.catalog.fullOnly(call) {
+		return key
+	}
+	key.withheld = s.spec.Questions.without(call.Capabilities)
+	return key
 }
 
 // Call carries one request to the server over the connection that it belongs
@@ -103,7 +104,7 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			return answer, nil
 		case transport.Delivered(err):
 		case errors.Is(err, transport.ErrSessionLost):
-			s.lose(conn, err)
+			s.pool.lose(conn, err)
 			renewed = true
 		case !conn.own.Load() && (errors.Is(err, transport.ErrClosed) || conn.link.Cause() != nil):
 			renewed = true // it ended before the call began; another is opened
@@ -144,7 +145,7 @@ func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient
 	}
 	var annotations []mcp.ParamHeader
 	if call.Kind == mcp.Tool && conn.era == mcp.Modern {
-		if item := s.item(conn, call); item != nil {
+		if item := s.catalog.item(conn, call); item != nil {
 			annotations = item.Params
 		}
 	}
@@ -154,16 +155,14 @@ func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient
 // Probe asks whether the server is alive. One that has forgotten its session is,
 // and is told of a new one at once.
 func (s *Server) Probe(ctx context.Context) error {
-	s.mu.Lock()
-	conn := s.main
-	s.mu.Unlock()
+	conn, _, _ := s.pool.current()
 	if conn == nil {
 		signal(s.kick)
 		return s.failure(ctx, transport.ErrClosed)
 	}
 	err := conn.probe(ctx)
 	if errors.Is(err, transport.ErrSessionLost) {
-		s.lose(conn, err)
+		s.pool.lose(conn, err)
 	}
 	return err
 }
@@ -174,15 +173,12 @@ func (s *Server) Probe(ctx context.Context) error {
 // patient tells that there is no other connection to be had for the call.
 func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *Conn, patient bool, _ error) {
 	if call.Conn != "" {
-		conn, err := s.named(call)
+		conn, err := s.pool.named(call)
 		return conn, true, err
 	}
 	var deadline <-chan time.Time
 	for {
-		s.mu.Lock()
-		main, status, moved, renewing := s.main, s.status, s.moved, s.renewing || s.expecting
-		stopped := s.stopped
-		s.mu.Unlock()
+		main, _, stopped := s.pool.current()
 		switch {
 		case stopped || s.spec.Off || s.spec.Refused != "":
 			return nil, false, transport.Undelivered(transport.ErrClosed)
@@ -195,7 +191,12 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 			return conn, false, err
 		}
 		signal(s.kick)
-		if main == nil && status.State != mcp.Starting && !renewing {
+		_, state, expecting, moved := s.catalog.waiting()
+		main, renewing, stopped := s.pool.current() // it may have come since
+		switch {
+		case stopped || main != nil && main.link.Cause() == nil:
+			continue
+		case main == nil && state != mcp.Starting && !renewing && !expecting:
 			return nil, false, transport.Undelivered(transport.ErrClosed)
 		}
 		if deadline == nil {
@@ -215,33 +216,14 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *
 // for its client.
 var errGone = errors.New("the connection that the call belongs to is no more")
 
-// named returns the very connection that a call names, if its caller is of
-// those who share it.
-func (s *Server) named(call *mcp.Call) (*Conn, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	conn := s.main
-	for _, sl := range s.pool {
-		if sl.ready() && sl.conn.name == call.Conn {
-			conn = sl.conn
-		}
-	}
-	if conn == nil || conn.name != call.Conn || conn.link.Cause() != nil ||
-		conn.key.principal != "" && conn.key.principal != call.Principal || conn.key.session != "" && conn.key.session != call.Session {
-		return nil, transport.Undelivered(errGone)
-	}
-	conn.begin()
-	return conn, nil
-}
-
 // unoccupied returns a connection of the call's owner on which no client is
 // asked at the moment. Where there is none and no place for another, it waits until
-// that may be otherwise, see [Server.awaitPlace]: errReplaced, because the gateway's
+// that may be otherwise, see [connPool.awaitPlace]: errReplaced, because the gateway's
 // own may be another one by then.
 func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wait *placeWait) (*Conn, error) {
 	key := s.route(call, main)
 	for {
-		changed := s.freed.next()
+		changed := s.pool.freed.next()
 		conn, err := s.vacant(ctx, call, key, main)
 		switch {
 		case errors.Is(err, errOneEra):
@@ -249,13 +231,13 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wai
 				return nil, err
 			}
 			continue
-		case errors.Is(err, errPoolFull) && key.era != mcp.EraUnknown && !s.turned():
-			key = s.keyFor(call, main.era) // whether it speaks the other era is found out later
+		case errors.Is(err, errPoolFull) && key.era != mcp.EraUnknown && !s.catalog.turned():
+			key = s.spec.keyFor(call, main.era) // whether it speaks the other era is found out later
 			continue
 		case !errors.Is(err, errPoolFull):
 			return conn, err
 		}
-		if err := s.awaitPlace(ctx, wait, key, main, cmp.Or(call.Timeout, s.spec.Timeouts.Call), changed); err != nil {
+		if err := s.pool.awaitPlace(ctx, wait, key, main, cmp.Or(call.Timeout, s.spec.Timeouts.Call), changed); err != nil {
 			return nil, err
 		}
 		return nil, errReplaced
@@ -265,10 +247,10 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wai
 // vacant is unoccupied without the wait: errPoolFull.
 func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *Conn) (*Conn, error) {
 	for ; ; key.spare++ {
-		if asks(s.opened(key, main), call) {
+		if asks(s.pool.opened(key, main), call) {
 			continue
 		}
-		conn, err := s.owned(ctx, key, main)
+		conn, err := s.pool.owned(ctx, key, main)
 		if err != nil || !asks(conn, call) {
 			return conn, err
 		}
@@ -281,37 +263,10 @@ func asks(conn *Conn, call *mcp.Call) bool {
 	return conn != nil && call.Kind != mcp.NoKind && conn.oneWay() && conn.queue.elsewhere(call)
 }
 
-// opened returns the connection with a key, nil while there is none.
-func (s *Server) opened(key connKey, main *Conn) *Conn {
-	if key == (connKey{}) {
-		return main
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sl := s.pool[key]; sl != nil && sl.ready() && sl.conn.link.Cause() == nil {
-		return sl.conn
-	}
-	return nil
-}
-
-// owned returns the connection with a key.
-func (s *Server) owned(ctx context.Context, key connKey, main *Conn) (*Conn, error) {
-	if key == (connKey{}) {
-		if !main.use() {
-			return nil, errReplaced
-		}
-		main.begin()
-		return main, nil
-	}
-	return s.pooled(ctx, key)
-}
-
 // resubscribe takes up the subscriptions of a connection's predecessor. What
 // changed in between is not known, so each counts as updated.
 func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
-	s.mu.Lock()
-	uris := slices.Sorted(maps.Keys(s.subs[conn.owner()]))
-	s.mu.Unlock()
+	uris := s.subs.uris(conn.owner())
 	conn.watch.add(uris) // to have all on one stream
 	for _, uri := range uris {
 		if err := conn.follow(ctx, uri); err != nil {
@@ -332,32 +287,11 @@ func (s *Server) updated(conn *Conn, uri string) {
 	s.event(conn, mcp.NotifyResourceUpdated, params)
 }
 
-// lose gives up a connection whose session the server has forgotten.
-func (s *Server) lose(conn *Conn, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.main == conn {
-		s.renewing = true
-		conn.link.Fail(err)
-		return
-	}
-	if sl := s.pool[conn.key]; sl != nil && sl.conn == conn {
-		s.release(conn.key, sl)
-	}
-}
-
 // EndSession closes the connections that belong to a session that has ended.
 func (s *Server) EndSession(principal, session string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	its := func(key connKey) bool { return key.principal == principal && key.session == session }
-	maps.DeleteFunc(s.subs, func(key connKey, _ map[string]int) bool { return its(key) })
-	maps.DeleteFunc(s.again, func(key connKey, _ *reopening) bool { return its(key) })
-	for own, sl := range s.pool {
-		if its(own) {
-			s.release(own, sl)
-		}
-	}
+	s.subs.drop(its)
+	s.pool.endSession(its)
 }
 
 // refreshNow fetches the lists again before a call is retried.
@@ -370,16 +304,8 @@ func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
 	if err != nil {
 		return
 	}
-	s.inherit(listing)
-	s.mu.Lock()
-	listing.Announced = maps.Clone(s.announced)
-	s.complete(listing)
-	s.listing = listing
-	if cut != "" {
-		s.status.Reason = cut
-	}
-	s.mu.Unlock()
-	s.opts.Sink.Changed(s.spec.Key)
+	s.catalog.inherit(listing)
+	s.catalog.replace(listing, cut)
 }
 
 // failure classes an error of a call. What it says to a client is a fixed
@@ -393,9 +319,7 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	if f.Delivered {
 		f.Origin = mcp.OriginServer
 	}
-	s.mu.Lock()
-	state := s.status.State
-	s.mu.Unlock()
+	_, state, _, _ := s.catalog.waiting()
 	var login *transport.LoginError
 	var status *transport.StatusError
 	var nonsense *transport.ProtocolError
@@ -424,7 +348,7 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Kind, f.Origin, f.Reason = mcp.FailGivenUp, mcp.OriginHop, "The call was given up: the question of the server "+name+" was open for "+s.spec.Timeouts.Think.String()+" or longer, and another call needed the connection (servers."+name+".processes). What the call had done so far is done. Begin a new call if that is wanted."
 	case errors.As(err, &login), errors.Is(err, transport.ErrClosed) && state == mcp.NeedsLogin:
 		f.Kind, f.Reason = mcp.FailLogin, "The server "+name+" wants a credential that the gateway does not have; its operator must provide one."
-		missing, why := errors.AsType[transport.MissingError](errors.Join(err, s.missing()))
+		missing, why := errors.AsType[transport.MissingError](errors.Join(err, s.catalog.missing()))
 		_, aside := errors.AsType[*transport.ForbiddenError](err)
 		switch {
 		case !why:
@@ -435,7 +359,7 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		default:
 			f.Reason = "The server " + name + " does not take what its login gives: " + missing.Error() + "."
 		}
-		f.Err = errors.Join(err, s.missing())
+		f.Err = errors.Join(err, s.catalog.missing())
 	case errors.As(err, &busy):
 		f.Kind, f.RetryAfter = mcp.FailBusy, busy.After
 		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.After, time.Second).Round(time.Second).String() + "."

@@ -71,17 +71,18 @@ func (r *running) bothListed(full, plain string) {
 func (r *running) looked() {
 	r.t.Helper()
 	await(r.t, "a look at the plain list", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.main != nil && r.plain.main == r.main && !r.plain.busy
+		own := r.own()
+		r.catalog.mu.Lock()
+		defer r.catalog.mu.Unlock()
+		return own != nil && r.catalog.without.main == own && !r.catalog.without.busy
 	})
 }
 
 // beside is how many connections there are beside the gateway's own.
 func (r *running) beside() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.pool)
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	return len(r.pool.slots)
 }
 
 // announcements returns how many changes of tools count for the two sets.
@@ -171,9 +172,7 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 		t.Errorf("a second list %q is kept", got)
 	}
 	await(t, "the end of the second session", func() bool { return r.beside() == 0 && len(f.requests(http.MethodDelete)) == 1 })
-	r.mu.Lock()
-	main := r.main
-	r.mu.Unlock()
+	main := r.own()
 	plan := &schedule{}
 	read := func() time.Duration {
 		next := r.fetchInto(t.Context(), main, plan)
@@ -186,9 +185,9 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 	if n := len(f.requests(mcp.MethodInitialize)); n != 2 {
 		t.Errorf("%d sessions were opened, want 2: nothing has changed", n)
 	}
-	r.mu.Lock()
-	r.plain.at = r.plain.at.Add(-plainAge)
-	r.mu.Unlock()
+	r.catalog.mu.Lock()
+	r.catalog.without.at = r.catalog.without.at.Add(-plainAge)
+	r.catalog.mu.Unlock()
 	read()
 	if n := len(f.requests(mcp.MethodInitialize)); n != 3 {
 		t.Errorf("%d sessions were opened, want 3: it was long ago", n)
@@ -304,9 +303,9 @@ func TestPlainListIsNotLookedAt(t *testing.T) {
 			reads := len(f.requests(mcp.MethodToolsList))
 			signal(r.refetch)
 			await(t, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
-			r.mu.Lock()
-			busy, main := r.plain.busy, r.plain.main
-			r.mu.Unlock()
+			r.catalog.mu.Lock()
+			busy, main := r.catalog.without.busy, r.catalog.without.main
+			r.catalog.mu.Unlock()
 			if busy || main != nil || r.beside() != 0 {
 				t.Errorf("there was a look (busy %v, done %v, %d connections)", busy, main != nil, r.beside())
 			}
@@ -400,7 +399,7 @@ func TestPlainListThatIsKnown(t *testing.T) {
 	})
 	r := run(t, f.plainSpec(), func(o *Options) { o.Known = knownPlain() })
 	r.bothListed("echo confirm", "old fallback")
-	await(t, "an attempt", func() bool { return r.log.count("for clients that can be asked nothing is not read") > 0 })
+	await(t, "an attempt", func() bool { return r.log.count("for clients without capabilities are not read") > 0 })
 	r.bothListed("echo confirm", "old fallback")
 	f.handle(mcp.MethodInitialize, varying)
 	signal(r.refetch)
@@ -432,9 +431,7 @@ func TestPlainSubscriptions(t *testing.T) {
 	r.call(call)
 	await(t, "the subscription in the next session", func() bool { return len(f.requests(mcp.MethodSubscribe)) == 2 })
 	r.EndSession("me", "window")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key := range r.subs {
+	for _, key := range r.subs.keys() {
 		t.Errorf("a subscription of %v is kept after the end of the session", key)
 	}
 }
