@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 	_ "time/tzdata" // the zones of windows are the same on every machine
 
@@ -21,6 +22,7 @@ type budgets struct {
 	Store   budget.Store
 	Clock   budget.Clock
 	observe func(budget.Event)
+	inForce atomic.Pointer[budget.Limiter]
 }
 
 // run keeps the store of the budgets tidy until the context ends.
@@ -111,9 +113,9 @@ func classOf(e *build.Examiner) func(gate.Request, []byte) string {
 func (ctl *Control) BudgetUse(ctx context.Context, q admin.BudgetQuery) ([]admin.BudgetUse, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	limiter := ctl.in.limiter.Load()
+	limiter := ctl.d.Budgets.inForce.Load()
 	now := limiter.Now()
-	list, err := ctl.in.Budgets.Store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
+	list, err := ctl.d.Budgets.Store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
 	if err != nil {
 		return nil, err
 	}
@@ -146,13 +148,13 @@ func budgetUse(l *budget.Limiter, b *budget.Balance, now time.Time) admin.Budget
 func (ctl *Control) rebuildBudgets(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	lost, ok := ctl.in.Budgets.Store.(budget.Rebuilder)
+	lost, ok := ctl.d.Budgets.Store.(budget.Rebuilder)
 	if !ok {
 		return "The budgets are in the store, which loses none: there is nothing to rebuild.", nil
 	}
 	if err := lost.Rebuild(ctx); err != nil {
 		return "", err
 	}
-	ctl.in.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())
+	ctl.d.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())
 	return "The budgets are usable again; what was lost counts as unused.", nil
 }

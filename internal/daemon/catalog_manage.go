@@ -12,8 +12,8 @@ import (
 
 // Catalog implements [admin.Cataloger].
 func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.CatalogEntry, error) {
-	ctl.in.Gateway.Settle(ctx)
-	entries, err := ctl.in.registry.Entries(registry.Filter{Server: q.Server, Kind: q.Kind, State: q.State})
+	ctl.d.Gateway.Settle(ctx)
+	entries, err := ctl.d.registry.Entries(registry.Filter{Server: q.Server, Kind: q.Kind, State: q.State})
 	if err != nil {
 		return nil, err
 	}
@@ -26,8 +26,8 @@ func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.
 
 // CatalogEntry implements [admin.Cataloger].
 func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.CatalogEntry, error) {
-	ctl.in.Gateway.Settle(ctx)
-	e, err := ctl.in.registry.Entry(ctx, name, kind)
+	ctl.d.Gateway.Settle(ctx)
+	e, err := ctl.d.registry.Entry(ctx, name, kind)
 	if err != nil {
 		return admin.CatalogEntry{}, err
 	}
@@ -40,19 +40,19 @@ func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.
 }
 
 func (ctl *Control) changeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
-	ctl.in.Gateway.Settle(ctx)
-	e, err := ctl.in.registry.Entry(ctx, c.Name, c.Kind)
+	ctl.d.Gateway.Settle(ctx)
+	e, err := ctl.d.registry.Entry(ctx, c.Name, c.Kind)
 	if err != nil {
 		return admin.CatalogEntry{}, err
 	}
 	if err := ctl.change(ctx, &e, &c); err != nil {
 		return admin.CatalogEntry{}, fmt.Errorf("%s: %w", e.Name, err)
 	}
-	ctl.in.Log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
+	ctl.d.Log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
 	if c.Op == admin.CatalogForget {
 		return catalogEntry(&e), nil
 	}
-	if e, err = ctl.in.registry.Entry(ctx, e.ID, ""); err != nil {
+	if e, err = ctl.d.registry.Entry(ctx, e.ID, ""); err != nil {
 		return admin.CatalogEntry{}, err
 	}
 	return catalogEntry(&e), nil
@@ -60,7 +60,7 @@ func (ctl *Control) changeCatalog(ctx context.Context, c admin.CatalogChange) (a
 
 func (ctl *Control) change(ctx context.Context, e *registry.Entry, c *admin.CatalogChange) error {
 	by := store.Change{Actor: c.Actor, Reason: c.Reason}
-	r := ctl.in.registry
+	r := ctl.d.registry
 	switch c.Op {
 	case admin.CatalogEnable, admin.CatalogDisable:
 		return r.SetEnabled(ctx, e.ID, c.Op == admin.CatalogEnable, by)
@@ -105,8 +105,8 @@ func (ctl *Control) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}
-	ctl.in.Gateway.Settle(ctx)
-	unmatched, err := ctl.in.registry.Sow(ctx, seed, store.Change{Actor: s.Actor, Reason: s.Reason})
+	ctl.d.Gateway.Settle(ctx)
+	unmatched, err := ctl.d.registry.Sow(ctx, seed, store.Change{Actor: s.Actor, Reason: s.Reason})
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}

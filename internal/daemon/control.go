@@ -23,15 +23,15 @@ type Control struct {
 	signin.Commands
 	records.Reader
 	operate.Modes
-	in *Daemon
+	d  *Daemon
 	by actor
 }
 
 // Control returns the gateway as an operator of this machine administers it.
-func (in *Daemon) Control() *Control { return in.control(actor{}) }
+func (d *Daemon) Control() *Control { return d.control(actor{}) }
 
-func (in *Daemon) control(by actor) *Control {
-	return &Control{Commands: in.SignIn.Commands(), Reader: in.Records.Reader(), Modes: in.Operation.Modes(), in: in, by: by}
+func (d *Daemon) control(by actor) *Control {
+	return &Control{Commands: d.SignIn.Commands(), Reader: d.Records.Reader(), Modes: d.Operation.Modes(), d: d, by: by}
 }
 
 // actor is who administers a gateway: somebody with the admin role, or where there is
@@ -58,26 +58,26 @@ func (a actor) change(reason string) store.Change {
 // returns err.
 func (ctl *Control) changed(c *records.Change, err error) error {
 	c.Identity = ctl.by.id
-	return ctl.in.Records.Changed(ctl.by.name(), c, err)
+	return ctl.d.Records.Changed(ctl.by.name(), c, err)
 }
 
 // Admit implements [admin.Admitter]. A token is judged as one of the main
 // endpoint.
 func (ctl *Control) Admit(r *http.Request) (admin.Gateway, error) {
-	if !ctl.in.Identities.Authenticated() {
+	if !ctl.d.Identities.Authenticated() {
 		return nil, gate.ErrBadCredential
 	}
-	g, err := ctl.in.Identities.Bearer(r)
+	g, err := ctl.d.Identities.Bearer(r)
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return nil, errors.Join(admin.ErrLater, err)
 	case err != nil:
 		return nil, err
-	case !Administers(ctl.in.Current().Toolgate.Auth.Admins, g.Identity):
-		ctl.in.Log.Warn("the administration is refused to a caller without the role", "principal", g.Identity)
+	case !Administers(ctl.d.Current().Toolgate.Auth.Admins, g.Identity):
+		ctl.d.Log.Warn("the administration is refused to a caller without the role", "principal", g.Identity)
 		return nil, admin.ErrNotAdmin
 	}
-	return ctl.in.control(actor{g.Identity}), nil
+	return ctl.d.control(actor{g.Identity}), nil
 }
 
 // Administers tells whether somebody has the admin role.

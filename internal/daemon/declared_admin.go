@@ -11,16 +11,16 @@ import (
 
 // DeclaredTools implements [admin.Declarer].
 func (ctl *Control) DeclaredTools(context.Context) ([]admin.DeclaredTool, error) {
-	return ctl.in.tools.Stored(), nil
+	return ctl.d.tools.Stored(), nil
 }
 
 // DeclareTools implements [admin.Declarer].
 func (ctl *Control) DeclareTools(ctx context.Context, d admin.Declaration) (admin.Declared, error) {
-	out, err := ctl.in.tools.Declare(ctx, &d, ctl.by.change(d.Reason))
+	out, err := ctl.d.tools.Declare(ctx, &d, ctl.by.change(d.Reason))
 	return out, ctl.changed(&records.Change{What: "tools.declare", Name: d.File, Reason: d.Reason}, err)
 }
 
 // UndeclareTool implements [admin.Declarer].
 func (ctl *Control) UndeclareTool(ctx context.Context, name, reason string) error {
-	return ctl.changed(&records.Change{What: "tools.undeclare", Name: name, Reason: reason}, ctl.in.tools.Undeclare(ctx, name))
+	return ctl.changed(&records.Change{What: "tools.undeclare", Name: name, Reason: reason}, ctl.d.tools.Undeclare(ctx, name))
 }

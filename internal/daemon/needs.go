@@ -13,12 +13,12 @@ const (
 
 // needs is what the gateway needs to decide, and whether it is there: the SpiceDB
 // only where the configuration has one.
-func (in *Daemon) needs() []proxy.Need {
+func (d *Daemon) needs() []proxy.Need {
 	all := []proxy.Need{
-		{Name: needStore, OK: in.Operation.StoreDown() == nil},
-		{Name: registry.Name, OK: in.registry.Healthy() == nil},
+		{Name: needStore, OK: d.Operation.StoreDown() == nil},
+		{Name: registry.Name, OK: d.registry.Healthy() == nil},
 	}
-	if s := in.Operation.Relations.Status(); s != nil {
+	if s := d.Operation.Relations.Status(); s != nil {
 		all = append(all, proxy.Need{Name: needSpiceDB, OK: s.OK})
 	}
 	return all

@@ -11,22 +11,22 @@ import (
 // TakeFile reads the file again and returns what it did. An automatic reload
 // never starts or changes a command, argument, environment, URL or plugin; what
 // waits is in the result.
-func (in *Daemon) TakeFile(manual bool) (admin.Reloaded, error) {
-	did, err := in.reloadFile(manual)
+func (d *Daemon) TakeFile(manual bool) (admin.Reloaded, error) {
+	did, err := d.reloadFile(manual)
 	if err == nil && manual {
-		in.tools.Ask(in.ctx, &did)
+		d.tools.Ask(d.ctx, &did)
 	}
 	return did, err
 }
 
-func (in *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
-	in.reloading.Lock()
-	defer in.reloading.Unlock()
-	defer func() { in.Metrics.Reloaded(err) }()
-	old := in.Current()
-	read, err := in.Opts.Read(old.Path)
+func (d *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	defer func() { d.Metrics.Reloaded(err) }()
+	old := d.Current()
+	read, err := d.Opts.Read(old.Path)
 	if err != nil {
-		in.Log.Error("reload refused; the old configuration goes on", "err", err)
+		d.Log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
 	}
 	next, pending := read, []config.Pending(nil)
@@ -35,36 +35,34 @@ func (in *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 	}
 	var accepted []string
 	if manual {
-		taken, end := in.tools.Accept()
+		taken, end := d.tools.Accept()
 		accepted = taken
 		defer func() { end(err == nil) }()
-		in.lost.forget()
-		if err := in.Records.Auditor().Reopen(); err != nil {
-			in.Log.Error("the audit log", "err", err)
+		d.orphaned.forget()
+		if err := d.Records.Auditor().Reopen(); err != nil {
+			d.Log.Error("the audit log", "err", err)
 		}
 	}
-	if err := in.apply(next); err != nil {
-		in.Log.Error("reload refused; the old configuration goes on", "err", err)
+	if err := d.apply(next); err != nil {
+		d.Log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
 	}
-	in.warnUnconfined(in.withDeclared())
-	later := atNextStart(&in.begun, &read.Toolgate)
+	d.warnUnconfined(d.settings.inForce())
+	later := atNextStart(&d.settings.boot, &read.Toolgate)
 	// What a running gateway cannot take over does not wait for a reload.
 	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && StartOnly(p.What) })
-	in.mu.Lock()
-	in.pending, in.later = pending, later
-	in.mu.Unlock()
-	in.State.Remember(next)
+	d.settings.leave(pending, later)
+	d.State.Remember(next)
 	for _, p := range pending {
-		in.Log.Warn("waits for `toolgate reload`", "change", p.String())
+		d.Log.Warn("waits for `toolgate reload`", "change", p.String())
 	}
-	in.Log.Info("configuration reloaded", "file", read.Path)
+	d.Log.Info("configuration reloaded", "file", read.Path)
 	for _, path := range later {
-		in.Log.Warn("takes effect at the next start", "setting", path)
+		d.Log.Warn("takes effect at the next start", "setting", path)
 	}
 	return admin.Reloaded{
 		File: read.Path, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
-		Warnings: in.lost.problems(),
+		Warnings: d.orphaned.problems(),
 	}, nil
 }
 
@@ -89,8 +87,8 @@ func StartOnly(path string) bool {
 
 // atNextStart names the settings that differ from those at the start and that a
 // running gateway cannot take over, sorted.
-func atNextStart(begun, now *config.Toolgate) []string {
-	return slices.DeleteFunc(ChangedSettings(begun, now), func(path string) bool { return !StartOnly(path) })
+func atNextStart(boot, now *config.Toolgate) []string {
+	return slices.DeleteFunc(ChangedSettings(boot, now), func(path string) bool { return !StartOnly(path) })
 }
 
 // applied says what a reload changed, sorted: servers first.

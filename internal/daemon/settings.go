@@ -1,13 +1,63 @@
 package daemon
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 )
+
+// settings are those of a gateway: as they were at its start, and in force. They are safe
+// for concurrent use.
+type settings struct {
+	boot config.Toolgate // some of these stay in force to the end
+
+	mu      sync.Mutex
+	file    *config.Config   // in force, as it was read
+	applied *config.Config   // file, with the tools that are declared elsewhere; nil before the first
+	pending []config.Pending // changes of the file that a person has to ask for
+	later   []string         // settings of the file that the next start takes over
+}
+
+// current is the configuration in force, as it was read.
+func (s *settings) current() *config.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file
+}
+
+// inForce is the configuration in force, with the tools that are declared elsewhere.
+func (s *settings) inForce() *config.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.applied, s.file)
+}
+
+// use puts a configuration in force.
+func (s *settings) use(file, applied *config.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.file, s.applied = file, applied
+}
+
+// leave notes what a reload has left undone: pending waits for a person, later for the
+// next start.
+func (s *settings) leave(pending []config.Pending, later []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending, s.later = pending, later
+}
+
+// left is what the last reload has left undone. It is not changed by anybody.
+func (s *settings) left() (pending []config.Pending, later []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending, s.later
+}
 
 // ChangedSettings are the paths of the settings that differ, sorted.
 func ChangedSettings(a, b *config.Toolgate) []string {

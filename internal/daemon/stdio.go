@@ -12,16 +12,16 @@ import (
 // MakeRoom implements admin.Gateway: only the gateway of a `toolgate stdio`,
 // whose client can be served by another, ends for one.
 func (ctl *Control) MakeRoom() error {
-	if ctl.in.Leave == nil {
+	if ctl.d.onMakeRoom == nil {
 		return fmt.Errorf("process %d serves this configuration already", os.Getpid())
 	}
-	ctl.in.Leave()
+	ctl.d.onMakeRoom()
 	return nil
 }
 
 // ServeStdio implements admin.Gateway.
 func (ctl *Control) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
-	granted, err := ctl.in.Identities.Grant(ctx, key)
+	granted, err := ctl.d.Identities.Grant(ctx, key)
 	if err != nil {
 		refuse(err)
 		return err
@@ -32,9 +32,9 @@ func (ctl *Control) ServeStdio(ctx context.Context, key string, accept func() (i
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctl.in.ctx, cancel)
+	stop := context.AfterFunc(ctl.d.ctx, cancel)
 	defer stop()
-	ctx, leave := ctl.in.Identities.WhileGranted(ctx, key, granted)
+	ctx, leave := ctl.d.Identities.WhileGranted(ctx, key, granted)
 	defer leave()
-	return ctl.in.Gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
+	return ctl.d.Gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
 }

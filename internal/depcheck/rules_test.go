@@ -272,6 +272,18 @@ var rules = map[string]rule{
 		ours: []string{"config", "internal/admin", "internal/daemon/build", "internal/failure", "proxy", "proxy/limit"},
 		why:  "serves whatever handler it is given; it knows the settings of listeners, and no gateway",
 	},
+	"internal/daemon/servers": {
+		ours: []string{
+			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
+			"internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/telemetry", "internal/version", "native", "native/declared", "native/queue",
+			"proxy", "proxy/guard", "upstream", "upstream/credential", "upstream/transport",
+		},
+		why: "starts what settings ask for and ends it; the gateway in front of it is told by functions",
+	},
+	"internal/daemon/catalogs": {
+		ours: []string{"internal/mcp", "internal/seal", "internal/store", "upstream"},
+		why:  "a listing is kept and authenticated, whoever listed it",
+	},
 	"internal/daemon/identity": {
 		ours: []string{"config", "gate", "internal/admin", "internal/failure", "proxy", "proxy/auth", "upstream"},
 		why:  "who is known follows from the settings and the request; no server is started for it and nothing is stored",

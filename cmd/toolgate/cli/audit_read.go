@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -375,7 +374,7 @@ func verifyAudit(ctx context.Context, c *config.Config, state *statedir.Dir) (*a
 	if err != nil {
 		return nil, err
 	}
-	opening, cancel := context.WithTimeout(ctx, daemon.SaveTime)
+	opening, cancel := context.WithTimeout(ctx, statedir.ReadTime)
 	defer cancel()
 	s, err := store.Open(opening, reading)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -57,7 +56,7 @@ func TestGatewaysLookAgainTogether(t *testing.T) {
 		}
 	}
 	described.Store("two")
-	daemon.LookAgain(a.List(), []string{"s"}) // as at a restart
+	a.ListAgain([]string{"s"}) // as at a restart
 	eventually(t, "the changed tool is hidden by both", func() bool {
 		return unknownTool(t, ca, "s__act") && unknownTool(t, cb, "s__act")
 	})

@@ -120,7 +120,7 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stated
 	} else if e.offline {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, daemon.SaveTime)
+	ctx, cancel := context.WithTimeout(ctx, statedir.ReadTime)
 	defer cancel()
 	s, err := store.Open(ctx, reading)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestOpenDoorsCheckWhatIsCheapFirst(t *testing.T) {
 		"approvals": map[string]any{"ask": []string{"webhook"}, "webhook": map[string]any{"url": "http://127.0.0.1:1/", "secret": hookSecret}},
 	})
 	r := h.newRunning(t)
-	over := httptest.NewServer(r.Doors())
+	over := httptest.NewServer(r.Handler())
 	defer over.Close()
 	r.SignIn.Reached(over.URL)
 	sealed, err := r.SignIn.Link("a", "nobody")

@@ -138,14 +138,14 @@ func (o *options) waitSettled(ctx context.Context, in *daemon.Daemon) {
 		}
 		if time.Since(began) > next && !o.quiet {
 			next *= 2
-			for _, s := range in.List() {
-				if _, status := s.Listing(); status.State == mcp.Starting {
-					note("waiting for %s, %.0f s", s.Name(), time.Since(began).Seconds())
+			for _, s := range in.Control().Servers() {
+				if s.State == mcp.Starting.String() {
+					note("waiting for %s, %.0f s", s.Name, time.Since(began).Seconds())
 				}
 			}
 		}
 	}
-	in.Gateway.Settle(ctx)
+	in.Settle(ctx)
 }
 
 // stream opens a line stream to a gateway, with the caller's identity.
@@ -155,14 +155,9 @@ func (o *options) stream(ctx context.Context, control *admin.Client, own *daemon
 		stream, err := control.Stdio(ctx, key)
 		return stream, controlError(err)
 	}
-	id, err := own.Identities.Identity(ctx, key)
-	if err != nil {
+	here, there := relay.NewPipe()
+	if err := own.ServeStream(ctx, key, there); err != nil {
 		return nil, err
 	}
-	here, there := relay.NewPipe()
-	own.Running.Go(func() {
-		_ = own.Gateway.ServeStdio(ctx, id, proxy.Scope{}, there, there)
-		there.Close()
-	})
 	return here, nil
 }

@@ -91,7 +91,7 @@ func TestNativeQueue(t *testing.T) {
 			if got := text(t, client, "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "42") {
 				t.Error(got)
 			}
-			l, _ := r.Natives.Get("code").Backend().Listing()
+			l := r.NativeListing("code")
 			if has := mcp.Lookup(l.Capabilities, "extensions", mcp.ExtensionTasks) != nil; has != queued {
 				t.Errorf("capabilities %s", l.Capabilities)
 			}

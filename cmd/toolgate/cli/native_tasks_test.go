@@ -39,7 +39,7 @@ func TestNativeTasks(t *testing.T) {
 	h.write(t, servers{}, withNative(map[string]any{"code": code}, nil))
 	r := h.newRunning(t)
 	eventually(t, "the tool is there", func() bool {
-		l, _ := r.Natives.Get("code").Backend().Listing()
+		l := r.NativeListing("code")
 		return l != nil && len(l.Items[mcp.Tool]) > 0
 	})
 	session, told := r.openDated(t)

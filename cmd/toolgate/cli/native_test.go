@@ -67,7 +67,7 @@ func TestNativeReload(t *testing.T) {
 	h.write(t, servers{}, withNative(map[string]any{"util": map[string]any{}}, nil))
 	r := h.newRunning(t)
 	client := r.client(t, &options{})
-	pid := r.Natives.Get("util").Native.PID()
+	pid := r.NativePID("util")
 
 	// A new group waits; what is set for one applies as for every server.
 	more := map[string]any{"util": map[string]any{}, "fs": map[string]any{"roots": []string{h.dir}}}
@@ -82,7 +82,7 @@ func TestNativeReload(t *testing.T) {
 	if got := text(t, client, "text__echo", `{"text":"x"}`); got != "x" {
 		t.Error(got)
 	}
-	if r.Natives.Get("util").Native.PID() != pid {
+	if r.NativePID("util") != pid {
 		t.Error("another process for another name")
 	}
 	if _, err := r.Reload(); err != nil {

@@ -64,7 +64,7 @@ func (p *progress) changed() {
 		}
 		p.last[s.Name] = said
 		line := fmt.Sprintf("%-12s %-14s %-7s %3d tools  %6s tokens  %s", s.State, s.Name, s.Kind, s.Tools, short(s.Tokens),
-			seconds(time.Since(p.in.Started).Seconds()))
+			seconds(time.Since(p.in.Started()).Seconds()))
 		if s.Reason != "" {
 			line += "  " + s.Reason
 		}
@@ -114,13 +114,13 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 		case <-tick.C:
 		}
 	}
-	p.in.Gateway.Settle(ctx)
+	p.in.Settle(ctx)
 	p.settle()
 	if ctx.Err() != nil {
 		return
 	}
 	say("ready    in %s\n", seconds(time.Since(began).Seconds()))
-	if p.in.Current().Path == "" && !p.in.Identities.Authenticated() && url != "" {
+	if p.in.Current().Path == "" && !p.in.Authenticated() && url != "" {
 		selfTest(ctx, url)
 	}
 }

@@ -3,18 +3,10 @@
 package cli
 
 import (
-	"log/slog"
-	"net"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/config/tree"
-	"github.com/toolgate/toolgate/internal/daemon"
-	"github.com/toolgate/toolgate/internal/telemetry"
-	"github.com/toolgate/toolgate/internal/version"
 )
 
 func TestProgressOnATerminal(t *testing.T) {
@@ -63,32 +55,5 @@ func TestProgressOnATerminal(t *testing.T) {
 	silent.show()
 	if out.Len() != 0 {
 		t.Errorf("quiet: %q", out.String())
-	}
-}
-
-// The default address may be another gateway's; one that was asked for may not.
-func TestMetricsAddressInUse(t *testing.T) {
-	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	for kind, code := range map[tree.OriginKind]int{tree.OriginDefault: exitOK, tree.OriginFile: exitUnreachable, tree.OriginEnv: exitUnreachable} {
-		c, err := config.Default(config.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Toolgate.Listen.Metrics = taken.Addr().String()
-		c.Origins["listen.metrics"] = tree.Origin{Kind: kind}
-		in := &daemon.Daemon{Config: c, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.New(version.Version)}
-		err = in.ServeMetrics(t.Context())
-		if got, ours := exitCode(err); ours != (code != exitOK) || ours && got != code {
-			t.Errorf("%v: %v", kind, err)
-		}
-	}
-	// No address, no listener, whatever else there is.
-	if err := (&daemon.Daemon{Config: &config.Config{}}).ServeMetrics(t.Context()); err != nil {
-		t.Errorf("no address: %v", err)
 	}
 }

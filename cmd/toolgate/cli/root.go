@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -33,6 +34,8 @@ type options struct {
 	// awaits is true for commands that serve. They start without their database, and
 	// refuse what needs it until it is there.
 	awaits bool
+	// waitFirst is how long the first lists wait for servers that have never been seen.
+	waitFirst time.Duration
 }
 
 func newRoot() *cobra.Command {
@@ -68,7 +71,7 @@ URL or one stdio process.
 
 // daemon returns what a gateway takes from the flags.
 func (o *options) daemon() daemon.Options {
-	return daemon.Options{Log: o.logger, Read: o.readConfig, Awaits: o.awaits}
+	return daemon.Options{Log: o.logger, Read: o.readConfig, Awaits: o.awaits, WaitFirst: o.waitFirst}
 }
 
 // outputFlag adds -o to a command.
@@ -107,7 +110,7 @@ func Main() int {
 // logger writes to stderr: stdout belongs to what a command is asked for, and
 // in stdio mode to MCP alone. Flags come before the configuration, which may be
 // nil. What looks like a credential is never written; secrets of the
-// configuration are not from [instance.hideSecrets] on.
+// configuration are not from [daemon.New] on.
 func (o *options) logger(c *config.Config) (*slog.Logger, *logs.Writer) {
 	w := logs.NewWriter(os.Stderr)
 	if r, err := redact.New(redact.Options{Tokens: true}); err == nil { // without patterns there is no error

@@ -20,7 +20,6 @@ import (
 )
 
 func newStdio(o *options) *cobra.Command {
-	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "stdio [FILE]",
 		Short: "Serve every server of a file to a client that starts a process",
@@ -35,10 +34,10 @@ a file could choose what runs.`,
 		Example: "  toolgate stdio ~/.cursor/mcp.json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.stdio(cmd.Context(), file(args), wait)
+			return o.stdio(cmd.Context(), file(args))
 		},
 	}
-	c.Flags().DurationVar(&wait, "wait", 0, "how long initialize and the first lists wait for servers that were never seen before; by default initialize does not wait, and lists wait at most 8s")
+	c.Flags().DurationVar(&o.waitFirst, "wait", 0, "how long initialize and the first lists wait for servers that were never seen before; by default initialize does not wait, and lists wait at most 8s")
 	return c
 }
 
@@ -46,7 +45,7 @@ a file could choose what runs.`,
 // headers.
 func apiKey() string { return os.Getenv("TOOLGATE_API_KEY") }
 
-func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) error {
+func (o *options) stdio(ctx context.Context, arg string) error {
 	o.awaits = true
 	path, err := o.findOwnFile(arg)
 	if err != nil {
@@ -78,7 +77,7 @@ func (o *options) stdio(ctx context.Context, arg string, wait time.Duration) err
 			err = nil
 		case err != nil:
 		case own != nil:
-			err = o.ownStdio(ctx, own, wait, client)
+			err = o.ownStdio(ctx, own, state, client)
 		default:
 			err = client.Serve(ctx, stream)
 		}
@@ -164,18 +163,15 @@ const (
 
 // ownStdio serves one client with a gateway of its own, which others may join meanwhile.
 // It returns errGatewayGone if it has made room for another gateway.
-func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, wait time.Duration, client *relay.Relay) error {
-	if _, err := in.Identities.Identity(ctx, apiKey()); err != nil {
+func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, state *statedir.Dir, client *relay.Relay) error {
+	if err := in.CheckKey(ctx, apiKey()); err != nil {
 		in.Close()
 		return err
 	}
-	if wait > 0 {
-		in.Gateway.WaitFirst(wait)
-	}
-	in.State.Remember(in.Config)
+	state.Remember(in.Current())
 	room, makeRoom := context.WithCancelCause(ctx)
 	defer makeRoom(nil)
-	in.Leave = func() { makeRoom(relay.ErrGatewayGone) }
+	in.OnMakeRoom(func() { makeRoom(relay.ErrGatewayGone) })
 	return in.Run(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)

@@ -95,7 +95,7 @@ func (o *options) up(ctx context.Context, arg string) error {
 		}
 	}
 	shown := newProgress(o, in)
-	in.OnChange = shown.changed
+	in.OnChange(shown.changed)
 	state.Remember(c)
 	return in.Run(ctx, func(ctx context.Context) error {
 		say("toolgate %s  %s\n", version.Version, source(c))
@@ -106,10 +106,8 @@ func (o *options) up(ctx context.Context, arg string) error {
 		url := ""
 		if listener != nil {
 			url = build.ServerURL(c, listener.Addr())
-			in.SignIn.Reached(url)
 			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
-			door := listen.NewFront(listener, certs, listen.Connections(&c.Toolgate.Limits), in.Log)
-			group.Go(func() error { return door.Serve(ctx, in.Doors(), in.DrainTime) })
+			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
 		group.Go(func() error { return in.ServeControl(ctx) })
 		group.Go(func() error { return in.ServeMetrics(ctx) })

@@ -46,8 +46,8 @@ func OpenStore(ctx context.Context, c *config.Config, state *Dir, log *slog.Logg
 	return s, claim, nil
 }
 
-// readTime bounds the reading of a store that no gateway has open for this.
-const readTime = 5 * time.Second
+// ReadTime bounds the reading of a store that no gateway has open for this.
+const ReadTime = 5 * time.Second
 
 // KnownCatalog reads what the store of a configuration has of the catalog,
 // beside whoever writes it. It is nil where there is none yet.
@@ -61,7 +61,7 @@ func KnownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord
 			return nil, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(ctx, ReadTime)
 	defer cancel()
 	s, err := store.Open(ctx, o)
 	if err != nil {

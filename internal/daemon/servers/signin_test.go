@@ -1,4 +1,4 @@
-package daemon
+package servers
 
 import (
 	"log/slog"
@@ -25,7 +25,7 @@ func TestOnlyLoginsAreAwaited(t *testing.T) {
 		{credential.APIKey, false, true},
 	} {
 		s := credential.New(credential.Settings{Server: "web", Mode: tt.mode, Shared: tt.shared}, nil, credential.Options{Logger: slog.New(slog.DiscardHandler)})
-		m := new(Daemon).signedInTo(proxy.Mount{}, s, nil)
+		m := new(Table).signedInTo(proxy.Mount{}, s, nil)
 		if (m.Await != nil) != tt.waits || (m.Listed != nil) != tt.waits {
 			t.Errorf("%s, shared: %t: calls wait: %t", tt.mode, tt.shared, m.Await != nil)
 		}

@@ -14,39 +14,34 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// This file sees to it that a renamed server, namespace or tool keeps what was
-// said of it, or that its operator hears what it does not keep.
-
-// renameServers gives what the store keeps of servers to those that they are
-// called now.
-func (in *Daemon) renameServers(c *config.Config) {
+// renameServers moves what the store keeps of renamed servers to their new names.
+func (d *Daemon) renameServers(c *config.Config) {
 	for i := range c.Servers {
 		from, to := c.Servers[i].RenamedFrom, c.Servers[i].Key
 		if from == "" {
 			continue
 		}
-		log := in.Log.With("server", to, "renamed_from", from)
-		moved, taken, err := in.registry.RenameServer(in.ctx, from, to)
+		log := d.Log.With("server", to, "renamed_from", from)
+		moved, taken, err := d.registry.RenameServer(d.ctx, from, to)
 		switch {
 		case err != nil:
 			log.Error("what is kept of a renamed server stays with its former name; reload to try again", "err", err)
 		case moved:
 			log.Info("a server was renamed; flags, restrictions and accepted definitions are its own")
-			in.lost.server(&c.Toolgate.SpiceDB, from, to)
+			d.orphaned.server(&c.Toolgate.SpiceDB, from, to)
 		case taken:
 			log.Warn("something was kept of a renamed server under its new name already; what was kept before stays with the former one")
 		}
 	}
 }
 
-// mostLost is how many objects are named, and remembered, in all.
-const mostLost = 20
+// mostOrphaned is how many objects are named, and kept, in all.
+const mostOrphaned = 20
 
-// lostRelations are objects of relations that are about nothing any more,
-// because what they are named after has another name. A grant that is lost takes
-// something away; a ban that is lost gives it back. It is safe for concurrent
-// use.
-type lostRelations struct {
+// orphanedRelations are objects whose relations apply to nothing any more, because what
+// they are named after has another name. An orphaned grant takes something away; an
+// orphaned ban gives it back. It is safe for concurrent use.
+type orphanedRelations struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
@@ -55,23 +50,22 @@ type lostRelations struct {
 	more     int
 }
 
-// use takes over settings. What was lost before is forgotten where a person
-// asked for them.
-func (l *lostRelations) use(s *config.SpiceDB) {
+// use takes over settings.
+func (l *orphanedRelations) use(s *config.SpiceDB) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settings = *s
 }
 
-// forget lets go of what was lost until now.
-func (l *lostRelations) forget() {
+// forget drops what was noted until now.
+func (l *orphanedRelations) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.texts, l.more = nil, 0
 }
 
-// problems are what was lost, for people.
-func (l *lostRelations) problems() []string {
+// problems says what is orphaned, for people.
+func (l *orphanedRelations) problems() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := slices.Clone(l.texts)
@@ -82,7 +76,7 @@ func (l *lostRelations) problems() []string {
 }
 
 // server notes that a server has another key.
-func (l *lostRelations) server(s *config.SpiceDB, from, to string) {
+func (l *orphanedRelations) server(s *config.SpiceDB, from, to string) {
 	if s.Endpoint == "" && s.Builtin == nil {
 		return
 	}
@@ -98,8 +92,8 @@ func (l *lostRelations) server(s *config.SpiceDB, from, to string) {
 
 const keepAll = "or name objects after {capability}, which no rename changes"
 
-// renamed is told of what has another name. It does not block.
-func (l *lostRelations) renamed(all []registry.Rename) {
+// renamed notes what has another name now. It does not block.
+func (l *orphanedRelations) renamed(all []registry.Rename) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.settings
@@ -134,11 +128,11 @@ func (l *lostRelations) renamed(all []registry.Rename) {
 }
 
 // add notes one; mu is held.
-func (l *lostRelations) add(text string) {
+func (l *orphanedRelations) add(text string) {
 	if slices.Contains(l.texts, text) {
 		return
 	}
-	if len(l.texts) == mostLost {
+	if len(l.texts) == mostOrphaned {
 		l.more++
 		return
 	}

@@ -1,4 +1,4 @@
-package daemon
+package servers
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 )
 
-func TestResilience(t *testing.T) {
+func TestGuardSettings(t *testing.T) {
 	t.Parallel()
 	none, yes := 0, true
 	own := config.BreakerSettings{Failures: 2, Ratio: 0.1, Open: time.Second, Off: true}
@@ -34,7 +34,7 @@ func TestResilience(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := resilience(&tt.server)
+			got := guardSettings(&tt.server)
 			if len(got.Tools) == 0 {
 				got.Tools = nil
 			}

@@ -1,4 +1,4 @@
-package daemon
+package servers
 
 import (
 	"path/filepath"

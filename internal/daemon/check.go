@@ -8,12 +8,20 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/servers"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/daemon/tools"
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// This file says what this machine makes of the confinement that a configuration
-// asks for.
+// CheckDeclared checks the declared tools of a configuration that is not run.
+func CheckDeclared(c *config.Config) error {
+	state, err := statedir.Find(c.Path)
+	if err != nil {
+		return err
+	}
+	return servers.CheckDeclared(c, build.KeepOff(c, build.OwnFiles(c, state)))
+}
 
 // unconfined is something of a configuration that this machine cannot confine as it
 // should be.
@@ -78,8 +86,8 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 }
 
 // warnUnconfined writes what is not confined as it should be into the log.
-func (in *Daemon) warnUnconfined(c *config.Config) {
+func (d *Daemon) warnUnconfined(c *config.Config) {
 	for _, u := range UnconfinedOf(c, sandbox.Available) {
-		in.Log.Warn("not confined as it should be", "subject", u.Subject, "runs", !u.Refused, "err", u.Why)
+		d.Log.Warn("not confined as it should be", "subject", u.Subject, "runs", !u.Refused, "err", u.Why)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package servers
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 )
 
-// Breakers implements [admin.BreakerKeeper].
-func (ctl *Control) Breakers() []admin.Breaker {
+// Breakers returns the state of every circuit breaker, sorted by server.
+func (t *Table) Breakers() []admin.Breaker {
 	out := []admin.Breaker{}
-	guards := ctl.in.guards()
+	guards := t.guards()
 	for _, server := range slices.Sorted(maps.Keys(guards)) {
 		for _, b := range guards[server].Breakers() {
 			one := admin.Breaker{
@@ -28,31 +28,29 @@ func (ctl *Control) Breakers() []admin.Breaker {
 	return out
 }
 
-func (ctl *Control) resetBreaker(server, tool string) error {
-	guard := ctl.in.guards()[server]
+// ResetBreaker closes a circuit breaker; an empty tool is all those of the server.
+func (t *Table) ResetBreaker(server, tool string) error {
+	guard := t.guards()[server]
 	if guard == nil {
 		return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
 	}
 	if !guard.Reset(tool) {
 		return fmt.Errorf("the tool %q of the server %s has no circuit breaker of its own; leave it out to reset all of the server", tool, server)
 	}
-	ctl.in.Log.Info("circuit breaker reset by the operator", "server", server, "tool", tool)
+	t.o.Log.Info("circuit breaker reset by the operator", "server", server, "tool", tool)
 	return nil
 }
 
-// guards are those before servers, native tools and namespaces of declared tools, by
+// guards are those in front of servers, native tools and namespaces of declared tools, by
 // name.
-func (in *Daemon) guards() map[string]*guard.Guard {
+func (t *Table) guards() map[string]*guard.Guard {
+	now := t.now.Load()
 	out := make(map[string]*guard.Guard)
-	for _, s := range in.List() {
+	for _, s := range now.servers {
 		out[s.Name()] = s.guard
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for namespace, s := range in.declared {
-		if s.guard != nil {
-			out[namespace] = s.guard
-		}
+	for name, n := range now.declared {
+		out[name] = n.guard
 	}
 	return out
 }

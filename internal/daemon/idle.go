@@ -10,22 +10,21 @@ import (
 	"github.com/toolgate/toolgate/internal/heap"
 )
 
-// A gateway is idle most of the time, and a collection that no allocation asks
-// for happens seldom: without more, an idle process keeps what its last burst
-// of calls left behind, which can be more than all that it needs. So it gives
-// that back when it comes to rest.
+// A gateway is idle most of the time, and garbage is rarely collected while nothing is
+// allocated: an idle process would keep what its last burst of calls left behind, which
+// can be more than all that it needs. So it collects garbage and gives memory back to the
+// system once it is idle.
 
 const (
-	// restTick is how often is looked whether the process rests; it has come to
-	// rest when it did for restTicks in a row. Sooner would be a loss: memory
-	// that is given back is taken again with the next call.
-	restTick  = time.Second
-	restTicks = 2
-	// restAllocated is what a resting process allocates at most in a tick.
-	restAllocated = 64 << 10
-	// restWaste is from what amount of memory to give back a collection is worth
-	// it.
-	restWaste = 1 << 20
+	// idleTick is how often to look whether the process is idle, and idleTicks how many
+	// idle ticks in a row it takes. Sooner would be a loss: memory that is given back is
+	// taken again with the next call.
+	idleTick  = time.Second
+	idleTicks = 2
+	// idleAllocated is what an idle process allocates at most in a tick.
+	idleAllocated = 64 << 10
+	// leastWaste is the least memory to give back that is worth a collection.
+	leastWaste = 1 << 20
 )
 
 // memory is what the process has allocated in all, what it holds, how much of
@@ -38,13 +37,13 @@ type memory struct{ allocated, held, live, free uint64 }
 func worthCollecting(now memory) bool {
 	waste := now.held - min(now.held, now.live) + now.free
 	used := now.live - min(now.live, uint64(len(heap.Floor)))
-	return waste >= restWaste && waste >= used/4
+	return waste >= leastWaste && waste >= used/4
 }
 
-// rest gives memory back whenever the process comes to rest, until the context
+// collectWhenIdle gives memory back whenever the process becomes idle, until the context
 // ends.
-func rest(ctx context.Context) error {
-	tick := time.NewTicker(restTick)
+func collectWhenIdle(ctx context.Context) error {
+	tick := time.NewTicker(idleTick)
 	defer tick.Stop()
 	before, quiet := memoryNow(), 0
 	for {
@@ -54,10 +53,10 @@ func rest(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := memoryNow()
-		if quiet++; now.allocated-before.allocated > restAllocated {
+		if quiet++; now.allocated-before.allocated > idleAllocated {
 			quiet = 0
 		}
-		if quiet >= restTicks && worthCollecting(now) {
+		if quiet >= idleTicks && worthCollecting(now) {
 			runtime.GC() // what lies in pools is given up by the second collection
 			debug.FreeOSMemory()
 			now, quiet = memoryNow(), 0

@@ -1,11 +1,8 @@
-package daemon
+package servers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
@@ -16,8 +13,8 @@ import (
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
-	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // reached is a server, or the servers of all its callers.
@@ -66,34 +63,22 @@ func (a alone) Listings() map[string]*mcp.Listing {
 	return map[string]*mcp.Listing{"": l}
 }
 
-// LookAgain has some of the servers that run list again.
-func LookAgain(running []*runningServer, keys []string) {
-	for _, s := range running {
-		if s.upstream != nil && slices.Contains(keys, s.Name()) {
-			s.upstream.LookAgain()
-		}
-	}
-}
-
-// newServer makes what reaches a server: one for all callers, or one for each that
-// has a credential of its own.
-func (in *Daemon) newServer(spec upstream.Spec, sink upstream.Sink, shown transport.Credential, source *credential.Source) reached {
+// reach makes what reaches a server: one for all callers, or one for each that has a
+// credential of its own.
+func (t *Table) reach(ctx context.Context, spec upstream.Spec, told upstream.Sink, shown transport.Credential, source *credential.Source) reached {
 	o := upstream.Options{
-		Sink: sink, Credential: shown, Logger: in.Log, SignIn: source != nil && in.SignIn.OffersLink(source),
+		Sink: told, Credential: shown, Logger: t.o.Log, SignIn: source != nil && t.o.SignIn.OffersLink(source),
 		Identity: proxy.Implementation(version.Version),
 	}
 	if source == nil || source.Settings().Shared {
-		in.fleets.Delete(spec.Key)
-		o.Known = in.saver.Load(in.ctx, &spec, "")
+		o.Known = t.o.Catalogs.Load(ctx, &spec, "")
 		return alone{upstream.New(spec, o)}
 	}
-	fleet := upstream.NewServerPool(spec, upstream.ServerPoolOptions{
+	return upstream.NewServerPool(spec, upstream.ServerPoolOptions{
 		Options:  o,
-		Known:    func(ctx context.Context, holder string) *mcp.Listing { return in.saver.Load(ctx, &spec, holder) },
-		Relisted: in.Gateway.Decided,
+		Known:    func(ctx context.Context, holder string) *mcp.Listing { return t.o.Catalogs.Load(ctx, &spec, holder) },
+		Relisted: t.o.Relisted,
 	})
-	in.fleets.Store(spec.Key, fleet)
-	return fleet
 }
 
 // mostNamed bounds how many callers `ls` names who have to sign in to a server.
@@ -101,12 +86,12 @@ const mostNamed = 20
 
 // signIns says who has signed in to a server at which people do so by themselves, nil
 // for every other server.
-func (s *runningServer) signIns() *admin.SignIns {
-	fleet, ok := s.upstream.(*upstream.ServerPool)
+func (s *server) signIns() *admin.SignIns {
+	pool, ok := s.upstream.(*upstream.ServerPool)
 	if !ok || !signin.ByPeople(s.source) {
 		return nil
 	}
-	signedIn, needed := fleet.Logins()
+	signedIn, needed := pool.Logins()
 	out := &admin.SignIns{SignedIn: len(signedIn), Needed: len(needed), Who: []string{}}
 	for _, principal := range needed[:min(len(needed), mostNamed)] {
 		if p, ok := gate.ParsePrincipal(principal); ok {
@@ -128,21 +113,12 @@ func because(reason string, s *admin.SignIns) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s; to sign in: %s", reason, who), "; ")
 }
 
-// catalogKey is the part of a saved catalog's key for a credential.
-func catalogKey(principal string) string {
-	if principal == "" {
-		return CredentialKey
-	}
-	sum := sha256.Sum256([]byte(principal))
-	return "of-" + hex.EncodeToString(sum[:])
-}
-
-// personal are the servers of a configuration that list otherwise for each caller.
-func (in *Daemon) personal(servers []config.Server) map[string]gate.Lister {
+// Personal are the servers of a configuration that list something else to each caller.
+func (t *Table) Personal(servers []config.Server) map[string]gate.Lister {
 	out := make(map[string]gate.Lister)
 	for i := range servers {
 		if servers[i].AuthPer() == config.PerPrincipal {
-			out[servers[i].Key] = lister{in, servers[i].Key}
+			out[servers[i].Key] = lister{t, servers[i].Key}
 		}
 	}
 	return out
@@ -150,19 +126,22 @@ func (in *Daemon) personal(servers []config.Server) map[string]gate.Lister {
 
 // lister is what a server lists to callers, whichever generation of it runs.
 type lister struct {
-	in  *Daemon
+	t   *Table
 	key string
 }
 
-func (l lister) fleet() *upstream.ServerPool {
-	f, _ := l.in.fleets.Load(l.key)
-	fleet, _ := f.(*upstream.ServerPool)
-	return fleet
+func (l lister) pool() *upstream.ServerPool {
+	s := l.t.now.Load().servers[l.key]
+	if s == nil {
+		return nil
+	}
+	pool, _ := s.upstream.(*upstream.ServerPool)
+	return pool
 }
 
 // Lists implements gate.Lister.
 func (l lister) Lists(id *gate.Identity, kind mcp.Kind, original string) bool {
-	f := l.fleet()
+	f := l.pool()
 	return f != nil && f.Lists(holder(f, id), kind, original)
 }
 
@@ -174,7 +153,7 @@ func holder(at interface{ Spec() upstream.Spec }, id *gate.Identity) string {
 
 // Version implements gate.Lister.
 func (l lister) Version(id *gate.Identity) string {
-	if f := l.fleet(); f != nil {
+	if f := l.pool(); f != nil {
 		return f.Version(holder(f, id))
 	}
 	return ""

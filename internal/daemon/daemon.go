@@ -1,0 +1,295 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/budget/sqlstore"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/added"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/catalogs"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
+	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
+	"github.com/toolgate/toolgate/internal/daemon/operate"
+	"github.com/toolgate/toolgate/internal/daemon/records"
+	"github.com/toolgate/toolgate/internal/daemon/servers"
+	"github.com/toolgate/toolgate/internal/daemon/signin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/daemon/tools"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/orphan"
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/upstream"
+)
+
+// Options are what a gateway takes from whoever starts it.
+type Options struct {
+	// Log makes the log of a configuration, and what writes it.
+	Log func(*config.Config) (*slog.Logger, *logs.Writer)
+	// Read reads a configuration file anew.
+	Read func(path string) (*config.Config, error)
+	// Awaits has it start without its database, and refuse what needs that until it is
+	// there.
+	Awaits bool
+	// WaitFirst is how long initialize and the first lists wait for servers that have
+	// never been seen; zero is the gateway's own choice.
+	WaitFirst time.Duration
+}
+
+// Daemon is one running gateway with all its parts. Make it with [New] and run it with
+// [Daemon.Run]; [Daemon.Close] closes one that is not run. It is safe for concurrent use.
+type Daemon struct {
+	Opts    Options
+	Log     *slog.Logger
+	logs    *logs.Writer // behind Log
+	started time.Time
+
+	// What the parts stand on.
+	State     *statedir.Dir
+	Store     *store.Store
+	claim     io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
+	keys      *seal.Keyring
+	Metrics   *telemetry.Metrics
+	Hidden    hidden.Secrets // from whoever reads what is shown
+	settings  settings
+	generated string // hash of the key that was made for the listener; empty for none
+
+	// The parts, each with its own state, its own lock and its own Run.
+	Records   *records.Records // of calls and changes
+	Gateway   *proxy.Gateway
+	servers   *servers.Table
+	catalogs  *catalogs.Saver
+	added     *added.Servers // by agents
+	tools     *tools.Tools   // declared elsewhere
+	registry  *registry.Registry
+	Operation *operate.Operation // the mode, and what the gateway needs to decide
+	SignIn    *signin.Service    // where people sign in to servers
+	Approvals approvals
+	Budgets   budgets
+
+	// Parts with their own lock that have nothing to run.
+	Identities *identity.Keeper // who callers are
+	rates      *build.Rates
+	orphaned   *orphanedRelations
+	Messages   *limit.Bytes // what clients send, as far as it is held
+
+	// Set before Run.
+	onStore    map[string][]func() // by topic of the store
+	onChange   func()              // told when a server has changed; nil for nobody
+	onMakeRoom func()              // ends this gateway for another one; nil where that may not be
+	unguard    func()              // ends the guardian, when every server has ended
+
+	reloading sync.Mutex         // one configuration is applied at a time
+	stopGates context.CancelFunc // what the gates in force do by themselves; under reloading
+
+	ctx   context.Context // of Run
+	tasks sync.WaitGroup  // what is done in the background until ctx ends
+}
+
+// New opens everything that a gateway needs. generatedKey is the hash of the key that was
+// made for the listener, empty for none. What New opened is closed by Run, or by Close
+// when Run is not called.
+func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, generatedKey string) (_ *Daemon, err error) {
+	d := &Daemon{Opts: o, State: state, Metrics: telemetry.New(version.Version), started: time.Now(), generated: generatedKey}
+	d.settings = settings{boot: c.Toolgate, file: c}
+	d.Log, d.logs = o.Log(c)
+	d.hideSecrets(c, c.Servers)
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	d.endOrphans()
+	if d.Store, d.claim, err = statedir.OpenStore(ctx, c, state, d.Log, o.Awaits); err != nil {
+		return nil, err
+	}
+	if d.keys, err = state.Keyring(c.Toolgate.Keys); err != nil {
+		return nil, failure.New(failure.Config, err)
+	}
+	known, err := identity.NewSet(&c.Toolgate, generatedKey)
+	if err != nil {
+		return nil, err
+	}
+	d.Identities = identity.NewKeeper(known, d.Log)
+	if d.Records, err = records.Open(ctx, records.Options{
+		Log: d.Log, Metrics: d.Metrics, Store: d.Store, State: state, Hidden: &d.Hidden, Config: d.Current,
+	}, c, known.Authenticated()); err != nil {
+		return nil, err
+	}
+	if d.rates, err = build.NewRates(c, d.Metrics, d.Log); err != nil {
+		return nil, failure.New(failure.Config, err)
+	}
+	d.Budgets.Store, d.Budgets.observe = sqlstore.New(d.Store, d.Log), d.Records.CountCharge
+	if c.Toolgate.BudgetsIn == "redis" {
+		d.Budgets.Store = d.rates.Redis.Budgets(build.BudgetEpoch{Meta: d.Store.Meta()})
+	}
+	d.orphaned = &orphanedRelations{log: d.Log}
+	d.registry = registry.New(registry.Options{
+		Store: d.Store, Logger: d.Log, OnChange: func() { d.Gateway.Changed("") }, OnRename: d.orphaned.renamed,
+		OnOutdated: func(keys []string) { d.servers.ListAgain(keys) },
+		Gateway:    statedir.Sharing(c, state), StandIn: upstream.SignInDefinition(),
+	})
+	d.Approvals = newApprovals(d.Store, d.Records, d.Log)
+	d.tools = tools.New(tools.Options{
+		Log: d.Log, Store: d.Store.Declared(), Keys: d.keys, State: state, Config: d.Current, InForce: d.settings.inForce, Apply: d.applyIf,
+	})
+	d.added = added.New(added.Options{
+		Log: d.Log, Store: d.Store.Dynamic(), Config: d.Current, Apply: d.applyIf,
+		Status: func(server string) (mcp.Status, bool) { return d.servers.Status(server) }, Settle: d.Settle,
+	})
+	d.catalogs = catalogs.NewSaver(d.Store, d.keys, d.Log)
+	d.SignIn = d.newSignIn()
+	if d.servers, err = d.newServers(c); err != nil {
+		return nil, err
+	}
+	if d.Gateway, err = proxy.New(d.gatewayOptions(c, known)); err != nil {
+		return nil, err
+	}
+	if o.WaitFirst > 0 {
+		d.Gateway.WaitFirst(o.WaitFirst)
+	}
+	if d.Operation, err = operate.New(ctx, operate.Options{
+		Log: d.Log, State: state, Calls: d.Gateway, First: c.Toolgate.Governance.Mode, There: d.inventory,
+		Scopes: func() *auth.Scopes { return d.Identities.InForce().Scopes }, Record: d.Records.Auditor().Append,
+		Shown: d.Metrics.Mode, Scarce: d.Messages.Scarce, StoreCame: d.catalogs.Changed,
+	}, d.Store.Modes()); err != nil {
+		return nil, err
+	}
+	d.onStore = map[string][]func(){
+		store.TopicApprovals:    {d.Approvals.service.Changed, d.Records.ApprovalsChanged},
+		store.TopicDynamic:      {d.added.StoreChanged},
+		store.TopicDeclared:     {d.tools.StoreChanged},
+		store.TopicCredentials:  {d.servers.CredentialsChanged},
+		store.TopicRegistry:     {d.registry.Changed},
+		store.TopicFlags:        {d.registry.Changed},
+		store.TopicRestrictions: {d.registry.Changed},
+		store.TopicMode:         {d.Operation.ModeChanged},
+	}
+	return d, nil
+}
+
+// endOrphans sees to it that no process outlives the gateway that has started it.
+func (d *Daemon) endOrphans() {
+	if err := admin.Adopt(); err != nil {
+		d.Log.Warn("a server that leaves its descent may reach the control side", "err", err)
+	}
+	d.unguard = orphan.Guard(func(err error) {
+		d.Log.Warn("what servers have started may outlive a gateway that is killed: its guardian does not run, or has ended and is started again",
+			"err", err, "try", "have the service manager end the whole control group (systemd: KillMode=control-group), and see that the user may run another process")
+	})
+}
+
+// newSignIn returns where people sign in to the servers of the gateway.
+func (d *Daemon) newSignIn() *signin.Service {
+	return signin.New(signin.Options{
+		Callers: d.Identities, Store: d.Store, Keys: d.keys, Log: d.Log, PublicURL: d.settings.boot.Listen.PublicURL,
+		Servers: func() []signin.Server { return d.servers.SignIns() },
+		Changed: func(server, principal string) { d.servers.CredentialChanged(server, principal) },
+		Hide:    d.Hidden.Learn, Serve: listen.Serve,
+	})
+}
+
+// newServers returns the table of servers, none of which runs yet.
+func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
+	return servers.New(servers.Options{
+		Log: d.Log, Metrics: d.Metrics, State: d.State, SignIn: d.SignIn,
+		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.Store.Meta(), d.Log), Tasks: build.QueueLimits(c),
+		Changed:        d.serverChanged,
+		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.Current()), d.servers.NativeRates(d.Current())) },
+		Relisted:       func() { d.Gateway.Decided() },
+		Happened:       func(ev mcp.Event) { d.Gateway.Happened(ev) },
+		BreakerChanged: d.noteBreaker,
+	})
+}
+
+// gatewayOptions are those of the gateway that belongs to a daemon.
+func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Options {
+	g := build.GatewayOptions(c)
+	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = d.Identities, d.Identities, d.Records.Auditor(), d.keys, d.Log
+	d.Messages = build.Messages(&c.Toolgate.Limits)
+	g.Messages = d.Messages
+	g.LocalOrigins = known.Authenticated()
+	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
+	g.CapabilityIDs = capabilityIDs(d.Store)
+	g.UseRound = d.Store.Rounds().Use
+	g.FirstMissed = func(keys []string) {
+		d.tasks.Go(func() {
+			catalogs.NewUnanswered(d.Store.Meta(), d.Log).Note(context.WithoutCancel(d.ctx), d.servers.Specs(keys))
+		})
+	}
+	g.Metrics, g.Tracer = d.Records.Counting(), d.Records.Tracer()
+	return g
+}
+
+// capabilityIDs has the store name what servers offer.
+func capabilityIDs(s *store.Store) func(context.Context, []proxy.CapabilityKey) ([]string, error) {
+	return func(ctx context.Context, keys []proxy.CapabilityKey) ([]string, error) {
+		own := make([]store.CapabilityKey, len(keys))
+		for i, k := range keys {
+			own[i] = store.CapabilityKey{Server: k.Server, Kind: k.Kind, Original: k.Original}
+		}
+		return s.Capabilities().IDs(ctx, own)
+	}
+}
+
+// serverChanged is told that a server is in another state, or lists something else.
+func (d *Daemon) serverChanged(server string) {
+	d.Gateway.Changed(server)
+	d.catalogs.Changed()
+	if d.onChange != nil {
+		d.onChange()
+	}
+}
+
+// OnChange has f called whenever a server has changed. It is set before Run.
+func (d *Daemon) OnChange(f func()) { d.onChange = f }
+
+// OnMakeRoom lets another gateway take the place of this one: f ends this one. It is set
+// before Run; a gateway without it stays.
+func (d *Daemon) OnMakeRoom(f func()) { d.onMakeRoom = f }
+
+// Started is when the gateway was made.
+func (d *Daemon) Started() time.Time { return d.started }
+
+// Current returns the configuration in force, as it was read.
+func (d *Daemon) Current() *config.Config { return d.settings.current() }
+
+// Settled tells whether every server has been heard of.
+func (d *Daemon) Settled() bool { return d.servers.Settled() }
+
+// Settle waits, as long as ctx lasts, until clients are shown what servers have listed.
+func (d *Daemon) Settle(ctx context.Context) { d.Gateway.Settle(ctx) }
+
+// CheckKey tells whether a client with an API key or token would be served; the error
+// says why not.
+func (d *Daemon) CheckKey(ctx context.Context, key string) error {
+	_, err := d.Identities.Identity(ctx, key)
+	return err
+}
+
+// Authenticated tells whether clients have to say who they are.
+func (d *Daemon) Authenticated() bool { return d.Identities.Authenticated() }
+
+// hideSecrets keeps the secrets of settings out of what is shown.
+func (d *Daemon) hideSecrets(c *config.Config, list []config.Server) {
+	d.Hidden.Use(build.KnownSecrets(&c.Toolgate, list, os.LookupEnv), d.Log)
+	if d.logs != nil {
+		d.logs.Redact(&d.Hidden)
+	}
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolgate/toolgate/internal/admin"
+)
+
+// Run starts the parts, applies the configuration and calls serve. It ends everything when
+// serve returns, or when the context has ended and the calls under way have too (see
+// drain).
+func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) error {
+	defer d.Close()
+	parts, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	// What others still need while they end runs on until they have.
+	last, stopLast := context.WithCancel(context.WithoutCancel(parts))
+	var late errgroup.Group
+	late.Go(func() error { return d.Store.Run(last) })
+	late.Go(func() error { return d.Records.Run(last) })
+
+	group, gctx := errgroup.WithContext(parts)
+	d.ctx = gctx
+	if err := d.applyFirst(gctx); err != nil {
+		stopLast()
+		return errors.Join(err, late.Wait())
+	}
+	for _, run := range []func(context.Context) error{
+		d.watchStore,
+		d.Gateway.Run,
+		d.servers.Run,
+		d.saveCatalogs,
+		d.added.Run,
+		d.tools.Run,
+		d.registry.Run,
+		d.Operation.Run,
+		d.SignIn.Run,
+		d.Approvals.webhook.Run,
+		d.Budgets.run,
+		admin.SweepAdopted,
+		collectWhenIdle,
+	} {
+		group.Go(func() error { return run(gctx) })
+	}
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			d.drain(gctx)
+			end()
+		case <-gctx.Done():
+		}
+		return nil
+	})
+	group.Go(func() error {
+		serving, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		defer context.AfterFunc(gctx, func() { stop(context.Cause(gctx)) })()
+		err := serve(serving)
+		if ctx.Err() == nil { // its clients have left, and nobody asked for the end
+			end()
+		}
+		return err
+	})
+	err := group.Wait()
+	d.tasks.Wait()
+	stopLast()
+	return errors.Join(err, late.Wait())
+}
+
+// Close closes what New has opened. Run does so by itself; twice does no harm.
+func (d *Daemon) Close() {
+	if d.unguard != nil {
+		d.unguard()
+	}
+	if d.Identities != nil {
+		d.Identities.InForce().Close()
+	}
+	d.rates.Close()
+	if d.Records != nil {
+		d.Records.Close()
+	}
+	if d.Store != nil {
+		if err := d.Store.Close(); err != nil {
+			d.Log.Error("close the store", "err", err)
+		}
+	}
+	if d.claim != nil {
+		d.claim.Close()
+	}
+}
+
+// watchStore tells the parts what has changed in the store, by whichever gateway that
+// shares it.
+func (d *Daemon) watchStore(ctx context.Context) error {
+	return d.Store.Watch(ctx, func(topic string, _ int64) {
+		for _, tell := range d.onStore[topic] {
+			tell()
+		}
+	})
+}
+
+func (d *Daemon) saveCatalogs(ctx context.Context) error {
+	return d.catalogs.Run(ctx, d.servers.Listed)
+}
+
+// DrainTime is how long calls may finish when the gateway ends.
+func (d *Daemon) DrainTime() time.Duration { return d.Current().Toolgate.Limits.Drain }
+
+// drain accepts no more calls and waits for those under way, as long as the
+// configuration says or until a second signal ends the wait. The servers run on
+// meanwhile, and the store and the audit log beyond that.
+func (d *Daemon) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, d.DrainTime())
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if n := d.Gateway.Drain(ctx); n > 0 {
+		d.Log.Warn("the gateway ends before some calls have", "calls", n)
+	}
+	if n := d.servers.DrainTasks(ctx); n > 0 {
+		d.Log.Warn("the gateway ends before some tasks have", "tasks", n)
+	}
+}

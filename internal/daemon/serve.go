@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
+	"github.com/toolgate/toolgate/internal/daemon/signin"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// sideConnections is how many connections the administration and the metrics may
+// have over TCP, each.
+const sideConnections = 256
+
+// Handler is everything that the main listener serves. Where there is no webhook, its
+// path is like any other.
+func (d *Daemon) Handler() http.Handler {
+	secret := func() string {
+		a := d.Current().Toolgate.Approvals
+		if !slices.Contains(a.Ask, "webhook") {
+			return ""
+		}
+		return a.Webhook.Secret.Reveal()
+	}
+	gateway := d.Gateway.Handler()
+	answers, signIn := d.Gateway.CountFailures(d.Approvals.service.Callback(secret, d.Approvals.decideByWebhook)), d.Gateway.CountFailures(d.SignIn)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
+			answers.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, signin.Path) {
+			signIn.ServeHTTP(w, r)
+			return
+		}
+		gateway.ServeHTTP(w, r)
+	})
+}
+
+// ServeClients serves what [Daemon.Handler] does on the main listener until the context
+// ends, and then as long as calls may take to finish. certs is nil for plain HTTP. People
+// are sent to this listener to sign in.
+func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen.Certificates) error {
+	c := d.Current()
+	d.SignIn.Reached(build.ServerURL(c, l.Addr()))
+	return listen.NewFront(l, certs, listen.Connections(&c.Toolgate.Limits), d.Log).Serve(ctx, d.Handler(), d.DrainTime)
+}
+
+// ServeStream serves a client on a stream of lines, as the owner of an API key or token,
+// until ctx or the gateway ends or the stream does; it closes the stream then. It returns
+// at once, with an error when nobody has the key.
+func (d *Daemon) ServeStream(ctx context.Context, key string, stream io.ReadWriteCloser) error {
+	id, err := d.Identities.Identity(ctx, key)
+	if err != nil {
+		return err
+	}
+	d.tasks.Go(func() {
+		_ = d.Gateway.ServeStdio(ctx, id, proxy.Scope{}, stream, stream)
+		stream.Close()
+	})
+	return nil
+}
+
+// ServeControl serves the control socket.
+func (d *Daemon) ServeControl(ctx context.Context) error {
+	token, err := d.State.Secret("admin.token")
+	if err != nil {
+		return err
+	}
+	l, err := admin.Listen(d.State.Socket)
+	if err != nil {
+		return fmt.Errorf("open the control socket: %w", err)
+	}
+	defer os.Remove(d.State.Socket)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return listen.Serve(ctx, l, admin.Handler(d.Control(), token)) })
+	group.Go(func() error { return d.serveAdmin(ctx, token) })
+	return group.Wait()
+}
+
+// serveAdmin serves the control side on the address of listen.admin as well,
+// less what belongs to this machine's own user: to speak MCP without a
+// credential.
+func (d *Daemon) serveAdmin(ctx context.Context, token string) error {
+	address := d.settings.boot.Listen.Admin
+	if address == "" {
+		return nil
+	}
+	if !build.Loopback(address) && d.settings.boot.Listen.TLS.Cert == "" {
+		return failure.Newf(failure.Config, "listen.admin: %s is not of this machine alone, where the admin token would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return failure.Newf(failure.Unreachable, "listen.admin: %w; write another address, or leave it out", err)
+	}
+	certs, err := listen.NewCertificates(d.Current())
+	if err != nil {
+		l.Close()
+		return err
+	}
+	return listen.NewFront(l, certs, sideConnections, d.Log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(d.Control(), token))), func() time.Duration { return 0 })
+}
+
+// ServeMetrics serves /metrics on its own address. The default address may be
+// taken by another gateway, which is no reason not to start.
+func (d *Daemon) ServeMetrics(ctx context.Context) error {
+	c := d.Current()
+	address := c.Toolgate.Listen.Metrics
+	if address == "" {
+		return nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		if c.Origin("listen.metrics").Kind == tree.OriginDefault {
+			d.Log.Warn("no metrics: the default address is in use", "address", address)
+			return nil
+		}
+		return failure.Newf(failure.Unreachable, "listen.metrics: %w; write another address, or \"\" to serve no metrics", err)
+	}
+	token, err := d.State.Secret("admin.token")
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", d.Metrics.Handler())
+	return listen.NewFront(l, nil, sideConnections, d.Log).Serve(ctx, listen.Metrics(mux, address, token), func() time.Duration { return 0 })
+}
+
+// WatchFiles reloads when a file of the configuration changes.
+func (d *Daemon) WatchFiles(ctx context.Context) error {
+	files := d.Current().Files
+	if len(files) == 0 {
+		return nil
+	}
+	w := config.Watcher{Files: files, Logger: d.Log, OnChange: func(context.Context) []string {
+		if _, err := d.TakeFile(false); err != nil {
+			return nil
+		}
+		return d.Current().Files
+	}}
+	return w.Run(ctx)
+}
+
+// WatchSignals reloads on SIGHUP, as a person asked for it.
+func (d *Daemon) WatchSignals(ctx context.Context) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, reloadSignals...)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-hup:
+			_, _ = d.reloadAs("signal", nil) // logged there
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

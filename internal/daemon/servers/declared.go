@@ -1,0 +1,130 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/declared"
+	"github.com/toolgate/toolgate/native/queue"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/guard"
+)
+
+// namespace is one of tools that the configuration declares.
+type namespace struct {
+	*declared.Backend
+	guard    *guard.Guard    // nil until it is first mounted
+	external map[string]bool // what another service answers
+	queued   map[string]bool // what runs as a task
+	served   *queue.Backend  // in front of the guard
+	stop     context.CancelFunc
+}
+
+// newDeclared makes the backends of a configuration, by namespace; they are not
+// guarded yet.
+func newDeclared(c *config.Config, off *build.KeptOff) (map[string]*namespace, error) {
+	tools, err := build.DeclaredTools(c, off)
+	out := make(map[string]*namespace, len(tools))
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		b, wrong := declared.New(name, tools[name])
+		err = errors.Join(err, wrong)
+		if wrong != nil {
+			continue
+		}
+		s := &namespace{Backend: b, external: make(map[string]bool), queued: make(map[string]bool)}
+		for i := range tools[name] {
+			s.external[tools[name][i].Name] = tools[name][i].HTTP != nil
+		}
+		out[name] = s
+	}
+	for i := range c.Toolgate.Tools {
+		if t := &c.Toolgate.Tools[i]; t.Queue && out[t.Namespace] != nil {
+			out[t.Namespace].queued[t.Name] = true
+		}
+	}
+	if err != nil {
+		for _, s := range out {
+			s.Close()
+		}
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
+	}
+	return out, nil
+}
+
+// CheckDeclared checks the declared tools of a configuration that is not run.
+func CheckDeclared(c *config.Config, off *build.KeptOff) error {
+	made, err := newDeclared(c, off)
+	for _, n := range made {
+		n.Close()
+	}
+	return err
+}
+
+// mountDeclared returns the mounts of the declared tools of a plan, and what starts those
+// that do not run yet.
+func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Mount, run []func(), err error) {
+	list := make([]config.Server, 0, len(p.declared))
+	for _, name := range slices.Sorted(maps.Keys(p.declared)) {
+		list = append(list, config.Server{Key: name, Namespace: name, Timeouts: config.Timeouts{Hard: build.DeclaredHard}})
+	}
+	made, err := build.NewMounts(p.c, list)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, m := range made {
+		n := p.declared[list[i].Key]
+		if n.guard == nil {
+			run = append(run, t.guardDeclared(ctx, n))
+		}
+		mount := m.On(n.served)
+		mount.Native, mount.External = true, n.external
+		mounts = append(mounts, mount)
+	}
+	return mounts, run, nil
+}
+
+// guardDeclared stands a guard in front of declared tools, and returns what starts it.
+// The tools have nothing to do with each other, so that each has a circuit breaker of
+// its own.
+func (t *Table) guardDeclared(ctx context.Context, n *namespace) (start func()) {
+	settings := guard.Settings{Breaker: guard.Breaker{Off: true}, NoRetry: true, Tools: make(map[string]guard.Tool)}
+	for name := range n.external {
+		settings.Tools[name] = guard.Tool{Breaker: &guard.Breaker{}}
+	}
+	ctx, n.stop = context.WithCancel(ctx)
+	n.guard = t.newGuard(n.Backend, settings)
+	n.served = t.tasks.On(n.guard, func(tool string) bool { return n.queued[tool] })
+	return func() { t.running.Go(func() { _ = n.guard.Run(ctx) }) }
+}
+
+// declaredRows shows the declared tools in the list of servers.
+func (g *generation) declaredRows() []admin.Server {
+	out := make([]admin.Server, 0, len(g.declared))
+	for name, n := range g.declared {
+		l, status := n.Listing()
+		out = append(out, admin.Server{
+			Name: name, Namespace: name, Kind: "declared", State: status.State.String(), Seconds: time.Since(status.Since).Seconds(), Reason: status.Reason,
+			Tokens: build.ListingTokens(l), Tools: len(l.Items[mcp.Tool]), Sandbox: declaredLayers(n.Backend),
+		})
+	}
+	return out
+}
+
+// declaredLayers are the layers of confinement of the commands among declared tools,
+// for people; empty where there are none.
+func declaredLayers(b *declared.Backend) string {
+	layers, commands := b.Layers()
+	if !commands {
+		return ""
+	}
+	return layersText(layers)
+}

@@ -1,0 +1,52 @@
+package servers
+
+import (
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Rows returns the state of every server and of every namespace of declared tools.
+// Reasons may hold what servers have printed.
+func (t *Table) Rows() []admin.Server {
+	now := t.now.Load()
+	out := make([]admin.Server, 0, len(now.servers)+len(now.declared))
+	for _, s := range now.list() {
+		l, status := s.Listing()
+		row := admin.Server{
+			Name: s.Name(), Kind: s.Kind(), State: status.State.String(), Reason: status.Reason,
+			Seconds: time.Since(status.Since).Seconds(), Tokens: build.ListingTokens(l),
+		}
+		row.Namespace, row.Sandbox = now.plan.namespace(s.Name()), layersOf(s)
+		if l != nil {
+			row.Stale, row.Era, row.Version = l.Stale, l.Era.String(), string(l.Version)
+			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])
+			row.Resources, row.Templates = len(l.Items[mcp.Resource]), len(l.Items[mcp.Template])
+		}
+		row.SignIns = s.signIns()
+		row.Reason = because(row.Reason, row.SignIns)
+		var why string
+		if row.Breaker, why = breakerState(s.guard); why != "" {
+			row.Reason = strings.TrimPrefix(row.Reason+"; "+why, "; ")
+		}
+		out = append(out, row)
+	}
+	return append(out, now.declaredRows()...)
+}
+
+// Logs returns the last lines that a server has written to stderr; false where there is
+// no such server.
+func (t *Table) Logs(name string) (admin.ServerLogs, bool) {
+	s := t.now.Load().servers[name]
+	if s == nil {
+		return admin.ServerLogs{}, false
+	}
+	if s.upstream == nil {
+		return nativeLogs(s), true
+	}
+	tail := s.upstream.Tail()
+	return admin.ServerLogs{Server: name, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}, true
+}

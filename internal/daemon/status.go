@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// statusTime bounds how long a status waits for the catalog.
+const statusTime = time.Second
+
+// Status implements admin.Gateway.
+func (ctl *Control) Status() admin.Status {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
+	defer cancel()
+	ctl.d.Gateway.Settle(ctx) // what is shown as ready can be called
+	out := admin.Status{Servers: ctl.Servers(), Pending: []string{}, AtNextStart: []string{}}
+	ctl.d.Operation.Status(&out, append(ctl.d.orphaned.problems(), ctl.d.registry.Stricter())...)
+	if ctl.d.rates.Meter.Down() {
+		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
+	}
+	pending, later := ctl.d.settings.left()
+	for _, p := range pending {
+		if p.Server == "" {
+			out.Pending = append(out.Pending, p.What)
+		}
+	}
+	out.Pending = append(out.Pending, ctl.d.tools.Pending()...)
+	out.AtNextStart = append(out.AtNextStart, later...)
+	return out
+}
+
+// Servers returns the state of every server, sorted by name.
+func (ctl *Control) Servers() []admin.Server {
+	pending, _ := ctl.d.settings.left()
+	waiting := make(map[string][]string) // by server
+	for _, p := range pending {
+		if p.Server != "" {
+			waiting[p.Server] = append(waiting[p.Server], p.What)
+		}
+	}
+	out := ctl.d.servers.Rows()
+	for i := range out {
+		out[i].Pending = waiting[out[i].Name]
+		delete(waiting, out[i].Name)
+	}
+	out = append(out, ctl.d.tools.Rows()...)
+	for i := range out {
+		row := &out[i]
+		if len(row.Pending) > 0 {
+			row.Reason = strings.TrimPrefix(row.Reason+"; "+pendingReason(row.Pending), "; ")
+		}
+		row.Reason = ctl.d.Hidden.Shown(row.Reason) // what servers print is in it
+	}
+	for name, changes := range waiting {
+		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
+	}
+	slices.SortFunc(out, func(a, b admin.Server) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// pendingReason says what an automatic reload has left undone (DESIGN 7).
+func pendingReason(changes []string) string {
+	return "waits for `toolgate reload`: " + strings.Join(changes, ", ")
+}
+
+// Activity implements [admin.Watched].
+func (ctl *Control) Activity() admin.Activity {
+	out := admin.Activity{Now: time.Now(), Sessions: ctl.d.Gateway.Sessions(), Tools: ctl.d.Records.Tools()}
+	return out
+}
+
+// Logs implements [admin.Watched].
+func (ctl *Control) Logs(server string) (admin.ServerLogs, error) {
+	if logs, ok := ctl.d.servers.Logs(server); ok {
+		return ctl.d.Hidden.Lines(logs), nil
+	}
+	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
+}
+
+// Capabilities implements [admin.CatalogLister].
+func (ctl *Control) Capabilities(ctx context.Context) ([]admin.Capability, error) {
+	ctl.d.Gateway.Settle(ctx)
+	all := []admin.Capability{}
+	for _, c := range ctl.d.Gateway.Capabilities() {
+		all = append(all, admin.Capability{
+			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
+		})
+	}
+	return all, nil
+}
