@@ -179,8 +179,8 @@ type Server struct {
 	Results Results `json:",omitzero"`
 	// Offer is set for a server that is not started, and that agents may add.
 	Offer *Offer
-	// Native is what is set for a group of the gateway's own tools, a *[NativeFS],
-	// *[NativeSystem], *[NativeWeb], *[NativeCode] or *[NativeUtil], or for a
+	// Native is what is set for a group of the gateway's own tools, a
+	// [group.Settings], or for a
 	// *[Plugin]; nil for every other server.
 	Native any `json:",omitempty"`
 

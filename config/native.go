@@ -1,25 +1,42 @@
 package config
 
 import (
-	"fmt"
 	"maps"
-	"path/filepath"
+	"reflect"
 	"slices"
-	"strings"
+	"sync"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native/group"
 )
 
-// nativeGroups are the groups of the gateway's own tools, by their keys.
-var nativeGroups = []struct {
-	key string
-	of  func(*Native) (group any, on bool)
-}{
-	{"code", func(n *Native) (any, bool) { return n.Code, n.Code != nil }},
-	{"fs", func(n *Native) (any, bool) { return n.FS, n.FS != nil }},
-	{"system", func(n *Native) (any, bool) { return n.System, n.System != nil }},
-	{"util", func(n *Native) (any, bool) { return n.Util, n.Util != nil }},
-	{"web", func(n *Native) (any, bool) { return n.Web, n.Web != nil }},
+// nativeGroups are the groups of the gateway's own tools: the fields of [Native] whose
+// type is the settings of a group, in their order.
+var nativeGroups = sync.OnceValue(func() []nativeGroup {
+	var out []nativeGroup
+	for _, f := range decode.Fields(reflect.TypeFor[Native]()) {
+		if f.Type.Implements(reflect.TypeFor[group.Settings]()) {
+			out = append(out, nativeGroup{f.Tag.Get("config"), f.Index})
+		}
+	}
+	return out
+})
+
+// nativeGroup is a group by its key, and the place of its settings in [Native].
+type nativeGroup struct {
+	key   string
+	index []int
+}
+
+// of returns the settings of the group, nil where it is off.
+func (g nativeGroup) of(n *Native) group.Settings {
+	field := reflect.ValueOf(n).Elem().FieldByIndex(g.index)
+	if field.IsNil() {
+		return nil
+	}
+	settings, _ := field.Interface().(group.Settings)
+	return settings
 }
 
 // nativeKeys are the keys of groups and plugins that a section names, for the
@@ -27,7 +44,7 @@ var nativeGroups = []struct {
 func nativeKeys(section *tree.Node) []string {
 	var keys []string
 	native := section.Get("native")
-	for _, g := range nativeGroups {
+	for _, g := range nativeGroups() {
 		if !native.Get(g.key).IsNull() {
 			keys = append(keys, g.key)
 		}
@@ -46,9 +63,9 @@ func nativeServers(n *Native, section *tree.Node) []Server {
 		}
 		out = append(out, s)
 	}
-	for _, g := range nativeGroups {
-		if group, on := g.of(n); on {
-			add(g.key, section.Get(g.key), group)
+	for _, g := range nativeGroups() {
+		if settings := g.of(n); settings != nil {
+			add(g.key, section.Get(g.key), settings)
 		}
 	}
 	plugins := section.Get("plugins").ByKey()
@@ -93,49 +110,14 @@ func checkNative(p *tree.Problems, section *tree.Node, t *Toolgate, natives []Se
 			}
 		}
 	}
-	for _, g := range nativeGroups {
+	for _, g := range nativeGroups() {
 		if _, clash := t.Native.Plugins[g.key]; clash {
 			p.At(native.Get("plugins").Get(g.key), "native.plugins."+g.key, "write another name", "the name is that of the gateway's own tools")
 		}
 	}
-	if fs := t.Native.FS; fs != nil {
-		if len(fs.Roots) == 0 && !native.Get("fs").Get("roots").IsNull() {
-			p.At(native.Get("fs").Get("roots"), "native.fs.roots", "write the folders whose files are served", "is required and empty")
-		}
-		checkInside(p, native.Get("fs").Get("write"), "native.fs.write", fs.Write, fs.Roots)
-	}
-	if code := t.Native.Code; code != nil {
-		checkInside(p, native.Get("code").Get("write"), "native.code.write", code.Write, code.Roots)
-		c := native.Get("code").Get("container")
-		switch {
-		case code.Container.Runtime != "" && code.Container.Image == "":
-			p.At(c, "native.code.container.image", "add image: ...", "a container needs an image")
-		case code.Container.Runtime == "" && (code.Container.Image != "" || len(code.Container.Args) > 0):
-			p.At(c, "native.code.container.runtime", "add runtime: docker, or runtime: podman", "nothing runs the container")
-		}
-		for _, kind := range []struct {
-			key string
-			of  map[string]CodeCommand
-		}{{"linters", code.Linters}, {"tests", code.Tests}} {
-			at := native.Get("code").Get(kind.key).ByKey()
-			for _, name := range slices.Sorted(maps.Keys(kind.of)) {
-				if command := kind.of[name].Command; len(command) == 0 || command[0] == "" || strings.Contains(command[0], "{path}") {
-					p.At(at[name].Value, fmt.Sprintf("native.code.%s.%s.command", kind.key, name), "write the program and its arguments", "there is no program to run")
-				}
-			}
-		}
-	}
-}
-
-// checkInside reports folders that are in none of the roots.
-func checkInside(p *tree.Problems, n *tree.Node, path string, folders, roots []string) {
-	for i, folder := range folders {
-		inside := slices.ContainsFunc(roots, func(root string) bool {
-			rel, err := filepath.Rel(root, folder)
-			return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-		})
-		if !inside {
-			p.At(n.Item(i), fmt.Sprintf("%s[%d]", path, i), "write a folder in one of the roots", "%s is in none of the roots", folder)
+	for _, g := range nativeGroups() {
+		if checker, ok := g.of(&t.Native).(decode.Checker); ok {
+			checker.Check(p, native.Get(g.key), "native."+g.key)
 		}
 	}
 }

@@ -5,7 +5,12 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config/secret"
-	"github.com/toolgate/toolgate/config/units"
+	"github.com/toolgate/toolgate/native/group"
+	"github.com/toolgate/toolgate/native/plugins/code"
+	"github.com/toolgate/toolgate/native/plugins/fs"
+	"github.com/toolgate/toolgate/native/plugins/system"
+	"github.com/toolgate/toolgate/native/plugins/text"
+	"github.com/toolgate/toolgate/native/plugins/web"
 )
 
 // Native is the tools of the gateway itself and of plugins, by group. A group is
@@ -13,46 +18,23 @@ import (
 // for it, such as tools, timeouts, breaker, concurrency and results, holds for it
 // as well. A group that is written without settings, as in "util: {}", is on with
 // its defaults.
+//
+// A field with the settings of a group registers the group: its key, its section of the
+// configuration, how its process is started, and the tools, which are part of the program
+// because the package is imported here.
 type Native struct {
 	// FS serves files. Absent: off.
-	FS *NativeFS `config:"fs"`
+	FS *fs.Settings `config:"fs"`
 	// System serves facts about this machine. Absent: off.
-	System *NativeSystem `config:"system"`
+	System *system.Settings `config:"system"`
 	// Web fetches pages and searches. Absent: off.
-	Web *NativeWeb `config:"web"`
+	Web *web.Settings `config:"web"`
 	// Code runs programs, linters and tests. Absent: off.
-	Code *NativeCode `config:"code"`
+	Code *code.Settings `config:"code"`
 	// Util serves text tools. Absent: off.
-	Util *NativeUtil `config:"util"`
+	Util *text.Settings `config:"util"`
 	// Plugins are further programs, by name. Absent: none.
 	Plugins map[string]Plugin `config:"plugins"`
-}
-
-// Sandboxing is what happens where this machine cannot confine a process as it
-// should be. The zero value is [SandboxRequired] for what runs code or commands
-// that a caller has a say in, and [SandboxAuto] for everything else.
-type Sandboxing string
-
-// The ways.
-const (
-	SandboxAuto     Sandboxing = "auto"     // it is confined as far as the machine can, which ls -o wide shows
-	SandboxRequired Sandboxing = "required" // it does not start
-	SandboxOff      Sandboxing = "off"      // nothing is confined
-)
-
-// NativeLimits bound what a process of tools may use up.
-type NativeLimits struct {
-	// Memory is how much data each of its processes may hold. Absent: 1GiB.
-	Memory units.Size `config:"memory" min:"16MiB" max:"1024GiB"`
-	// CPU is how much processor time each of its processes may use; one that serves tools is started again when it is used up.
-	// Absent: what the group needs.
-	CPU time.Duration `config:"cpu" min:"1s" max:"720h"`
-	// FileSize is how large a file may be that it writes. Absent: 1GiB.
-	FileSize units.Size `config:"file_size" min:"1KiB" max:"1024GiB"`
-	// Files is how many it may have open at once. Absent: 256.
-	Files int `config:"files" min:"16" max:"1000000"`
-	// Processes is how many there may be of it at once. Absent: 64.
-	Processes int `config:"processes" min:"1" max:"100000"`
 }
 
 // Plugin is one program that serves tools.
@@ -74,7 +56,7 @@ type Plugin struct {
 	// StartTimeout is until when it must serve. Absent: 10s.
 	StartTimeout time.Duration `config:"start_timeout" min:"100ms" max:"10m"`
 	// Sandbox says what happens where it cannot be confined. Absent: auto.
-	Sandbox Sandboxing `config:"sandbox" enum:"auto|required|off"`
+	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
 	// Read are files and folders that it may read, with everything in them. Absent: what programs need to run.
 	Read []string `config:"read" format:"path"`
 	// Write are those that it may change. Absent: none but a private temporary folder.
@@ -84,5 +66,5 @@ type Plugin struct {
 	// Network is what it may reach. Absent: none.
 	Network string `config:"network" enum:"none|full"`
 	// Limits bound what it may use up. Absent: the defaults of each.
-	Limits NativeLimits `config:"limits"`
+	Limits group.Limits `config:"limits"`
 }

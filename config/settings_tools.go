@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/units"
+	"github.com/toolgate/toolgate/native/group"
 )
 
 // DeclaredTool is a tool that is declared instead of written: a request, or a
@@ -53,7 +54,7 @@ type DeclaredTool struct {
 	// Cwd is its working folder. Absent: a private temporary one.
 	Cwd string `config:"cwd" format:"path"`
 	// Sandbox says what happens where it cannot be confined. Absent: required, so that it is not offered there.
-	Sandbox Sandboxing `config:"sandbox" enum:"auto|required|off"`
+	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
 	// Read are files and folders that it may read, with everything in them. Absent: what programs need to run, and cwd.
 	Read []string `config:"read" format:"path"`
 	// Write are those that it may change. Absent: none but the private folder.
@@ -63,7 +64,7 @@ type DeclaredTool struct {
 	// Network is what it may reach. Absent: none.
 	Network string `config:"network" enum:"none|full"`
 	// Limits bound what it may use up. Absent: the defaults of each.
-	Limits NativeLimits `config:"limits"`
+	Limits group.Limits `config:"limits"`
 
 	// Answer is the path of the part of a JSON answer that is the result, such as /items/0 or $.items[*].name. Absent: all of it.
 	Answer string `config:"answer"`

@@ -66,11 +66,11 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 		if n.Container.Runtime != "" {
 			subject += " but for execute"
 		}
-		add(subject, sandbox.Policy{Mode: build.RunMode(n.Sandbox)})
+		add(subject, sandbox.Policy{Mode: n.Sandbox.ForCallers()})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Toolgate.Native.Plugins)) {
 		n := c.Toolgate.Native.Plugins[name]
-		p := build.NativePolicy(n.Sandbox, &n.Limits)
+		p := n.Limits.Policy(n.Sandbox)
 		if p.Listen = true; n.Network == "full" {
 			p.Network = sandbox.FullNetwork
 		}
@@ -79,7 +79,7 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		if t.Type == "command" {
-			add(fmt.Sprintf("tools[%d] (%s)", i, tools.Name(t)), sandbox.Policy{Mode: build.RunMode(t.Sandbox)})
+			add(fmt.Sprintf("tools[%d] (%s)", i, tools.Name(t)), sandbox.Policy{Mode: t.Sandbox.ForCallers()})
 		}
 	}
 	return out

@@ -128,19 +128,24 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/text/unicode/norm"},
 		why:    "what tools reach of a machine's files; x/text knows which names some file system takes for the same",
 	},
-	"native/plugins/fs": {ours: []string{"native/embedded", "native/toolapi", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
+	"native/group": {
+		ours: []string{"config/tree", "config/units", "internal/sandbox"},
+		why:  "what the groups have in common; the process of a group is entered with it, so it imports little",
+	},
+	"native/plugins/text": {ours: []string{"native/embedded", "native/group", "native/toolapi"}, why: "tools that need nothing but their arguments"},
+	"native/plugins/fs":   {ours: []string{"config/tree", "config/units", "native/embedded", "native/group", "native/toolapi", "native/plugins/files"}, why: "the tools for files; what is reached is said by the package beneath"},
 	"native/plugins/system": {
-		ours:   []string{"native/embedded", "native/toolapi", "native/plugins/files"},
+		ours:   []string{"config/units", "native/embedded", "native/group", "native/toolapi", "native/plugins/files"},
 		others: []string{"github.com/shirou/gopsutil/v4"},
 		why:    "gopsutil knows how each system tells its figures; nothing else needs them",
 	},
 	"native/plugins/code": {
-		ours:   []string{"native/embedded", "native/toolapi", "native/plugins/files", "internal/child", "internal/orphan", "internal/sandbox"},
+		ours:   []string{"config/tree", "config/units", "native/embedded", "native/group", "native/toolapi", "native/plugins/files", "internal/child", "internal/orphan", "internal/sandbox"},
 		others: []string{"golang.org/x/sys"},
 		why:    "runs programs, confined; x/sys ends what they leave behind, but for the guardian of the process",
 	},
 	"native/plugins/web": {
-		ours:   []string{"native/embedded", "native/toolapi", "internal/egress"},
+		ours:   []string{"config/secret", "config/units", "native/embedded", "native/group", "native/toolapi", "internal/egress", "internal/sandbox"},
 		others: []string{"golang.org/x/net/html"},
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},
@@ -207,7 +212,7 @@ var rules = map[string]rule{
 	"config": {
 		ours: []string{
 			"config/decode", "config/format", "config/secret", "config/tree", "config/units",
-			"gate/capsule", "gate/opa", "gate/registry",
+			"gate/capsule", "gate/opa", "gate/registry", "native/group", "native/plugins/...",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",

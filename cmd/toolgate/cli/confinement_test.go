@@ -13,6 +13,8 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/group"
+	"github.com/toolgate/toolgate/native/plugins/code"
 )
 
 // What runs code or commands that a caller has a say in is confined, or does not
@@ -27,9 +29,9 @@ func TestCodeAndCommandsMustBeConfined(t *testing.T) {
 		h := newHome(t)
 		c := configOf(t, h, fmt.Sprintf("toolgate:\n  native: { code: { timeout: 1s%[1]s } }\n  tools: [{ name: say, type: command, args: [echo]%[1]s }]\n", set))
 		off := build.KeepOff(c, nil)
-		settings := build.CodeSettings(c.Toolgate.Native.Code, off)
-		if got := settings["sandbox"]; got != want {
-			t.Errorf("code with %q: %v, want %v", written, got, want)
+		child := c.Toolgate.Native.Code.Child(&group.Gateway{Own: off.Own, Started: off.Started, Python: off.Python})
+		if settings, ok := child.Config.(code.Config); !ok || settings.Sandbox != want {
+			t.Errorf("code with %q: %+v, want %v", written, child.Config, want)
 		}
 		command, err := build.DeclaredCommand(c, &c.Toolgate.Tools[0], off)
 		if err != nil || command.Policy.Mode != want {

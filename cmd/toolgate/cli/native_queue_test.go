@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
+	"github.com/toolgate/toolgate/native/plugins/code"
 )
 
 // pythonHere is the interpreter of this machine.
@@ -56,7 +57,7 @@ func TestNativePythonShim(t *testing.T) {
 				t.Errorf("it stands for %s, not %s", got, python)
 			}
 			var named config.Config
-			named.Toolgate.Native.Code = &config.NativeCode{Python: shim}
+			named.Toolgate.Native.Code = &code.Settings{Python: shim}
 			fixed := build.KeepOff(&named, nil).Started()
 			for _, path := range append(library, got, shim) {
 				if !slices.Contains(fixed, path) {

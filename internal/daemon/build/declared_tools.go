@@ -95,7 +95,7 @@ func DeclaredCommand(c *config.Config, t *config.DeclaredTool, off *KeptOff) (*d
 		return nil, err
 	}
 	p := sandbox.Policy{
-		Mode: RunMode(t.Sandbox), Read: slices.Clone(t.Read), Write: t.Write, Run: t.Run, Temp: true,
+		Mode: t.Sandbox.ForCallers(), Read: slices.Clone(t.Read), Write: t.Write, Run: t.Run, Temp: true,
 		CPU: t.Limits.CPU, Memory: int64(t.Limits.Memory), FileSize: int64(t.Limits.FileSize), Files: t.Limits.Files, Processes: t.Limits.Processes,
 	}
 	if t.Network == "full" {

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/native/group"
 )
 
 // KeptOff is what the programs of one configuration are kept off: the gateway's own
@@ -30,6 +32,11 @@ func KeepOff(c *config.Config, own []string) *KeptOff {
 		return "", nil
 	})}
 	return k.With(c)
+}
+
+// gateway is what groups of tools learn of it.
+func (k *KeptOff) gateway() *group.Gateway {
+	return &group.Gateway{Version: version.Version, Own: k.Own, Started: k.Started, Python: k.Python}
 }
 
 // With is the same for a configuration that differs in its declared tools alone.

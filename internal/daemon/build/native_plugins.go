@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native"
+	"github.com/toolgate/toolgate/native/group"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -23,7 +24,7 @@ func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *KeptO
 		env[name] = value.Reveal()
 	}
 	spec.Env = upstream.Environment(env, nil, os.LookupEnv)
-	p := NativePolicy(n.Sandbox, &n.Limits)
+	p := n.Limits.Policy(n.Sandbox)
 	p.Read, p.Write, p.Run, p.Temp = n.Read, n.Write, n.Run, true
 	if n.Network == "full" {
 		p.Network = sandbox.FullNetwork
@@ -36,7 +37,7 @@ func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *KeptO
 		return spec, fmt.Errorf("native.plugins.%s: %w", spec.Key, err)
 	}
 	if p.Run == nil {
-		spec.Policy.Run = existing(systemPrograms...)
+		spec.Policy.Run = group.Existing(systemPrograms...)
 	}
 	return spec, nil
 }

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/native/group"
+	"github.com/toolgate/toolgate/native/plugins/code"
 )
 
 // pythonTime is how long a script may look for the interpreter that it stands for.
@@ -42,7 +43,7 @@ func RealPython(path string) (python string, library []string) {
 	}
 	for _, prefix := range said[1:] {
 		if filepath.IsAbs(prefix) {
-			library = append(library, existing(filepath.Join(prefix, "lib"), filepath.Join(prefix, "lib64"))...)
+			library = append(library, group.Existing(filepath.Join(prefix, "lib"), filepath.Join(prefix, "lib64"))...)
 		}
 	}
 	return filepath.Clean(said[0]), library
@@ -50,11 +51,11 @@ func RealPython(path string) (python string, library []string) {
 
 // codePython is the interpreter that a configuration names for code__execute, or
 // the one that would be found.
-func codePython(n *config.NativeCode) string {
+func codePython(n *code.Settings) string {
 	if n.Python != "" {
 		return n.Python
 	}
-	return commandPath("python3")
+	return group.Command("python3")
 }
 
 // isScript tells whether a program is run by another one.

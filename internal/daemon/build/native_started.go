@@ -27,18 +27,12 @@ func startedFrom(c *config.Config, python func() (path string, library []string)
 		}
 	}
 	if code := c.Toolgate.Native.Code; code != nil {
-		s.program(code.Python, "")
 		path, library := python()
 		s.program(path, "")
 		s.add(library...)
-		for _, commands := range []map[string]config.CodeCommand{code.Linters, code.Tests} {
-			for _, command := range commands {
-				if len(command.Command) > 0 {
-					s.program(command.Command[0], "")
-				}
-			}
+		for _, program := range code.Programs() {
+			s.program(program, "")
 		}
-		s.program(code.Container.Runtime, "")
 	}
 	for _, plugin := range c.Toolgate.Native.Plugins {
 		s.server(&config.Server{Command: plugin.Path, Args: plugin.Args, Env: plugin.Env, Cwd: filepath.Dir(plugin.Path)})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/native/plugins/code"
 )
 
 // What an agent may not write: everything by which a server would be another one
@@ -115,7 +116,7 @@ func TestStartedFrom(t *testing.T) {
 			t.Errorf("%s may be written: %v", write, err)
 		}
 	}
-	c.Toolgate.Native.Code = &config.NativeCode{Linters: map[string]config.CodeCommand{"x": {Command: []string{at("code/lint.sh")}}}}
+	c.Toolgate.Native.Code = &code.Settings{Linters: map[string]code.CommandSettings{"x": {Command: []string{at("code/lint.sh")}}}}
 	if got := KeepOff(c, nil).Started(); !slices.Contains(got, at("code")) {
 		t.Errorf("%q", got)
 	}

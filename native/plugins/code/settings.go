@@ -1,0 +1,132 @@
+package code
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/config/units"
+	"github.com/toolgate/toolgate/internal/child"
+	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/group"
+)
+
+// Settings are the section native.code: it runs programs, linters and tests.
+type Settings struct {
+	// Roots are the folders in which linters, tests and git work. Absent: none, so that only execute is there.
+	Roots []string `config:"roots" format:"path"`
+	// Write are the folders, roots or in roots, that linters and tests may change. Absent: none.
+	Write []string `config:"write" format:"path"`
+	// Python runs what execute is given. Absent: python3 of the PATH.
+	Python string `config:"python" format:"path"`
+	// Container runs it in a container instead. Absent: it runs in the sandbox alone.
+	Container ContainerSettings `config:"container"`
+	// Linters are the commands that run_linter knows, by name, each a program with its arguments. Absent: none.
+	Linters map[string]CommandSettings `config:"linters"`
+	// Tests are the commands that run_tests knows, by name. Absent: none.
+	Tests map[string]CommandSettings `config:"tests"`
+	// Timeout bounds one run. Absent: 60s.
+	Timeout time.Duration `config:"timeout" min:"100ms" max:"24h"`
+	// MaxBytes is how much of what a run prints is kept. Absent: 1MiB.
+	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
+	// Queue has runs be tasks, which wait for a worker. Absent: false.
+	Queue bool `config:"queue"`
+	// Workers is how many runs there may be at once. Absent: 4.
+	Workers int `config:"workers" min:"1" max:"1000"`
+	// Sandbox says what happens where a run cannot be confined. Absent: required, so that the group does not start there.
+	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
+	// Limits bound what each run may use up. Absent: the defaults of each.
+	Limits group.Limits `config:"limits"`
+}
+
+// ContainerSettings is a container that programs run in.
+type ContainerSettings struct {
+	// Runtime is the program that runs containers, such as docker or podman. Absent: no container.
+	Runtime string `config:"runtime"`
+	// Image is what they are made of. Required with runtime.
+	Image string `config:"image"`
+	// Args are further arguments of its run command. Absent: none.
+	Args []string `config:"args"`
+}
+
+// CommandSettings is a program that works in a folder.
+type CommandSettings struct {
+	// Command is the program and its arguments; {path} alone is where the caller's path goes. Required.
+	Command []string `config:"command" required:"true"`
+	// Env are variables of its environment besides PATH, HOME, LANG and TMPDIR. Absent: none.
+	Env map[string]string `config:"env"`
+}
+
+// Check implements [decode.Checker].
+func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
+	group.CheckInside(p, n.Get("write"), tree.Join(path, "write"), s.Write, s.Roots)
+	at := tree.Join(path, "container")
+	switch {
+	case s.Container.Runtime != "" && s.Container.Image == "":
+		p.At(n.Get("container"), tree.Join(at, "image"), "add image: ...", "a container needs an image")
+	case s.Container.Runtime == "" && (s.Container.Image != "" || len(s.Container.Args) > 0):
+		p.At(n.Get("container"), tree.Join(at, "runtime"), "add runtime: docker, or runtime: podman", "nothing runs the container")
+	}
+	for _, kind := range []struct {
+		key string
+		of  map[string]CommandSettings
+	}{{"linters", s.Linters}, {"tests", s.Tests}} {
+		at := n.Get(kind.key).ByKey()
+		for _, name := range slices.Sorted(maps.Keys(kind.of)) {
+			if command := kind.of[name].Command; len(command) == 0 || command[0] == "" || strings.Contains(command[0], "{path}") {
+				p.At(at[name].Value, fmt.Sprintf("%s.%s.%s.command", path, kind.key, name), "write the program and its arguments", "there is no program to run")
+			}
+		}
+	}
+}
+
+// Programs returns the programs that are named, as they are written.
+func (s *Settings) Programs() []string {
+	out := []string{s.Python, s.Container.Runtime}
+	for _, commands := range []map[string]CommandSettings{s.Linters, s.Tests} {
+		for _, command := range commands {
+			if len(command.Command) > 0 {
+				out = append(out, command.Command[0])
+			}
+		}
+	}
+	return out
+}
+
+// Child implements [group.Settings]. The process itself only starts what runs, each run
+// confined by itself.
+func (s *Settings) Child(g *group.Gateway) group.Child {
+	python, library := g.Python()
+	mode := s.Sandbox.ForCallers()
+	c := Config{
+		Roots: s.Roots, Write: s.Write, Own: g.Own, Fixed: g.Started(), Python: python, Library: library, Git: group.Command("git"),
+		Linters: commands(s.Linters), Tests: commands(s.Tests), Timeout: s.Timeout, MaxBytes: int(s.MaxBytes),
+		Queue: s.Queue, Workers: s.Workers, Sandbox: mode,
+		Limits: Limits{
+			Memory: int64(s.Limits.Memory), CPU: s.Limits.CPU, FileSize: int64(s.Limits.FileSize), Files: s.Limits.Files, Processes: s.Limits.Processes,
+		},
+	}
+	out := group.Child{Policy: sandbox.Policy{Mode: sandbox.Off}, Env: child.Environment(nil, nil, os.LookupEnv)}
+	if s.Container.Runtime != "" {
+		c.Container = Container{Runtime: group.Command(s.Container.Runtime), Image: s.Container.Image, Args: s.Container.Args}
+	} else { // a container confines execute
+		out.Refused = sandbox.Refusal(sandbox.Policy{Mode: mode})
+	}
+	out.Config = c
+	return out
+}
+
+// commands are commands with the absolute paths of their programs.
+func commands(of map[string]CommandSettings) map[string]Command {
+	out := make(map[string]Command, len(of))
+	for name, c := range of {
+		command := slices.Clone(c.Command)
+		command[0] = group.Command(command[0])
+		out[name] = Command{Command: command, Env: c.Env}
+	}
+	return out
+}
