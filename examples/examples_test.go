@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/toolgate/toolgate/internal/built"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // programs are the binaries that the scripts call, by the packages they are
@@ -112,18 +113,10 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	wanted, err := regexp.Compile(args[0])
 	ts.Check(err)
-	tick, end := time.NewTicker(50*time.Millisecond), time.After(patience)
-	defer tick.Stop()
-	for {
-		err := ts.Exec(args[1], args[2:]...)
-		if err == nil && wanted.MatchString(ts.ReadFile("stdout")) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-end:
-			ts.Fatalf("not within %v: %s", patience, args[0])
-		}
+	if !testwait.Within(patience, func() bool {
+		return ts.Exec(args[1], args[2:]...) == nil && wanted.MatchString(ts.ReadFile("stdout"))
+	}) {
+		ts.Fatalf("not within %v: %s", patience, args[0])
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // pureProgram is this very program as it is released: with nothing of C in it, and
@@ -199,7 +200,7 @@ func TestConfined(t *testing.T) {
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
+				testwait.Until(t, patience, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
 				if left := p.left(t); alive(pid) || len(left) != 1 {
 					t.Error("what was there before is left:", left)
 				}
@@ -223,8 +224,8 @@ func TestConfinedTree(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
-	eventually(t, "what it has started has ended", func() bool { return len(sleeping(t, long)) == 0 })
+	testwait.Until(t, patience, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
+	testwait.Until(t, patience, "what it has started has ended", func() bool { return len(sleeping(t, long)) == 0 })
 }
 
 // The program that runs confined is the one that was verified.
@@ -322,7 +323,7 @@ func TestShippedConfined(t *testing.T) {
 		_ = p.Run(ctx)
 	}()
 	defer func() { stop(); <-ended }()
-	eventually(t, "it runs, or does not", func() bool { return p.state() != mcp.Starting })
+	testwait.Until(t, patience, "it runs, or does not", func() bool { return p.state() != mcp.Starting })
 	_, status := p.Listing()
 	if layers, _ := layersFor(t, sandbox.Policy{Mode: sandbox.Auto}); len(layers) < 3 {
 		if status.State == mcp.Ready {

@@ -27,6 +27,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native/proto"
 	"github.com/toolgate/toolgate/native/sdk"
 )
@@ -320,20 +321,8 @@ func run(t *testing.T, s Spec, change ...func(*Options)) *running {
 	return &running{p, log}
 }
 
-// eventually polls until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(30 * time.Second)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("never: " + what)
-		}
-	}
-}
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 30 * time.Second
 
 func (r *running) state() mcp.State {
 	_, s := r.Listing()
@@ -342,7 +331,7 @@ func (r *running) state() mcp.State {
 
 func (r *running) await(t *testing.T, want mcp.State) mcp.Status {
 	t.Helper()
-	eventually(t, "the state "+want.String(), func() bool { return r.state() == want })
+	testwait.Until(t, patience, "the state "+want.String(), func() bool { return r.state() == want })
 	_, s := r.Listing()
 	return s
 }

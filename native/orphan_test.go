@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -74,13 +75,13 @@ func hostIsKilled(t *testing.T, mode sandbox.Mode) {
 		t.Fatal(err)
 	}
 	_ = host.Wait()
-	eventually(t, "the plugin ends with its gateway", func() bool { return !alive(pid) })
+	testwait.Until(t, patience, "the plugin ends with its gateway", func() bool { return !alive(pid) })
 	defer func() {
 		for _, pid := range sleeping(t, long) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}()
-	eventually(t, "what the plugin has started ends with it", func() bool { return len(sleeping(t, long)) == 0 })
+	testwait.Until(t, patience, "what the plugin has started ends with it", func() bool { return len(sleeping(t, long)) == 0 })
 	if entries, err := os.ReadDir(temp); err != nil || len(entries) > 0 {
 		t.Error("left among the temporary files:", entries, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
@@ -116,7 +117,7 @@ func TestFailures(t *testing.T) {
 	if p.PID() != pid {
 		t.Error("the process is another after a panic")
 	}
-	eventually(t, "the log says what failed", func() bool { return strings.Contains(p.log.String(), "a secret detail") })
+	testwait.Until(t, patience, "the log says what failed", func() bool { return strings.Contains(p.log.String(), "a secret detail") })
 }
 
 // What a plugin prints while it serves can be read like what it printed before.
@@ -125,7 +126,7 @@ func TestPrints(t *testing.T) {
 	if _, err := p.Call(t.Context(), callOf("print", `{"text":"model loaded"}`)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both lines", func() bool {
+	testwait.Until(t, patience, "both lines", func() bool {
 		lines, _ := p.Stderr()
 		return slices.Contains(lines, "out: model loaded") && slices.Contains(lines, "err: model loaded")
 	})
@@ -143,7 +144,7 @@ func TestEndsDuringCall(t *testing.T) {
 			mark := filepath.Join(t.TempDir(), "mark")
 			call = callOf("wait", `{"text":"`+mark+`"}`)
 			go func() {
-				eventually(t, "the call runs", func() bool { return holds(mark, "running") })
+				testwait.Until(t, patience, "the call runs", func() bool { return holds(mark, "running") })
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}()
 		}
@@ -151,7 +152,7 @@ func TestEndsDuringCall(t *testing.T) {
 		if f, ok := errors.AsType[*mcp.Failure](err); !ok || f.Kind != mcp.FailUnavailable || !f.Delivered {
 			t.Fatalf("%s: %v", how, err)
 		}
-		eventually(t, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
+		testwait.Until(t, patience, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
 		if got, err := p.Call(t.Context(), callOf("say", `{"text":"again"}`)); err != nil || !strings.Contains(string(got.Result), "again") {
 			t.Fatal(got, err)
 		}
@@ -168,14 +169,14 @@ func TestCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	left := errors.New("the client has left")
 	go func() {
-		eventually(t, "the call runs", func() bool { return holds(mark, "running") })
+		testwait.Until(t, patience, "the call runs", func() bool { return holds(mark, "running") })
 		cancel(left)
 	}()
 	_, err := p.Call(ctx, callOf("wait", `{"text":"`+mark+`"}`))
 	if !errors.Is(err, left) {
 		t.Error(err)
 	}
-	eventually(t, "the tool hears of it", func() bool { return holds(mark, "canceled") })
+	testwait.Until(t, patience, "the tool hears of it", func() bool { return holds(mark, "canceled") })
 }
 
 func TestDeadlines(t *testing.T) {
@@ -188,7 +189,7 @@ func TestDeadlines(t *testing.T) {
 	if f, ok := errors.AsType[*mcp.Failure](err); !ok || f.Kind != mcp.FailTimeout {
 		t.Error(err)
 	}
-	eventually(t, "the tool hears of it", func() bool { return holds(mark, "canceled") })
+	testwait.Until(t, patience, "the tool hears of it", func() bool { return holds(mark, "canceled") })
 	// Progress keeps a call alive, but not for ever.
 	call = callOf("steps", "{}")
 	call.Timeout, call.Idle = 350*time.Millisecond, 5*time.Second
@@ -241,7 +242,7 @@ func TestDoesNotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := run(t, c.spec)
-			eventually(t, "it is given up for now", func() bool { s := p.state(); return s == mcp.Failed || s == mcp.Reconnecting })
+			testwait.Until(t, patience, "it is given up for now", func() bool { s := p.state(); return s == mcp.Failed || s == mcp.Reconnecting })
 			_, status := p.Listing()
 			for _, want := range c.want {
 				if !strings.Contains(status.Reason, want) {
@@ -267,7 +268,7 @@ func TestFailsForGood(t *testing.T) {
 	p := run(t, specOf("plain"))
 	p.await(t, mcp.Ready)
 	var killed atomic.Int32
-	eventually(t, "it is given up", func() bool {
+	testwait.Until(t, patience, "it is given up", func() bool {
 		if pid := p.PID(); pid != 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			killed.Add(1)
@@ -288,8 +289,8 @@ func TestHangs(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
-	eventually(t, "the one before is gone", func() bool { return !alive(pid) })
+	testwait.Until(t, patience, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
+	testwait.Until(t, patience, "the one before is gone", func() bool { return !alive(pid) })
 }
 
 func TestEnvironment(t *testing.T) {
@@ -346,7 +347,7 @@ func TestRunsWhatWasVerified(t *testing.T) {
 // and says so; what the gateway ships needs none.
 func TestNoPlaceForSockets(t *testing.T) {
 	p := run(t, specOf("plain"), func(o *Options) { o.NoSockets = errors.New("the folder has too long a name") })
-	eventually(t, "it is given up", func() bool { return p.state() == mcp.Failed })
+	testwait.Until(t, patience, "it is given up", func() bool { return p.state() == mcp.Failed })
 	if _, status := p.Listing(); !strings.Contains(status.Reason, "too long a name") {
 		t.Errorf("the reason is %q", status.Reason)
 	}

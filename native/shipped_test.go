@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native/embedded"
 	"github.com/toolgate/toolgate/native/plugins/text"
 	"github.com/toolgate/toolgate/native/toolapi"
@@ -138,13 +139,13 @@ func TestShippedCalls(t *testing.T) {
 	mark := t.TempDir() + "/mark"
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		eventually(t, "the call runs", func() bool { return holds(mark, "running") })
+		testwait.Until(t, patience, "the call runs", func() bool { return holds(mark, "running") })
 		cancel()
 	}()
 	if _, err := p.Call(ctx, callOf("wait", `{"m":"`+mark+`"}`)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	eventually(t, "the tool hears of it", func() bool { return holds(mark, "canceled") })
+	testwait.Until(t, patience, "the tool hears of it", func() bool { return holds(mark, "canceled") })
 	if p.PID() != pid {
 		t.Error("the process is another")
 	}
@@ -175,8 +176,8 @@ func TestShippedDiesAndHangs(t *testing.T) {
 		if err := syscall.Kill(pid, signal); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
-		eventually(t, "the one before is gone", func() bool { return !alive(pid) })
+		testwait.Until(t, patience, "another process serves", func() bool { return p.PID() != 0 && p.PID() != pid })
+		testwait.Until(t, patience, "the one before is gone", func() bool { return !alive(pid) })
 	}
 }
 
@@ -191,7 +192,7 @@ func TestShippedRefuses(t *testing.T) {
 	confined := shipped("stage")
 	confined.Policy = sandbox.Policy{}
 	p = run(t, confined)
-	eventually(t, "it runs, or does not", func() bool { return p.state() != mcp.Starting })
+	testwait.Until(t, patience, "it runs, or does not", func() bool { return p.state() != mcp.Starting })
 	_, status := p.Listing()
 	if refused := strings.Contains(status.Reason, "required"); refused == (status.State == mcp.Ready && len(p.Layers()) > 0) {
 		t.Error(status, p.Layers())

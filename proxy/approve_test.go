@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -178,12 +179,12 @@ func TestRequesterIsAskedOnTheStream(t *testing.T) {
 		c.run()
 		w := c.stdio(person("alice"))
 		w.send(initBody, request("1", "tools/call", `{"name":"s__t","arguments":{"n":1}}`))
-		waitFor(t, func() bool { return strings.Contains(w.out.String(), `"method":"elicitation/create"`) })
+		testwait.Until(t, patience, "the person is asked", func() bool { return strings.Contains(w.out.String(), `"method":"elicitation/create"`) })
 		if got := w.out.String(); !strings.Contains(got, `"id":"toolgate-1"`) || !strings.Contains(got, `"requestedSchema":{"type":"object","properties":{}}`) {
 			t.Errorf("asked %s", got)
 		}
 		w.send(`{"jsonrpc":"2.0","id":"toolgate-1",` + answer + `}`)
-		waitFor(t, func() bool { return strings.Contains(w.out.String(), `"id":1,`) })
+		testwait.Until(t, patience, "the call is answered", func() bool { return strings.Contains(w.out.String(), `"id":1,`) })
 		if n := c.calls(); n != made {
 			t.Errorf("%s: %d calls: %s", answer, n, w.out.String())
 		}
@@ -281,7 +282,7 @@ func TestRevokedWhileWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCounter(t, mcp.Legacy, func(o *approval.Settings) { o.By, o.Wait = []string{gate.ByOperator}, time.Minute })
 			w, _ := c.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__t"`, "")))
-			waitFor(t, func() bool {
+			testwait.Until(t, patience, "the question is there", func() bool {
 				items, err := c.desk.List(t.Context(), "pending", 1)
 				return err == nil && len(items) == 1
 			})

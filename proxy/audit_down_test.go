@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // An end that cannot be written: its call gives its result all the same, calls that
@@ -27,19 +28,6 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
-	until := func(what string, is func() bool) {
-		t.Helper()
-		limit := time.After(30 * time.Second)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for !is() {
-			select {
-			case <-tick.C:
-			case <-limit:
-				t.Fatalf("waited 30 s until %s", what)
-			}
-		}
-	}
 	calls, breaks := 0, false
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -51,7 +39,7 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 				t.Error(err)
 			}
 			_ = l.Reopen() // as at SIGHUP; it stays with the file that it has
-			until("the log looks for its file", func() bool {
+			testwait.Until(t, 30*time.Second, "the log looks for its file", func() bool {
 				_ = l.Append(&audit.Entry{Event: audit.EventChange})
 				return l.Healthy() != nil
 			})
@@ -75,7 +63,7 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	until("the log takes entries again", func() bool { return l.Healthy() == nil })
+	testwait.Until(t, 30*time.Second, "the log takes entries again", func() bool { return l.Healthy() == nil })
 	if got := call(); !strings.Contains(got, "done") || calls != 3 {
 		t.Errorf("repaired, the call: %s", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
@@ -32,10 +33,10 @@ func TestMessagesBeyondTheBound(t *testing.T) {
 	r := newRig(t, mounted(b), func(o *Options, _ *Config) { o.Messages, o.Limits.Body = bound, 512<<10 })
 	session := r.open()
 	sse, _ := r.begin(httpRequest("GET", "/sse", ""))
-	waitFor(t, func() bool { return secrets.MatchString(sse.text()) })
+	testwait.Until(t, patience, "the stream has its endpoint", func() bool { return secrets.MatchString(sse.text()) })
 	line := r.stdio(person("alice"))
 	line.send(initBody)
-	waitFor(t, func() bool { return strings.Contains(line.out.String(), "protocolVersion") })
+	testwait.Until(t, patience, "initialize is answered", func() bool { return strings.Contains(line.out.String(), "protocolVersion") })
 
 	refused := func(name string, w *recorder) {
 		t.Helper()
@@ -55,7 +56,7 @@ func TestMessagesBeyondTheBound(t *testing.T) {
 	refused("chunked", r.do(chunked))
 	refused("SSE", r.do(httpRequest("POST", "/message?sessionId="+secrets.FindString(sse.text()), largeEcho(300<<10))))
 	line.send(largeEcho(300<<10), request("8", "ping", ""))
-	waitFor(t, func() bool {
+	testwait.Until(t, patience, "both messages are answered", func() bool {
 		said := line.out.String()
 		return strings.Contains(said, `"gateway_busy"`) && strings.Contains(said, `"id":8`)
 	})
@@ -74,11 +75,11 @@ func TestMessagesBeyondTheBound(t *testing.T) {
 		t.Errorf("when there is room: status %d, %s", w.code(), w.text())
 	}
 	line.send(largeEcho(300 << 10))
-	waitFor(t, func() bool { return strings.Count(line.out.String(), `"id":7`) == 1 && bound.Used() == 0 })
+	testwait.Until(t, patience, "one answer, and nothing counts", func() bool { return strings.Count(line.out.String(), `"id":7`) == 1 && bound.Used() == 0 })
 	line.send("[" + largeEcho(300<<10) + "]")
-	waitFor(t, func() bool { return strings.Contains(line.out.String(), "batches") && bound.Used() == 0 })
+	testwait.Until(t, patience, "the batch is refused, and nothing counts", func() bool { return strings.Contains(line.out.String(), "batches") && bound.Used() == 0 })
 	r.do(httpRequest("POST", "/message?sessionId="+secrets.FindString(sse.text()), largeEcho(300<<10)))
-	waitFor(t, func() bool { return strings.Count(sse.text(), `"id":7`) == 1 && bound.Used() == 0 })
+	testwait.Until(t, patience, "one answer, and nothing counts", func() bool { return strings.Count(sse.text(), `"id":7`) == 1 && bound.Used() == 0 })
 }
 
 // A message counts until its call has ended.
@@ -94,13 +95,13 @@ func TestMessagesCountWhileTheyAreHandled(t *testing.T) {
 	call, _ := r.begin(httpRequest("POST", "/mcp", largeEcho(300<<10), "Mcp-Session-Id", r.open()))
 	line := r.stdio(person("bob"))
 	line.send(initBody, largeEcho(300<<10))
-	waitFor(t, func() bool { return len(b.seen(mcp.MethodToolsCall)) == 2 })
+	testwait.Until(t, patience, "both calls reach the server", func() bool { return len(b.seen(mcp.MethodToolsCall)) == 2 })
 	if got := bound.Used(); got < 2*(284<<10) {
 		t.Errorf("two calls under way count as %d bytes", got)
 	}
 	close(release)
 	<-call.done
-	waitFor(t, func() bool { return bound.Used() == 0 })
+	testwait.Until(t, patience, "nothing counts", func() bool { return bound.Used() == 0 })
 }
 
 // While memory is scarce, large messages are refused before they are read. Whose

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -348,14 +347,5 @@ func refuse(action gate.Action, originals []string) func(*Options, *Config) {
 	}
 }
 
-// waitFor waits until something that another goroutine does has happened.
-func waitFor(t testing.TB, happened func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !happened() {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
-		}
-		runtime.Gosched()
-	}
-}
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 10 * time.Second

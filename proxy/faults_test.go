@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/upstream"
@@ -403,7 +404,7 @@ func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g guarded, ready f
 	})
 	ready = func() {
 		t.Helper()
-		waitFor(t, func() bool {
+		testwait.Until(t, patience, "the server is ready", func() bool {
 			listing, status := server.Listing()
 			return listing != nil && status.State == mcp.Ready
 		})
@@ -412,7 +413,7 @@ func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g guarded, ready f
 	settled, done := context.WithTimeout(t.Context(), 20*time.Second)
 	defer done()
 	r.Settle(settled)
-	waitFor(t, func() bool { return len(r.snapshot.Load().catalog.lists[mcp.Tool].entries) == 1 })
+	testwait.Until(t, patience, "one tool is listed", func() bool { return len(r.snapshot.Load().catalog.lists[mcp.Tool].entries) == 1 })
 	if fault.away {
 		behind.Close()
 	}

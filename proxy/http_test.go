@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // code returns the error code and the id of a JSON-RPC refusal; the test fails
@@ -370,7 +371,7 @@ func TestForwardedHeadersChangeNothing(t *testing.T) {
 		t.Errorf("with forwarding headers: %s\nwithout: %s", w.text(), plain.text())
 	}
 	s, cancel := r.begin(httpRequest("GET", "/sse", "", evil...))
-	waitFor(t, func() bool { return strings.Contains(s.text(), "sessionId=") })
+	testwait.Until(t, patience, "the stream has its endpoint", func() bool { return strings.Contains(s.text(), "sessionId=") })
 	if !strings.HasPrefix(s.text(), "event: endpoint\ndata: https://gate.example/message?sessionId=") {
 		t.Errorf("the endpoint is %q", s.text())
 	}

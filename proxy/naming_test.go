@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 var exposable = regexp.MustCompile(`^[A-Za-z0-9_-]{1,45}$`)
@@ -145,7 +146,7 @@ func TestURIsGoBack(t *testing.T) {
 	ask := func(method, members string) {
 		before := len(b.seen(""))
 		w, leave := r.begin(modernRequest(modernBody("1", method, members, "")))
-		waitFor(t, func() bool { return len(b.seen("")) > before })
+		testwait.Until(t, patience, "the request reaches the server", func() bool { return len(b.seen("")) > before })
 		leave()
 		<-w.done
 		got = append(got, string(mcp.RemoveMember(b.seen("")[before].Params, "_meta")))

@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // purse is a budget store that notes what it is asked.
@@ -366,7 +367,7 @@ func TestUnknownAndHiddenAreOne(t *testing.T) {
 		ask := func(r *rig) (string, int) {
 			w, leave := r.begin(modernRequest(modernBody("1", q.method, q.members, "")))
 			if q.method == "subscriptions/listen" {
-				waitFor(t, func() bool { return strings.Contains(w.text(), "acknowledged") })
+				testwait.Until(t, patience, "the stream is acknowledged", func() bool { return strings.Contains(w.text(), "acknowledged") })
 				leave()
 			}
 			<-w.done

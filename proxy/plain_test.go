@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // offerBoth replaces what the backend lists to clients that it may ask
@@ -316,7 +317,7 @@ func TestSubscriptionsBySet(t *testing.T) {
 	if diff := cmp.Diff([]bool{false, true}, at); diff != "" {
 		t.Fatalf("subscriptions at the server (-want +got):\n%s", diff)
 	}
-	waitFor(t, func() bool {
+	testwait.Until(t, patience, "the streams are attached", func() bool {
 		for _, s := range r.sessions.list() {
 			s.mu.Lock()
 			attached := s.out != nil
@@ -332,13 +333,13 @@ func TestSubscriptionsBySet(t *testing.T) {
 	}
 	update := mcp.Event{Server: "s", Principal: person("alice").Key(), Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"x:a"}`), Plain: true}
 	r.Happened(update)
-	waitFor(t, func() bool { return told(plain) })
+	testwait.Until(t, patience, "the session without capabilities is told", func() bool { return told(plain) })
 	if told(full) {
 		t.Error("the other set is told")
 	}
 	update.Plain = false
 	r.Happened(update)
-	waitFor(t, func() bool { return told(full) })
+	testwait.Until(t, patience, "the other session is told", func() bool { return told(full) })
 	r.legacy(plain, "2", "resources/unsubscribe", `{"uri":"s+x:a"}`)
 	if calls := b.seen(mcp.MethodUnsubscribe); len(calls) != 1 || !calls[0].Plain {
 		t.Errorf("unsubscribed with %+v", calls)

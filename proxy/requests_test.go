@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -281,7 +282,7 @@ func TestUpdatesAreNoUnknownFlood(t *testing.T) {
 	for range 5 {
 		r.Happened(mcp.Event{Server: "s", Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"file:///d/secret"}`)})
 	}
-	waitFor(t, func() bool {
+	testwait.Until(t, patience, "the updates are delivered", func() bool {
 		r.news.mu.Lock()
 		defer r.news.mu.Unlock()
 		return len(r.news.queues) == 0

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // A server without a namespace cannot take the place of another by listing
@@ -47,9 +48,9 @@ func TestEndSessions(t *testing.T) {
 	listening, cancel := r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, ""),
 		"Authorization", "Bearer bob"))
 	defer cancel()
-	waitFor(t, func() bool { return strings.Contains(listening.text(), "acknowledged") })
+	testwait.Until(t, patience, "the stream is acknowledged", func() bool { return strings.Contains(listening.text(), "acknowledged") })
 	r.EndSessions(func(id *gate.Identity) bool { return id.Subject != "bob" })
-	waitFor(t, listening.ended)
+	testwait.Until(t, patience, "the stream of bob ends", listening.ended)
 	if w := r.legacy(bob, "2", "ping", "", "Authorization", "Bearer bob"); w.code() != 404 {
 		t.Errorf("bob's session answers %d", w.code())
 	}

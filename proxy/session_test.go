@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestSessionIDs(t *testing.T) {
@@ -148,7 +149,7 @@ func TestSessionEnd(t *testing.T) {
 	r := newRig(t, mounted(b))
 	id := r.open()
 	kept, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id))
-	waitFor(t, func() bool { return kept.code() == http.StatusOK })
+	testwait.Until(t, patience, "the stream is open", func() bool { return kept.code() == http.StatusOK })
 	if w := r.do(httpRequest("DELETE", "/mcp", "", "Mcp-Session-Id", id)); w.code() != http.StatusNoContent || w.text() != "" {
 		t.Errorf("DELETE: status %d, body %q", w.code(), w.text())
 	}
@@ -183,7 +184,7 @@ func TestSessionsAreBound(t *testing.T) {
 	id := r.open()
 	narrow := r.do(httpRequest("POST", "/mcp/s/s", initBody)).field("Mcp-Session-Id")
 	sse, _ := r.begin(httpRequest("GET", "/sse", ""))
-	waitFor(t, func() bool { return secrets.MatchString(sse.text()) })
+	testwait.Until(t, patience, "the stream has its endpoint", func() bool { return secrets.MatchString(sse.text()) })
 	kept := secrets.FindString(sse.text())
 
 	tests := []struct {
@@ -236,7 +237,7 @@ func TestSecondStream(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("echo"))))
 	id := r.open()
 	first, leave := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id))
-	waitFor(t, func() bool { return first.code() == http.StatusOK })
+	testwait.Until(t, patience, "the stream is open", func() bool { return first.code() == http.StatusOK })
 	if w := r.do(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id)); w.code() != http.StatusConflict {
 		t.Errorf("a second stream: status %d, want 409", w.code())
 	} else if c, _ := code(t, w); c != "-32600" {
@@ -248,7 +249,7 @@ func TestSecondStream(t *testing.T) {
 	leave()
 	<-first.done
 	again, _ := r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", id))
-	waitFor(t, func() bool { return again.code() == http.StatusOK })
+	testwait.Until(t, patience, "another stream is open", func() bool { return again.code() == http.StatusOK })
 }
 
 // What changed while a client had no stream is told when it opens one, once.
@@ -390,7 +391,7 @@ func TestBatches(t *testing.T) {
 	}
 	c := r.stdio(person("alice"))
 	c.send(strings.Replace(initBody, "2025-11-25", "2025-03-26", 1), `[`+ping+`,`+request("2", "ping", "")+`]`)
-	waitFor(t, func() bool {
+	testwait.Until(t, patience, "the batch is answered", func() bool {
 		return strings.Contains(c.out.String(), `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]`)
 	})
 }

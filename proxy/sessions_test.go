@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // capped sets the limits of how many sessions there may be.
@@ -101,7 +102,7 @@ func TestSessionsUnderWayStay(t *testing.T) {
 	if task == "" {
 		t.Fatalf("no task: %s", made.text())
 	}
-	waitFor(t, func() bool {
+	testwait.Until(t, patience, "both streams are open and both calls at the server", func() bool {
 		return kept.code() == http.StatusOK && strings.Contains(sse.text(), "endpoint") && len(b.seen(mcp.MethodToolsCall)) == 2
 	})
 
@@ -138,7 +139,7 @@ func TestSessionsUnderWayStay(t *testing.T) {
 		end()
 		stays := r.open()
 		r.begin(httpRequest("GET", "/mcp", "", "Mcp-Session-Id", stays))
-		waitFor(t, func() bool { _, resting := r.sessions.get(stays).idleSince(); return !resting })
+		testwait.Until(t, patience, "the stream is attached", func() bool { _, resting := r.sessions.get(stays).idleSince(); return !resting })
 		if got := r.post(initBody); got.code() != http.StatusServiceUnavailable {
 			t.Errorf("%d: status %d, want 503 again", i, got.code())
 		}

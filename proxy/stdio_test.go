@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
@@ -309,7 +310,7 @@ func TestMessageAtTheEndOfItsStream(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("echo"))))
 	for range 30 {
 		sse, leave := r.begin(httpRequest("GET", "/sse", ""))
-		waitFor(t, func() bool { return secrets.MatchString(sse.text()) })
+		testwait.Until(t, patience, "the stream has its endpoint", func() bool { return secrets.MatchString(sse.text()) })
 		id := secrets.FindString(sse.text())
 		var posts sync.WaitGroup
 		for i := range 8 {

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/budget/budgettest"
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -40,7 +41,7 @@ func TestSubscriptionsPassWhatReadsDo(t *testing.T) {
 			}
 			asked := len(b.seen(""))
 			w, leave := r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["s+file:///r"]}`, "")))
-			waitFor(t, func() bool { return strings.Contains(w.text(), "acknowledged") })
+			testwait.Until(t, patience, "the stream is acknowledged", func() bool { return strings.Contains(w.text(), "acknowledged") })
 			leave()
 			if !strings.Contains(w.text(), `"resourceSubscriptions":[]`) || len(b.seen("")) != asked || asked != min(tt.after, 1) {
 				t.Errorf("listen, with %d requests at the server and %d before: %s", len(b.seen("")), asked, w.text())

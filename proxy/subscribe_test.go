@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // methodsOf are the methods that the backend was asked, with their principals.
@@ -161,7 +162,7 @@ func TestRefusedSubscription(t *testing.T) {
 		t.Errorf("left behind: %v", r.watches.of)
 	}
 	w, leave := r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["s+file:///r"]}`, "")))
-	waitFor(t, func() bool { return strings.Contains(w.text(), "acknowledged") })
+	testwait.Until(t, patience, "the stream is acknowledged", func() bool { return strings.Contains(w.text(), "acknowledged") })
 	if !strings.Contains(w.text(), `"notifications":{"resourceSubscriptions":[]}`) {
 		t.Errorf("acknowledged: %s", w.text())
 	}
@@ -386,7 +387,7 @@ func TestWatchesAreBounded(t *testing.T) {
 		uris = append(uris, fmt.Sprintf(`"s+x:%d"`, i))
 	}
 	w, leave := r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`, "")))
-	waitFor(t, func() bool { return strings.Contains(w.text(), "acknowledged") })
+	testwait.Until(t, patience, "the stream is acknowledged", func() bool { return strings.Contains(w.text(), "acknowledged") })
 	if n := len(b.seen(mcp.MethodSubscribe)); n != 1000 {
 		t.Errorf("a listen watches %d resources, want %d", n, 1000)
 	}

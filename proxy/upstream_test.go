@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -241,7 +242,7 @@ func TestRealDisconnect(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the call goes on at the server")
 	}
-	waitFor(t, func() bool { return len(r.ledger.all()) == 1 })
+	testwait.Until(t, patience, "the call is in the audit log", func() bool { return len(r.ledger.all()) == 1 })
 	if out := r.ledger.outcomes(); out[0] != "cancelled" {
 		t.Errorf("audit %v", out)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // sized returns a notification of progress of exactly so many bytes.
@@ -122,7 +123,7 @@ func TestDropIsLogged(t *testing.T) {
 		call.Notify = func(string, []byte) {
 			if !entered {
 				entered = true
-				await(t, "a dropped notification", func() bool { return r.log.count("notifies faster") > 0 })
+				testwait.Until(t, patience, "a dropped notification", func() bool { return r.log.count("notifies faster") > 0 })
 			}
 		}
 		r.call(call)
@@ -298,7 +299,7 @@ func TestLargeEventStandalone(t *testing.T) {
 	spec := f.spec()
 	spec.Limits.Result = 100_000
 	r := run(t, spec)
-	await(t, "the message", func() bool { return len(r.sink.said()) == 1 })
+	testwait.Until(t, patience, "the message", func() bool { return len(r.sink.said()) == 1 })
 	if n := len(f.requests(http.MethodGet)); n != 1 {
 		t.Errorf("the stream was opened %d times", n)
 	}
@@ -357,7 +358,7 @@ func TestResumeBehindBadID(t *testing.T) {
 				x.block("id: "+id, `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"n":1}}`)
 			})
 			r := run(t, f.spec())
-			await(t, "the third stream", func() bool { return len(r.sink.said()) >= 3 })
+			testwait.Until(t, patience, "the third stream", func() bool { return len(r.sink.said()) >= 3 })
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // delicate are params that a decoder and encoder would not keep.
@@ -355,7 +356,7 @@ func TestCallCancelHTTP(t *testing.T) {
 				receives(t, "the end of the stream", left)
 				id := f.requests(mcp.MethodToolsCall)[0].ID
 				if era == mcp.Legacy {
-					await(t, "the notification", func() bool { return len(f.requests(mcp.NotifyCancelled)) == 1 })
+					testwait.Until(t, patience, "the notification", func() bool { return len(f.requests(mcp.NotifyCancelled)) == 1 })
 					want := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + string(id) + `}}`
 					if got := f.requests(mcp.NotifyCancelled)[0]; got.Body != want || got.Header.Get(mcp.HeaderSession) == "" {
 						t.Errorf("cancellation = %s (%v), want %s", got.Body, got.Header, want)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // by makes a call of a principal in a session.
@@ -139,7 +140,7 @@ func TestPoolEviction(t *testing.T) {
 	r.call(by("bob", "")) // s-3
 	r.call(by("ann", ""))
 	r.call(by("cid", "")) // s-4 instead of bob's
-	await(t, "the end of bob's session", func() bool { return len(deleted(f)) == 1 })
+	testwait.Until(t, patience, "the end of bob's session", func() bool { return len(deleted(f)) == 1 })
 	if diff := cmp.Diff([]string{"s-3"}, deleted(f)); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
 	}
@@ -209,7 +210,7 @@ func TestPoolEndSession(t *testing.T) {
 	r.EndSession("ann", "none")
 	r.EndSession("bob", "1")
 	r.EndSession("ann", "1")
-	await(t, "the farewell", func() bool { return len(deleted(f)) > 0 })
+	testwait.Until(t, patience, "the farewell", func() bool { return len(deleted(f)) > 0 })
 	if diff := cmp.Diff([]string{"s-2"}, deleted(f)); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
 	}
@@ -234,7 +235,7 @@ func TestPoolEndSession(t *testing.T) {
 		f.handle(mcp.MethodInitialize, nil)
 		r.EndSession("ann", "9")
 		close(release)
-		await(t, "the farewell", func() bool { return slices.Contains(deleted(f), "s-4") })
+		testwait.Until(t, patience, "the farewell", func() bool { return slices.Contains(deleted(f), "s-4") })
 		if err := receives(t, "the call", ended); err == nil {
 			t.Error("a call of an ended session went through")
 		}
@@ -318,7 +319,7 @@ func TestResubscription(t *testing.T) {
 			r.state(mcp.Reconnecting)
 			f.start()
 			r.state(mcp.Ready)
-			await(t, "the events", func() bool { return len(r.sink.said()) == 2 })
+			testwait.Until(t, patience, "the events", func() bool { return len(r.sink.said()) == 2 })
 			who := map[mcp.Era]string{mcp.Legacy: "me/", mcp.Modern: "/"}[era]
 			want := []string{
 				who + ` notifications/resources/updated {"uri":"file:///a"}`,
@@ -366,7 +367,7 @@ func TestSubscriptionOverlaps(t *testing.T) {
 	})
 	r := run(t, f.spec())
 	r.state(mcp.Ready)
-	await(t, "the first stream", func() bool { mu.Lock(); defer mu.Unlock(); return open == 1 })
+	testwait.Until(t, patience, "the first stream", func() bool { mu.Lock(); defer mu.Unlock(); return open == 1 })
 	subscribe := func(method, principal string, streams int) {
 		t.Helper()
 		r.call(&mcp.Call{Method: method, Params: []byte(`{"uri":"file:///a"}`), Principal: principal})
@@ -381,7 +382,7 @@ func TestSubscriptionOverlaps(t *testing.T) {
 	subscribe(mcp.MethodUnsubscribe, "me", 2)
 	subscribe(mcp.MethodUnsubscribe, "you", 3)
 	subscribe(mcp.MethodUnsubscribe, "nobody", 3)
-	await(t, "one stream", func() bool { mu.Lock(); defer mu.Unlock(); return open == 1 })
+	testwait.Until(t, patience, "one stream", func() bool { mu.Lock(); defer mu.Unlock(); return open == 1 })
 	mu.Lock()
 	if fewest < 0 {
 		t.Error("there was a moment without a stream")
@@ -422,9 +423,9 @@ func TestSubscriptionLingers(t *testing.T) {
 	})
 	r := run(t, f.spec())
 	r.state(mcp.Ready)
-	await(t, "the first stream", func() bool { return streams.Load() == 1 })
+	testwait.Until(t, patience, "the first stream", func() bool { return streams.Load() == 1 })
 	for _, uri := range []string{"file:///a", "file:///b"} {
 		r.call(&mcp.Call{Method: mcp.MethodSubscribe, Params: []byte(`{"uri":"` + uri + `"}`), Principal: "me"})
 	}
-	await(t, "the update", func() bool { return strings.Contains(strings.Join(r.sink.said(), ""), "resources/updated") })
+	testwait.Until(t, patience, "the update", func() bool { return strings.Contains(strings.Join(r.sink.said(), ""), "resources/updated") })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // everyCallEnds wants the calls of one worker to end with an answer or a
@@ -50,7 +51,7 @@ func TestChaosProcesses(t *testing.T) {
 	}
 	all.Wait()
 	for n := range 4 {
-		await(t, "an answer for everyone", func() bool {
+		testwait.Until(t, patience, "an answer for everyone", func() bool {
 			_, err := r.Call(within(t), by(fmt.Sprintf("p-%d", n), ""))
 			return err == nil
 		})
@@ -106,7 +107,7 @@ func TestChaosHTTP(t *testing.T) {
 				}
 				all.Wait()
 				for n := range 3 {
-					await(t, "an answer for everyone", func() bool {
+					testwait.Until(t, patience, "an answer for everyone", func() bool {
 						_, err := r.Call(within(t), by(fmt.Sprintf("p-%d", n), fmt.Sprint(n)))
 						return err == nil
 					})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestAdmit(t *testing.T) {
@@ -163,7 +164,7 @@ func TestPoolFair(t *testing.T) {
 	if session := calls[len(calls)-1].Header.Get(mcp.HeaderSession); session != "s-5" {
 		t.Errorf("bob's second call was in session %s", session)
 	}
-	await(t, "the end of ann's sessions", func() bool { return len(deleted(f)) == 6 })
+	testwait.Until(t, patience, "the end of ann's sessions", func() bool { return len(deleted(f)) == 6 })
 	if diff := cmp.Diff([]string{"s-2", "s-3", "s-4", "s-6", "s-7", "s-8"}, deleted(f)); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
 	}
@@ -208,11 +209,11 @@ func TestPoolLostBeforeCall(t *testing.T) {
 		}()
 	}
 	begin("stall", `{}`)
-	await(t, "the first call", func() bool { return conn.calls.Load() > 0 })
+	testwait.Until(t, patience, "the first call", func() bool { return conn.calls.Load() > 0 })
 	for range callers - 1 {
 		begin("echo", `{"pad":"`+strings.Repeat("x", 256<<10)+`"}`) // more than the pipe holds
 	}
-	await(t, "the other calls", func() bool { return conn.calls.Load() >= callers })
+	testwait.Until(t, patience, "the other calls", func() bool { return conn.calls.Load() >= callers })
 	if err := os.WriteFile(filepath.Join(dir, "die"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 var crashes = flag.Int("crashes", 40, "processes that TestCrashLoops lets crash")
@@ -85,8 +86,8 @@ func TestCrashLoops(t *testing.T) {
 		}
 	}
 	settled := func() (h held) {
-		await(t, "the processes have ended", func() bool { return len(children(t)) == 1 }) // that of the server itself
-		await(t, "the rest too", func() bool {
+		testwait.Until(t, patience, "the processes have ended", func() bool { return len(children(t)) == 1 }) // that of the server itself
+		testwait.Until(t, patience, "the rest too", func() bool {
 			before := h
 			<-time.After(20 * time.Millisecond)
 			h = holding(t)
@@ -97,7 +98,7 @@ func TestCrashLoops(t *testing.T) {
 	crash(max(1, *crashes/10))
 	before := settled()
 	crash(*crashes)
-	await(t, "back where it began", func() bool {
+	testwait.Until(t, patience, "back where it began", func() bool {
 		now := settled()
 		return now.goroutines <= before.goroutines && now.files <= before.files && now.processes <= before.processes && now.heap <= before.heap+4096
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestEraProbeHTTP(t *testing.T) {
@@ -87,7 +88,7 @@ func TestEraProbeHeaders(t *testing.T) {
 	spec.Headers = map[string]string{"Authorization": "Bearer k", "x-team": "a"}
 	r := run(t, spec)
 	r.state(mcp.Ready)
-	await(t, "the standalone stream", func() bool { return len(f.requests(http.MethodGet)) == 1 })
+	testwait.Until(t, patience, "the standalone stream", func() bool { return len(f.requests(http.MethodGet)) == 1 })
 	r.end()
 	type row struct{ Method, Version, McpMethod, Session, Accept string }
 	var got []row
@@ -191,7 +192,7 @@ func TestEraRemembered(t *testing.T) {
 			r := run(t, f.spec(), func(o *Options) {
 				o.Known = &mcp.Listing{Era: tt.known, FetchedAt: time.Now().Add(-tt.age)}
 			})
-			await(t, "the server's own era", func() bool {
+			testwait.Until(t, patience, "the server's own era", func() bool {
 				listing, status := r.Listing()
 				return status.State == mcp.Ready && listing.Era == tt.server && !listing.Stale
 			})
@@ -239,7 +240,7 @@ func TestEraChangesWithRestart(t *testing.T) {
 			f := newFake(t, first)
 			r := run(t, f.spec())
 			r.state(mcp.Ready)
-			await(t, "a stream", func() bool {
+			testwait.Until(t, patience, "a stream", func() bool {
 				return len(f.requests(http.MethodGet))+len(f.requests(mcp.MethodListen)) > 0
 			})
 			f.kill()
@@ -248,7 +249,7 @@ func TestEraChangesWithRestart(t *testing.T) {
 			f.era = then
 			f.mu.Unlock()
 			f.start()
-			await(t, "the other era", func() bool {
+			testwait.Until(t, patience, "the other era", func() bool {
 				listing, status := r.Listing()
 				return listing.Era == then && status.State == mcp.Ready
 			})

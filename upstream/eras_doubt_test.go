@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -108,7 +109,7 @@ func TestListsOfTheOtherEraAreWhole(t *testing.T) {
 	r.state(mcp.Ready)
 	r.call(in(mcp.Legacy, "me"))
 	other := func() *mcp.Listing { l, _ := r.Listing(); return l.Other }
-	await(t, "the lists of the other era", func() bool { return other() != nil })
+	testwait.Until(t, patience, "the lists of the other era", func() bool { return other() != nil })
 
 	list("")
 	main := r.own()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // in makes a call of a client of an era, which accepts what it is asked.
@@ -62,7 +63,7 @@ func TestBothErasOneProcessForOneEra(t *testing.T) {
 			r := run(t, childServer("both", mcp.EraUnknown))
 			r.state(mcp.Ready)
 			first := r.process(in(era, "me"))
-			await(t, "the lists of the era", func() bool {
+			testwait.Until(t, patience, "the lists of the era", func() bool {
 				l, status := r.Listing()
 				return l.Era == era && status.State == mcp.Ready
 			})
@@ -92,7 +93,7 @@ func TestBothErasTwoProcesses(t *testing.T) {
 			t.Errorf("a %s call went to another process", era)
 		}
 	}
-	await(t, "the lists of the other era", func() bool { l, _ := r.Listing(); return l.Other != nil })
+	testwait.Until(t, patience, "the lists of the other era", func() bool { l, _ := r.Listing(); return l.Other != nil })
 	l, _ := r.Listing()
 	for era, want := range map[mcp.Era]string{mcp.Modern: "newer", mcp.Legacy: "older"} {
 		if l.In(era).Era != era || l.In(era).Find(mcp.Tool, want) == nil {
@@ -112,7 +113,7 @@ func TestBothErasKept(t *testing.T) {
 	first := run(t, childServer("both", mcp.EraUnknown))
 	first.state(mcp.Ready)
 	first.process(in(mcp.Legacy, "me"))
-	await(t, "the legacy lists", func() bool { l, _ := first.Listing(); return l.Era == mcp.Legacy })
+	testwait.Until(t, patience, "the legacy lists", func() bool { l, _ := first.Listing(); return l.Era == mcp.Legacy })
 	known, _ := first.Listing()
 	first.end()
 

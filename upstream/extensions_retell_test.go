@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // declaring returns client capabilities that name extensions.
@@ -44,7 +45,7 @@ func notesServer(t *testing.T) (spec Spec, told func() []string) {
 // up waits until the gateway's own connection is there.
 func (r *running) up() {
 	r.t.Helper()
-	await(r.t, "a connection", func() bool {
+	testwait.Until(r.t, patience, "a connection", func() bool {
 		_, status := r.Listing()
 		own := r.own()
 		return status.State == mcp.Ready && own != nil && own.link.Cause() == nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 const withApps = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
@@ -36,7 +37,7 @@ func TestExtensionsAreDeclaredToLegacyServers(t *testing.T) {
 			t.Errorf("used before: %t; the processes were told %q", used, starts)
 		}
 		// What was learned is kept, for the next start.
-		await(t, "the listing", func() bool {
+		testwait.Until(t, patience, "the listing", func() bool {
 			r.Connected([]byte(withApps))
 			l, _ := r.Listing()
 			return l != nil && (used || l.Declared != nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // scriptVariable names what the part "mcp" of the test binary does.
@@ -326,11 +327,11 @@ func (c *scripted) hostile() {
 		case "exit":
 			os.Exit(0)
 		case "stall": // and die when a file says so
-			for {
-				if _, err := os.Stat(filepath.Join(os.Getenv(placesVariable), "die")); err == nil {
-					os.Exit(3)
-				}
-				<-time.After(5 * time.Millisecond)
+			if testwait.Within(time.Hour, func() bool {
+				_, err := os.Stat(filepath.Join(os.Getenv(placesVariable), "die"))
+				return err == nil
+			}) {
+				os.Exit(3)
 			}
 		case "close":
 			os.Stdout.Close()

@@ -11,22 +11,11 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // patience is how long a test waits for what must happen, on a busy machine.
 const patience = 20 * time.Second
-
-// await waits until cond holds.
-func await(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		<-time.After(2 * time.Millisecond)
-	}
-}
 
 // receives waits for a value from c.
 func receives[T any](t *testing.T, what string, c <-chan T) T {
@@ -162,16 +151,13 @@ func (r *running) end() {
 func (r *running) state(want mcp.State) string {
 	r.t.Helper()
 	var got mcp.Status
-	deadline := time.Now().Add(patience)
-	for {
-		if _, got = r.Listing(); got.State == want {
-			return got.Reason
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("state is %v (%s), want %v", got.State, got.Reason, want)
-		}
-		<-time.After(2 * time.Millisecond)
+	if !testwait.Within(patience, func() bool {
+		_, got = r.Listing()
+		return got.State == want
+	}) {
+		r.t.Fatalf("state is %v (%s), want %v", got.State, got.Reason, want)
 	}
+	return got.Reason
 }
 
 // tool returns a call of a tool by the gateway's own principal.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // What a server lists, and what of it is kept with which reason.
@@ -155,7 +156,7 @@ func TestFetchOneListFails(t *testing.T) {
 			if diff := cmp.Diff([]string{"echo"}, r.tools()); diff != "" {
 				t.Errorf("tools (-want +got):\n%s", diff)
 			}
-			await(t, "the list behind it", func() bool {
+			testwait.Until(t, patience, "the list behind it", func() bool {
 				listing, _ := r.Listing()
 				return len(listing.Items[mcp.Template]) == 1
 			})
@@ -252,8 +253,8 @@ func TestListChanged(t *testing.T) {
 			reports := r.sink.changes()
 			f.offer("echo", "second")
 			bursts <- 20
-			await(t, "the new tool", func() bool { return len(r.tools()) == 2 })
-			await(t, "the report", func() bool { return r.sink.changes() == reports+1 })
+			testwait.Until(t, patience, "the new tool", func() bool { return len(r.tools()) == 2 })
+			testwait.Until(t, patience, "the report", func() bool { return r.sink.changes() == reports+1 })
 			<-time.After(200 * time.Millisecond)
 			if lists() != 2 || r.sink.changes() != reports+1 {
 				t.Errorf("%d fetches and %d reports of one burst", lists()-1, r.sink.changes()-reports)
@@ -268,7 +269,7 @@ func TestListChanged(t *testing.T) {
 			}
 			f.offer("echo", "second", "third")
 			bursts <- 1
-			await(t, "what came last", func() bool { return len(r.tools()) == 3 })
+			testwait.Until(t, patience, "what came last", func() bool { return len(r.tools()) == 3 })
 			if n := len(f.requests(mcp.MethodListen)); n > 1 {
 				t.Errorf("%d streams were opened for one filter", n)
 			}
@@ -294,7 +295,7 @@ func TestListenEndsAtOnce(t *testing.T) {
 			f.handle(mcp.MethodListen, func(x *exchange) { n.Add(1); end(x) })
 			r := run(t, f.spec())
 			r.state(mcp.Ready)
-			await(t, "another attempt", func() bool { return n.Load() >= 2 })
+			testwait.Until(t, patience, "another attempt", func() bool { return n.Load() >= 2 })
 			<-time.After(300 * time.Millisecond)
 			if n.Load() > 8 || len(f.requests(mcp.MethodToolsList)) > 8 {
 				t.Errorf("%d streams, %d fetches", n.Load(), len(f.requests(mcp.MethodToolsList)))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // How an HTTP server can answer one call, and what its caller gets. No other
@@ -373,7 +374,7 @@ func TestResumeStandalone(t *testing.T) {
 		x.hold()
 	})
 	r := run(t, f.spec())
-	await(t, "both messages", func() bool { return len(r.sink.said()) == 2 })
+	testwait.Until(t, patience, "both messages", func() bool { return len(r.sink.said()) == 2 })
 	if said := r.sink.said()[1]; said != `me/ notifications/message {"behind":"g-1"}` {
 		t.Errorf("said %s", said)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -66,16 +67,16 @@ func TestPlainListOfTheNextConnection(t *testing.T) {
 		}
 		return n
 	}
-	await(t, "the lists of the next session", func() bool { return lists() == 1 })
+	testwait.Until(t, patience, "the lists of the next session", func() bool { return lists() == 1 })
 	signal(r.refetch)
-	await(t, "the lists to be read again", func() bool { return lists() == 2 })
-	await(t, "the look to be due", func() bool {
+	testwait.Until(t, patience, "the lists to be read again", func() bool { return lists() == 2 })
+	testwait.Until(t, patience, "the look to be due", func() bool {
 		r.catalog.mu.Lock()
 		defer r.catalog.mu.Unlock()
 		return r.catalog.without.busy && r.catalog.without.due
 	})
 	goes()
-	await(t, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
+	testwait.Until(t, patience, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
 	r.state(mcp.Ready)
 }
 

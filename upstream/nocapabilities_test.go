@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // varies makes a fake list one tool more to sessions that declare elicitation,
@@ -62,7 +63,7 @@ func (r *running) plainTools() []string {
 // bothListed waits for two lists.
 func (r *running) bothListed(full, plain string) {
 	r.t.Helper()
-	await(r.t, "the lists "+full+" and "+plain, func() bool {
+	testwait.Until(r.t, patience, "the lists "+full+" and "+plain, func() bool {
 		return strings.Join(r.tools(), " ") == full && strings.Join(r.plainTools(), " ") == plain
 	})
 }
@@ -70,7 +71,7 @@ func (r *running) bothListed(full, plain string) {
 // looked waits until the plain list was looked at on the connection of now.
 func (r *running) looked() {
 	r.t.Helper()
-	await(r.t, "a look at the plain list", func() bool {
+	testwait.Until(r.t, patience, "a look at the plain list", func() bool {
 		own := r.own()
 		r.catalog.mu.Lock()
 		defer r.catalog.mu.Unlock()
@@ -171,7 +172,7 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 	if got := r.plainTools(); got != nil {
 		t.Errorf("a second list %q is kept", got)
 	}
-	await(t, "the end of the second session", func() bool { return r.beside() == 0 && len(f.requests(http.MethodDelete)) == 1 })
+	testwait.Until(t, patience, "the end of the second session", func() bool { return r.beside() == 0 && len(f.requests(http.MethodDelete)) == 1 })
 	main := r.own()
 	plan := &schedule{}
 	read := func() time.Duration {
@@ -218,7 +219,7 @@ func TestPlainListIsReadAgainWhenTheFullOneChanges(t *testing.T) {
 
 	f.handle(mcp.MethodToolsList, func(x *exchange) { x.result(x.tools()) })
 	signal(r.refetch)
-	await(t, "one list for everyone", func() bool { return r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "more"}) })
+	testwait.Until(t, patience, "one list for everyone", func() bool { return r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "more"}) })
 }
 
 func TestPlainChangesAreCountedPerSet(t *testing.T) {
@@ -243,7 +244,7 @@ func TestPlainChangesAreCountedPerSet(t *testing.T) {
 	r.bothListed("echo confirm", "echo fallback")
 	counted := func(full, plain uint64) {
 		t.Helper()
-		await(t, "the count of announcements", func() bool {
+		testwait.Until(t, patience, "the count of announcements", func() bool {
 			f, p := r.announcements()
 			return f == full && p == plain
 		})
@@ -261,8 +262,8 @@ func TestChangesOfOneSetAreEveryones(t *testing.T) {
 	f := newFake(t, mcp.Legacy)
 	r := run(t, f.plainSpec())
 	r.looked()
-	await(t, "the end of the session that was looked at", func() bool { return r.beside() == 0 })
-	await(t, "the list", func() bool {
+	testwait.Until(t, patience, "the end of the session that was looked at", func() bool { return r.beside() == 0 })
+	testwait.Until(t, patience, "the list", func() bool {
 		l, _ := r.Listing()
 		return l != nil
 	})
@@ -274,7 +275,7 @@ func TestChangesOfOneSetAreEveryones(t *testing.T) {
 	if f.sessionOf("echo") == "s-1" {
 		t.Fatal("the call did not go to a session that was told nothing")
 	}
-	await(t, "the count of announcements", func() bool {
+	testwait.Until(t, patience, "the count of announcements", func() bool {
 		full, _ := r.announcements()
 		return full == 1
 	})
@@ -302,7 +303,7 @@ func TestPlainListIsNotLookedAt(t *testing.T) {
 			r.state(mcp.Ready)
 			reads := len(f.requests(mcp.MethodToolsList))
 			signal(r.refetch)
-			await(t, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
+			testwait.Until(t, patience, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
 			r.catalog.mu.Lock()
 			busy, main := r.catalog.without.busy, r.catalog.without.main
 			r.catalog.mu.Unlock()
@@ -341,17 +342,17 @@ func TestPlainListAtAServerWithOneSession(t *testing.T) {
 		varying(x)
 	})
 	r := run(t, f.plainSpec())
-	await(t, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
-	await(t, "the full list for everyone", func() bool {
+	testwait.Until(t, patience, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
+	testwait.Until(t, patience, "the full list for everyone", func() bool {
 		_, status := r.Listing()
 		return status.State == mcp.Ready && r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "confirm"})
 	})
 	const opened = 2*plainStrikes + 1 // its own, as often as a second one has ended it, and the last
-	await(t, "a session of its own", func() bool { return len(f.requests(mcp.MethodInitialize)) == opened && r.beside() == 0 })
+	testwait.Until(t, patience, "a session of its own", func() bool { return len(f.requests(mcp.MethodInitialize)) == opened && r.beside() == 0 })
 	for range 3 {
 		reads := len(f.requests(mcp.MethodToolsList))
 		signal(r.refetch)
-		await(t, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
+		testwait.Until(t, patience, "the lists to be read again", func() bool { return len(f.requests(mcp.MethodToolsList)) > reads })
 		r.call(tool("echo", `{}`))
 	}
 	if n := len(f.requests(mcp.MethodInitialize)); n != opened {
@@ -399,7 +400,7 @@ func TestPlainListThatIsKnown(t *testing.T) {
 	})
 	r := run(t, f.plainSpec(), func(o *Options) { o.Known = knownPlain() })
 	r.bothListed("echo confirm", "old fallback")
-	await(t, "an attempt", func() bool { return r.log.count("for clients without capabilities are not read") > 0 })
+	testwait.Until(t, patience, "an attempt", func() bool { return r.log.count("for clients without capabilities are not read") > 0 })
 	r.bothListed("echo confirm", "old fallback")
 	f.handle(mcp.MethodInitialize, varying)
 	signal(r.refetch)
@@ -429,7 +430,7 @@ func TestPlainSubscriptions(t *testing.T) {
 	delete(f.sessions, f.log[len(f.log)-1].Header.Get(mcp.HeaderSession)) // the server forgets it
 	f.mu.Unlock()
 	r.call(call)
-	await(t, "the subscription in the next session", func() bool { return len(f.requests(mcp.MethodSubscribe)) == 2 })
+	testwait.Until(t, patience, "the subscription in the next session", func() bool { return len(f.requests(mcp.MethodSubscribe)) == 2 })
 	r.EndSession("me", "window")
 	for _, key := range r.subs.keys() {
 		t.Errorf("a subscription of %v is kept after the end of the session", key)
@@ -480,11 +481,11 @@ func TestPlainListOfAProcess(t *testing.T) {
 			t.Parallel()
 			spec, path := plainChild(t, tt.script, tt.plain)
 			r := run(t, spec)
-			await(t, "the first listing", func() bool { return len(r.tools()) > 0 })
+			testwait.Until(t, patience, "the first listing", func() bool { return len(r.tools()) > 0 })
 			if got := strings.Join(r.plainTools(), " "); got != tt.want {
 				t.Errorf("the plain list is %q beside the first full one, want %q", got, tt.want)
 			}
-			await(t, "the processes that are kept", func() bool { return r.beside() == tt.beside })
+			testwait.Until(t, patience, "the processes that are kept", func() bool { return r.beside() == tt.beside })
 			if got := started(t, path); !slices.Equal(got, tt.starts) {
 				t.Errorf("the processes were declared %q, want %q", got, tt.starts)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // A probe finds out that the server has forgotten its session, which nothing else
@@ -21,7 +22,7 @@ func TestProbeRenewsTheSession(t *testing.T) {
 	if err := r.Probe(within(t)); err == nil {
 		t.Fatal("the session that is gone has answered")
 	}
-	await(t, "a new session", func() bool { return r.Probe(within(t)) == nil })
+	testwait.Until(t, patience, "a new session", func() bool { return r.Probe(within(t)) == nil })
 	if n := len(f.requests(mcp.MethodInitialize)); n != 2 {
 		t.Errorf("%d sessions", n)
 	}

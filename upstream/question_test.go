@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -324,7 +325,7 @@ func TestQuestionOnStandaloneStream(t *testing.T) {
 	})
 	r := run(t, f.spec())
 	r.state(mcp.Ready)
-	await(t, "the answers", func() bool { return len(f.requests("answer")) == 2 })
+	testwait.Until(t, patience, "the answers", func() bool { return len(f.requests("answer")) == 2 })
 	var got []string
 	for _, s := range f.requests("answer") {
 		got = append(got, s.Body)
@@ -333,7 +334,7 @@ func TestQuestionOnStandaloneStream(t *testing.T) {
 	if got[0] != `{"jsonrpc":"2.0","id":"p","result":{}}` || !strings.Contains(got[1], `"id":"s","error":{"code":-32601,`) {
 		t.Errorf("answers = %s", got)
 	}
-	await(t, "the events", func() bool { return len(r.sink.said()) == 2 })
+	testwait.Until(t, patience, "the events", func() bool { return len(r.sink.said()) == 2 })
 	if said := r.sink.said(); said[0] != `me/ notifications/message {"level":"info","data":"hello"}` ||
 		said[1] != `me/ notifications/resources/updated {"uri":"file:///a"}` {
 		t.Errorf("events = %q", said)
@@ -377,7 +378,7 @@ func TestQuestionOfTheOnlyCall(t *testing.T) {
 	}
 	answer := func(n int) string {
 		t.Helper()
-		await(t, "an answer", func() bool { return len(f.requests("answer")) == n })
+		testwait.Until(t, patience, "an answer", func() bool { return len(f.requests("answer")) == n })
 		return f.requests("answer")[n-1].Body
 	}
 	accepted := func(n int, id string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -201,7 +202,7 @@ func TestPooledSubscriptionReturns(t *testing.T) {
 			if failure := r.fails(crash); failure.Kind != mcp.FailUnavailable {
 				t.Errorf("failure = %+v", failure)
 			}
-			await(t, "the renewed subscription", func() bool { return len(r.sink.said()) == n+1 })
+			testwait.Until(t, patience, "the renewed subscription", func() bool { return len(r.sink.said()) == n+1 })
 			if said := r.sink.said()[n]; said != updated {
 				t.Errorf("said %s", said)
 			}
@@ -230,12 +231,12 @@ func TestPooledSubscriptionReturns(t *testing.T) {
 		r := run(t, f.spec())
 		r.state(mcp.Ready)
 		r.call(watchBy("ann", "file:///a"))
-		await(t, "ann's stream", func() bool { return len(f.requests(http.MethodGet)) == 2 })
+		testwait.Until(t, patience, "ann's stream", func() bool { return len(f.requests(http.MethodGet)) == 2 })
 		f.mu.Lock()
 		delete(f.sessions, "s-2")
 		f.mu.Unlock()
 		close(cut)
-		await(t, "the renewed subscription", func() bool { return len(r.sink.said()) == 1 })
+		testwait.Until(t, patience, "the renewed subscription", func() bool { return len(r.sink.said()) == 1 })
 		if said := r.sink.said()[0]; said != updated {
 			t.Errorf("said %s", said)
 		}
@@ -275,9 +276,9 @@ func TestPooledListenReturns(t *testing.T) {
 	}
 	for n := range 3 {
 		cut <- struct{}{}
-		await(t, "the next stream", func() bool { return watched() == n+2 })
+		testwait.Until(t, patience, "the next stream", func() bool { return watched() == n+2 })
 	}
-	await(t, "the updates", func() bool { return len(r.sink.said()) == 3 })
+	testwait.Until(t, patience, "the updates", func() bool { return len(r.sink.said()) == 3 })
 	if n := len(f.requests(mcp.MethodDiscover)); n != 2 {
 		t.Errorf("%d handshakes, want 2", n)
 	}

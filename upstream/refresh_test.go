@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // What a server changes without a word is found out when the time is over that it
@@ -31,7 +32,7 @@ func TestSilentChangesAreFound(t *testing.T) {
 		{"called", func() { r.call(tool("echo", `{}`)) }},
 	} {
 		f.offer("echo", use.name)
-		await(t, "the tool that was added while another is "+use.name, func() bool {
+		testwait.Until(t, patience, "the tool that was added while another is "+use.name, func() bool {
 			use.do()
 			return strings.Join(r.tools(), " ") == "echo "+use.name
 		})
@@ -48,13 +49,13 @@ func TestConfirmedListsAreNoNews(t *testing.T) {
 	r := run(t, f.spec())
 	r.state(mcp.Ready)
 	before, _ := r.Listing()
-	await(t, "the first lists", func() bool { return len(f.requests(mcp.MethodToolsList)) == 1 })
+	testwait.Until(t, patience, "the first lists", func() bool { return len(f.requests(mcp.MethodToolsList)) == 1 })
 	changes := r.sink.changes()
 	r.LookAgain()
-	await(t, "the second look", func() bool { return len(f.requests(mcp.MethodToolsList)) == 2 })
+	testwait.Until(t, patience, "the second look", func() bool { return len(f.requests(mcp.MethodToolsList)) == 2 })
 	f.offer("echo", "more")
 	r.LookAgain()
-	await(t, "the third look", func() bool { return len(r.tools()) == 2 })
+	testwait.Until(t, patience, "the third look", func() bool { return len(r.tools()) == 2 })
 	if after, _ := r.Listing(); after == before || r.sink.changes() != changes+1 {
 		t.Errorf("%d changes were told, want one", r.sink.changes()-changes)
 	}

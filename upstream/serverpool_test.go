@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // deafSink hears of nothing.
@@ -36,7 +37,7 @@ func newServerPool(t testing.TB, most int) *ServerPool {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	await(t, "the pool", func() bool {
+	testwait.Until(t, patience, "the pool", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.life != nil

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // A server that is killed and restarted is back within a second of its
@@ -31,7 +32,7 @@ func TestStateRestarts(t *testing.T) {
 				if era == mcp.Modern {
 					method = mcp.MethodListen
 				}
-				await(t, "the background stream", func() bool { return len(f.requests(method)) > round })
+				testwait.Until(t, patience, "the background stream", func() bool { return len(f.requests(method)) > round })
 				f.kill()
 				reason := r.state(mcp.Reconnecting)
 				if len(r.tools()) != 1 {
@@ -143,7 +144,7 @@ func TestStateNeedsLogin(t *testing.T) {
 				t.Errorf("failure = %+v", failure)
 			}
 			// The lists are read again and are allowed: it was this call only.
-			await(t, "another look at the lists", func() bool { return len(f.requests(mcp.MethodToolsList)) > 1 })
+			testwait.Until(t, patience, "another look at the lists", func() bool { return len(f.requests(mcp.MethodToolsList)) > 1 })
 			if _, status := r.Listing(); status.State != mcp.Ready {
 				t.Errorf("state = %v", status.State)
 			}
@@ -281,7 +282,7 @@ func TestStateSessionLostForEver(t *testing.T) {
 	f := newFake(t, mcp.Legacy)
 	f.handle(mcp.MethodToolsList, func(x *exchange) { x.status(404, "", "") })
 	r := run(t, f.spec())
-	await(t, "a few sessions", func() bool { return len(f.requests(mcp.MethodInitialize)) >= 3 })
+	testwait.Until(t, patience, "a few sessions", func() bool { return len(f.requests(mcp.MethodInitialize)) >= 3 })
 	<-time.After(500 * time.Millisecond)
 	if n := len(f.requests(mcp.MethodInitialize)); n > 20 {
 		t.Errorf("%d sessions within half a second", n)
@@ -426,7 +427,7 @@ func TestStateReportsChanges(t *testing.T) {
 	closed.Close()
 	r := run(t, Spec{URL: "http://" + closed.Addr().String()})
 	r.state(mcp.Failed)
-	await(t, "a report", func() bool { return r.sink.changes() > 0 })
+	testwait.Until(t, patience, "a report", func() bool { return r.sink.changes() > 0 })
 	<-time.After(500 * time.Millisecond)
 	if n := r.sink.changes(); n != 1 {
 		t.Errorf("%d reports of one state", n)

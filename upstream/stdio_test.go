@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -52,7 +53,7 @@ func TestStdioSubscription(t *testing.T) {
 	r := run(t, childServer("modern", mcp.Modern))
 	r.state(mcp.Ready)
 	r.call(&mcp.Call{Method: mcp.MethodSubscribe, Params: []byte(`{"uri":"file:///a"}`), Principal: "me"})
-	await(t, "the update", func() bool { return len(r.sink.said()) == 1 })
+	testwait.Until(t, patience, "the update", func() bool { return len(r.sink.said()) == 1 })
 	if said := r.sink.said()[0]; !strings.HasPrefix(said, "/ notifications/resources/updated {") || !strings.Contains(said, `"uri":"file:///a"`) {
 		t.Errorf("event = %s", said)
 	}
@@ -175,7 +176,7 @@ func TestStdioCrash(t *testing.T) {
 				t.Error("its last listing is gone")
 			}
 			r.state(mcp.Degraded) // again
-			await(t, "a call after the restart", func() bool {
+			testwait.Until(t, patience, "a call after the restart", func() bool {
 				answer, err := r.Call(t.Context(), tool("echo", `{}`))
 				return err == nil && strings.Contains(string(answer.Result), "echo")
 			})

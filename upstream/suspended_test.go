@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -114,7 +115,7 @@ func TestAbandonedQuestionsOfAnother(t *testing.T) {
 // waits waits until a call waits for a connection.
 func (r *running) waits(whose string) {
 	r.t.Helper()
-	await(r.t, "the wait of "+whose, func() bool {
+	testwait.Until(r.t, patience, "the wait of "+whose, func() bool {
 		r.pool.freed.mu.Lock()
 		defer r.pool.freed.mu.Unlock()
 		return r.pool.freed.rung != nil
@@ -170,7 +171,7 @@ func TestAWaitHearsOfALaterQuestion(t *testing.T) {
 	r := run(t, spec)
 	r.state(mcp.Ready)
 	ann := r.ask("slow", "ann")
-	await(t, "ann's call", func() bool { return len(f.requests(mcp.MethodToolsCall)) == 1 })
+	testwait.Until(t, patience, "ann's call", func() bool { return len(f.requests(mcp.MethodToolsCall)) == 1 })
 
 	bob := tool("echo", `{}`)
 	bob.Principal = "bob"

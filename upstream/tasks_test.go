@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // What a legacy server keeps for a connection is asked about on that one alone,
@@ -107,7 +108,7 @@ func TestTaskStatusEvent(t *testing.T) {
 	})
 	r := run(t, f.spec())
 	r.state(mcp.Ready)
-	await(t, "the event", func() bool { return len(r.sink.said()) == 1 })
+	testwait.Until(t, patience, "the event", func() bool { return len(r.sink.said()) == 1 })
 	got, err := r.Call(within(t), by("me", "1"))
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // listed is a listing of tools; one is its name, or its name and its description
@@ -99,7 +100,7 @@ func TestServersListBothEras(t *testing.T) {
 	if !f.Lists("ann", mcp.Tool, "old") || !f.Listed("ann", mcp.Tool, "old") || f.Lists("ann", mcp.Tool, "older") {
 		t.Error("what it is listed is not what is known")
 	}
-	await(t, "the union", func() bool {
+	testwait.Until(t, patience, "the union", func() bool {
 		l, _ := f.Listing()
 		return l.Eras == 2 && slices.Equal(definitions(l.In(mcp.Legacy)), []string{"echo", "old"})
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/budget/budgettest"
 	"github.com/toolgate/toolgate/budget/redis"
 	"github.com/toolgate/toolgate/budget/redis/redistest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // memory keeps an epoch, as the store of a gateway does.
@@ -204,7 +205,7 @@ func TestKilledServer(t *testing.T) {
 		t.Errorf("a server that is gone is a refusal: %v", err)
 	}
 	server.Restart(t)
-	awaited(t, func(int) bool { return charged(t, s, "back") == nil })
+	testwait.Until(t, patience, "calls are granted again", func() bool { return charged(t, s, "back") == nil })
 	if got := usedOf(t, s); got != 4 {
 		t.Errorf("used %d, want 4", got)
 	}

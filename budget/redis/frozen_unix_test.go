@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/budget/redis"
 	"github.com/toolgate/toolgate/budget/redis/redistest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // A server that is there and says nothing holds nobody for long: budgets deny,
@@ -54,7 +55,9 @@ func TestFrozenServer(t *testing.T) {
 		t.Error("the server does not count as down")
 	}
 	server.Thaw(t)
-	awaited(t, func(i int) bool {
+	i := 0
+	testwait.Until(t, patience, "calls are granted again", func() bool {
+		i++
 		if err := l.Take(t.Context(), &rate.Call{Tenant: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}

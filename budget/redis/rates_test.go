@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/budget/redis"
 	"github.com/toolgate/toolgate/budget/redis/redistest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func client(t *testing.T, address string) *redis.Client {
@@ -32,20 +33,8 @@ func clientWithin(t *testing.T, address string, timeouts redis.Timeouts) *redis.
 	return c
 }
 
-// awaited tries again and again until something has happened.
-func awaited(t *testing.T, happened func(i int) bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(time.Minute)
-	for i := 0; !happened(i); i++ {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("waited in vain")
-		}
-	}
-}
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = time.Minute
 
 func hour(bucket, key string, limit int64) rate.Token {
 	return rate.Token{Bucket: bucket, Key: key, Rate: rate.Rate{Limit: limit, Window: time.Hour}}
@@ -112,7 +101,7 @@ func TestSharedTakesAllOrNone(t *testing.T) {
 	if _, wait, err := r.Take(t.Context(), []rate.Token{short}); err != nil || wait > time.Second {
 		t.Errorf("who owed an hour owes %v with a window of a second, %v", wait, err)
 	}
-	awaited(t, func(int) bool { // which it then has
+	testwait.Until(t, patience, "it has the rate", func() bool {
 		refused, _, err := r.Take(t.Context(), []rate.Token{short})
 		return err == nil && refused < 0
 	})
@@ -153,7 +142,9 @@ func TestRatesOutliveTheServer(t *testing.T) {
 	}
 	back := func() { // one call a second finds out
 		t.Helper()
-		awaited(t, func(i int) bool {
+		i := 0
+		testwait.Until(t, patience, "the server counts as up", func() bool {
+			i++
 			_ = l.Take(t.Context(), &rate.Call{Tenant: fmt.Sprint("other", i)})
 			return !m.Down()
 		})

@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/budget/sqlstore"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // attempt charges one call and tells whether it was granted. Another error than a
@@ -175,7 +176,7 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 				}
 			})
 		}
-		awaited(t, func() bool { return granted.Load() > before+100 })
+		testwait.Until(t, patience, "a hundred more calls are granted", func() bool { return granted.Load() > before+100 })
 		server.Kill(t)
 		all.Wait()
 		server.Start(t)
@@ -190,19 +191,8 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
-func awaited(t *testing.T, ready func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !ready() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("waited 30 s")
-		}
-	}
-}
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 30 * time.Second
 
 // A connection that breaks when the charge is committed and the answer on its way
 // costs nothing: the charge is asked for again, and is there once.
@@ -278,7 +268,7 @@ func TestServerThatHangs(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	awaited(t, func() bool { return attempt(t, s, "after", "") })
+	testwait.Until(t, patience, "calls are granted again", func() bool { return attempt(t, s, "after", "") })
 }
 
 // through returns the address of a way to the database of url on which so many

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // bundleServer serves one bundle with an ETag, as a bundle service does.
@@ -74,9 +75,9 @@ func TestBundleURLIsPolled(t *testing.T) {
 	})
 	wantDeny(t, decide(t, p, view("a")), "one")
 	running(t, p)
-	until(t, "an answer that nothing changed", func() bool { _, same := s.counts(); return same > 2 })
+	testwait.Until(t, patience, "an answer that nothing changed", func() bool { _, same := s.counts(); return same > 2 })
 	s.set(reasonBundle(t, "two"), `"2"`, 0)
-	until(t, "the new bundle", func() bool { return decide(t, p, view("a")).Reason == "two" })
+	testwait.Until(t, patience, "the new bundle", func() bool { return decide(t, p, view("a")).Reason == "two" })
 
 	good := reasonBundle(t, "three")
 	for name, broken := range map[string][]byte{
@@ -87,26 +88,26 @@ func TestBundleURLIsPolled(t *testing.T) {
 		"http.send":    bundle(t, policy(`decision := http.send({})`)),
 	} {
 		s.set(broken, `"`+name+`"`, 0)
-		until(t, "the error of "+name, func() bool { return p.Status().Err != nil })
+		testwait.Until(t, patience, "the error of "+name, func() bool { return p.Status().Err != nil })
 		first := p.Status().Err
 		wantDeny(t, decide(t, p, view("a")), "two")
 		asked, _ := s.counts()
-		until(t, "another look at "+name, func() bool { n, _ := s.counts(); return n > asked+2 })
+		testwait.Until(t, patience, "another look at "+name, func() bool { n, _ := s.counts(); return n > asked+2 })
 		if err := p.Status().Err; err == nil || err.Error() != first.Error() {
 			t.Errorf("%s: error %v and then %v", name, first, err)
 		}
 		s.set(reasonBundle(t, "two"), `"2"`, 0) // which is in force: 304
-		until(t, "the end of the error of "+name, func() bool { return p.Status().Err == nil })
+		testwait.Until(t, patience, "the end of the error of "+name, func() bool { return p.Status().Err == nil })
 		s.set(broken, `"`+name+`"`, 0)
-		until(t, "the error of "+name+" again", func() bool { return p.Status().Err != nil })
+		testwait.Until(t, patience, "the error of "+name+" again", func() bool { return p.Status().Err != nil })
 		s.set(reasonBundle(t, "two"), `"2"`, 0)
-		until(t, "the end of the error of "+name, func() bool { return p.Status().Err == nil })
+		testwait.Until(t, patience, "the end of the error of "+name, func() bool { return p.Status().Err == nil })
 	}
 	s.set(nil, "", http.StatusInternalServerError)
-	until(t, "the error of a server that fails", func() bool { return p.Status().Err != nil })
+	testwait.Until(t, patience, "the error of a server that fails", func() bool { return p.Status().Err != nil })
 	wantDeny(t, decide(t, p, view("a")), "two")
 	s.set(good, "", 0) // a server without tags
-	until(t, "the last bundle", func() bool { return decide(t, p, view("a")).Reason == "three" && p.Status().Err == nil })
+	testwait.Until(t, patience, "the last bundle", func() bool { return decide(t, p, view("a")).Reason == "three" && p.Status().Err == nil })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.headers.Get("Authorization") != "Bearer secret" {
@@ -139,7 +140,7 @@ func TestLastGoodCopy(t *testing.T) {
 		}
 		running(t, p)
 		s.set(reasonBundle(t, "one"), `"1"`, 0)
-		until(t, "the same from the URL", func() bool { st := p.Status(); return !st.FromCopy && st.Err == nil })
+		testwait.Until(t, patience, "the same from the URL", func() bool { st := p.Status(); return !st.FromCopy && st.Err == nil })
 	})
 
 	s.set(nil, "", http.StatusServiceUnavailable)

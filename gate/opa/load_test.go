@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // What is wrong with a policy is said with file and line, and all of it.
@@ -227,20 +228,8 @@ func running(t *testing.T, p *opa.Phase) {
 	})
 }
 
-// until waits for a condition with a bound.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(2 * time.Minute)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		case <-tick.C:
-		}
-	}
-}
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 2 * time.Minute
 
 // A folder is watched: what is changed, added and taken away takes effect, a
 // broken policy does not, and its end ends the error.
@@ -256,15 +245,15 @@ func TestFolderIsWatched(t *testing.T) {
 	}
 	// In a new folder, and then in that folder.
 	write(t, dir, files{"policy.rego": "package toolgate\n\ndecision := {\"allow\": false, \"reason\": data.new.reason}\n", "new/data.json": `{"reason": "two"}`})
-	until(t, "the new rule", func() bool { return reason() == "two" })
+	testwait.Until(t, patience, "the new rule", func() bool { return reason() == "two" })
 	write(t, dir, files{"new/data.json": `{"reason": "three"}`})
-	until(t, "the new data", func() bool { return reason() == "three" })
+	testwait.Until(t, patience, "the new data", func() bool { return reason() == "three" })
 	if p.Status().Err != nil || changes.Load() < 2 {
 		t.Errorf("status %+v after %d changes", p.Status(), changes.Load())
 	}
 	before := p.Status().Revision
 	write(t, dir, files{"policy.rego": "package toolgate\n\ndecision := {\n"})
-	until(t, "the error", func() bool { return p.Status().Err != nil })
+	testwait.Until(t, patience, "the error", func() bool { return p.Status().Err != nil })
 	if s := p.Status(); s.Revision != before || s.ErrSince.IsZero() || !strings.Contains(s.Err.Error(), "policy.rego:4") || reason() != "three" {
 		t.Errorf("status %+v, reason %q", s, reason())
 	}
@@ -273,11 +262,11 @@ func TestFolderIsWatched(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, "policy.rego")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the repaired rule", func() bool { return reason() == "four" && p.Status().Err == nil })
+	testwait.Until(t, patience, "the repaired rule", func() bool { return reason() == "four" && p.Status().Err == nil })
 	if err := os.Rename(dir, dir+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the error of a folder that is gone", func() bool { return p.Status().Err != nil })
+	testwait.Until(t, patience, "the error of a folder that is gone", func() bool { return p.Status().Err != nil })
 	if got := reason(); got != "four" {
 		t.Errorf("reason %q", got)
 	}
@@ -300,11 +289,11 @@ func TestBundleFileIsWatched(t *testing.T) {
 	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: path}})
 	running(t, p)
 	put(good[:len(good)-10])
-	until(t, "the error of a bundle that is cut off", func() bool { return p.Status().Err != nil })
+	testwait.Until(t, patience, "the error of a bundle that is cut off", func() bool { return p.Status().Err != nil })
 	wantDeny(t, decide(t, p, view("a")), "one")
 	put(good)
-	until(t, "the new bundle", func() bool { return decide(t, p, view("a")).Reason == "two" })
-	until(t, "the end of the error", func() bool { return p.Status().Err == nil })
+	testwait.Until(t, patience, "the new bundle", func() bool { return decide(t, p, view("a")).Reason == "two" })
+	testwait.Until(t, patience, "the end of the error", func() bool { return p.Status().Err == nil })
 }
 
 // 96 policies take each other's place under load, a third of them broken; no

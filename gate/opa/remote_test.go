@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // answering returns a phase that asks a server.
@@ -170,7 +171,7 @@ func TestFrozenServer(t *testing.T) {
 		t.Errorf("the server was asked %d times", n)
 	}
 	frozen.Store(false)
-	until(t, "an answer", func() bool { d, err := p.Check(t.Context(), view("a")); return err == nil && d.Effect == gate.Allow })
+	testwait.Until(t, patience, "an answer", func() bool { d, err := p.Check(t.Context(), view("a")); return err == nil && d.Effect == gate.Allow })
 }
 
 // At most 16 decisions of a list are asked for at a time.

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // run keeps a registry up to date until the test is over, as a gateway does.
@@ -42,7 +43,7 @@ func TestReplicas(t *testing.T) {
 	}
 	seen := func(what, want string) {
 		t.Helper()
-		eventually(t, what, func() bool { return b.says(t, asks("s", "x", alice)) == want })
+		testwait.Until(t, patience, what, func() bool { return b.says(t, asks("s", "x", alice)) == want })
 	}
 	must(t, a.SetEnabled(t.Context(), id, false, a.by))
 	seen("a disabled tool", "it is disabled in the catalog")
@@ -78,10 +79,10 @@ func TestStoreDown(t *testing.T) {
 	r.Configure(closed)
 	r.run(t)
 	r.list(t, offer(t, "a", tool("x")))
-	eventually(t, "decisions", func() bool { return r.Healthy() == nil && r.says(t, asks("a", "x", alice)) == "pass" })
+	testwait.Until(t, patience, "decisions", func() bool { return r.Healthy() == nil && r.says(t, asks("a", "x", alice)) == "pass" })
 	server.Kill(t)
 	const down = "error: registry_unavailable"
-	eventually(t, "denied without a store", func() bool { return r.says(t, asks("a", "x", alice)) == down })
+	testwait.Until(t, patience, "denied without a store", func() bool { return r.says(t, asks("a", "x", alice)) == down })
 	if err := r.Healthy(); !errors.Is(err, registry.ErrUnavailable) {
 		t.Errorf("healthy without a store: %v", err)
 	}
@@ -96,8 +97,8 @@ func TestStoreDown(t *testing.T) {
 	// either before it is.
 	r.list(t, offer(t, "a", tool("x"), tool("late")))
 	server.Start(t)
-	eventually(t, "decisions again", func() bool { return r.says(t, asks("a", "x", alice)) == "pass" })
-	eventually(t, "the late definition is recorded", func() bool {
+	testwait.Until(t, patience, "decisions again", func() bool { return r.says(t, asks("a", "x", alice)) == "pass" })
+	testwait.Until(t, patience, "the late definition is recorded", func() bool {
 		return r.says(t, asks("a", "late", alice)) != "its definition is not recorded in the catalog"
 	})
 	r.expect(t, "late", "a", "late", isHeld)

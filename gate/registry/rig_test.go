@@ -192,18 +192,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	for !is() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within a minute: %s", what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = time.Minute
 
 const (
 	isHeld     = "has not been accepted"

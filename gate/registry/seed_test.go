@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func seeded(s registry.Rules, entries ...registry.SeedEntry) registry.Rules {
@@ -61,7 +62,7 @@ func TestSeed(t *testing.T) {
 	}
 	next.list(t, of)
 	next.run(t)
-	eventually(t, "an alarm for what is named in vain", func() bool { return next.alarms("a__nothing") })
+	testwait.Until(t, patience, "an alarm for what is named in vain", func() bool { return next.alarms("a__nothing") })
 	if next.alarms("a__reads") {
 		t.Errorf("a false alarm:\n%s", next.log)
 	}
@@ -105,8 +106,8 @@ func TestSeedServers(t *testing.T) {
 		must(t, err)
 		return ok && d.Promoted && d.Entry == "maps" && string(d.Arguments) == `{"zone":"eu"}`
 	}
-	eventually(t, "the server is there", has)
-	eventually(t, "it is remembered", func() bool {
+	testwait.Until(t, patience, "the server is there", has)
+	testwait.Until(t, patience, "it is remembered", func() bool {
 		_, ok, err := r.store.Meta().Get(t.Context(), "registry/seeded/maps")
 		must(t, err)
 		return ok
@@ -116,7 +117,7 @@ func TestSeedServers(t *testing.T) {
 	next := rigOn(t, r.store, s)
 	next.list(t, offer(t, "a", tool("x")))
 	next.run(t)
-	eventually(t, "it runs", func() bool { return next.Healthy() == nil })
+	testwait.Until(t, patience, "it runs", func() bool { return next.Healthy() == nil })
 	must(t, next.SetEnabled(t.Context(), next.id(t, "a__x"), false, next.by)) // a whole round
 	if has() {
 		t.Error("a server that was removed is back")

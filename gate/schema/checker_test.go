@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,13 +86,11 @@ func TestACallerWaitsOnlySoLong(t *testing.T) {
 	if q, ok := errors.AsType[*schema.Quarantined](err); !ok || !q.Busy {
 		t.Fatalf("error %v, want busy", err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		if _, err = c.Compile(text); err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	if !testwait.Within(time.Minute, func() bool {
+		_, err = c.Compile(text)
+		return err == nil
+	}) {
+		t.Fatal(err)
 	}
 }
 
@@ -108,9 +107,7 @@ func TestPreparationsAreBounded(t *testing.T) {
 	if most > 140 || busy < 100 {
 		t.Errorf("%d goroutines at a time, %d of 300 told to come again", most, busy)
 	}
-	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before && time.Now().Before(deadline); {
-		runtime.Gosched()
-	}
+	testwait.Within(time.Minute, func() bool { return runtime.NumGoroutine() <= before })
 }
 
 func TestConcurrentChecks(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -134,7 +135,7 @@ func run(t testing.TB, p *spicedb.Phase) {
 
 func watching(t testing.TB, p *spicedb.Phase) {
 	t.Helper()
-	if !spicedbtest.Eventually(t.Context(), func() bool { return p.Status().Watching }) {
+	if !testwait.Within(spicedbtest.Soon, func() bool { return p.Status().Watching }) {
 		t.Fatalf("it does not watch: %+v", p.Status())
 	}
 }

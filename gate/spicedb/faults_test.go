@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // frozen takes connections and never answers, as a stopped process does.
@@ -103,7 +104,7 @@ func TestFrozenServer(t *testing.T) {
 	s := spicedbtest.NewServer()
 	s.Write(t, grant)
 	s.Serve(t, lis)
-	eventually(t, "the recovery", func() bool {
+	testwait.Until(t, spicedbtest.Soon, "the recovery", func() bool {
 		d, err := p.Check(t.Context(), &search)
 		return err == nil && d.Effect == gate.Allow
 	})
@@ -123,12 +124,12 @@ func TestKilledServer(t *testing.T) {
 	}
 	<-changes
 	s.Stop()
-	eventually(t, "the break", func() bool { return !p.Status().Watching })
+	testwait.Until(t, spicedbtest.Soon, "the break", func() bool { return !p.Status().Watching })
 	refusedFor(t, p, spicedb.ReasonUnavailable, slack)
-	eventually(t, "the status", func() bool { return !p.Status().OK })
+	testwait.Until(t, spicedbtest.Soon, "the status", func() bool { return !p.Status().OK })
 	s.Delete(t, grant)
 	addr := s.Start(t)
-	eventually(t, "the recovery", func() bool {
+	testwait.Until(t, spicedbtest.Soon, "the recovery", func() bool {
 		d, err := p.Check(t.Context(), &search)
 		if err == nil && d.Effect == gate.Allow {
 			t.Errorf("allowed at %s after a revocation while the server was down", addr)
@@ -143,7 +144,7 @@ func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	s := spicedbtest.NewServer()
 	p := open(t, spicedb.Options{Endpoint: s.Start(t)})
-	eventually(t, "a connection", func() bool { _, err := p.Check(t.Context(), &search); return err == nil })
+	testwait.Until(t, spicedbtest.Soon, "a connection", func() bool { _, err := p.Check(t.Context(), &search); return err == nil })
 	if decide(t, p) != gate.Deny {
 		t.Fatal("allowed")
 	}
@@ -152,7 +153,7 @@ func TestHangingServer(t *testing.T) {
 	s.Before(spicedbtest.Unavailable)
 	refusedFor(t, p, spicedb.ReasonUnavailable, slack)
 	s.Before(spicedbtest.Slow(time.Millisecond))
-	eventually(t, "the recovery", func() bool { _, err := p.Check(t.Context(), &search); return err == nil })
+	testwait.Until(t, spicedbtest.Soon, "the recovery", func() bool { _, err := p.Check(t.Context(), &search); return err == nil })
 }
 
 // Callers that leave say nothing about the server.
@@ -207,7 +208,7 @@ func TestMisconfiguredServer(t *testing.T) {
 			if err == nil || d.Effect != gate.Deny || d.Reason != spicedb.ReasonMisconfigured || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%+v, %v: want %q", d, err, tt.says)
 			}
-			eventually(t, "the status", func() bool {
+			testwait.Until(t, spicedbtest.Soon, "the status", func() bool {
 				st := p.Status()
 				return !st.OK && st.Reason == spicedb.ReasonMisconfigured && strings.Contains(st.Detail, tt.says)
 			})

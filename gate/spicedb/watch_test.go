@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 const grant = "tool:search#executor@user:alice"
@@ -31,13 +32,6 @@ func decide(t testing.TB, p gate.Phase) gate.Effect {
 		t.Errorf("check: %v", err)
 	}
 	return d.Effect
-}
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	if !spicedbtest.Eventually(t.Context(), ok) {
-		t.Fatalf("not in time: %s", what)
-	}
 }
 
 func TestAnswersAreKept(t *testing.T) {
@@ -101,11 +95,11 @@ func TestNoAllowAfterARevocationsEvent(t *testing.T) {
 	p := start(t, s, func(o *spicedb.Options) {
 		o.OnChange = func() { changes.Add(1) }
 	})
-	eventually(t, "the change of the start", func() bool { return changes.Load() == 1 })
+	testwait.Until(t, spicedbtest.Soon, "the change of the start", func() bool { return changes.Load() == 1 })
 	for round := range int64(10) {
 		granted := 2 + 2*round
 		s.Write(t, grant)
-		eventually(t, "the grant", func() bool { return changes.Load() == granted })
+		testwait.Until(t, spicedbtest.Soon, "the grant", func() bool { return changes.Load() == granted })
 		if decide(t, p) != gate.Allow {
 			t.Fatal("not allowed after the event of the grant")
 		}
@@ -217,7 +211,7 @@ func TestBrokenStreamKeepsNothing(t *testing.T) {
 		return nil
 	})
 	s.BreakWatch(status.Error(codes.Unavailable, "the stream is told to break"))
-	eventually(t, "the break", func() bool { return !p.Status().Watching })
+	testwait.Until(t, spicedbtest.Soon, "the break", func() bool { return !p.Status().Watching })
 	before := s.Calls("CheckPermission")
 	for range 5 {
 		if decide(t, p) != gate.Allow {
@@ -259,7 +253,7 @@ func TestStreamsGoOn(t *testing.T) {
 			if decide(t, p) != gate.Allow {
 				t.Fatal("not allowed")
 			}
-			eventually(t, "the change of the start", func() bool { return changes.Load() == 1 })
+			testwait.Until(t, spicedbtest.Soon, "the change of the start", func() bool { return changes.Load() == 1 })
 			closed := make(chan struct{})
 			s.Before(func(ctx context.Context, method string) error {
 				if method == "Watch" {
@@ -271,7 +265,7 @@ func TestStreamsGoOn(t *testing.T) {
 				return nil
 			})
 			s.BreakWatch(status.Error(codes.Unavailable, "the stream is told to break"))
-			eventually(t, "the break", func() bool { return !p.Status().Watching })
+			testwait.Until(t, spicedbtest.Soon, "the break", func() bool { return !p.Status().Watching })
 			s.Delete(t, grant)
 			if old {
 				s.Collect()
@@ -281,9 +275,9 @@ func TestStreamsGoOn(t *testing.T) {
 			if decide(t, p) != gate.Deny {
 				t.Error("allowed after a revocation that the stream missed")
 			}
-			eventually(t, "a change", func() bool { return changes.Load() > 1 })
+			testwait.Until(t, spicedbtest.Soon, "a change", func() bool { return changes.Load() > 1 })
 			s.Write(t, grant)
-			eventually(t, "the grant", func() bool { return decide(t, p) == gate.Allow })
+			testwait.Until(t, spicedbtest.Soon, "the grant", func() bool { return decide(t, p) == gate.Allow })
 		})
 	}
 }
@@ -311,14 +305,14 @@ func TestForgottenTokens(t *testing.T) {
 		}
 	}
 	s.BreakWatch(status.Error(codes.Unavailable, "gone"))
-	eventually(t, "a stream with known tokens", func() bool {
+	testwait.Until(t, spicedbtest.Soon, "a stream with known tokens", func() bool {
 		before := s.Calls("CheckPermission")
 		_ = decide(t, p)
 		_ = decide(t, p)
 		return p.Status().Watching && s.Calls("CheckPermission") <= before+1
 	})
 	s.Delete(t, grant)
-	eventually(t, "the revocation", func() bool { return decide(t, p) == gate.Deny })
+	testwait.Until(t, spicedbtest.Soon, "the revocation", func() bool { return decide(t, p) == gate.Deny })
 }
 
 // What we wrote ourselves is read by the next decision, whatever the stream
@@ -345,7 +339,7 @@ func TestOwnWritesAreRead(t *testing.T) {
 	}
 	close(hold)
 	s.BeforeEvent(nil)
-	eventually(t, "answers that are kept", func() bool {
+	testwait.Until(t, spicedbtest.Soon, "answers that are kept", func() bool {
 		before := s.Calls("CheckPermission")
 		return decide(t, p) == gate.Allow && s.Calls("CheckPermission") == before
 	})
@@ -366,7 +360,7 @@ func TestReadsAreAsFreshAsTheLastEvent(t *testing.T) {
 	})
 	p := start(t, s, nil)
 	token := s.Write(t, grant)
-	eventually(t, "the event", func() bool { return decide(t, p) == gate.Allow })
+	testwait.Until(t, spicedbtest.Soon, "the event", func() bool { return decide(t, p) == gate.Allow })
 	mu.Lock()
 	defer mu.Unlock()
 	if got := last.GetAtLeastAsFresh().GetToken(); got != token {
@@ -384,7 +378,7 @@ func TestSchemaChangesAreSeen(t *testing.T) {
 		t.Fatal("not allowed")
 	}
 	s.SetType("tool", nil)
-	eventually(t, "the schema", func() bool {
+	testwait.Until(t, spicedbtest.Soon, "the schema", func() bool {
 		d, err := p.Check(t.Context(), &search)
 		return err != nil && d.Effect == gate.Deny && d.Reason == spicedb.ReasonMisconfigured
 	})
@@ -411,7 +405,7 @@ func TestOnChange(t *testing.T) {
 		s.Write(t, fmt.Sprintf("tool:t%d#executor@user:bob", i))
 	}
 	s.Write(t, grant)
-	eventually(t, "the last event", func() bool { return decide(t, phase) == gate.Allow })
+	testwait.Until(t, spicedbtest.Soon, "the last event", func() bool { return decide(t, phase) == gate.Allow })
 	most := 2*5 + int64(time.Since(began)/(50*time.Millisecond)) + 5
 	if n := calls.Load(); n > most {
 		t.Errorf("%d calls for 500 events in %v, want at most %d", n, time.Since(began), most)

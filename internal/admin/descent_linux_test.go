@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // The test program is the processes of these tests as well: a child that asks, and
@@ -46,9 +48,7 @@ func ask(address string) int {
 	}
 	// An orphan asks only when it is one.
 	parent, _ := strconv.Atoi(os.Getenv("DESCENT_PARENT"))
-	for end := time.Now().Add(10 * time.Second); parent != 0 && os.Getppid() == parent && time.Now().Before(end); {
-		<-time.After(time.Millisecond)
-	}
+	testwait.Within(10*time.Second, func() bool { return parent == 0 || os.Getppid() != parent })
 	network, path, _ := strings.Cut(address, ":")
 	conn, err := net.Dial(network, path)
 	if err != nil {
@@ -236,14 +236,12 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 		conn.Close()
 	}
 	// What has ended is not kept, as soon as all threads of it have.
-	tick, late := time.NewTicker(time.Millisecond), time.After(20*time.Second)
-	defer tick.Stop()
-	for seen := sweep(nil); len(seen) > 0; seen = sweep(sweep(seen)) {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("processes %v are dead and still there", seen)
-		}
+	seen := sweep(nil)
+	if !testwait.Within(20*time.Second, func() bool {
+		seen = sweep(sweep(seen))
+		return len(seen) == 0
+	}) {
+		t.Fatalf("processes %v are dead and still there", seen)
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // What is relied on at once has been handed to the operating system when it was
@@ -76,9 +76,7 @@ func TestCallsThatBeginTogetherShareWrites(t *testing.T) {
 		wg.Go(func() { begin("other") })
 	}
 	end(t, l, "ended")
-	for l.Stats().Entries < 52 {
-		runtime.Gosched()
-	}
+	testwait.Until(t, patience, "all are in the log", func() bool { return l.Stats().Entries >= 52 })
 	close(d.gate)
 	wg.Wait()
 	if lines, writes, _ := d.counts(); lines != 52 || writes > 3 {
@@ -102,9 +100,7 @@ func TestNoCallBeginsThatCannotBeWritten(t *testing.T) {
 	for range 50 {
 		wg.Go(begin)
 	}
-	for l.Stats().Entries < 51 {
-		runtime.Gosched()
-	}
+	testwait.Until(t, patience, "all are in the log", func() bool { return l.Stats().Entries >= 51 })
 	close(d.gate)
 	wg.Wait()
 }

@@ -19,7 +19,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
+
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 30 * time.Second
 
 func entry(id string) *audit.Entry { return &audit.Entry{CallID: id, Outcome: audit.OutcomeOK} }
 
@@ -244,9 +248,7 @@ func TestConcurrentDurableCallersShareSyncs(t *testing.T) {
 	for range 50 {
 		wg.Go(func() { add(t, l, "other") })
 	}
-	for l.Stats().Entries < 51 {
-		runtime.Gosched()
-	}
+	testwait.Until(t, patience, "all are in the log", func() bool { return l.Stats().Entries >= 51 })
 	close(d.gate)
 	wg.Wait()
 	// How many of the fifty were there when the first was written is chance;

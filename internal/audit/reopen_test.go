@@ -4,7 +4,6 @@ package audit_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // limit makes every file of this process end at size, as a disk that is full
@@ -162,12 +162,12 @@ func TestRunRecoversFromAFullDisk(t *testing.T) {
 	stop := run(t, l)
 	room := limit(t, 8<<10)
 	n := 0
-	waitFor(t, "the log refuses", func() bool { n++; return l.Append(entry(fmt.Sprint(n))) != nil })
+	testwait.Until(t, patience, "the log refuses", func() bool { n++; return l.Append(entry(fmt.Sprint(n))) != nil })
 	if info, err := os.Stat(path); err != nil || info.Size() > 8<<10 {
 		t.Errorf("%v, %v", info, err)
 	}
 	room()
-	waitFor(t, "the log takes entries again", func() bool { return l.Healthy() == nil })
+	testwait.Until(t, patience, "the log takes entries again", func() bool { return l.Healthy() == nil })
 	add(t, l, "last")
 	stop()
 	if err := l.Close(); err != nil {
@@ -175,22 +175,6 @@ func TestRunRecoversFromAFullDisk(t *testing.T) {
 	}
 	if got := verify(t, path, nil); len(got.Findings) > 0 || got.Calls != uint64(n)+1 || got.Lost != 0 {
 		t.Errorf("%d calls: %+v", n, got)
-	}
-}
-
-// waitFor asks until it is so.
-func waitFor(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited 30 s until %s", what)
-		}
 	}
 }
 
@@ -267,7 +251,7 @@ func TestRotationWhereNothingCanBeOpened(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the log takes entries again", func() bool { return l.Healthy() == nil })
+	testwait.Until(t, patience, "the log takes entries again", func() bool { return l.Healthy() == nil })
 	add(t, l, "last")
 	stop()
 	if err := l.Close(); err != nil {

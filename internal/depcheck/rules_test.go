@@ -182,7 +182,7 @@ var rules = map[string]rule{
 		why:    "the driver stays in the one phase that asks it, and so does the breaker for what it asks",
 	},
 	"gate/spicedb/spicedbtest": {
-		ours:   []string{"gate", "gate/spicedb", "internal/mcp"},
+		ours:   []string{"gate", "gate/spicedb", "internal/mcp", "internal/testwait"},
 		others: []string{"github.com/authzed/authzed-go", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the suite that every backend passes, and a server for it",
 	},
@@ -386,7 +386,8 @@ var rules = map[string]rule{
 	"internal/sandbox/shim": {
 		why: "is entered before the rest of a program is initialised, so it waits for nothing",
 	},
-	"internal/built": {why: "builds programs of any package, and imports none"},
+	"internal/testwait": {why: "waits in tests for what is handed in"},
+	"internal/built":    {why: "builds programs of any package, and imports none"},
 
 	"internal/bench/...":    {ours: []string{anything}, others: []string{anything}, why: "measures whole programs"},
 	"internal/e2e/...":      {ours: []string{anything}, others: []string{anything}, why: "tests whole programs"},

@@ -22,6 +22,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // requirementSets are what the official suite scores, by revision, with the
@@ -156,7 +158,7 @@ func everythingServer(t *testing.T, stateless bool) string {
 		t.Fatalf("finding a port: %v", err)
 	}
 	start(t, "everything-server", exec.Command(built(t, lab.everything), "-http", addr, fmt.Sprintf("-stateless=%t", stateless)))
-	if !eventually(10*time.Second, func() bool {
+	if !testwait.Within(10*time.Second, func() bool {
 		c, err := net.DialTimeout("tcp", addr, time.Second)
 		if err != nil {
 			return false

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/e2e/fixture"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // inspector is the command line of the official Inspector: one process and one
@@ -275,14 +276,14 @@ func (s *inspection) cancel(ctx context.Context) (string, error) {
 		}
 		return json.Unmarshal([]byte(text), &counts)
 	}
-	started := eventually(10*time.Second, func() bool { return count() == nil && counts.Running == 1 })
+	started := testwait.Within(10*time.Second, func() bool { return count() == nil && counts.Running == 1 })
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 	_ = cmd.Wait()
 	if !started {
 		return "", errors.New("the slow call did not start")
 	}
 	var err error
-	if !eventually(3*time.Second, func() bool {
+	if !testwait.Within(3*time.Second, func() bool {
 		err = count()
 		return err == nil && counts.Cancelled == 1 && counts.Running == 0
 	}) {

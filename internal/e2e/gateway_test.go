@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // startTimeout is how long toolgate may take until it prints its URL. It serves
@@ -130,7 +132,7 @@ func (g *gateway) waitTools(t *testing.T, key string, want ...string) {
 	c := &raw{url: g.mcp, key: key}
 	var names []string
 	var err error
-	if !eventually(20*time.Second, func() bool {
+	if !testwait.Within(20*time.Second, func() bool {
 		names, err = c.toolNames(t.Context())
 		return err == nil && containsAll(names, want)
 	}) {
@@ -170,7 +172,7 @@ func (s *setup) warm(t *testing.T, want ...string) {
 		c := dialRawStdio(t, s.stdio(t))
 		var names []string
 		var err error
-		if !eventually(20*time.Second, func() bool {
+		if !testwait.Within(20*time.Second, func() bool {
 			names, err = c.Tools(t.Context())
 			return err == nil && containsAll(names, want)
 		}) {

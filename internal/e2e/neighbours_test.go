@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // neighbourly is how long anything of a healthy server may take while others
@@ -77,7 +79,7 @@ func TestNeighbours(t *testing.T) {
 	timed(t, "listing the healthy tools", func() error {
 		var names []string
 		var err error
-		if !eventually(neighbourly, func() bool {
+		if !testwait.Within(neighbourly, func() bool {
 			names, err = c.toolNames(ctx)
 			return err == nil && containsAll(names, want)
 		}) {

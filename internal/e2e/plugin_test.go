@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native"
 )
 
@@ -107,7 +108,7 @@ func TestPythonPlugin(t *testing.T) {
 	}()
 	go func() {
 		defer close(gone)
-		if !eventually(startTimeout, func() bool { return strings.Contains(logs(), "adding up to=100") }) {
+		if !testwait.Within(startTimeout, func() bool { return strings.Contains(logs(), "adding up to=100") }) {
 			t.Error("the call does not run")
 		}
 	}()
@@ -116,7 +117,7 @@ func TestPythonPlugin(t *testing.T) {
 		map[string]string{"Mcp-Session-Id": other.session, "Mcp-Protocol-Version": "2025-11-25"}); err != nil {
 		t.Error(err)
 	}
-	if !eventually(startTimeout, func() bool { return strings.Contains(logs(), "stopped at=") }) {
+	if !testwait.Within(startTimeout, func() bool { return strings.Contains(logs(), "stopped at=") }) {
 		t.Errorf("the tool is not told that nobody waits for it:\n%s", logs())
 	}
 	<-ended
@@ -129,7 +130,7 @@ func TestPythonPlugin(t *testing.T) {
 	if err := syscall.Kill(before[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(startTimeout, func() bool {
+	if !testwait.Within(startTimeout, func() bool {
 		text, err := r.callTool(t.Context(), "sums__add_up", object{"to": 4})
 		return err == nil && strings.Contains(text, "10")
 	}) {
@@ -141,7 +142,7 @@ func TestPythonPlugin(t *testing.T) {
 	}
 	g.proc.stop(t)
 	for _, pid := range after {
-		if !eventually(startTimeout, func() bool { return syscall.Kill(pid, 0) != nil }) {
+		if !testwait.Within(startTimeout, func() bool { return syscall.Kill(pid, 0) != nil }) {
 			t.Errorf("process %d outlives its gateway", pid)
 		}
 	}
@@ -170,7 +171,7 @@ func TestPythonPluginEnds(t *testing.T) {
 		stop()
 		<-ended
 	}()
-	if !eventually(startTimeout, func() bool { _, status := p.Listing(); return status.State == mcp.Ready }) {
+	if !testwait.Within(startTimeout, func() bool { _, status := p.Listing(); return status.State == mcp.Ready }) {
 		_, status := p.Listing()
 		t.Fatalf("the plugin is %s: %s", status.State, status.Reason)
 	}

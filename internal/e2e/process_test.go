@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // stopAfter is what a process gets between the request to end and its killing.
@@ -184,7 +186,7 @@ func leftovers(marker string) map[int]string {
 func noLeftovers(t *testing.T, marker string) {
 	t.Helper()
 	var left map[int]string
-	if eventually(2*time.Second, func() bool {
+	if testwait.Within(2*time.Second, func() bool {
 		left = leftovers(marker)
 		return len(left) == 0
 	}) {
@@ -193,22 +195,5 @@ func noLeftovers(t *testing.T, marker string) {
 	for pid, line := range left {
 		t.Errorf("left behind: process %d: %s", pid, line)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-}
-
-// eventually asks ok every 50 ms until it agrees or the time is over.
-func eventually(within time.Duration, ok func() bool) bool {
-	deadline := time.After(within)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if ok() {
-			return true
-		}
-		select {
-		case <-deadline:
-			return ok()
-		case <-tick.C:
-		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // TestRestart stops toolgate and its server, and starts toolgate alone: the last
@@ -65,7 +67,7 @@ func TestRestart(t *testing.T) {
 
 	fixtureCommand(t, addr)
 	var text string
-	if !eventually(15*time.Second, func() bool {
+	if !testwait.Within(15*time.Second, func() bool {
 		text, err = c.callTool(t.Context(), "fix__echo", object{"back": true})
 		return err == nil
 	}) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/e2e/fixture"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // target says where a driver connects. It is the argument of the JavaScript and
@@ -139,7 +140,7 @@ func named(items []string, err error, name string) (string, error) {
 // it has started, so a list that lacks something is asked for again for a while.
 func (s *script) list(ctx context.Context) (string, error) {
 	var err error
-	if !eventually(10*time.Second, func() bool {
+	if !testwait.Within(10*time.Second, func() bool {
 		err = s.find(ctx)
 		return err == nil || ctx.Err() != nil
 	}) || err != nil {
@@ -270,7 +271,7 @@ func (s *script) cancel(ctx context.Context) (string, error) {
 	}
 	var counts struct{ Cancelled, Running int }
 	var err error
-	if !eventually(5*time.Second, func() bool {
+	if !testwait.Within(5*time.Second, func() bool {
 		var got callResult
 		if got, err = s.a.Call(ctx, s.names.count, `{"label":"`+s.label+`_c"}`, nil); err == nil {
 			err = json.Unmarshal([]byte(got.Text), &counts)
@@ -296,7 +297,7 @@ func (s *script) listChanged(ctx context.Context) (string, error) {
 	case <-time.After(5 * time.Second):
 		return "", errors.New("the list change: nothing within 5000 ms")
 	}
-	if !eventually(3*time.Second, func() bool {
+	if !testwait.Within(3*time.Second, func() bool {
 		tools, lerr := s.a.Tools(ctx)
 		_, err = named(tools, lerr, added)
 		return err == nil

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // realServer is a reference server from the npm registry, with one call that
@@ -175,7 +177,7 @@ func visitAll(t *testing.T, a adapter, servers []realServer, dir string) {
 	defer cancel()
 	v := &visit{dir: dir, label: newLabel("visit")}
 	var missing error
-	if !eventually(20*time.Second, func() bool {
+	if !testwait.Within(20*time.Second, func() bool {
 		v.tools, missing = a.Tools(ctx)
 		for _, s := range servers {
 			for _, tool := range s.tools {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // taskScenarios are those of the suite about the extension for tasks, which the
@@ -47,7 +49,7 @@ func tasksEntry(t *testing.T, transport, era string) object {
 		t.Fatalf("finding a port: %v", err)
 	}
 	start(t, "tasks-server", exec.Command(built(t, tasksServer()), "-http", addr, "-era", era))
-	if !eventually(10*time.Second, func() bool {
+	if !testwait.Within(10*time.Second, func() bool {
 		c, err := net.DialTimeout("tcp", addr, time.Second)
 		if err != nil {
 			return false

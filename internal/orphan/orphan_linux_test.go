@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // What a gateway has started ends when the gateway is killed: what is in the groups of
@@ -20,10 +22,10 @@ func TestNothingOutlivesAKilledGateway(t *testing.T) {
 		t.Run(deed, func(t *testing.T) {
 			t.Parallel()
 			g := run(t, deed)
-			within(t, patience, "the processes run", func() bool { return len(g.left(t)) == want })
+			testwait.Until(t, patience, "the processes run", func() bool { return len(g.left(t)) == want })
 			g.kill(t)
-			within(t, soon, "everything ends", func() bool { return len(g.left(t)) == 0 })
-			within(t, soon, "the guardian ends", func() bool { return !runs(g.guardian) })
+			testwait.Until(t, soon, "everything ends", func() bool { return len(g.left(t)) == 0 })
+			testwait.Until(t, soon, "the guardian ends", func() bool { return !runs(g.guardian) })
 		})
 	}
 }
@@ -33,9 +35,9 @@ func TestWhatHasEndedIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := run(t, "ended")
 	const all = 6
-	within(t, patience, "the processes run", func() bool { return len(g.left(t)) == all })
+	testwait.Until(t, patience, "the processes run", func() bool { return len(g.left(t)) == all })
 	g.kill(t)
-	within(t, patience, "the guardian ends", func() bool { return !runs(g.guardian) })
+	testwait.Until(t, patience, "the guardian ends", func() bool { return !runs(g.guardian) })
 	if n := len(g.left(t)); n != all {
 		t.Errorf("%d processes of %d run", n, all)
 	}
@@ -49,7 +51,7 @@ func TestGuardianIsReplaced(t *testing.T) {
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	within(t, patience, "there is another guardian", func() bool {
+	testwait.Until(t, patience, "there is another guardian", func() bool {
 		g.guardian = guardianOf(t, g.cmd.Process.Pid)
 		return g.guardian != 0 && g.guardian != first
 	})
@@ -57,8 +59,8 @@ func TestGuardianIsReplaced(t *testing.T) {
 		t.Error("the first guardian is a zombie")
 	}
 	g.kill(t)
-	within(t, soon, "everything ends", func() bool { return len(g.left(t)) == 0 })
-	within(t, soon, "the guardian ends", func() bool { return !runs(g.guardian) })
+	testwait.Until(t, soon, "everything ends", func() bool { return len(g.left(t)) == 0 })
+	testwait.Until(t, soon, "the guardian ends", func() bool { return !runs(g.guardian) })
 }
 
 // guardianOf finds the guardian of a process; 0 is none.
@@ -94,7 +96,7 @@ func TestGuardianStandsApart(t *testing.T) {
 	// The gateway has it as descriptor 3, and gives it on to whatever it starts.
 	writer.Close()
 	folder := fmt.Sprintf("/proc/%d/fd/", g.guardian)
-	within(t, patience, "the guardian has nothing but its own", func() bool {
+	testwait.Until(t, patience, "the guardian has nothing but its own", func() bool {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +119,7 @@ func TestGuardianStandsApart(t *testing.T) {
 		}
 	}
 	g.kill(t)
-	within(t, soon, "everything ends", func() bool { return len(g.left(t)) == 0 })
+	testwait.Until(t, soon, "everything ends", func() bool { return len(g.left(t)) == 0 })
 }
 
 // A guardian that cannot be started keeps nobody from starting anything, and is told
@@ -240,7 +242,7 @@ func TestGuardianThatIsStopped(t *testing.T) {
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("it took %v", took)
 	}
-	within(t, patience, "there is another guardian", func() bool { return k.pid() != first && k.pid() != 0 })
+	testwait.Until(t, patience, "there is another guardian", func() bool { return k.pid() != first && k.pid() != 0 })
 	end()
 	wasKilled(t, process)
 }

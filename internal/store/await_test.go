@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // lockedBuffer is a buffer for several goroutines.
@@ -68,9 +69,9 @@ func TestStoreThatIsAwaited(t *testing.T) {
 			t.Errorf("%s without a server: %v", what, err)
 		}
 	}
-	waitFor(t, "a word in the log", func() bool { return strings.Contains(log.String(), "cannot be reached") })
+	testwait.Until(t, patience, "a word in the log", func() bool { return strings.Contains(log.String(), "cannot be reached") })
 	server.Start(t)
-	waitFor(t, "the store", func() bool { return s.Modes().Set(ctx, "ALERT", store.Change{Actor: "op"}) == nil })
+	testwait.Until(t, patience, "the store", func() bool { return s.Modes().Set(ctx, "ALERT", store.Change{Actor: "op"}) == nil })
 	storetest.Await(t, reports, storetest.Report{Topic: store.TopicMode, Generation: 1})
 	if err := s.Check(ctx); err != nil {
 		t.Error(err)

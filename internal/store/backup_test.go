@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // A copy is whole, and as the store was at one instant, whatever is written
@@ -36,7 +37,7 @@ func TestBackupIsOneInstant(t *testing.T) {
 	})
 	defer writing.Wait()
 	defer close(stop)
-	waitFor(t, "writes", func() bool { return s.Stats().Writes > 50 })
+	testwait.Until(t, patience, "writes", func() bool { return s.Stats().Writes > 50 })
 	reader := open(t, store.Options{Path: filepath.Join(dir, "store.db"), ReadOnly: true})
 	for i, from := range []*store.Store{s, reader} {
 		to := filepath.Join(dir, fmt.Sprintf("copy%d.db", i))

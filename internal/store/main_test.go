@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // childVar makes the test binary a second process that uses a store: its
@@ -104,7 +105,7 @@ func run(t *testing.T, s *store.Store) (stop func()) {
 	done := make(chan error, 1)
 	before := s.Stats().Batches
 	go func() { done <- s.Run(ctx) }()
-	waitFor(t, "Run to start", func() bool { return s.Stats().Batches > before })
+	testwait.Until(t, patience, "Run to start", func() bool { return s.Stats().Batches > before })
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -120,17 +121,5 @@ func run(t *testing.T, s *store.Store) (stop func()) {
 	return stop
 }
 
-// waitFor returns when ready does.
-func waitFor(t *testing.T, what string, ready func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !ready() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited 30 s for %s", what)
-		}
-	}
-}
+// patience bounds every wait of these tests; nothing waits for it to pass.
+const patience = 30 * time.Second

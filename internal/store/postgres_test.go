@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // pair opens two stores on one database, with their writers running.
@@ -258,7 +259,7 @@ func TestServerMayCrash(t *testing.T) {
 				}
 			})
 		}
-		waitFor(t, "writes", func() bool {
+		testwait.Until(t, patience, "writes", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(acknowledged) > 100

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // TestInterruptedWrite interrupts a write while its statement is running: nothing
@@ -35,7 +36,7 @@ func TestInterruptedWrite(t *testing.T) {
 				WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'row ' || i, zeroblob(1000), 0 FROM n`)
 			ended <- err
 		}()
-		waitFor(t, "more pages than are kept in memory", func() bool { return size() > before+1<<20 })
+		testwait.Until(t, patience, "more pages than are kept in memory", func() bool { return size() > before+1<<20 })
 		cancel()
 		if <-ended == nil {
 			t.Error("the statement was not interrupted")

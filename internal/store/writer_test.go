@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // put returns a write of one entry.
@@ -108,7 +109,7 @@ func TestWritesAreCommittedTogether(t *testing.T) {
 // waitQueued returns when n writes are queued.
 func waitQueued(t *testing.T, s *store.Store, n int) {
 	t.Helper()
-	waitFor(t, "writes in the queue", func() bool { return s.Stats().Queued >= n })
+	testwait.Until(t, patience, "writes in the queue", func() bool { return s.Stats().Queued >= n })
 }
 
 func TestFailingWriteFailsAlone(t *testing.T) {
@@ -359,7 +360,7 @@ func TestCloseDrainsAndEndsRun(t *testing.T) {
 	ended := make(chan error, 1)
 	before := s.Stats().Batches
 	go func() { ended <- s.Run(context.Background()) }()
-	waitFor(t, "Run to start", func() bool { return s.Stats().Batches > before })
+	testwait.Until(t, patience, "Run to start", func() bool { return s.Stats().Batches > before })
 	release := block(t, s)
 	for i := range 10 {
 		if err := s.Enqueue(put(fmt.Sprint(i))); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestBegins(t *testing.T) {
@@ -203,7 +204,7 @@ func TestAlarmsAboutNothing(t *testing.T) {
 	r := h.newRunning(t)
 	alarms := func(want ...string) {
 		t.Helper()
-		eventually(t, "the alarms are those of "+strings.Join(want, ", "), func() bool {
+		testwait.Until(t, patience, "the alarms are those of "+strings.Join(want, ", "), func() bool {
 			text := strings.Join(r.Status().Alarms, "\n")
 			return strings.Count(text, "\n") == max(0, len(want)-1) && !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(text, w) }) && (len(want) > 0 || text == "")
 		})

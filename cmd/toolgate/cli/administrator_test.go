@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -136,7 +137,7 @@ func TestAdministrators(t *testing.T) {
 
 	// The role is taken away at once, and given by a person's reload alone.
 	h.write(t, servers{"a": fake()}, section(carol, map[string]any{"subject": "bob"}))
-	eventually(t, "the role is taken away", func() bool {
+	testwait.Until(t, patience, "the role is taken away", func() bool {
 		status, _ := ask(http.MethodGet, "/v1/status", "alice", nil)
 		return status == http.StatusForbidden
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 const (
@@ -236,7 +237,7 @@ func TestApprovalByWebhook(t *testing.T) {
 func (a *hooked) requireAudited(t *testing.T, granted, denied string) {
 	t.Helper()
 	var told []string
-	eventually(t, "the audit log tells of the denial", func() bool {
+	testwait.Until(t, patience, "the audit log tells of the denial", func() bool {
 		told = nil
 		for _, e := range a.entries(t) {
 			if method, _ := e["method"].(string); strings.HasPrefix(method, "toolgate/approvals.") {
@@ -270,7 +271,7 @@ func TestApprovalByWebhookTooLate(t *testing.T) {
 	if text := answered(t, call); !strings.Contains(text, "Nobody answered in time") {
 		t.Errorf("the call whose question expired: %s", text)
 	}
-	eventually(t, "the question has expired", func() bool { return time.Now().After(q.ExpiresAt) })
+	testwait.Until(t, patience, "the question has expired", func() bool { return time.Now().After(q.ExpiresAt) })
 	body := decision(q.ID, "approve", "acme", "leads")
 	if status := a.deliver(t, q.ID, body, hookSignature(hookSecret, time.Now(), body)); status != http.StatusConflict {
 		t.Errorf("an answer that came too late: %d", status)

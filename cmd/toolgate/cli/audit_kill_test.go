@@ -21,6 +21,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 var auditKills = flag.Int("audit-kills", 66, "how often a gateway is killed under load, in each fsync mode of the audit log")
@@ -146,7 +147,7 @@ func TestKilledGatewayHasRecordedWhatItDelivered(t *testing.T) {
 					})
 				}
 				enough := delivered.count() + 1 + rand.IntN(60)
-				eventually(t, "calls", func() bool { return delivered.count() >= enough })
+				testwait.Until(t, patience, "calls", func() bool { return delivered.count() >= enough })
 				if code := p.stop(t, syscall.SIGKILL); code == 0 {
 					t.Error("it ended by itself")
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // Somebody asks what happened, in every way, and whether that is all.
@@ -31,7 +32,7 @@ func TestAuditCommands(t *testing.T) {
 	}
 	call("a__echo", `{"owner":"acme `+token+`","text":"hush"}`)
 	call("a__"+token, `{}`)
-	eventually(t, "both calls are in the log", func() bool {
+	testwait.Until(t, patience, "both calls are in the log", func() bool {
 		return strings.Count(h.ok(t, "audit", "search", "-o", "name", "--file", h.file), "\n") >= 2
 	})
 	found := h.ok(t, "audit", "search", "decision=allow", "tool=a__echo", "since=1h", "-o", "json", "--file", h.file)
@@ -63,7 +64,7 @@ func TestAuditCommands(t *testing.T) {
 		}
 	}
 	h.ok(t, "audit", "verify", "--file", h.file)
-	eventually(t, "the call is in the execution log", func() bool {
+	testwait.Until(t, patience, "the call is in the execution log", func() bool {
 		return strings.Contains(h.ok(t, "usage", "--by", "tool,tenant,persona", "--file", h.file), "a__echo  default  -        1      0 (0.0%)")
 	})
 	if o := h.run(t, "usage", "--by", "colour", "--file", h.file); o.code != exitUsage {

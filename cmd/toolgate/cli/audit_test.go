@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // auditLines are the lines of an audit log that are about ended calls and
@@ -39,7 +40,7 @@ func auditLines(t *testing.T, path string) []map[string]any {
 func requireChanges(t *testing.T, h *home, want ...string) {
 	t.Helper()
 	for _, change := range want {
-		eventually(t, "the audit log tells of "+change, func() bool {
+		testwait.Until(t, patience, "the audit log tells of "+change, func() bool {
 			return slices.ContainsFunc(h.entries(t), func(e map[string]any) bool {
 				who, _ := e["principal"].(map[string]any)
 				return fmt.Sprint(e["method"], " ", who["subject"]) == change

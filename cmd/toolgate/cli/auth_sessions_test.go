@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // rs17: sessions are bound to the principal on every binding. The others are
@@ -126,14 +127,14 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	body, headers = modernRequest(mcp.MethodToolsCall, "a__slow", fmt.Sprintf(`"name":"a__slow","arguments":{"file":%q,"wait":%q},`, began, p.path("never")))
 	modern := make(chan *response, 1)
 	go func() { modern <- main.do(t, http.MethodPost, "/mcp", body, headers...) }() // ends with the token
-	eventually(t, "the modern call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
+	testwait.Until(t, patience, "the modern call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
 	if err := os.Remove(began); err != nil {
 		t.Fatal(err)
 	}
 	legacyCall := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__slow","arguments":{"file":%q,"wait":%q}}}`, began, end)
 	legacy := make(chan *response, 1)
 	go func() { legacy <- main.do(t, http.MethodPost, "/mcp", legacyCall, named...) }() // ends with the token
-	eventually(t, "the legacy call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
+	testwait.Until(t, patience, "the legacy call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
 
 	for name, resp := range map[string]*http.Response{"GET": get, "SSE": old, "listen": listen} {
 		if resp.StatusCode != http.StatusOK {

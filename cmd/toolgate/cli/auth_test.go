@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // protected is a gateway that takes API keys, the tokens of two issuers and
@@ -489,15 +490,15 @@ func rs15(t *testing.T, p *protected) {
 	withdrawn := p.a.keys["a1"]
 	p.a.change(func() { p.a.keys["a2"] = newKeyPair(t) })
 	next := p.a.token(t, "a2", public+"/mcp", p.good)
-	eventually(t, "a token with the new key passes", func() bool { return p.as(next).tools(t).status == http.StatusOK })
+	testwait.Until(t, patience, "a token with the new key passes", func() bool { return p.as(next).tools(t).status == http.StatusOK })
 	p.a.change(func() { delete(p.a.keys, "a1") })
-	eventually(t, "a token with the old key is refused", func() bool {
+	testwait.Until(t, patience, "a token with the old key is refused", func() bool {
 		p.as(signed(t, map[string]any{"alg": "EdDSA", "kid": "unknown"}, p.a.claims(public+"/mcp", p.good), newKeyPair(t))).tools(t)
 		token := signed(t, map[string]any{"alg": "EdDSA", "kid": "a1"}, p.a.claims(public+"/mcp", p.good), withdrawn)
 		return p.as(token).tools(t).status == http.StatusUnauthorized
 	})
 	p.a.change(func() { p.a.keys["a1"] = withdrawn })
-	eventually(t, "the old key is back", func() bool { return p.as(p.token(t)).tools(t).status == http.StatusOK })
+	testwait.Until(t, patience, "the old key is back", func() bool { return p.as(p.token(t)).tools(t).status == http.StatusOK })
 
 	// Whatever clients send, the keys are fetched once in the cooldown, 30 s here.
 	before := p.b.fetched()

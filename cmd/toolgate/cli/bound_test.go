@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -47,7 +48,7 @@ func TestBoundCalls(t *testing.T) {
 	h.write(t, list, settings)
 	p, at := h.up(t)
 	client := newClient(t)
-	eventually(t, "the tools", func() bool { return strings.Contains(h.ok(t, "tools", h.file), "api__echo") })
+	testwait.Until(t, patience, "the tools", func() bool { return strings.Contains(h.ok(t, "tools", h.file), "api__echo") })
 	const calls = 50
 	var all sync.WaitGroup
 	for i := range calls {
@@ -89,7 +90,7 @@ func TestBoundSignIn(t *testing.T) {
 	a.Rotate, a.ProofsOnly, a.Proofs, s.Proofs = true, true, oauthtest.Nonces(), &oauthtest.Proofs{}
 	h.write(t, servers{"web": {"url": s.URL}}, nil)
 	p, _ := h.up(t)
-	eventually(t, "the tool that signs in", func() bool {
+	testwait.Until(t, patience, "the tool that signs in", func() bool {
 		return strings.Contains(h.ok(t, "tools", h.file), "web__toolgate_sign_in")
 	})
 	newBrowser(t).signIn(t, h.link(t, "web__toolgate_sign_in"))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // sick is a server of 2026-07-28 over HTTP that misbehaves while it is ill, also
@@ -216,7 +217,7 @@ func TestBreakers(t *testing.T) {
 		s.ill.Store(false)
 	}
 	for name := range all {
-		eventually(t, name+" is called again", func() bool {
+		testwait.Until(t, patience, name+" is called again", func() bool {
 			kind, _ := callTool(t, client, url, name)
 			return kind == ""
 		})

@@ -25,6 +25,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // Counts of the tests of budgets; `make soak` runs them in full.
@@ -192,7 +193,7 @@ func TestKilledGatewayHasChargedWhatItDelivered(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "calls", func() bool { return calls.Load() > before+40 })
+		testwait.Until(t, patience, "calls", func() bool { return calls.Load() > before+40 })
 		if code := p.stop(t, syscall.SIGKILL); code == 0 {
 			t.Error("it ended by itself")
 		}
@@ -264,7 +265,7 @@ func TestReloadOfBudgets(t *testing.T) {
 	if got := h.run(t, "validate", h.file); got.code != exitConfig || !strings.Contains(got.stderr, nothing) {
 		t.Errorf("validate: %d %s", got.code, got.stderr)
 	}
-	eventually(t, "the alarm", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "alarm: ") })
+	testwait.Until(t, patience, "the alarm", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "alarm: ") })
 	if text := h.ok(t, "budget", "rebuild", "--file", h.file); !strings.Contains(text, "nothing to rebuild") {
 		t.Errorf("rebuild: %s", text)
 	}
@@ -357,7 +358,7 @@ func TestGatewayWithoutItsBudgetStore(t *testing.T) {
 		t.Errorf("%d calls reached the server", calls.Load())
 	}
 	server.Start(t)
-	eventually(t, "a call once the store is back", func() bool {
+	testwait.Until(t, patience, "a call once the store is back", func() bool {
 		got, err := callCount(t.Context(), client, at)
 		return err == nil && got == "ok"
 	})

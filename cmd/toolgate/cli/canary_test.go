@@ -27,6 +27,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // canaries are secrets by what they are. Each is longer than anything that is too
@@ -400,7 +401,7 @@ func TestCanariesOfStores(t *testing.T) {
 				w.look(fmt.Sprint(args), []byte(o.stdout+o.stderr))
 			}
 			p := h.start(t, "up", h.file, "-v")
-			eventually(t, "it serves or has ended", func() bool {
+			testwait.Until(t, patience, "it serves or has ended", func() bool {
 				select {
 				case <-p.ended:
 					return true

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // unknownTool tells whether a tool is as unknown as one that never was.
@@ -57,7 +58,7 @@ func TestGatewaysLookAgainTogether(t *testing.T) {
 	}
 	described.Store("two")
 	a.ListAgain([]string{"s"}) // as at a restart
-	eventually(t, "the changed tool is hidden by both", func() bool {
+	testwait.Until(t, patience, "the changed tool is hidden by both", func() bool {
 		return unknownTool(t, ca, "s__act") && unknownTool(t, cb, "s__act")
 	})
 	e, err := a.CatalogEntry(t.Context(), "s__act", "")
@@ -65,5 +66,5 @@ func TestGatewaysLookAgainTogether(t *testing.T) {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	a.change(t, admin.CatalogChange{Op: admin.CatalogAccept, Name: "s__act", Hash: e.HeldHash})
-	eventually(t, "the accepted tool is served by both", func() bool { return !unknownTool(t, ca, "s__act") && !unknownTool(t, cb, "s__act") })
+	testwait.Until(t, patience, "the accepted tool is served by both", func() bool { return !unknownTool(t, ca, "s__act") && !unknownTool(t, cb, "s__act") })
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // raw asks something and returns the answer without its id, whatever it is.
@@ -290,11 +291,11 @@ decision if {
 		}
 		return names
 	}
-	eventually(t, "the policy sees the category and the restriction", func() bool {
+	testwait.Until(t, patience, "the policy sees the category and the restriction", func() bool {
 		return slices.Equal(tools(), []string{"a__echo", "a__fault", "a__picture", "a__pid"})
 	})
 	r.change(t, admin.CatalogChange{Op: admin.CatalogRestrict, Name: "a__pid", Persona: "nobody"})
-	eventually(t, "the policy sees a change", func() bool { return !slices.Contains(tools(), "a__pid") })
+	testwait.Until(t, patience, "the policy sees a change", func() bool { return !slices.Contains(tools(), "a__pid") })
 }
 
 // A server that lists a prompt under the name of its tool takes nothing off what
@@ -351,10 +352,10 @@ func TestReplicasShareTheCatalog(t *testing.T) {
 		return slices.ContainsFunc(items, func(item []byte) bool { name, _ := mcp.LookupString(item, "name"); return name == "a__echo" })
 	}
 	one.change(t, admin.CatalogChange{Op: admin.CatalogDisable, Name: "a__echo"})
-	eventually(t, "the other gateway hides it", func() bool { return !listed(second) })
+	testwait.Until(t, patience, "the other gateway hides it", func() bool { return !listed(second) })
 	two.isHidden(t, second, "a__echo")
 	two.change(t, admin.CatalogChange{Op: admin.CatalogEnable, Name: "a__echo"})
-	eventually(t, "the first gateway shows it", func() bool { return listed(first) })
+	testwait.Until(t, patience, "the first gateway shows it", func() bool { return listed(first) })
 
 	o := &options{quiet: true}
 	c, err := o.readConfig(h.file)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // The breaker of a declared tool is listed with its state, and reset.
@@ -34,7 +35,7 @@ func TestBreakersOfDeclaredTools(t *testing.T) {
 		}
 		return whole, tool
 	}
-	eventually(t, "the breaker opens", func() bool {
+	testwait.Until(t, patience, "the breaker opens", func() bool {
 		tried(t.Context(), c, "tools__ill", `{}`)
 		whole, tool := of()
 		return whole != nil && tool != nil && tool.State == "open"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // Tools of the store are declared and taken out while the gateway runs, sealed, and
@@ -59,7 +60,7 @@ func TestToolsOfTheStore(t *testing.T) {
 	if err := r.Store.Declared().Put(t.Context(), []store.DeclaredRecord{forged}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "what another wrote is seen", func() bool {
+	testwait.Until(t, patience, "what another wrote is seen", func() bool {
 		list, err := r.DeclaredTools(t.Context())
 		return err == nil && len(list) == 2 && strings.Contains(list[0].Problem, "with a key of this gateway")
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/tools"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // shelfOfTools is a real server of documents; what it answers can be changed. A
@@ -80,7 +81,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, s.setting())
 	r := h.newRunning(t)
-	eventually(t, "the document is there", func() bool { return s.row(r).State == "ready" })
+	testwait.Until(t, patience, "the document is there", func() bool { return s.row(r).State == "ready" })
 	r.Gateway.Settle(t.Context())
 	c := r.client(t, &options{})
 	if got := text(t, c, "tools__greet", `{"word":"x"}`); got != "/one/x" {
@@ -172,7 +173,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, s.setting())
 	first := h.newRunning(t)
-	eventually(t, "the document is there", func() bool { return s.row(first).State == "ready" })
+	testwait.Until(t, patience, "the document is there", func() bool { return s.row(first).State == "ready" })
 	if err := first.end(); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := h.newRunning(t)
-	eventually(t, "the address has failed", func() bool { return s.row(third).State == "failed" })
+	testwait.Until(t, patience, "the address has failed", func() bool { return s.row(third).State == "failed" })
 	if got := tried(t.Context(), third.client(t, &options{}), "tools__greet", `{"word":"x"}`); got == "ok" {
 		t.Error("a copy that is not genuine is used")
 	}
@@ -241,7 +242,7 @@ func TestPinnedTools(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, s.setting("sha256", hex.EncodeToString(sum[:])))
 	r := h.newRunning(t)
-	eventually(t, "the wrong document is refused", func() bool { return strings.Contains(s.row(r).Reason, "not the one that is written") })
+	testwait.Until(t, patience, "the wrong document is refused", func() bool { return strings.Contains(s.row(r).Reason, "not the one that is written") })
 	if row := s.row(r); row.State != "failed" {
 		t.Errorf("%+v", row)
 	}
@@ -276,13 +277,13 @@ func TestToolsThatAreAskedForAgain(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, s.setting("refresh", "1s"))
 	r := h.newRunning(t)
-	eventually(t, "the document is there", func() bool { return s.row(r).State == "ready" })
+	testwait.Until(t, patience, "the document is there", func() bool { return s.row(r).State == "ready" })
 	s.holds(s.document("two"))
-	eventually(t, "what has changed is shown", func() bool { return len(r.Status().Pending) == 1 })
+	testwait.Until(t, patience, "what has changed is shown", func() bool { return len(r.Status().Pending) == 1 })
 	r.Gateway.Settle(t.Context())
 	if got := text(t, r.client(t, &options{}), "tools__greet", `{"word":"x"}`); got != "/one/x" {
 		t.Error(got)
 	}
 	s.holds(s.document("one"))
-	eventually(t, "nothing waits any more", func() bool { return len(r.Status().Pending) == 0 })
+	testwait.Until(t, patience, "nothing waits any more", func() bool { return len(r.Status().Pending) == 0 })
 }

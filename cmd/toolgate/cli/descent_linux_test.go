@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // A server that is a child of the gateway, one that forked twice and one in a
@@ -46,7 +47,7 @@ exec %[5]q %[6]s
 	h.keep(t, "go", "", 0o600)
 	for _, who := range []string{"child", "orphan", "session"} {
 		var got string
-		eventually(t, "the "+who+" has tried", func() bool {
+		testwait.Until(t, patience, "the "+who+" has tried", func() bool {
 			text, err := os.ReadFile(h.path(who + ".done"))
 			got = string(text)
 			return err == nil
@@ -82,7 +83,7 @@ exec %[2]q %[3]s
 	h.write(t, servers{"a": {"command": "/bin/sh", "args": []string{script}}}, nil)
 	p, _ := h.up(t)
 	var pid int
-	eventually(t, "the orphan runs", func() bool {
+	testwait.Until(t, patience, "the orphan runs", func() bool {
 		text, err := os.ReadFile(h.path("pid"))
 		if err != nil {
 			return false

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // slowCall makes a call that ends when a file is there, and returns once its
@@ -29,7 +30,7 @@ func slowCall(t *testing.T, h *home, url string) (answer chan string, finish fun
 		_, body := post(t, client, url, "", mcp.MethodToolsCall, "a__slow", strings.TrimSuffix(strings.TrimPrefix(string(params), "{"), "}")+",")
 		answer <- string(body)
 	}()
-	eventually(t, "the call is at its server", func() bool {
+	testwait.Until(t, patience, "the call is at its server", func() bool {
 		_, err := os.Stat(began)
 		return err == nil
 	})
@@ -71,7 +72,7 @@ func TestDrain(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "nothing listens", func() bool { return refused(t, url) })
+	testwait.Until(t, patience, "nothing listens", func() bool { return refused(t, url) })
 	select {
 	case got := <-answer:
 		t.Fatalf("answered before its server was: %s", got)
@@ -120,10 +121,10 @@ func TestDrainEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.second {
-				eventually(t, "nothing listens", func() bool { return refused(t, url) })
+				testwait.Until(t, patience, "nothing listens", func() bool { return refused(t, url) })
 				again := time.NewTicker(20 * time.Millisecond) // it may not wait for one at once
 				defer again.Stop()
-				eventually(t, "the second signal ends the call", func() bool {
+				testwait.Until(t, patience, "the second signal ends the call", func() bool {
 					select {
 					case <-again.C:
 						_ = p.cmd.Process.Signal(syscall.SIGTERM)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
@@ -57,7 +58,7 @@ func TestExchangeOfTokens(t *testing.T) {
 		_, answer := post(t, client, at, of[which], "tools/call", "web__echo", fmt.Sprintf(`"name":"web__echo","arguments":{"text":%q},`, text))
 		return string(answer)
 	}
-	eventually(t, "the tools", func() bool {
+	testwait.Until(t, patience, "the tools", func() bool {
 		_, answer := post(t, client, at, of["broad"], "tools/list", "", "")
 		return strings.Contains(string(answer), "web__echo")
 	})

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
@@ -250,7 +251,7 @@ func TestExchangeOfCallers(t *testing.T) {
 		return string(answer)
 	}
 	for who, token := range of {
-		eventually(t, "the tools of "+who, func() bool {
+		testwait.Until(t, patience, "the tools of "+who, func() bool {
 			_, answer := post(t, client, at, token, "tools/list", "", "")
 			return strings.Contains(string(answer), "web__echo")
 		})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -68,7 +69,7 @@ func TestEachCallerSignsIn(t *testing.T) {
 		if status, text := own.submit(t, address, text, nil); status != http.StatusOK {
 			t.Fatalf("the login of %s ends with %d: %s", who, status, text)
 		}
-		eventually(t, "the tools of "+who, func() bool { return strings.Contains(ask(who, "tools/list", "", ""), "only_"+who) })
+		testwait.Until(t, patience, "the tools of "+who, func() bool { return strings.Contains(ask(who, "tools/list", "", ""), "only_"+who) })
 	}
 	for who, other := range map[string]string{"alice": "bob", "bob": "alice"} {
 		if got := ask(who, "tools/list", "", ""); strings.Contains(got, "only_"+other) || strings.Contains(got, "sign_in") {
@@ -142,7 +143,7 @@ func TestKeysAreEntered(t *testing.T) {
 		"web": map[string]any{"auth": map[string]any{"mode": "key", "header": "X-Api-Key"}},
 	}})
 	p, _ := h.up(t)
-	eventually(t, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
+	testwait.Until(t, patience, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
 	if o := h.runWith(t, "first-canary\n", "login", "web", "--file", h.file); o.code != exitOK {
 		t.Fatalf("login: %+v", o)
 	}

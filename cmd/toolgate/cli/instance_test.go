@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // running is an instance inside the test's process.
@@ -75,7 +76,7 @@ func (h *home) newRunning(t *testing.T) *running {
 
 func (r *running) settle(t *testing.T) {
 	t.Helper()
-	eventually(t, "every server is heard of", r.Settled)
+	testwait.Until(t, patience, "every server is heard of", r.Settled)
 	r.Gateway.Settle(t.Context())
 }
 
@@ -137,7 +138,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("call in flight: %v", err)
 		}
 	}()
-	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
+	testwait.Until(t, patience, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
 
 	h.write(t, servers{"same": fake("one"), "changed": fake("two"), "added": fake("one")}, nil)
 	if _, err := r.Reload(); err != nil {
@@ -168,7 +169,7 @@ func TestReload(t *testing.T) {
 	}
 	for _, name := range []string{"removed", "changed"} {
 		pid, _ := strconv.Atoi(pids[name])
-		eventually(t, "the old process of "+name+" has ended", func() bool { return !alive(pid) })
+		testwait.Until(t, patience, "the old process of "+name+" has ended", func() bool { return !alive(pid) })
 	}
 	if err := r.end(); err != nil {
 		t.Errorf("run: %v", err)

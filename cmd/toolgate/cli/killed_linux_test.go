@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // killedTime is how long everything may take to end that a killed gateway has started.
@@ -106,10 +107,8 @@ func guardianOf(t *testing.T, gateway int) int {
 // gone waits until none of these processes runs, and fails when that takes too long.
 func gone(t *testing.T, what string, all map[int]string) {
 	t.Helper()
-	left := []string{"?"}
-	tick, end := time.NewTicker(5*time.Millisecond), time.After(killedTime)
-	defer tick.Stop()
-	for len(left) > 0 {
+	var left []string
+	if !testwait.Within(killedTime, func() bool {
 		left = nil
 		for pid, start := range all {
 			if _, now := statOf(pid); now == start && alive(pid) {
@@ -117,12 +116,10 @@ func gone(t *testing.T, what string, all map[int]string) {
 				left = append(left, fmt.Sprintf("%d %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-end:
-			killAll(all)
-			t.Fatalf("%s: not within %v, these run:\n%s", what, killedTime, strings.Join(left, "\n"))
-		}
+		return len(left) == 0
+	}) {
+		killAll(all)
+		t.Fatalf("%s: not within %v, these run:\n%s", what, killedTime, strings.Join(left, "\n"))
 	}
 }
 
@@ -162,7 +159,7 @@ while :; do sleep 600; done
 	// The stubborn server with the fake one and its other process, each with a sleep;
 	// the fake one with a child; two groups of tools; a command with another process
 	// and their sleeps; a confined sleep; the guardian.
-	eventually(t, "everything runs", func() bool {
+	testwait.Until(t, patience, "everything runs", func() bool {
 		all = descendants(t, p.cmd.Process.Pid)
 		return len(all) >= 14 && guardianOf(t, p.cmd.Process.Pid) != 0
 	})
@@ -196,7 +193,7 @@ time.sleep(600)`
 	h.start(t, "call", "code__execute", "code="+program, "--file", h.file)
 	var all map[int]string
 	guardian := 0
-	eventually(t, "everything runs", func() bool {
+	testwait.Until(t, patience, "everything runs", func() bool {
 		all = descendants(t, p.cmd.Process.Pid)
 		guardian = guardianOf(t, p.cmd.Process.Pid)
 		return len(all) == 5 && guardian != 0
@@ -243,7 +240,7 @@ func TestKilledGuardianIsReplaced(t *testing.T) {
 		if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "there is another guardian", func() bool {
+		testwait.Until(t, patience, "there is another guardian", func() bool {
 			pid := guardianOf(t, gateway)
 			return pid != 0 && pid != was
 		})

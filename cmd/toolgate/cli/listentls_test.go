@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // lasts writes the gateway's own certificate, valid until some time, and its key.
@@ -93,7 +94,7 @@ func TestCertificateIsRenewedUnderSessions(t *testing.T) {
 	}
 
 	second := ca.lasts(t, h, time.Now().Add(110*time.Minute))
-	eventually(t, "the new certificate is shown", func() bool {
+	testwait.Until(t, patience, "the new certificate is shown", func() bool {
 		c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "https://"))
 		if err != nil {
 			return false

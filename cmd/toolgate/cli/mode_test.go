@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // governing is a toolgate section with rules.
@@ -42,7 +43,7 @@ func TestLockdown(t *testing.T) {
 	go func() { // ends with the call
 		running <- tried(t.Context(), caller, "a__slow", `{"file":"`+began+`","wait":"`+h.path("never")+`"}`)
 	}()
-	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
+	testwait.Until(t, patience, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
 	if m, err := r.Mode(t.Context()); err != nil || m.Mode != "NORMAL" || m.Actor != "configuration" {
 		t.Errorf("at first %+v, %v", m, err)
 	}
@@ -90,12 +91,12 @@ func TestModeOfAnotherProcess(t *testing.T) {
 	if err := r.Store.Modes().Set(t.Context(), "LOCKDOWN", store.Change{Actor: "someone else", Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the mode is in force", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "governance" })
+	testwait.Until(t, patience, "the mode is in force", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "governance" })
 	// One of a newer version, which is not known here, lets nothing pass.
 	if err := r.Store.Modes().Set(t.Context(), "CAUTIOUS", store.Change{Actor: "someone else"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the mode is seen", func() bool { return r.Operation.Now() == "CAUTIOUS" })
+	testwait.Until(t, patience, "the mode is seen", func() bool { return r.Operation.Now() == "CAUTIOUS" })
 	if got := tried(t.Context(), c, "a__pid", "{}"); got != "governance" {
 		t.Errorf("in a mode that is not known: %s", got)
 	}
@@ -261,7 +262,7 @@ func TestRulesAboutNothing(t *testing.T) {
 	h.ok(t, "validate", h.file) // nothing is known of the tools
 	h.up(t)
 	h.ok(t, "ls", h.file, "--wait", "30s")
-	eventually(t, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "did you mean") })
+	testwait.Until(t, patience, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "did you mean") })
 	out := h.ok(t, "ls", h.file)
 	for _, want := range []string{h.file + ":1: governance.tools.a__ech: ", `did you mean "a__echo"`, "governance.tools.a__fail.paths_in"} {
 		if !strings.Contains(out, want) {
@@ -349,7 +350,7 @@ func TestScopesAndCapsulesAboutNothing(t *testing.T) {
 	}
 	h.up(t)
 	h.ok(t, "ls", h.file, "--wait", "30s")
-	eventually(t, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "a__ech") })
+	testwait.Until(t, patience, "the alarm is shown", func() bool { return strings.Contains(h.ok(t, "ls", h.file), "a__ech") })
 	out := h.ok(t, "ls", h.file)
 	for text, want := range map[string]bool{
 		h.file + `:1: auth.scopes.required: "a__ech" matches nothing that there is; did you mean "a__echo"?`: true, `: capsules: "b__*" matches nothing`: true,
@@ -411,5 +412,5 @@ func TestLockdownCancelsTasks(t *testing.T) {
 	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the task is cancelled at its server", func() bool { _, err := os.Stat(h.path("cancelled")); return err == nil })
+	testwait.Until(t, patience, "the task is cancelled at its server", func() bool { _, err := os.Stat(h.path("cancelled")); return err == nil })
 }

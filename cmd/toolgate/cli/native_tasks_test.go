@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // dated is a request of a client of 2025-11-25 in a session.
@@ -38,7 +39,7 @@ func TestNativeTasks(t *testing.T) {
 	code := map[string]any{"sandbox": "auto", "python": pythonHere(t), "queue": true, "roots": []string{h.path("work")}}
 	h.write(t, servers{}, withNative(map[string]any{"code": code}, nil))
 	r := h.newRunning(t)
-	eventually(t, "the tool is there", func() bool {
+	testwait.Until(t, patience, "the tool is there", func() bool {
 		l := r.NativeListing("code")
 		return l != nil && len(l.Items[mcp.Tool]) > 0
 	})
@@ -90,7 +91,7 @@ func TestNativeTasks(t *testing.T) {
 	if id == "" {
 		t.Fatal(body)
 	}
-	eventually(t, "it is done", func() bool { status, _ := r.look(t, id); return status == "completed" })
+	testwait.Until(t, patience, "it is done", func() bool { status, _ := r.look(t, id); return status == "completed" })
 	if _, body := r.look(t, id); !strings.Contains(body, "42") {
 		t.Error(body)
 	}
@@ -122,7 +123,7 @@ func TestModesAndDatedTasks(t *testing.T) {
 	if _, err := r.SetMode(t.Context(), "NORMAL", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the task is cancelled", func() bool {
+	testwait.Until(t, patience, "the task is cancelled", func() bool {
 		return strings.Contains(r.dated(t, session, mcp.MethodTaskGet, `"taskId":"`+id+`"`), `"status":"cancelled"`)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 const openPolicy = "package toolgate\n\nimport rego.v1\n\ndecision := true\n"
@@ -54,7 +55,7 @@ func TestRemovedWhileThePolicyIsBroken(t *testing.T) {
 		t.Error("no word of the broken policy")
 	}
 	h.policy(t, openPolicy)
-	eventually(t, "it is removed", func() bool { _, there := states(r)[server]; return !there })
+	testwait.Until(t, patience, "it is removed", func() bool { _, there := states(r)[server]; return !there })
 }
 
 // Servers come and go, the file is read again and the mode changes while calls

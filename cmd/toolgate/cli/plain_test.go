@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // legacySession is a session of a legacy client over HTTP.
@@ -91,7 +92,7 @@ func TestPlainCatalogOfAProcess(t *testing.T) {
 	both := func(url string) {
 		t.Helper()
 		asked, silent := openLegacy(t, url, `{"elicitation":{}}`), openLegacy(t, url, `{"sampling":{}}`)
-		eventually(t, "each client sees its list", func() bool {
+		testwait.Until(t, patience, "each client sees its list", func() bool {
 			return slices.Equal(asked.tools(), full) && slices.Equal(silent.tools(), plain)
 		})
 		if got := silent.request(mcp.MethodToolsCall, `{"name":"a__confirm"}`); !strings.Contains(string(got), "Unknown tool") {
@@ -126,7 +127,7 @@ func TestPlainCatalogOfAProcess(t *testing.T) {
 	never := map[string]any{"servers": map[string]any{"a": map[string]any{"plain_catalog": "never"}}}
 	h.write(t, servers{"a": fake("varies", "tools=1", "broken="+broken)}, never)
 	_, url = h.up(t)
-	eventually(t, "everyone sees the same", func() bool {
+	testwait.Until(t, patience, "everyone sees the same", func() bool {
 		return slices.Equal(openLegacy(t, url, `{}`).tools(), full)
 	})
 }
@@ -172,7 +173,7 @@ func TestPlainCatalogOverHTTP(t *testing.T) {
 	asked, silent, rooted := openLegacy(t, url, `{"elicitation":{}}`), openLegacy(t, url, `{}`), openLegacy(t, url, `{"roots":{}}`)
 	lists := func(full, plain []string) {
 		t.Helper()
-		eventually(t, "each client sees its list", func() bool {
+		testwait.Until(t, patience, "each client sees its list", func() bool {
 			return slices.Equal(asked.tools(), full) && slices.Equal(silent.tools(), plain) && slices.Equal(rooted.tools(), plain)
 		})
 	}

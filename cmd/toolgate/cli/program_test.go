@@ -26,25 +26,11 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // patience bounds every wait of these tests; nothing waits for it to pass.
 const patience = 30 * time.Second
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
 
 // home is a person's world: a folder, a configuration and an environment.
 type home struct {
@@ -243,7 +229,7 @@ func (p *process) says(t *testing.T, where *transcript, pattern string) []string
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	var found []string
-	eventually(t, "output like "+pattern, func() bool {
+	testwait.Until(t, patience, "output like "+pattern, func() bool {
 		found = re.FindStringSubmatch(where.String())
 		if found != nil {
 			return true

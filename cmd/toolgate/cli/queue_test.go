@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // tasked is a request of a client of 2026-07-28 that knows tasks.
@@ -74,7 +75,7 @@ func TestQueuedTools(t *testing.T) {
 	if status, body := r.look(t, first); status != "working" {
 		t.Error(body)
 	}
-	eventually(t, "the task runs", func() bool { _, err := os.Stat(h.path("one.began")); return err == nil })
+	testwait.Until(t, patience, "the task runs", func() bool { _, err := os.Stat(h.path("one.began")); return err == nil })
 	second, body := r.begin(t, "tools__job", `{"file":"`+h.path("two")+`"}`)
 	if second == "" {
 		t.Fatal(body)
@@ -87,9 +88,9 @@ func TestQueuedTools(t *testing.T) {
 		t.Errorf("beyond the queue: %s", got)
 	}
 	r.tasked(t, mcp.MethodTaskCancel, second, `"taskId":"`+second+`"`)
-	eventually(t, "the task is cancelled", func() bool { status, _ := r.look(t, second); return status == "cancelled" })
+	testwait.Until(t, patience, "the task is cancelled", func() bool { status, _ := r.look(t, second); return status == "cancelled" })
 	touch(t, h.path("one"))
-	eventually(t, "the task is done", func() bool { status, _ := r.look(t, first); return status == "completed" })
+	testwait.Until(t, patience, "the task is done", func() bool { status, _ := r.look(t, first); return status == "completed" })
 	if _, body := r.look(t, first); !strings.Contains(body, "done "+h.path("one")) {
 		t.Error(body)
 	}
@@ -121,7 +122,7 @@ func TestModesAndTheQueue(t *testing.T) {
 	}
 	held := make(chan string, 1)
 	go func() { held <- tried(t.Context(), c, "tools__job", `{"file":"`+h.path("two")+`"}`) }() // ends with the call
-	eventually(t, "both run", func() bool {
+	testwait.Until(t, patience, "both run", func() bool {
 		_, err := os.Stat(h.path("one.began"))
 		_, err2 := os.Stat(h.path("two.began"))
 		return err == nil && err2 == nil
@@ -135,7 +136,7 @@ func TestModesAndTheQueue(t *testing.T) {
 	if _, err := r.SetMode(t.Context(), "NORMAL", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the task is cancelled", func() bool { status, _ := r.look(t, id); return status == "cancelled" })
+	testwait.Until(t, patience, "the task is cancelled", func() bool { status, _ := r.look(t, id); return status == "cancelled" })
 	if _, err := r.SetMode(t.Context(), "DEGRADED", "a test"); err != nil {
 		t.Fatal(err)
 	}
@@ -152,10 +153,10 @@ func TestTasksAreDrained(t *testing.T) {
 	if id, body := r.begin(t, "tools__job", `{"file":"`+h.path("one")+`"}`); id == "" {
 		t.Fatal(body)
 	}
-	eventually(t, "the task runs", func() bool { _, err := os.Stat(h.path("one.began")); return err == nil })
+	testwait.Until(t, patience, "the task runs", func() bool { _, err := os.Stat(h.path("one.began")); return err == nil })
 	ended := make(chan error, 1)
 	go func() { ended <- r.end() }() // ends with the gateway
-	eventually(t, "no task begins any more", func() bool {
+	testwait.Until(t, patience, "no task begins any more", func() bool {
 		_, body := r.begin(t, "tools__job", `{"file":"`+h.path("two")+`"}`)
 		return !strings.Contains(body, `"taskId"`)
 	})

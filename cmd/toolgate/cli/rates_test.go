@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/budget/redis/redistest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // rated is a toolgate section with rates.
@@ -75,7 +76,7 @@ func TestRateAboutNothing(t *testing.T) {
 		map[string]any{"per": "tenant", "match": "file:///*", "limit": 1, "window": "1s"},
 	))
 	r := h.newRunning(t)
-	eventually(t, "an alarm", func() bool { return len(r.Status().Alarms) > 0 })
+	testwait.Until(t, patience, "an alarm", func() bool { return len(r.Status().Alarms) > 0 })
 	alarms := r.Status().Alarms
 	if len(alarms) != 1 || !strings.Contains(alarms[0], `rates[1].match`) || !strings.Contains(alarms[0], `"none__*" matches nothing that there is`) {
 		t.Errorf("%q", alarms)

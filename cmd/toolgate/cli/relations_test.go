@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -114,7 +115,7 @@ func TestSpiceDBOutages(t *testing.T) {
 			r := h.newRunning(t)
 			c := r.client(t, &options{})
 			ready := func() bool { code, word := readyz(r); return code == http.StatusOK && word == "ok" }
-			eventually(t, "the gateway is ready", ready)
+			testwait.Until(t, patience, "the gateway is ready", ready)
 			if list, err := names(t, c); err != nil || !slices.Equal(list, []string{"a__pid"}) {
 				t.Fatalf("listed %v, %v", list, err)
 			}
@@ -126,7 +127,7 @@ func TestSpiceDBOutages(t *testing.T) {
 			}
 
 			tt.fail(t, s)
-			eventually(t, "calls are refused", func() bool { return tried(t.Context(), c, "a__pid", "{}") == tt.kind })
+			testwait.Until(t, patience, "calls are refused", func() bool { return tried(t.Context(), c, "a__pid", "{}") == tt.kind })
 			_, err := names(t, c)
 			if fault, ok := errors.AsType[*mcp.Error](err); !ok || fault.Code != 1001 {
 				t.Errorf("the list: %v", err)
@@ -134,7 +135,7 @@ func TestSpiceDBOutages(t *testing.T) {
 			if got := tried(t.Context(), c, "a__echo", "{}"); got != tt.kind {
 				t.Errorf("a tool without a relation, which nobody can tell now: %s", got)
 			}
-			eventually(t, "/readyz is red", func() bool {
+			testwait.Until(t, patience, "/readyz is red", func() bool {
 				code, word := readyz(r)
 				return code == http.StatusServiceUnavailable && word == "spicedb"
 			})
@@ -147,8 +148,8 @@ func TestSpiceDBOutages(t *testing.T) {
 			}
 
 			tt.recover(t, s)
-			eventually(t, "calls pass again", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "ok" })
-			eventually(t, "the gateway is ready again", ready)
+			testwait.Until(t, patience, "calls pass again", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "ok" })
+			testwait.Until(t, patience, "the gateway is ready again", ready)
 			if list, err := names(t, c); err != nil || !slices.Equal(list, []string{"a__pid"}) {
 				t.Errorf("listed %v, %v", list, err)
 			}
@@ -169,7 +170,7 @@ func TestRevokedRelationHidesTheTool(t *testing.T) {
 	c := r.client(t, &options{})
 	for round := range 10 {
 		s.Write(t, "tool:a__pid#executor@user:local")
-		eventually(t, "the tool is seen", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "ok" })
+		testwait.Until(t, patience, "the tool is seen", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "ok" })
 		if got := tried(t.Context(), c, "a__echo", "{}"); got == "ok" {
 			t.Fatalf("round %d: called without a relation", round)
 		}
@@ -195,7 +196,7 @@ func TestRevokedRelationHidesTheTool(t *testing.T) {
 		}
 		s.Delete(t, "tool:a__pid#executor@user:local")
 		s.Write(t, "tool:a__echo#executor@user:local")
-		eventually(t, "what was written later is seen", func() bool { return tried(t.Context(), c, "a__echo", "{}") == "ok" })
+		testwait.Until(t, patience, "what was written later is seen", func() bool { return tried(t.Context(), c, "a__echo", "{}") == "ok" })
 		applied.Store(true)
 		if list, err := names(t, c); err != nil || !slices.Equal(list, []string{"a__echo"}) {
 			t.Errorf("round %d: listed %v, %v", round, list, err)
@@ -206,7 +207,7 @@ func TestRevokedRelationHidesTheTool(t *testing.T) {
 		close(stop)
 		callers.Wait()
 		s.Delete(t, "tool:a__echo#executor@user:local")
-		eventually(t, "it is taken away", func() bool { return tried(t.Context(), c, "a__echo", "{}") != "ok" })
+		testwait.Until(t, patience, "it is taken away", func() bool { return tried(t.Context(), c, "a__echo", "{}") != "ok" })
 	}
 }
 
@@ -229,7 +230,7 @@ func TestHostileNameLeavesTheRestListed(t *testing.T) {
 	}
 	r := h.newRunning(t)
 	c := r.client(t, &options{})
-	eventually(t, "the thousand are listed", func() bool {
+	testwait.Until(t, patience, "the thousand are listed", func() bool {
 		list, err := names(t, c)
 		return err == nil && len(list) >= 1000
 	})
@@ -246,7 +247,7 @@ func TestReloadKeepsTheRelations(t *testing.T) {
 	h.write(t, servers{"a": fake()}, askingBriefly(addr))
 	r := h.newRunning(t)
 	c := r.client(t, &options{})
-	eventually(t, "the stream stands", func() bool { return r.Operation.Relations.Status().Watching })
+	testwait.Until(t, patience, "the stream stands", func() bool { return r.Operation.Relations.Status().Watching })
 	kept := r.Operation.Relations.Current
 	reload := func(section map[string]any) {
 		t.Helper()
@@ -268,7 +269,7 @@ func TestReloadKeepsTheRelations(t *testing.T) {
 	if got := tried(t.Context(), c, "a__pid", "{}"); got != "ok" {
 		t.Errorf("after the change: %s", got)
 	}
-	eventually(t, "the one before is closed", func() bool {
+	testwait.Until(t, patience, "the one before is closed", func() bool {
 		_, err := kept.Phase.Check(t.Context(), &gate.Request{Action: gate.View, Kind: mcp.Tool, Exposed: "x", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local})})
 		return err != nil && strings.Contains(err.Error(), "closed")
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // renamings are the ways in which the tool a__pid gets another name. Each
@@ -119,7 +120,7 @@ func TestRenamesAndRelations(t *testing.T) {
 				}
 				s.Write(t, "tool:"+object+"#executor@user:local")
 				c := r.client(t, &options{})
-				eventually(t, "the relation holds", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "ok" })
+				testwait.Until(t, patience, "the relation holds", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "ok" })
 				section["servers"] = to.settings
 				h.write(t, to.servers, section)
 				got, err := r.Reload()

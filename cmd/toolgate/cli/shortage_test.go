@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
@@ -53,7 +54,7 @@ func TestShortageDegrades(t *testing.T) {
 	}
 	mode := func(want string) {
 		t.Helper()
-		eventually(t, "the mode is "+want, func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == want })
+		testwait.Until(t, patience, "the mode is "+want, func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == want })
 	}
 	calls("at first", "ok")
 	short := r.shortOf("disk of /state")
@@ -98,15 +99,15 @@ func TestShortageOfMemoryRefusesLargeMessages(t *testing.T) {
 		return err
 	}
 	r.shortOf("disk of /state")(true)
-	eventually(t, "the mode is DEGRADED", func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == "DEGRADED" })
+	testwait.Until(t, patience, "the mode is DEGRADED", func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == "DEGRADED" })
 	if err := reads(); err != nil {
 		t.Errorf("while the disk is full: %v", err)
 	}
 	short := r.shortOf("memory of the process")
 	short(true)
-	eventually(t, "large messages are refused", func() bool { return errors.Is(reads(), limit.ErrScarce) })
+	testwait.Until(t, patience, "large messages are refused", func() bool { return errors.Is(reads(), limit.ErrScarce) })
 	short(false)
-	eventually(t, "large messages are taken again", func() bool { return reads() == nil })
+	testwait.Until(t, patience, "large messages are taken again", func() bool { return reads() == nil })
 }
 
 // auditedModes are the changes of the mode that an audit log has.
@@ -139,14 +140,14 @@ func TestShortageAndPeople(t *testing.T) {
 	}
 	mode := func(want, actor string) {
 		t.Helper()
-		eventually(t, "the mode is "+want+" by "+actor, func() bool {
+		testwait.Until(t, patience, "the mode is "+want+" by "+actor, func() bool {
 			m, err := r.Mode(t.Context())
 			return err == nil && m.Mode == want && strings.HasPrefix(m.Actor, actor)
 		})
 	}
 	alarm := func(want bool) {
 		t.Helper()
-		eventually(t, "the shortage is an alarm or not", func() bool {
+		testwait.Until(t, patience, "the shortage is an alarm or not", func() bool {
 			return strings.Contains(strings.Join(r.Status().Alarms, "\n"), "the gateway runs short: memory: almost none; the mode") == want
 		})
 	}
@@ -186,7 +187,7 @@ func TestShortageBeforeTheMode(t *testing.T) {
 	r := h.newRunning(t)
 	r.Operation.Mode.Store(&store.ModeRecord{})
 	r.shortOf("memory")(true)
-	eventually(t, "the mode is DEGRADED", func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == "DEGRADED" })
+	testwait.Until(t, patience, "the mode is DEGRADED", func() bool { m, err := r.Mode(t.Context()); return err == nil && m.Mode == "DEGRADED" })
 	if alarms := r.Status().Alarms; len(alarms) > 0 {
 		t.Errorf("alarms %q", alarms)
 	}
@@ -202,13 +203,13 @@ func TestShortageOfTheProgram(t *testing.T) {
 	}
 	h.write(t, servers{"a": fake()}, limited("1MiB"))
 	h.up(t)
-	eventually(t, "it is degraded", func() bool { return h.ok(t, "mode", "--file", h.file, "-o", "name") == "DEGRADED\n" })
+	testwait.Until(t, patience, "it is degraded", func() bool { return h.ok(t, "mode", "--file", h.file, "-o", "name") == "DEGRADED\n" })
 	if got := h.ok(t, "ls", h.file); !strings.Contains(got, "mode DEGRADED since ") || !strings.Contains(got, ", by toolgate: memory of the process: ") {
 		t.Errorf("ls: %s", got)
 	}
 	h.write(t, servers{"a": fake()}, limited("1000GiB"))
 	h.ok(t, "reload", h.file)
-	eventually(t, "it is not any more", func() bool { return h.ok(t, "mode", "--file", h.file, "-o", "name") == "NORMAL\n" })
+	testwait.Until(t, patience, "it is not any more", func() bool { return h.ok(t, "mode", "--file", h.file, "-o", "name") == "NORMAL\n" })
 }
 
 // What is watched of what a configuration says.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -23,7 +24,7 @@ func TestFormsAreSentOnce(t *testing.T) {
 	h.write(t, servers{"web": {"url": s.URL}, "other": {"url": s.URL}}, nil)
 	h.up(t)
 	for _, name := range []string{"web", "other"} {
-		eventually(t, "the state", func() bool { return h.servers(t)[name].State == "needs_login" })
+		testwait.Until(t, patience, "the state", func() bool { return h.servers(t)[name].State == "needs_login" })
 	}
 	address, another := h.link(t, "web__toolgate_sign_in"), h.link(t, "other__toolgate_sign_in")
 	b := newBrowser(t)
@@ -71,7 +72,7 @@ func TestKeysAreSentOnce(t *testing.T) {
 		"servers": map[string]any{"web": map[string]any{"auth": map[string]any{"mode": "key"}}},
 	})
 	h.up(t)
-	eventually(t, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
+	testwait.Until(t, patience, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
 	address, b := h.link(t, "web__toolgate_sign_in"), newBrowser(t)
 	_, text := b.open(t, address)
 	if status, answer := b.submit(t, address, text, url.Values{"key": {"first-canary"}}); status != http.StatusOK || !strings.Contains(answer, "The key is kept") {
@@ -168,6 +169,6 @@ func TestProofsAreSentOnce(t *testing.T) {
 	}
 	own.signIn(t, of)
 	for _, who := range []string{"alice", "bob"} {
-		eventually(t, "a call of "+who, func() bool { return strings.Contains(call(who, "web__echo"), who+":hello") })
+		testwait.Until(t, patience, "a call of "+who, func() bool { return strings.Contains(call(who, "web__echo"), who+":hello") })
 	}
 }

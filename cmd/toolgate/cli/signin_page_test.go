@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -27,7 +28,7 @@ func TestPagesAreGuarded(t *testing.T) {
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, nil)
 	_, at := h.up(t)
-	eventually(t, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
+	testwait.Until(t, patience, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
 	address := h.link(t, "web__toolgate_sign_in")
 	b := newBrowser(t)
 	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -69,7 +70,7 @@ func TestFormsAreOneBrowsers(t *testing.T) {
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, nil)
 	_, at := h.up(t)
-	eventually(t, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
+	testwait.Until(t, patience, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
 	address := h.link(t, "web__toolgate_sign_in")
 	own, other := newBrowser(t), newBrowser(t)
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

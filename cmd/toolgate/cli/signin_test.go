@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -100,7 +101,7 @@ func (h *home) link(t *testing.T, tool string) string {
 // works waits until a call is answered for a user.
 func (h *home) works(t *testing.T, user string) {
 	t.Helper()
-	eventually(t, "a call for "+user, func() bool {
+	testwait.Until(t, patience, "a call for "+user, func() bool {
 		o := h.run(t, "call", "web__echo", "--file", h.file, "text=hello")
 		return o.code == exitOK && strings.Contains(o.stdout, user+":hello")
 	})
@@ -114,7 +115,7 @@ func TestSignIn(t *testing.T) {
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, nil)
 	p, _ := h.up(t)
-	eventually(t, "the tool that signs in", func() bool {
+	testwait.Until(t, patience, "the tool that signs in", func() bool {
 		return strings.Contains(h.ok(t, "tools", h.file), "web__toolgate_sign_in")
 	})
 	if got := h.servers(t)["web"]; got.State != "needs_login" {
@@ -198,7 +199,7 @@ func TestSignInByQuestion(t *testing.T) {
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, nil)
 	_, at := h.up(t)
-	eventually(t, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
+	testwait.Until(t, patience, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
 	client := newClient(t)
 	modern := func(more string) string {
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"web__toolgate_sign_in","arguments":{},` + more + `"_meta":{
@@ -226,12 +227,12 @@ func TestSignInByQuestion(t *testing.T) {
 		t.Fatalf("asked by %s", asks)
 	}
 	newBrowser(t).signIn(t, address)
-	eventually(t, "the tools", func() bool { return strings.Contains(h.ok(t, "tools", h.file), "web__whoami") })
+	testwait.Until(t, patience, "the tools", func() bool { return strings.Contains(h.ok(t, "tools", h.file), "web__whoami") })
 	if got := modern(`"inputResponses":{"sign_in":{"action":"accept"}},"requestState":` + string(state) + `,`); strings.Contains(got, "input_required") {
 		t.Errorf("the retry is answered by %s", got)
 	}
 	h.ok(t, "logout", "web", "--file", h.file)
-	eventually(t, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
+	testwait.Until(t, patience, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
 
 	open := func(session, body string) (string, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/mcp", strings.NewReader(body))

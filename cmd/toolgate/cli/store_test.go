@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // sharing is a toolgate section with a store that gateways share.
@@ -106,12 +107,12 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 	}
 
 	server.Start(t)
-	eventually(t, "it is ready", func() bool { code, _ := get(t, client, url+"/readyz"); return code == http.StatusOK })
-	eventually(t, "calls are made", func() bool {
+	testwait.Until(t, patience, "it is ready", func() bool { code, _ := get(t, client, url+"/readyz"); return code == http.StatusOK })
+	testwait.Until(t, patience, "calls are made", func() bool {
 		_, answer := post(t, client, url, "", mcp.MethodToolsCall, "a__pid", `"name":"a__pid","arguments":{},`)
 		return refusalKind(t, answer) == "" && !strings.Contains(string(answer), "isError\":true")
 	})
-	eventually(t, "everything is ready", func() bool {
+	testwait.Until(t, patience, "everything is ready", func() bool {
 		code, words := get(t, client, url+"/readyz?verbose")
 		return code == http.StatusOK && words == "ok\naudit ok\nstore ok\nregistry ok\n"
 	})

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/relay"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // stdioClient is a legacy client of a `toolgate stdio`.
@@ -103,7 +104,7 @@ func TestClientsOutliveTheirGateway(t *testing.T) {
 	if got := clients[2].pid(t); got != second || second == first {
 		t.Errorf("server processes %d and %d, before %d", second, got, first)
 	}
-	eventually(t, "the first server has ended", func() bool { return !alive(first) })
+	testwait.Until(t, patience, "the first server has ended", func() bool { return !alive(first) })
 	owner, last := clients[1], clients[2]
 	if h.owner(t) == last.cmd.Process.Pid {
 		owner, last = last, owner
@@ -111,7 +112,7 @@ func TestClientsOutliveTheirGateway(t *testing.T) {
 	// A call is in flight when the gateway is killed: it may have run.
 	began := h.path("began")
 	last.write(t, `{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"name":"a__slow","arguments":{"file":"`+began+`","wait":"`+h.path("never")+`"}}}`+"\n")
-	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
+	testwait.Until(t, patience, "the call is at the server", func() bool { _, err := os.Stat(began); return err == nil })
 	owner.stop(t, syscall.SIGKILL)
 
 	lost := last.says(t, last.out, `(?m)^.*"id":"slow".*$`)[0]
@@ -226,7 +227,7 @@ func TestTakeoverStartsNothingNew(t *testing.T) {
 	h.write(t, servers{"a": fake("one"), "asked": fake("one"), "sneaked": fake("one")}, nil)
 	end(owner)
 	last.pid(t)
-	eventually(t, "what is new waits", func() bool { return h.servers(t)["sneaked"].State == "pending" })
+	testwait.Until(t, patience, "what is new waits", func() bool { return h.servers(t)["sneaked"].State == "pending" })
 	end(last)
 }
 

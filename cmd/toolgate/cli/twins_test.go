@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // modern sends a request of 2026-07-28 as the owner of a key, over HTTP without
@@ -31,7 +32,7 @@ func (r *running) modern(t *testing.T, key, path, method, name, params string) *
 // to do, is asked again.
 func (r *running) post(t *testing.T, key, path, body string, headers ...string) (got *response) {
 	t.Helper()
-	eventually(t, "the gate decides", func() bool {
+	testwait.Until(t, patience, "the gate decides", func() bool {
 		got = r.postOnce(t, key, path, body, headers...)
 		return !strings.Contains(got.body, `"kind":"policy_error"`)
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -112,7 +113,7 @@ func TestCallRightAfterLogin(t *testing.T) {
 	slowLists(s, func(string) []string { return nil })
 	h.write(t, servers{"web": {"url": s.URL}}, nil)
 	h.up(t)
-	eventually(t, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
+	testwait.Until(t, patience, "the state", func() bool { return h.servers(t)["web"].State == "needs_login" })
 	h.link(t, "web__echo") // what nobody is listed yet
 	for range 2 {
 		p := h.start(t, "login", "web", "--no-browser", "--file", h.file)

@@ -31,6 +31,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestDemo(t *testing.T) {
@@ -305,7 +306,7 @@ func TestHangingServerDelaysNothing(t *testing.T) {
 		}
 	}
 	p.says(t, p.err, `(?m)^ready        live `)
-	eventually(t, "the tools of the other server are listed", func() bool { return bytes.Contains(toolsOf(t, url), []byte("live__pid")) })
+	testwait.Until(t, patience, "the tools of the other server are listed", func() bool { return bytes.Contains(toolsOf(t, url), []byte("live__pid")) })
 	if s := h.servers(t); s["dead"].State != "starting" || s["live"].State != "ready" {
 		t.Errorf("servers: %+v", s)
 	}
@@ -365,13 +366,13 @@ func TestReloadTheProgram(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "b is ready", func() bool { return h.servers(t)["b"].State == "ready" })
+	testwait.Until(t, patience, "b is ready", func() bool { return h.servers(t)["b"].State == "ready" })
 	b := h.pid(t, "b")
 
 	// What goes away does so by itself.
 	h.write(t, servers{"a": fake("one"), "c": fake("one")}, nil)
-	eventually(t, "b is gone", func() bool { _, ok := h.servers(t)["b"]; return !ok })
-	eventually(t, "the process of b has ended", func() bool { return !alive(b) })
+	testwait.Until(t, patience, "b is gone", func() bool { _, ok := h.servers(t)["b"]; return !ok })
+	testwait.Until(t, patience, "the process of b has ended", func() bool { return !alive(b) })
 
 	h.writeText(t, `{ "mcpServers": [ }`)
 	p.says(t, p.err, `reload refused; the old configuration goes on.*toolgate\.yaml:1`)
@@ -390,7 +391,7 @@ func TestReloadTheProgram(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, pid := range []int{a, c} {
-		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
+		testwait.Until(t, patience, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
 	}
 	if left := h.sockets(t); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
@@ -450,7 +451,7 @@ func TestShutdownWhileBusy(t *testing.T) {
 	}
 	joined := h.stdioClient(t)
 	call := h.start(t, "call", "a__slow", "file="+h.path("began"), "wait="+h.path("never"), "--file", h.file)
-	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(h.path("began")); return err == nil })
+	testwait.Until(t, patience, "the call is at the server", func() bool { _, err := os.Stat(h.path("began")); return err == nil })
 
 	asked := time.Now()
 	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
@@ -460,7 +461,7 @@ func TestShutdownWhileBusy(t *testing.T) {
 		t.Errorf("ended after %v", took)
 	}
 	for _, pid := range []int{pid, child} { // a killed one takes a moment to be gone
-		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
+		testwait.Until(t, patience, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
 	}
 	if code := call.wait(t); code == exitOK {
 		t.Errorf("the call that was cut off has exit code %d: %s", code, call.out)
@@ -479,7 +480,7 @@ func TestCallThatIsInterrupted(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake("one")}, nil)
 	call := h.start(t, "call", "a__slow", "file="+h.path("began"), "wait="+h.path("never"), "--file", h.file)
-	eventually(t, "the call is at the server", func() bool { _, err := os.Stat(h.path("began")); return err == nil })
+	testwait.Until(t, patience, "the call is at the server", func() bool { _, err := os.Stat(h.path("began")); return err == nil })
 	if code := call.stop(t, syscall.SIGINT); code != exitUnreachable {
 		t.Errorf("a call without an answer has exit code %d", code)
 	}

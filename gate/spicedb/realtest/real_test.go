@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 const token = "a preshared key"
@@ -74,7 +75,7 @@ func serve(t *testing.T) *real {
 		cancel()
 		<-ended
 	})
-	if !spicedbtest.Eventually(t.Context(), func() bool {
+	if !testwait.Within(spicedbtest.Soon, func() bool {
 		_, err := r.api.WriteSchema(r.context(t), &v1.WriteSchemaRequest{Schema: spicedbtest.Schema})
 		return err == nil
 	}) {
@@ -141,7 +142,7 @@ func (r *real) phase(t *testing.T, o spicedb.Options) *spicedb.Phase {
 
 func watching(t *testing.T, p *spicedb.Phase) {
 	t.Helper()
-	if !spicedbtest.Eventually(t.Context(), func() bool { return p.Status().Watching }) {
+	if !testwait.Within(spicedbtest.Soon, func() bool { return p.Status().Watching }) {
 		t.Fatalf("it does not watch: %+v", p.Status())
 	}
 }
@@ -190,12 +191,12 @@ func TestRevocationIsSeenSoon(t *testing.T) {
 	for range removals {
 		r.write(t, "tool:search#executor@user:alice")
 		<-arrived
-		if !spicedbtest.Eventually(t.Context(), func() bool { return !hidden() }) {
+		if !testwait.Within(spicedbtest.Soon, func() bool { return !hidden() }) {
 			t.Fatal("the grant is not seen")
 		}
 		r.remove(t, "tool:search#executor@user:alice")
 		at := <-arrived
-		if !spicedbtest.Eventually(t.Context(), hidden) {
+		if !testwait.Within(spicedbtest.Soon, hidden) {
 			t.Fatal("the revocation is not seen")
 		}
 		took = append(took, time.Since(at))
@@ -313,7 +314,7 @@ func TestMisconfigured(t *testing.T) {
 			if err == nil || d.Effect != gate.Deny || d.Reason != spicedb.ReasonMisconfigured {
 				t.Errorf("decision %+v, error %v", d, err)
 			}
-			if !spicedbtest.Eventually(t.Context(), func() bool { return p.Status().Reason == spicedb.ReasonMisconfigured }) {
+			if !testwait.Within(spicedbtest.Soon, func() bool { return p.Status().Reason == spicedb.ReasonMisconfigured }) {
 				t.Errorf("status %+v", p.Status())
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // Phase is what the contract is about.
@@ -91,25 +92,9 @@ func effect(t *testing.T, p Phase, r gate.Request) gate.Effect {
 func want(t *testing.T, p Phase, r gate.Request, e gate.Effect) {
 	t.Helper()
 	var got gate.Effect
-	if !Eventually(t.Context(), func() bool { got = effect(t, p, r); return got == e }) {
+	if !testwait.Within(Soon, func() bool { got = effect(t, p, r); return got == e }) {
 		t.Errorf("%s of %s %q by %s: %v, want %v", r.Action, r.Kind, r.Exposed, r.Identity.Subject, got, e)
 	}
-}
-
-// Eventually tells whether ok becomes true, soon.
-func Eventually(ctx context.Context, ok func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, Soon)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 func testFlat(t *testing.T, b Backend) {
@@ -336,7 +321,7 @@ func testRevocation(t *testing.T, b Backend) {
 	for range 5 {
 		b.Write(t, "tool:t7#executor@user:alice")
 		want(t, b.Phase, Tool("t7", "alice"), gate.Allow)
-		if !Eventually(t.Context(), listed) {
+		if !testwait.Within(Soon, listed) {
 			t.Fatal("granted, and not listed")
 		}
 		b.Delete(t, "tool:t7#executor@user:alice")

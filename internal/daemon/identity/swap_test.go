@@ -10,8 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // Nobody is known by new identities before the gate that was made with them is
@@ -63,9 +65,7 @@ func TestIdentitiesComeWithTheirGate(t *testing.T) {
 			}
 		})
 	}
-	for tries.Load() == 0 {
-		runtime.Gosched()
-	}
+	testwait.Until(t, time.Minute, "they try", func() bool { return tries.Load() > 0 })
 	before := k.InForce()
 	k.SwapTo(known)(func() {
 		from := tries.Load()

@@ -1,0 +1,39 @@
+// Package testwait lets a test wait for what another goroutine or process does.
+package testwait
+
+import (
+	"testing"
+	"time"
+)
+
+// The pauses between two looks.
+const (
+	shortest = time.Millisecond
+	longest  = 50 * time.Millisecond
+)
+
+// Until waits until ok returns true. It ends the test when that takes longer than d;
+// what says then what was waited for.
+func Until(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	if !Within(d, ok) {
+		t.Fatalf("not within %v: %s", d, what)
+	}
+}
+
+// Within calls ok until it returns true, and reports whether it did. The last look begins
+// when d is over. Each pause is a tenth of the time waited so far, so that what is soon
+// there is soon seen, and what takes long is not asked all the time.
+func Within(d time.Duration, ok func() bool) bool {
+	for began := time.Now(); ; {
+		left := d - time.Since(began)
+		if ok() {
+			return true
+		}
+		if left <= 0 {
+			return false
+		}
+		waited := time.Since(began)
+		<-time.After(min(max(waited/10, shortest), longest, d-waited))
+	}
+}
