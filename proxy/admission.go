@@ -28,7 +28,7 @@ func (hf *httpFront) identify(r *http.Request) (id *gate.Identity, until time.Ti
 	return id, until, err
 }
 
-// admit finds out who sent a request, or answers. The request that it returns
+// useRound finds out who sent a request, or answers. The request that it returns
 // ends with what the caller showed; leave must be called behind it.
 func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
 	from := limit.Network(r.RemoteAddr)
@@ -42,7 +42,7 @@ func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Req
 		if !errors.Is(err, gate.ErrNoCredential) {
 			hf.g.log.Info("request refused", "path", r.URL.Path, "err", err)
 		}
-		hf.turnAway(w, r, &challenge{err: err})
+		hf.writeChallenge(w, r, &authChallenge{err: err})
 		return nil, nil, nil
 	}
 	limit.Known(r.Context())
@@ -53,16 +53,16 @@ func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Req
 	return v.r, id, v.end
 }
 
-// challenge is why a request is answered by an HTTP status and a challenge.
-type challenge struct {
+// authChallenge is why a request is answered by an HTTP status and a challenge.
+type authChallenge struct {
 	err   error
 	id    mcp.ID     // of the message; empty where none was read
 	fault *mcp.Error // the body; nil for what the resource says
 }
 
-// turnAway answers a request whose caller is not let in, is not any more, or
+// writeChallenge answers a request whose caller is not let in, is not any more, or
 // lacks a scope. It says nothing of any server behind the gateway.
-func (hf *httpFront) turnAway(w http.ResponseWriter, r *http.Request, why *challenge) {
+func (hf *httpFront) writeChallenge(w http.ResponseWriter, r *http.Request, why *authChallenge) {
 	status, text := hf.g.opts.Resource.Refuse(w.Header(), r, why.err)
 	fault := why.fault
 	if fault == nil {
@@ -101,24 +101,26 @@ func sameCaller(a, b *gate.Identity) bool {
 	return a.Rights() == b.Rights()
 }
 
-// grantEnded is the cause of the context of a request whose caller is not let
+// accessRevokedError is the cause of the context of a request whose caller is not let
 // in any more.
-type grantEnded struct{ err error }
+type accessRevokedError struct{ err error }
 
 // Error implements error.
-func (e *grantEnded) Error() string { return "the caller is not let in any more: " + e.err.Error() }
+func (e *accessRevokedError) Error() string {
+	return "the caller is not let in any more: " + e.err.Error()
+}
 
 // Unwrap returns what the authenticator said.
-func (e *grantEnded) Unwrap() error { return e.err }
+func (e *accessRevokedError) Unwrap() error { return e.err }
 
 // errOtherCaller is a credential that stands for someone else than before, or
 // for the same caller with other rights.
 var errOtherCaller = errors.Join(gate.ErrBadCredential, errors.New("it has another meaning now"))
 
-// grantEnd returns why the caller of a request is not let in any more, nil while
+// accessRevoked returns why the caller of a request is not let in any more, nil while
 // it is.
-func grantEnd(ctx context.Context) error {
-	if ended, ok := errors.AsType[*grantEnded](context.Cause(ctx)); ok {
+func accessRevoked(ctx context.Context) error {
+	if ended, ok := errors.AsType[*accessRevokedError](context.Cause(ctx)); ok {
 		return ended.err
 	}
 	return nil
@@ -189,15 +191,15 @@ type revalidation struct {
 	over bool
 
 	due   time.Time // of the next look; guarded by revalidations.mu, as is at
-	place int       // among the revalidations; negative for none
+	index int       // among the revalidations; negative for none
 }
 
-// minLook is the least time between two looks.
-const minLook = time.Second
+// minRevalidation is the least time between two looks.
+const minRevalidation = time.Second
 
 // revalidate has the credential of a request looked at again when its verdict ends.
 func (hf *httpFront) revalidate(r *http.Request, id *gate.Identity, until time.Time) *revalidation {
-	v := &revalidation{g: hf.g, id: id, place: -1}
+	v := &revalidation{g: hf.g, id: id, index: -1}
 	v.Context, v.cancel = context.WithCancelCause(r.Context())
 	v.r = r.WithContext(v)
 	hf.g.revalidations.add(v, until)
@@ -214,11 +216,11 @@ func (v *revalidation) Value(key any) any {
 	return v.Context.Value(key)
 }
 
-// watched tells whether a request may end because its caller is not let in any
+// revalidated tells whether a request may end because its caller is not let in any
 // more.
-func watched(ctx context.Context) bool { return ctx.Value(revalidationKey{}) != nil }
+func revalidated(ctx context.Context) bool { return ctx.Value(revalidationKey{}) != nil }
 
-func (v *revalidation) look() {
+func (v *revalidation) check() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.over {
@@ -228,11 +230,11 @@ func (v *revalidation) look() {
 	switch {
 	case v.Err() != nil:
 	case err != nil:
-		v.cancel(&grantEnded{err})
+		v.cancel(&accessRevokedError{err})
 	case !sameCaller(id, v.id):
-		v.cancel(&grantEnded{errOtherCaller})
+		v.cancel(&accessRevokedError{errOtherCaller})
 	case !until.IsZero():
-		next := time.Now().Add(minLook)
+		next := time.Now().Add(minRevalidation)
 		if until.After(next) {
 			next = until
 		}
@@ -266,7 +268,7 @@ func (all *revalidations) add(v *revalidation, due time.Time) {
 	defer all.mu.Unlock()
 	v.due = due
 	heap.Push(&all.queue, v)
-	all.set()
+	all.schedule()
 }
 
 // remove has a revalidation not look again. The timer is left as it is: it mostly
@@ -274,13 +276,13 @@ func (all *revalidations) add(v *revalidation, due time.Time) {
 func (all *revalidations) remove(v *revalidation) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if v.place >= 0 {
-		heap.Remove(&all.queue, v.place)
+	if v.index >= 0 {
+		heap.Remove(&all.queue, v.index)
 	}
 }
 
-// set has the timer fire for the first one; mu is held.
-func (all *revalidations) set() {
+// schedule has the timer fire for the first one; mu is held.
+func (all *revalidations) schedule() {
 	if len(all.queue) == 0 {
 		return
 	}
@@ -303,9 +305,9 @@ func (all *revalidations) fire() {
 	defer all.mu.Unlock()
 	all.fires = time.Time{}
 	for now := time.Now(); len(all.queue) > 0 && !all.queue[0].due.After(now); {
-		go heap.Pop(&all.queue).(*revalidation).look()
+		go heap.Pop(&all.queue).(*revalidation).check()
 	}
-	all.set()
+	all.schedule()
 }
 
 // revalidationQueue implements [heap.Interface].
@@ -320,13 +322,13 @@ func (q revalidationQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due
 // Swap implements [heap.Interface].
 func (q revalidationQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
+	q[i].index, q[j].index = i, j
 }
 
 // Push implements [heap.Interface].
 func (q *revalidationQueue) Push(x any) {
 	v := x.(*revalidation)
-	v.place = len(*q)
+	v.index = len(*q)
 	*q = append(*q, v)
 }
 
@@ -334,7 +336,7 @@ func (q *revalidationQueue) Push(x any) {
 func (q *revalidationQueue) Pop() any {
 	last := len(*q) - 1
 	v := (*q)[last]
-	(*q)[last], v.place = nil, -1
+	(*q)[last], v.index = nil, -1
 	*q = (*q)[:last]
 	return v
 }

@@ -141,7 +141,7 @@ func TestTaskWaitsWhileLocked(t *testing.T) {
 		w, _ := r.begin(modernRequest(body))
 		synctest.Wait()
 		r.lock()
-		time.Sleep(2 * decisionAge)
+		time.Sleep(2 * maxDecisionAge)
 		slots.Release("")
 		<-w.done
 		if n := len(b.seen(mcp.MethodTaskUpdate)); n != 0 {
@@ -161,7 +161,7 @@ func TestListenForTasksWhileLocked(t *testing.T) {
 		synctest.Wait()
 		w.next()
 		r.lock()
-		time.Sleep(10 * decisionAge)
+		time.Sleep(10 * maxDecisionAge)
 		if got := w.next(); got != "" || len(b.seen(mcp.MethodTaskGet)) != 1 {
 			t.Errorf("told %s", got)
 		}

@@ -36,13 +36,13 @@ func (c *call) approve() error {
 	again := c.retry
 	switch {
 	case again != nil && again.state.approved != nil:
-		if c.approved = again.state.approved; !c.approved.cover(c.demands) {
+		if c.approved = again.state.approved; !c.approved.covers(c.demands) {
 			return refusal.Unapproved("This call needs another approval since it was begun; begin a new one.")
 		}
 		return nil
 	case len(c.demands) == 0:
 		return nil
-	case again != nil && again.state.way != wayApproval:
+	case again != nil && again.state.resume != resumeApproval:
 		return refusal.Unapproved("This call needs an approval since it was begun; begin a new one.")
 	case c.request.Method == mcp.MethodComplete:
 		return refusal.Unapproved("What needs an approval is not completed.")
@@ -53,7 +53,7 @@ func (c *call) approve() error {
 	found, err := c.approval(&a)
 	switch {
 	case err != nil:
-		return approvalDown(err)
+		return approvalUnavailable(err)
 	case c.answer != nil:
 		return nil
 	case found.State != gate.ApprovalGranted:
@@ -66,16 +66,16 @@ func (c *call) approve() error {
 
 // approval finds out what people say of a call, and asks them.
 func (c *call) approval(a *consent) (found gate.Approval, err error) {
-	if found, err = c.knownApproval(a); err != nil || found.State != gate.ApprovalPending {
+	if found, err = c.findApproval(a); err != nil || found.State != gate.ApprovalPending {
 		return found, err
 	}
 	switch {
 	case !found.May(gate.ByRequester) || !c.x.declares(mcp.MethodElicit, nil):
 		return a.from.Await(c.ctx, found.ID)
 	case c.x.Era == mcp.Modern:
-		return found, c.askRequester(a, found)
+		return found, c.askByInputRequest(a, found)
 	default:
-		return c.askNow(a, found)
+		return c.askApproval(a, found)
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *call) question() gate.Question {
 	return c.route.asked(c.x.Identity, args, c.demands)
 }
 
-// asked is the question about a call of somebody.
+// notifyListed is the question about a call of somebody.
 func (r *Route) asked(id *gate.Identity, args []byte, demands []gate.Demand) gate.Question {
 	hash := mcp.Hash(args)
 	capability := r.CapabilityID
@@ -102,48 +102,48 @@ func (r *Route) asked(id *gate.Identity, args []byte, demands []gate.Demand) gat
 	}
 }
 
-// knownApproval returns the grant or the question that there is for a call, after the
+// findApproval returns the grant or the question that there is for a call, after the
 // answer that its retry brings.
-func (c *call) knownApproval(a *consent) (gate.Approval, error) {
+func (c *call) findApproval(a *consent) (gate.Approval, error) {
 	if c.retry != nil {
-		if err := c.admit(); err != nil {
+		if err := c.useRound(); err != nil {
 			return gate.Approval{}, err
 		}
 		id, _ := mcp.Unquote(c.retry.state.inner)
-		if grant, said := a.said(mcp.Lookup(c.retry.responses, approvalInput)); said {
+		if grant, said := a.parseAnswer(mcp.Lookup(c.retry.responses, approvalInput)); said {
 			return a.from.Answer(c.ctx, &a.question, id, grant)
 		}
 	}
 	return a.from.Ask(c.ctx, &a.question)
 }
 
-// askNow puts the question to a legacy client by a request on the stream of the
+// askApproval puts the question to a legacy client by a request on the stream of the
 // call. One that is left unanswered stays open.
-func (c *call) askNow(a *consent, found gate.Approval) (gate.Approval, error) {
+func (c *call) askApproval(a *consent, found gate.Approval) (gate.Approval, error) {
 	asking, cancel := context.WithTimeout(c.ctx, c.g.opts.Limits.RoundTime)
 	defer cancel()
-	msg, err := c.x.Session.question(asking, c.x.Identity, c.x.responder, mcp.MethodElicit, revision.Message(c.x.Version, mcp.MethodElicit, a.form()))
+	msg, err := c.x.Session.question(asking, c.x.Identity, c.x.responder, mcp.MethodElicit, revision.Message(c.x.Version, mcp.MethodElicit, a.questionForm()))
 	switch {
 	case c.ctx.Err() != nil:
 		return found, context.Cause(c.ctx)
 	case err != nil || msg.Fault() != nil:
 		return found, nil
 	}
-	grant, said := a.said(msg.Result())
+	grant, said := a.parseAnswer(msg.Result())
 	if !said {
 		return found, nil
 	}
 	return a.from.Answer(c.ctx, &a.question, found.ID, grant)
 }
 
-// said reads the answer to the question. Neither is one that is no decision, nor one
+// partial reads the answer to the question. Neither is one that is no decision, nor one
 // that approves of arguments that were not all shown without saying so.
-func (a *consent) said(answer []byte) (grant, said bool) {
+func (a *consent) parseAnswer(answer []byte) (grant, said bool) {
 	switch action, _ := mcp.LookupString(answer, "action"); action {
 	case "decline":
 		return false, true
 	case "accept":
-		return true, gate.Excerpted(a.question.Args, maxShown).Missing == 0 || string(mcp.Lookup(answer, "content", approvalUnseen)) == "true"
+		return true, gate.Excerpted(a.question.Args, maxShownArguments).Missing == 0 || string(mcp.Lookup(answer, "content", approvalUnseen)) == "true"
 	}
 	return false, false
 }
@@ -151,29 +151,29 @@ func (a *consent) said(answer []byte) (grant, said bool) {
 // approvalInput is the key of the gateway's own question in an input request.
 const approvalInput = "approval"
 
-// askRequester answers a modern client with the question.
-func (c *call) askRequester(a *consent, found gate.Approval) error {
+// askByInputRequest answers a modern client with the question.
+func (c *call) askByInputRequest(a *consent, found gate.Approval) error {
 	result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + approvalInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
-	result = append(append(result, a.form()...), "}},\"requestState\":"...)
+	result = append(append(result, a.questionForm()...), "}},\"requestState\":"...)
 	result = append(append(result, mcp.Quote(found.ID)...), '}')
-	sealed, err := c.g.rounds.seal(c, result, wayApproval)
+	sealed, err := c.g.rounds.seal(c, result, resumeApproval)
 	if err != nil {
 		return err
 	}
 	c.rec.step("approval", verdictAsk, "", "")
-	c.answer = &reply{result: c.g.modernResult(sealed, true, false)}
+	c.answer = &response{result: c.g.modernResult(sealed, true, false)}
 	return nil
 }
 
-// maxShown is how much room a question has for the arguments, in bytes.
-const maxShown = 2000
+// maxShownArguments is how much room a question has for the arguments, in bytes.
+const maxShownArguments = 2000
 
 // approvalUnseen is the field of the question's form by which somebody approves of
 // what is not shown.
 const approvalUnseen = "approve_unseen"
 
-// form is the question about a call, in words for the one who makes it.
-func (a *consent) form() []byte {
+// questionForm is the question about a call, in words for the one who makes it.
+func (a *consent) questionForm() []byte {
 	q := &a.question
 	var text strings.Builder
 	fmt.Fprintf(&text, "May %s be called", q.Name)
@@ -186,7 +186,7 @@ func (a *consent) form() []byte {
 			fmt.Fprintf(&text, " Asked because %s.", strings.TrimSuffix(d.Reason, "."))
 		}
 	}
-	args, fields := gate.Excerpted(q.Args, maxShown), `{}`
+	args, fields := gate.Excerpted(q.Args, maxShownArguments), `{}`
 	if args.Missing > 0 {
 		missing := fmt.Sprintf("%d of %d bytes of the arguments are not shown", args.Missing, len(q.Args))
 		fmt.Fprintf(&text, " Attention: %s. Arguments in part: %s (%s)", missing, args.Text, missing)
@@ -198,15 +198,15 @@ func (a *consent) form() []byte {
 	return append(append(append(out, `,"requestedSchema":{"type":"object","properties":`...), fields...), "}}"...)
 }
 
-// use uses the grant for a call up. Of two equal calls that wait for one grant,
+// useGrant uses the grant for a call up. Of two equal calls that wait for one grant,
 // one gets it.
-func (a *consent) use(ctx context.Context) error {
+func (a *consent) useGrant(ctx context.Context) error {
 	if a.from == nil {
 		return nil
 	}
 	switch ok, err := a.from.Use(ctx, &a.question); {
 	case err != nil:
-		return approvalDown(err)
+		return approvalUnavailable(err)
 	case !ok:
 		return refusal.NotApproved(gate.Approval{ID: a.id, State: gate.ApprovalUsed})
 	}
@@ -243,9 +243,9 @@ func decodeApprovals(object []byte) (a approvals) {
 	return a
 }
 
-// cover tells whether those who approved of a call are all that are to be asked
+// covers tells whether those who approved of a call are all that are to be asked
 // about it now.
-func (a approvals) cover(demands []gate.Demand) bool {
+func (a approvals) covers(demands []gate.Demand) bool {
 	return !slices.ContainsFunc(demands, func(d gate.Demand) bool {
 		return !slices.ContainsFunc(a, func(by []string) bool { return (by == nil) == (d.By == nil) && slices.Equal(by, d.By) })
 	})
@@ -254,7 +254,7 @@ func (a approvals) cover(demands []gate.Demand) bool {
 // decideAgain decides once more on a call whose decision is too old to act on,
 // because it waited for a person or for a place.
 func (c *call) decideAgain() error {
-	if time.Since(c.decided) <= decisionAge {
+	if time.Since(c.decided) <= maxDecisionAge {
 		return nil
 	}
 	return c.reconsider()
@@ -266,19 +266,19 @@ func (c *call) reconsider() error {
 	if err := c.decide(); err != nil {
 		return err
 	}
-	if c.plan.without["arguments"] != "" {
+	if c.plan.omitted["arguments"] != "" {
 		return nil
 	}
-	if err := c.plan.examine(c); err != nil {
+	if err := c.plan.checkArguments(c); err != nil {
 		return err
 	}
-	return c.approved.still(c.demands)
+	return c.approved.checkDemands(c.demands)
 }
 
-// still returns the refusal of a call that is made to need another approval than
+// checkDemands returns the refusal of a call that is made to need another approval than
 // it has.
-func (a approvals) still(demands []gate.Demand) error {
-	if a.cover(demands) {
+func (a approvals) checkDemands(demands []gate.Demand) error {
+	if a.covers(demands) {
 		return nil
 	}
 	return refusal.Unapproved("While this call waited it was made to need another approval; make it again.")
@@ -288,21 +288,21 @@ func (a approvals) still(demands []gate.Demand) error {
 // server was sent, for whoever its client is now. It is safe to use beside the
 // request.
 func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, request *mcp.Call) error {
-	demands, err := g.permit(ctx, x, r, delivered(request), nil, known(func() error { return unknown(x, r.Kind, r.Exposed) }))
+	demands, err := g.permit(ctx, x, r, backendArguments(request), nil, hiddenUnlessUndecided(func() error { return unknown(x, r.Kind, r.Exposed) }))
 	if err != nil {
 		return err
 	}
-	more, err := g.examined(ctx, x, r, request)
+	more, err := g.checkCallArguments(ctx, x, r, request)
 	if err != nil {
 		return err
 	}
-	return by.still(slices.Concat(demands, more))
+	return by.checkDemands(slices.Concat(demands, more))
 }
 
-// known is the answer to a caller who knows of something already, because a call or
+// hiddenUnlessUndecided is the answer to a caller who knows of something already, because a call or
 // a task of it is under way, when it may not be viewed any more. That this cannot be
 // decided is no news of whether it exists, and may pass.
-func known(hidden func() error) func(gate.Decision) error {
+func hiddenUnlessUndecided(hidden func() error) func(gate.Decision) error {
 	return func(d gate.Decision) error {
 		if d.Err != nil {
 			return refusal.Undecided(d)
@@ -311,8 +311,8 @@ func known(hidden func() error) func(gate.Decision) error {
 	}
 }
 
-// approvalDown is why a question cannot be asked or an answer not be taken.
-func approvalDown(err error) error {
+// approvalUnavailable is why a question cannot be asked or an answer not be taken.
+func approvalUnavailable(err error) error {
 	var refused *refusal.Error
 	var fault *mcp.Error
 	switch {

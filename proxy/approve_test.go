@@ -286,7 +286,7 @@ func TestRevokedWhileWaiting(t *testing.T) {
 				items, err := c.desk.List(t.Context(), "pending", 1)
 				return err == nil && len(items) == 1
 			})
-			time.AfterFunc(decisionAge, func() {
+			time.AfterFunc(maxDecisionAge, func() {
 				change(c)
 				if _, err := c.desk.Decide(context.Background(), c.pending().ID, true, approval.Answerer{Name: "root", Operator: true}, ""); err != nil {
 					t.Error(err)

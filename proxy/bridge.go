@@ -15,23 +15,23 @@ import (
 // maxRounds is how often a modern server may ask its client during one call.
 const maxRounds = 10
 
-// carryOut sends a call to its server and answers the client.
-func carryOut(c *call) (reply, error) {
-	c.request.Params = c.rec.tell(c.request.Params)
-	got, err := c.carry()
-	if err := c.carried(&got, err); err != nil {
-		return c.unserved(err)
+// executeCall sends a call to its server and answers the client.
+func executeCall(c *call) (response, error) {
+	c.request.Params = c.rec.withTraceContext(c.request.Params)
+	got, err := c.sendToBackend()
+	if err := c.settleRound(&got, err); err != nil {
+		return c.signInOrRefuse(err)
 	}
-	answer, err := c.deliver(got)
+	answer, err := c.translateResponse(got)
 	if err != nil {
 		answer = c.refuse(err)
 	}
 	return c.warned(answer), nil
 }
 
-// carry brings a call to its backend in the way that the eras of both sides
+// sendToBackend brings a call to its backend in the way that the eras of both sides
 // need: within one era, and wherever nothing can be asked, as it is.
-func (c *call) carry() (_ mcp.Answer, err error) {
+func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &serverRequests{g: g, x: x, to: r.to, on: r}
 	if r.to.mount.Native {
@@ -41,7 +41,7 @@ func (c *call) carry() (_ mcp.Answer, err error) {
 	d.judge = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
 	resumed := c.retry != nil && c.retry.suspended != nil
 	defer func() {
-		err = d.said.partly(err)
+		err = d.partial.wrapTimeout(err)
 		c.reserved.delivered = d.delivered.Load() || resumed
 	}()
 	request.Notify, request.Ask = d.notify, d.ask
@@ -57,11 +57,11 @@ func (c *call) carry() (_ mcp.Answer, err error) {
 		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
 			d.x, d.suspended = nil, p
 			got, err := d.run(ctx, r, request)
-			return got, d.said.partly(err)
+			return got, d.partial.wrapTimeout(err)
 		})
 		return c.suspended.round(ctx, x, nil)
 	case x.Era == mcp.Legacy:
-		got, err := c.converse(ctx, d)
+		got, err := c.callModernServer(ctx, d)
 		c.rec.entry.Rounds = int(d.answered.Load())
 		return got, err
 	}
@@ -75,11 +75,11 @@ func askable(x *Exchange, q Questions) bool {
 		q.Roots && mcp.Lookup(x.Capabilities, "roots") != nil
 }
 
-// converse carries the call of a legacy client. What a modern server asks by an
+// callModernServer carries the call of a legacy client. What a modern server asks by an
 // input request goes out as requests on the stream of the call; then the call
 // is made again with the answers, behind the gate and the rules (2026-07-28
 // basic/patterns/mrtr, for a client that does not know it).
-func (c *call) converse(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
+func (c *call) callModernServer(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
 	r, request := c.route, c.request
 	for round := 1; ; round++ {
 		got, err := d.run(ctx, r, request)
@@ -90,7 +90,7 @@ func (c *call) converse(ctx context.Context, d *serverRequests) (mcp.Answer, err
 		if round > maxRounds {
 			return mcp.Answer{}, tooManyRounds(r)
 		}
-		responses, err := d.inquire(ctx, r, got.Result)
+		responses, err := d.askInputRequests(ctx, r, got.Result)
 		if err != nil {
 			return mcp.Answer{}, err
 		}
@@ -118,9 +118,9 @@ func asksInput(result []byte) bool {
 // maxInputs is how many questions one round may have.
 const maxInputs = 16
 
-// inquire puts the questions of an input request to a legacy client, all at
+// askInputRequests puts the questions of an input request to a legacy client, all at
 // once, and returns the InputResponses; nil when nothing is asked.
-func (d *serverRequests) inquire(ctx context.Context, r *Route, result []byte) ([]byte, error) {
+func (d *serverRequests) askInputRequests(ctx context.Context, r *Route, result []byte) ([]byte, error) {
 	requests := mcp.Lookup(result, "inputRequests")
 	if requests == nil {
 		return nil, nil
@@ -151,7 +151,7 @@ func (d *serverRequests) inquire(ctx context.Context, r *Route, result []byte) (
 					cancel()
 				}
 			}()
-			if in.answer, in.err = d.input(ctx, r, in.request); in.err != nil {
+			if in.answer, in.err = d.askInputRequest(ctx, r, in.request); in.err != nil {
 				cancel() // the call cannot go on without it
 			}
 		})
@@ -170,15 +170,15 @@ func (d *serverRequests) inquire(ctx context.Context, r *Route, result []byte) (
 	return append(out, '}'), nil
 }
 
-// input puts one question of an input request to a legacy client. One that is not
+// askInputRequest puts one question of an input request to a legacy client. One that is not
 // to be put has no answer that says so, and ends the call.
-func (d *serverRequests) input(ctx context.Context, r *Route, request []byte) ([]byte, error) {
+func (d *serverRequests) askInputRequest(ctx context.Context, r *Route, request []byte) ([]byte, error) {
 	method, _ := mcp.LookupString(request, "method")
 	params := mcp.Lookup(request, "params")
 	if params != nil && !mcp.IsObject(params) || !mcp.IsObject(request) {
 		return nil, badQuestions(r)
 	}
-	if !d.may(d.x, method, params) {
+	if !d.allowQuestion(d.x, method, params) {
 		return nil, notAllowed(r, method)
 	}
 	params = d.redaction().question(method, params)

@@ -41,7 +41,7 @@ type call struct {
 	demands  []gate.Demand // under which it allows the call
 	consent  consent       // of a call for which people were asked
 	approved approvals     // of it, also in an earlier round
-	reserved reserved      // of this round
+	reserved reservation   // of this round
 	sent     time.Time     // when the server was
 
 	running   *RunningCall // once the gate let it pass
@@ -50,7 +50,7 @@ type call struct {
 	loopEnd   func()       // of a call that is held against those before it; else nil
 	atEnd     []func()     // what is given back, last taken first
 
-	answer *reply // nil until there is one
+	answer *response // nil until there is one
 }
 
 // newRequest begins a request for something by a name. Its audit entry is open until
@@ -64,8 +64,8 @@ func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Kind, name string) *
 	return c
 }
 
-// found notes what the call is about.
-func (c *call) found(r *Route) {
+// setRoute notes what the call is about.
+func (c *call) setRoute(r *Route) {
 	c.route = r
 	c.rec.routed(r)
 }
@@ -90,15 +90,15 @@ func (c *call) audited() error {
 // find looks up what the call is about.
 func (c *call) find() error { return c.plan.find(c) }
 
-// peek refuses a call of what a breaker has opened for, before people are asked and
+// checkBreaker refuses a call of what a breaker has opened for, before people are asked and
 // anything is charged.
-func (c *call) peek() error { return c.route.to.peek(c.x, c.route, c.retry) }
+func (c *call) checkBreaker() error { return c.route.to.checkBreaker(c.x, c.route, c.retry) }
 
 // prepare makes what the server is sent.
 func (c *call) prepare() error { return c.plan.prepare(c) }
 
-// run notes that the call is under way, so that it can be ended.
-func (c *call) run() error {
+// registerRunning notes that the call is under way, so that it can be ended.
+func (c *call) registerRunning() error {
 	ctx, done, err := c.g.inFlight.begin(c)
 	if err != nil {
 		return err
@@ -108,18 +108,18 @@ func (c *call) run() error {
 	return nil
 }
 
-// examine holds the arguments against the schema and the rules, and the call against
+// checkArguments holds the arguments against the schema and the rules, and the call against
 // the mode in force.
-func (c *call) examine() error {
-	if err := c.plan.examine(c); err != nil {
+func (c *call) checkArguments() error {
+	if err := c.plan.checkArguments(c); err != nil {
 		return err
 	}
 	c.rec.passed("arguments")
 	return nil
 }
 
-// recognise finds the call that the request goes on with.
-func (c *call) recognise() (err error) {
+// findRound finds the call that the request goes on with.
+func (c *call) findRound() (err error) {
 	c.retry, err = c.g.rounds.recognise(c)
 	return err
 }
@@ -134,8 +134,8 @@ func (c *call) acquire() error {
 	return nil
 }
 
-// enter passes the breaker of the server.
-func (c *call) enter() error {
+// passBreaker passes the breaker of the server.
+func (c *call) passBreaker() error {
 	giveBack, err := c.route.to.admit(c.request, c.retry)
 	if err != nil {
 		return err
@@ -147,11 +147,11 @@ func (c *call) enter() error {
 	return nil
 }
 
-// admit uses up the state that a call goes on with.
-func (c *call) admit() error { return c.g.rounds.admit(c) }
+// useRound uses up the state that a call goes on with.
+func (c *call) useRound() error { return c.g.rounds.admit(c) }
 
 // useGrant uses up the approval of the call.
-func (c *call) useGrant() error { return c.consent.use(c.ctx) }
+func (c *call) useGrant() error { return c.consent.useGrant(c.ctx) }
 
 // charge takes what the call may use from its budgets.
 func (c *call) charge() error { return c.plan.charge(c) }
@@ -159,9 +159,9 @@ func (c *call) charge() error { return c.plan.charge(c) }
 // begin writes the line of the audit log that the call begins.
 func (c *call) begin() error { return c.rec.begin() }
 
-// exchange sends the request to the server and answers the client.
+// execute sends the request to the server and answers the client.
 func (c *call) exchange() error {
-	answer, err := c.plan.exchange(c)
+	answer, err := c.plan.execute(c)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (c *call) release() {
 }
 
 // refuse notes why the call is refused and renders it for the client.
-func (c *call) refuse(err error) reply { return c.g.refuse(c.x, c.refused(err)) }
+func (c *call) refuse(err error) response { return c.g.refuse(c.x, c.refused(err)) }
 
 // refused notes why the call is refused and returns the reason, classed.
 func (c *call) refused(err error) error {
@@ -199,16 +199,16 @@ func (c *call) refused(err error) error {
 
 // close writes the entry, and ends what of the call still runs, unless the call
 // goes on with another request. A panic of the call becomes its answer.
-func (c *call) close(answer *reply, panicked any) {
+func (c *call) close(answer *response, panicked any) {
 	if panicked != nil {
 		c.g.log.Error("panic in a call", "call", c.rec.entry.CallID, "panic", panicked, "stack", string(debug.Stack()))
-		*answer = faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
+		*answer = errorResponse(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 		c.rec.entry.Outcome, c.rec.entry.Reason = audit.OutcomeError, "panic"
 	}
 	c.settle() // of a call that panicked
 	if c.waits {
 		if c.rec.span != nil {
-			c.rec.span.Parked()
+			c.rec.span.Suspended()
 		}
 		return
 	}
@@ -234,23 +234,23 @@ func breakerState(request *mcp.Call) string {
 	return guard.Closed.String()
 }
 
-// peek returns the refusal of a call whose backend is not called for now: of one
+// checkBreaker returns the refusal of a call whose backend is not called for now: of one
 // that begins before anything is done for it, of one that goes on when it is known
 // which it is, and that its server does not work on it already.
-func (s *backendEntry) peek(x *Exchange, r *Route, again *retry) error {
+func (s *backendEntry) checkBreaker(x *Exchange, r *Route, again *retry) error {
 	g, guarded := s.backend.(*guard.Guard)
 	begins := x.Message.Param("requestState") == nil
-	if !guarded || begins != (again == nil) || again != nil && again.state.way == wayParked {
+	if !guarded || begins != (again == nil) || again != nil && again.state.resume == resumeSuspended {
 		return nil
 	}
 	return g.Peek(r.Kind, r.Original)
 }
 
-// admit lets a call through to its backend, before it is charged: what a breaker
+// useRound lets a call through to its backend, before it is charged: what a breaker
 // refuses costs nothing. giveBack is called at the end of the call.
 func (s *backendEntry) admit(call *mcp.Call, again *retry) (giveBack func(), err error) {
 	g, guarded := s.backend.(*guard.Guard)
-	if !guarded || again != nil && again.state.way == wayParked {
+	if !guarded || again != nil && again.state.resume == resumeSuspended {
 		return func() {}, nil
 	}
 	p, err := g.Enter(call.Kind, call.Key)

@@ -53,12 +53,12 @@ type backendEntry struct {
 	hash     func(name string) int // see [Options.NameHash]
 	unnamed  bool                  // it has no capability ids, which could not be had
 
-	plain   *backendEntry  // as clients see it of which it may ask nothing; nil when that is the same
-	others  []*mcp.Listing // the listings of the other sets
-	isPlain bool
+	withoutFeatures   *backendEntry  // as clients see it of which it may ask nothing; nil when that is the same
+	others            []*mcp.Listing // the listings of the other sets
+	isWithoutFeatures bool
 
-	twin   *backendEntry // as clients of the other era see it; nil where it speaks one
-	twinOf *backendEntry // of which it is the twin
+	otherEra   *backendEntry // as clients of the other era see it; nil where it speaks one
+	otherEraOf *backendEntry // of which it is the twin
 }
 
 // Route is where an exposed name leads. It is immutable, but for what is
@@ -106,13 +106,13 @@ func (s *backendEntry) shape(kind mcp.Kind, original string) *ToolShape {
 	return nil
 }
 
-// shown tells whether the operator shows a tool at all. The one by which callers sign
+// isShown tells whether the operator shows a tool at all. The one by which callers sign
 // in need not be included: without it nothing is listed before that.
-func (s *backendEntry) shown(kind mcp.Kind, item *mcp.Item) bool {
+func (s *backendEntry) isShown(kind mcp.Kind, item *mcp.Item) bool {
 	if kind != mcp.Tool {
 		return true
 	}
-	if len(s.mount.Include) > 0 && !slices.Contains(s.mount.Include, item.Key) && !s.standsIn(item.Raw) {
+	if len(s.mount.Include) > 0 && !slices.Contains(s.mount.Include, item.Key) && !s.isSignInTool(item.Raw) {
 		return false
 	}
 	return !slices.Contains(s.mount.Exclude, item.Key)
@@ -131,7 +131,7 @@ func (s *backendEntry) render(ids map[CapabilityKey]string) {
 		routes := make([]*Route, 0, len(items))
 		for i := range items {
 			shape := s.shape(kind, items[i].Key)
-			if shape != nil && shape.Hidden || !s.shown(kind, &items[i]) {
+			if shape != nil && shape.Hidden || !s.isShown(kind, &items[i]) {
 				continue
 			}
 			name, ok := names[items[i].Key]
@@ -255,8 +255,8 @@ func (c *Catalog) unlisted(uri string) *Route {
 
 // Freshness of a list, by who contributes to it (DESIGN 6).
 const (
-	nobodyTTL  = time.Hour       // no server in scope has such a list
-	passingTTL = 5 * time.Second // a server that is about to be heard of
+	emptyListTTL = time.Hour       // no server in scope has such a list
+	startingTTL  = 5 * time.Second // a server that is about to be heard of
 )
 
 // ttl is how long a list of a kind may be taken for fresh: the shortest of the
@@ -273,7 +273,7 @@ func (c *Catalog) ttl(kind mcp.Kind, scope Scope, hidden map[*backendEntry]bool)
 		}
 	}
 	if least < 0 {
-		return nobodyTTL
+		return emptyListTTL
 	}
 	return least
 }
@@ -284,9 +284,9 @@ func (s *backendEntry) ttl(kind mcp.Kind) (own time.Duration, contributes bool) 
 	switch l := s.listing; {
 	case l == nil:
 		_, status := s.backend.Listing()
-		return passingTTL, status.State != mcp.Disabled
+		return startingTTL, status.State != mcp.Disabled
 	case l.Stale:
-		return passingTTL, true
+		return startingTTL, true
 	default:
 		return l.Fresh(kind)
 	}
@@ -364,23 +364,23 @@ func (s *backendEntry) names(kind mcp.Kind) map[string]gate.Names {
 			}
 		}
 	}
-	s.spread(named)
+	s.limitSameHash(named)
 	return named
 }
 
-// mostAlike is how many names of one kind and one hash a server may offer, see
+// maxSameHash is how many names of one kind and one hash a server may offer, see
 // [Options.NameHash].
-const mostAlike = 8
+const maxSameHash = 8
 
-// spread takes out the names of one hash but for a few.
-func (s *backendEntry) spread(named map[string]gate.Names) {
-	if s.hash == nil || len(named) <= mostAlike {
+// limitSameHash takes out the names of one hash but for a few.
+func (s *backendEntry) limitSameHash(named map[string]gate.Names) {
+	if s.hash == nil || len(named) <= maxSameHash {
 		return
 	}
 	alike := make(map[int]int)
 	for _, original := range slices.Sorted(maps.Keys(named)) {
 		hash := s.hash(named[original].Exposed)
-		if alike[hash]++; alike[hash] > mostAlike {
+		if alike[hash]++; alike[hash] > maxSameHash {
 			delete(named, original)
 		}
 	}

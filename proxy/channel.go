@@ -36,11 +36,11 @@ func newChannel(s *Session, id *gate.Identity) *channel {
 	return d
 }
 
-// notify implements [way]. A client that reads too slowly loses notifications,
+// notify implements [resume]. A client that reads too slowly loses notifications,
 // so that no call holds its place at a server for it.
 func (d *channel) notify(raw []byte) { d.box.Offer(raw) }
 
-// ask implements [way].
+// requireWait implements [resume].
 func (d *channel) ask(ctx context.Context, raw []byte) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -56,14 +56,14 @@ func (d *channel) put(raw []byte) {
 	if d.box.Offer(raw) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(d.s.ctx, writeTime)
+	ctx, cancel := context.WithTimeout(d.s.ctx, writeTimeout)
 	defer cancel()
 	if d.box.Put(ctx, raw) != nil {
 		d.s.end(errSessionEnded)
 	}
 }
 
-// run serves a request on its own. As many as may be in flight run or wait for
+// registerRunning serves a request on its own. As many as may be in flight run or wait for
 // a client that reads slowly; beyond them, and once the client has gone, it is
 // false.
 func (d *channel) run(serve func()) bool {
@@ -97,14 +97,14 @@ func (d *channel) drain() {
 // reads, so that a client that does not read is not read from either. The claim is
 // released once the message is answered.
 func (d *channel) receive(id *gate.Identity, raw []byte, claim *limit.Claim) {
-	if !d.begun(id, raw, claim.Release) {
+	if !d.startMessage(id, raw, claim.Release) {
 		claim.Release()
 	}
 }
 
-// begun is receive of a message; true where something runs on that calls release
+// startMessage is receive of a message; true where something runs on that calls release
 // at its end.
-func (d *channel) begun(id *gate.Identity, raw []byte, release func()) bool {
+func (d *channel) startMessage(id *gate.Identity, raw []byte, release func()) bool {
 	g := d.s.g
 	if mcp.IsArray(raw) {
 		return d.batch(id, raw, release)
@@ -128,7 +128,7 @@ func (d *channel) begun(id *gate.Identity, raw []byte, release func()) bool {
 		d.answer(msg.ID, d.s.g.reject(x, err))
 		return false
 	}
-	written := g.inFlight.answers(msg.Method)
+	written := g.inFlight.trackResponse(msg.Method)
 	serve := func() {
 		defer written()
 		got := d.s.serve(ctx, x)
@@ -148,7 +148,7 @@ func (d *channel) begun(id *gate.Identity, raw []byte, release func()) bool {
 	return true
 }
 
-// exchange is a request of the client in its revision: on stdio each request
+// execute is a request of the client in its revision: on stdio each request
 // may be of either era.
 func (d *channel) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error) {
 	if d.s.transport != "stdio" || msg.Meta(mcp.MetaVersion) == nil {
@@ -156,7 +156,7 @@ func (d *channel) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error
 		if msg.Method == mcp.MethodDiscover && d.s.transport == "stdio" {
 			return x, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: _meta must have %s", mcp.MetaVersion)
 		}
-		return x, x.premature()
+		return x, x.beforeInitialize()
 	}
 	x := &Exchange{
 		Message: msg, Identity: id, Scope: d.s.scope, Transport: d.s.transport, Session: d.s, responder: d,
@@ -170,7 +170,7 @@ func (d *channel) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error
 func (d *channel) batch(id *gate.Identity, raw []byte, release func()) (runs bool) {
 	runs = d.run(func() {
 		defer release()
-		defer d.s.g.inFlight.answers("")()
+		defer d.s.g.inFlight.trackResponse("")()
 		answers, err := d.s.batch(d.s.ctx, id, raw, d)
 		switch {
 		case err != nil:
@@ -185,7 +185,7 @@ func (d *channel) batch(id *gate.Identity, raw []byte, release func()) (runs boo
 	return runs
 }
 
-func (d *channel) answer(id mcp.ID, got reply) {
+func (d *channel) answer(id mcp.ID, got response) {
 	if got.silent {
 		return
 	}
@@ -235,7 +235,7 @@ func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *ga
 		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
 		return
 	}
-	if !hf.announced(w, r) {
+	if !hf.checkHeaders(w, r) {
 		return
 	}
 	claim := hf.g.opts.Messages.Claim(s.principal)

@@ -25,8 +25,8 @@ const defaultResult = 32 << 20
 // BudgetKey is the member of _meta that warns of budgets that are nearly used up.
 const BudgetKey = "dev.toolgate/budget"
 
-// reserved is what a round was charged and has used of it.
-type reserved struct {
+// reservation is what a round was charged and has used of it.
+type reservation struct {
 	receipt *budget.Receipt // nil for one that was charged nothing
 	bytes   int64           // of the result as the server sent it
 	took    time.Duration
@@ -109,9 +109,9 @@ func (m *Mount) maxResult() int {
 	return m.Result
 }
 
-// carried notes what a round has used, ends its charge, and returns its error: the
+// settleRound notes what a round has used, ends its charge, and returns its error: the
 // backend's, or that the result is larger than what it was given.
-func (c *call) carried(got *mcp.Answer, err error) error {
+func (c *call) settleRound(got *mcp.Answer, err error) error {
 	defer c.settle()
 	b := &c.reserved
 	if !c.sent.IsZero() {
@@ -179,7 +179,7 @@ func (c *call) noteRefusal(by *budget.Refusal) {
 }
 
 // warned returns an answer that tells of the budgets of which much is used.
-func (c *call) warned(answer reply) reply {
+func (c *call) warned(answer response) response {
 	low := c.reserved.low
 	if len(low) == 0 || answer.result == nil {
 		return answer
@@ -198,35 +198,35 @@ func (c *call) warned(answer reply) reply {
 	return answer
 }
 
-// pace holds a call against the rates, and against the calls before it of the
+// checkRates holds a call against the rates, and against the calls before it of the
 // same caller. The rounds of a call are one.
-func (c *call) pace() error {
-	if err := c.tooOften(); err != nil {
+func (c *call) checkRates() error {
+	if err := c.checkRateLimits(); err != nil {
 		return err
 	}
 	c.rec.passed("rates")
 	return nil
 }
 
-func (c *call) tooOften() error {
+func (c *call) checkRateLimits() error {
 	switch {
 	case c.retry != nil:
 		return nil
 	case c.x.Message.Method == mcp.MethodComplete:
 		return c.g.requests.Take(limit.Completions, c.x.Identity.Key())
 	}
-	if err := c.looped(); err != nil {
+	if err := c.checkLoop(); err != nil {
 		return err
 	}
 	if c.snap.rates == nil {
 		return nil
 	}
-	return c.snap.rates.Take(c.ctx, c.route.rated(c.x.Identity))
+	return c.snap.rates.Take(c.ctx, c.route.rateCall(c.x.Identity))
 }
 
-// looped holds a tool call against those before it. The hash of its arguments
+// checkLoop holds a tool call against those before it. The hash of its arguments
 // is that of its audit entry, made once.
-func (c *call) looped() error {
+func (c *call) checkLoop() error {
 	most := c.g.loops.Most()
 	if most <= 0 || c.x.Message.Method != mcp.MethodToolsCall {
 		return nil
@@ -242,8 +242,8 @@ func (c *call) looped() error {
 	return nil
 }
 
-// rated is a call of somebody, as rates see it.
-func (r *Route) rated(id *gate.Identity) *rate.Call {
+// rateCall is a call of somebody, as rates see it.
+func (r *Route) rateCall(id *gate.Identity) *rate.Call {
 	return &rate.Call{
 		Principal: id.Key(), Tenant: id.Tenant, Persona: id.Persona,
 		Server: r.Server, Kind: r.Kind.String(), Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,

@@ -106,8 +106,8 @@ func TestResourcesAreWatchedPerEra(t *testing.T) {
 	r := newRig(t, mounted(b))
 	snap := r.snapshot.Load()
 	keys := make(map[mcp.Era]resourceKey)
-	for era, can := range map[mcp.Era]answers{mcp.Legacy: answersAll, mcp.Modern: answersModern} {
-		route := &Route{Kind: mcp.Resource, Server: "s", Original: "file:///a", to: snap.plain[can].byServer["s"]}
+	for era, features := range map[mcp.Era]clientFeatures{mcp.Legacy: allFeatures, mcp.Modern: modernFeatures} {
+		route := &Route{Kind: mcp.Resource, Server: "s", Original: "file:///a", to: snap.byFeatures[features].byServer["s"]}
 		keys[era] = route.watchKey()
 	}
 	for era, key := range keys {

@@ -23,7 +23,7 @@ func (r *rig) knock(from, credential string) *recorder {
 	return r.do(req)
 }
 
-// asked counts how often a credential is looked at.
+// notifyListed counts how often a credential is looked at.
 type asked struct {
 	Authenticator
 	n int

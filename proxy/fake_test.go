@@ -67,7 +67,7 @@ func (b *script) era() mcp.Era {
 	return l.Era
 }
 
-// seen returns the calls of a method, all of them for an empty one.
+// visibleChanges returns the calls of a method, all of them for an empty one.
 func (b *script) seen(method string) []mcp.Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -295,7 +295,7 @@ func newRig(t testing.TB, mounts []Mount, changes ...func(*Options, *Config)) *r
 	return r
 }
 
-// run keeps the gateway running until the test ends.
+// registerRunning keeps the gateway running until the test ends.
 func (r *rig) run() *rig {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -315,7 +315,7 @@ func (r *rig) awaited() (open, displaced int) {
 	m := &r.rounds
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return max(len(m.open), len(m.parked), len(m.parkedAt), len(m.of)), len(m.displaced)
+	return max(len(m.open), len(m.suspendedOf), len(m.suspendedAt), len(m.of)), len(m.displaced)
 }
 
 // mounted mounts backends under their own names.

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// firstBrief is how long a first list waits for a client that is told of changes
+	// firstListBrief is how long a first list waits for a client that is told of changes
 	// for certain, and what is no list.
-	firstBrief = 400 * time.Millisecond
-	// firstQuiet is how long it waits for the next server once something is known. Where
+	firstListBrief = 400 * time.Millisecond
+	// firstListQuiet is how long it waits for the next server once something is known. Where
 	// the last one took longer itself, it waits that long: the machine is slow.
-	firstQuiet = 2 * time.Second
+	firstListQuiet = 2 * time.Second
 )
 
 // firstLists holds the first lists after the start back while servers are starting of
@@ -27,19 +27,19 @@ type firstLists struct {
 	began       time.Time
 	long, quiet time.Duration
 	asked       bool           // a person has asked for the wait
-	missed      func([]string) // told who was waited for in vain; nil for nobody
+	timedOut    func([]string) // told who was waited for in vain; nil for nobody
 
-	mu      sync.Mutex
-	over    bool
-	unknown map[string]bool // servers that are starting and of which nothing is known
-	fetched bool            // one of them is a program that may be downloaded first
-	known   int             // of how many others something is known
-	news    time.Time       // when that became more
-	moved   chan struct{}   // closed at the next news; nil while nobody waits
+	mu          sync.Mutex
+	over        bool
+	unknown     map[string]bool // servers that are starting and of which nothing is known
+	mayDownload bool            // one of them is a program that may be downloaded first
+	known       int             // of how many others something is known
+	lastChange  time.Time       // when that became more
+	changed     chan struct{}   // closed at the next news; nil while nobody waits
 }
 
 func newFirstLists(limit time.Duration, missed func([]string)) *firstLists {
-	return &firstLists{began: time.Now(), long: max(0, limit), quiet: firstQuiet, missed: missed, over: limit < 0}
+	return &firstLists{began: time.Now(), long: max(0, limit), quiet: firstListQuiet, timedOut: missed, over: limit < 0}
 }
 
 // update takes account of what is known of the servers.
@@ -54,7 +54,7 @@ func (f *firstLists) update(servers []*backendEntry) {
 		listing, status := s.backend.Listing()
 		switch {
 		case listing == nil && status.State == mcp.Starting:
-			if !s.mount.Unheard {
+			if !s.mount.SkipFirstListWait {
 				unknown[s.backend.Name()] = true
 				fetched = fetched || s.mount.Fetched
 			}
@@ -64,24 +64,24 @@ func (f *firstLists) update(servers []*backendEntry) {
 			known++
 		}
 	}
-	if maps.Equal(unknown, f.unknown) && known == f.known && fetched == f.fetched {
+	if maps.Equal(unknown, f.unknown) && known == f.known && fetched == f.mayDownload {
 		return
 	}
 	if known > f.known {
-		f.news = time.Now()
+		f.lastChange = time.Now()
 	}
-	f.unknown, f.known, f.fetched = unknown, known, fetched
+	f.unknown, f.known, f.mayDownload = unknown, known, fetched
 	if len(unknown) == 0 {
 		f.over = true
 	}
-	f.tell()
+	f.wakeWaiters()
 }
 
-// tell wakes those who wait; mu is held.
-func (f *firstLists) tell() {
-	if f.moved != nil {
-		close(f.moved)
-		f.moved = nil
+// wakeWaiters wakes those who wait; mu is held.
+func (f *firstLists) wakeWaiters() {
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
 	}
 }
 
@@ -90,20 +90,20 @@ func (f *firstLists) tell() {
 func (f *firstLists) wait(ctx context.Context, server string, scope Scope, brief bool) {
 	for {
 		f.mu.Lock()
-		end, moved := f.end(brief), f.next()
+		end, moved := f.end(brief), f.nextChange()
 		needs := !f.over && f.needs(server, scope)
 		var missed []string
 		if late := !time.Now().Before(end); late && needs && !brief && server == "" && scope.Server == "" && f.unknown != nil {
 			missed = slices.Sorted(maps.Keys(f.unknown))
 			f.over = true
-			f.tell()
+			f.wakeWaiters()
 		} else if late {
 			needs = false
 		}
 		over := f.over
 		f.mu.Unlock()
-		if len(missed) > 0 && f.missed != nil {
-			f.missed(missed)
+		if len(missed) > 0 && f.timedOut != nil {
+			f.timedOut(missed)
 		}
 		if over || !needs {
 			return
@@ -123,14 +123,14 @@ func (f *firstLists) wait(ctx context.Context, server string, scope Scope, brief
 
 // end is when the wait ends whatever happens; mu is held.
 func (f *firstLists) end(brief bool) time.Time {
-	moment, end := f.began.Add(min(firstBrief, f.long)), f.began.Add(f.long)
+	moment, end := f.began.Add(min(firstListBrief, f.long)), f.began.Add(f.long)
 	switch {
 	case brief, f.unknown == nil: // nothing is configured yet
 		return moment
-	case f.known == 0, f.fetched:
+	case f.known == 0, f.mayDownload:
 		return end
 	}
-	if quiet := f.news.Add(max(f.quiet, f.news.Sub(f.began))); quiet.Before(end) {
+	if quiet := f.lastChange.Add(max(f.quiet, f.lastChange.Sub(f.began))); quiet.Before(end) {
 		end = quiet
 	}
 	if end.Before(moment) {
@@ -139,15 +139,15 @@ func (f *firstLists) end(brief bool) time.Time {
 	return end
 }
 
-// next returns what the next news closes; mu is held.
-func (f *firstLists) next() <-chan struct{} {
-	if f.moved == nil {
-		f.moved = make(chan struct{})
+// pollNext returns what the next news closes; mu is held.
+func (f *firstLists) nextChange() <-chan struct{} {
+	if f.changed == nil {
+		f.changed = make(chan struct{})
 	}
-	return f.moved
+	return f.changed
 }
 
-// needs tells whether a server is waited for that a request needs; mu is held.
+// dependencies tells whether a server is waited for that a request needs; mu is held.
 func (f *firstLists) needs(server string, scope Scope) bool {
 	if server != "" {
 		return f.unknown[server]
@@ -158,18 +158,18 @@ func (f *firstLists) needs(server string, scope Scope) bool {
 	return len(f.unknown) > 0 || f.unknown == nil
 }
 
-// ask has everything wait that a person wants to, initialize too: what servers say of
+// requireWait has everything wait that a person wants to, initialize too: what servers say of
 // themselves is told there and nowhere else.
-func (f *firstLists) ask(d time.Duration) { f.long, f.quiet, f.asked = d, d, true }
+func (f *firstLists) requireWait(d time.Duration) { f.long, f.quiet, f.asked = d, d, true }
 
 // waitList holds a list back at the very start. A client that has said that it listens
 // to changes of the list is not kept: it is told what comes.
 func (g *Gateway) waitList(ctx context.Context, x *Exchange, kind mcp.Kind) {
-	g.first.wait(ctx, "", x.Scope, !g.first.asked && x.Era == mcp.Modern && listening(g.listens.list(), x, kind))
+	g.first.wait(ctx, "", x.Scope, !g.first.asked && x.Era == mcp.Modern && listensFor(g.listens.list(), x, kind))
 }
 
-// listening tells whether a caller has said that it listens to changes of a list.
-func listening(all []*listen, x *Exchange, kind mcp.Kind) bool {
+// listensFor tells whether a caller has said that it listens to changes of a list.
+func listensFor(all []*listen, x *Exchange, kind mcp.Kind) bool {
 	return slices.ContainsFunc(all, func(l *listen) bool {
 		return l.wants(kind.Changed()) && l.x.Scope == x.Scope && l.x.Identity.Key() == x.Identity.Key()
 	})
@@ -178,7 +178,7 @@ func listening(all []*listen, x *Exchange, kind mcp.Kind) bool {
 // waitCall holds a call back at the very start, while nothing is known of the server
 // that its name would be of.
 func (g *Gateway) waitCall(ctx context.Context, x *Exchange, kind mcp.Kind, name string) {
-	if from := g.snapshot.Load().Catalog(x).claims(kind, name, x.Scope); from != nil {
+	if from := g.snapshot.Load().Catalog(x).serverFor(kind, name, x.Scope); from != nil {
 		g.first.wait(ctx, from.backend.Name(), x.Scope, false)
 	}
 }
@@ -186,4 +186,4 @@ func (g *Gateway) waitCall(ctx context.Context, x *Exchange, kind mcp.Kind, name
 // WaitFirst sets how long the first lists, and initialize, wait for servers of which
 // nothing is known, because a person wants that. It must be called before the gateway
 // serves.
-func (g *Gateway) WaitFirst(d time.Duration) { g.first.ask(d) }
+func (g *Gateway) WaitFirst(d time.Duration) { g.first.requireWait(d) }

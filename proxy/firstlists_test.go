@@ -69,7 +69,7 @@ func TestFirstLists(t *testing.T) {
 				var missed []string
 				r := newRig(t, mounted(servers...), func(o *Options, _ *Config) {
 					o.Limits.JSONWait = time.Minute
-					o.FirstMissed = func(servers []string) { missed = servers }
+					o.FirstListTimedOut = func(servers []string) { missed = servers }
 				}).run()
 				for i, d := range tt.known {
 					if d > 0 {
@@ -127,7 +127,7 @@ func TestFirstListsWaitForDownloads(t *testing.T) {
 func TestFirstListsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known, silent := newScript(t, "a", mcp.Modern, tool("echo")), &script{name: "b"}
-		r := newRig(t, mounted(known, silent), func(_ *Options, c *Config) { c.Mounts[1].Unheard = true }).run()
+		r := newRig(t, mounted(known, silent), func(_ *Options, c *Config) { c.Mounts[1].SkipFirstListWait = true }).run()
 		if d := took(func() { r.modern("1", "tools/list", "") }); d != 0 {
 			t.Errorf("after a start at which it was waited for in vain: %v", d)
 		}
@@ -143,10 +143,10 @@ func TestFirstListsOfOthers(t *testing.T) {
 		}
 		_, leave := r.begin(modernRequest(modernBody("5", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "")))
 		synctest.Wait()
-		if d := took(func() { r.modern("1", "tools/list", "") }); d != firstBrief {
+		if d := took(func() { r.modern("1", "tools/list", "") }); d != firstListBrief {
 			t.Errorf("the list of a client that listens took %v", d)
 		}
-		if d := took(func() { r.modern("1", "prompts/list", "") }); d != firstQuiet-firstBrief {
+		if d := took(func() { r.modern("1", "prompts/list", "") }); d != firstListQuiet-firstListBrief {
 			t.Errorf("a list of which it does not took %v", d)
 		}
 		leave()

@@ -41,9 +41,9 @@ type Gateway struct {
 	loops      limit.Loops
 
 	revalidations revalidations
-	rounds        rounds
+	rounds        roundTrips
 	replays       *stream.Store
-	asked         hourly
+	asked         hourlyCounter
 	keptResults   *result.Store
 
 	first *firstLists
@@ -54,12 +54,12 @@ type Gateway struct {
 
 	sessions *sessionTable
 
-	front     httpFront
-	publisher publisher
-	tasks     taskService
-	listens   listens
-	news      news
-	watches   watches
+	front         httpFront
+	publisher     publisher
+	tasks         taskService
+	listens       listens
+	notifications notificationRelay
+	watches       resourceSubscriptions
 }
 
 // New returns a gateway that serves nothing yet.
@@ -75,19 +75,19 @@ func New(opts Options) (*Gateway, error) {
 		opts.Resource = noResource{}
 	}
 	g := &Gateway{
-		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: newFirstLists(opts.Limits.FirstList, opts.FirstMissed),
+		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: newFirstLists(opts.Limits.FirstList, opts.FirstListTimedOut),
 		principals: limit.NewPrincipals(), requests: limit.NewRequests(opts.Logger, opts.Metrics.limited),
 	}
 	g.failures = limit.NewFailures(g.requests)
 	g.throttle.Store(&limit.Throttle{})
 	g.front, g.publisher.g, g.tasks.g = httpFront{g}, g, g
 	g.listens = listens{each: opts.Limits.Listens, all: make(map[*listen]bool)}
-	g.news = news{g: g, queues: make(map[string]*newsQueue)}
-	g.watches = watches{g: g, of: make(map[resourceKey]map[subscriber]*gate.Identity)}
-	g.rounds = newRounds(g)
+	g.notifications = notificationRelay{g: g, queues: make(map[string]*notificationQueue)}
+	g.watches = resourceSubscriptions{g: g, of: make(map[resourceKey]map[subscriber]*gate.Identity)}
+	g.rounds = newRoundTrips(g)
 	g.replays = stream.NewStore(opts.Limits.Replay, opts.Limits.ReplayTime)
-	g.tasks.legacy = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
-	g.tasks.extension = newTaskBook(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.tasks.legacy = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
+	g.tasks.extension = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
 	g.keptResults = result.NewStore(result.StoreLimits{Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime})
 	g.serverInfo = Implementation(opts.Version)
@@ -137,7 +137,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case <-g.dirty:
 			g.publisher.rebuild(ctx)
 			select { // what follows at once is gathered into one more rebuild
-			case <-time.After(gather):
+			case <-time.After(rebuildDelay):
 			case <-ctx.Done():
 				return nil
 			}
@@ -159,7 +159,7 @@ func (g *Gateway) shutdown() {
 	for _, s := range g.sessions.list() {
 		s.end(errSessionEnded)
 	}
-	g.news.close()
+	g.notifications.close()
 	g.wg.Wait()
 	g.rounds.closeAll()
 }

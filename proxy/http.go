@@ -54,14 +54,14 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch path {
 	case "/livez":
-		plain(w, http.StatusOK, "ok")
+		writePlainText(w, http.StatusOK, "ok")
 		return
 	case "/readyz":
 		hf.readyz(w, r.URL.Query().Has("verbose"))
 		return
 	}
 	if hf.g.opts.Resource.Serves(r.URL.EscapedPath()) { // public, to everyone and for every Host
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 		hf.g.opts.Resource.ServeHTTP(w, r)
 		return
 	}
@@ -78,9 +78,9 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == "/mcp":
 		hf.serveStreamable(w, r, id, Scope{})
-	case isServer && hf.shows(r.Context(), id, server):
+	case isServer && hf.viewsServer(r.Context(), id, server):
 		hf.serveStreamable(w, r, id, Scope{Server: server})
-	case isCapsule && hf.g.config.Load().holds(id, capsule):
+	case isCapsule && hf.g.config.Load().holdsCapsule(id, capsule):
 		hf.serveStreamable(w, r, id, Scope{Capsule: capsule})
 	case path == "/sse":
 		hf.serveSSE(w, r, id)
@@ -91,12 +91,12 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shows tells whether a caller has the endpoint of a server: it may view
+// viewsServer tells whether a caller has the endpoint of a server: it may view
 // something of it, or that cannot be told at the moment. Any other server is
 // none.
-func (hf *httpFront) shows(ctx context.Context, id *gate.Identity, server string) bool {
+func (hf *httpFront) viewsServer(ctx context.Context, id *gate.Identity, server string) bool {
 	snap := hf.g.snapshot.Load()
-	for _, c := range append(snap.everyCatalog(), snap.catalogOf(id, answersModern)) {
+	for _, c := range append(snap.everyCatalog(), snap.catalogOf(id, modernFeatures)) {
 		of := c.byServer[server]
 		if of == nil {
 			continue
@@ -111,12 +111,12 @@ func (hf *httpFront) shows(ctx context.Context, id *gate.Identity, server string
 	return false
 }
 
-// holds tells whether a caller has the endpoint of a capsule.
-func (c *Config) holds(id *gate.Identity, capsule string) bool {
+// holdsCapsule tells whether a caller has the endpoint of a capsule.
+func (c *Config) holdsCapsule(id *gate.Identity, capsule string) bool {
 	return capsule != "" && c.Capsules != nil && c.Capsules.Holds(id, capsule)
 }
 
-func plain(w http.ResponseWriter, status int, word string) {
+func writePlainText(w http.ResponseWriter, status int, word string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, word+"\n")
@@ -211,9 +211,9 @@ func (hf *httpFront) allowedOrigin(origin, own string) bool {
 	return hf.g.opts.LocalOrigins || strings.EqualFold(host, own)
 }
 
-// announced checks what the headers of a POST say of its body and of the
+// checkHeaders checks what the headers of a POST say of its body and of the
 // answer that it wants, in the order in which clients are told, or answers.
-func (hf *httpFront) announced(w http.ResponseWriter, r *http.Request) bool {
+func (hf *httpFront) checkHeaders(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.ContentLength > int64(hf.g.opts.Limits.Body):
 		tooLarge(w, hf.g.opts.Limits.Body)
@@ -283,7 +283,7 @@ func (hf *httpFront) serveStreamable(w http.ResponseWriter, r *http.Request, id 
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	if !hf.announced(w, r) {
+	if !hf.checkHeaders(w, r) {
 		return
 	}
 	if !mcp.AcceptsBoth(r.Header["Accept"]) {
@@ -365,12 +365,12 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	defer hf.g.inFlight.answers(msg.Method)()
-	answer := hf.newAnswer(w, r, nil, id)
+	defer hf.g.inFlight.trackResponse(msg.Method)()
+	answer := hf.newHTTPResponse(w, r, nil, id)
 	x.responder = answer
 	got := hf.g.serveRequest(r.Context(), x)
-	if err := grantEnd(r.Context()); err != nil && got.silent {
-		got.challenge = &challenge{err: err}
+	if err := accessRevoked(r.Context()); err != nil && got.silent {
+		got.challenge = &authChallenge{err: err}
 	}
 	answer.finish(msg.ID, got, got.httpStatus())
 }

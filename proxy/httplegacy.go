@@ -49,12 +49,12 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	defer hf.g.inFlight.answers(msg.Method)()
-	answer := hf.newAnswer(w, r, s, id)
+	defer hf.g.inFlight.trackResponse(msg.Method)()
+	answer := hf.newHTTPResponse(w, r, s, id)
 	// A client that goes away does not cancel its request: it may come back
 	// for the answer, and says so explicitly when it gives up.
 	ctx := context.WithoutCancel(r.Context())
-	if !watched(r.Context()) {
+	if !revalidated(r.Context()) {
 		answer.finish(msg.ID, s.post(ctx, id, msg, answer), http.StatusOK)
 		return
 	}
@@ -68,7 +68,7 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 	select {
 	case <-answered:
 	case <-r.Context().Done():
-		if grantEnd(r.Context()) != nil {
+		if accessRevoked(r.Context()) != nil {
 			answer.leave()
 			return
 		}
@@ -78,10 +78,10 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 
 // postSafely is post in a goroutine of its own, where a panic would end the
 // gateway.
-func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Message, w responder) (got reply) {
+func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Message, w responder) (got response) {
 	defer func() {
 		if p := recover(); p != nil {
-			got = faulty(asFault(s.g.panicked(p)))
+			got = errorResponse(asFault(s.g.panicked(p)))
 		}
 	}()
 	return s.post(ctx, id, msg, w)
@@ -144,7 +144,7 @@ func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *g
 }
 
 // post serves one request of the session that came by a POST, or in a batch.
-func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Message, w responder) reply {
+func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Message, w responder) response {
 	x := s.exchange(id, msg, w)
 	ctx, done, err := s.begin(parent, msg.ID)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Messag
 	return s.serve(ctx, x)
 }
 
-// exchange is a request of an identity in the session's own revision. What the
+// execute is a request of an identity in the session's own revision. What the
 // request may do is decided by the credential that it came with, and by no other
 // request of the session.
 func (s *Session) exchange(id *gate.Identity, msg mcp.Message, w responder) *Exchange {
@@ -166,30 +166,30 @@ func (s *Session) exchange(id *gate.Identity, msg mcp.Message, w responder) *Exc
 		Message: msg, Identity: id, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
 		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, responder: w,
 	}
-	if _, batch := w.(silentWay); batch { // in which the client cannot be asked
+	if _, batch := w.(batchResponder); batch { // in which the client cannot be asked
 		x.Capabilities = nil
 	}
 	return x
 }
 
-// premature tells what is wrong with a legacy request that comes before
+// beforeInitialize tells what is wrong with a legacy request that comes before
 // initialize.
-func (x *Exchange) premature() error {
+func (x *Exchange) beforeInitialize() error {
 	if x.Version != "" || x.Message.Method == mcp.MethodPing || x.Message.Method == mcp.MethodInitialize {
 		return nil
 	}
 	return errUninitialized
 }
 
-// serve answers one request that has begun.
-func (s *Session) serve(ctx context.Context, x *Exchange) reply {
+// entryFor answers one request that has begun.
+func (s *Session) serve(ctx context.Context, x *Exchange) response {
 	if x.Era == mcp.Modern {
 		return s.g.serveRequest(ctx, x)
 	}
 	if x.Message.Method == mcp.MethodInitialize {
 		return s.g.initialize(s, x.Identity, &x.Message)
 	}
-	if err := x.premature(); err != nil {
+	if err := x.beforeInitialize(); err != nil {
 		return s.g.reject(x, err)
 	}
 	return s.g.serveRequest(ctx, x)
@@ -232,7 +232,7 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 	hf.stream(ctx, w, box)
 }
 
-// legacyEnd ends a session at the wish of its client.
+// awaitLegacyTask ends a session at the wish of its client.
 func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if s := hf.legacySession(w, r, id, scope, ""); s != nil {
 		defer s.release()
@@ -252,12 +252,12 @@ func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gat
 		return
 	}
 	defer s.release()
-	defer hf.g.inFlight.answers("")()
-	answers, err := s.batch(context.WithoutCancel(r.Context()), id, body, silentWay{})
-	ended := grantEnd(r.Context())
+	defer hf.g.inFlight.trackResponse("")()
+	answers, err := s.batch(context.WithoutCancel(r.Context()), id, body, batchResponder{})
+	ended := accessRevoked(r.Context())
 	switch {
 	case ended != nil:
-		hf.turnAway(w, r, &challenge{err: ended})
+		hf.writeChallenge(w, r, &authChallenge{err: ended})
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, "", asFault(err))
 	case answers == nil:
@@ -322,11 +322,11 @@ func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w r
 	return out, nil
 }
 
-// silentWay is the way of a batch, whose one answer holds no notifications.
-type silentWay struct{}
+// batchResponder is the way of a batch, whose one answer holds no notifications.
+type batchResponder struct{}
 
-func (silentWay) notify([]byte)                    {}
-func (silentWay) ask(context.Context, []byte) bool { return false }
+func (batchResponder) notify([]byte)                    {}
+func (batchResponder) ask(context.Context, []byte) bool { return false }
 
 // eventID names an event of a session's answer to its client alone.
 func (hf *httpFront) eventID(s *Session, kept int64, event int) string {

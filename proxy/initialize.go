@@ -13,21 +13,21 @@ import (
 
 // initialize answers the handshake of a legacy client and makes its session
 // ready (2025-11-25 basic/lifecycle).
-func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (answer reply) {
+func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (answer response) {
 	began := time.Now()
 	defer func() { g.opts.Metrics.served(mcp.MethodInitialize, s.transport, began, answer.fault != nil) }()
 	if fault := checkInitialize(msg); fault != nil {
-		return faulty(fault)
+		return errorResponse(fault)
 	}
 	asked, _ := msg.ParamString("protocolVersion")
 	capabilities := msg.Param("capabilities")
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
-	can := answersIn(capabilities)
+	features := featuresIn(capabilities)
 	if g.first.asked {
 		g.first.wait(s.ctx, "", s.scope, false)
 	}
 	snap := g.snapshot.Load()
-	servers, decided := snap.greeters(s.ctx, who, s.scope, can)
+	servers, decided := snap.describedServers(s.ctx, who, s.scope, features)
 	for _, of := range servers {
 		if aware, ok := of.backend.(ClientAware); ok {
 			aware.Connected(capabilities)
@@ -36,11 +36,11 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready {
-		return faulty(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: the session is initialized already"))
+		return errorResponse(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: the session is initialized already"))
 	}
 	s.version, s.ready = version, true
 	// Copies: the message holds the memory of the whole request.
-	s.capabilities, s.can = append([]byte(nil), capabilities...), can
+	s.capabilities, s.features = append([]byte(nil), capabilities...), features
 	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
 
 	out := []byte(`{"protocolVersion":"` + string(version) + `","capabilities":`)
@@ -51,7 +51,7 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
-	return reply{result: append(out, '}')}
+	return response{result: append(out, '}')}
 }
 
 // checkInitialize tells what is wrong with the params of a handshake.
@@ -70,19 +70,19 @@ func checkInitialize(msg *mcp.Message) *mcp.Error {
 
 // discover answers server/discover (2026-07-28 server/discover) from what is
 // known; no server is asked.
-func discover(g *Gateway, ctx context.Context, x *Exchange) reply {
+func discover(g *Gateway, ctx context.Context, x *Exchange) response {
 	if err := g.requests.Take(limit.Initializes, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}
 	snap := g.snapshot.Load()
-	servers, decided := snap.greeters(ctx, x.Identity, x.Scope, answersModern)
+	servers, decided := snap.describedServers(ctx, x.Identity, x.Scope, modernFeatures)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version)...)
 	if text := snap.instructions(x.Identity, servers, g.opts.Limits.Instructions); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
-	return reply{result: append(g.appendCaching(out, discoverTTL), '}')}
+	return response{result: append(g.appendCaching(out, discoverTTL), '}')}
 }
 
 // discoverTTL is how long, in milliseconds, a discovery may be taken for fresh.
@@ -91,11 +91,11 @@ const discoverTTL = 60_000
 // supportedVersions are the revisions of this gateway, newest first.
 const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 
-// greeters returns the servers that a greeting is composed of: those in scope of
+// describedServers returns the servers that a greeting is composed of: those in scope of
 // which nothing is known yet, and those with something that the caller may view.
 // Where the gate cannot decide, they are none, and decided is false.
-func (s *Snapshot) greeters(ctx context.Context, id *gate.Identity, scope Scope, can answers) (servers []*backendEntry, decided bool) {
-	for _, of := range s.catalogOf(id, can).servers {
+func (s *Snapshot) describedServers(ctx context.Context, id *gate.Identity, scope Scope, features clientFeatures) (servers []*backendEntry, decided bool) {
+	for _, of := range s.catalogOf(id, features).servers {
 		switch {
 		case !scope.has(of.backend.Name()):
 		case of.listing == nil:

@@ -17,21 +17,21 @@ import (
 
 // list answers one page of a list: what the caller may view, in the order of
 // the exposed names, behind the cursor.
-func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) reply {
+func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response {
 	if err := g.requests.Take(limit.Lists, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
 	}
 	g.waitList(ctx, x, kind)
 	snap := g.snapshot.Load()
 	catalog := snap.Catalog(x)
-	catalog.asked(x)
+	catalog.notifyListed(x)
 	entries := catalog.lists[kind].entries
 	cursor := x.Message.Param("cursor")
 	first := cursor == nil || string(cursor) == "null"
 	if !first {
 		last, fault := g.openCursor(x, kind, cursor)
 		if fault != nil {
-			return faulty(fault)
+			return errorResponse(fault)
 		}
 		at, found := slices.BinarySearchFunc(entries, last, func(r *Route, name string) int {
 			return strings.Compare(r.Exposed, name)
@@ -47,24 +47,24 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) reply {
 	}
 	p.hide(ctx, snap, x, kind)
 	if first && p.whole {
-		return reply{result: catalog.page(pageKey{kind, x.Era, revision.Of(x.Version), x.Scope}, func() []byte {
+		return response{result: catalog.page(pageKey{kind, x.Era, revision.Of(x.Version), x.Scope}, func() []byte {
 			return g.renderPage(catalog, x, kind, p, "")
 		})}
 	}
 	next := ""
 	if p.more {
 		if next, err = g.opts.Keys.Seal(seal.Cursor, cursorContext(x, kind), []byte(p.routes[len(p.routes)-1].Exposed)); err != nil {
-			return g.broken("seal a cursor", err)
+			return g.internalError("seal a cursor", err)
 		}
 	}
-	return reply{result: g.renderPage(catalog, x, kind, p, next)}
+	return response{result: g.renderPage(catalog, x, kind, p, next)}
 }
 
-// asked tells the backends in scope that a caller is shown what they list.
-func (c *Catalog) asked(x *Exchange) {
+// notifyListed tells the backends in scope that a caller is shown what they list.
+func (c *Catalog) notifyListed(x *Exchange) {
 	for _, s := range c.servers {
-		if s.mount.Asked != nil && x.Scope.has(s.backend.Name()) {
-			s.mount.Asked(x.Identity)
+		if s.mount.ListsServed != nil && x.Scope.has(s.backend.Name()) {
+			s.mount.ListsServed(x.Identity)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 	return p, nil
 }
 
-// shows tells whether something of a server is on the page.
+// viewsServer tells whether something of a server is on the page.
 func (p *page) shows(s *backendEntry) bool {
 	return slices.ContainsFunc(p.routes, func(r *Route) bool { return r.to == s })
 }

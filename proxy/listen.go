@@ -22,8 +22,8 @@ type listen struct {
 	methods map[string]bool // list changes that it wants
 	meta    []byte          // the member of _meta that names the subscription
 	box     *stream.Queue
-	revoked chan struct{} // closed when its caller may not go on
-	tasks   []*listened   // for the goroutine that follows them
+	revoked chan struct{}   // closed when its caller may not go on
+	tasks   []*followedTask // for the goroutine that follows them
 
 	mu   sync.Mutex
 	subs []*subscription
@@ -31,10 +31,10 @@ type listen struct {
 
 // serveListen answers subscriptions/listen: it stays open, acknowledges what it
 // will honour and then delivers it until the client or the gateway ends it.
-func serveListen(g *Gateway, ctx context.Context, x *Exchange) reply {
+func serveListen(g *Gateway, ctx context.Context, x *Exchange) response {
 	filter := x.Message.Param("notifications")
 	if !mcp.IsObject(filter) {
-		return faulty(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "notifications" must be an object`))
+		return errorResponse(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "notifications" must be an object`))
 	}
 	l := &listen{
 		x: x, methods: make(map[string]bool), box: g.newQueue(), revoked: make(chan struct{}),
@@ -42,7 +42,7 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) reply {
 	}
 	asked := mcp.Lookup(filter, "taskIds")
 	if asked != nil && !x.knowsTasks() {
-		return faulty(errNoTasks)
+		return errorResponse(errNoTasks)
 	}
 	if !g.listens.add(l) {
 		return g.refuse(x, refusal.TooManySubscriptions)
@@ -67,13 +67,13 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) reply {
 			if g.life.Err() != nil {
 				continue // on a shared channel both end at once
 			}
-			return reply{silent: true}
+			return response{silent: true}
 		case <-x.inputEnded():
-			return reply{silent: true}
+			return response{silent: true}
 		case <-l.revoked:
-			return reply{silent: true}
+			return response{silent: true}
 		case <-g.life.Done():
-			return reply{result: append(append([]byte(`{"resultType":"complete","_meta":{`), l.meta...), "}}"...)}
+			return response{result: append(append([]byte(`{"resultType":"complete","_meta":{`), l.meta...), "}}"...)}
 		}
 	}
 }
@@ -143,8 +143,8 @@ func (l *listen) owner() (principal, session string) {
 	return l.x.Identity.Key(), l.x.sessionID()
 }
 
-// asks implements [subscriber].
-func (l *listen) asks() []*Exchange { return []*Exchange{l.x} }
+// currentClient implements [subscriber].
+func (l *listen) exchanges() []*Exchange { return []*Exchange{l.x} }
 
 // updated implements [subscriber].
 func (l *listen) updated(params []byte) {
@@ -226,19 +226,19 @@ func (g *Gateway) endListen(l *listen) {
 	if len(subs) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	for _, sub := range subs {
 		g.watches.unwatch(ctx, l, sub)
 	}
 }
 
-// listened is a task that a subscription follows (SEP-2663, Task Status
+// followedTask is a task that a subscription follows (SEP-2663, Task Status
 // Notifications). Servers may leave notifications out, and a state that was
 // missed would not come again; so the gateway looks at the task itself, as its
 // client would, in the server's interval and behind the gate and the mode. A subscription
 // makes one look at a time.
-type listened struct {
+type followedTask struct {
 	*task
 	due  time.Time
 	wait time.Duration
@@ -248,8 +248,8 @@ type listened struct {
 
 // tasksIn returns the tasks of a filter that the client may follow, at most so
 // many as a subscription may have.
-func (ts *taskService) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*listened {
-	var out []*listened
+func (ts *taskService) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*followedTask {
+	var out []*followedTask
 	seen := make(map[string]bool)
 	for e := range mcp.Elements(asked) {
 		sealed, err := mcp.Unquote(e.Of(asked))
@@ -267,7 +267,7 @@ func (ts *taskService) tasksIn(ctx context.Context, x *Exchange, asked []byte) [
 			continue
 		}
 		seen[sealed] = true
-		out = append(out, &listened{task: t})
+		out = append(out, &followedTask{task: t})
 	}
 	return out
 }
@@ -289,7 +289,7 @@ func (l *listen) follow(ctx context.Context, g *Gateway) {
 		case <-ctx.Done():
 			return
 		}
-		state, err := g.observe(ctx, l.x, next.task)
+		state, err := g.pollTask(ctx, l.x, next.task)
 		var fault *mcp.Error
 		switch {
 		case ctx.Err() != nil:
@@ -297,9 +297,9 @@ func (l *listen) follow(ctx context.Context, g *Gateway) {
 		case errors.As(orUnknown(err), &fault) && fault.Code == mcp.CodeInvalidParams:
 			next.over = true // there is no such task any more, or not for this client
 		case err != nil:
-			next.wait = min(max(2*next.wait, usualPoll), maxPoll)
+			next.wait = min(max(2*next.wait, defaultPoll), maxPoll)
 		default:
-			l.tell(next, state)
+			l.sendTaskState(next, state)
 			next.wait = pollInterval(state)
 		}
 		next.due = time.Now().Add(next.wait)
@@ -307,8 +307,8 @@ func (l *listen) follow(ctx context.Context, g *Gateway) {
 }
 
 // soonest returns the task to look at next, nil when all are over.
-func soonest(tasks []*listened) *listened {
-	var next *listened
+func soonest(tasks []*followedTask) *followedTask {
+	var next *followedTask
 	for _, t := range tasks {
 		if !t.over && (next == nil || t.due.Before(next.due)) {
 			next = t
@@ -317,10 +317,10 @@ func soonest(tasks []*listened) *listened {
 	return next
 }
 
-// observe returns the state of a task as its client sees it. It costs what it costs
+// pollTask returns the state of a task as its client sees it. It costs what it costs
 // a client to ask for that.
-func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, error) {
-	c := g.newRequest(x, &planObserve, mcp.Tool, t.route.Exposed)
+func (g *Gateway) pollTask(ctx context.Context, x *Exchange, t *task) ([]byte, error) {
+	c := g.newRequest(x, &planPollTask, mcp.Tool, t.route.Exposed)
 	c.rec.entry.Method = mcp.MethodTaskGet // by which budgets know it
 	c.task = t
 	defer c.settle() // where the server's side of it panics
@@ -330,41 +330,41 @@ func (g *Gateway) observe(ctx context.Context, x *Exchange, t *task) ([]byte, er
 	return c.answer.result, nil
 }
 
-// findObserved finds the task anew, as it may be another since the last look.
-func findObserved(c *call) error {
+// findPolledTask finds the task anew, as it may be another since the last look.
+func findPolledTask(c *call) error {
 	t, err := c.g.tasks.openTask(c.snap, c.x, c.task.sealed)
 	if err != nil {
 		return err
 	}
 	c.task, c.approved = t, t.approved
-	c.found(t.route)
+	c.setRoute(t.route)
 	return nil
 }
 
-// prepareObserved makes the request for the state of the task.
-func prepareObserved(c *call) error {
+// preparePoll makes the request for the state of the task.
+func preparePoll(c *call) error {
 	params := mcp.SetMember(nil, "taskId", mcp.Quote(c.task.id))
 	c.request = c.g.newCall(c.x, c.route.to, mcp.MethodTaskGet, params)
 	c.request.Progress, c.request.LogLevel, c.request.Conn = false, "", c.task.conn
 	return nil
 }
 
-// observed asks for the state of the task.
-func observed(c *call) (reply, error) {
+// executePoll asks for the state of the task.
+func executePoll(c *call) (response, error) {
 	got, err := c.route.to.backend.Call(c.ctx, c.request)
-	if err := c.carried(&got, err); err != nil {
-		return reply{}, err
+	if err := c.settleRound(&got, err); err != nil {
+		return response{}, err
 	}
 	if got.Fault != nil {
-		return reply{}, c.g.redaction(c.route, nil).fault(got.Fault)
+		return response{}, c.g.redaction(c.route, nil).fault(got.Fault)
 	}
 	state, err := c.exposeTask(got.Result)
-	return reply{result: mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil)}, err
+	return response{result: mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil)}, err
 }
 
-// tell sends a state that the client does not know yet. One for which there is
+// wakeWaiters sends a state that the client does not know yet. One for which there is
 // no room is sent with the next look.
-func (l *listen) tell(t *listened, state []byte) {
+func (l *listen) sendTaskState(t *followedTask, state []byte) {
 	sum := sha256.Sum256(state)
 	if sum != t.told {
 		if !l.box.Offer(mcp.AppendNotification(nil, mcp.NotifyTask, mcp.RewriteMeta(state, l.meta))) {

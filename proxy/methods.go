@@ -15,21 +15,21 @@ import (
 // method is what a request of a client leads to.
 type method struct {
 	legacy, modern bool
-	serve          func(*Gateway, context.Context, *Exchange) reply
-	short          bool // it calls nothing, leaves no audit entry and is answered at once
+	serve          func(*Gateway, context.Context, *Exchange) response
+	untracked      bool // it calls nothing, leaves no audit entry and is answered at once
 }
 
 // methods are all requests that clients may send; initialize is the binding's.
 var methods = map[string]method{
-	mcp.MethodToolsList:   {true, true, lists(mcp.Tool), true},
-	mcp.MethodPromptsList: {true, true, lists(mcp.Prompt), true},
-	mcp.MethodResources:   {true, true, lists(mcp.Resource), true},
-	mcp.MethodTemplates:   {true, true, lists(mcp.Template), true},
-	mcp.MethodToolsCall:   {true, true, calls(mcp.Tool, "name"), false},
-	mcp.MethodPromptsGet:  {true, true, calls(mcp.Prompt, "name"), false},
+	mcp.MethodToolsList:   {true, true, listMethod(mcp.Tool), true},
+	mcp.MethodPromptsList: {true, true, listMethod(mcp.Prompt), true},
+	mcp.MethodResources:   {true, true, listMethod(mcp.Resource), true},
+	mcp.MethodTemplates:   {true, true, listMethod(mcp.Template), true},
+	mcp.MethodToolsCall:   {true, true, callMethod(mcp.Tool, "name"), false},
+	mcp.MethodPromptsGet:  {true, true, callMethod(mcp.Prompt, "name"), false},
 	mcp.MethodRead:        {true, true, read, false},
 	mcp.MethodComplete:    {true, true, complete, false},
-	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) reply { return empty }, true},
+	mcp.MethodPing:        {true, false, func(*Gateway, context.Context, *Exchange) response { return empty }, true},
 	mcp.MethodSetLevel:    {true, false, setLevel, true},
 	mcp.MethodSubscribe:   {true, false, resourceNamed(&planSubscribe), false},
 	mcp.MethodUnsubscribe: {true, false, resourceNamed(&planUnsubscribe), false},
@@ -42,28 +42,28 @@ var methods = map[string]method{
 	mcp.MethodTaskList:    {true, false, aboutTask(&planTaskList), false},
 }
 
-var empty = reply{result: []byte("{}")}
+var empty = response{result: []byte("{}")}
 
 // serveRequest answers one request. A panic in it becomes an error of this request
 // alone.
-func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer reply) {
+func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer response) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.log.Error("panic in a request", "method", x.Message.Method, "panic", p, "stack", string(debug.Stack()))
-			answer = faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
+			answer = errorResponse(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 		}
 		if ctx.Err() != nil && errors.Is(context.Cause(ctx), errCancelled) {
-			answer = reply{silent: true}
+			answer = response{silent: true}
 		}
 	}()
 	m, ok := methods[x.Message.Method]
 	if !ok || x.Era == mcp.Legacy && !m.legacy || x.Era == mcp.Modern && !m.modern {
-		return faulty(mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", x.Message.Method))
+		return errorResponse(mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", x.Message.Method))
 	}
 	if fault := checkMeta(&x.Message); fault != nil {
-		return faulty(fault)
+		return errorResponse(fault)
 	}
-	if !m.short {
+	if !m.untracked {
 		return m.serve(g, ctx, x)
 	}
 	began := time.Now()
@@ -75,12 +75,12 @@ func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer reply) 
 	return answer
 }
 
-func lists(kind mcp.Kind) func(*Gateway, context.Context, *Exchange) reply {
-	return func(g *Gateway, ctx context.Context, x *Exchange) reply { return g.list(ctx, x, kind) }
+func listMethod(kind mcp.Kind) func(*Gateway, context.Context, *Exchange) response {
+	return func(g *Gateway, ctx context.Context, x *Exchange) response { return g.list(ctx, x, kind) }
 }
 
-func calls(kind mcp.Kind, member string) func(*Gateway, context.Context, *Exchange) reply {
-	return func(g *Gateway, ctx context.Context, x *Exchange) reply {
+func callMethod(kind mcp.Kind, member string) func(*Gateway, context.Context, *Exchange) response {
+	return func(g *Gateway, ctx context.Context, x *Exchange) response {
 		name, ok := x.Message.ParamString(member)
 		if !ok {
 			return g.refuseCall(x, kind, "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %q must be a string", member))
@@ -92,9 +92,9 @@ func calls(kind mcp.Kind, member string) func(*Gateway, context.Context, *Exchan
 	}
 }
 
-// called returns the kind of thing that a method calls, NoCapability for
+// calledKind returns the kind of thing that a method calls, NoCapability for
 // methods that call nothing.
-func called(method string) mcp.Kind {
+func calledKind(method string) mcp.Kind {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate, mcp.MethodTaskResult, mcp.MethodTaskList:
 		return mcp.Tool
@@ -108,7 +108,7 @@ func called(method string) mcp.Kind {
 
 // refuseCall answers a call that does not reach the pipeline. It leaves an audit
 // entry as every call does.
-func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, fault *mcp.Error) (answer reply) {
+func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, fault *mcp.Error) (answer response) {
 	c := g.newRequest(x, &planCall, kind, name)
 	defer func() { c.close(&answer, nil) }()
 	return c.refuse(fault)
@@ -117,12 +117,12 @@ func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, fault *mcp
 // reject answers a request that is not served at all: not understood, at the
 // wrong time, or one too many. When it would have called something it leaves an
 // audit entry.
-func (g *Gateway) reject(x *Exchange, err error) reply {
+func (g *Gateway) reject(x *Exchange, err error) response {
 	fault := invalid(err)
-	if kind := called(x.Message.Method); kind != mcp.NoKind {
+	if kind := calledKind(x.Message.Method); kind != mcp.NoKind {
 		return g.refuseCall(x, kind, "", fault)
 	}
-	return faulty(fault)
+	return errorResponse(fault)
 }
 
 // invalid is the fault of a request that is not served at all.
@@ -134,7 +134,7 @@ func invalid(err error) *mcp.Error {
 }
 
 // complete answers completion/complete for a prompt, a template or a resource.
-func complete(g *Gateway, ctx context.Context, x *Exchange) reply {
+func complete(g *Gateway, ctx context.Context, x *Exchange) response {
 	ref := x.Message.Param("ref")
 	switch kind, _ := mcp.LookupString(ref, "type"); kind {
 	case "ref/prompt":
@@ -154,10 +154,10 @@ func complete(g *Gateway, ctx context.Context, x *Exchange) reply {
 }
 
 // setLevel sets the least severe log messages that the session wants.
-func setLevel(_ *Gateway, _ context.Context, x *Exchange) reply {
+func setLevel(_ *Gateway, _ context.Context, x *Exchange) response {
 	level, _ := x.Message.ParamString("level")
 	if mcp.LogLevel(level) == 0 {
-		return faulty(mcp.Errorf(mcp.CodeInvalidParams, "Invalid log level"))
+		return errorResponse(mcp.Errorf(mcp.CodeInvalidParams, "Invalid log level"))
 	}
 	x.Session.mu.Lock()
 	x.Session.level = level
@@ -199,7 +199,7 @@ type responder interface {
 	// notify sends a notification that belongs to the request. After the
 	// answer it does nothing.
 	notify(raw []byte)
-	// ask sends a request to the client; false when there is no way to.
+	// requireWait sends a request to the client; false when there is no way to.
 	ask(ctx context.Context, raw []byte) bool
 }
 

@@ -23,8 +23,8 @@ func (g *Gateway) Throttle(t limit.Throttle) {
 	}
 }
 
-// cutTime bounds the wait for calls that were cut to answer their clients.
-const cutTime = 2 * time.Second
+// cutTimeout bounds the wait for calls that were cut to answer their clients.
+const cutTimeout = 2 * time.Second
 
 // Drain lets no call begin any more and waits until those under way have ended,
 // as long as the context lasts; then the rest are ended, with an answer that says
@@ -38,7 +38,7 @@ func (g *Gateway) Drain(ctx context.Context) (cut int) {
 	case <-ctx.Done():
 	}
 	cut = g.CancelCalls(func(*RunningCall) *refusal.Error { return refusal.Cut })
-	timer := time.NewTimer(cutTime)
+	timer := time.NewTimer(cutTimeout)
 	defer timer.Stop()
 	select {
 	case <-empty:
@@ -47,24 +47,24 @@ func (g *Gateway) Drain(ctx context.Context) (cut int) {
 	return cut
 }
 
-// Need is something without which the gateway decides nothing.
-type Need struct {
+// Dependency is something without which the gateway decides nothing.
+type Dependency struct {
 	// Name is one word, which anybody may read.
 	Name string
 	// OK says that it is there.
 	OK bool
 }
 
-// needs are all that the gateway needs to serve, in the order in which the first
+// dependencies are all that the gateway needs to serve, in the order in which the first
 // that is missing names the whole. Servers are not among them: a gateway without
 // one of them serves the others.
-func (hf *httpFront) needs() []Need {
-	all := []Need{
+func (hf *httpFront) dependencies() []Dependency {
+	all := []Dependency{
 		{"stopping", hf.g.life.Err() == nil},
 		{"audit", hf.g.opts.Auditor.Healthy() == nil},
 	}
-	if c := hf.g.config.Load(); c.Needs != nil {
-		all = append(all, c.Needs()...)
+	if c := hf.g.config.Load(); c.Dependencies != nil {
+		all = append(all, c.Dependencies()...)
 	}
 	return all
 }
@@ -73,7 +73,7 @@ func (hf *httpFront) needs() []Need {
 // for in a line for everything that it needs. It tells everybody, so that it
 // says nothing but the words. It never waits for a server.
 func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
-	all := hf.needs()
+	all := hf.dependencies()
 	status, word := http.StatusOK, "ok"
 	var lines strings.Builder
 	for i, n := range all {
@@ -92,7 +92,7 @@ func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
 	if verbose {
 		word += lines.String()
 	}
-	plain(w, status, word)
+	writePlainText(w, status, word)
 }
 
 // Capability is something that the gateway exposes.

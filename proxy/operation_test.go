@@ -194,8 +194,8 @@ func TestGateThatCannotDecide(t *testing.T) {
 func TestReadyAsksTheGate(t *testing.T) {
 	var missing []string
 	r := newRig(t, nil, func(_ *Options, c *Config) {
-		c.Needs = func() []Need {
-			return []Need{{"store", !slices.Contains(missing, "store")}, {"spicedb", !slices.Contains(missing, "spicedb")}}
+		c.Dependencies = func() []Dependency {
+			return []Dependency{{"store", !slices.Contains(missing, "store")}, {"spicedb", !slices.Contains(missing, "spicedb")}}
 		}
 	})
 	for _, want := range []struct {

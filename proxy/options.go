@@ -126,9 +126,9 @@ type Options struct {
 	// which ends with it.
 	UseRound func(ctx context.Context, call string, round int, until time.Time) (first bool, err error)
 
-	// FirstMissed is told the servers for which first lists were held back in vain. It
+	// FirstListTimedOut is told the servers for which first lists were held back in vain. It
 	// must not block. Nil: nobody is.
-	FirstMissed func(servers []string)
+	FirstListTimedOut func(servers []string)
 
 	// NameHash is the hash by which policies find a name in their data, without a
 	// secret. A server chooses its names, and whoever looks for one of them looks
@@ -272,9 +272,9 @@ type Mount struct {
 	Backend Backend
 	// Native tells that the backend is a part of the gateway itself.
 	Native bool
-	// Unheard tells that the backend was waited for in vain before: first lists do
+	// SkipFirstListWait tells that the backend was waited for in vain before: first lists do
 	// not wait for it again.
-	Unheard bool
+	SkipFirstListWait bool
 	// Fetched tells that the backend's program may be downloaded before it starts, as
 	// npx and docker do: a first list that has something already still waits for it.
 	Fetched bool
@@ -320,9 +320,9 @@ type Mount struct {
 	// nothing to wait for; nil knows of nothing.
 	Await  Await
 	Listed func(id *gate.Identity, kind mcp.Kind, original string) bool
-	// Asked is told that a caller is shown lists that hold the backend's, so that it
+	// ListsServed is told that a caller is shown lists that hold the backend's, so that it
 	// may find out whether they are still true. It must not block; nil is told nothing.
-	Asked func(id *gate.Identity)
+	ListsServed func(id *gate.Identity)
 }
 
 // Questions is what a server may ask of clients. The zero value allows
@@ -364,9 +364,9 @@ type Config struct {
 	// Outputs checks the structured content of tools where the rules of a mount
 	// want that; nil checks nothing.
 	Outputs result.OutputChecker
-	// Needs returns what the gateway needs to decide, each with whether it is
+	// Dependencies returns what the gateway needs to decide, each with whether it is
 	// there; one that is not makes /readyz red. It does not block. Nil is nothing.
-	Needs func() []Need
+	Dependencies func() []Dependency
 	// Swap is given what puts a catalog, and with it this configuration, in force,
 	// and calls it once: what has to change at the same moment is changed beside.
 	// Nil calls it alone.

@@ -62,11 +62,11 @@ func TestPartial(t *testing.T) {
 
 // What is kept of a call is bounded, and is of timeouts alone.
 func TestHeardSoFar(t *testing.T) {
-	var h heardSoFar
+	var h partialOutput
 	timeout := &mcp.Failure{Kind: mcp.FailTimeout, Reason: "silent"}
 	unchanged := func(err error) {
 		t.Helper()
-		if got := h.partly(err); fmt.Sprintf("%T %p", got, got) != fmt.Sprintf("%T %p", err, err) {
+		if got := h.wrapTimeout(err); fmt.Sprintf("%T %p", got, got) != fmt.Sprintf("%T %p", err, err) {
 			t.Errorf("%v became %v", err, got)
 		}
 	}
@@ -74,15 +74,15 @@ func TestHeardSoFar(t *testing.T) {
 	for n := range 1000 {
 		h.note(mcp.NotifyMessage, fmt.Appendf(nil, `{"level":"info","data":"line %d"}`, n))
 	}
-	h.note(mcp.NotifyMessage, []byte(`{"level":"info","data":"`+strings.Repeat("x", maxHeardBytes)+`"}`))
+	h.note(mcp.NotifyMessage, []byte(`{"level":"info","data":"`+strings.Repeat("x", maxPartialBytes)+`"}`))
 	h.note(mcp.NotifyMessage, []byte(`{"level":"info"}`))
-	h.note(mcp.NotifyProgress, []byte(`{"progress":9007199254740993,"message":"`+strings.Repeat("x", maxHeardBytes)+`"}`))
+	h.note(mcp.NotifyProgress, []byte(`{"progress":9007199254740993,"message":"`+strings.Repeat("x", maxPartialBytes)+`"}`))
 	var want []string
-	for n := 1000 - maxHeard; n < 1000; n++ {
+	for n := 1000 - maxPartialLogs; n < 1000; n++ {
 		want = append(want, fmt.Sprintf(`"line %d"`, n))
 	}
 	whole := `{"progress":9007199254740993,"log":[` + strings.Join(want, ",") + `]}`
-	refused, ok := errors.AsType[*refusal.Error](h.partly(timeout))
+	refused, ok := errors.AsType[*refusal.Error](h.wrapTimeout(timeout))
 	if !ok || !errors.Is(refused, timeout) {
 		t.Fatal("not a refusal of the timeout")
 	}

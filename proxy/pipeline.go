@@ -24,31 +24,31 @@ type step struct {
 // ends, one audit entry is closed. A [plan] says which steps a kind of request leaves
 // out, and why.
 var order = [...]step{
-	{"request", (*call).wellFormed},     // is the request one of its method
-	{"audit", (*call).audited},          // can its entry be kept
-	{"find", (*call).find},              // what is it about
-	{"gate", (*call).decide},            // may the caller view it and call it
-	{"breaker", (*call).peek},           // is its server left alone at the moment
-	{"prepare", (*call).prepare},        // what is its server sent
-	{"running", (*call).run},            // from here on a change of the mode ends it
-	{"arguments", (*call).examine},      // do they fit the schema, the rules and the mode
-	{"round", (*call).recognise},        // does it go on with an earlier request
-	{"rates", (*call).pace},             // does it come too often
-	{"breaker again", (*call).peek},     // that of a call which goes on
-	{"approval", (*call).approve},       // have the people approved who are to be asked
-	{"concurrency", (*call).acquire},    // is there a place for it
-	{"gate again", (*call).decideAgain}, // is it allowed still, after it has waited
-	{"breaker pass", (*call).enter},     // may it try its server
-	{"round once", (*call).admit},       // is it the only one that goes on with that request
-	{"grant", (*call).useGrant},         // is it the only one that uses that approval
-	{"budget", (*call).charge},          // is it paid for
-	{"gate last", (*call).decideAgain},  // is it allowed still, after it was charged
-	{"begin", (*call).begin},            // the audit log knows of it before its server does
-	{"exchange", (*call).exchange},      // the request, and its answer
+	{"request", (*call).wellFormed},         // is the request one of its method
+	{"audit", (*call).audited},              // can its entry be kept
+	{"find", (*call).find},                  // what is it about
+	{"gate", (*call).decide},                // may the caller view it and call it
+	{"breaker", (*call).checkBreaker},       // is its server left alone at the moment
+	{"prepare", (*call).prepare},            // what is its server sent
+	{"running", (*call).registerRunning},    // from here on a change of the mode ends it
+	{"arguments", (*call).checkArguments},   // do they fit the schema, the rules and the mode
+	{"round", (*call).findRound},            // does it go on with an earlier request
+	{"rates", (*call).checkRates},           // does it come too often
+	{"breaker again", (*call).checkBreaker}, // that of a call which goes on
+	{"approval", (*call).approve},           // have the people approved who are to be asked
+	{"concurrency", (*call).acquire},        // is there a place for it
+	{"gate again", (*call).decideAgain},     // is it allowed still, after it has waited
+	{"breaker pass", (*call).passBreaker},   // may it try its server
+	{"round once", (*call).useRound},        // is it the only one that goes on with that request
+	{"grant", (*call).useGrant},             // is it the only one that uses that approval
+	{"budget", (*call).charge},              // is it paid for
+	{"gate last", (*call).decideAgain},      // is it allowed still, after it was charged
+	{"begin", (*call).begin},                // the audit log knows of it before its server does
+	{"exchange", (*call).exchange},          // the request, and its answer
 }
 
-// serve passes a call through the order and returns its answer.
-func (c *call) serve(ctx context.Context) (answer reply) {
+// entryFor passes a call through the order and returns its answer.
+func (c *call) serve(ctx context.Context) (answer response) {
 	defer func() { c.close(&answer, recover()) }()
 	if err := c.pass(ctx); err != nil {
 		return c.refuse(err)
@@ -61,7 +61,7 @@ func (c *call) pass(ctx context.Context) error {
 	c.ctx = ctx
 	defer c.release()
 	for i := range order {
-		if c.plan.without[order[i].name] != "" {
+		if c.plan.omitted[order[i].name] != "" {
 			continue
 		}
 		if err := order[i].do(c); err != nil {
@@ -75,13 +75,13 @@ func (c *call) pass(ctx context.Context) error {
 }
 
 // call answers a request for what has a name.
-func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name string) reply {
+func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name string) response {
 	g.waitCall(ctx, x, kind, name)
 	return g.newRequest(x, &planCall, kind, name).serve(ctx)
 }
 
-// decisionAge is how old a decision of the gate may be when it is acted on.
-const decisionAge = time.Second
+// maxDecisionAge is how old a decision of the gate may be when it is acted on.
+const maxDecisionAge = time.Second
 
 // decide asks the gate about a call, and notes when that was and under which
 // conditions it is allowed.

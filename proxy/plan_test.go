@@ -29,7 +29,7 @@ func TestPlansSayWhatTheyLeaveOut(t *testing.T) {
 	for _, p := range plans {
 		fmt.Fprintf(&table, "%s\n", p.name)
 		for _, step := range names {
-			if why, out := p.without[step]; !out {
+			if why, out := p.omitted[step]; !out {
 				fmt.Fprintf(&table, "\t%s\n", step)
 			} else if strings.TrimSpace(why) == "" {
 				t.Errorf("%s leaves %q out and does not say why", p.name, step)
@@ -37,7 +37,7 @@ func TestPlansSayWhatTheyLeaveOut(t *testing.T) {
 				fmt.Fprintf(&table, "\t- %s: %s\n", step, why)
 			}
 		}
-		for step := range p.without {
+		for step := range p.omitted {
 			if !slices.Contains(names, step) {
 				t.Errorf("%s leaves %q out, which is no step", p.name, step)
 			}
@@ -62,10 +62,10 @@ func TestPlansSayWhatTheyLeaveOut(t *testing.T) {
 func TestPlansAreWhole(t *testing.T) {
 	for _, p := range plans {
 		for step, there := range map[string]bool{
-			"find": p.find != nil, "gate": p.hidden != nil, "prepare": p.prepare != nil, "arguments": p.examine != nil,
-			"budget": p.charge != nil, "exchange": p.exchange != nil,
+			"find": p.find != nil, "gate": p.hidden != nil, "prepare": p.prepare != nil, "arguments": p.checkArguments != nil,
+			"budget": p.charge != nil, "exchange": p.execute != nil,
 		} {
-			if _, out := p.without[step]; there == out {
+			if _, out := p.omitted[step]; there == out {
 				t.Errorf("%s: the step %q is left out: %v, has a function: %v", p.name, step, out, there)
 			}
 		}

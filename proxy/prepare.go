@@ -55,17 +55,17 @@ func prepareCall(c *call) error {
 	return nil
 }
 
-// examineCall holds a call against the schema of its tool and the operator's rules,
+// checkCall holds a call against the schema of its tool and the operator's rules,
 // and notes which people are to be asked before.
-func examineCall(c *call) error {
-	demands, err := c.g.examined(c.ctx, c.x, c.route, c.request)
+func checkCall(c *call) error {
+	demands, err := c.g.checkCallArguments(c.ctx, c.x, c.route, c.request)
 	c.demands = append(c.demands, demands...)
 	return err
 }
 
-// examined holds what a server is sent for a caller against the schema and the rules
+// checkCallArguments holds what a server is sent for a caller against the schema and the rules
 // in force, and returns which people are to be asked before.
-func (g *Gateway) examined(ctx context.Context, x *Exchange, r *Route, request *mcp.Call) ([]gate.Demand, error) {
+func (g *Gateway) checkCallArguments(ctx context.Context, x *Exchange, r *Route, request *mcp.Call) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	if err := snap.outputReady(r, request.Method); err != nil {
 		return nil, err
@@ -74,15 +74,15 @@ func (g *Gateway) examined(ctx context.Context, x *Exchange, r *Route, request *
 		return nil, nil
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
-	question.Args = delivered(request)
+	question.Args = backendArguments(request)
 	return snap.arguments.CheckArguments(ctx, PendingCall{
 		Request: &question, Schema: r.input, Listed: r.item, Tool: request.Method == mcp.MethodToolsCall,
 		Queued: x.Message.Param("task") != nil, Native: r.to.mount.Native,
 	})
 }
 
-// delivered are the arguments in what a server is sent, nil where it gets none.
-func delivered(call *mcp.Call) []byte {
+// backendArguments are the arguments in what a server is sent, nil where it gets none.
+func backendArguments(call *mcp.Call) []byte {
 	switch call.Method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
 		return mcp.Lookup(call.Params, "arguments")
@@ -114,7 +114,7 @@ func (g *Gateway) newCall(x *Exchange, to *backendEntry, method string, params [
 	call := &mcp.Call{
 		Method: method, Params: params,
 		Principal: x.Identity.Key(), Session: x.sessionID(), Rights: x.Identity.Rights(), Token: x.Identity.Token,
-		LogLevel: x.LogLevel, Plain: to.isPlain, Era: x.answers().era(to.mount.Questions),
+		LogLevel: x.LogLevel, Plain: to.isWithoutFeatures, Era: x.features().era(to.mount.Questions),
 	}
 	call.Exact = x.Era == mcp.Modern
 	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern || // else the server was told at the start

@@ -37,11 +37,11 @@ func TestMayVisit(t *testing.T) {
 	} {
 		m := Mount{URLHosts: strings.Fields(tt.hosts)}
 		params := `{"mode":"url","message":"m","url":` + string(mcp.Quote(tt.url)) + `}`
-		if got := m.mayVisit([]byte(params)); got != tt.want {
+		if got := m.allowsURL([]byte(params)); got != tt.want {
 			t.Errorf("hosts %q, URL %q: %t", tt.hosts, tt.url, got)
 		}
 	}
-	if !new(Mount).mayVisit([]byte(`{"message":"m"}`)) {
+	if !new(Mount).allowsURL([]byte(`{"message":"m"}`)) {
 		t.Error("a form was taken for a visit")
 	}
 }

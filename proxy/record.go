@@ -16,19 +16,19 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// settleTime bounds what is done for a call after it has ended.
-const settleTime = 5 * time.Second
+// settleTimeout bounds what is done for a call after it has ended.
+const settleTimeout = 5 * time.Second
 
 // record is the audit entry of one call while it is open. It belongs to the
 // goroutine of the call; between the rounds of a call the rounds own it.
 type record struct {
-	g         *Gateway
-	x         *Exchange
-	entry     audit.Entry
-	began     time.Time
-	route     *Route // nil while there is none
-	recording *Recording
-	unseen    gate.Decision // why it could not be decided whether the caller may view it; zero where it was
+	g             *Gateway
+	x             *Exchange
+	entry         audit.Entry
+	began         time.Time
+	route         *Route // nil while there is none
+	recording     *Recording
+	undecidedView gate.Decision // why it could not be decided whether the caller may view it; zero where it was
 
 	steps [maxSteps]audit.Step // that entry.Steps is a part of
 	begun bool                 // the line of its beginning is written
@@ -108,8 +108,8 @@ func (rec *record) refused(err error) error {
 		return &own
 	case *mcp.Error:
 		e.Outcome, e.Code, e.Reason = outcomeOf(refusal.Origin), strconv.Itoa(refusal.Code), refusal.Message
-		if rec.unseen.Err != nil { // which is not for the caller to know
-			e.Code, e.Reason = rec.unseen.Reason, rec.unseen.Err.Error()
+		if rec.undecidedView.Err != nil { // which is not for the caller to know
+			e.Code, e.Reason = rec.undecidedView.Reason, rec.undecidedView.Err.Error()
 		}
 		if refusal.Code == mcp.CodeInternal {
 			e.Outcome = audit.OutcomeError
@@ -122,7 +122,7 @@ func (rec *record) refused(err error) error {
 }
 
 // finish closes the entry with the answer to its call and writes it.
-func (rec *record) finish(answer *reply) {
+func (rec *record) finish(answer *response) {
 	e := &rec.entry
 	e.Time = time.Now()
 	e.DurationUS = e.Time.Sub(rec.began).Microseconds()
@@ -237,19 +237,19 @@ func (rec *record) viewed(d gate.Decision) {
 	if d.Effect != gate.Allow {
 		phase = "view/" + d.Phase
 	}
-	if rec.unseen = (gate.Decision{}); d.Undecidable() {
-		rec.unseen = d
+	if rec.undecidedView = (gate.Decision{}); d.Undecidable() {
+		rec.undecidedView = d
 	}
 	rec.Said(phase, d)
 }
 
 const (
-	// scrubTime bounds the search for secrets in one entry.
-	scrubTime = 50 * time.Millisecond
+	// scrubTimeout bounds the search for secrets in one entry.
+	scrubTimeout = 50 * time.Millisecond
 	// maxKept is how much of one argument is kept, in bytes.
 	maxKept = 1 << 10
-	// unsearched stands for a text that was not looked through in time.
-	unsearched = "[not looked through for secrets]"
+	// notSearched stands for a text that was not looked through in time.
+	notSearched = "[not looked through for secrets]"
 	// labelInputs is what the inputs of decisions are sealed for.
 	labelInputs seal.Label = "audit inputs"
 )
@@ -266,9 +266,9 @@ type Recording struct {
 	Inputs bool
 }
 
-// namesClean is how long a route whose names held no secret is taken to hold none:
+// namesCleanFor is how long a route whose names held no secret is taken to hold none:
 // secrets come into use while the gateway runs.
-const namesClean = 10 * time.Second
+const namesCleanFor = 10 * time.Second
 
 // scrub takes secrets out of what others say in the entry. Names are what a client
 // made up, or what a server lists.
@@ -277,7 +277,7 @@ func (rec *record) scrub() {
 	if r == nil {
 		return
 	}
-	e, until := &rec.entry, time.Now().Add(scrubTime)
+	e, until := &rec.entry, time.Now().Add(scrubTimeout)
 	clean := func(s *string) (changed bool) {
 		if *s == "" {
 			return false
@@ -285,7 +285,7 @@ func (rec *record) scrub() {
 		text, n, err := r.Text(*s, until)
 		switch {
 		case err != nil:
-			*s = unsearched
+			*s = notSearched
 		case n > 0:
 			*s = text
 		default:
@@ -296,7 +296,7 @@ func (rec *record) scrub() {
 	if known := rec.route; known == nil || e.Name != known.Exposed || rec.began.UnixNano() >= known.cleanUntil.Load() {
 		name, original := clean(&e.Name), clean(&e.OriginalName)
 		if known != nil && e.Name == known.Exposed && !name && !original {
-			known.cleanUntil.Store(rec.began.Add(namesClean).UnixNano())
+			known.cleanUntil.Store(rec.began.Add(namesCleanFor).UnixNano())
 		}
 	}
 	clean(&e.Reason)
@@ -351,8 +351,8 @@ func keptArgument(args []byte, pointer string, r redact.Filter) (string, bool) {
 		text = string(value)
 	}
 	if r != nil { // before it is cut: half a secret is none that is found
-		if text, _, err = r.Text(text, time.Now().Add(scrubTime)); err != nil {
-			return unsearched, true
+		if text, _, err = r.Text(text, time.Now().Add(scrubTimeout)); err != nil {
+			return notSearched, true
 		}
 	}
 	if len(text) > maxKept {

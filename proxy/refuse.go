@@ -18,21 +18,21 @@ import (
 // This file renders every refusal (DESIGN 13). A refusal is classed once, as a
 // [refusal.Error] or an [mcp.Error], and becomes bytes here alone.
 
-// reply is the answer to one request before it has an id.
-type reply struct {
+// response is the answer to one request before it has an id.
+type response struct {
 	result    []byte
 	fault     *mcp.Error
-	silent    bool       // the request was cancelled: nothing is answered
-	challenge *challenge // how it is answered over HTTP where that has not begun; nil as all else
+	silent    bool           // the request was cancelled: nothing is answered
+	challenge *authChallenge // how it is answered over HTTP where that has not begun; nil as all else
 }
 
-func faulty(e *mcp.Error) reply { return reply{fault: e} }
+func errorResponse(e *mcp.Error) response { return response{fault: e} }
 
 // httpStatus is the status of an answer to a modern request (2026-07-28
 // streamable HTTP): malformed requests 400, unknown methods 404, all else 200. An
 // error that a server answered with is an answer as any other: the gateway knows
 // the method, whatever the server says of it.
-func (r *reply) httpStatus() int {
+func (r *response) httpStatus() int {
 	if r.fault == nil || r.fault.Origin == mcp.OriginServer {
 		return http.StatusOK
 	}
@@ -45,14 +45,14 @@ func (r *reply) httpStatus() int {
 	return http.StatusOK
 }
 
-// maxEcho is how much of a name a refusal repeats.
-const maxEcho = 256
+// maxEchoedName is how much of a name a refusal repeats.
+const maxEchoedName = 256
 
 // unknown is the answer for what does not exist and for what the caller may
 // not view: byte for byte the same.
 func unknown(x *Exchange, kind mcp.Kind, name string) *mcp.Error {
-	if len(name) > maxEcho {
-		name = strings.ToValidUTF8(name[:maxEcho], "") + "..."
+	if len(name) > maxEchoedName {
+		name = strings.ToValidUTF8(name[:maxEchoedName], "") + "..."
 	}
 	switch kind {
 	case mcp.Prompt:
@@ -92,7 +92,7 @@ func classify(err error) error {
 		return refusal.Rated(early)
 	case errors.Is(err, errCancelled), errors.Is(err, errSessionEnded), errors.Is(err, context.Canceled):
 		return err
-	case errors.As(err, new(*grantEnded)):
+	case errors.As(err, new(*accessRevokedError)):
 		return err
 	}
 	if unpaid := refusal.Unpaid(err); unpaid != nil {
@@ -110,25 +110,25 @@ func outcomeOf(origin mcp.Origin) audit.Outcome {
 }
 
 // refuse renders an error of a call for the client.
-func (g *Gateway) refuse(x *Exchange, err error) reply {
+func (g *Gateway) refuse(x *Exchange, err error) response {
 	switch e := classify(err).(type) { //nolint:errorlint // classify returns the very error
 	case *mcp.Error:
-		return faulty(e)
+		return errorResponse(e)
 	case *refusal.Error:
 		if e.Grave() {
 			g.log.Error("call refused", "method", x.Message.Method, "kind", e.Kind, "err", e.Err)
 		}
 		fault := e.Fault()
-		answer := faulty(fault)
+		answer := errorResponse(fault)
 		if x.Message.Method == mcp.MethodToolsCall && !e.Protocol {
-			answer = reply{result: e.Result(x.meta(g))}
+			answer = response{result: e.Result(x.meta(g))}
 		}
 		if e.Kind == refusal.KindScope {
-			answer.challenge = &challenge{err: e.Err, fault: fault}
+			answer.challenge = &authChallenge{err: e.Err, fault: fault}
 		}
 		return answer
 	default:
-		return reply{silent: true}
+		return response{silent: true}
 	}
 }
 
@@ -147,10 +147,10 @@ func (g *Gateway) panicked(p any) error {
 	return mcp.Errorf(mcp.CodeInternal, "Internal error")
 }
 
-// broken is the answer when the gateway itself fails.
-func (g *Gateway) broken(what string, err error) reply {
+// internalError is the answer when the gateway itself fails.
+func (g *Gateway) internalError(what string, err error) response {
 	g.log.Error("the gateway itself fails", "doing", what, "err", err)
-	return faulty(mcp.Errorf(mcp.CodeInternal, "Internal error"))
+	return errorResponse(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 }
 
 // unknownName is the answer for what does not exist for the caller, or the refusal

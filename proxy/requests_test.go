@@ -283,9 +283,9 @@ func TestUpdatesAreNoUnknownFlood(t *testing.T) {
 		r.Happened(mcp.Event{Server: "s", Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"file:///d/secret"}`)})
 	}
 	testwait.Until(t, patience, "the updates are delivered", func() bool {
-		r.news.mu.Lock()
-		defer r.news.mu.Unlock()
-		return len(r.news.queues) == 0
+		r.notifications.mu.Lock()
+		defer r.notifications.mu.Unlock()
+		return len(r.notifications.queues) == 0
 	})
 	if w := r.legacy(session, "2", mcp.MethodToolsCall, `{"name":"s__none"}`); strings.Contains(w.text(), refusal.KindRate) {
 		t.Errorf("after updates of what is hidden: %s", w.text())

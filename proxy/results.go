@@ -63,7 +63,7 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 		tool := r.asTool()
 		var kept *result.Kept
 		if rules.Keeps() {
-			kept = c.g.keptResults.Keep(c.x.Identity.Key(), r.to.holder(c.x.Identity), tool, clean)
+			kept = c.g.keptResults.Keep(c.x.Identity.Key(), r.to.connectionKey(c.x.Identity), tool, clean)
 		}
 		if clean, err = rules.Truncate(tool, clean, kept, &notes); err != nil {
 			return nil, nil, err
@@ -177,16 +177,16 @@ func (d redaction) questions(result []byte) []byte {
 
 // read answers resources/read: of a kept result itself, of everything else by
 // asking who has it.
-func read(g *Gateway, ctx context.Context, x *Exchange) reply {
+func read(g *Gateway, ctx context.Context, x *Exchange) response {
 	if uri, ok := x.Message.ParamString("uri"); ok && strings.HasPrefix(uri, result.URIPrefix) {
 		return readKept(g, ctx, x, uri)
 	}
-	return calls(mcp.Resource, "uri")(g, ctx, x)
+	return callMethod(mcp.Resource, "uri")(g, ctx, x)
 }
 
 // readKept answers with a kept result. It passes what a call of its tool passes,
 // less what was paid for when that was made.
-func readKept(g *Gateway, ctx context.Context, x *Exchange, uri string) reply {
+func readKept(g *Gateway, ctx context.Context, x *Exchange, uri string) response {
 	g.first.wait(ctx, "", x.Scope, true)
 	return g.newRequest(x, &planKept, mcp.Resource, uri).serve(ctx)
 }
@@ -198,31 +198,31 @@ func findKept(c *call) error {
 		return unknown(c.x, mcp.Resource, c.name)
 	}
 	route := c.snap.Catalog(c.x).tool(c.kept.Server, c.kept.Original, c.x.Scope)
-	if route == nil || route.to.holder(c.x.Identity) != c.kept.Holder {
+	if route == nil || route.to.connectionKey(c.x.Identity) != c.kept.Holder {
 		return unknown(c.x, mcp.Resource, c.name)
 	}
-	c.found(route)
+	c.setRoute(route)
 	return nil
 }
 
 // unknownKept is the answer for a result of what the caller may not view any more.
 func unknownKept(c *call, d gate.Decision) error {
-	return known(func() error { return unknown(c.x, mcp.Resource, c.name) })(d)
+	return hiddenUnlessUndecided(func() error { return unknown(c.x, mcp.Resource, c.name) })(d)
 }
 
-// examineKept holds the tool that made the result against the rules and the mode in
+// checkKept holds the tool that made the result against the rules and the mode in
 // force. People approved of its call already.
-func examineKept(c *call) error {
-	_, err := c.g.snapshot.Load().examineTool(c.ctx, c.x, c.route)
+func checkKept(c *call) error {
+	_, err := c.g.snapshot.Load().checkTool(c.ctx, c.x, c.route)
 	return err
 }
 
-// deliverKept answers with the result.
-func deliverKept(c *call) (reply, error) {
+// returnKept answers with the result.
+func returnKept(c *call) (response, error) {
 	contents := append(append([]byte(`{"contents":`), c.kept.Contents...), '}')
 	if c.x.Era == mcp.Modern {
 		ttl := strconv.AppendInt(nil, max(time.Until(c.kept.Expires).Milliseconds(), 0), 10)
-		return reply{result: c.g.modernResult(mcp.SetMember(contents, "ttlMs", ttl), false, true)}, nil
+		return response{result: c.g.modernResult(mcp.SetMember(contents, "ttlMs", ttl), false, true)}, nil
 	}
-	return reply{result: contents}, nil
+	return response{result: contents}, nil
 }

@@ -101,7 +101,7 @@ func TestEchoesAreBounded(t *testing.T) {
 	if n := len(r.snapshot.Load().instructions(nil, r.snapshot.Load().catalog.servers, 16<<10)); n > 16<<10+200 {
 		t.Errorf("%d bytes of instructions", n)
 	}
-	if n := len(r.modern("1", "tools/call", `"name":"`+strings.Repeat("é", 4*maxEcho)+`"`).text()); n > 2*maxEcho {
+	if n := len(r.modern("1", "tools/call", `"name":"`+strings.Repeat("é", 4*maxEchoedName)+`"`).text()); n > 2*maxEchoedName {
 		t.Errorf("a refusal of %d bytes", n)
 	}
 }

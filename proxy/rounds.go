@@ -14,29 +14,29 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// rounds are the calls whose server has asked the client something and whose
+// roundTrips are the calls whose server has asked the client something and whose
 // next round is awaited (2026-07-28 basic/patterns/mrtr). The state that the
 // client carries meanwhile is sealed for its principal, bound to the same
 // method, capability and arguments, and admitted once: a call that is not
 // awaited is not gone on with.
-type rounds struct {
+type roundTrips struct {
 	g *Gateway
 
-	mu       sync.Mutex
-	open     map[string]*openCall // by call id
-	of       map[string]int       // how many, by principal
-	parked   map[string]int       // how many of them are parked, by principal
-	parkedAt map[string]int       // and by server
+	mu          sync.Mutex
+	open        map[string]*openCall // by call id
+	of          map[string]int       // how many, by principal
+	suspendedOf map[string]int       // how many of them are parked, by principal
+	suspendedAt map[string]int       // and by server
 
 	// displaced are parked calls that had to make room, until their states
 	// expire: who comes back for one is told so.
 	displaced map[string]time.Time
 }
 
-func newRounds(g *Gateway) rounds {
-	return rounds{
+func newRoundTrips(g *Gateway) roundTrips {
+	return roundTrips{
 		g: g, open: make(map[string]*openCall),
-		of: make(map[string]int), parked: make(map[string]int), parkedAt: make(map[string]int),
+		of: make(map[string]int), suspendedOf: make(map[string]int), suspendedAt: make(map[string]int),
 		displaced: make(map[string]time.Time),
 	}
 }
@@ -63,7 +63,7 @@ type retry struct {
 
 // charged tells whether the call was charged in an earlier round.
 func (r *retry) charged() bool {
-	return r != nil && r.state.way != wayApproval && !r.state.signsIn()
+	return r != nil && r.state.resume != resumeApproval && !r.state.signsIn()
 }
 
 // ended ends a call that is not gone on with, and returns why.
@@ -87,31 +87,31 @@ type roundState struct {
 	expires                  int64 // Unix milliseconds
 	server, kind, name, args string
 	method                   string
-	way                      string // parked, again, or empty
+	resume                   string // parked, again, or empty
 	approved                 approvals
 	inner                    []byte // the server's own state, raw, or our own; nil when there is none
 }
 
 // Ways in which a call goes on.
 const (
-	wayParked = "parked" // the server still works on it
-	wayAgain  = "again"  // it is made as at first: what it wanted was done elsewhere
-	// wayApproval is of a call that was not made yet: its caller was asked about it.
-	wayApproval = "approval"
-	// waySignIn is of a call that was not made yet: its caller was sent to sign in.
-	// wayUnlisted is of such a call of what was not listed yet, known by its exposed
+	resumeSuspended = "parked" // the server still works on it
+	resumeRepeat    = "again"  // it is made as at first: what it wanted was done elsewhere
+	// resumeApproval is of a call that was not made yet: its caller was asked about it.
+	resumeApproval = "approval"
+	// resumeSignIn is of a call that was not made yet: its caller was sent to sign in.
+	// resumeUnlisted is of such a call of what was not listed yet, known by its exposed
 	// name.
-	waySignIn, wayUnlisted = "sign_in", "unlisted"
+	resumeSignIn, resumeUnlisted = "sign_in", "unlisted"
 )
 
-// signsIn tells whether the caller was sent to sign in.
-func (s *roundState) signsIn() bool { return s.way == waySignIn || s.way == wayUnlisted }
+// signInRoute tells whether the caller was sent to sign in.
+func (s *roundState) signsIn() bool { return s.resume == resumeSignIn || s.resume == resumeUnlisted }
 
 func (s *roundState) encode() []byte {
 	out := append([]byte(`{"call":`), mcp.Quote(s.call)...)
 	out = fmt.Appendf(out, `,"round":%d,"expires":%d`, s.round, s.expires)
 	for _, m := range [...][2]string{
-		{"server", s.server}, {"kind", s.kind}, {"original", s.name}, {"args", s.args}, {"method", s.method}, {"way", s.way},
+		{"server", s.server}, {"kind", s.kind}, {"original", s.name}, {"args", s.args}, {"method", s.method}, {"way", s.resume},
 	} {
 		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
 	}
@@ -128,14 +128,14 @@ func decodeRoundState(raw []byte) roundState {
 	return roundState{
 		call: field("call"), round: int(number("round")), expires: number("expires"),
 		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"),
-		method: field("method"), way: field("way"), approved: decodeApprovals(raw), inner: mcp.Lookup(raw, "state"),
+		method: field("method"), resume: field("way"), approved: decodeApprovals(raw), inner: mcp.Lookup(raw, "state"),
 	}
 }
 
-// recognise returns the retry that a request is, nil when it is none: its state
+// findRound returns the retry that a request is, nil when it is none: its state
 // is genuine, of this caller and this call, and not expired. It swaps the
 // server's own state into the call.
-func (r *rounds) recognise(c *call) (*retry, error) {
+func (r *roundTrips) recognise(c *call) (*retry, error) {
 	x, route, request := c.x, c.route, c.request
 	raw := x.Message.Param("requestState")
 	if raw == nil {
@@ -148,14 +148,14 @@ func (r *rounds) recognise(c *call) (*retry, error) {
 	if err != nil || x.Era != mcp.Modern {
 		return nil, errRound
 	}
-	opened, err := r.g.opts.Keys.Open(seal.Round, route.to.holder(x.Identity), text)
+	opened, err := r.g.opts.Keys.Open(seal.Round, route.to.connectionKey(x.Identity), text)
 	if err != nil {
 		return nil, errRound
 	}
 	state := decodeRoundState(opened)
 	c.rec.hashArguments()
 	named := route.Original
-	if state.way == wayUnlisted {
+	if state.resume == resumeUnlisted {
 		named = route.Exposed
 	}
 	if state.server != route.Server || state.kind != route.Kind.String() || state.name != named ||
@@ -171,7 +171,7 @@ func (r *rounds) recognise(c *call) (*retry, error) {
 	}
 	request.Params = mcp.RemoveMember(request.Params, "requestState")
 	switch {
-	case state.way == wayAgain, state.way == wayApproval, state.signsIn():
+	case state.resume == resumeRepeat, state.resume == resumeApproval, state.signsIn():
 		request.Params = mcp.RemoveMember(request.Params, "inputResponses")
 	case state.inner != nil:
 		request.Params = mcp.SetMember(request.Params, "requestState", state.inner)
@@ -179,8 +179,8 @@ func (r *rounds) recognise(c *call) (*retry, error) {
 	return again, nil
 }
 
-// admit lets a retry pass, once.
-func (r *rounds) admit(c *call) (err error) {
+// useRound lets a retry pass, once.
+func (r *roundTrips) admit(c *call) (err error) {
 	again := c.retry
 	if again == nil || again.admitted {
 		return nil
@@ -191,7 +191,7 @@ func (r *rounds) admit(c *call) (err error) {
 }
 
 // begin uses a state up and returns the suspended call that the round belongs to.
-func (r *rounds) begin(c *call, state *roundState) (*suspended, error) {
+func (r *roundTrips) begin(c *call, state *roundState) (*suspended, error) {
 	rec := c.rec
 	own := strings.HasPrefix(state.call, r.g.instance+"-")
 	if use := r.g.opts.UseRound; use != nil {
@@ -208,7 +208,7 @@ func (r *rounds) begin(c *call, state *roundState) (*suspended, error) {
 	defer r.mu.Unlock()
 	open := r.open[state.call]
 	switch {
-	case open == nil && state.way == wayParked && (!own || !r.displaced[state.call].IsZero()):
+	case open == nil && state.resume == resumeSuspended && (!own || !r.displaced[state.call].IsZero()):
 		return nil, refusal.Lost
 	case open == nil && own, open != nil && open.round != state.round:
 		return nil, errRound // used before
@@ -224,7 +224,7 @@ func (r *rounds) begin(c *call, state *roundState) (*suspended, error) {
 }
 
 // remove takes a call out; mu is held.
-func (r *rounds) remove(id string, open *openCall) {
+func (r *roundTrips) remove(id string, open *openCall) {
 	delete(r.open, id)
 	less := func(count map[string]int, key string) {
 		if count[key]--; count[key] <= 0 {
@@ -233,8 +233,8 @@ func (r *rounds) remove(id string, open *openCall) {
 	}
 	less(r.of, open.principal)
 	if open.suspended != nil {
-		less(r.parked, open.principal)
-		less(r.parkedAt, open.server)
+		less(r.suspendedOf, open.principal)
+		less(r.suspendedAt, open.server)
 	}
 }
 
@@ -254,17 +254,17 @@ func responsesWellFormed(raw []byte) bool {
 
 // seal replaces the server's state in an input request by the gateway's and
 // keeps the call open for its next round.
-func (r *rounds) seal(c *call, result []byte, way string) ([]byte, error) {
+func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 	x, route, rec := c.x, c.route, c.rec
-	if way != wayParked && rec.entry.Rounds >= maxRounds {
+	if way != resumeSuspended && rec.entry.Rounds >= maxRounds {
 		return nil, tooManyRounds(route)
 	}
 	named := route.Original
-	if way == waySignIn && named == "" {
-		way, named = wayUnlisted, route.Exposed
+	if way == resumeSignIn && named == "" {
+		way, named = resumeUnlisted, route.Exposed
 	}
-	own := way == wayApproval || way == waySignIn || way == wayUnlisted // the questions are
-	if way != wayParked && !own {                                       // else they were policed as they came
+	own := way == resumeApproval || way == resumeSignIn || way == resumeUnlisted // the questions are
+	if way != resumeSuspended && !own {                                          // else they were policed as they came
 		if err := r.allowed(x, route, result); err != nil {
 			return nil, err
 		}
@@ -275,16 +275,16 @@ func (r *rounds) seal(c *call, result []byte, way string) ([]byte, error) {
 	state := roundState{
 		call: rec.entry.CallID, round: rec.entry.Rounds + 1, expires: time.Now().Add(r.g.opts.Limits.RoundTime).UnixMilli(),
 		server: route.Server, kind: route.Kind.String(), name: named, args: rec.entry.ArgsHash,
-		method: c.request.Method, way: way, approved: c.approved, inner: mcp.Lookup(result, "requestState"),
+		method: c.request.Method, resume: way, approved: c.approved, inner: mcp.Lookup(result, "requestState"),
 	}
-	sealed, err := r.g.opts.Keys.Seal(seal.Round, route.to.holder(x.Identity), state.encode())
+	sealed, err := r.g.opts.Keys.Seal(seal.Round, route.to.connectionKey(x.Identity), state.encode())
 	if err != nil {
 		return nil, err
 	}
 	if err := r.keep(c, &state); err != nil {
 		return nil, err
 	}
-	if way != wayParked && !own { // else the questions are in the client's form already
+	if way != resumeSuspended && !own { // else the questions are in the client's form already
 		result = names.ExposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
@@ -293,7 +293,7 @@ func (r *rounds) seal(c *call, result []byte, way string) ([]byte, error) {
 // keep opens the next round of a call, within the caps. A principal that has
 // parked as many calls as it may loses the oldest of them: clients that never
 // come back must not keep it from being asked.
-func (r *rounds) keep(c *call, state *roundState) error {
+func (r *roundTrips) keep(c *call, state *roundState) error {
 	x, route, rec := c.x, c.route, c.rec
 	who, limits := x.Identity.Key(), &r.g.opts.Limits
 	r.mu.Lock()
@@ -304,9 +304,9 @@ func (r *rounds) keep(c *call, state *roundState) error {
 			r.abandon(victim)
 		}
 	}()
-	if c.suspended != nil && (r.parked[who] >= limits.ParkedPerPrincipal || r.parkedAt[route.Server] >= limits.ParkedPerServer) {
+	if c.suspended != nil && (r.suspendedOf[who] >= limits.ParkedPerPrincipal || r.suspendedAt[route.Server] >= limits.ParkedPerServer) {
 		atServer := route.Server
-		if r.parked[who] >= limits.ParkedPerPrincipal {
+		if r.suspendedOf[who] >= limits.ParkedPerPrincipal {
 			atServer = ""
 		}
 		if victim = r.displace(who, atServer); victim == nil {
@@ -317,8 +317,8 @@ func (r *rounds) keep(c *call, state *roundState) error {
 		return refusal.TooManyRounds
 	}
 	if c.suspended != nil {
-		r.parked[who]++
-		r.parkedAt[route.Server]++
+		r.suspendedOf[who]++
+		r.suspendedAt[route.Server]++
 	}
 	r.of[who]++
 	r.open[state.call] = &openCall{
@@ -327,7 +327,7 @@ func (r *rounds) keep(c *call, state *roundState) error {
 	}
 	c.waits = true
 	if c.suspended != nil { // not the memory of the whole request
-		rec.x = c.suspended.asks()
+		rec.x = c.suspended.currentClient()
 	} else {
 		rec.x = x.client()
 	}
@@ -336,7 +336,7 @@ func (r *rounds) keep(c *call, state *roundState) error {
 
 // displace takes out the oldest parked call of a principal, where a server is
 // given of those at that server; nil when there is none. mu is held.
-func (r *rounds) displace(principal, server string) *openCall {
+func (r *roundTrips) displace(principal, server string) *openCall {
 	oldest := ""
 	for id, open := range r.open {
 		if open.suspended == nil || open.principal != principal || server != "" && open.server != server {
@@ -359,7 +359,7 @@ func (r *rounds) displace(principal, server string) *openCall {
 
 // allowed refuses an input request with a question that the client did not
 // declare or the operator does not allow.
-func (r *rounds) allowed(x *Exchange, route *Route, result []byte) error {
+func (r *roundTrips) allowed(x *Exchange, route *Route, result []byte) error {
 	requests := mcp.Lookup(result, "inputRequests")
 	if requests != nil && !mcp.IsObject(requests) {
 		return badQuestions(route)
@@ -383,7 +383,7 @@ func (r *rounds) allowed(x *Exchange, route *Route, result []byte) error {
 }
 
 // sweep ends the calls whose next round never came.
-func (r *rounds) sweep(now time.Time) {
+func (r *roundTrips) sweep(now time.Time) {
 	r.mu.Lock()
 	var abandoned []*openCall
 	for id, open := range r.open {
@@ -405,7 +405,7 @@ func (r *rounds) sweep(now time.Time) {
 }
 
 // abandon ends a call that was taken out: at its server, and in the audit.
-func (r *rounds) abandon(open *openCall) {
+func (r *roundTrips) abandon(open *openCall) {
 	if open.suspended != nil {
 		open.suspended.cancel(errNotAnswered)
 	}
@@ -413,8 +413,8 @@ func (r *rounds) abandon(open *openCall) {
 		open.loopEnd()
 	}
 	open.rec.entry.Outcome, open.rec.entry.Reason = audit.OutcomeAbandoned, "the client did not answer the server's question"
-	open.rec.finish(&reply{})
+	open.rec.finish(&response{})
 }
 
 // closeAll ends what is open when the gateway ends.
-func (r *rounds) closeAll() { r.sweep(time.Now().Add(365 * 24 * time.Hour)) }
+func (r *roundTrips) closeAll() { r.sweep(time.Now().Add(365 * 24 * time.Hour)) }

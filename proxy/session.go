@@ -42,7 +42,7 @@ type Session struct {
 	channel      *channel       // of a client on one shared channel; else nil
 	version      mcp.Version
 	capabilities []byte
-	can          answers // what capabilities declares
+	features     clientFeatures // what capabilities declares
 	clientInfo   []byte
 	level        string
 	ready        bool // initialize was answered
@@ -115,10 +115,10 @@ func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
 	return s
 }
 
-// hearers are the identities that must all be allowed to hear what is said outside
+// recipients are the identities that must all be allowed to hear what is said outside
 // of requests: the one that opened the stream on which it is said, and that of the
 // latest request, which may have fewer rights by now.
-func (s *Session) hearers() []*gate.Identity {
+func (s *Session) recipients() []*gate.Identity {
 	latest := s.latest.Load()
 	s.mu.Lock()
 	reader := s.reader
@@ -129,10 +129,10 @@ func (s *Session) hearers() []*gate.Identity {
 	return []*gate.Identity{latest, reader}
 }
 
-// ofRights tells whether all who hear a session have the rights of a connection,
+// hasRights tells whether all who hear a session have the rights of a connection,
 // where that has any.
-func (s *Session) ofRights(rights string) bool {
-	return rights == "" || !slices.ContainsFunc(s.hearers(), func(id *gate.Identity) bool { return id.Rights() != rights })
+func (s *Session) hasRights(rights string) bool {
+	return rights == "" || !slices.ContainsFunc(s.recipients(), func(id *gate.Identity) bool { return id.Rights() != rights })
 }
 
 // end closes the session and everything that it holds.
@@ -159,7 +159,7 @@ func (s *Session) finish(why error) {
 // keep does not know any more, such as those whose API key was revoked.
 func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
 	for _, s := range g.sessions.list() {
-		if !allOf(s.hearers(), keep) {
+		if !allOf(s.recipients(), keep) {
 			s.end(errSessionEnded)
 		}
 	}
@@ -334,9 +334,9 @@ func (s *Session) resumable() bool {
 	return s.version >= mcp.V20250326
 }
 
-// primed tells whether a stream begins with an event that has an id and no
+// startsWithEmptyEvent tells whether a stream begins with an event that has an id and no
 // message, so that it can be resumed from its start (2025-11-25).
-func (s *Session) primed() bool {
+func (s *Session) startsWithEmptyEvent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version >= mcp.V20251125

@@ -26,9 +26,9 @@ type sessionTable struct {
 	warned time.Time                    // when the log was last told of short lives
 }
 
-// shortLife is how long a session should be idle before it makes room: where it
+// minIdleLife is how long a session should be idle before it makes room: where it
 // was used since, clients that live are ending each other's sessions.
-const shortLife = time.Minute
+const minIdleLife = time.Minute
 
 func newSessionTable(g *Gateway) *sessionTable {
 	return &sessionTable{
@@ -56,7 +56,7 @@ func (t *sessionTable) add(s *Session) (out *Session, err error) {
 	}
 	if out != nil {
 		t.drop(out)
-		t.short(out)
+		t.warnShortLife(out)
 	}
 	t.all[s.id] = s
 	if t.of[s.principal] == nil {
@@ -127,12 +127,12 @@ func (t *sessionTable) displaced(principal string) *Session {
 	return found
 }
 
-// short says in the log, once a minute, that a session made room soon after its
+// untracked says in the log, once a minute, that a session made room soon after its
 // last use; mu is held.
-func (t *sessionTable) short(s *Session) {
+func (t *sessionTable) warnShortLife(s *Session) {
 	since, _ := s.idleSince()
 	now := time.Now()
-	if idle := now.Sub(since); idle < shortLife && now.Sub(t.warned) >= time.Minute {
+	if idle := now.Sub(since); idle < minIdleLife && now.Sub(t.warned) >= time.Minute {
 		t.warned = now
 		t.log.Warn("sessions make room for others soon after their use; raise limits.sessions_per_principal or limits.sessions",
 			"idle", idle.Round(time.Millisecond), "caller", s.principal, "open", len(t.all))

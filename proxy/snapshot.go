@@ -31,16 +31,16 @@ type Snapshot struct {
 	viewCache *viewCache           // decisions of Chain; nil keeps none
 	outputs   result.OutputChecker // nil checks nothing
 
-	catalog  *Catalog            // the full one
-	plain    catalogs            // by what a client can be asked
-	overlays map[string]*Catalog // by principal key
+	catalog    *Catalog            // the full one
+	byFeatures catalogs            // by what a client can be asked
+	overlays   map[string]*Catalog // by principal key
 }
 
 const (
-	// gather is how long changes of several servers are collected.
-	gather = 10 * time.Millisecond
-	// idsTime bounds the issuing of capability ids.
-	idsTime = 5 * time.Second
+	// rebuildDelay is how long changes of several servers are collected.
+	rebuildDelay = 10 * time.Millisecond
+	// capabilityIDTimeout bounds the issuing of capability ids.
+	capabilityIDTimeout = 5 * time.Second
 )
 
 // publisher makes snapshots and tells clients of what is another in them.
@@ -57,7 +57,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	old, config := pb.g.snapshot.Load(), pb.g.config.Load()
 	var servers []*backendEntry
 	for i := range config.Mounts {
-		servers = append(servers, pb.serve(ctx, old, &config.Mounts[i]))
+		servers = append(servers, pb.entryFor(ctx, old, &config.Mounts[i]))
 	}
 	if config.Registry != nil {
 		config.Registry.Record(ctx, offers(servers))
@@ -66,9 +66,9 @@ func (pb *publisher) rebuild(ctx context.Context) {
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates:   config.Rates,
 		outputs: config.Outputs,
-		pinned:  config.Chain.Pin(), viewCache: newViewCache(), plain: newCatalogs(servers),
+		pinned:  config.Chain.Pin(), viewCache: newViewCache(), byFeatures: newCatalogs(servers),
 	}
-	next.catalog = next.plain[answersModern]
+	next.catalog = next.byFeatures[modernFeatures]
 	next.said, _ = config.Registry.(InstructionsKeeper)
 	if config.Listed != nil {
 		config.Listed(next.names())
@@ -88,9 +88,9 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	pb.g.first.update(servers)
 }
 
-// serve returns a mount as it is now; what has not changed is taken from the
+// entryFor returns a mount as it is now; what has not changed is taken from the
 // snapshot before.
-func (pb *publisher) serve(ctx context.Context, old *Snapshot, m *Mount) *backendEntry {
+func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *backendEntry {
 	listing, _ := m.Backend.Listing()
 	before := old.catalog.byServer[m.Backend.Name()].base()
 	if before != nil && before.mount == m && before.listing == listing && !before.unnamed {
@@ -104,12 +104,12 @@ func (pb *publisher) serve(ctx context.Context, old *Snapshot, m *Mount) *backen
 		s.slots = limit.NewConcurrency(m.Concurrency, m.Queue, pb.g.principals)
 	}
 	s.slots.Throttle(*pb.g.throttle.Load())
-	s.others = beside(listing)
+	s.others = otherListings(listing)
 	ids, named := pb.capabilityIDs(ctx, m.Backend.Name(), listing)
 	s.unnamed = !named
 	s.render(ids)
-	s.plain = s.newPlain(ids)
-	s.twin = s.newTwin(ids)
+	s.withoutFeatures = s.newWithoutFeatures(ids)
+	s.otherEra = s.newOtherEra(ids)
 	s.offer = s.offered()
 	return s
 }
@@ -125,7 +125,7 @@ func (s *backendEntry) offered() *gate.Offer {
 	}
 	for _, kind := range mcp.Kinds {
 		routes := s.rendered[kind]
-		for _, set := range [...]*backendEntry{s.plain, s.twin} {
+		for _, set := range [...]*backendEntry{s.withoutFeatures, s.otherEra} {
 			if set == nil {
 				continue
 			}
@@ -136,7 +136,7 @@ func (s *backendEntry) offered() *gate.Offer {
 		for _, r := range routes {
 			o.Items = append(o.Items, gate.Offered{
 				Kind: kind, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Definition: r.item,
-				External: kind == mcp.Tool && s.mount.External[r.Original], StandIn: kind == mcp.Tool && s.standsIn(r.item),
+				External: kind == mcp.Tool && s.mount.External[r.Original], StandIn: kind == mcp.Tool && s.isSignInTool(r.item),
 			})
 		}
 	}
@@ -163,7 +163,7 @@ func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Li
 	}
 	var keys []CapabilityKey
 	seen := make(map[CapabilityKey]bool)
-	for _, set := range append([]*mcp.Listing{l}, beside(l)...) {
+	for _, set := range append([]*mcp.Listing{l}, otherListings(l)...) {
 		for _, kind := range mcp.Kinds {
 			for i := range set.Items[kind] {
 				key := CapabilityKey{server, kind.String(), set.Items[kind][i].Key}
@@ -177,7 +177,7 @@ func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Li
 	if len(keys) == 0 {
 		return nil, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, idsTime)
+	ctx, cancel := context.WithTimeout(ctx, capabilityIDTimeout)
 	defer cancel()
 	ids, err := pb.g.opts.CapabilityIDs(ctx, keys)
 	if err != nil || len(ids) != len(keys) {
@@ -193,17 +193,17 @@ func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Li
 
 // Settle waits until what the backends offer at this moment is in the catalog.
 func (g *Gateway) Settle(ctx context.Context) {
-	for !g.publisher.current() {
+	for !g.publisher.upToDate() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(gather / 2):
+		case <-time.After(rebuildDelay / 2):
 		}
 	}
 }
 
-// current tells whether the snapshot holds the latest listings.
-func (pb *publisher) current() bool {
+// upToDate tells whether the snapshot holds the latest listings.
+func (pb *publisher) upToDate() bool {
 	catalog := pb.g.snapshot.Load().catalog
 	for i := range pb.g.config.Load().Mounts {
 		b := pb.g.config.Load().Mounts[i].Backend
@@ -225,9 +225,9 @@ type change struct {
 // not tell apart, neither before a change nor after it, on the same endpoint, which
 // are shown the same lists.
 type audience struct {
-	class string
-	scope Scope
-	can   answers
+	class    string
+	scope    Scope
+	features clientFeatures
 }
 
 // announce tells clients that a list is another now, those alone whose own
@@ -239,27 +239,27 @@ func (pb *publisher) announce(ctx context.Context, old, next *Snapshot) {
 		return
 	}
 	known := make(map[audience]map[string]bool)
-	sees := func(id *gate.Identity, scope Scope, can answers) map[string]bool {
-		who := audience{old.pinned.ViewClass(id) + "\x00" + next.pinned.ViewClass(id), scope, can}
+	sees := func(id *gate.Identity, scope Scope, features clientFeatures) map[string]bool {
+		who := audience{old.pinned.ViewClass(id) + "\x00" + next.pinned.ViewClass(id), scope, features}
 		methods, ok := known[who]
 		if !ok {
-			methods = seen(ctx, old, next, id, who, changed)
+			methods = visibleChanges(ctx, old, next, id, who, changed)
 			known[who] = methods
 		}
 		return methods
 	}
-	tell := func(client listener, hearers []*gate.Identity, scope Scope, can answers) {
+	tell := func(client listener, hearers []*gate.Identity, scope Scope, features clientFeatures) {
 		for _, kind := range listKinds {
-			if allOf(hearers, func(id *gate.Identity) bool { return sees(id, scope, can)[kind.Changed()] }) {
+			if allOf(hearers, func(id *gate.Identity) bool { return sees(id, scope, features)[kind.Changed()] }) {
 				client.listChanged(kind.Changed())
 			}
 		}
 	}
 	for _, s := range pb.g.sessions.list() {
-		tell(s, s.hearers(), s.scope, s.answers())
+		tell(s, s.recipients(), s.scope, s.clientFeatures())
 	}
 	for _, l := range pb.g.listens.list() {
-		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersModern)
+		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, modernFeatures)
 	}
 }
 
@@ -296,17 +296,17 @@ func (c *Catalog) digest(server string, kind mcp.Kind) (all [3]uint64) {
 	if len(s.rendered[kind]) > 0 {
 		all[0] = s.digest[kind]
 	}
-	if s.plain != nil { // an empty list of its own is not none
-		all[1] = s.plain.digest[kind]
+	if s.withoutFeatures != nil { // an empty list of its own is not none
+		all[1] = s.withoutFeatures.digest[kind]
 	}
-	if s.twin != nil {
-		all[2] = s.twin.digest[kind]
+	if s.otherEra != nil {
+		all[2] = s.otherEra.digest[kind]
 	}
 	return all
 }
 
-// seen returns the notifications of those changes that a caller can see.
-func seen(ctx context.Context, old, next *Snapshot, id *gate.Identity, who audience, changed []change) map[string]bool {
+// visibleChanges returns the notifications of those changes that a caller can see.
+func visibleChanges(ctx context.Context, old, next *Snapshot, id *gate.Identity, who audience, changed []change) map[string]bool {
 	methods := make(map[string]bool)
 	for _, c := range changed {
 		if methods[c.kind.Changed()] || !who.scope.has(c.server) {
@@ -337,7 +337,7 @@ func (v view) differs(next view) bool {
 
 // viewed returns the view of a caller.
 func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, c change) view {
-	of := s.catalogOf(id, who.can).byServer[c.server]
+	of := s.catalogOf(id, who.features).byServer[c.server]
 	if of == nil {
 		return view{}
 	}
@@ -355,5 +355,5 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 	if !some {
 		return view{}
 	}
-	return view{h.Sum64(), of.listing.Announced[c.kind], of.isPlain, of.listing.Era}
+	return view{h.Sum64(), of.listing.Announced[c.kind], of.isWithoutFeatures, of.listing.Era}
 }

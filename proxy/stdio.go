@@ -13,8 +13,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// lastAnswers is how long a client that has closed its end still gets answers.
-const lastAnswers = 5 * time.Second
+// lastResponsesTimeout is how long a client that has closed its end still gets answers.
+const lastResponsesTimeout = 5 * time.Second
 
 // ServeStdio serves one client on a pair of streams, in every revision, until
 // the input ends, the output breaks or the context ends. Nothing but messages
@@ -38,7 +38,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 	select {
 	case err = <-read:
 		close(d.ended)
-		timer := time.AfterFunc(lastAnswers, func() { s.cancel(errSessionEnded) })
+		timer := time.AfterFunc(lastResponsesTimeout, func() { s.cancel(errSessionEnded) })
 		d.drain()
 		timer.Stop()
 		s.cancel(errSessionEnded)
@@ -163,7 +163,7 @@ func (d *channel) writeLines(w io.Writer) error {
 				}
 			}
 		case <-d.s.ctx.Done():
-			d.lastWords()
+			d.waitLastResponses()
 			for raw := d.box.Take(); raw != nil; raw = d.box.Take() {
 				if err := write(raw); err != nil {
 					return err
@@ -174,9 +174,9 @@ func (d *channel) writeLines(w io.Writer) error {
 	}
 }
 
-// lastWords waits a moment for the requests that end with the session, so that
+// waitLastResponses waits a moment for the requests that end with the session, so that
 // what they still say is written.
-func (d *channel) lastWords() {
+func (d *channel) waitLastResponses() {
 	said := make(chan struct{})
 	go func() { // ends before ServeStdio, which waits for the same
 		d.drain()

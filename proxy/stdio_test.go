@@ -61,8 +61,8 @@ func TestEOFDoesNotWaitForEver(t *testing.T) {
 		began := time.Now()
 		out, err := r.talk(person("alice"), initBody, request("1", "tools/call", `{"name":"s__slow"}`),
 			modernBody("2", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, ""))
-		if err != nil || time.Since(began) != lastAnswers {
-			t.Errorf("after %v: %v, want nil after %v", time.Since(began), err, lastAnswers)
+		if err != nil || time.Since(began) != lastResponsesTimeout {
+			t.Errorf("after %v: %v, want nil after %v", time.Since(began), err, lastResponsesTimeout)
 		}
 		if strings.Contains(out, `"id":1,`) {
 			t.Errorf("the withdrawn call was answered: %s", out)
@@ -377,7 +377,7 @@ func TestSSERefusals(t *testing.T) {
 
 func TestEnvelopeKeepsLargeResults(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), 1<<20)
-	head, body, tail := envelope("1", &reply{result: big})
+	head, body, tail := envelope("1", &response{result: big})
 	if string(head) != `{"jsonrpc":"2.0","id":1,"result":` || &body[0] != &big[0] || string(tail) != "}" {
 		t.Errorf("%s %d %s", head, len(body), tail)
 	}

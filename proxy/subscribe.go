@@ -11,15 +11,15 @@ import (
 
 // resourceKey is a resource at its server.
 type resourceKey struct {
-	server, uri string
-	plain       bool    // on a connection that was told nothing can be asked
-	era         mcp.Era // of the connection, where the server speaks both
+	server, uri     string
+	withoutFeatures bool    // on a connection that was told nothing can be asked
+	era             mcp.Era // of the connection, where the server speaks both
 }
 
 // watchKey names a resource where it is subscribed to.
 func (r *Route) watchKey() resourceKey {
-	key := resourceKey{server: r.Server, uri: r.Original, plain: r.to.isPlain}
-	if to := r.to.base(); to.twin != nil {
+	key := resourceKey{server: r.Server, uri: r.Original, withoutFeatures: r.to.isWithoutFeatures}
+	if to := r.to.base(); to.otherEra != nil {
 		key.era = r.to.listing.Era
 	}
 	return key
@@ -27,7 +27,7 @@ func (r *Route) watchKey() resourceKey {
 
 // concerns tells whether news that came over a connection may be of the resource.
 func (k *resourceKey) concerns(ev *mcp.Event) bool {
-	return k.server == ev.Server && k.plain == ev.Plain && (k.era == mcp.EraUnknown || k.era == ev.Era)
+	return k.server == ev.Server && k.withoutFeatures == ev.Plain && (k.era == mcp.EraUnknown || k.era == ev.Era)
 }
 
 // subscriber is who wants to hear of updates: a legacy session or a modern
@@ -35,7 +35,7 @@ func (k *resourceKey) concerns(ev *mcp.Event) bool {
 type subscriber interface {
 	updated(params []byte)
 	owner() (principal, session string)
-	asks() []*Exchange // as whom: all of them have to be allowed to hear it
+	exchanges() []*Exchange // as whom: all of them have to be allowed to hear it
 }
 
 // subscription is one resource that a subscriber watches.
@@ -52,8 +52,8 @@ func subscribed(x *Exchange, r *Route) *subscription {
 	return &subscription{r.watchKey(), r, who}
 }
 
-// watches are who wants to hear of which resource. It is safe for concurrent use.
-type watches struct {
+// resourceSubscriptions are who wants to hear of which resource. It is safe for concurrent use.
+type resourceSubscriptions struct {
 	g *Gateway
 
 	mu sync.Mutex
@@ -61,8 +61,8 @@ type watches struct {
 }
 
 // resourceNamed answers a request about the resource that it names under a plan.
-func resourceNamed(p *plan) func(*Gateway, context.Context, *Exchange) reply {
-	return func(g *Gateway, ctx context.Context, x *Exchange) reply {
+func resourceNamed(p *plan) func(*Gateway, context.Context, *Exchange) response {
+	return func(g *Gateway, ctx context.Context, x *Exchange) response {
 		uri, ok := x.Message.ParamString("uri")
 		if !ok {
 			return g.refuseCall(x, mcp.Resource, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "uri" must be a string`))
@@ -87,30 +87,30 @@ func findResource(c *call) error {
 	if r == nil {
 		return c.unknownName(gate.Decision{})
 	}
-	c.found(r)
+	c.setRoute(r)
 	return nil
 }
 
-// examineSubscription holds a subscription against the rules and the mode in force, as
+// checkSubscription holds a subscription against the rules and the mode in force, as
 // a read of the resource.
-func examineSubscription(c *call) error {
-	more, err := c.g.snapshot.Load().examineTool(c.ctx, c.x, c.route)
+func checkSubscription(c *call) error {
+	more, err := c.g.snapshot.Load().checkTool(c.ctx, c.x, c.route)
 	if err == nil && len(c.demands)+len(more) > 0 {
 		err = refusal.Unapproved("A subscription cannot wait for the approval that this resource needs; read it instead.")
 	}
 	return err
 }
 
-// standing refuses a subscription of somebody whose budgets have nothing left. It is a
+// checkBudgetsLeft refuses a subscription of somebody whose budgets have nothing left. It is a
 // request at a rate, and uses nothing that budgets count.
-func standing(c *call) error {
+func checkBudgetsLeft(c *call) error {
 	_, err := c.snap.standings(c.ctx, c.x.Identity, c.x.Scope, c.route)
 	return err
 }
 
-// roomToWatch is standing, of a session that may watch one resource more.
-func roomToWatch(c *call) error {
-	if err := standing(c); err != nil {
+// checkWatchLimits is standing, of a session that may watch one resource more.
+func checkWatchLimits(c *call) error {
+	if err := checkBudgetsLeft(c); err != nil {
 		return err
 	}
 	if c.x.Session.watches(c.name) >= c.g.opts.Limits.Watches {
@@ -120,23 +120,23 @@ func roomToWatch(c *call) error {
 }
 
 // startListening watches the resource for somebody who listens.
-func startListening(c *call) (reply, error) {
+func startListening(c *call) (response, error) {
 	return empty, c.g.watches.watch(c.ctx, c.x, c.watcher, c.route)
 }
 
 // startWatch watches the resource for the session of the request.
-func startWatch(c *call) (reply, error) {
+func startWatch(c *call) (response, error) {
 	g, session := c.g, c.x.Session
 	if err := g.watches.watch(c.ctx, c.x, session, c.route); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	sub := subscribed(c.x, c.route)
 	before, ok := session.subscribe(c.name, sub)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), settleTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), settleTimeout)
 	defer cancel()
 	if !ok {
 		g.watches.unwatch(ctx, session, sub)
-		return reply{}, errSessionEnded
+		return response{}, errSessionEnded
 	}
 	switch {
 	case before == nil:
@@ -149,9 +149,9 @@ func startWatch(c *call) (reply, error) {
 }
 
 // endWatch ends a subscription of the session.
-func endWatch(c *call) (reply, error) {
+func endWatch(c *call) (response, error) {
 	if sub := c.x.Session.unsubscribe(c.name); sub != nil {
-		c.found(sub.route)
+		c.setRoute(sub.route)
 		c.g.watches.unwatch(c.ctx, c.x.Session, sub)
 	}
 	return empty, nil
@@ -182,7 +182,7 @@ func (s *Session) unsubscribe(uri string) *subscription {
 	return sub
 }
 
-// watches returns how many resources the session watches besides one.
+// resourceSubscriptions returns how many resources the session watches besides one.
 func (s *Session) watches(besides string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Session) watches(besides string) int {
 
 // watch adds a subscriber to a resource. The first of those who share a connection
 // subscribes at the server.
-func (ws *watches) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
+func (ws *resourceSubscriptions) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
 	key := r.watchKey()
 	ws.g.watches.mu.Lock()
 	if ws.g.watches.of[key] == nil {
@@ -226,20 +226,20 @@ func (ws *watches) watch(ctx context.Context, x *Exchange, who subscriber, r *Ro
 	return err
 }
 
-// watched tells whether somebody watches a resource over the connection that an
+// revalidated tells whether somebody watches a resource over the connection that an
 // identity has for a subscriber; watchMu is held.
-func (ws *watches) watched(key resourceKey, at *backendEntry, id *gate.Identity, who subscriber) bool {
-	holder, session := at.holder(id), at.session(who)
+func (ws *resourceSubscriptions) watched(key resourceKey, at *backendEntry, id *gate.Identity, who subscriber) bool {
+	holder, session := at.connectionKey(id), at.session(who)
 	for w, as := range ws.g.watches.of[key] {
-		if _, s := w.owner(); at.holder(as) == holder && (session == "" || s == session) {
+		if _, s := w.owner(); at.connectionKey(as) == holder && (session == "" || s == session) {
 			return true
 		}
 	}
 	return false
 }
 
-// holder names who shares what the server keeps for a caller.
-func (s *backendEntry) holder(id *gate.Identity) string {
+// connectionKey names who shares what the server keeps for a caller.
+func (s *backendEntry) connectionKey(id *gate.Identity) string {
 	if !s.mount.PerRights {
 		return id.Key()
 	}
@@ -257,7 +257,7 @@ func (s *backendEntry) session(who subscriber) string {
 }
 
 // removeWatcher takes a subscriber off a resource; watchMu is held.
-func (ws *watches) removeWatcher(key resourceKey, who subscriber) {
+func (ws *resourceSubscriptions) removeWatcher(key resourceKey, who subscriber) {
 	delete(ws.g.watches.of[key], who)
 	if len(ws.g.watches.of[key]) == 0 {
 		delete(ws.g.watches.of, key)
@@ -265,7 +265,7 @@ func (ws *watches) removeWatcher(key resourceKey, who subscriber) {
 }
 
 // unwatch takes a subscriber off a resource.
-func (ws *watches) unwatch(ctx context.Context, who subscriber, sub *subscription) {
+func (ws *resourceSubscriptions) unwatch(ctx context.Context, who subscriber, sub *subscription) {
 	ws.g.watches.mu.Lock()
 	ws.removeWatcher(sub.key, who)
 	ws.g.watches.mu.Unlock()
@@ -274,7 +274,7 @@ func (ws *watches) unwatch(ctx context.Context, who subscriber, sub *subscriptio
 
 // unsubscribeAt ends a subscription at its server, as whom it was made, unless
 // somebody else uses it.
-func (ws *watches) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
+func (ws *resourceSubscriptions) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
 	x := sub.x
 	ws.g.watches.mu.Lock()
 	last := !ws.watched(sub.key, sub.route.to, x.Identity, who)
@@ -291,7 +291,7 @@ func (ws *watches) unsubscribeAt(ctx context.Context, who subscriber, sub *subsc
 }
 
 // unsubscribeAll ends the subscriptions of a session that has ended.
-func (ws *watches) unsubscribeAll(s *Session) {
+func (ws *resourceSubscriptions) unsubscribeAll(s *Session) {
 	s.mu.Lock()
 	subs := s.subscribed
 	s.subscribed = nil
@@ -300,7 +300,7 @@ func (ws *watches) unsubscribeAll(s *Session) {
 		return
 	}
 	ws.g.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), settleTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), settleTimeout)
 		defer cancel()
 		for _, sub := range subs {
 			ws.unwatch(ctx, s, sub)
@@ -310,10 +310,10 @@ func (ws *watches) unsubscribeAll(s *Session) {
 
 func (s *Session) owner() (principal, session string) { return s.principal, s.id }
 
-// asks implements [subscriber].
-func (s *Session) asks() []*Exchange {
+// currentClient implements [subscriber].
+func (s *Session) exchanges() []*Exchange {
 	var all []*Exchange
-	for _, id := range s.hearers() {
+	for _, id := range s.recipients() {
 		all = append(all, &Exchange{Identity: id, Scope: s.scope, Session: s, Era: mcp.Legacy})
 	}
 	return all

@@ -63,7 +63,7 @@ func TestUpdatesPassTheMode(t *testing.T) {
 		defer r.watches.mu.Unlock()
 		for _, watchers := range r.watches.of {
 			for w := range watchers {
-				if r.news.hears(w, "", "s+file:///r") {
+				if r.notifications.mayReceive(w, "", "s+file:///r") {
 					n++
 				}
 			}

@@ -32,13 +32,13 @@ type suspended struct {
 	mu     sync.Mutex
 	now    *Exchange // the request that is served; nil while the client is asked
 	client *Exchange // what the client last said of itself, without its request
-	open   map[string]*inquiry
+	open   map[string]*pendingRequest
 	names  []string // keys of open, in the order of asking
 	asked  int
 }
 
-// inquiry is a question of a legacy server whose answer is awaited.
-type inquiry struct {
+// pendingRequest is a question of a legacy server whose answer is awaited.
+type pendingRequest struct {
 	request []byte       // an InputRequest, raw
 	answer  func([]byte) // takes the client's result; nil is none
 	stop    func() bool  // ends the watch over the question's context
@@ -56,7 +56,7 @@ var (
 // suspend begins a call that may be suspended. begin runs it; its context outlives
 // the request and ends with the gateway.
 func (g *Gateway) suspend(x *Exchange, begin func(context.Context, *suspended) (mcp.Answer, error)) *suspended {
-	p := &suspended{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*inquiry), now: x, client: x}
+	p := &suspended{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*pendingRequest), now: x, client: x}
 	life, cancel := context.WithCancelCause(g.life)
 	p.cancel = cancel
 	g.wg.Go(func() { // ends with the call
@@ -86,7 +86,7 @@ func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (m
 		p.now = nil
 		p.mu.Unlock()
 	}()
-	if left := p.hand(responses); left {
+	if left := p.answerPending(responses); left {
 		signal(p.fresh) // what was left out is asked again
 	}
 	for {
@@ -108,12 +108,12 @@ func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (m
 	}
 }
 
-// hand gives the answers of a retry to the questions that wait and tells
+// answerPending gives the answers of a retry to the questions that wait and tells
 // whether any is left. Answers to questions that nobody asked are ignored
 // (2026-07-28 basic/patterns/mrtr, Error Handling).
-func (p *suspended) hand(responses []byte) (left bool) {
+func (p *suspended) answerPending(responses []byte) (left bool) {
 	p.mu.Lock()
-	answered := make(map[*inquiry][]byte)
+	answered := make(map[*pendingRequest][]byte)
 	for m := range mcp.Members(responses) {
 		key, err := mcp.Unquote(m.Key(responses))
 		if err != nil {
@@ -149,7 +149,7 @@ func (p *suspended) questions() []byte {
 	return append(out, "}}"...)
 }
 
-// ask puts a question to the client. answer is called once: with the client's
+// requireWait puts a question to the client. answer is called once: with the client's
 // result, or with nil when the context ends first.
 func (p *suspended) ask(ctx context.Context, method string, params []byte, answer func([]byte)) {
 	request := append([]byte(`{"method":`), mcp.Quote(method)...)
@@ -160,7 +160,7 @@ func (p *suspended) ask(ctx context.Context, method string, params []byte, answe
 	p.mu.Lock()
 	p.asked++
 	key := "q" + strconv.Itoa(p.asked)
-	p.open[key] = &inquiry{request: append(request, '}'), answer: answer, stop: context.AfterFunc(ctx, func() {
+	p.open[key] = &pendingRequest{request: append(request, '}'), answer: answer, stop: context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		q := p.remove(key)
 		p.mu.Unlock()
@@ -175,7 +175,7 @@ func (p *suspended) ask(ctx context.Context, method string, params []byte, answe
 
 // remove forgets a question and returns it, nil when it is not open; mu is
 // held. Who removes a question answers it.
-func (p *suspended) remove(key string) *inquiry {
+func (p *suspended) remove(key string) *pendingRequest {
 	q := p.open[key]
 	if q != nil {
 		delete(p.open, key)
@@ -184,16 +184,16 @@ func (p *suspended) remove(key string) *inquiry {
 	return q
 }
 
-// heard returns the request that the call serves, nil while the client is
+// currentRequest returns the request that the call serves, nil while the client is
 // asked: what the server says then belongs to no request.
-func (p *suspended) heard() *Exchange {
+func (p *suspended) currentRequest() *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now
 }
 
-// asks returns who may be asked.
-func (p *suspended) asks() *Exchange {
+// exchanges returns who may be asked.
+func (p *suspended) currentClient() *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.client

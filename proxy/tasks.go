@@ -23,7 +23,7 @@ import (
 // An id that a client has is a seal over what it stands for, bound to the
 // client's principal. So nothing has to be kept of a task to find it again. For
 // what comes without an id of the gateway's, lists and notifications of
-// 2025-11-25 and modes that end what runs, a [taskBook] keeps a bounded number.
+// 2025-11-25 and modes that end what runs, a [taskIndex] keeps a bounded number.
 
 // taskRef is what the id of a task stands for.
 type taskRef struct {
@@ -142,32 +142,34 @@ func (c *Catalog) hasTasks(scope Scope) bool {
 // permitTask asks the gate about the tool of a task, and returns what people are
 // to be asked. A task of what may not be viewed is unknown.
 func (ts *taskService) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
-	return ts.g.permit(ctx, x, t.route, t.route.argumentsOf(x), nil, known(func() error { return errTask }))
+	return ts.g.permit(ctx, x, t.route, t.route.argumentsOf(x), nil, hiddenUnlessUndecided(func() error { return errTask }))
 }
 
 // unknownTask is the answer for a task that the caller may not view any more.
-func unknownTask(c *call, d gate.Decision) error { return known(func() error { return errTask })(d) }
+func unknownTask(c *call, d gate.Decision) error {
+	return hiddenUnlessUndecided(func() error { return errTask })(d)
+}
 
-// examineTask holds the tool of a task against the rules and the mode in force,
+// checkTaskRules holds the tool of a task against the rules and the mode in force,
 // and what is demanded now against what was approved of: what was begun under
 // one rule may not go on under every other.
-func (ts *taskService) examineTask(ctx context.Context, x *Exchange, t *task, demands []gate.Demand) error {
-	more, err := ts.g.snapshot.Load().examineTool(ctx, x, t.route)
+func (ts *taskService) checkTaskRules(ctx context.Context, x *Exchange, t *task, demands []gate.Demand) error {
+	more, err := ts.g.snapshot.Load().checkTool(ctx, x, t.route)
 	if err != nil {
 		return err
 	}
-	if !t.approved.cover(slices.Concat(demands, more)) {
+	if !t.approved.covers(slices.Concat(demands, more)) {
 		return refusal.Unapproved("This task needs another approval since it was begun; cancel it, or ask for it again.")
 	}
 	return nil
 }
 
-// examineTask is [taskService.examineTask] of the task that the call is about.
-func examineTask(c *call) error { return c.g.tasks.examineTask(c.ctx, c.x, c.task, c.demands) }
+// checkTaskRules is [taskService.checkTaskRules] of the task that the call is about.
+func checkTaskRules(c *call) error { return c.g.tasks.checkTaskRules(c.ctx, c.x, c.task, c.demands) }
 
-// examineTool holds a tool, of which no arguments are known any more, or a resource
+// checkTool holds a tool, of which no arguments are known any more, or a resource
 // against the rules and the mode in force. It returns what people are to be asked before a call.
-func (s *Snapshot) examineTool(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
+func (s *Snapshot) checkTool(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
 	if s.arguments == nil {
 		return nil, nil
 	}
@@ -181,13 +183,13 @@ func (ts *taskService) judgeTask(ctx context.Context, x *Exchange, t *task) erro
 	if err != nil {
 		return err
 	}
-	return ts.examineTask(ctx, x, t, demands)
+	return ts.checkTaskRules(ctx, x, t, demands)
 }
 
 // aboutTask answers a request about a task under a plan: it passes what a call passes,
 // less what was paid for when the task was made.
-func aboutTask(p *plan) func(*Gateway, context.Context, *Exchange) reply {
-	return func(g *Gateway, ctx context.Context, x *Exchange) reply {
+func aboutTask(p *plan) func(*Gateway, context.Context, *Exchange) response {
+	return func(g *Gateway, ctx context.Context, x *Exchange) response {
 		g.first.wait(ctx, "", x.Scope, true)
 		return g.newRequest(x, p, mcp.Tool, "").serve(ctx)
 	}
@@ -215,7 +217,7 @@ func findTask(c *call) error {
 		return err
 	}
 	c.task, c.approved, c.name = t, t.approved, t.route.Exposed
-	c.found(t.route)
+	c.setRoute(t.route)
 	c.rec.entry.Name = t.route.Exposed
 	return nil
 }
@@ -228,14 +230,14 @@ func prepareTask(c *call) error {
 	return nil
 }
 
-// carryOutTask sends a request about a task to its server and answers the client.
-func carryOutTask(c *call) (reply, error) {
-	c.request.Params = c.rec.tell(c.request.Params)
-	got, err := c.carryTask()
-	if err := c.carried(&got, err); err != nil {
-		return reply{}, orUnknown(err)
+// executeTaskRequest sends a request about a task to its server and answers the client.
+func executeTaskRequest(c *call) (response, error) {
+	c.request.Params = c.rec.withTraceContext(c.request.Params)
+	got, err := c.sendTaskRequest()
+	if err := c.settleRound(&got, err); err != nil {
+		return response{}, orUnknown(err)
 	}
-	answer, err := c.deliverTask(got)
+	answer, err := c.translateTaskResponse(got)
 	if err != nil {
 		answer = c.refuse(err)
 	}
@@ -255,8 +257,8 @@ func orUnknown(err error) error {
 // object of objects.
 func answersWellFormed(raw []byte) bool { return raw != nil && responsesWellFormed(raw) }
 
-// carryTask brings a request about a task to its server.
-func (c *call) carryTask() (mcp.Answer, error) {
+// sendTaskRequest brings a request about a task to its server.
+func (c *call) sendTaskRequest() (mcp.Answer, error) {
 	g, x, t, request := c.g, c.x, c.task, c.request
 	if x.Message.Method != mcp.MethodTaskResult {
 		request.Progress = false
@@ -269,12 +271,12 @@ func (c *call) carryTask() (mcp.Answer, error) {
 	ctx, cancel := t.route.bounded(c.ctx, t.route.hard())
 	defer cancel()
 	run := &taskRun{d: d, route: t.route, id: t.id, call: request, judged: time.Now()}
-	got, err := run.look(ctx)
+	got, err := run.poll(ctx)
 	if err != nil || got.Fault != nil {
 		return got, err
 	}
 	c.reserved.delivered = true
-	if got, err = run.legacyEnd(ctx, got.Result); err == nil { // which may have taken long
+	if got, err = run.awaitLegacyTask(ctx, got.Result); err == nil { // which may have taken long
 		err = g.tasks.judgeTask(ctx, x, t)
 	}
 	return got, err
@@ -286,34 +288,34 @@ func relatedTask(id string) []byte {
 	return append(append([]byte(`"`+mcp.MetaRelatedTask+`":{"taskId":`), mcp.Quote(id)...), '}')
 }
 
-// deliverTask turns the answer about a task into the client's.
-func (c *call) deliverTask(got mcp.Answer) (reply, error) {
+// translateTaskResponse turns the answer about a task into the client's.
+func (c *call) translateTaskResponse(got mcp.Answer) (response, error) {
 	g, x, t, rec := c.g, c.x, c.task, c.rec
 	key := taskKey{taskPlace{t.route.Server, t.conn}, t.id}
 	if x.Message.Method == mcp.MethodTaskResult && got.Fault == nil {
 		g.tasks.legacy.ended(key)
 	}
-	g.tasks.legacy.saw(key, got.Result)
+	g.tasks.legacy.update(key, got.Result)
 	switch {
 	case got.Fault != nil:
-		return faulty(g.upstreamFault(x, t.route, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
+		return errorResponse(g.upstreamFault(x, t.route, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
 	case x.Message.Method == mcp.MethodTaskResult:
 		result, note, err := c.filterResult(mcp.MethodToolsCall, got.Result)
 		if err != nil {
-			return reply{}, err
+			return response{}, err
 		}
 		if got.Era == mcp.Modern {
 			result = withoutModern(result)
 		}
-		return reply{result: revision.Message(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, members(relatedTask(t.sealed), note)))}, nil
+		return response{result: revision.Message(x.Version, mcp.MethodToolsCall, mcp.RewriteMeta(result, members(relatedTask(t.sealed), note)))}, nil
 	case x.Era == mcp.Legacy:
-		return reply{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}, nil
+		return response{result: mcp.RewriteMeta(withTaskID(g.redaction(t.route, &rec.entry).state(got.Result), t.sealed), nil)}, nil
 	}
 	result, err := c.exposeTask(got.Result)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	return reply{result: g.modernResult(mcp.SetMember(result, "resultType", []byte(`"complete"`)), true, false)}, nil
+	return response{result: g.modernResult(mcp.SetMember(result, "resultType", []byte(`"complete"`)), true, false)}, nil
 }
 
 // withTaskID returns a task under another id; what names no task stays.
@@ -380,10 +382,10 @@ func (x *Exchange) withoutTask(params []byte, to *backendEntry) []byte {
 	return mcp.RemoveMember(params, "task")
 }
 
-// madeTask tells whether a call was answered, by a result of a kind, with a task
+// createdTask tells whether a call was answered, by a result of a kind, with a task
 // that its client can take: one of the extension to a client that declares it, one of 2025-11-25 to
 // a client that asked for it.
-func (x *Exchange) madeTask(r *Route, call *mcp.Call, got *mcp.Answer, kind string) bool {
+func (x *Exchange) createdTask(r *Route, call *mcp.Call, got *mcp.Answer, kind string) bool {
 	if call.Method != mcp.MethodToolsCall || got.Era != x.Era {
 		return false
 	}
@@ -393,8 +395,8 @@ func (x *Exchange) madeTask(r *Route, call *mcp.Call, got *mcp.Answer, kind stri
 	return x.asksTask(r.to) && mcp.IsObject(mcp.Lookup(got.Result, "task"))
 }
 
-// deliverMade turns the answer that a call is a task now into the client's.
-func (c *call) deliverMade(got mcp.Answer) (reply, error) {
+// translateCreatedTask turns the answer that a call is a task now into the client's.
+func (c *call) translateCreatedTask(got mcp.Answer) (response, error) {
 	g, x, r, rec := c.g, c.x, c.route, c.rec
 	result := got.Result
 	made := result
@@ -404,14 +406,14 @@ func (c *call) deliverMade(got mcp.Answer) (reply, error) {
 	id, _ := mcp.LookupString(made, "taskId")
 	sealed, err := g.tasks.sealTask(x, r, got.Conn, id, c.approved)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	if x.Era == mcp.Modern {
 		// The questions of a task come with its state, and a round is over once
 		// there is one (SEP-2663, Composition with Multi Round-Trip Requests).
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 		g.tasks.extension.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
-		return reply{result: g.modernResult(withTaskID(g.redaction(r, &rec.entry).state(result), sealed), true, false)}, nil
+		return response{result: g.modernResult(withTaskID(g.redaction(r, &rec.entry).state(result), sealed), true, false)}, nil
 	}
 	g.tasks.legacy.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
 	result = mcp.SetMember(result, "task", withTaskID(g.redaction(r, &rec.entry).state(made), sealed))
@@ -419,5 +421,5 @@ func (c *call) deliverMade(got mcp.Answer) (reply, error) {
 	if said := mcp.Lookup(result, "_meta", mcp.MetaImmediate); said != nil { // for the model, not of this hop
 		meta = append([]byte(`"`+mcp.MetaImmediate+`":`), said...)
 	}
-	return reply{result: mcp.RewriteMeta(result, meta)}, nil
+	return response{result: mcp.RewriteMeta(result, meta)}, nil
 }

@@ -21,11 +21,11 @@ const (
 	// nothing else.
 	defaultHard = 30 * time.Minute
 	// A task is looked at in the interval that its server asks for, within
-	// bounds, and in usualPoll where it asks for none.
-	minPoll, usualPoll, maxPoll = 100 * time.Millisecond, time.Second, 30 * time.Second
-	// maxLost is how many requests about a task may be lost, of looks in a row,
+	// bounds, and in defaultPoll where it asks for none.
+	minPoll, defaultPoll, maxPoll = 100 * time.Millisecond, time.Second, 30 * time.Second
+	// maxPollFailures is how many requests about a task may be lost, of looks in a row,
 	// before its call is.
-	maxLost = 3
+	maxPollFailures = 3
 )
 
 // taskRun is one task at its server on the way to its end.
@@ -38,7 +38,7 @@ type taskRun struct {
 	judged time.Time // when it was decided on last
 }
 
-// run makes a call at its server. What a server does only as a task, for a
+// registerRunning makes a call at its server. What a server does only as a task, for a
 // client that cannot have it, is driven to its end.
 func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
 	legacy := r.to.listing.Era == mcp.Legacy
@@ -82,7 +82,7 @@ func withTasks(capabilities []byte) []byte {
 
 // drive makes a call that may become a task.
 func (d *serverRequests) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
-	ctx, cancel := r.bounded(ctx, r.patience())
+	ctx, cancel := r.bounded(ctx, r.taskTimeout())
 	defer cancel()
 	begin := *call
 	if r.to.listing.Era == mcp.Legacy {
@@ -107,15 +107,15 @@ func (d *serverRequests) follow(ctx context.Context, r *Route, call *mcp.Call, m
 	if id == "" {
 		return mcp.Answer{}, badTask(r)
 	}
-	ctx, cancel := r.bounded(ctx, r.patience())
+	ctx, cancel := r.bounded(ctx, r.taskTimeout())
 	defer cancel()
 	about := *call
 	about.Conn = made.Conn
 	run := &taskRun{d: d, route: r, id: id, call: &about, judged: time.Now()}
 	d.relatedUp = relatedTask(id)
-	end := run.legacyEnd
+	end := run.awaitLegacyTask
 	if made.Era == mcp.Modern {
-		end = run.modernEnd
+		end = run.awaitModernTask
 	}
 	got, err := end(ctx, state)
 	if err == nil {
@@ -152,9 +152,9 @@ func (r *Route) hard() time.Duration {
 	return cmp.Or(own, r.to.mount.Hard, defaultHard)
 }
 
-// patience is how long a call that is driven may take: the tool's own timeout
+// taskTimeout is how long a call that is driven may take: the tool's own timeout
 // where it has one, because nothing tells whether a task makes progress.
-func (r *Route) patience() time.Duration {
+func (r *Route) taskTimeout() time.Duration {
 	if r.shape != nil && r.shape.Timeout > 0 {
 		return min(r.shape.Timeout, r.hard())
 	}
@@ -169,10 +169,10 @@ func (r *Route) bounded(ctx context.Context, limit time.Duration) (context.Conte
 	})
 }
 
-// legacyEnd waits until a task of 2025-11-25 has ended and returns what its
+// awaitLegacyTask waits until a task of 2025-11-25 has ended and returns what its
 // call would have. The server puts its questions on an open tasks/result; that
 // is opened once there is one, so that the wait for the end holds nothing.
-func (t *taskRun) legacyEnd(ctx context.Context, state []byte) (mcp.Answer, error) {
+func (t *taskRun) awaitLegacyTask(ctx context.Context, state []byte) (mcp.Answer, error) {
 	for lost := 1; ; lost++ {
 		if status, _ := mcp.LookupString(state, "status"); status == "working" {
 			lost--
@@ -182,11 +182,11 @@ func (t *taskRun) legacyEnd(ctx context.Context, state []byte) (mcp.Answer, erro
 			call.Notify, call.Progress = t.call.Notify, t.call.Progress
 			call.Ask, call.Askable = t.call.Ask, t.call.Askable
 			got, err := t.route.to.backend.Call(ctx, call)
-			if lost > maxLost || !passing(ctx, err) {
+			if lost > maxPollFailures || !isTransient(ctx, err) {
 				return got, err
 			}
 		}
-		got, err := t.next(ctx, state)
+		got, err := t.pollNext(ctx, state)
 		if err != nil || got.Fault != nil {
 			return got, err
 		}
@@ -194,9 +194,9 @@ func (t *taskRun) legacyEnd(ctx context.Context, state []byte) (mcp.Answer, erro
 	}
 }
 
-// modernEnd waits until a task of the extension has ended and returns what its
+// awaitModernTask waits until a task of the extension has ended and returns what its
 // call would have. Its questions are put to a legacy client, each once.
-func (t *taskRun) modernEnd(ctx context.Context, state []byte) (mcp.Answer, error) {
+func (t *taskRun) awaitModernTask(ctx context.Context, state []byte) (mcp.Answer, error) {
 	answered := make(map[string]bool)
 	for rounds := 0; ; {
 		switch status, _ := mcp.LookupString(state, "status"); status {
@@ -224,7 +224,7 @@ func (t *taskRun) modernEnd(ctx context.Context, state []byte) (mcp.Answer, erro
 				return mcp.Answer{Fault: fault, Era: mcp.Modern}, err
 			}
 		}
-		got, err := t.next(ctx, state)
+		got, err := t.pollNext(ctx, state)
 		if err != nil || got.Fault != nil {
 			return got, err
 		}
@@ -263,7 +263,7 @@ func unanswered(requests []byte, answered map[string]bool) []byte {
 // answer has the questions of a task answered, behind the gate, and hands the
 // answers over.
 func (t *taskRun) answer(ctx context.Context, requests []byte) (*mcp.Error, error) {
-	responses, err := t.d.inquire(ctx, t.route, mcp.SetMember(nil, "inputRequests", requests))
+	responses, err := t.d.askInputRequests(ctx, t.route, mcp.SetMember(nil, "inputRequests", requests))
 	if err != nil {
 		return nil, err
 	}
@@ -286,32 +286,32 @@ func (t *taskRun) request(method string, responses []byte) *mcp.Call {
 	}
 }
 
-// look asks for the state of the task.
-func (t *taskRun) look(ctx context.Context) (mcp.Answer, error) {
+// check asks for the state of the task.
+func (t *taskRun) poll(ctx context.Context) (mcp.Answer, error) {
 	return t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskGet, nil))
 }
 
-// next waits for the interval of the task and looks at it. A look that is lost
+// pollNext waits for the interval of the task and looks at it. A look that is lost
 // is repeated: it changes nothing.
-func (t *taskRun) next(ctx context.Context, state []byte) (mcp.Answer, error) {
+func (t *taskRun) pollNext(ctx context.Context, state []byte) (mcp.Answer, error) {
 	for lost := 1; ; lost++ {
 		if err := t.pause(ctx, pollInterval(state)); err != nil {
 			return mcp.Answer{}, err
 		}
-		if got, err := t.look(ctx); lost > maxLost || !passing(ctx, err) {
+		if got, err := t.poll(ctx); lost > maxPollFailures || !isTransient(ctx, err) {
 			if err == nil {
-				err = t.goOn(ctx)
+				err = t.recheck(ctx)
 			}
 			return got, err
 		}
 	}
 }
 
-// goOn decides again on a task that goes on, unless that was done just now. What
+// recheck decides again on a task that goes on, unless that was done just now. What
 // cannot be decided at the moment goes on: nothing of it is handed over until it
 // can.
-func (t *taskRun) goOn(ctx context.Context) error {
-	if time.Since(t.judged) <= decisionAge {
+func (t *taskRun) recheck(ctx context.Context) error {
+	if time.Since(t.judged) <= maxDecisionAge {
 		return nil
 	}
 	err := t.d.judge(ctx)
@@ -322,9 +322,9 @@ func (t *taskRun) goOn(ctx context.Context) error {
 	return err
 }
 
-// passing tells whether a request that failed may succeed when it is made
+// isTransient tells whether a request that failed may succeed when it is made
 // again.
-func passing(ctx context.Context, err error) bool {
+func isTransient(ctx context.Context, err error) bool {
 	failure, ok := errors.AsType[*mcp.Failure](err)
 	if !ok || ctx.Err() != nil {
 		return false
@@ -336,8 +336,8 @@ func passing(ctx context.Context, err error) bool {
 // parked: then its place is that of the request which waits for it.
 func (t *taskRun) pause(ctx context.Context, wait time.Duration) error {
 	if t.d.suspended == nil {
-		t.d.rest(+1)
-		defer t.d.rest(-1)
+		t.d.releaseWhileAsking(+1)
+		defer t.d.releaseWhileAsking(-1)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -356,12 +356,12 @@ func pollInterval(state []byte) time.Duration {
 			return time.Duration(min(max(ms, float64(minPoll.Milliseconds())), float64(maxPoll.Milliseconds()))) * time.Millisecond
 		}
 	}
-	return usualPoll
+	return defaultPoll
 }
 
 // cancel tells the server that nobody waits for the task any more.
 func (t *taskRun) cancel(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if _, err := t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskCancel, nil)); err != nil {
 		t.d.g.log.Debug("task not cancelled", "server", t.route.Server, "err", err)

@@ -129,7 +129,7 @@ func TestDrivenTaskThatEndsEarly(t *testing.T) {
 			{name: "does not end", state: working, want: `"kind":"upstream_timeout"`, cancels: 1},
 			{name: "denied", state: completed, deny: true, want: `"kind":"denied"`, cancels: 1},
 			{name: "lost", state: completed, lose: 9, want: `"kind":"upstream_unavailable"`, cancels: 1},
-			{name: "lost for a while", state: completed, lose: maxLost, want: `"content":[`},
+			{name: "lost for a while", state: completed, lose: maxPollFailures, want: `"content":[`},
 			{name: "gone", state: "gone", want: `"message":"no such task"`},
 			{name: "cancelled by the server", state: `"status":"cancelled"`, want: `"kind":"task_cancelled"`, cancels: 1},
 			{name: "failed", state: `"status":"failed","error":{"code":-32603,"message":"broke","data":9007199254740993}`, want: `"error":{"code":-32603,"message":"broke","data":9007199254740993}`},
@@ -293,7 +293,7 @@ func TestDrivenPark(t *testing.T) {
 
 // tasks/result that is lost is opened again, as long as the task is there.
 func TestLostTaskResult(t *testing.T) {
-	for kind, want := range map[mcp.FailureKind]int{mcp.FailUnavailable: 1 + maxLost, mcp.FailTimeout: 1 + maxLost, mcp.FailTooLarge: 1} {
+	for kind, want := range map[mcp.FailureKind]int{mcp.FailUnavailable: 1 + maxPollFailures, mcp.FailTimeout: 1 + maxPollFailures, mcp.FailTooLarge: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newWorker(t, mcp.Legacy, `"status":"completed"`)
 			b.result = func(context.Context, *mcp.Call) error { return &mcp.Failure{Kind: kind, Server: "s", Delivered: true} }

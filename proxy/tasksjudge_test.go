@@ -155,7 +155,7 @@ func TestTaskRefKeepsItsApprovals(t *testing.T) {
 		ref := taskRef{server: "s", tool: "t", conn: "c", id: "i", approved: by}
 		got := decodeTaskRef(ref.encode())
 		for _, demands := range [][]gate.Demand{{{}}, {{By: []string{"security"}}}, {{By: []string{}}}, nil} {
-			if got.approved.cover(demands) != by.cover(demands) {
+			if got.approved.covers(demands) != by.covers(demands) {
 				t.Errorf("%v became %v", by, got.approved)
 			}
 		}

@@ -318,7 +318,7 @@ func TestTaskPages(t *testing.T) {
 // everybody, and forgets what is over.
 func TestTaskBook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTaskBook(20, 8)
+		b := newTaskIndex(20, 8)
 		random := rand.New(rand.NewPCG(1, 2))
 		for i := range 3000 {
 			x := &Exchange{Identity: person(fmt.Sprint("p", random.IntN(6)))}
@@ -333,8 +333,8 @@ func TestTaskBook(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				b.sweep(time.Now())
 			case 1:
-				b.lose(x.Identity.Key(), key.taskPlace)
-				if left := b.places(x.Identity.Key(), func(key taskKey, _ *bookedTask) bool { return true }); slices.Contains(left, key.taskPlace) {
+				b.forgetPlace(x.Identity.Key(), key.taskPlace)
+				if left := b.places(x.Identity.Key(), func(key taskKey, _ *indexedTask) bool { return true }); slices.Contains(left, key.taskPlace) {
 					t.Fatalf("%v is not lost: %v", key, left)
 				}
 			}

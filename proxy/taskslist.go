@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// listTime bounds the wait for one server's page of tasks.
-	listTime = 10 * time.Second
+	// taskListTimeout bounds the wait for one server's page of tasks.
+	taskListTimeout = 10 * time.Second
 	// maxTaskPages is how many pages of servers one page of the gateway is made
 	// of at most; it may be short, or empty, and have another behind it.
 	maxTaskPages = 16
@@ -33,7 +33,7 @@ func findTaskPage(c *call) (err error) {
 // servers in scope, one connection after the other: a legacy server keeps tasks
 // for the connection that they were made on. One that does not answer is left
 // out.
-func listTasks(c *call) (_ reply, err error) {
+func listTasks(c *call) (_ response, err error) {
 	g, x, from := c.g, c.x, c.page
 	places := g.tasks.taskPlaces(c.snap, x, from.at)
 	tasks := []byte(`{"tasks":[`)
@@ -49,7 +49,7 @@ func listTasks(c *call) (_ reply, err error) {
 			from = taskCursor{at: places[0]}
 		}
 		if from.behind, err = g.tasks.tasksAt(c.ctx, c.snap, x, from, add); err != nil {
-			return reply{}, err
+			return response{}, err
 		}
 		if from.behind == "" {
 			places = places[1:]
@@ -62,11 +62,11 @@ func listTasks(c *call) (_ reply, err error) {
 		}
 		next, err := g.opts.Keys.Seal(seal.Cursor, taskCursorContext(x), from.encode())
 		if err != nil {
-			return g.broken("seal a cursor", err), nil
+			return g.internalError("seal a cursor", err), nil
 		}
 		tasks = mcp.AppendQuote(append(tasks, `,"nextCursor":`...), next)
 	}
-	return reply{result: append(tasks, '}')}, nil
+	return response{result: append(tasks, '}')}, nil
 }
 
 // taskCursor is where a page of tasks begins: at a place, behind the server's
@@ -106,7 +106,7 @@ func (ts *taskService) openTaskCursor(x *Exchange) (taskCursor, error) {
 // apart.
 func (ts *taskService) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
 	catalog := snap.Catalog(x)
-	return ts.g.tasks.legacy.places(x.Identity.Key(), func(key taskKey, t *bookedTask) bool {
+	return ts.g.tasks.legacy.places(x.Identity.Key(), func(key taskKey, t *indexedTask) bool {
 		s := catalog.byServer[key.server]
 		return s != nil && s.hasTasks() && s.listing.Declares("tasks", "list") &&
 			x.Scope.has(key.server) &&
@@ -129,12 +129,12 @@ func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange,
 		params = mcp.SetMember(nil, "cursor", mcp.Quote(from.behind))
 	}
 	call := ts.g.newCall(x, s, mcp.MethodTaskList, params)
-	call.Progress, call.Timeout, call.Conn = false, listTime, from.at.conn
+	call.Progress, call.Timeout, call.Conn = false, taskListTimeout, from.at.conn
 	got, err := s.backend.Call(ctx, call)
 	if err != nil || got.Fault != nil {
 		ts.g.log.Debug("tasks not listed", "server", from.at.server, "err", err, "fault", got.Fault)
 		if errors.Is(orUnknown(err), errTask) {
-			ts.g.tasks.legacy.lose(x.Identity.Key(), from.at)
+			ts.g.tasks.legacy.forgetPlace(x.Identity.Key(), from.at)
 		}
 		return "", context.Cause(ctx)
 	}
@@ -146,7 +146,7 @@ func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange,
 		if !ok || known.principal != x.Identity.Key() {
 			continue
 		}
-		ts.g.tasks.legacy.saw(taskKey{from.at, id}, state)
+		ts.g.tasks.legacy.update(taskKey{from.at, id}, state)
 		route := catalog.tool(from.at.server, known.tool, x.Scope)
 		if route == nil {
 			continue

@@ -25,8 +25,8 @@ type Span interface {
 	// Received ends the request to the server. fault is nil for an answer
 	// without one.
 	Received(e *audit.Entry, fault *mcp.Error, err error)
-	// Parked ends the span of a round whose call goes on with another request.
-	Parked()
+	// Suspended ends the span of a round whose call goes on with another request.
+	Suspended()
 	// End ends the span of the call; the entry is complete. It may be called
 	// after Parked, and at the same time, and then has no effect.
 	End(e *audit.Entry)
@@ -56,10 +56,10 @@ const (
 	metaTracestate  = "tracestate"
 )
 
-// tell begins the request to a server, and puts the context of its span into the
+// wakeWaiters begins the request to a server, and puts the context of its span into the
 // params; all other members of _meta, such as baggage, stay. The params of a call
 // that is not traced keep their bytes.
-func (rec *record) tell(params []byte) []byte {
+func (rec *record) withTraceContext(params []byte) []byte {
 	if rec.span == nil {
 		return params
 	}

@@ -38,7 +38,7 @@ func (c *tracedCall) Send(e *audit.Entry) (string, string) {
 func (c *tracedCall) Received(_ *audit.Entry, fault *mcp.Error, err error) {
 	c.t.add("received %v %v", fault != nil, err)
 }
-func (c *tracedCall) Parked()            { c.t.add("parked") }
+func (c *tracedCall) Suspended()         { c.t.add("parked") }
 func (c *tracedCall) End(e *audit.Entry) { c.t.add("end %s", e.Outcome) }
 
 const ownContext = `"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`
@@ -155,7 +155,7 @@ func TestNoTracerAllocatesNothing(t *testing.T) {
 	params := []byte(`{"name":"x"}`)
 	if n := testing.AllocsPerRun(100, func() {
 		rec.trace()
-		params = rec.tell(params)
+		params = rec.withTraceContext(params)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

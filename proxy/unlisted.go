@@ -20,8 +20,8 @@ import (
 // cause of a context that ended.
 type Await func(ctx context.Context, id *gate.Identity, kind mcp.Kind, original string) error
 
-// listedTime is how long a call waits until what its backend lists is in the catalog.
-const listedTime = 5 * time.Second
+// listedTimeout is how long a call waits until what its backend lists is in the catalog.
+const listedTimeout = 5 * time.Second
 
 // findListed notes what a call is of, or refuses what there is not. Where callers sign
 // in to the backend that the name is of, it waits for what the caller is about to be
@@ -35,7 +35,7 @@ const listedTime = 5 * time.Second
 func findListed(c *call) error {
 	catalog := c.snap.Catalog(c.x)
 	r := catalog.resolve(c.kind, c.name, c.x.Scope)
-	from := catalog.claims(c.kind, c.name, c.x.Scope)
+	from := catalog.serverFor(c.kind, c.name, c.x.Scope)
 	if r != nil {
 		from = r.to
 	}
@@ -46,7 +46,7 @@ func findListed(c *call) error {
 	case r == nil:
 		return c.unknownName(gate.Decision{})
 	}
-	c.found(r)
+	c.setRoute(r)
 	c.rec.note(r)
 	return nil
 }
@@ -72,16 +72,16 @@ func (c *call) await(r *Route, from *backendEntry) (*Route, error) {
 		return r, err
 	}
 	if r == nil {
-		c.g.publisher.know(c.ctx, from.backend)
+		c.g.publisher.waitForListing(c.ctx, from.backend)
 		c.snap = c.g.snapshot.Load() // with what is listed since
 		r = c.snap.Catalog(c.x).resolve(c.kind, c.name, c.x.Scope)
 	}
 	return r, nil
 }
 
-// know waits until what a backend lists is in the catalog.
-func (pb *publisher) know(ctx context.Context, b Backend) {
-	ctx, cancel := context.WithTimeout(ctx, listedTime)
+// waitForListing waits until what a backend lists is in the catalog.
+func (pb *publisher) waitForListing(ctx context.Context, b Backend) {
+	ctx, cancel := context.WithTimeout(ctx, listedTimeout)
 	defer cancel()
 	for {
 		listing, _ := b.Listing()
@@ -91,13 +91,13 @@ func (pb *publisher) know(ctx context.Context, b Backend) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(gather / 2):
+		case <-time.After(rebuildDelay / 2):
 		}
 	}
 }
 
-// claims returns the server in scope whose a name would be, nil for none.
-func (c *Catalog) claims(kind mcp.Kind, name string, scope Scope) *backendEntry {
+// serverFor returns the server in scope whose a name would be, nil for none.
+func (c *Catalog) serverFor(kind mcp.Kind, name string, scope Scope) *backendEntry {
 	prefix, ok := names.Namespace(kind, name)
 	s := c.byPrefix[""]
 	if ok && c.byPrefix[prefix] != nil {
@@ -111,7 +111,7 @@ func (c *Catalog) claims(kind mcp.Kind, name string, scope Scope) *backendEntry 
 
 // unlisted goes on with a call of what its backend lists to nobody, or not to this
 // caller, because somebody has to sign in first. It is answered as such a call of
-// something that is listed (see [call.unserved]), if the caller may view the tool by
+// something that is listed (see [call.signInOrRefuse]), if the caller may view the tool by
 // which one signs in. To everybody else it is a name that does not exist. So it is, of
 // what is listed too, where there is no place to wait.
 func (c *call) unlisted(listed *Route, from *backendEntry, why error) error {
@@ -119,7 +119,7 @@ func (c *call) unlisted(listed *Route, from *backendEntry, why error) error {
 		return why
 	}
 	c.why, c.plan = why, &planUnlisted
-	asked := from.signsIn()
+	asked := from.signInRoute()
 	if busy, is := errors.AsType[*refusal.Error](why); is {
 		if c.why, c.plan = busy, &planOverloaded; listed != nil {
 			asked = listed
@@ -134,28 +134,28 @@ func (c *call) unlisted(listed *Route, from *backendEntry, why error) error {
 
 // prepareUnlisted makes the call of what is not listed known by its exposed name.
 func prepareUnlisted(c *call) error {
-	c.found(&Route{Kind: c.kind, Server: c.route.Server, Exposed: c.name, to: c.route.to})
+	c.setRoute(&Route{Kind: c.kind, Server: c.route.Server, Exposed: c.name, to: c.route.to})
 	c.request = c.g.newCall(c.x, c.route.to, c.x.Message.Method, c.x.Message.Params())
 	return nil
 }
 
 // signInFirst answers a call of what is listed after a sign-in.
-func signInFirst(c *call) (reply, error) { return c.unserved(c.why) }
+func signInFirst(c *call) (response, error) { return c.signInOrRefuse(c.why) }
 
 // refuseOverloaded answers a call for which there is no place to wait.
-func refuseOverloaded(c *call) (reply, error) { return reply{}, c.why }
+func refuseOverloaded(c *call) (response, error) { return response{}, c.why }
 
-// standsIn tells whether a definition is that of the tool by which one signs in, and
+// isSignInTool tells whether a definition is that of the tool by which one signs in, and
 // no tool of the server's own that has its name.
-func (s *backendEntry) standsIn(raw []byte) bool {
+func (s *backendEntry) isSignInTool(raw []byte) bool {
 	return s.mount.SignInTool != nil && bytes.Equal(raw, s.mount.SignInTool)
 }
 
-// signsIn returns the route of the tool by which one signs in to the server, nil
+// signInRoute returns the route of the tool by which one signs in to the server, nil
 // where there is none.
-func (s *backendEntry) signsIn() *Route {
+func (s *backendEntry) signInRoute() *Route {
 	for _, r := range s.rendered[mcp.Tool] {
-		if s.standsIn(r.item) {
+		if s.isSignInTool(r.item) {
 			return r
 		}
 	}
@@ -170,46 +170,46 @@ type SignIn func(id *gate.Identity, why error) string
 // signInInput is the key of the gateway's own question in an input request.
 const signInInput = "sign_in"
 
-// unserved answers a call that its backend did not: where a credential is missing
+// signInOrRefuse answers a call that its backend did not: where a credential is missing
 // and the caller can sign in, by sending them there in the way that their client
 // knows (2026-07-28 client/elicitation and basic/patterns/mrtr; 2025-11-25
 // client/elicitation, URL Elicitation Required Error), else by a refusal. Nothing of
 // what the server said is in it. The call was not delivered, so that its next round
 // is charged as the first.
-func (c *call) unserved(err error) (reply, error) {
+func (c *call) signInOrRefuse(err error) (response, error) {
 	x, r := c.x, c.route
 	failure, failed := errors.AsType[*mcp.Failure](err)
 	if !failed || failure.Kind != mcp.FailLogin || r.to.mount.SignIn == nil || c.request.Method == mcp.MethodComplete {
-		return reply{}, err
+		return response{}, err
 	}
 	address := r.to.mount.SignIn(x.Identity, err)
 	if address == "" {
-		return reply{}, err
+		return response{}, err
 	}
 	message := fmt.Sprintf("Sign in to %s, which toolgate needs to make this call for you.", r.Server)
 	params := append([]byte(`{"mode":"url","message":`), mcp.Quote(message)...)
 	params = append(append(append(params, `,"url":`...), mcp.Quote(address)...), '}')
 	asked := c.retry != nil && c.retry.state.signsIn()
 	switch {
-	case !x.declares(mcp.MethodElicit, params) || asked && unwilling(c.retry.responses):
+	case !x.declares(mcp.MethodElicit, params) || asked && declinedSignIn(c.retry.responses):
 	case x.Era == mcp.Modern:
 		result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + signInInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
-		sealed, err := c.g.rounds.seal(c, append(append(result, params...), "}}}"...), waySignIn)
+		sealed, err := c.g.rounds.seal(c, append(append(result, params...), "}}}"...), resumeSignIn)
 		if err != nil {
-			return reply{}, err
+			return response{}, err
 		}
-		return reply{result: c.g.modernResult(sealed, true, false)}, nil
+		return response{result: c.g.modernResult(sealed, true, false)}, nil
 	default:
 		fault := mcp.Errorf(mcp.CodeURLElicitation, "%s", message)
 		params = mcp.SetMember(params, "elicitationId", mcp.Quote(rand.Text()))
 		fault.Data = append(append([]byte(`{"elicitations":[`), params...), "]}"...)
-		return reply{}, fault
+		return response{}, fault
 	}
-	return reply{}, refusal.SignIn(r.Server, address, err)
+	return response{}, refusal.SignIn(r.Server, address, err)
 }
 
-// unwilling tells whether a person was asked to sign in and does not want to.
-func unwilling(responses []byte) bool {
+// declinedSignIn tells whether a person was asked to sign in and does not want to.
+func declinedSignIn(responses []byte) bool {
 	action, _ := mcp.LookupString(responses, signInInput, "action")
 	return action == "decline" || action == "cancel"
 }

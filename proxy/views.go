@@ -43,7 +43,7 @@ func (g *Gateway) keepViews(ctx context.Context) {
 		}
 		known = g.tellViews(ctx, known)
 		select { // what follows at once is gathered into one more pass
-		case <-time.After(gather):
+		case <-time.After(rebuildDelay):
 		case <-ctx.Done():
 			return
 		}
@@ -58,8 +58,8 @@ func (g *Gateway) tellViews(ctx context.Context, known map[hearing]sight) map[he
 	snap := g.snapshot.Load()
 	now := make(map[hearing]sight)
 	passes := make(map[audience]sight)
-	changed := func(client listener, id *gate.Identity, scope Scope, can answers) map[string]bool {
-		who := audience{snap.Chain.ViewClass(id), scope, can}
+	changed := func(client listener, id *gate.Identity, scope Scope, features clientFeatures) map[string]bool {
+		who := audience{snap.Chain.ViewClass(id), scope, features}
 		seen, ok := passes[who]
 		if !ok {
 			seen = snap.sight(ctx, id, who)
@@ -82,10 +82,10 @@ func (g *Gateway) tellViews(ctx context.Context, known map[hearing]sight) map[he
 		}
 		return methods
 	}
-	tell := func(client listener, hearers []*gate.Identity, scope Scope, can answers) {
+	tell := func(client listener, hearers []*gate.Identity, scope Scope, features clientFeatures) {
 		all := make([]map[string]bool, 0, len(hearers))
 		for _, id := range hearers {
-			all = append(all, changed(client, id, scope, can))
+			all = append(all, changed(client, id, scope, features))
 		}
 		for _, kind := range listKinds {
 			if !slices.ContainsFunc(all, func(methods map[string]bool) bool { return !methods[kind.Changed()] }) {
@@ -94,10 +94,10 @@ func (g *Gateway) tellViews(ctx context.Context, known map[hearing]sight) map[he
 		}
 	}
 	for _, s := range g.sessions.list() {
-		tell(s, s.hearers(), s.scope, s.answers())
+		tell(s, s.recipients(), s.scope, s.clientFeatures())
 	}
 	for _, l := range g.listens.list() {
-		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, answersModern)
+		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, modernFeatures)
 	}
 	return now
 }
@@ -109,7 +109,7 @@ func (s *Snapshot) sight(ctx context.Context, id *gate.Identity, who audience) s
 	for _, kind := range mcp.Kinds {
 		var h maphash.Hash
 		h.SetSeed(digestSeed)
-		for r, d := range s.views(ctx, id, who.scope, who.scope.of(s.catalogOf(id, who.can).lists[kind].entries)) {
+		for r, d := range s.views(ctx, id, who.scope, who.scope.of(s.catalogOf(id, who.features).lists[kind].entries)) {
 			switch {
 			case d.Err != nil && !d.Undecidable():
 				undecided[kind.Changed()] = true

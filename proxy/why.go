@@ -154,8 +154,8 @@ type dryRun struct {
 	demands     []gate.Demand
 }
 
-// errAsks is the answer of a step that puts a question to people.
-var errAsks = errors.New("people are asked")
+// errAsksPeople is the answer of a step that puts a question to people.
+var errAsksPeople = errors.New("people are asked")
 
 // dryStep is a step of the [order] that is explained: which one, and under which name
 // of a phase.
@@ -186,7 +186,7 @@ func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 		s := Step{Explanation: gate.Explanation{Decision: gate.Decision{Effect: gate.Abstain, Phase: step.phase, Reason: said}}}
 		switch refused, is := errors.AsType[*refusal.Error](classify(err)); {
 		case err == nil:
-		case errors.Is(err, errAsks):
+		case errors.Is(err, errAsksPeople):
 			s.Asks, v.Asks, v.Reason = true, true, said
 		case is:
 			s.deny(refused)
@@ -223,7 +223,7 @@ func (d *dryRun) breaker(context.Context) (said string, there bool, err error) {
 	return "", true, g.Peek(d.r.Kind, d.r.Original)
 }
 
-// examine asks for the schema, the rules and the mode; without arguments, for what
+// checkArguments asks for the schema, the rules and the mode; without arguments, for what
 // holds whatever they are.
 func (d *dryRun) examine(ctx context.Context) (said string, there bool, err error) {
 	checker := d.snap.arguments
@@ -254,7 +254,7 @@ func (d *dryRun) pace(ctx context.Context) (said string, there bool, err error) 
 	if d.snap.rates == nil {
 		return "", false, nil
 	}
-	return "", true, d.snap.rates.Look(ctx, d.r.rated(d.id))
+	return "", true, d.snap.rates.Look(ctx, d.r.rateCall(d.id))
 }
 
 // approve says whether people are asked, or what they have said already of the call
@@ -277,18 +277,18 @@ func (d *dryRun) approve(ctx context.Context) (said string, there bool, err erro
 	if d.r.Kind == mcp.Resource {
 		args = mcp.Quote(d.r.Exposed)
 	} else if d.given == nil {
-		return asks, true, errAsks
+		return asks, true, errAsksPeople
 	}
 	question := d.r.asked(d.id, args, d.demands)
 	switch found, ok, err := d.snap.approver.Find(ctx, &question); {
 	case err != nil:
-		return "", true, approvalDown(err)
+		return "", true, approvalUnavailable(err)
 	case !ok:
-		return asks, true, errAsks
+		return asks, true, errAsksPeople
 	case found.State == gate.ApprovalGranted:
 		return "granted (" + found.ID + ")", true, nil
 	case found.State == gate.ApprovalPending:
-		return "waits for an answer (" + found.ID + "): " + strings.Join(why, "; "), true, errAsks
+		return "waits for an answer (" + found.ID + "): " + strings.Join(why, "; "), true, errAsksPeople
 	default:
 		return "", true, refusal.NotApproved(found)
 	}

@@ -155,7 +155,7 @@ func (d *Daemon) use(a *application, mounts []proxy.Mount, arguments proxy.Argum
 	d.registry.Configure(a.gates.Catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
-		Approver: d.Approvals.service, Registry: d.registry, Needs: d.needs, Swap: d.Identities.SwapTo(a.known),
+		Approver: d.Approvals.service, Registry: d.registry, Dependencies: d.needs, Swap: d.Identities.SwapTo(a.known),
 		Rates: d.rates.Limiter(c), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class:             classOf(a.gates.Examiner), Recording: records.Recording(d.settings.boot.Audit, &d.Hidden),

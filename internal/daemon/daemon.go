@@ -228,7 +228,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = capabilityIDs(d.Store)
 	g.UseRound = d.Store.Rounds().Use
-	g.FirstMissed = func(keys []string) {
+	g.FirstListTimedOut = func(keys []string) {
 		d.tasks.Go(func() {
 			catalogs.NewUnanswered(d.Store.Meta(), d.Log).Note(context.WithoutCancel(d.ctx), d.servers.Specs(keys))
 		})

@@ -13,13 +13,13 @@ const (
 
 // needs is what the gateway needs to decide, and whether it is there: the SpiceDB
 // only where the configuration has one.
-func (d *Daemon) needs() []proxy.Need {
-	all := []proxy.Need{
+func (d *Daemon) needs() []proxy.Dependency {
+	all := []proxy.Dependency{
 		{Name: needStore, OK: d.Operation.StoreDown() == nil},
 		{Name: registry.Name, OK: d.registry.Healthy() == nil},
 	}
 	if s := d.Operation.Relations.Status(); s != nil {
-		all = append(all, proxy.Need{Name: needSpiceDB, OK: s.OK})
+		all = append(all, proxy.Dependency{Name: needSpiceDB, OK: s.OK})
 	}
 	return all
 }

@@ -83,8 +83,8 @@ func (s *callSpan) Received(e *audit.Entry, fault *mcp.Error, err error) {
 	s.Span.Received(spanName(e, e.OriginalName), failureOf(fault, err))
 }
 
-// Parked implements [proxy.Span].
-func (s *callSpan) Parked() {
+// Suspended implements [proxy.Span].
+func (s *callSpan) Suspended() {
 	if !s.ended.CompareAndSwap(false, true) {
 		return
 	}

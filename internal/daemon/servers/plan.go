@@ -138,10 +138,10 @@ func (t *Table) mount(ctx context.Context, p *Plan, i int, s *server) proxy.Moun
 	p.mounts[i].Native = s.native != nil
 	m := p.mounts[i].On(s.mounted())
 	if to := s.upstream; to != nil {
-		m.Asked, m.Fetched = func(id *gate.Identity) { to.Asked(holder(to, id)) }, p.servers[i].Fetched()
+		m.ListsServed, m.Fetched = func(id *gate.Identity) { to.Asked(holder(to, id)) }, p.servers[i].Fetched()
 		if l, _ := to.Listing(); l == nil {
 			spec := to.Spec()
-			m.Unheard = t.o.Unanswered.Has(ctx, &spec)
+			m.SkipFirstListWait = t.o.Unanswered.Has(ctx, &spec)
 		}
 	}
 	return t.signedInTo(m, s.source, s.upstream)

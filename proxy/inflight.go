@@ -21,16 +21,16 @@ type RunningCall struct {
 
 // inFlight are the calls under way. The zero value has none.
 type inFlight struct {
-	mu     sync.Mutex
-	all    map[*RunningCall]context.CancelCauseFunc
-	unsaid int           // requests whose answer is not written yet, of those that may be calls
-	empty  chan struct{} // closed when the last one has ended and none may begin; nil while they may
+	mu        sync.Mutex
+	all       map[*RunningCall]context.CancelCauseFunc
+	unwritten int           // requests whose answer is not written yet, of those that may be calls
+	empty     chan struct{} // closed when the last one has ended and none may begin; nil while they may
 }
 
-// answers notes a request of which the answer is written before the returned function
+// trackResponse notes a request of which the answer is written before the returned function
 // is called: a call that has ended is not over for its client before. What comes when
 // the gateway is about to end is not waited for, and neither is what stays open.
-func (f *inFlight) answers(method string) (written func()) {
+func (f *inFlight) trackResponse(method string) (written func()) {
 	if method == mcp.MethodListen {
 		return func() {}
 	}
@@ -39,12 +39,12 @@ func (f *inFlight) answers(method string) (written func()) {
 	if f.empty != nil {
 		return func() {}
 	}
-	f.unsaid++
+	f.unwritten++
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.unsaid--
-		f.last()
+		f.unwritten--
+		f.signalIfEmpty()
 	}
 }
 
@@ -87,13 +87,13 @@ func (f *inFlight) forget(call *RunningCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.all, call)
-	f.last()
+	f.signalIfEmpty()
 }
 
-// last tells whoever waits when there is no call left, and no answer to be written; mu
+// signalIfEmpty tells whoever waits when there is no call left, and no answer to be written; mu
 // is held.
-func (f *inFlight) last() {
-	if f.empty == nil || len(f.all) > 0 || f.unsaid > 0 {
+func (f *inFlight) signalIfEmpty() {
+	if f.empty == nil || len(f.all) > 0 || f.unwritten > 0 {
 		return
 	}
 	select {
@@ -111,7 +111,7 @@ func (f *inFlight) close() <-chan struct{} {
 	if f.empty == nil {
 		f.empty = make(chan struct{})
 	}
-	f.last()
+	f.signalIfEmpty()
 	return f.empty
 }
 
@@ -145,7 +145,7 @@ func (f *inFlight) list() map[*RunningCall]context.CancelCauseFunc {
 
 // waiting returns the calls that a server still works on while their client is
 // asked.
-func (r *rounds) waiting() map[*RunningCall]*suspended {
+func (r *roundTrips) waiting() map[*RunningCall]*suspended {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make(map[*RunningCall]*suspended)

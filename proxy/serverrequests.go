@@ -32,11 +32,11 @@ type serverRequests struct {
 	// the client, and the answers to them, for the server; nil elsewhere.
 	related, relatedUp []byte
 
-	// delivered tells that a request of the call was answered: it counts as
+	// backendArguments tells that a request of the call was answered: it counts as
 	// delivered, however its later requests end.
 	delivered atomic.Bool
 
-	said     heardSoFar
+	partial  partialOutput
 	asked    atomic.Int32
 	answered atomic.Int32
 
@@ -46,11 +46,11 @@ type serverRequests struct {
 	passed  int       // notifications in it
 }
 
-// heard returns the request that notifications belong to, nil when there is
+// currentRequest returns the request that notifications belong to, nil when there is
 // none at the moment.
-func (d *serverRequests) heard() *Exchange {
+func (d *serverRequests) currentRequest() *Exchange {
 	if d.suspended != nil {
-		return d.suspended.heard()
+		return d.suspended.currentRequest()
 	}
 	return d.x
 }
@@ -58,7 +58,7 @@ func (d *serverRequests) heard() *Exchange {
 // client is whose call it is.
 func (d *serverRequests) client() *Exchange {
 	if d.suspended != nil {
-		return d.suspended.asks()
+		return d.suspended.currentClient()
 	}
 	return d.x
 }
@@ -75,8 +75,8 @@ func (d *serverRequests) redaction() redaction {
 // notify passes a notification on to the client, under the client's own
 // progress token and with the server's name before the logger.
 func (d *serverRequests) notify(method string, params []byte) {
-	x := d.heard()
-	if x == nil || !d.passes(time.Now()) {
+	x := d.currentRequest()
+	if x == nil || !d.allowNotification(time.Now()) {
 		return
 	}
 	switch method {
@@ -94,13 +94,13 @@ func (d *serverRequests) notify(method string, params []byte) {
 	default:
 		return
 	}
-	d.said.note(method, params)
+	d.partial.note(method, params)
 	x.responder.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
 }
 
-// passes tells whether one notification more may pass in this second. A server
+// allowNotification tells whether one notification more may pass in this second. A server
 // that floods its client with them loses those beyond the limit.
-func (d *serverRequests) passes(now time.Time) bool {
+func (d *serverRequests) allowNotification(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now.Sub(d.second) >= time.Second {
@@ -114,14 +114,14 @@ func (d *serverRequests) passes(now time.Time) bool {
 	return d.passed <= most
 }
 
-// ask relays a request of a legacy server to the client whose call caused it,
+// requireWait relays a request of a legacy server to the client whose call caused it,
 // in the form of the client's revision. A question that the client did not
 // declare, that the operator does not allow, or that is one too many is an error
 // for the server: nobody was asked, so nobody has declined. It implements
 // [mcp.Call.Ask].
 func (d *serverRequests) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
 	client := d.client()
-	if !d.may(client, method, params) || d.suspended == nil && client.Era == mcp.Modern {
+	if !d.allowQuestion(client, method, params) || d.suspended == nil && client.Era == mcp.Modern {
 		reply(nil, notAsked(client, method, params))
 		return
 	}
@@ -141,7 +141,7 @@ func (d *serverRequests) ask(ctx context.Context, method string, params []byte, 
 	})
 }
 
-// askNow puts a question to a legacy client and returns its answer.
+// askApproval puts a question to a legacy client and returns its answer.
 func (d *serverRequests) askNow(ctx context.Context, client *Exchange, method string, params []byte) ([]byte, *mcp.Error) {
 	msg, err := d.waitFor(ctx, client, method, params)
 	if err != nil {
@@ -157,16 +157,16 @@ func (d *serverRequests) askNow(ctx context.Context, client *Exchange, method st
 // waitFor asks a legacy client by a request on the stream of its call. While
 // the client thinks, its call holds no place at the server.
 func (d *serverRequests) waitFor(ctx context.Context, client *Exchange, method string, params []byte) (mcp.Message, error) {
-	d.rest(+1)
-	defer d.rest(-1)
+	d.releaseWhileAsking(+1)
+	defer d.releaseWhileAsking(-1)
 	ctx, cancel := context.WithTimeout(ctx, d.g.opts.Limits.RoundTime)
 	defer cancel()
 	return client.Session.question(ctx, client.Identity, client.responder, method, params)
 }
 
-// rest gives the call's place at the server back while one or more questions
+// releaseWhileAsking gives the call's place at the server back while one or more questions
 // are open.
-func (d *serverRequests) rest(open int) {
+func (d *serverRequests) releaseWhileAsking(open int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting += open
@@ -178,8 +178,8 @@ func (d *serverRequests) rest(open int) {
 	}
 }
 
-// may tells whether a question may be put to a client.
-func (d *serverRequests) may(client *Exchange, method string, params []byte) bool {
+// allowQuestion tells whether a question may be put to a client.
+func (d *serverRequests) allowQuestion(client *Exchange, method string, params []byte) bool {
 	return int(d.asked.Add(1)) <= d.g.opts.Limits.Questions && d.g.mayAsk(client, d.to, method, params)
 }
 
@@ -229,45 +229,45 @@ func notAsked(client *Exchange, method string, params []byte) *mcp.Error {
 }
 
 const (
-	// maxHeard is how many log messages of a call are kept for the case that it
-	// gets no answer, and maxHeardBytes how large one of them may be, or the
+	// maxPartialLogs is how many log messages of a call are kept for the case that it
+	// gets no answer, and maxPartialBytes how large one of them may be, or the
 	// message of its progress.
-	maxHeard, maxHeardBytes = 16, 1 << 10
+	maxPartialLogs, maxPartialBytes = 16, 1 << 10
 )
 
-// heardSoFar is what a server has said of a call before its answer, as far as its
+// partialOutput is what a server has said of a call before its answer, as far as its
 // client asked to hear it. It is bounded and safe for concurrent use.
-type heardSoFar struct {
+type partialOutput struct {
 	mu       sync.Mutex
 	progress []byte   // params of the latest progress notification
 	log      [][]byte // data of the latest log messages, raw, the oldest first
 }
 
 // note keeps a notification that was passed on to the client.
-func (h *heardSoFar) note(method string, params []byte) {
+func (h *partialOutput) note(method string, params []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch method {
 	case mcp.NotifyProgress:
-		if message := mcp.Lookup(params, "message"); len(message) > maxHeardBytes {
+		if message := mcp.Lookup(params, "message"); len(message) > maxPartialBytes {
 			params = mcp.RemoveMember(params, "message")
 		}
 		h.progress = bytes.Clone(params)
 	case mcp.NotifyMessage:
 		data := mcp.Lookup(params, "data")
-		if data == nil || len(data) > maxHeardBytes {
+		if data == nil || len(data) > maxPartialBytes {
 			return
 		}
-		if len(h.log) == maxHeard {
+		if len(h.log) == maxPartialLogs {
 			copy(h.log, h.log[1:])
-			h.log = h.log[:maxHeard-1]
+			h.log = h.log[:maxPartialLogs-1]
 		}
 		h.log = append(h.log, bytes.Clone(data))
 	}
 }
 
 // object is all of it as one JSON object, nil when there is nothing.
-func (h *heardSoFar) object() []byte {
+func (h *partialOutput) object() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []byte
@@ -283,10 +283,10 @@ func (h *heardSoFar) object() []byte {
 	return out
 }
 
-// partly is the error of a call that timed out, with what its server had said of
+// wrapTimeout is the error of a call that timed out, with what its server had said of
 // it. Every other error is returned as it is. 2025-11-25 basic/lifecycle
 // (Timeouts) leaves to the requester what it makes of such a call.
-func (h *heardSoFar) partly(err error) error {
+func (h *partialOutput) wrapTimeout(err error) error {
 	var failure *mcp.Failure
 	var refused *refusal.Error
 	if !errors.As(err, &failure) || failure.Kind != mcp.FailTimeout || errors.As(err, &refused) {
@@ -303,7 +303,7 @@ func (h *heardSoFar) partly(err error) error {
 // allows it, the client declared it, it sends nobody to an unsafe place, and it
 // is not one too many of this hour.
 func (g *Gateway) mayAsk(client *Exchange, from *backendEntry, method string, params []byte) bool {
-	return from.mount.Questions.allow(method) && client.declares(method, params) && from.mount.mayVisit(params) &&
+	return from.mount.Questions.allow(method) && client.declares(method, params) && from.mount.allowsURL(params) &&
 		g.asked.count(hourKey{from.backend.Name(), client.Identity.Key()}, from.mount.QuestionsPerHour)
 }
 
@@ -320,10 +320,10 @@ func (q Questions) allow(method string) bool {
 	return false
 }
 
-// mayVisit tells whether a user can be sent where a question wants: over TLS or
+// allowsURL tells whether a user can be sent where a question wants: over TLS or
 // to this machine, and to a host that the operator has named if any is. A
 // question without a URL sends nobody anywhere.
-func (m *Mount) mayVisit(params []byte) bool {
+func (m *Mount) allowsURL(params []byte) bool {
 	if mode, _ := mcp.LookupString(params, "mode"); mode != "url" {
 		return true
 	}
@@ -355,20 +355,20 @@ const defaultPerHour = 600
 // hourKey is who asks whom.
 type hourKey struct{ server, principal string }
 
-// hourly counts questions by the hour. The zero value has counted none.
-type hourly struct {
+// hourlyCounter counts questions by the hour. The zero value has counted none.
+type hourlyCounter struct {
 	mu   sync.Mutex
-	open map[hourKey]hour
+	open map[hourKey]hourWindow
 }
 
-// hour is one window, from its first question on.
-type hour struct {
+// hourWindow is one window, from its first question on.
+type hourWindow struct {
 	since time.Time
 	count int
 }
 
 // count notes one more and tells whether it is within most; 0 is the default.
-func (h *hourly) count(key hourKey, most int) bool {
+func (h *hourlyCounter) count(key hourKey, most int) bool {
 	if most <= 0 {
 		most = defaultPerHour
 	}
@@ -377,21 +377,21 @@ func (h *hourly) count(key hourKey, most int) bool {
 	defer h.mu.Unlock()
 	w := h.open[key]
 	if now.Sub(w.since) >= time.Hour {
-		w = hour{since: now}
+		w = hourWindow{since: now}
 	}
 	if w.count >= most {
 		return false
 	}
 	w.count++
 	if h.open == nil {
-		h.open = make(map[hourKey]hour)
+		h.open = make(map[hourKey]hourWindow)
 	}
 	h.open[key] = w
 	return true
 }
 
 // sweep forgets windows that are over.
-func (h *hourly) sweep(now time.Time) {
+func (h *hourlyCounter) sweep(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for key, w := range h.open {

@@ -121,12 +121,12 @@ func TestNewsAreBounded(t *testing.T) {
 					r.Happened(messageOf("s", fmt.Sprint(i, pad)))
 					r.Happened(updateOf(fmt.Sprintf("file:///d/%d%s", i, pad)))
 				}
-				r.news.mu.Lock()
-				q := r.news.queues["s"]
-				if len(q.waiting) > maxNews+1 || q.bytes > maxNewsBytes+size+100 {
+				r.notifications.mu.Lock()
+				q := r.notifications.queues["s"]
+				if len(q.waiting) > maxQueuedNotifications+1 || q.bytes > maxQueuedNotificationBytes+size+100 {
 					t.Errorf("%d news of %d bytes wait", len(q.waiting), q.bytes)
 				}
-				r.news.mu.Unlock()
+				r.notifications.mu.Unlock()
 				takes.Store(0)
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -139,8 +139,8 @@ func TestNewsAreBounded(t *testing.T) {
 				kept.next()
 				r.Happened(messageOf("s", "later"))
 				synctest.Wait()
-				if got := kept.next(); !strings.Contains(got, "later") || len(r.news.queues) != 0 {
-					t.Errorf("afterwards: %q, %d queues", got, len(r.news.queues))
+				if got := kept.next(); !strings.Contains(got, "later") || len(r.notifications.queues) != 0 {
+					t.Errorf("afterwards: %q, %d queues", got, len(r.notifications.queues))
 				}
 			})
 		})
@@ -160,7 +160,7 @@ func TestNewsOfNobody(t *testing.T) {
 			updateOf("file:///d/"), messageOf("s", "x"), newsOf("s", mcp.NotifyTaskStatus, `{"taskId":"1","status":"failed"}`),
 			{Server: "s", Method: mcp.NotifyElicitComplete},
 		} {
-			if r.news.hasHearers(&ev) {
+			if r.notifications.hasRecipients(&ev) {
 				t.Errorf("%s has hearers", ev.Method)
 			}
 		}
@@ -169,8 +169,8 @@ func TestNewsOfNobody(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if told, ok := r.news.put(updateOf("file:///d/"), false); told != nil || !ok || len(r.news.queues) != 0 {
-			t.Errorf("after the end: %v, %t, %v", told, ok, r.news.queues)
+		if told, ok := r.notifications.put(updateOf("file:///d/"), false); told != nil || !ok || len(r.notifications.queues) != 0 {
+			t.Errorf("after the end: %v, %t, %v", told, ok, r.notifications.queues)
 		}
 	})
 }
@@ -181,11 +181,11 @@ func TestNewsOfTasksAreMerged(t *testing.T) {
 	state := func(task, status, more string) mcp.Event {
 		return newsOf("s", mcp.NotifyTaskStatus, `{"taskId":"`+task+`","status":"`+status+`","statusMessage":"`+more+`"}`)
 	}
-	q := newsQueue{latest: make(map[topic]*newsItem)}
+	q := notificationQueue{latest: make(map[topic]*queuedNotification)}
 	q.add(state("1", "working", ""), false)
 	q.add(state("2", "working", ""), false)
-	for _, ev := range []mcp.Event{state("1", "input_required", ""), state("1", "completed", ""), state("2", "failed", strings.Repeat("x", maxMerged))} {
-		for _, one := range r.news.merged(&ev) {
+	for _, ev := range []mcp.Event{state("1", "input_required", ""), state("1", "completed", ""), state("2", "failed", strings.Repeat("x", maxMergedTaskBytes))} {
+		for _, one := range r.notifications.merged(&ev) {
 			q.add(one, true)
 		}
 	}

@@ -18,20 +18,20 @@ import (
 // kind.
 type taskService struct {
 	g         *Gateway
-	legacy    taskBook // of 2025-11-25
-	extension taskBook // of 2026-07-28
+	legacy    taskIndex // of 2025-11-25
+	extension taskIndex // of 2026-07-28
 }
 
-// taskBook remembers whose the tasks of legacy servers are and which tool they
+// taskIndex remembers whose the tasks of legacy servers are and which tool they
 // came of. Their lists and notifications name tasks by the server's own id, on
 // connections that may be shared, so that what is not in the book is shown to
 // nobody. It is bounded: beyond that the oldest are forgotten, and can still be
 // asked about by who has their id. It is safe for concurrent use.
-type taskBook struct {
+type taskIndex struct {
 	most, each int // tasks in all and of one principal
 
 	mu    sync.Mutex
-	tasks map[taskKey]*bookedTask
+	tasks map[taskKey]*indexedTask
 	of    map[string][]taskKey // by principal, oldest first
 }
 
@@ -49,7 +49,7 @@ type taskKey struct {
 	id string
 }
 
-type bookedTask struct {
+type indexedTask struct {
 	principal string
 	rights    string // of the request that made it
 	session   string // of the client that made it
@@ -63,12 +63,12 @@ type bookedTask struct {
 // sets no limit.
 const maxTaskMemory = 24 * time.Hour
 
-func newTaskBook(most, each int) taskBook {
-	return taskBook{most: most, each: each, tasks: make(map[taskKey]*bookedTask), of: make(map[string][]taskKey)}
+func newTaskIndex(most, each int) taskIndex {
+	return taskIndex{most: most, each: each, tasks: make(map[taskKey]*indexedTask), of: make(map[string][]taskKey)}
 }
 
 // add notes a task that a client has made. state is the server's Task.
-func (b *taskBook) add(x *Exchange, key taskKey, tool, sealed string, state []byte) {
+func (b *taskIndex) add(x *Exchange, key taskKey, tool, sealed string, state []byte) {
 	keep := maxTaskMemory
 	for _, member := range [...]string{"ttl", "ttlMs"} { // of 2025-11-25, of the extension
 		if ms, err := strconv.ParseFloat(string(mcp.Lookup(state, member)), 64); err == nil && ms >= 0 && ms < float64(keep.Milliseconds()) {
@@ -87,14 +87,14 @@ func (b *taskBook) add(x *Exchange, key taskKey, tool, sealed string, state []by
 	for len(b.tasks) >= b.most {
 		b.forget(b.of[b.busiest()][0])
 	}
-	b.tasks[key] = &bookedTask{
+	b.tasks[key] = &indexedTask{
 		principal: principal, rights: x.Identity.Rights(), session: x.sessionID(), tool: tool, sealed: sealed, until: time.Now().Add(keep),
 	}
 	b.of[principal] = append(b.of[principal], key)
 }
 
-// busiest returns the principal with the most tasks; mu is held.
-func (b *taskBook) busiest() string {
+// x returns the principal with the most tasks; mu is held.
+func (b *taskIndex) busiest() string {
 	most := ""
 	for principal, keys := range b.of {
 		if n := len(keys); n > len(b.of[most]) || n == len(b.of[most]) && principal < most {
@@ -105,7 +105,7 @@ func (b *taskBook) busiest() string {
 }
 
 // forget takes a task out; mu is held.
-func (b *taskBook) forget(key taskKey) {
+func (b *taskIndex) forget(key taskKey) {
 	principal := b.tasks[key].principal
 	delete(b.tasks, key)
 	keys := b.of[principal]
@@ -118,24 +118,24 @@ func (b *taskBook) forget(key taskKey) {
 }
 
 // find returns a task, with ok false when it is not known.
-func (b *taskBook) find(key taskKey) (known bookedTask, ok bool) {
+func (b *taskIndex) find(key taskKey) (known indexedTask, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.tasks[key]; t != nil {
 		return *t, true
 	}
-	return bookedTask{}, false
+	return indexedTask{}, false
 }
 
-// saw notes what a server has said of a task.
-func (b *taskBook) saw(key taskKey, state []byte) {
+// update notes what a server has said of a task.
+func (b *taskIndex) update(key taskKey, state []byte) {
 	if taskOver(state) {
 		b.ended(key)
 	}
 }
 
 // ended notes that a task runs no more.
-func (b *taskBook) ended(key taskKey) {
+func (b *taskIndex) ended(key taskKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.tasks[key]; t != nil {
@@ -145,7 +145,7 @@ func (b *taskBook) ended(key taskKey) {
 
 // sessions returns the sessions of a principal with tasks of which the end is not
 // known.
-func (b *taskBook) sessions(principal string) map[string]bool {
+func (b *taskIndex) sessions(principal string) map[string]bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make(map[string]bool)
@@ -159,7 +159,7 @@ func (b *taskBook) sessions(principal string) map[string]bool {
 
 // places returns where the tasks of a principal are of which are says so, each
 // once and sorted.
-func (b *taskBook) places(principal string, are func(key taskKey, t *bookedTask) bool) []taskPlace {
+func (b *taskIndex) places(principal string, are func(key taskKey, t *indexedTask) bool) []taskPlace {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []taskPlace
@@ -172,8 +172,8 @@ func (b *taskBook) places(principal string, are func(key taskKey, t *bookedTask)
 	return slices.Compact(out)
 }
 
-// lose forgets the tasks of a principal at a place that is no more.
-func (b *taskBook) lose(principal string, at taskPlace) {
+// forgetPlace forgets the tasks of a principal at a place that is no more.
+func (b *taskIndex) forgetPlace(principal string, at taskPlace) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, key := range slices.Clone(b.of[principal]) {
@@ -184,7 +184,7 @@ func (b *taskBook) lose(principal string, at taskPlace) {
 }
 
 // sweep forgets the tasks whose time is over.
-func (b *taskBook) sweep(now time.Time) {
+func (b *taskIndex) sweep(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, t := range b.tasks {
@@ -196,37 +196,37 @@ func (b *taskBook) sweep(now time.Time) {
 
 // taskOf returns the task that some news of a server is about, if that belongs to the
 // connection which it came over.
-func (n *news) taskOf(ev *mcp.Event) (known bookedTask, ok bool) {
+func (n *notificationRelay) taskOf(ev *mcp.Event) (known indexedTask, ok bool) {
 	id, ok := mcp.LookupString(ev.Params, "taskId")
 	if !ok {
-		return bookedTask{}, false
+		return indexedTask{}, false
 	}
 	t, ok := n.g.tasks.legacy.find(taskKey{taskPlace{ev.Server, ev.Conn}, id})
 	if !ok || ev.Principal != "" && ev.Principal != t.principal || ev.Session != "" && ev.Session != t.session ||
 		ev.Rights != "" && ev.Rights != t.rights {
-		return bookedTask{}, false
+		return indexedTask{}, false
 	}
 	return t, true
 }
 
 // taskStatus tells the client that made a task what has become of it.
-func (n *news) taskStatus(ev *mcp.Event) {
+func (n *notificationRelay) taskStatus(ev *mcp.Event) {
 	t, ok := n.taskOf(ev)
 	if !ok {
 		return
 	}
 	s := n.g.sessions.get(t.session)
-	if to := n.g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil && s.ofRights(ev.Rights) && n.viewsTool(s, ev.Server, t.tool) {
+	if to := n.g.snapshot.Load().catalog.byServer[ev.Server]; s != nil && to != nil && s.hasRights(ev.Rights) && n.viewsTool(s, ev.Server, t.tool) {
 		state := to.redaction(n.g).state(ev.Params)
 		s.notify(mcp.AppendNotification(nil, mcp.NotifyTaskStatus, mcp.RewriteMeta(withTaskID(state, t.sealed), nil)))
 	}
 }
 
 // viewsTool tells whether all who hear a session may view a tool of a server.
-func (n *news) viewsTool(s *Session, server, tool string) bool {
+func (n *notificationRelay) viewsTool(s *Session, server, tool string) bool {
 	snap := n.g.snapshot.Load()
-	return allOf(s.hearers(), func(id *gate.Identity) bool {
-		route := snap.catalogOf(id, s.answers()).tool(server, tool, s.scope)
+	return allOf(s.recipients(), func(id *gate.Identity) bool {
+		route := snap.catalogOf(id, s.clientFeatures()).tool(server, tool, s.scope)
 		if route == nil {
 			return false
 		}
@@ -251,7 +251,7 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 	defer all.Wait()
 	places := make(chan struct{}, cancelsAtOnce)
 	n := 0
-	for _, book := range [...]*taskBook{&g.tasks.legacy, &g.tasks.extension} {
+	for _, book := range [...]*taskIndex{&g.tasks.legacy, &g.tasks.extension} {
 		for key, t := range book.all() {
 			var route *Route
 			for _, c := range catalogs { // its client may be shown what others are not
@@ -283,8 +283,8 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 }
 
 // cancelTask cancels a task at its server.
-func (ts *taskService) cancelTask(ctx context.Context, r *Route, key taskKey, t *bookedTask) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+func (ts *taskService) cancelTask(ctx context.Context, r *Route, key taskKey, t *indexedTask) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	call := &mcp.Call{
 		Method: mcp.MethodTaskCancel, Params: mcp.SetMember(nil, "taskId", mcp.Quote(key.id)),
@@ -300,10 +300,10 @@ func (ts *taskService) cancelTask(ctx context.Context, r *Route, key taskKey, t 
 }
 
 // all returns what is remembered now.
-func (b *taskBook) all() map[taskKey]bookedTask {
+func (b *taskIndex) all() map[taskKey]indexedTask {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := make(map[taskKey]bookedTask, len(b.tasks))
+	out := make(map[taskKey]indexedTask, len(b.tasks))
 	for key, t := range maps.All(b.tasks) {
 		out[key] = *t
 	}

@@ -9,39 +9,39 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// answers is what a legacy client can be asked, as it declared at initialize.
+// trackResponse is what a legacy client can be asked, as it declared at initialize.
 // The zero answers is nothing.
-type answers uint8
+type clientFeatures uint8
 
 const (
-	answersSampling answers = 1 << iota
+	answersSampling clientFeatures = 1 << iota
 	answersElicitation
 	answersRoots
-	answersAll = answersSampling | answersElicitation | answersRoots
-	// answersModern is what modern clients are shown by, whose lists do not vary by
+	allFeatures = answersSampling | answersElicitation | answersRoots
+	// modernFeatures is what modern clients are shown by, whose lists do not vary by
 	// what they declare.
-	answersModern = answersAll + 1
+	modernFeatures = allFeatures + 1
 )
 
-// answersIn returns what client capabilities, raw, declare.
-func answersIn(capabilities []byte) (can answers) {
+// featuresIn returns what client capabilities, raw, declare.
+func featuresIn(capabilities []byte) (features clientFeatures) {
 	for _, c := range [...]struct {
 		name string
-		is   answers
+		is   clientFeatures
 	}{{"sampling", answersSampling}, {"elicitation", answersElicitation}, {"roots", answersRoots}} {
 		if mcp.IsObject(mcp.Lookup(capabilities, c.name)) {
-			can |= c.is
+			features |= c.is
 		}
 	}
-	return can
+	return features
 }
 
-// answered returns those of q that a client can be asked.
-func (q Questions) answered(can answers) Questions {
+// supportedBy returns those of q that a client can be asked.
+func (q Questions) supportedBy(features clientFeatures) Questions {
 	return Questions{
-		Sampling:    q.Sampling && can&answersSampling != 0,
-		Elicitation: q.Elicitation && can&answersElicitation != 0,
-		Roots:       q.Roots && can&answersRoots != 0,
+		Sampling:    q.Sampling && features&answersSampling != 0,
+		Elicitation: q.Elicitation && features&answersElicitation != 0,
+		Roots:       q.Roots && features&answersRoots != 0,
 	}
 }
 
@@ -49,51 +49,51 @@ func (q Questions) answered(can answers) Questions {
 // of those questions that it may ask. A legacy client that can be asked none has no
 // need of its own era: it shares the connection that there is, and with it what a
 // process keeps in memory.
-func (can answers) era(q Questions) mcp.Era {
+func (features clientFeatures) era(q Questions) mcp.Era {
 	switch {
-	case can == answersModern:
+	case features == modernFeatures:
 		return mcp.Modern
-	case q.answered(can) == (Questions{}):
+	case q.supportedBy(features) == (Questions{}):
 		return mcp.EraUnknown
 	}
 	return mcp.Legacy
 }
 
-// answers returns what the client of a request can be asked, for its lists.
-func (x *Exchange) answers() answers {
+// features returns what the client of a request can be asked, for its lists.
+func (x *Exchange) features() clientFeatures {
 	if x.Era != mcp.Legacy || x.Session == nil {
-		return answersModern
+		return modernFeatures
 	}
-	return x.Session.answers()
+	return x.Session.clientFeatures()
 }
 
-// answers returns what the client declared at initialize.
-func (s *Session) answers() answers {
+// trackResponse returns what the client declared at initialize.
+func (s *Session) clientFeatures() clientFeatures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.version.Era() != mcp.Legacy {
-		return answersModern
+		return modernFeatures
 	}
-	return s.can
+	return s.features
 }
 
 // shownTo returns the server as a client sees it that can be asked something: in
 // its era where the server speaks both, and with its plain listing if that is
 // nothing of what this server may ask.
-func (s *backendEntry) shownTo(can answers) *backendEntry {
+func (s *backendEntry) shownTo(features clientFeatures) *backendEntry {
 	q := s.mount.Questions
-	if era := can.era(q); s.twin != nil && era != mcp.EraUnknown && era != s.listing.Era {
-		return s.twin
+	if era := features.era(q); s.otherEra != nil && era != mcp.EraUnknown && era != s.listing.Era {
+		return s.otherEra
 	}
-	if can != answersModern && s.plain != nil && q != (Questions{}) && q.answered(can) == (Questions{}) {
-		return s.plain
+	if features != modernFeatures && s.withoutFeatures != nil && q != (Questions{}) && q.supportedBy(features) == (Questions{}) {
+		return s.withoutFeatures
 	}
 	return s
 }
 
-// newPlain returns the server as it is to clients of which it may ask nothing,
+// newWithoutFeatures returns the server as it is to clients of which it may ask nothing,
 // nil where that is the same.
-func (s *backendEntry) newPlain(ids map[CapabilityKey]string) *backendEntry {
+func (s *backendEntry) newWithoutFeatures(ids map[CapabilityKey]string) *backendEntry {
 	if s.listing == nil || s.listing.Plain == nil {
 		return nil
 	}
@@ -101,14 +101,14 @@ func (s *backendEntry) newPlain(ids map[CapabilityKey]string) *backendEntry {
 	if same {
 		return nil
 	}
-	p := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), isPlain: true}
+	p := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.listings(), isWithoutFeatures: true}
 	p.render(ids)
 	return p
 }
 
-// newTwin returns the server as it is to clients of the era that its listing is not
+// newOtherEra returns the server as it is to clients of the era that its listing is not
 // of, nil where it speaks one alone.
-func (s *backendEntry) newTwin(ids map[CapabilityKey]string) *backendEntry {
+func (s *backendEntry) newOtherEra(ids map[CapabilityKey]string) *backendEntry {
 	if s.listing == nil || s.listing.Eras < 2 {
 		return nil
 	}
@@ -117,21 +117,21 @@ func (s *backendEntry) newTwin(ids map[CapabilityKey]string) *backendEntry {
 		era = mcp.Legacy
 	}
 	listing, _ := sharedDefinitions(s.listing, s.listing.In(era))
-	t := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.sets(), twinOf: s}
+	t := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, slots: s.slots, hash: s.hash, others: s.listings(), otherEraOf: s}
 	t.render(ids)
 	return t
 }
 
 // base returns the server as its listing of its own is, whose twin it may be.
 func (s *backendEntry) base() *backendEntry {
-	if s != nil && s.twinOf != nil {
-		return s.twinOf
+	if s != nil && s.otherEraOf != nil {
+		return s.otherEraOf
 	}
 	return s
 }
 
-// beside are the listings of a server that are not the one given.
-func beside(l *mcp.Listing) (others []*mcp.Listing) {
+// otherListings are the listings of a server that are not the one given.
+func otherListings(l *mcp.Listing) (others []*mcp.Listing) {
 	if l == nil {
 		return nil
 	}
@@ -143,9 +143,9 @@ func beside(l *mcp.Listing) (others []*mcp.Listing) {
 	return others
 }
 
-// sets are all listings of the server: each takes part in giving names.
-func (s *backendEntry) sets() []*mcp.Listing {
-	return append([]*mcp.Listing{s.listing}, beside(s.listing)...)
+// listings are all listings of the server: each takes part in giving names.
+func (s *backendEntry) listings() []*mcp.Listing {
+	return append([]*mcp.Listing{s.listing}, otherListings(s.listing)...)
 }
 
 // sharedDefinitions returns another listing of a server with the definitions of
@@ -178,19 +178,19 @@ func sharedDefinitions(full, own *mcp.Listing) (plain *mcp.Listing, same bool) {
 
 // catalogs are the catalogs of all clients, by what they can be asked. Those
 // that are the same are one.
-type catalogs [answersModern + 1]*Catalog
+type catalogs [modernFeatures + 1]*Catalog
 
 // newCatalogs merges what the backends offer, once for every set of listings that
 // their servers show.
 func newCatalogs(servers []*backendEntry) (all catalogs) {
 	made := make(map[string]*Catalog)
-	for can := range all {
+	for features := range all {
 		shown := make([]*backendEntry, len(servers))
 		set := make([]byte, len(servers))
 		for i, s := range servers {
-			switch shown[i] = s.shownTo(answers(can)); shown[i] {
+			switch shown[i] = s.shownTo(clientFeatures(features)); shown[i] {
 			case s:
-			case s.twin:
+			case s.otherEra:
 				set[i] = 2
 			default:
 				set[i] = 1
@@ -199,7 +199,7 @@ func newCatalogs(servers []*backendEntry) (all catalogs) {
 		if made[string(set)] == nil {
 			made[string(set)] = newCatalog(shown)
 		}
-		all[can] = made[string(set)]
+		all[features] = made[string(set)]
 	}
 	return all
 }
@@ -207,7 +207,7 @@ func newCatalogs(servers []*backendEntry) (all catalogs) {
 // varies tells whether some clients are shown other lists than others because of
 // what they can be asked.
 func (s *Snapshot) varies() bool {
-	return s.plain[0] != s.plain[answersAll] || s.plain[answersAll] != s.plain[answersModern]
+	return s.byFeatures[0] != s.byFeatures[allFeatures] || s.byFeatures[allFeatures] != s.byFeatures[modernFeatures]
 }
 
 // Catalog returns what the requests of a client are resolved in, and listed
@@ -215,17 +215,17 @@ func (s *Snapshot) varies() bool {
 // or the caller's own where there is one.
 func (s *Snapshot) Catalog(x *Exchange) *Catalog {
 	if !s.varies() {
-		return s.catalogOf(x.Identity, answersModern)
+		return s.catalogOf(x.Identity, modernFeatures)
 	}
-	return s.catalogOf(x.Identity, x.answers())
+	return s.catalogOf(x.Identity, x.features())
 }
 
 // catalogOf is [Snapshot.Catalog] for a caller who can be asked something.
-func (s *Snapshot) catalogOf(id *gate.Identity, can answers) *Catalog {
+func (s *Snapshot) catalogOf(id *gate.Identity, features clientFeatures) *Catalog {
 	if own := s.overlays[id.Key()]; own != nil {
 		return own
 	}
-	if c := s.plain[can]; c != nil {
+	if c := s.byFeatures[features]; c != nil {
 		return c
 	}
 	return s.catalog
@@ -235,7 +235,7 @@ func (s *Snapshot) catalogOf(id *gate.Identity, can answers) *Catalog {
 // one first.
 func (s *Snapshot) everyCatalog() []*Catalog {
 	all := []*Catalog{s.catalog}
-	for _, c := range s.plain {
+	for _, c := range s.byFeatures {
 		if c != nil && !slices.Contains(all, c) {
 			all = append(all, c)
 		}
@@ -260,7 +260,7 @@ func (s *Snapshot) names() []string {
 // resolve returns the route of an exposed name for whichever client is shown it,
 // nil when nobody is.
 func (s *Snapshot) resolve(id *gate.Identity, kind mcp.Kind, name string, scope Scope) *Route {
-	if r := s.catalogOf(id, answersModern).resolve(kind, name, scope); r != nil {
+	if r := s.catalogOf(id, modernFeatures).resolve(kind, name, scope); r != nil {
 		return r
 	}
 	for _, c := range s.everyCatalog() {

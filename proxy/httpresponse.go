@@ -17,13 +17,13 @@ import (
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
-// writeTime bounds one write to a client over HTTP.
-const writeTime = 30 * time.Second
+// writeTimeout bounds one write to a client over HTTP.
+const writeTimeout = 30 * time.Second
 
-// httpAnswer is the answer to one POST. It is held back until it is there, so
+// httpResponse is the answer to one POST. It is held back until it is there, so
 // that it can go out as plain JSON; a first notification, or the end of the
 // wait, makes it a stream of events.
-type httpAnswer struct {
+type httpResponse struct {
 	g *Gateway
 	w http.ResponseWriter
 	r *http.Request
@@ -39,8 +39,8 @@ type httpAnswer struct {
 	broken    bool // the client is gone
 }
 
-func (hf *httpFront) newAnswer(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity) *httpAnswer {
-	a := &httpAnswer{g: hf.g, w: w, r: r, s: s, id: id}
+func (hf *httpFront) newHTTPResponse(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity) *httpResponse {
+	a := &httpResponse{g: hf.g, w: w, r: r, s: s, id: id}
 	a.mu.Lock() // the tick reads the timer
 	defer a.mu.Unlock()
 	a.timer = time.AfterFunc(hf.g.opts.Limits.JSONWait, a.tick)
@@ -48,7 +48,7 @@ func (hf *httpFront) newAnswer(w http.ResponseWriter, r *http.Request, s *Sessio
 }
 
 // tick begins the stream when the wait is over, and keeps it alive after.
-func (a *httpAnswer) tick() {
+func (a *httpResponse) tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.finished || a.broken {
@@ -61,7 +61,7 @@ func (a *httpAnswer) tick() {
 }
 
 // begin sends the headers of a stream; mu is held.
-func (a *httpAnswer) begin() {
+func (a *httpResponse) begin() {
 	a.streaming = true
 	streamHeaders(a.w.Header())
 	a.w.WriteHeader(http.StatusOK)
@@ -69,14 +69,14 @@ func (a *httpAnswer) begin() {
 		return
 	}
 	a.kept = a.g.replays.Open(a.s.id, a.id.Rights())
-	if a.s.primed() {
+	if a.s.startsWithEmptyEvent() {
 		a.event(nil, false)
 	}
 }
 
 // event sends one message of the stream and keeps it for a client that comes
 // back; mu is held. A nil message opens a stream that can be resumed.
-func (a *httpAnswer) event(message []byte, last bool) {
+func (a *httpResponse) event(message []byte, last bool) {
 	if a.kept == nil {
 		a.write(eventStart, message, eventEnd)
 		return
@@ -92,12 +92,12 @@ func streamHeaders(h http.Header) {
 }
 
 // write sends bytes of the stream at once; mu is held.
-func (a *httpAnswer) write(parts ...[]byte) {
+func (a *httpResponse) write(parts ...[]byte) {
 	if a.broken {
 		return
 	}
 	rc := http.NewResponseController(a.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
+	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	for _, p := range parts {
 		if _, err := a.w.Write(p); err != nil {
 			a.broken = true
@@ -115,13 +115,13 @@ var (
 	eventEnd   = []byte("\n\n")
 )
 
-// notify implements [way].
-func (a *httpAnswer) notify(raw []byte) { a.send(raw) }
+// notify implements [resume].
+func (a *httpResponse) notify(raw []byte) { a.send(raw) }
 
-// ask implements [way].
-func (a *httpAnswer) ask(_ context.Context, raw []byte) bool { return a.send(raw) }
+// requireWait implements [resume].
+func (a *httpResponse) ask(_ context.Context, raw []byte) bool { return a.send(raw) }
 
-func (a *httpAnswer) send(raw []byte) bool {
+func (a *httpResponse) send(raw []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.finished || a.broken && a.kept == nil {
@@ -144,7 +144,7 @@ func oneLine(raw []byte) []byte {
 }
 
 // finish sends the answer itself.
-func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
+func (a *httpResponse) finish(id mcp.ID, r response, status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.timer.Stop()
@@ -153,7 +153,7 @@ func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
 	}
 	a.finished = true
 	if r.challenge != nil && !a.streaming {
-		a.g.front.turnAway(a.w, a.r, &challenge{err: r.challenge.err, id: id, fault: r.challenge.fault})
+		a.g.front.writeChallenge(a.w, a.r, &authChallenge{err: r.challenge.err, id: id, fault: r.challenge.fault})
 		return
 	}
 	if r.silent {
@@ -180,7 +180,7 @@ func (a *httpAnswer) finish(id mcp.ID, r reply, status int) {
 // leave lets go of the client while its request goes on: what is said from now
 // on is kept for a stream that resumes this one, where there can be one. Nothing
 // is written after it.
-func (a *httpAnswer) leave() {
+func (a *httpResponse) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.finished && !a.streaming {
@@ -191,7 +191,7 @@ func (a *httpAnswer) leave() {
 }
 
 // envelope returns the parts of an answer; a large result is not copied.
-func envelope(id mcp.ID, r *reply) (head, body, tail []byte) {
+func envelope(id mcp.ID, r *response) (head, body, tail []byte) {
 	if r.fault != nil {
 		return mcp.AppendFault(nil, id, r.fault), nil, nil
 	}
@@ -212,7 +212,7 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(size)}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime + time.Duration(size>>20)*time.Second))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(size>>20)*time.Second))
 	w.WriteHeader(status)
 	for _, p := range parts {
 		if len(p) == 0 {
@@ -261,7 +261,7 @@ func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *str
 	streamHeaders(w.Header())
 	w.WriteHeader(http.StatusOK)
 	write := func(parts ...[]byte) bool {
-		_ = rc.SetWriteDeadline(time.Now().Add(writeTime))
+		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 		for _, p := range parts {
 			if _, err := w.Write(p); err != nil {
 				return false

@@ -11,9 +11,9 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// deliver turns the backend's answer into the client's. Within one era the
+// translateResponse turns the backend's answer into the client's. Within one era the
 // bytes stay as they are, but for URIs, hop keys and the state of a round.
-func (c *call) deliver(got mcp.Answer) (reply, error) {
+func (c *call) translateResponse(got mcp.Answer) (response, error) {
 	g, x, r, rec, request := c.g, c.x, c.route, c.rec, c.request
 	result, way := got.Result, ""
 	if got.Fault != nil && got.Era == mcp.Modern && x.Era == mcp.Legacy && request.Method == mcp.MethodRead {
@@ -21,50 +21,50 @@ func (c *call) deliver(got mcp.Answer) (reply, error) {
 	}
 	switch {
 	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && request.Method != mcp.MethodComplete:
-		result, way = urlQuestions(got.Fault.Data), wayAgain
+		result, way = urlQuestions(got.Fault.Data), resumeRepeat
 		if result == nil {
-			return faulty(g.upstreamFault(x, r, &rec.entry, got)), nil
+			return errorResponse(g.upstreamFault(x, r, &rec.entry, got)), nil
 		}
 		c.suspended = nil // it has ended
 	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // it says nothing of the client's request
-		return reply{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))
+		return response{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))
 	case got.Fault != nil:
-		return faulty(g.upstreamFault(x, r, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
+		return errorResponse(g.upstreamFault(x, r, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
 	case c.suspended != nil:
-		way = wayParked
+		way = resumeSuspended
 	}
 	kind, typed := mcp.LookupString(result, "resultType")
-	if x.madeTask(r, request, &got, kind) {
-		return c.deliverMade(got)
+	if x.createdTask(r, request, &got, kind) {
+		return c.translateCreatedTask(got)
 	}
 	if typed && kind != mcp.ResultComplete {
 		if kind != mcp.ResultInputRequired || x.Era != mcp.Modern || request.Method == mcp.MethodComplete {
-			return reply{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the result type %q, which this client cannot take.", kind))
+			return response{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the result type %q, which this client cannot take.", kind))
 		}
 		sealed, err := g.rounds.seal(c, result, way)
 		if err != nil {
-			return reply{}, err
+			return response{}, err
 		}
-		return reply{result: g.modernResult(sealed, true, false)}, nil
+		return response{result: g.modernResult(sealed, true, false)}, nil
 	}
 	if got.Era == mcp.Legacy { // they mean nothing there, and no state reaches a client unsealed
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 	}
 	result, note, err := c.filterResult(request.Method, result)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	if x.Era == mcp.Modern {
 		read := request.Method == mcp.MethodRead
 		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // never to be kept
 			result = mcp.RemoveMember(result, "ttlMs")
 		}
-		return reply{result: g.modernResult(result, typed, read, note)}, nil
+		return response{result: g.modernResult(result, typed, read, note)}, nil
 	}
 	if got.Era == mcp.Modern {
 		result = withoutModern(result)
 	}
-	return reply{result: revision.Message(x.Version, request.Method, mcp.RewriteMeta(result, note))}, nil
+	return response{result: revision.Message(x.Version, request.Method, mcp.RewriteMeta(result, note))}, nil
 }
 
 // withoutModern returns a result without what 2026-07-28 alone has on every one.

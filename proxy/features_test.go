@@ -178,12 +178,12 @@ func TestNamesAndIDsAreOfBothSets(t *testing.T) {
 func TestOneSetIsOneCatalog(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")), newScript(t, "m", mcp.Modern, tool("b"))))
 	snap := r.snapshot.Load()
-	for can, c := range snap.plain {
+	for features, c := range snap.byFeatures {
 		if c != snap.catalog {
-			t.Errorf("clients that can be asked %b have a catalog of their own", can)
+			t.Errorf("clients that can be asked %b have a catalog of their own", features)
 		}
 	}
-	if snap.varies() || snap.catalog.byServer["s"].plain != nil {
+	if snap.varies() || snap.catalog.byServer["s"].withoutFeatures != nil {
 		t.Error("a second set is kept")
 	}
 }
@@ -204,14 +204,14 @@ func TestCatalogsBySet(t *testing.T) {
 			mounts = append(mounts, m)
 		}
 		snap := newRig(t, mounts).snapshot.Load()
-		for can := range answersAll + 1 {
+		for features := range allFeatures + 1 {
 			for i := range mounts {
 				q := mounts[i].Questions
-				asked := q.Sampling && can&answersSampling != 0 || q.Elicitation && can&answersElicitation != 0 || q.Roots && can&answersRoots != 0
+				asked := q.Sampling && features&answersSampling != 0 || q.Elicitation && features&answersElicitation != 0 || q.Roots && features&answersRoots != 0
 				l, _ := mounts[i].Backend.Listing()
 				want := l.Plain != nil && !asked && q != (Questions{})
-				if got := snap.catalogOf(person("alice"), can).byServer[mounts[i].Backend.Name()].isPlain; got != want {
-					t.Fatalf("clients that can be asked %03b at a server that may ask %+v: plain %v, want %v", can, q, got, want)
+				if got := snap.catalogOf(person("alice"), features).byServer[mounts[i].Backend.Name()].isWithoutFeatures; got != want {
+					t.Fatalf("clients that can be asked %03b at a server that may ask %+v: plain %v, want %v", features, q, got, want)
 				}
 			}
 		}

@@ -13,43 +13,43 @@ import (
 )
 
 const (
-	// maxNews and maxNewsBytes bound what one server has said and nobody was told yet;
+	// maxQueuedNotifications and maxQueuedNotificationBytes bound what one server has said and nobody was told yet;
 	// a single message may be of any size. Beyond that news are merged, see
 	// [Gateway.merged].
-	maxNews      = 256
-	maxNewsBytes = 1 << 20
-	// maxMerged bounds the state of a task that is kept beyond that, in bytes.
-	maxMerged = 4 << 10
-	// newsPatience is how long a server that has said something waits at most until
+	maxQueuedNotifications     = 256
+	maxQueuedNotificationBytes = 1 << 20
+	// maxMergedTaskBytes bounds the state of a task that is kept beyond that, in bytes.
+	maxMergedTaskBytes = 4 << 10
+	// notificationWait is how long a server that has said something waits at most until
 	// it is told: what it says before an answer comes to the client before that.
-	newsPatience = 10 * time.Millisecond
+	notificationWait = 10 * time.Millisecond
 )
 
-// news is what servers said outside of calls, on its way to clients. The gate decides
+// lastChange is what servers said outside of calls, on its way to clients. The gate decides
 // who may hear of it, which can take the time of a policy server. Each server has a
 // queue of its own, so that nobody who reads answers from a server waits for that, and
 // no server for what another one says. A queue has a goroutine as long as something is
 // in it, which the gateway waits for when it ends.
-type news struct {
+type notificationRelay struct {
 	g      *Gateway
 	mu     sync.Mutex
 	closed bool
-	queues map[string]*newsQueue // by server
+	queues map[string]*notificationQueue // by server
 }
 
-// newsQueue is the news of one server.
-type newsQueue struct {
-	waiting []*newsItem // oldest first
+// notificationQueue is the news of one server.
+type notificationQueue struct {
+	waiting []*queuedNotification // oldest first
 	bytes   int
-	latest  map[topic]*newsItem // that waits
-	full    bool                // more came than there is room for, which is said once
+	latest  map[topic]*queuedNotification // that waits
+	full    bool                          // more came than there is room for, which is said once
 }
 
-// newsItem is something that a server said.
-type newsItem struct {
-	ev    mcp.Event
-	topic topic
-	told  chan struct{} // closed when whoever may hear of it has
+// queuedNotification is something that a server said.
+type queuedNotification struct {
+	ev      mcp.Event
+	topic   topic
+	relayed chan struct{} // closed when whoever may hear of it has
 }
 
 // topic is what some news is about, and whose connection it came over. Where too much
@@ -78,22 +78,22 @@ func topicOf(ev *mcp.Event) topic {
 func (g *Gateway) Happened(ev mcp.Event) {
 	if ev.Method == mcp.NotifyTaskStatus {
 		if id, ok := mcp.LookupString(ev.Params, "taskId"); ok {
-			g.tasks.legacy.saw(taskKey{taskPlace{ev.Server, ev.Conn}, id}, ev.Params)
+			g.tasks.legacy.update(taskKey{taskPlace{ev.Server, ev.Conn}, id}, ev.Params)
 		}
 	}
-	if !g.news.hasHearers(&ev) {
+	if !g.notifications.hasRecipients(&ev) {
 		return
 	}
-	told, ok := g.news.put(ev, false)
+	told, ok := g.notifications.put(ev, false)
 	if !ok {
-		for _, ev := range g.news.merged(&ev) {
-			g.news.put(ev, true)
+		for _, ev := range g.notifications.merged(&ev) {
+			g.notifications.put(ev, true)
 		}
 	}
 	if told == nil {
 		return
 	}
-	patience := time.NewTimer(newsPatience)
+	patience := time.NewTimer(notificationWait)
 	defer patience.Stop()
 	select {
 	case <-told:
@@ -103,7 +103,7 @@ func (g *Gateway) Happened(ev mcp.Event) {
 
 // put adds some news, and tells whether there is room; there is for what was merged.
 // The channel is closed when it is told. It is nil where others wait to be.
-func (n *news) put(ev mcp.Event, merged bool) (told <-chan struct{}, ok bool) {
+func (n *notificationRelay) put(ev mcp.Event, merged bool) (told <-chan struct{}, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -112,9 +112,9 @@ func (n *news) put(ev mcp.Event, merged bool) (told <-chan struct{}, ok bool) {
 	q, waits := n.queues[ev.Server]
 	switch {
 	case !waits:
-		q = &newsQueue{latest: make(map[topic]*newsItem)}
+		q = &notificationQueue{latest: make(map[topic]*queuedNotification)}
 		n.queues[ev.Server] = q
-		n.g.wg.Go(func() { n.tell(ev.Server, q) }) // ends when nothing waits
+		n.g.wg.Go(func() { n.relayQueue(ev.Server, q) }) // ends when nothing waits
 	case !merged && !q.room(len(ev.Params)):
 		if !q.full {
 			q.full = true
@@ -127,17 +127,17 @@ func (n *news) put(ev mcp.Event, merged bool) (told <-chan struct{}, ok bool) {
 	if waits {
 		return nil, true
 	}
-	return it.told, true
+	return it.relayed, true
 }
 
 // room tells whether there is room for some news of so many bytes.
-func (q *newsQueue) room(size int) bool {
-	return len(q.waiting) == 0 || len(q.waiting) < maxNews && q.bytes+size <= maxNewsBytes
+func (q *notificationQueue) room(size int) bool {
+	return len(q.waiting) == 0 || len(q.waiting) < maxQueuedNotifications && q.bytes+size <= maxQueuedNotificationBytes
 }
 
 // add puts some news at the end, or where it was merged in the place of what waits of
 // the same.
-func (q *newsQueue) add(ev mcp.Event, merged bool) *newsItem {
+func (q *notificationQueue) add(ev mcp.Event, merged bool) *queuedNotification {
 	ev.Params = bytes.Clone(ev.Params) // and none of the message around them
 	about := topicOf(&ev)
 	q.bytes += len(ev.Params)
@@ -146,22 +146,22 @@ func (q *newsQueue) add(ev mcp.Event, merged bool) *newsItem {
 		it.ev = ev
 		return it
 	}
-	it := &newsItem{ev: ev, topic: about, told: make(chan struct{})}
+	it := &queuedNotification{ev: ev, topic: about, relayed: make(chan struct{})}
 	q.waiting = append(q.waiting, it)
 	q.latest[about] = it
 	return it
 }
 
-// tell tells the news of a server until nothing waits.
-func (n *news) tell(server string, q *newsQueue) {
+// wakeWaiters tells the news of a server until nothing waits.
+func (n *notificationRelay) relayQueue(server string, q *notificationQueue) {
 	for it := n.take(server, q); it != nil; it = n.take(server, q) {
-		n.g.news.relay(&it.ev)
-		close(it.told)
+		n.g.notifications.relay(&it.ev)
+		close(it.relayed)
 	}
 }
 
 // take returns the oldest news of a server. Where there is none the queue is no more.
-func (n *news) take(server string, q *newsQueue) *newsItem {
+func (n *notificationRelay) take(server string, q *notificationQueue) *queuedNotification {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(q.waiting) == 0 {
@@ -179,13 +179,13 @@ func (n *news) take(server string, q *newsQueue) *newsItem {
 }
 
 // close ends all queues: what waits is told to nobody.
-func (n *news) close() {
+func (n *notificationRelay) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed = true
 	for _, q := range n.queues {
 		for _, it := range q.waiting {
-			close(it.told)
+			close(it.relayed)
 		}
 		q.waiting = nil
 	}
@@ -194,17 +194,17 @@ func (n *news) close() {
 // merged returns what takes the place of some news for which there is no room: that
 // the resources have changed which were subscribed to, or what has become of a task.
 // There are as many as there are subscriptions and tasks. Other news are dropped.
-func (n *news) merged(ev *mcp.Event) []mcp.Event {
+func (n *notificationRelay) merged(ev *mcp.Event) []mcp.Event {
 	switch ev.Method {
 	case mcp.NotifyTaskStatus:
-		if len(ev.Params) <= maxMerged {
+		if len(ev.Params) <= maxMergedTaskBytes {
 			return []mcp.Event{*ev}
 		}
 	case mcp.NotifyResourceUpdated:
 		uri, _ := mcp.LookupString(ev.Params, "uri")
 		whole := make(map[string]bool)
 		var all []mcp.Event
-		for _, c := range n.g.watches.concerned(ev, uri) {
+		for _, c := range n.g.watches.subscribersOf(ev, uri) {
 			if whole[c.uri] {
 				continue
 			}
@@ -220,7 +220,7 @@ func (n *news) merged(ev *mcp.Event) []mcp.Event {
 
 // relay tells some news to whom it belongs. It asks the gate who may hear of it, which
 // may take as long as a policy server does.
-func (n *news) relay(ev *mcp.Event) {
+func (n *notificationRelay) relay(ev *mcp.Event) {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
 		n.resourceUpdated(ev)
@@ -228,18 +228,18 @@ func (n *news) relay(ev *mcp.Event) {
 		n.taskStatus(ev)
 	case mcp.NotifyMessage, mcp.NotifyElicitComplete:
 		for _, s := range n.sessionsOf(ev) {
-			n.sayTo(s, ev)
+			n.notifySession(s, ev)
 		}
 	}
 }
 
-// hasHearers tells whether there is anybody to whom some news belongs, before the gate
+// hasRecipients tells whether there is anybody to whom some news belongs, before the gate
 // is asked whether they may hear of it.
-func (n *news) hasHearers(ev *mcp.Event) bool {
+func (n *notificationRelay) hasRecipients(ev *mcp.Event) bool {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
 		uri, ok := mcp.LookupString(ev.Params, "uri")
-		return ok && len(n.g.watches.concerned(ev, uri)) > 0
+		return ok && len(n.g.watches.subscribersOf(ev, uri)) > 0
 	case mcp.NotifyTaskStatus:
 		_, ok := n.taskOf(ev)
 		return ok
@@ -251,18 +251,18 @@ func (n *news) hasHearers(ev *mcp.Event) bool {
 	return false
 }
 
-// concern is a subscriber with the URI that it subscribed to, as its server has it.
-type concern struct {
+// recipient is a subscriber with the URI that it subscribed to, as its server has it.
+type recipient struct {
 	who subscriber
 	uri string
 }
 
-// concerned returns the subscribers of a resource, or of one that it is part of, that
+// subscribersOf returns the subscribers of a resource, or of one that it is part of, that
 // share the connection which the news came over.
-func (ws *watches) concerned(ev *mcp.Event, uri string) []concern {
+func (ws *resourceSubscriptions) subscribersOf(ev *mcp.Event, uri string) []recipient {
 	ws.g.watches.mu.Lock()
 	defer ws.g.watches.mu.Unlock()
-	var all []concern
+	var all []recipient
 	for key, watchers := range ws.g.watches.of {
 		if !key.concerns(ev) || !partOf(uri, key.uri) {
 			continue
@@ -271,7 +271,7 @@ func (ws *watches) concerned(ev *mcp.Event, uri string) []concern {
 			principal, session := w.owner()
 			if (ev.Principal == "" || ev.Principal == principal) && (ev.Session == "" || ev.Session == session) &&
 				(ev.Rights == "" || ev.Rights == as.Rights()) {
-				all = append(all, concern{w, key.uri})
+				all = append(all, recipient{w, key.uri})
 			}
 		}
 	}
@@ -280,36 +280,36 @@ func (ws *watches) concerned(ev *mcp.Event, uri string) []concern {
 
 // resourceUpdated tells the subscribers of a resource, or of one that it is part of,
 // that may read both at this moment.
-func (n *news) resourceUpdated(ev *mcp.Event) {
+func (n *notificationRelay) resourceUpdated(ev *mcp.Event) {
 	uri, ok := mcp.LookupString(ev.Params, "uri")
 	s := n.g.snapshot.Load().catalog.byServer[ev.Server]
 	if !ok || s == nil {
 		return
 	}
 	params := mcp.RewriteMeta(names.ExposeURIs(s.mount.Namespace, mcp.NotifyResourceUpdated, ev.Params), nil)
-	for _, c := range n.g.watches.concerned(ev, uri) {
-		if n.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, c.uri)) &&
-			(c.uri == uri || n.hears(c.who, ev.Rights, names.URI(s.mount.Namespace, uri))) {
+	for _, c := range n.g.watches.subscribersOf(ev, uri) {
+		if n.mayReceive(c.who, ev.Rights, names.URI(s.mount.Namespace, c.uri)) &&
+			(c.uri == uri || n.mayReceive(c.who, ev.Rights, names.URI(s.mount.Namespace, uri))) {
 			c.who.updated(params)
 		}
 	}
 }
 
-// hears tells whether a subscriber may hear of a resource at this moment, of which a
+// mayReceive tells whether a subscriber may hear of a resource at this moment, of which a
 // connection with some rights told, or one that has none of its own.
-func (n *news) hears(w subscriber, rights, exposed string) bool {
-	for _, x := range w.asks() {
+func (n *notificationRelay) mayReceive(w subscriber, rights, exposed string) bool {
+	for _, x := range w.exchanges() {
 		snap := n.g.snapshot.Load()
 		route := snap.resolve(x.Identity, mcp.Resource, exposed, x.Scope)
 		if route == nil || rights != "" && x.Identity.Rights() != rights {
 			return false
 		}
 		// It is not the subscriber who asks: what is hidden from it counts for nothing.
-		demands, err := n.g.permit(n.g.life, x, route, nil, nil, known(func() error { return unknown(x, route.Kind, route.Exposed) }))
+		demands, err := n.g.permit(n.g.life, x, route, nil, nil, hiddenUnlessUndecided(func() error { return unknown(x, route.Kind, route.Exposed) }))
 		if err != nil || len(demands) > 0 {
 			return false
 		}
-		if demands, err = snap.examineTool(n.g.life, x, route); err != nil || len(demands) > 0 {
+		if demands, err = snap.checkTool(n.g.life, x, route); err != nil || len(demands) > 0 {
 			return false
 		}
 	}
@@ -328,30 +328,30 @@ func partOf(uri, whole string) bool {
 // a server says outside of calls is about the server as this principal uses it; which
 // of its clients caused it cannot be told, and each of them would hear it on a
 // connection of its own.
-func (n *news) sessionsOf(ev *mcp.Event) []*Session {
+func (n *notificationRelay) sessionsOf(ev *mcp.Event) []*Session {
 	if ev.Principal == "" {
 		return nil
 	}
 	if ev.Session != "" {
-		if s := n.g.sessions.get(ev.Session); s != nil && s.ofRights(ev.Rights) {
+		if s := n.g.sessions.get(ev.Session); s != nil && s.hasRights(ev.Rights) {
 			return []*Session{s}
 		}
 		return nil
 	}
 	var all []*Session
 	for _, s := range n.g.sessions.listOf(ev.Principal) {
-		if s.scope.has(ev.Server) && s.ofRights(ev.Rights) {
+		if s.scope.has(ev.Server) && s.hasRights(ev.Rights) {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// knowsOf tells whether all who hear a session may view something of a server.
-func (n *news) knowsOf(s *Session, server string) bool {
+// mayViewServer tells whether all who hear a session may view something of a server.
+func (n *notificationRelay) mayViewServer(s *Session, server string) bool {
 	snap := n.g.snapshot.Load()
-	return allOf(s.hearers(), func(id *gate.Identity) bool {
-		of := snap.catalogOf(id, s.answers()).byServer[server]
+	return allOf(s.recipients(), func(id *gate.Identity) bool {
+		of := snap.catalogOf(id, s.clientFeatures()).byServer[server]
 		if of == nil || of.listing == nil {
 			return false
 		}
@@ -368,9 +368,9 @@ func (s *Session) wantsMessage(params []byte) bool {
 	return wanted(params, level)
 }
 
-// sayTo tells a session what its server said outside of calls, as far as it has asked
+// notifySession tells a session what its server said outside of calls, as far as it has asked
 // for that and may see anything of the server.
-func (n *news) sayTo(s *Session, ev *mcp.Event) {
+func (n *notificationRelay) notifySession(s *Session, ev *mcp.Event) {
 	to := n.g.snapshot.Load().catalog.byServer[ev.Server]
 	if to == nil {
 		return
@@ -382,7 +382,7 @@ func (n *news) sayTo(s *Session, ev *mcp.Event) {
 		}
 		params = namespacedLogger(to.mount.Namespace, to.redaction(n.g).members(params, "data", "logger"))
 	}
-	if !n.knowsOf(s, ev.Server) {
+	if !n.mayViewServer(s, ev.Server) {
 		return
 	}
 	s.notify(mcp.AppendNotification(nil, ev.Method, mcp.RewriteMeta(params, nil)))

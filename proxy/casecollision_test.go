@@ -20,7 +20,7 @@ func named(r *rig) map[string][]string {
 
 // A name that a neighbour has changed keeps its plain one; no two tools of a
 // server ever share either; the operator's names are never changed.
-func TestTwinsKeepTheirPlainNames(t *testing.T) {
+func TestCaseCollisionsKeepTheirUnsuffixedNames(t *testing.T) {
 	hashed := func(original string) string { return names.Exposed("s", "s", original, true) }
 	for _, tt := range []struct {
 		name    string
